@@ -1,0 +1,47 @@
+# Everything sets itself up: Python 3.11 or later with pip, git and make are enough.
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+TOOLS := .tools
+VENV := .venv
+BIN := $(VENV)/bin
+# uv lives in a folder of its own: works where pip refuses system installs, touches nothing outside the clone
+UV := PYTHONPATH=$(CURDIR)/$(TOOLS) $(PYTHON) -m uv
+READY := $(VENV)/.ready
+
+.PHONY: help setup demo test test-long check format bench docs clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
+
+$(READY): pyproject.toml constraints.txt src/neatrec/_version.py
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else f"neatrec needs Python 3.11 or later, {sys.executable} is {sys.version.split()[0]}: run make PYTHON=python3.12")'
+	@test -d $(TOOLS)/uv || $(PYTHON) -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --target $(TOOLS) uv
+	@test -x $(BIN)/python || $(UV) venv --quiet --python $(PYTHON) $(VENV)
+	$(UV) pip install --quiet --python $(BIN)/python --constraint constraints.txt --editable . --group dev
+	@touch $@
+
+setup: $(READY)  ## install neatrec and its tools into .venv
+
+demo: $(READY)  ## the main job on a simulated supermarket
+	$(BIN)/neatrec demo
+
+check: $(READY)  ## format, lint, types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: $(READY)  ## format and mend what ruff can mend
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+test: check  ## everything CI runs
+	$(BIN)/pytest -m "not long"
+
+test-long: $(READY)  ## what takes longer than CI should
+	$(BIN)/pytest -m long
+
+bench: $(READY)  ## measure against the peers; results go to benchmarks/results
+	$(BIN)/python -m benchmarks
+
+clean:  ## remove what the targets made
+	rm -rf $(VENV) $(TOOLS) .cache dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,209 @@
+"""The `Catalog`: which items there are, what they are called and where they belong."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from neatrec.errors import BundleError, ParameterError, must_be_one_of
+from neatrec.text import printable
+
+UNKNOWN = -1
+"""The category code of an item whose category is not known. Two unknown categories are never the same category."""
+
+
+def string_array(values: Any) -> pa.LargeStringArray:
+    """`values` as one contiguous Arrow large_string array."""
+    if isinstance(values, pa.ChunkedArray):
+        values = values.cast(pa.large_string())
+        return pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], pa.large_string())
+    if isinstance(values, pa.Array):
+        return values if values.type == pa.large_string() else values.cast(pa.large_string())
+    return pa.array(list(values), pa.large_string())
+
+
+@dataclass(frozen=True, eq=False)
+class Catalog:
+    """Items by code 0 … n-1. An item is what is counted: variants of one group are one item."""
+
+    ids: pa.LargeStringArray
+    names: pa.LargeStringArray | None = None
+    """Names to show; null where unknown."""
+    levels: tuple[str, ...] = ()
+    """Names of the category levels, shallow to deep: ("department", "aisle")."""
+    categories: npt.NDArray[np.int32] | None = None
+    """Category codes, shape (items, levels); UNKNOWN where not known."""
+    category_names: tuple[tuple[str, ...], ...] = ()
+    """For each level, the names of its codes."""
+    variants: pa.LargeStringArray | None = None
+    """Ids that were folded into an item because they share its group; `variant_codes` says into which."""
+    variant_codes: npt.NDArray[np.int32] | None = None
+
+    def __post_init__(self) -> None:
+        keep = object.__setattr__
+        keep(self, "ids", string_array(self.ids))
+        if self.ids.null_count or len(self.code_of) != len(self.ids):
+            raise ParameterError("`ids` of a catalogue must be unique and not null")
+        if self.names is not None:
+            keep(self, "names", string_array(self.names))
+            if len(self.names) != len(self):
+                raise ParameterError(f"`names` must be {len(self):,} long, got {len(self.names):,}")
+        categories = np.zeros((len(self), 0)) if self.categories is None else self.categories
+        categories = np.ascontiguousarray(categories, dtype=np.int32)
+        if categories.shape != (len(self), len(self.levels)) or len(self.category_names) != len(self.levels):
+            raise ParameterError(f"`categories` must have the shape (items, levels), got {categories.shape}")
+        for level, names in enumerate(self.category_names):
+            codes = categories[:, level]
+            if len(codes) and (codes.min() < UNKNOWN or codes.max() >= len(names)):
+                raise ParameterError(f"`categories` of level {self.levels[level]!r} must be codes of its names")
+            if len(set(names)) != len(names):
+                raise ParameterError(f"`category_names` of level {self.levels[level]!r} must be unique")
+        categories.flags.writeable = False
+        keep(self, "categories", categories)
+        keep(self, "category_names", tuple(tuple(names) for names in self.category_names))
+        if (self.variants is None) != (self.variant_codes is None):
+            raise ParameterError("`variants` and `variant_codes` must be given together")
+        if self.variants is not None and self.variant_codes is not None:
+            keep(self, "variants", string_array(self.variants))
+            codes = np.ascontiguousarray(self.variant_codes, dtype=np.int32)
+            if len(codes) != len(self.variants) or (len(codes) and not 0 <= codes.min() <= codes.max() < len(self)):
+                raise ParameterError("`variant_codes` must give each variant the code of an item")
+            codes.flags.writeable = False
+            keep(self, "variant_codes", codes)
+
+    @classmethod
+    def from_ids(
+        cls,
+        ids: Iterable[str],
+        *,
+        names: Sequence[str | None] | None = None,
+        categories: Sequence[str | None] | None = None,
+    ) -> Catalog:
+        """A catalogue with at most one category level, the quick way for a notebook or a test."""
+        ids = list(ids)
+        if categories is None:
+            return cls(string_array(ids), None if names is None else string_array(names))
+        labels = sorted({c for c in categories if c is not None})
+        code = {label: i for i, label in enumerate(labels)}
+        codes = np.array([[UNKNOWN if c is None else code[c]] for c in categories], dtype=np.int32)
+        return cls(
+            string_array(ids),
+            None if names is None else string_array(names),
+            levels=("category",),
+            categories=codes.reshape(len(ids), 1),
+            category_names=(tuple(labels),),
+        )
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @cached_property
+    def code_of(self) -> Mapping[str, int]:
+        """Item id -> code."""
+        return {item: code for code, item in enumerate(self.ids.to_pylist())}
+
+    @cached_property
+    def code_of_variant(self) -> Mapping[str, int]:
+        """Variant id -> code of the item that stands for its group."""
+        if self.variants is None or self.variant_codes is None:
+            return {}
+        return dict(zip(self.variants.to_pylist(), self.variant_codes.tolist(), strict=True))
+
+    def id(self, code: int) -> str:
+        return str(self.ids[int(code)].as_py())
+
+    def name(self, code: int) -> str:
+        """The name to show: the item's name, or its id where it has none."""
+        name = None if self.names is None else self.names[int(code)].as_py()
+        return name if name else self.id(code)
+
+    def category_of(self, level: str | None = None) -> npt.NDArray[np.int32]:
+        """Category codes at `level` (default: the deepest), shape (items,); all UNKNOWN without categories."""
+        assert self.categories is not None
+        if not self.levels:
+            return np.full(len(self), UNKNOWN, dtype=np.int32)
+        if level is None:
+            level = self.levels[-1]
+        if level not in self.levels:
+            raise must_be_one_of("category_level", self.levels, level)
+        return np.ascontiguousarray(self.categories[:, self.levels.index(level)])
+
+    def category_path(self, code: int) -> tuple[str, ...]:
+        """Names of the item's categories, shallow to deep; unknown levels are left out."""
+        assert self.categories is not None
+        row = self.categories[int(code)]
+        return tuple(names[c] for names, c in zip(self.category_names, row, strict=True) if c != UNKNOWN)
+
+    @cached_property
+    def hash(self) -> str:
+        """SHA-256 over ids, categories and variants (names may be mended without changing it)."""
+        assert self.categories is not None
+        content = [
+            self.ids.to_pylist(),
+            list(self.levels),
+            [list(names) for names in self.category_names],
+            None if self.variants is None else self.variants.to_pylist(),
+        ]
+        digest = hashlib.sha256(json.dumps(content, ensure_ascii=True).encode())
+        digest.update(self.categories.astype("<i4").tobytes())
+        if self.variant_codes is not None:
+            digest.update(self.variant_codes.astype("<i4").tobytes())
+        return digest.hexdigest()
+
+    def save(self, path: str | Path) -> None:
+        """One Parquet file: code, id, name, a column for each category level, variants as a list."""
+        assert self.categories is not None
+        columns: dict[str, Any] = {"code": pa.array(np.arange(len(self), dtype=np.int32)), "id": self.ids}
+        columns["name"] = pa.nulls(len(self), pa.large_string()) if self.names is None else self.names
+        for position, (level, names) in enumerate(zip(self.levels, self.category_names, strict=True)):
+            codes = self.categories[:, position]
+            indices = pa.array(codes, mask=codes == UNKNOWN)
+            columns[f"category:{level}"] = pa.DictionaryArray.from_arrays(indices, string_array(names))
+        columns["variants"] = self._variant_lists()
+        metadata = {
+            b"neatrec_levels": json.dumps(self.levels).encode(),
+            b"neatrec_category_names": json.dumps(self.category_names).encode(),
+        }
+        pq.write_table(pa.table(columns).replace_schema_metadata(metadata), Path(path), compression="zstd")
+
+    def _variant_lists(self) -> pa.Array:
+        lists: list[list[str] | None] = [None] * len(self)
+        for variant, code in self.code_of_variant.items():
+            known = lists[code]
+            lists[code] = [variant] if known is None else [*known, variant]
+        return pa.array(lists, pa.large_list(pa.large_string()))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Catalog:
+        try:
+            table = pq.read_table(Path(path))
+            levels = tuple(json.loads(table.schema.metadata[b"neatrec_levels"]))
+            names = json.loads(table.schema.metadata[b"neatrec_category_names"])
+        except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
+            raise BundleError(f"cannot read a catalogue from {printable(path)}: {printable(error)}") from error
+        codes = np.full((len(table), len(levels)), UNKNOWN, dtype=np.int32)
+        for position, level in enumerate(levels):
+            lookup = {name: code for code, name in enumerate(names[position])}
+            values = table[f"category:{level}"].cast(pa.large_string()).to_pylist()
+            codes[:, position] = [UNKNOWN if value is None else lookup[value] for value in values]
+        variants = [(v, c) for c, vs in enumerate(table["variants"].to_pylist()) for v in vs or []]
+        all_null = table["name"].null_count == len(table) and len(table) > 0
+        return cls(
+            string_array(table["id"]),
+            None if all_null else string_array(table["name"]),
+            levels=levels,
+            categories=codes,
+            category_names=tuple(tuple(level) for level in names),
+            variants=string_array([v for v, _ in variants]) if variants else None,
+            variant_codes=np.array([c for _, c in variants], dtype=np.int32) if variants else None,
+        )

@@ -1,0 +1,111 @@
+"""Everything neatrec raises on purpose.
+
+NeatrecError                    exit 1   something of ours failed
+├── DivergedError               exit 1   training left the numbers; the message names the setting to change
+├── GateError                   exit 3   a publish gate said no
+└── InputError                  exit 2   the caller can mend it
+    ├── SourceError                      a file, table or column cannot be read as asked
+    ├── ParameterError                   an argument is not what it must be
+    ├── UnknownItemError                 an item id or name that the catalogue does not hold
+    ├── LeakError                        training and evaluation share baskets
+    ├── BundleError                      a bundle or saved file is damaged, cut off or of another version
+    ├── ResourceError                    a memory limit, disk or cap is too small for the job
+    └── MissingDependencyError           an extra is not installed
+
+Each says which argument or which file and line, must be what, got what, and what to do next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+from neatrec.text import printable
+
+
+class NeatrecError(Exception):
+    """The root of the family: catching it catches everything neatrec raises on purpose."""
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, message: str, *, hint: str | None = None, **where: Any) -> None:
+        """`where` says where the fault lies: file, line, column, argument."""
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.where = {key: value for key, value in where.items() if value is not None}
+
+    def __str__(self) -> str:
+        return f"{self.message}. {self.hint}" if self.hint else self.message
+
+    def to_dict(self) -> dict[str, Any]:
+        """The error as `--json` prints it."""
+        return {
+            "error": {"kind": type(self).__name__, "message": self.message, "hint": self.hint, **self.where},
+        }
+
+
+class DivergedError(NeatrecError):
+    """Training produced NaN or a runaway variance."""
+
+
+class GateError(NeatrecError):
+    """A publish gate refused the new bundle; the live one stays."""
+
+    exit_code = 3
+
+
+class InputError(NeatrecError):
+    """The caller can mend it: bad input, bad usage."""
+
+    exit_code = 2
+
+
+class SourceError(InputError):
+    """A file, table or column cannot be read as asked."""
+
+
+class ParameterError(InputError):
+    """An argument is not what it must be."""
+
+
+class UnknownItemError(InputError):
+    """An item id or name that the catalogue does not hold."""
+
+
+class LeakError(InputError):
+    """Training and evaluation share baskets."""
+
+
+class BundleError(InputError):
+    """A bundle or saved file is damaged, cut off or of another version."""
+
+
+class ResourceError(InputError):
+    """A memory limit, a disk or a cap is too small for the job."""
+
+
+class MissingDependencyError(InputError):
+    """An optional library is needed here and not installed."""
+
+
+def must_be(argument: str, wanted: str, got: Any, *, hint: str | None = None) -> ParameterError:
+    """The one sentence form for bad parameters.
+
+    >>> str(must_be("level", "between 0 and 1", 5.0))
+    '`level` must be between 0 and 1, got 5.0'
+    """
+    return ParameterError(f"`{argument}` must be {wanted}, got {printable(repr(got))}", argument=argument, hint=hint)
+
+
+def must_be_one_of(argument: str, choices: Iterable[str], got: Any) -> ParameterError:
+    """`must_be` for a choice, with the nearest choice as the next step.
+
+    >>> str(must_be_one_of("protocol", ["calibrated", "paper"], "papr"))
+    "`protocol` must be one of calibrated, paper, got 'papr'. Did you mean 'paper'?"
+    """
+    from difflib import get_close_matches
+
+    options = list(choices)
+    near = get_close_matches(str(got), options, n=1)
+    return must_be(argument, f"one of {', '.join(options)}", got, hint=f"Did you mean {near[0]!r}?" if near else None)
