@@ -1,8 +1,9 @@
 """`@compiled`: Numba in nopython mode, without the GIL, cached under a key of its room's sources.
 
 Numba's own cache looks only at the file of the function: one that calls a helper in another file stays stale when the
-helper changes. Here the cache folder's name is a hash of every source of the room (the folder the function lives in) and
-of the versions, so a change anywhere in it compiles anew. A compiled function calls compiled functions of its own room only.
+helper changes. Here the cache folder's name is a hash of every source of the room (the folder the function lives in)
+and of the versions, so a change anywhere in it compiles anew. A compiled function calls compiled functions of its own
+room only.
 """
 
 from __future__ import annotations
