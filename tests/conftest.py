@@ -1,0 +1,21 @@
+"""Shared fixtures: the real data where it is, a small simulated shop everywhere."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+DATA = Path(os.environ.get("NEATREC_DATA") or Path(__file__).parents[2] / "shared" / "data")
+
+
+@pytest.fixture(scope="session")
+def instacart_folder() -> Path:
+    """The folder of the Instacart 2017 files, official table names as CSV, CSV.gz or Parquet."""
+    folder = DATA / "instacart"
+    if not any(folder.glob("order_products__train*")):
+        pytest.skip(
+            f"needs the Instacart 2017 orders: set NEATREC_DATA to a folder that holds instacart/ (looked in {DATA})"
+        )
+    return folder
