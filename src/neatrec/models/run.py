@@ -1,0 +1,90 @@
+"""`Run`: how a fit is done (seed, device, threads, progress, checkpoints), apart from what the model is."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar
+
+from neatrec.baskets import BasketStream
+from neatrec.errors import must_be, must_be_one_of
+from neatrec.randomness import Seed, as_generator
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a fit stands. Rates and losses are those of the present epoch."""
+
+    epoch: int
+    """Epochs finished."""
+    epochs: int
+    """Epochs asked for."""
+    done: float
+    """Share of the whole fit that is done, 0 to 1."""
+    pairs: int
+    """Directed positive pairs seen in this epoch."""
+    pairs_per_second: float
+    loss: float
+    """Mean loss a pair."""
+    active: float | None
+    """Share of hinges that are active; None for a model without hinges."""
+    seconds: float
+    """Since the fit began."""
+    seconds_left: float
+    validation_loss: float | None = None
+    """Mean loss a pair on the validation baskets after the last epoch, where there are any."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """Options of one fit. None of them says what the model is; what a device cannot honour, it refuses."""
+
+    devices: ClassVar[tuple[str, ...]] = ("auto", "cpu", "gpu")
+
+    rng: Seed = 0
+    """A seed or a generator: the same seed gives the same model where `reproducible`."""
+    device: str = "auto"
+    threads: int | None = None
+    """Threads that work at the same time; None: as many as there are processors to use."""
+    reproducible: bool = False
+    """The same bits for the same seed at any number of threads, at some cost in speed."""
+    progress: Callable[[Progress], None] | None = field(default=None, compare=False)
+    """Called about twice a second and at the end of each epoch."""
+    checkpoints: Path | None = None
+    """A folder for checkpoints: one after each epoch, and one when the fit is stopped."""
+    resume: bool = False
+    """Go on from the checkpoint, if there is one."""
+    validation: BasketStream | None = field(default=None, compare=False)
+    """Baskets kept out of training: the fit stops when their loss has not fallen for `patience` epochs."""
+    patience: int = 2
+    stop: Callable[[], bool] | None = field(default=None, compare=False)
+    """Asked every second or so; when true, a checkpoint is left and KeyboardInterrupt raised."""
+
+    def __post_init__(self) -> None:
+        as_generator(self.rng)
+        if self.device not in self.devices:
+            raise must_be_one_of("device", self.devices, self.device)
+        if self.threads is not None and (isinstance(self.threads, bool) or not _whole(self.threads)):
+            raise must_be("threads", "a whole number of at least 1, or None", self.threads)
+        if not _whole(self.patience):
+            raise must_be("patience", "a whole number of at least 1", self.patience)
+        if self.checkpoints is not None:
+            object.__setattr__(self, "checkpoints", Path(self.checkpoints))
+        if self.resume and self.checkpoints is None:
+            raise must_be("resume", "used together with `checkpoints`", self.resume)
+
+    @property
+    def thread_count(self) -> int:
+        """How many threads to use."""
+        return self.threads or available_processors()
+
+
+def available_processors() -> int:
+    """Processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
