@@ -202,7 +202,7 @@ class Baskets:
         yield self
 
     def save(self, folder: str | Path) -> None:
-        """Write `catalog.parquet`, `baskets.parquet` and `baskets.json` (format version, cart order) into `folder`."""
+        """Write `catalog.parquet`, `baskets.parquet`, `users.parquet` and `baskets.json` into `folder`."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         self.catalog.save(folder / "catalog.parquet")
@@ -211,18 +211,19 @@ class Baskets:
             "items": pa.LargeListArray.from_arrays(pa.array(self.offsets), pa.array(self.items)),
         }
         if self.users is not None:
-            columns["user_id"] = pa.DictionaryArray.from_arrays(pa.array(self.users), self.user_ids)
+            columns["user"] = pa.array(self.users)
+            pq.write_table(pa.table({"user_id": self.user_ids}), folder / "users.parquet", compression="zstd")
         if self.times is not None:
             columns["time"] = pa.array(self.times, pa.timestamp("us"))
         for name, attribute in self.attributes.items():
-            names = string_array(attribute.names)
-            columns[f"attribute:{name}"] = pa.DictionaryArray.from_arrays(pa.array(attribute.codes), names)
+            columns[f"attribute:{name}"] = pa.array(attribute.codes)
         pq.write_table(pa.table(columns), folder / "baskets.parquet", compression="zstd")
         about = {
             "format": FORMAT_VERSION,
             "ordered": self.ordered,
             "source": self.source,
             "dropped": dict(self.dropped),
+            "attributes": {name: list(attribute.names) for name, attribute in self.attributes.items()},
             "hash": self.hash,
         }
         (folder / "baskets.json").write_text(json.dumps(about, indent=2) + "\n")
@@ -234,45 +235,33 @@ class Baskets:
         try:
             about = json.loads((folder / "baskets.json").read_text())
             table = pq.read_table(folder / "baskets.parquet")
+            users = pq.read_table(folder / "users.parquet") if "user" in table.column_names else None
         except (OSError, ValueError, pa.ArrowException) as error:
             raise BundleError(f"cannot read baskets from {printable(folder)}: {printable(error)}") from error
         if about.get("format") != FORMAT_VERSION:
             raise BundleError(
                 f"{printable(folder)} has basket format {about.get('format')!r}, this version reads {FORMAT_VERSION}"
             )
-        items = table["items"].combine_chunks()
-        if isinstance(items, pa.ChunkedArray):
-            items = pa.concat_arrays(items.chunks) if items.num_chunks else pa.array([], pa.large_list(pa.int32()))
-        users = _decoded(table, "user_id")
+        lists = pa.concat_arrays([pa.array([], pa.large_list(pa.int32())), *table["items"].chunks])
         baskets = cls(
             catalog=Catalog.load(folder / "catalog.parquet"),
-            items=items.values.to_numpy(),
-            offsets=items.offsets.to_numpy(),
+            items=lists.values.to_numpy(),
+            offsets=lists.offsets.to_numpy(),
             ids=string_array(table["basket_id"]),
             ordered=bool(about["ordered"]),
-            users=None if users is None else users.codes,
-            user_ids=None if users is None else string_array(users.names),
+            users=None if users is None else table["user"].to_numpy(),
+            user_ids=None if users is None else string_array(users["user_id"]),
             times=None if "time" not in table.column_names else pc.cast(table["time"], pa.int64()).to_numpy(),
             attributes={
-                name.removeprefix("attribute:"): attribute
-                for name in table.column_names
-                if name.startswith("attribute:") and (attribute := _decoded(table, name)) is not None
+                name: Attribute(table[f"attribute:{name}"].to_numpy(), tuple(names))
+                for name, names in about["attributes"].items()
             },
-            dropped=about.get("dropped", {}),
-            source=about.get("source", ""),
+            dropped=about["dropped"],
+            source=about["source"],
         )
-        if baskets.hash != about.get("hash"):
+        if baskets.hash != about["hash"]:
             raise BundleError(f"the baskets in {printable(folder)} are not those that were saved: the hash differs")
         return baskets
-
-
-def _decoded(table: pa.Table, name: str) -> Attribute | None:
-    if name not in table.column_names:
-        return None
-    column = table[name].unify_dictionaries().combine_chunks()
-    if isinstance(column, pa.ChunkedArray):
-        column = column.chunk(0) if column.num_chunks else pa.array([], table[name].type)
-    return Attribute(column.indices.to_numpy(zero_copy_only=False), tuple(column.dictionary.to_pylist()))
 
 
 def _update_with_strings(digest: Any, text: pa.LargeStringArray) -> None:

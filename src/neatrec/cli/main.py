@@ -1,0 +1,99 @@
+"""`neatrec`: the commands, and how errors and signals become exit codes."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+from typing import Any, NoReturn
+
+import typer
+
+from neatrec._version import __version__
+from neatrec.cli.audit import audit
+from neatrec.cli.check import check
+from neatrec.cli.demo import demo
+from neatrec.cli.groups import with_groups
+from neatrec.cli.labels import labels
+from neatrec.cli.talk import print_json
+from neatrec.errors import NeatrecError
+from neatrec.text import printable
+
+app = typer.Typer(
+    name="neatrec",
+    help="Finds what goes with what from shopping baskets, and proves how far its answers can be trusted.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for command in (check, labels, audit, demo):
+    app.command(command.__name__.replace("_", "-"))(with_groups(command))
+
+# typer carries its own copy of click in some versions: its usage errors are found through the public BadParameter
+_UsageError: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+
+
+@app.callback(invoke_without_command=True)
+def version_option(
+    version: bool = typer.Option(False, "--version", help="Print the version and leave.", is_eager=True),
+) -> None:
+    """Finds what goes with what from shopping baskets, and proves how far its answers can be trusted."""
+    if version:
+        print(f"neatrec {__version__}")
+        raise typer.Exit
+
+
+class _TerminatedError(BaseException):
+    """SIGTERM arrived: unwinds like Ctrl-C, so that whatever holds a file or a lock lets go of it."""
+
+
+def _terminate(number: int, frame: Any) -> NoReturn:
+    raise _TerminatedError
+
+
+def run(arguments: list[str] | None = None) -> NoReturn:
+    """The entry point: runs one command and leaves with its exit code."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    signal.signal(signal.SIGTERM, _terminate)
+    code = exit_code_of(arguments)
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # the reader left early (`| head`): nothing more to say, and nothing for Python to flush at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(code)
+
+
+def exit_code_of(arguments: list[str]) -> int:
+    """Run one command; errors become a sentence on stderr (or an object on stdout under `--json`) and an exit code."""
+    as_json = "--json" in arguments
+    try:
+        return app(arguments, prog_name="neatrec", standalone_mode=False) or 0
+    except NeatrecError as error:
+        return _say(str(error), error.to_dict(), as_json, error.exit_code)
+    except _UsageError as error:
+        hint = "Run with --help to see what it takes."
+        answer = {"error": {"kind": "UsageError", "message": error.format_message(), "hint": hint}}
+        return _say(f"{error.format_message()} {hint}", answer, as_json, 2)
+    except (KeyboardInterrupt, typer.Abort):
+        return _say("stopped by the user", {"error": {"kind": "Interrupted"}}, as_json, 130)
+    except _TerminatedError:
+        return _say("stopped by SIGTERM", {"error": {"kind": "Terminated"}}, as_json, 143)
+    except BrokenPipeError:
+        return 0
+    except Exception as error:  # the last resort: ours to mend, said in a sentence
+        logging.getLogger("neatrec").debug("traceback", exc_info=True)
+        sentence = f"neatrec failed: {type(error).__name__}: {printable(error, limit=500)}"
+        hint = "This is a fault of neatrec; run again with --verbose for the traceback and report it."
+        answer = {"error": {"kind": type(error).__name__, "message": printable(error, limit=500), "hint": hint}}
+        return _say(f"{sentence}. {hint}", answer, as_json, 1)
+
+
+def _say(sentence: str, answer: dict[str, Any], as_json: bool, code: int) -> int:
+    if as_json:
+        print_json(answer)
+    print(f"error: {sentence}" if code not in (130, 143) else sentence, file=sys.stderr)
+    return code

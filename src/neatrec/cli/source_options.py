@@ -1,0 +1,98 @@
+"""SOURCE and the options that describe it, the same in every command that takes one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from neatrec.experiments.loading import Shop
+
+COLUMNS = "Columns of SOURCE"
+ROWS = "Rows of SOURCE"
+
+
+def _column(meaning: str) -> typer.models.OptionInfo:
+    return typer.Option(metavar="COLUMN", help=meaning, rich_help_panel=COLUMNS)
+
+
+@dataclass(frozen=True)
+class Source:
+    """The SOURCE argument and its options."""
+
+    source: Annotated[
+        str,
+        typer.Argument(
+            help="A file, folder or glob of CSV, CSV.gz or Parquet; an Instacart-layout folder; a source.toml; "
+            "supermarket[:key=value,...]; or complete-journey.",
+            show_default=False,
+        ),
+    ]
+    basket: Annotated[str | None, _column("The order or receipt.")] = None
+    item: Annotated[str | None, _column("The item.")] = None
+    user: Annotated[str | None, _column("The customer.")] = None
+    position: Annotated[str | None, _column("The order in which lines went into the cart.")] = None
+    time: Annotated[str | None, _column("When the basket was bought.")] = None
+    name: Annotated[str | None, _column("The item's name.")] = None
+    category: Annotated[list[str] | None, _column("The item's category; give it again for each deeper level.")] = None
+    group: Annotated[str | None, _column("Variants of one product share it and count as one item.")] = None
+    quantity: Annotated[str | None, _column("Lines with zero or less are returns and left out.")] = None
+    catalog: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Names, categories and groups by item id.", rich_help_panel=COLUMNS),
+    ] = None
+    since: Annotated[
+        str | None, typer.Option(metavar="DATE", help="Leave out baskets before it.", rich_help_panel=ROWS)
+    ] = None
+    until: Annotated[
+        str | None, typer.Option(metavar="DATE", help="Leave out baskets from it on.", rich_help_panel=ROWS)
+    ] = None
+    exclude_items: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Item ids to leave out, one a line.", rich_help_panel=ROWS),
+    ] = None
+    max_bad_rows: Annotated[
+        str,
+        typer.Option(metavar="N|%", help="How many unreadable rows to put up with.", rich_help_panel=ROWS),
+    ] = "0"
+
+    def read(self, attributes: tuple[str, ...] = ()) -> Shop:
+        """The baskets of SOURCE (and the truth, where it is simulated), with the named columns as attributes."""
+        from neatrec.experiments.loading import load
+        from neatrec.sources import SourceOptions
+
+        options = SourceOptions(
+            basket=self.basket,
+            item=self.item,
+            user=self.user,
+            position=self.position,
+            time=self.time,
+            name=self.name,
+            category=tuple(self.category or ()),
+            group=self.group,
+            quantity=self.quantity,
+            catalog=self.catalog,
+            since=self.since,
+            until=self.until,
+            exclude_items=self.exclude_items,
+            max_bad_rows=self.max_bad_rows,
+            attributes=attributes,
+        )
+        return load(self.source, options)
+
+
+@dataclass(frozen=True)
+class Engine:
+    """Options of everything that counts pairs."""
+
+    engine: Annotated[
+        str, typer.Option(metavar="auto|memory|duckdb", help="What counts the pairs.", rich_help_panel="Counting")
+    ] = "auto"
+    memory_limit: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="Such as 2GiB; past it the work spills to disk.", rich_help_panel="Counting"),
+    ] = None
+    threads: Annotated[int | None, typer.Option(help="Default: all cores.", rich_help_panel="Counting")] = None

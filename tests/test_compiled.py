@@ -1,0 +1,54 @@
+"""Compiled code is kept between starts, and never stale."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+HELPER = "from neatrec.compiled import compiled\n\n\n@compiled\ndef helper(x):\n    return x + {step}\n"
+KERNEL = (
+    "from neatrec.compiled import compiled\nfrom neatrec.room.helper import helper\n\n\n"
+    "@compiled\ndef kernel(x):\n    return helper(x) * 10\n"
+)
+
+
+def run_kernel(source: Path, cache: Path) -> tuple[int, int]:
+    """The kernel's answer in a new interpreter, and how many compiled files the cache then holds."""
+    code = "from neatrec.room.kernel import kernel; print(kernel(1))"
+    environment = {**os.environ, "PYTHONPATH": str(source), "NEATREC_CACHE": str(cache)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    return int(done.stdout), len(list(cache.rglob("*.nbc")))
+
+
+def test_a_changed_helper_in_another_file_is_noticed(tmp_path: Path) -> None:
+    original = Path(__file__).parents[1] / "src" / "neatrec"
+    package = tmp_path / "src" / "neatrec"
+    room = package / "room"
+    room.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "compiled.py").write_text((original / "compiled.py").read_text())
+    (room / "__init__.py").touch()
+    (room / "kernel.py").write_text(KERNEL)
+    (room / "helper.py").write_text(HELPER.format(step=1))
+    cache = tmp_path / "cache"
+    assert run_kernel(tmp_path / "src", cache) == (20, 2)
+    assert run_kernel(tmp_path / "src", cache) == (20, 2)
+    (room / "helper.py").write_text(HELPER.format(step=2))
+    assert run_kernel(tmp_path / "src", cache) == (30, 4)
+
+
+def test_a_cache_folder_that_cannot_be_written_is_done_without(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("not a folder")
+    code = (
+        "import logging; logging.basicConfig(level=logging.INFO)\n"
+        "import numba; before = numba.config.CACHE_DIR\n"
+        "from neatrec import compiled as c\n"
+        "print(c._usable_folder(c.PACKAGE / 'compiled.py')); assert numba.config.CACHE_DIR == before"
+    )
+    environment = {**os.environ, "NEATREC_CACHE": str(blocked)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "None"
+    assert "compiled code is not kept" in done.stderr

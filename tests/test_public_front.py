@@ -1,0 +1,24 @@
+"""The public front is complete, sorted and real."""
+
+from __future__ import annotations
+
+import pytest
+
+import neatrec
+
+
+def test_all_is_sorted_and_complete() -> None:
+    assert neatrec.__all__ == sorted(neatrec.__all__)
+    assert set(neatrec.__all__) - {"__version__"} == set(neatrec._HOMES)
+
+
+def test_every_public_name_exists_and_says_what_it_is() -> None:
+    for name in neatrec.__all__:
+        thing = getattr(neatrec, name)
+        if name != "__version__":
+            assert (thing.__doc__ or "").strip(), f"{name} has no docstring"
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no_such_thing"):
+        _ = neatrec.no_such_thing
