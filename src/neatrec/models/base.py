@@ -1,0 +1,237 @@
+"""The contract every model keeps: learn from baskets, score pairs, answer for an item or a cart, give its arrays."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from neatrec.baskets import Baskets, BasketStream, as_shards
+from neatrec.catalog import Catalog
+from neatrec.errors import BundleError, DivergedError, ParameterError, must_be
+from neatrec.models.answers import Recommendations, best, combined
+from neatrec.models.items import Item, find_items, in_categories, same_category_as
+from neatrec.models.parameters import ModelParameters
+from neatrec.models.run import Run
+from neatrec.text import printable
+
+Codes = npt.NDArray[np.int32]
+Scores = npt.NDArray[Any]  # float32 or float64
+
+
+class Model(ABC):
+    """A model of what goes with what.
+
+    A model of one's own is one subclass: the four class variables, and `_learn`, `_score`, `_score_all`, `_arrays` and
+    `_restore`. The public methods check what comes in, so that these need not.
+    """
+
+    name: ClassVar[str]
+    kind: ClassVar[str]
+    """`paper`, `statistic` or `hybrid`."""
+    about: ClassVar[str]
+    """One sentence for `neatrec show`."""
+    Parameters: ClassVar[type[ModelParameters]] = ModelParameters
+    needs_users: ClassVar[bool] = False
+    """Whether it can learn only from baskets whose users are known."""
+    answers_cold: ClassVar[bool] = False
+    """Whether it has an answer for an item that no training basket holds."""
+    floor: ClassVar[float] = -np.inf
+    """`recommend` leaves out what scores no higher: 0 where 0 means never bought together."""
+
+    def __init__(self, parameters: ModelParameters | None = None) -> None:
+        self.parameters: Any = self.Parameters() if parameters is None else parameters
+        if type(self.parameters) is not self.Parameters:
+            raise must_be("parameters", f"the {self.Parameters.__name__} of {self.name!r}", parameters)
+        self.user_ids: pa.LargeStringArray | None = None
+        self._catalog: Catalog | None = None
+        self._item_count: npt.NDArray[np.int64] | None = None
+
+    # ---- learning
+
+    def fit(self, baskets: BasketStream, run: Run | None = None) -> Self:
+        """The model itself, having learned from `baskets` (shards over one catalogue, iterated as often as needed)."""
+        shards = as_shards(baskets)
+        catalog, count = self._look_over(shards)
+        self._catalog, self._item_count, self.user_ids = catalog, count, None
+        self._learn(shards, Run() if run is None else run)
+        return self
+
+    def _look_over(self, shards: Iterable[Baskets]) -> tuple[Catalog, npt.NDArray[np.int64]]:
+        """One pass over the stream: the common catalogue, and how many lines each item has, shape (items,)."""
+        catalog: Catalog | None = None
+        count = np.zeros(0, dtype=np.int64)
+        for number, shard in enumerate(shards):
+            if catalog is None:
+                catalog, count = shard.catalog, np.zeros(len(shard.catalog), dtype=np.int64)
+            elif shard.catalog is not catalog and shard.catalog.hash != catalog.hash:
+                raise ParameterError(f"`baskets` must be shards over one catalogue, shard {number} has another")
+            if self.needs_users and shard.users is None:
+                raise ParameterError(
+                    f"model {self.name!r} learns from users, and the users of these baskets are not known",
+                    hint="Name the user column, or choose a model that needs none.",
+                )
+            count += shard.item_counts
+        if catalog is None or not count.any():
+            raise ParameterError("`baskets` must hold at least one line, got none")
+        return catalog, count
+
+    @abstractmethod
+    def _learn(self, shards: Iterable[Baskets], run: Run) -> None:
+        """Learn from the shards. `self.catalog` and `self.item_count` are set already."""
+
+    @property
+    def catalog(self) -> Catalog:
+        """The items it learned about."""
+        if self._catalog is None:
+            raise ParameterError(f"this {self.name!r} model has not learned yet", hint="Call fit(baskets) first.")
+        return self._catalog
+
+    @property
+    def item_count(self) -> npt.NDArray[np.int64]:
+        """Lines of each item in the training baskets, shape (items,)."""
+        if self._item_count is None:
+            raise ParameterError(f"this {self.name!r} model has not learned yet", hint="Call fit(baskets) first.")
+        return self._item_count
+
+    @property
+    def category_level(self) -> str | None:
+        """The level at which two items are of one category: a name, or None for the deepest."""
+        level = getattr(self.parameters, "category_level", None)
+        return None if level in (None, "deepest") else str(level)
+
+    # ---- scoring
+
+    def score(self, queries: npt.ArrayLike, items: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """How well `items[i]` goes with `queries[i]`: codes in, float64 of the same length out; higher is better."""
+        queries, items = self._codes("queries", queries), self._codes("items", items)
+        if len(queries) != len(items):
+            raise must_be("items", f"as long as `queries` ({len(queries)})", len(items))
+        return self._numbers(self._score(queries, items)).astype(np.float64, copy=False)
+
+    def score_all(self, queries: npt.ArrayLike) -> Scores:
+        """How well every item goes with each query, shape (queries, items). Ask in blocks: it is dense."""
+        return self._numbers(self._score_all(self._codes("queries", queries)))
+
+    @abstractmethod
+    def _score(self, queries: Codes, items: Codes) -> Scores: ...
+
+    @abstractmethod
+    def _score_all(self, queries: Codes) -> Scores: ...
+
+    def _codes(self, argument: str, codes: npt.ArrayLike) -> Codes:
+        array = np.atleast_1d(np.asarray(codes))
+        if array.size == 0:
+            return np.zeros(0, dtype=np.int32)
+        if array.ndim != 1 or array.dtype.kind not in "iu":
+            raise must_be(argument, "one-dimensional item codes", codes, hint="`find_items` turns ids into codes.")
+        if array.min() < 0 or array.max() >= len(self.catalog):
+            raise must_be(argument, f"codes of the catalogue (0 to {len(self.catalog) - 1})", int(array.max()))
+        return array.astype(np.int32, copy=False)
+
+    def _numbers(self, scores: Scores) -> Scores:
+        if np.isnan(scores).any():
+            raise DivergedError(f"model {self.name!r} has scores that are not numbers", hint="Train it anew.")
+        return scores
+
+    # ---- answering
+
+    def recommend(
+        self,
+        items: Item | Sequence[Item],
+        k: int = 10,
+        *,
+        category: str | Sequence[str] | None = None,
+        exclude: Item | Sequence[Item] = (),
+        same_category: bool = False,
+    ) -> Recommendations:
+        """The `k` items that go best with an item or with a whole cart; fewer when fewer are worth naming.
+
+        Items are ids, names or codes. What is in the cart is left out, and so is what shares a category with something
+        in it unless `same_category`; items that no training basket holds are never named. `category` keeps only those of
+        a category (its name, or its path as "produce / fresh fruits") or of any of several. Ties go to the smaller code.
+
+        For one item the scores are the model's own. For a cart each item's scores are put on one scale, 0 for its
+        median candidate and 1 for its best, and averaged: no item shouts the others down because its scores are large.
+        """
+        if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
+            raise must_be("k", "a whole number of at least 1", k)
+        cart = np.unique(find_items(self.catalog, items))
+        if not len(cart):
+            raise must_be("items", "at least one item", items)
+        asked = cart if self.answers_cold else cart[self.item_count[cart] > 0]
+        allowed = self._candidates(cart, category, exclude, same_category)
+        candidates = np.flatnonzero(allowed).astype(np.int32)
+        notes = tuple(self._never_bought(code) for code in cart if code not in asked)
+        if not len(asked) or not len(candidates):
+            return Recommendations.empty(self.catalog, cart, notes)
+        parts = self.score_all(asked)[:, candidates].astype(np.float64)  # (asked, candidates)
+        worth = (parts > self.floor).any(axis=0)
+        parts, candidates = parts[:, worth], candidates[worth]
+        if not len(candidates):
+            return Recommendations.empty(self.catalog, cart, notes)
+        scaled = combined(parts) if len(asked) > 1 else parts
+        total = scaled.mean(axis=0)
+        top = best(total, int(k))
+        return Recommendations(self.catalog, cart, candidates[top], total[top], asked, scaled[:, top].T, notes)
+
+    def _candidates(
+        self,
+        cart: Codes,
+        category: str | Sequence[str] | None,
+        exclude: Item | Sequence[Item],
+        same_category: bool,
+    ) -> npt.NDArray[np.bool_]:
+        """Which items may be named, shape (items,)."""
+        allowed = self.item_count > 0
+        allowed[cart] = False
+        allowed[find_items(self.catalog, exclude)] = False
+        if not same_category:
+            allowed &= ~same_category_as(self.catalog, cart, self.category_level)
+        if category is not None:
+            allowed &= in_categories(self.catalog, category)
+        return allowed
+
+    def _never_bought(self, code: int) -> str:
+        return f"{printable(self.catalog.name(code))} is in no training basket"
+
+    # ---- keeping
+
+    def item_vectors(self) -> npt.NDArray[np.float32] | None:
+        """A vector for each item, shape (items, dim), for export; None where the model has none."""
+        return None
+
+    def arrays(self, *, users: bool = False) -> dict[str, npt.NDArray[Any]]:
+        """What a bundle saves: everything `from_arrays` needs. Arrays about users come only when asked for."""
+        arrays = {"item_count": self.item_count, **self._arrays()}
+        return {**arrays, **self._user_arrays()} if users else arrays
+
+    @classmethod
+    def from_arrays(
+        cls, parameters: ModelParameters | None, catalog: Catalog, arrays: Mapping[str, npt.NDArray[Any]]
+    ) -> Self:
+        """The model that `arrays` came from."""
+        model = cls(parameters)
+        try:
+            count = np.ascontiguousarray(arrays["item_count"], dtype=np.int64)
+            model._catalog, model._item_count = catalog, count
+            model._restore(arrays)
+        except KeyError as error:
+            raise BundleError(f"the arrays of a {cls.name!r} model must hold {printable(error)}") from error
+        if count.shape != (len(catalog),):
+            raise BundleError(f"`item_count` must have {len(catalog):,} values, one an item, got shape {count.shape}")
+        return model
+
+    @abstractmethod
+    def _arrays(self) -> dict[str, npt.NDArray[Any]]: ...
+
+    def _user_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        return {}
+
+    @abstractmethod
+    def _restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Take back what `_arrays` gave (and `_user_arrays`, where it is there)."""

@@ -1,0 +1,151 @@
+"""Items and categories as people say them (ids, names, paths), turned into codes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import SequenceMatcher
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from neatrec.catalog import UNKNOWN, Catalog
+from neatrec.errors import UnknownItemError, must_be, must_be_one_of
+from neatrec.text import printable
+
+Item = str | int | np.integer
+"""A code (a number), an id or a name (text)."""
+
+
+def find_items(catalog: Catalog, items: Item | Sequence[Item] | npt.NDArray[np.integer]) -> npt.NDArray[np.int32]:
+    """Codes of items given as codes (numbers), ids, variants' ids or names (text), shape (items,).
+
+    >>> find_items(Catalog.from_ids(["17", "4"], names=["Tea", "Milk"]), ["tea", "4", 0]).tolist()
+    [0, 1, 0]
+    """
+    if isinstance(items, str | int | np.integer):
+        items = [items]
+    return np.array([_find(catalog, item) for item in items], dtype=np.int32)
+
+
+def _find(catalog: Catalog, item: Item) -> int:
+    if isinstance(item, str):
+        for lookup in (catalog.code_of, catalog.code_of_variant):
+            if item in lookup:
+                return lookup[item]
+        return _named(catalog, item)
+    if isinstance(item, bool) or not isinstance(item, int | np.integer):
+        raise must_be("items", "ids or names (text) or codes (whole numbers)", item)
+    if not 0 <= item < len(catalog):
+        raise UnknownItemError(
+            f"item code {item} is not in the catalogue (0 to {len(catalog) - 1})",
+            hint="Ids are text: put it in quotes.",
+        )
+    return int(item)
+
+
+def _named(catalog: Catalog, name: str) -> int:
+    """The code of the one item called `name`, large and small letters alike if no other way."""
+    hits = _codes_called(catalog, name)
+    if len(hits) == 1:
+        return int(hits[0])
+    if len(hits) > 1:
+        some = ", ".join(printable(catalog.id(code), 40) for code in hits[:5])
+        raise UnknownItemError(
+            f"{len(hits)} items are called {printable(name)!r}",
+            hint=f"Ask by id: {some}{' ...' if len(hits) > 5 else ''}.",
+        )
+    near = near_items(catalog, name)
+    hint = "Did you mean " + " or ".join(f"{printable(catalog.name(code), 60)!r}" for code in near) + "?"
+    raise UnknownItemError(f"no item has the id or name {printable(name)!r}", hint=hint if near else None)
+
+
+def _codes_called(catalog: Catalog, name: str) -> npt.NDArray[np.int64]:
+    if catalog.names is None or not name:
+        return np.zeros(0, dtype=np.int64)
+    exact = np.flatnonzero(pc.equal(catalog.names, name).to_numpy(zero_copy_only=False) == True)  # noqa: E712 (null is not True)
+    if len(exact):
+        return exact
+    folded = pc.equal(pc.utf8_lower(catalog.names), name.lower())
+    return np.flatnonzero(pc.fill_null(folded, False).to_numpy(zero_copy_only=False))
+
+
+def near_items(catalog: Catalog, text: str, count: int = 3) -> list[int]:
+    """Codes of the items whose name (or id, where there are no names) is most like `text`, the nearest first."""
+    labels = catalog.ids if catalog.names is None else pc.coalesce(catalog.names, catalog.ids)
+    labels, text = pc.utf8_lower(labels), text.lower()[:200]
+    pieces = sorted({text[i : i + 3] for i in range(max(1, len(text) - 2))})
+    hits = np.zeros(len(labels), dtype=np.int64)
+    for piece in pieces:
+        hits += pc.match_substring(labels, piece).to_numpy(zero_copy_only=False)
+    # the exact likeness is slow: only for the labels that share most three-letter pieces, short labels before long ones
+    lengths = pc.utf8_length(labels).to_numpy(zero_copy_only=False)
+    likely = np.lexsort((np.arange(len(hits)), lengths, -hits))[:100]
+    likeness = {int(code): _likeness(text, labels[int(code)].as_py()) for code in likely if hits[code]}
+    ranked = sorted(likeness, key=lambda code: (-likeness[code], code))
+    return [code for code in ranked if likeness[code] >= 0.5][:count]
+
+
+def _likeness(text: str, label: str) -> float:
+    """How alike two texts are, 0 to 1: as a whole, or to the words that a longer label holds."""
+    if not text:
+        return 0.0
+    whole = SequenceMatcher(None, text, label[:200], autojunk=False).ratio()
+    return max(whole, 0.6) if set(text.split()) <= set(label.split()) else whole
+
+
+def same_category_as(catalog: Catalog, codes: npt.NDArray[np.int32], level: str | None = None) -> npt.NDArray[np.bool_]:
+    """Which items share a category with one of `codes`, shape (items,). Unknown categories are shared with none."""
+    category = catalog.category_of(level)
+    shared: npt.NDArray[np.bool_] = np.isin(category, category[codes]) & (category != UNKNOWN)
+    return shared
+
+
+def in_categories(catalog: Catalog, wanted: str | Sequence[str]) -> npt.NDArray[np.bool_]:
+    """Which items belong to a category, or to any of several, shape (items,).
+
+    A category is named by its name at any level, or by its path: "produce / fresh fruits".
+    """
+    inside = np.zeros(len(catalog), dtype=np.bool_)
+    for name in [wanted] if isinstance(wanted, str) else wanted:
+        inside |= _in_category(catalog, name)
+    return inside
+
+
+def _in_category(catalog: Catalog, name: str) -> npt.NDArray[np.bool_]:
+    if not isinstance(name, str):
+        raise must_be("category", "a name or a path", name)
+    if not catalog.levels:
+        raise must_be("category", "left out: the catalogue has no categories", name)
+    found = _at_any_level(catalog, name)
+    if found is None and len(path := _steps(name)) > 1:
+        steps = [_at_any_level(catalog, step) for step in path]
+        if all(step is not None for step in steps):
+            found = np.logical_and.reduce([step for step in steps if step is not None])
+    if found is None:
+        raise must_be_one_of("category", _some_names(catalog, name), name)
+    return found
+
+
+def _at_any_level(catalog: Catalog, name: str) -> npt.NDArray[np.bool_] | None:
+    """Items of the category called `name` at whichever level; None when no level has it."""
+    found: npt.NDArray[np.bool_] | None = None
+    for level, names in zip(catalog.levels, catalog.category_names, strict=True):
+        codes = [code for code, other in enumerate(names) if other == name]
+        codes = codes or [code for code, other in enumerate(names) if other.lower() == name.lower()]
+        if codes:
+            here = np.isin(catalog.category_of(level), codes)
+            found = here if found is None else found | here
+    return found
+
+
+def _steps(path: str) -> list[str]:
+    return [step.strip() for step in path.replace(">", "/").split("/") if step.strip()]
+
+
+def _some_names(catalog: Catalog, name: str) -> list[str]:
+    """At most twelve category names to choose from, the nearest first."""
+    names = pa.array(sorted({n for level in catalog.category_names for n in level}), pa.large_string()).to_pylist()
+    names.sort(key=lambda other: -_likeness(name.lower(), other.lower()))
+    return [printable(other, 60) for other in names[:12]]
