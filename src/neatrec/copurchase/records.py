@@ -1,0 +1,222 @@
+"""The records of counting: what was asked (`Counting`), the totals (`Margins`), the pairs (`CoPurchases`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from neatrec.catalog import UNKNOWN, Catalog
+from neatrec.errors import ParameterError, must_be
+
+DEEPEST = "deepest"
+"""The `category_level` that stands for the catalogue's last level, whatever its name."""
+
+Int32 = npt.NDArray[np.int32]
+Int64 = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Counting:
+    """What is counted; saved with every result.
+
+    >>> Counting(window=5, directed=False).window
+    5
+    """
+
+    window: int | None = None
+    """None: all pairs of a basket; w: |i - j| <= w in positions, before same-category pairs are dropped."""
+    directed: bool = True
+    """(query, item): query was added before item; needs baskets in cart order."""
+    min_basket: int = 2
+    """Baskets with fewer lines are left out, counted before any other filter."""
+    category_level: str | None = DEEPEST
+    """Same-category pairs are removed at this level; None keeps them."""
+    once_per_customer: bool = False
+    """A pair counts at most once a customer."""
+    max_basket_pairs: int = 200_000_000
+    """A basket with more pairs is refused with a sentence."""
+
+    def __post_init__(self) -> None:
+        if self.window is not None:
+            _check_whole("window", self.window, "None or a whole number of at least 1")
+        _check_whole("min_basket", self.min_basket, "a whole number of at least 1")
+        _check_whole("max_basket_pairs", self.max_basket_pairs, "a whole number of at least 1")
+        for name in ("directed", "once_per_customer"):
+            if not isinstance(getattr(self, name), bool):
+                raise must_be(name, "True or False", getattr(self, name))
+        if self.category_level is not None and not isinstance(self.category_level, str):
+            raise must_be("category_level", f"a level's name, {DEEPEST!r} or None", self.category_level)
+
+    def category_of(self, catalog: Catalog) -> Int32:
+        """The category code of each item at this level; all UNKNOWN where same-category pairs are kept."""
+        if self.category_level is None:
+            return np.full(len(catalog), UNKNOWN, dtype=np.int32)
+        return catalog.category_of(None if self.category_level == DEEPEST else self.category_level)
+
+
+@dataclass(frozen=True, eq=False)
+class Margins:
+    """The totals of a count, over all pairs that are counted, kept or not."""
+
+    first: Int64
+    """Records with the item first, shape (items,); undirected: records that hold the item."""
+    second: Int64
+    """Records with the item second, shape (items,); undirected: the same as `first`."""
+    records: int
+    """N: records in all."""
+    pairs: int
+    """Unique pairs; 0 while they are being counted and when only margins were asked for."""
+    baskets: int
+    """Baskets counted."""
+    category: Int32
+    """The category codes used for removal, shape (items,); all UNKNOWN where same-category pairs are kept."""
+
+    def __post_init__(self) -> None:
+        for name, dtype in (("first", np.int64), ("second", np.int64), ("category", np.int32)):
+            object.__setattr__(self, name, _frozen(getattr(self, name), dtype))
+        if not self.first.shape == self.second.shape == self.category.shape == (len(self.first),):
+            raise ParameterError("`first`, `second` and `category` must have one value for each item")
+
+
+@dataclass(frozen=True, eq=False)
+class PairBlock:
+    """Some of the pairs with their counts, as `keep` sees them: arrays of one length, in no promised order."""
+
+    query: Int32
+    item: Int32
+    count: Int64
+    reverse: Int64 | None = None
+    """Directed: the count of (item, query)."""
+    customers: Int64 | None = None
+    """Distinct customers of the pair, where users are known."""
+
+    def __len__(self) -> int:
+        return len(self.query)
+
+    def where(self, mask: Mask | Int64) -> PairBlock:
+        """The pairs of a mask, or of an array of positions in that order."""
+        return PairBlock(*(None if column is None else column[mask] for column in self.columns))  # type: ignore[arg-type]
+
+    @property
+    def columns(self) -> tuple[npt.NDArray[Any] | None, ...]:
+        return self.query, self.item, self.count, self.reverse, self.customers
+
+
+Keep = Callable[[PairBlock, Margins], Mask]
+"""Says of each pair of a block whether it is kept. It looks at a pair and the margins only: how pairs are cut into
+blocks is up to the engine. If it also has a `screen` method (see `screen.py`), compiled code drops most pairs first."""
+
+
+@dataclass(frozen=True, eq=False)
+class CoPurchases:
+    """Pairs and how often they were bought together, sorted by query, then item.
+
+    Undirected: each pair once, query < item. `symmetric()` gives both directions.
+    """
+
+    catalog: Catalog
+    counting: Counting
+    margins: Margins
+    query: Int32
+    item: Int32
+    count: Int64
+    reverse: Int64 | None = None
+    """Directed: the count of (item, query), 0 when never seen."""
+    customers: Int64 | None = None
+    """Distinct customers of the pair, where users are known."""
+    mirrored: bool = False
+    """Whether (q, v) and (v, q) both stand here with the sum of both directions: what `symmetric` gives."""
+
+    def __post_init__(self) -> None:
+        columns = {"query": np.int32, "item": np.int32, "count": np.int64, "reverse": np.int64, "customers": np.int64}
+        for name, dtype in columns.items():
+            if (values := getattr(self, name)) is not None:
+                object.__setattr__(self, name, _frozen(values, dtype))
+                if len(values) != len(self.query):
+                    raise ParameterError(
+                        f"`{name}` must be as long as `query` ({len(self.query):,}), got {len(values):,}"
+                    )
+        items = len(self.catalog)
+        if len(self.margins.first) != items:
+            raise ParameterError(f"`margins` must cover the {items:,} items of the catalogue")
+        for name in ("query", "item"):
+            codes = getattr(self, name)
+            if len(codes) and (codes.min() < 0 or codes.max() >= items):
+                raise ParameterError(f"`{name}` must be codes of the catalogue (0 to {items - 1:,})")
+        step = np.diff(self.query)
+        if not np.all((step > 0) | ((step == 0) & (np.diff(self.item) > 0))):
+            raise ParameterError("pairs must be unique and sorted by query, then item")
+
+    def __len__(self) -> int:
+        return len(self.query)
+
+    def __repr__(self) -> str:
+        kind = "symmetric" if self.mirrored else "directed" if self.counting.directed else "undirected"
+        return f"<CoPurchases {len(self):,} {kind} pairs of {self.margins.records:,} records>"
+
+    @cached_property
+    def indptr(self) -> Int64:
+        """Where each query's pairs start, shape (items + 1,): those of q are `indptr[q]:indptr[q + 1]`."""
+        return np.concatenate([[0], np.cumsum(np.bincount(self.query, minlength=len(self.catalog)))]).astype(np.int64)
+
+    def row(self, query: int) -> slice:
+        """Where the pairs of one query stand.
+
+        >>> pairs.item[pairs.row(3)]  # doctest: +SKIP
+        """
+        return slice(int(self.indptr[query]), int(self.indptr[query + 1]))
+
+    def symmetric(self) -> CoPurchases:
+        """Both (q, v) and (v, q) with the sum of both directions; margins are the row sums, N the sum of those.
+
+        Distinct customers are known again only for undirected counts: one customer may have bought both ways.
+        """
+        if self.mirrored:
+            return self
+        both_ways = self.count if self.reverse is None else self.count + self.reverse
+        customers = None if self.counting.directed else self.customers
+        key = _pair_key(np.append(self.query, self.item), np.append(self.item, self.query), len(self.catalog))
+        # a directed pair seen both ways meets its own mirror image, with the same sum
+        _, chosen = np.unique(key, return_index=True)
+        original = chosen % max(len(self), 1)
+        return CoPurchases(
+            self.catalog,
+            self.counting,
+            self._symmetric_margins(len(chosen)),
+            query=np.append(self.query, self.item)[chosen],
+            item=np.append(self.item, self.query)[chosen],
+            count=both_ways[original],
+            customers=None if customers is None else customers[original],
+            mirrored=True,
+        )
+
+    def _symmetric_margins(self, pairs: int) -> Margins:
+        m = self.margins
+        row_sum = m.first + m.second if self.counting.directed else m.first
+        return Margins(row_sum, row_sum, int(row_sum.sum()), pairs, m.baskets, m.category)
+
+
+def sorted_pairs(block: PairBlock, items: int) -> PairBlock:
+    """The same pairs, sorted by query, then item."""
+    return block.where(np.argsort(_pair_key(block.query, block.item, items)))
+
+
+def _pair_key(query: Int32, item: Int32, items: int) -> Int64:
+    return query.astype(np.int64) * items + item
+
+
+def _frozen(values: npt.ArrayLike, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    out = np.ascontiguousarray(values, dtype=dtype).view()
+    out.flags.writeable = False
+    return out
+
+
+def _check_whole(name: str, value: object, wanted: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise must_be(name, wanted, value)
