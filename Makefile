@@ -43,5 +43,9 @@ test-long: $(READY)  ## what takes longer than CI should
 bench: $(READY)  ## measure against the peers; results go to benchmarks/results
 	$(BIN)/python -m benchmarks
 
+docs: $(READY)  ## build the documentation into site/
+	$(UV) pip install --quiet --python $(BIN)/python --constraint constraints.txt --group docs
+	$(BIN)/sphinx-build --quiet --fail-on-warning docs site
+
 clean:  ## remove what the targets made
-	rm -rf $(VENV) $(TOOLS) .cache dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(TOOLS) .cache dist build site .pytest_cache .mypy_cache .ruff_cache .hypothesis

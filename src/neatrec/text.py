@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 
@@ -32,3 +33,28 @@ def plural(count: int, noun: str, many: str | None = None) -> str:
     ('1 basket', '12,000 baskets', '2 categories')
     """
     return f"{count:,} {noun if count == 1 else many or noun + 's'}"
+
+
+def parse_size(text: str) -> int:
+    """Bytes of a size such as "2GiB", "500 MB" or "1073741824".
+
+    >>> parse_size("2GiB"), parse_size("1.5 MB"), parse_size("4096")
+    (2147483648, 1500000, 4096)
+    """
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)(b?)\s*", text, flags=re.IGNORECASE)
+    if not match:
+        raise ValueError(f"not a size: {printable(text)}")
+    number, unit, binary, _ = match.groups()
+    return int(float(number) * (1024 if binary else 1000) ** " kmgt".index(unit.lower() or " "))
+
+
+def show_size(size: float) -> str:
+    """
+    >>> show_size(2147483648), show_size(1500000), show_size(10)
+    ('2.0 GiB', '1.4 MiB', '10 B')
+    """
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if size < 1024 or unit == "TiB":
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    raise AssertionError("unreachable")

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from neatrec.errors import must_be, must_be_one_of
+from neatrec.text import parse_size, printable
 
 if TYPE_CHECKING:
     from neatrec.experiments.loading import Shop
 
 COLUMNS = "Columns of SOURCE"
 ROWS = "Rows of SOURCE"
+ENGINES = ("auto", "memory", "duckdb")
 
 
 def _column(meaning: str) -> typer.models.OptionInfo:
@@ -96,3 +100,26 @@ class Engine:
         typer.Option(metavar="SIZE", help="Such as 2GiB; past it the work spills to disk.", rich_help_panel="Counting"),
     ] = None
     threads: Annotated[int | None, typer.Option(help="Default: all cores.", rich_help_panel="Counting")] = None
+
+    def choices(self) -> dict[str, Any]:
+        """What counting functions take, checked."""
+        if self.engine not in ENGINES:
+            raise must_be_one_of("--engine", ENGINES, self.engine)
+        if self.threads is not None and self.threads < 1:
+            raise must_be("--threads", "at least 1", self.threads)
+        try:
+            limit = None if self.memory_limit is None else parse_size(self.memory_limit)
+        except ValueError as error:
+            raise must_be("--memory-limit", "a size such as 2GiB", self.memory_limit) from error
+        return {"engine": self.engine, "memory_limit": limit, "threads": self.threads}
+
+
+def output_file(path: Path | None, endings: tuple[str, ...]) -> Path | None:
+    """`path` when it can be written, before any work is done."""
+    if path is None:
+        return None
+    if path.suffix not in endings:
+        raise must_be("--out", f"a file ending in {' or '.join(endings)}", str(path))
+    if not path.parent.is_dir():
+        raise must_be("--out", "in a folder that exists", str(path), hint=f"Make {printable(path.parent)} first.")
+    return path

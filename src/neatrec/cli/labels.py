@@ -1,0 +1,118 @@
+"""`neatrec labels`."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from neatrec.cli.source_options import Engine, Source, output_file
+from neatrec.cli.talk import Talk, print_json, print_table
+
+if TYPE_CHECKING:
+    from neatrec.experiments.labelling import LabelRun
+
+log = logging.getLogger(__name__)
+
+
+def labels(
+    source: Source,
+    engine: Engine,
+    talk: Talk,
+    protocol: Annotated[
+        str, typer.Option(metavar="calibrated|paper", help="How a pair earns its label.")
+    ] = "calibrated",
+    level: Annotated[
+        list[float] | None,
+        typer.Option(
+            help="Significance level (paper: p, calibrated: q); give it again for more. Default: .05 .01 .001."
+        ),
+    ] = None,
+    expected: Annotated[
+        str, typer.Option(metavar="quasi|product", help="How counts are expected by chance (calibrated).")
+    ] = "quasi",
+    strata: Annotated[
+        str | None,
+        typer.Option(metavar="A,B", help="Compare within basket_size, month or a column such as store (calibrated)."),
+    ] = None,
+    null: Annotated[int, typer.Option(metavar="ROUNDS", help="Rounds of the shuffle null.", min=0)] = 0,
+    null_within: Annotated[
+        str, typer.Option(metavar="none|size|size+position", help="What the shuffle keeps.")
+    ] = "none",
+    min_basket: Annotated[int, typer.Option(help="Smaller baskets are left out.", min=2)] = 5,
+    category_level: Annotated[
+        str, typer.Option(help="Remove pairs of one category at this level; 'none' keeps them.")
+    ] = "deepest",
+    per_customer: Annotated[
+        bool | None,
+        typer.Option(
+            "--per-customer/--per-basket",
+            help="Count a pair at most once a customer. Default: calibrated does, where customers are known.",
+            show_default=False,
+        ),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(metavar="F.parquet|F.csv", help="Write the label table.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the shuffle.", min=0)] = 0,
+) -> None:
+    """Which items really go together: evaluation labels by a protocol, with false-discovery rates."""
+    from neatrec.experiments.labelling import run_labels, write_labels
+
+    out = output_file(out, (".parquet", ".csv"))
+    named = tuple(name.strip() for name in (strata or "").split(",") if name.strip())
+    derived = {"basket_size", "month"}
+    shop = source.read(attributes=tuple(name for name in named if name not in derived))
+    run = run_labels(
+        shop.baskets,
+        protocol=protocol,
+        levels=tuple(level or (0.05, 0.01, 0.001)),
+        null_rounds=null,
+        null_within=null_within,
+        seed=seed,
+        expected=expected,
+        strata=named,
+        min_basket=min_basket,
+        category_level=None if category_level == "none" else category_level,
+        once_per_customer=per_customer,
+        **engine.choices(),
+    )
+    if out:
+        write_labels(run.labels, out)
+        log.info("wrote %s", out)
+    if talk.as_json:
+        print_json(run.to_json())
+    else:
+        show_labels(run)
+
+
+def show_labels(run: LabelRun, strongest: int = 10) -> None:
+    """The counts by level and the strongest pairs by name."""
+    labels, null = run.labels, run.null
+    rows = []
+    for level in labels.levels:
+        row: list[object] = [f"{labels.level_kind} = {level:g}", int(labels.at(level).sum()), labels.thresholds[level]]
+        if null is not None:
+            chance = null.labels[level]
+            row += [sum(chance) / len(chance), f"{100 * null.fdr[level]:.2f} %"]
+        rows.append(row)
+    kept = "chi-squared above" if labels.protocol == "paper" else "p at most"
+    columns = ["level", "labels", kept] + ([] if null is None else ["by chance", "false-discovery rate"])
+    note = f"{labels.baskets:,} baskets, {labels.records:,} co-purchase records, {labels.pairs:,} different pairs"
+    print_table(f"Labels, protocol {labels.protocol}", columns, rows, note=note)
+    best = labels.strongest(strongest)
+    print_table(
+        "Strongest pairs",
+        ["query", "goes with", "together", "expected", "lift", "at least"],
+        [
+            [
+                labels.catalog.name(labels.query[i]),
+                labels.catalog.name(labels.item[i]),
+                int(labels.count[i]),
+                float(labels.expected[i]),
+                float(labels.lift[i]),
+                float(labels.lift_low[i]),
+            ]
+            for i in best
+        ],
+    )

@@ -1,0 +1,1 @@
+"""Where training and evaluation meet: check, labels runs, the leaderboard, the demo."""

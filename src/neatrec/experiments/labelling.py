@@ -1,0 +1,71 @@
+"""One run of `neatrec labels`: labels, the shuffle null beside them, the answer as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from neatrec._version import __version__
+from neatrec.baskets import Baskets
+from neatrec.labels import Labels, NullResult, make_labels, shuffle_null
+
+JSON_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class LabelRun:
+    """Labels of some baskets and, where rounds were asked for, how many come out by chance."""
+
+    labels: Labels
+    null: NullResult | None
+    source: str
+    seed: int
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """The object that `neatrec labels --json` prints."""
+        answer = self.labels.to_json()
+        answer["null"] = None if self.null is None else self.null.to_json()
+        return {
+            "format": JSON_FORMAT,
+            **answer,
+            "source": self.source,
+            "seed": self.seed,
+            "version": __version__,
+            "options": self.options,
+        }
+
+
+def run_labels(
+    baskets: Baskets,
+    *,
+    protocol: str = "calibrated",
+    levels: Sequence[float] = (0.05, 0.01, 0.001),
+    null_rounds: int = 0,
+    null_within: str = "none",
+    seed: int = 0,
+    **options: Any,
+) -> LabelRun:
+    """Labels by `protocol` at `levels`, and `null_rounds` rounds of the shuffle null. `options` go to `make_labels`."""
+    labels = make_labels(baskets, protocol, levels, **options)
+    null = shuffle_null(baskets, labels, null_rounds, within=null_within, seed=seed) if null_rounds else None
+    said = {key: value for key, value in options.items() if key not in ("engine", "memory_limit", "threads")}
+    return LabelRun(labels, null, baskets.source, seed, said)
+
+
+def write_labels(labels: Labels, path: Path) -> None:
+    """The label table as Parquet or CSV, by the name's ending; written beside and renamed."""
+    import pyarrow.csv as pacsv
+    import pyarrow.parquet as pq
+
+    beside = path.with_name(f".{path.name}.part")
+    try:
+        if path.suffix == ".parquet":
+            pq.write_table(labels.table(), beside, compression="zstd")
+        else:
+            pacsv.write_csv(labels.table(), beside)
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)

@@ -1,0 +1,52 @@
+"""A SOURCE as commands take it: the baskets, and the truth where it is known."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from neatrec.baskets import Baskets
+from neatrec.sources import SourceOptions, read_baskets
+from neatrec.text import plural
+
+if TYPE_CHECKING:
+    from neatrec.sources.supermarket import Truth
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Shop:
+    """Baskets, and what really goes with what where they are simulated."""
+
+    baskets: Baskets
+    truth: Truth | None = None
+
+
+def load(source: str, options: SourceOptions) -> Shop:
+    """The baskets of SOURCE with what was left out said in the log."""
+    if source.split(":")[0] == "supermarket":
+        from neatrec.sources.supermarket import parse_supermarket_spec, supermarket
+
+        market = supermarket(**parse_supermarket_spec(source))
+        shop = Shop(market.baskets, market.truth)
+    else:
+        shop = Shop(read_baskets(source, options))
+    say_what_was_read(shop.baskets)
+    return shop
+
+
+def say_what_was_read(baskets: Baskets) -> None:
+    """One line for what was read, one for each reason something was left out."""
+    order = "in cart order" if baskets.ordered else "cart order not known"
+    log.info(
+        "read %s, %s, %s (%s)",
+        plural(baskets.lines, "line"),
+        plural(len(baskets), "basket"),
+        plural(len(baskets.catalog), "item"),
+        order,
+    )
+    for reason, count in baskets.dropped.items():
+        if count:
+            log.info("left out: %s (%s)", f"{count:,}", reason)
