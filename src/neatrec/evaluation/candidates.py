@@ -1,0 +1,164 @@
+"""Candidate sets: which items compete for each query, the same for every model.
+
+The recall set of a query holds the items bought with it most often in the training baskets. The catalogue holds every item of
+the training baskets except the query and what shares its category.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from neatrec.baskets import Baskets
+from neatrec.catalog import Catalog
+from neatrec.copurchase import Counting, Margins, PairBlock, count
+from neatrec.errors import must_be
+
+Codes = npt.NDArray[np.int32]
+Numbers = npt.NDArray[np.int64]
+
+RECALL_COUNTING = Counting(directed=False)
+"""What the recall set is counted from: all pairs of a basket, both directions, same category left out."""
+
+
+@dataclass(frozen=True)
+class Partners:
+    """What was bought with each of some queries: rows of items and counts, by ascending item."""
+
+    queries: Codes
+    """The queries, ascending, shape (queries,)."""
+    offsets: Numbers
+    """Where each query's partners start, shape (queries + 1,)."""
+    items: Codes
+    """Partners of all queries, shape (pairs,)."""
+    counts: Numbers
+    """Times bought together, shape (pairs,)."""
+    margins: Margins
+    catalog: Catalog
+
+    def count_of(self, query: Codes, item: Codes) -> Numbers:
+        """Times each pair was bought together, 0 where never; every query must be one of `queries`."""
+        return _look_up(self._keys, self.counts, self._key(query, item))
+
+    @cached_property
+    def _keys(self) -> Numbers:
+        return self._key(np.repeat(self.queries, np.diff(self.offsets)), self.items)
+
+    def _key(self, query: Codes, item: Codes) -> Numbers:
+        return query.astype(np.int64) * len(self.catalog) + item
+
+
+def _look_up(keys: Numbers, values: Numbers, wanted: Numbers) -> Numbers:
+    if not len(keys):
+        return np.zeros(len(wanted), dtype=np.int64)
+    place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return np.where(keys[place] == wanted, values[place], 0)
+
+
+def partners(baskets: Baskets, queries: Codes, counting: Counting = RECALL_COUNTING) -> Partners:
+    """What was bought with each of `queries` in `baskets`; memory grows with the partners of these queries only."""
+    if counting.directed:
+        raise must_be("counting", "undirected: a recall set adds both directions", counting)
+    queries = np.unique(np.asarray(queries, dtype=np.int32))
+    asked = np.zeros(len(baskets.catalog), dtype=bool)
+    asked[queries] = True
+
+    def keep(block: PairBlock, _: Margins) -> npt.NDArray[np.bool_]:
+        return asked[block.query] | asked[block.item]
+
+    pairs = count(baskets, counting, keep=keep)
+    forward, backward = asked[pairs.query], asked[pairs.item]
+    row = np.concatenate([pairs.query[forward], pairs.item[backward]])
+    item = np.concatenate([pairs.item[forward], pairs.query[backward]])
+    together = np.concatenate([pairs.count[forward], pairs.count[backward]])
+    order = np.lexsort((item, row))
+    offsets = np.searchsorted(row[order], np.append(queries, len(baskets.catalog)))
+    return Partners(queries, offsets, item[order], together[order], pairs.margins, baskets.catalog)
+
+
+@dataclass(frozen=True)
+class RecallSet:
+    """For each query the items bought with it most often."""
+
+    name: str
+    queries: Codes
+    """The queries, ascending, shape (queries,)."""
+    offsets: Numbers
+    """Where each query's candidates start, shape (queries + 1,)."""
+    items: Codes
+    """Candidates, most bought together first, shape (candidates,)."""
+    counts: Numbers
+    """Times bought together, shape (candidates,)."""
+
+    def holds(self, query: Codes, item: Codes) -> npt.NDArray[np.bool_]:
+        """Which of these pairs are a query and a candidate of it."""
+        base = int(max(self.items.max(initial=0), item.max(initial=0))) + 1
+        keys = np.repeat(self.queries.astype(np.int64), np.diff(self.offsets)) * base + self.items
+        return np.isin(query.astype(np.int64) * base + item, keys)
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """For each query all items of the training baskets, except the query and what shares its category."""
+
+    name: str
+    queries: Codes
+    """The queries, ascending, shape (queries,)."""
+    sold: npt.NDArray[np.bool_]
+    """Which items the training baskets hold, shape (items,)."""
+    category: Codes
+    """Category codes, negative where unknown, shape (items,)."""
+
+    def holds(self, query: Codes, item: Codes) -> npt.NDArray[np.bool_]:
+        """Which of these pairs are a query and a candidate of it."""
+        same = (self.category[query] >= 0) & (self.category[query] == self.category[item])
+        kept: npt.NDArray[np.bool_] = self.sold[item] & (query != item) & ~same
+        return kept
+
+
+Candidates = RecallSet | Catalogue
+
+
+def recall_set(bought_with: Partners, size: int = 200) -> RecallSet:
+    """The `size` items bought most often with each query; equal counts by ascending item id."""
+    if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
+        raise must_be("recall", "a whole number of at least 1", size)
+    place = id_order(bought_with.catalog)
+    # one whole number sorts by count, largest first, then by id
+    key = -bought_with.counts * len(place) + place[bought_with.items]
+    chosen = []
+    for start, end in zip(bought_with.offsets[:-1], bought_with.offsets[1:], strict=True):
+        row = key[start:end]
+        best = np.argpartition(row, size - 1)[:size] if len(row) > size else np.arange(len(row))
+        chosen.append(start + best[np.argsort(row[best])])
+    picked = np.concatenate([*chosen, np.zeros(0, dtype=np.int64)]).astype(np.int64)
+    offsets = np.concatenate([[0], np.cumsum([len(rows) for rows in chosen])]).astype(np.int64)
+    return RecallSet(
+        f"recall{size}", bought_with.queries, offsets, bought_with.items[picked], bought_with.counts[picked]
+    )
+
+
+def catalogue(baskets: Baskets, queries: Codes, category_level: str | None = None) -> Catalogue:
+    """Every item of `baskets` competes, except the query and what shares its category (default level: the deepest)."""
+    category = baskets.catalog.category_of(category_level)
+    return Catalogue("catalogue", np.unique(np.asarray(queries, np.int32)), baskets.item_counts > 0, category)
+
+
+def id_order(catalog: Catalog) -> Numbers:
+    """The place of each item when sorted by id: as numbers where all ids are whole numbers, else as text.
+
+    >>> id_order(Catalog.from_ids(["10", "9"])).tolist(), id_order(Catalog.from_ids(["b10", "b9"])).tolist()
+    ([1, 0], [0, 1])
+    """
+    ids = catalog.ids
+    numeric = pc.all(pc.match_substring_regex(ids, r"^[0-9]{1,18}$")).as_py()
+    keys = [("number", "ascending"), ("text", "ascending")]
+    table = pa.table({"number": ids.cast(pa.int64()) if numeric else np.zeros(len(ids), np.int64), "text": ids})
+    place = np.empty(len(ids), dtype=np.int64)
+    place[pc.sort_indices(table, sort_keys=keys).to_numpy()] = np.arange(len(ids))
+    return place

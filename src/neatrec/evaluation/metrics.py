@@ -1,0 +1,95 @@
+"""Hit rate, NDCG and reciprocal rank of label records, and the best that a candidate set allows.
+
+A label record is one pair (query, item). What a model did with it is two whole numbers: `higher`, how many candidates of
+the query score higher than the item, and `equal`, how many score the same, the item itself included. The item's rank
+is then any of higher + 1 … higher + equal, each as likely, and a metric is its mean over them: no tie is broken in
+favour of anybody. `equal` = 0 says that the item is no candidate: a miss, which stays in the denominator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from neatrec.errors import must_be
+
+KS = (1, 3, 5, 10, 20)
+"""The list lengths that are reported."""
+
+Counts = npt.NDArray[np.integer[Any]]
+Floats = npt.NDArray[np.float64]
+
+
+def check_ks(ks: Sequence[int]) -> tuple[int, ...]:
+    """`ks` as a tuple: whole numbers of at least 1, ascending."""
+    chosen = tuple(ks)
+    whole = all(isinstance(k, int | np.integer) and not isinstance(k, bool) and k >= 1 for k in chosen)
+    if not chosen or not whole or list(chosen) != sorted(set(chosen)):
+        raise must_be("ks", "list lengths of at least 1, ascending", chosen)
+    return tuple(int(k) for k in chosen)
+
+
+def hit_rate(higher: Counts, equal: Counts, k: int) -> Floats:
+    """The chance that each item stands among the first k: clip((k - higher) / equal, 0, 1).
+
+    >>> hit_rate(np.array([0, 9, 9, 0]), np.array([1, 1, 2, 0]), 10).tolist()
+    [1.0, 1.0, 0.5, 0.0]
+    """
+    return np.where(equal > 0, np.clip((k - higher) / np.maximum(equal, 1), 0.0, 1.0), 0.0)
+
+
+def ndcg(higher: Counts, equal: Counts, k: int) -> Floats:
+    """The mean over each item's possible ranks of 1 / log2(1 + rank), 0 beyond k.
+
+    >>> ndcg(np.array([0, 2, 10]), np.array([1, 1, 1]), 10).tolist()
+    [1.0, 0.5, 0.0]
+    """
+    gain = np.append(1.0 / np.log2(1.0 + np.arange(1, k + 1)), 0.0)  # (k + 1,): of the ranks 1 … k and beyond
+    below = np.concatenate([[0.0], np.cumsum(gain[:-1])])  # (k + 1,): gains of the ranks up to r
+    first, last = np.minimum(higher, k), np.minimum(higher + equal, k)
+    tied = (below[last] - below[first]) / np.maximum(equal, 1)
+    # exact where nothing is tied, which is nearly always
+    return np.where(equal == 1, gain[first], tied)
+
+
+def reciprocal_rank(higher: Counts, equal: Counts) -> Floats:
+    """The mean over each item's possible ranks of 1 / rank; 0 for a miss.
+
+    >>> reciprocal_rank(np.array([0, 3, 0, 0]), np.array([1, 1, 2, 0])).tolist()
+    [1.0, 0.25, 0.75, 0.0]
+    """
+    last = higher + equal
+    # (deepest rank + 1,): harmonic numbers
+    below = np.concatenate([[0.0], np.cumsum(1.0 / np.arange(1, int(last.max(initial=0)) + 1))])
+    tied = (below[last] - below[higher]) / np.maximum(equal, 1)
+    return np.where(equal == 1, 1.0 / (higher + 1.0), tied)
+
+
+def metric_names(ks: Sequence[int] = KS) -> tuple[str, ...]:
+    """The columns of `metric_values`.
+
+    >>> metric_names((1, 10))
+    ('hr@1', 'hr@10', 'ndcg@1', 'ndcg@10', 'mrr')
+    """
+    return (*(f"hr@{k}" for k in ks), *(f"ndcg@{k}" for k in ks), "mrr")
+
+
+def metric_values(higher: Counts, equal: Counts, ks: Sequence[int] = KS) -> Floats:
+    """Every metric of every label record, shape (labels, metrics), columns as in `metric_names`."""
+    columns = [hit_rate(higher, equal, k) for k in ks] + [ndcg(higher, equal, k) for k in ks]
+    return np.stack([*columns, reciprocal_rank(higher, equal)], axis=1)
+
+
+def ceiling(row: Counts, is_candidate: npt.NDArray[np.bool_], ks: Sequence[int] = KS) -> dict[int, float]:
+    """The hit rate that a perfect ranking reaches: sum over queries of min(labels that are candidates, k) / labels.
+
+    `row` is the query of each label record, as any whole number.
+
+    >>> ceiling(np.array([0, 0, 0, 1]), np.array([True, True, True, False]), (1, 2))
+    {1: 0.25, 2: 0.5}
+    """
+    reachable = np.bincount(row[is_candidate]) if is_candidate.any() else np.zeros(1, dtype=np.int64)
+    return {k: float(np.minimum(reachable, k).sum() / max(len(row), 1)) for k in ks}

@@ -1,0 +1,126 @@
+"""Where a model is good: label records by popularity, category, strength and how often the pair was seen in training."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from neatrec.catalog import UNKNOWN, Catalog
+from neatrec.evaluation.judge import Asked, Judged
+from neatrec.evaluation.summary import Summary, summarise
+
+Codes = npt.NDArray[np.int32]
+Numbers = npt.NDArray[np.int64]
+
+DECILES = 10
+SEEN = ((0, 0, "0"), (1, 1, "1"), (2, 4, "2-4"), (5, None, "5+"))
+"""How often a pair was bought together in training: lowest and highest count, name."""
+
+
+@dataclass(frozen=True)
+class Slicing:
+    """One way to cut the label records: `names[code[i]]` is the slice of record i."""
+
+    by: str
+    names: tuple[str, ...]
+    code: npt.NDArray[np.int64]
+
+
+def slicings(
+    asked: Asked,
+    catalog: Catalog,
+    purchases: Numbers,
+    pair_count: Numbers,
+    levels: Mapping[float, npt.NDArray[np.bool_]],
+) -> tuple[Slicing, ...]:
+    """All ways to cut: `purchases` (items,) and `pair_count` (labels,) from training, `levels` the labels of each level."""
+    return (
+        by_decile("query popularity", purchases[asked.query]),
+        by_decile("item popularity", purchases[asked.item]),
+        by_category(asked, catalog),
+        by_strength(levels),
+        by_pair_count(pair_count),
+    )
+
+
+def by_decile(name: str, purchases: Numbers) -> Slicing:
+    """Ten slices of about equally many records, least bought first; equal purchases share a slice, so there may be fewer.
+
+    >>> by_decile("query popularity", np.array([5, 5, 5, 9])).names
+    ('5', '9')
+    """
+    edges = np.unique(np.quantile(purchases, np.linspace(0, 1, DECILES + 1)[1:-1], method="lower")) if len(
+        purchases
+    ) else np.zeros(0)
+    code = np.searchsorted(edges, purchases, side="left")
+    used, code = np.unique(code, return_inverse=True)
+    names = []
+    for slot in range(len(used)):
+        low, high = int(purchases[code == slot].min()), int(purchases[code == slot].max())
+        names.append(f"{low}-{high}" if low != high else str(low))
+    return Slicing(name, tuple(names), code.astype(np.int64))
+
+
+def by_category(asked: Asked, catalog: Catalog) -> Slicing:
+    """Slices by the query's category at the shallowest level, as the paper's department table."""
+    if not catalog.levels:
+        return Slicing("category", ("all",), np.zeros(len(asked.query), dtype=np.int64))
+    category = catalog.category_of(catalog.levels[0])[asked.query]
+    used, code = np.unique(category, return_inverse=True)
+    names = tuple("unknown" if c == UNKNOWN else catalog.category_names[0][c] for c in used)
+    return Slicing("category", names, code.astype(np.int64))
+
+
+def by_strength(levels: Mapping[float, npt.NDArray[np.bool_]]) -> Slicing:
+    """Slices by the strictest level that a label passes, strongest first."""
+    ordered = sorted(levels)
+    size = len(levels[ordered[0]])
+    code = np.full(size, len(ordered) - 1, dtype=np.int64)
+    for position in reversed(range(len(ordered))):
+        code[levels[ordered[position]]] = position
+    names = [f"up to {ordered[0]:g}", *(f"{a:g} to {b:g}" for a, b in zip(ordered, ordered[1:], strict=False))]
+    return Slicing("label strength", tuple(names), code)
+
+
+def by_pair_count(pair_count: Numbers) -> Slicing:
+    """Slices by how often the pair was bought together in training: 0, 1, 2-4, 5+.
+
+    >>> by_pair_count(np.array([0, 3, 7])).code.tolist()
+    [0, 2, 3]
+    """
+    lowest = np.array([low for low, _, _ in SEEN])
+    code = np.searchsorted(lowest, pair_count, side="right") - 1
+    return Slicing("times seen in training", tuple(name for _, _, name in SEEN), code.astype(np.int64))
+
+
+@dataclass(frozen=True)
+class SliceResult:
+    """All models on one slice."""
+
+    by: str
+    name: str
+    summary: Summary
+
+
+def summarise_slices(
+    judged: Mapping[str, Sequence[Judged]],
+    asked: Asked,
+    cuts: Sequence[Slicing],
+    chosen: npt.NDArray[np.bool_],
+    *,
+    k: int = 10,
+    rounds: int = 1_000,
+    seed: int = 0,
+) -> tuple[SliceResult, ...]:
+    """Means and intervals at list length `k` of all models on every slice that has label records; no tests."""
+    out = []
+    for cut in cuts:
+        for code, name in enumerate(cut.names):
+            part = chosen & (cut.code == code)
+            if part.any():
+                summary = summarise(judged, asked, part, ks=(k,), tested=(), rounds=rounds, seed=seed)
+                out.append(SliceResult(cut.by, name, summary))
+    return tuple(out)

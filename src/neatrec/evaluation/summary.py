@@ -1,0 +1,208 @@
+"""From ranks to a table: means with intervals for each model, and tests between models.
+
+Everything here is computed from the ranks alone, so whoever kept them (`neatrec.evaluation.tables`) can compute it again.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from neatrec.errors import ParameterError
+from neatrec.evaluation.bootstrap import ROUNDS, interval, resampled_means
+from neatrec.evaluation.judge import Asked, Judged
+from neatrec.evaluation.metrics import KS, metric_names, metric_values
+from neatrec.evaluation.paired import FLIPS, holm, sign_flip_p
+
+Floats = npt.NDArray[np.float64]
+
+TESTED = ("hr@10", "ndcg@10")
+"""The metrics that models are tested on, where they are among those computed."""
+ONE_SEED = "queries only: one training seed, so the spread between trainings is missing"
+SAME_FOR_ALL_SEEDS = "queries; training does not depend on the seed"
+QUERIES_AND_SEEDS = "queries and training seeds"
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One model's line: `mean`, `low`, `high`, `macro`, `seed_sd` by metric name ("hr@10", "ndcg@10", "mrr", ...)."""
+
+    name: str
+    mean: dict[str, float]
+    """Means over label records."""
+    low: dict[str, float]
+    high: dict[str, float]
+    macro: dict[str, float]
+    """Means over queries of each query's own mean: a query with many labels counts once."""
+    seeds: int
+    """Trainings that went into the means."""
+    seed_sd: dict[str, float] | None
+    """Standard deviation between trainings; None where there is one only."""
+    variance: str
+    """What the intervals cover."""
+
+
+@dataclass(frozen=True)
+class PairedTest:
+    """Whether `better` beats `worse` on the same queries."""
+
+    better: str
+    worse: str
+    metric: str
+    difference: float
+    low: float
+    high: float
+    p: float
+    p_holm: float
+    """Corrected for all pairs of models tested on this metric."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """All models on one level's labels and one candidate set."""
+
+    labels: int
+    queries: int
+    standings: tuple[Standing, ...]
+    """In the order in which the models were given."""
+    tests: tuple[PairedTest, ...]
+
+    def by_name(self, name: str) -> Standing:
+        return next(standing for standing in self.standings if standing.name == name)
+
+
+@dataclass(frozen=True)
+class _Totals:
+    """Sums over the labels of each query."""
+
+    by_seed: Floats  # (seeds, queries, metrics)
+    sizes: Floats  # (queries,): labels
+
+    @property
+    def mean(self) -> Floats:  # (queries, metrics)
+        return self.by_seed.mean(axis=0)
+
+
+def summarise(
+    judged: Mapping[str, Sequence[Judged]],
+    asked: Asked,
+    chosen: npt.NDArray[np.bool_] | None = None,
+    *,
+    ks: Sequence[int] = KS,
+    tested: Sequence[str] = TESTED,
+    rounds: int = ROUNDS,
+    flips: int = FLIPS,
+    seed: int = 0,
+) -> Summary:
+    """Means, intervals and tests of all models over the label records in `chosen` (default: all).
+
+    `judged` gives for each model what it did in each of its trainings. A model's line depends on `seed` and on its own
+    ranks, not on which other models stand beside it.
+    """
+    chosen = np.ones(len(asked.query), dtype=bool) if chosen is None else chosen
+    names = metric_names(ks)
+    totals = {name: _totals(runs, asked, chosen, ks) for name, runs in judged.items()}
+    resampled = _resampled(totals, rounds, seed)
+    standings = [_standing(name, totals[name], resampled[name], names, judged[name]) for name in judged]
+    wanted = [metric for metric in tested if metric in names]
+    return Summary(
+        labels=int(chosen.sum()),
+        queries=len(np.unique(asked.query[chosen])),
+        standings=tuple(standings),
+        tests=tuple(test for metric in wanted for test in _tests(totals, resampled, names, metric, flips, seed)),
+    )
+
+
+def _totals(runs: Sequence[Judged], asked: Asked, chosen: npt.NDArray[np.bool_], ks: Sequence[int]) -> _Totals:
+    if not runs:
+        raise ParameterError("each model must have been judged at least once")
+    if len(asked.query) == 0:
+        return _Totals(np.zeros((len(runs), 0, len(metric_names(ks)))), np.zeros(0))
+    sizes = np.add.reduceat(chosen.astype(np.float64), asked.offsets[:-1])
+    kept = sizes > 0
+    by_seed = [
+        np.add.reduceat(metric_values(run.higher, run.equal, ks) * chosen[:, None], asked.offsets[:-1]) for run in runs
+    ]
+    return _Totals(np.stack(by_seed)[:, kept], sizes[kept])
+
+
+def _resampled(totals: Mapping[str, _Totals], rounds: int, seed: int) -> dict[str, Floats]:
+    """Means of each model under the same draws of queries, shape (rounds, metrics) each."""
+    out: dict[str, Floats] = {}
+    single = [name for name, total in totals.items() if len(total.by_seed) == 1]
+    if single:
+        # one product for all of them: columns side by side
+        wide = np.concatenate([totals[name].by_seed for name in single], axis=2)
+        means = resampled_means(wide, totals[single[0]].sizes, rounds=rounds, rng=seed)
+        out.update(zip(single, np.split(means, len(single), axis=1), strict=True))
+    for name in totals.keys() - set(single):
+        own = np.random.default_rng([seed, zlib.crc32(name.encode())])
+        total = totals[name]
+        out[name] = resampled_means(total.by_seed, total.sizes, rounds=rounds, rng=seed, seed_rng=own)
+    return out
+
+
+def _standing(
+    name: str, total: _Totals, resampled: Floats, names: Sequence[str], runs: Sequence[Judged]
+) -> Standing:
+    low, high = interval(resampled)
+    labels = max(total.sizes.sum(), 1.0)
+    by_training = total.by_seed.sum(axis=1) / labels  # (seeds, metrics)
+    macro = (total.mean / total.sizes[:, None]).mean(axis=0) if len(total.sizes) else np.zeros(len(names))
+    several = len(runs) > 1
+    spread = by_training.std(axis=0, ddof=1) if several else None
+    if not several:
+        variance = ONE_SEED
+    else:
+        variance = SAME_FOR_ALL_SEEDS if all(same_ranks(runs[0], run) for run in runs[1:]) else QUERIES_AND_SEEDS
+
+    def by_name(values: Floats) -> dict[str, float]:
+        return dict(zip(names, values.tolist(), strict=True))
+
+    return Standing(
+        name=name,
+        mean=by_name(by_training.mean(axis=0)),
+        low=by_name(low),
+        high=by_name(high),
+        macro=by_name(macro),
+        seeds=len(runs),
+        seed_sd=None if spread is None else by_name(spread),
+        variance=variance,
+    )
+
+
+def same_ranks(one: Judged, other: Judged) -> bool:
+    """Whether two trainings ranked all labels alike."""
+    return np.array_equal(one.higher, other.higher) and np.array_equal(one.equal, other.equal)
+
+
+def _tests(
+    totals: Mapping[str, _Totals],
+    resampled: Mapping[str, Floats],
+    names: Sequence[str],
+    metric: str,
+    flips: int,
+    seed: int,
+) -> list[PairedTest]:
+    column = names.index(metric)
+    pairs = list(combinations(totals, 2))
+    if not pairs or not len(next(iter(totals.values())).sizes):
+        return []
+    labels = next(iter(totals.values())).sizes.sum()
+    ordered = [(a, b) if _level(totals[a], column) >= _level(totals[b], column) else (b, a) for a, b in pairs]
+    per_query = np.stack([totals[a].mean[:, column] - totals[b].mean[:, column] for a, b in ordered], axis=1)
+    low, high = interval(np.stack([resampled[a][:, column] - resampled[b][:, column] for a, b in ordered], axis=1))
+    p = sign_flip_p(per_query, flips=flips, rng=seed)
+    means = per_query.sum(axis=0) / labels
+    lines: list[Any] = [means.tolist(), low.tolist(), high.tolist(), p.tolist(), holm(p).tolist()]
+    return [PairedTest(a, b, metric, *line) for (a, b), *line in zip(ordered, *lines, strict=True)]
+
+
+def _level(total: _Totals, column: int) -> float:
+    return float(total.mean[:, column].sum())
