@@ -1,5 +1,7 @@
 """Pair counting behind one door: `count` and `margins`, a compiled engine and an SQL engine behind them."""
 
-from neatrec.copurchase.records import CoPurchases, Counting, Margins, PairBlock
+from neatrec.copurchase.counter import count, margins
+from neatrec.copurchase.records import CoPurchases, Counting, Keep, Margins, PairBlock
+from neatrec.copurchase.screen import Screen, Screened
 
-__all__ = ["CoPurchases", "Counting", "Margins", "PairBlock"]
+__all__ = ["CoPurchases", "Counting", "Keep", "Margins", "PairBlock", "Screen", "Screened", "count", "margins"]

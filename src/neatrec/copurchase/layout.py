@@ -1,0 +1,130 @@
+"""The compiled floor of the memory engine, first half: totals and the layout of the lines.
+
+Items are relabelled by popularity: rank 0 is bought most. A posting is a line seen from its item: the lines of rank r
+are the postings bounds[r]:bounds[r + 1], in basket order.
+m: items bought at all; L: lines of the counted baskets; B: counted baskets, basket b being items[start[b]:stop[b]].
+"""
+
+from __future__ import annotations
+
+from neatrec.compiled import compiled
+
+
+@compiled
+def line_counts(items, start, stop, out):
+    """out[i] += lines of item i in the baskets items[start[b]:stop[b]]."""
+    for b in range(len(start)):
+        for k in range(start[b], stop[b]):
+            out[items[k]] += 1
+
+
+@compiled
+def has_repeats(items, start, stop, last_basket):
+    """Whether an item stands twice in one basket; last_basket: -1 for each item."""
+    for b in range(len(start)):
+        for k in range(start[b], stop[b]):
+            if last_basket[items[k]] == b:
+                return True
+            last_basket[items[k]] = b
+    return False
+
+
+@compiled
+def largest_tally(items, start, stop, squares):
+    """The largest sum over baskets of (lines of an item in the basket)², a bound of every pair count.
+
+    c_ij = Σ_b n_bi n_bj <= sqrt(Σ_b n_bi² Σ_b n_bj²); squares: zeros, shape (items, 2).
+    """
+    for b in range(len(start)):
+        for k in range(start[b], stop[b]):
+            squares[items[k], 1] += 1
+        for k in range(start[b], stop[b]):
+            n = squares[items[k], 1]
+            squares[items[k], 0] += n * n
+            squares[items[k], 1] = 0
+    return squares[:, 0].max() if len(squares) else 0
+
+
+@compiled
+def margins_of_baskets(items, start, stop, removal, window, seen, first, second):
+    """first[i] += lines after each line of i within the window and of another removal code; second[i]: lines before.
+
+    seen: zeros, one for each removal code; a window as long as the longest basket means all pairs.
+    """
+    for b in range(len(start)):
+        s, e = start[b], stop[b]
+        for k in range(s, e):
+            if k - s > window:
+                seen[removal[items[k - window - 1]]] -= 1
+            c = removal[items[k]]
+            second[items[k]] += min(k - s, window) - seen[c]
+            seen[c] += 1
+        for k in range(s, e):
+            seen[removal[items[k]]] = 0
+        for k in range(e - 1, s - 1, -1):
+            if e - 1 - k > window:
+                seen[removal[items[k + window + 1]]] -= 1
+            c = removal[items[k]]
+            first[items[k]] += min(e - 1 - k, window) - seen[c]
+            seen[c] += 1
+        for k in range(s, e):
+            seen[removal[items[k]]] = 0
+
+
+@compiled
+def postings(items, start, stop, rank, cursor, basket, position):
+    """For each item, by rank, its lines: basket[p] and position[p] in the basket, p from cursor[r] on, in basket order.
+
+    Leaves cursor[r] at the end of rank r.
+    """
+    for b in range(len(start)):
+        s = start[b]
+        for k in range(s, stop[b]):
+            r = rank[items[k]]
+            p = cursor[r]
+            cursor[r] = p + 1
+            basket[p] = b
+            position[p] = k - s
+
+
+@compiled
+def sort_baskets(bounds, base, fill, begin, length, line_rank, line_position, visits):
+    """Lay the lines out basket by basket, each sorted by rank: those of lower rank come before a line.
+
+    begin comes in as the basket of each posting and length as its position; they go out as where the basket starts and
+    how many of its lines stand before this one. base: where each basket starts, shape (B + 1,); fill: a copy of it.
+    """
+    directed = len(line_position) > 0
+    for r in range(len(bounds) - 1):
+        seen = 0
+        for p in range(bounds[r], bounds[r + 1]):
+            b = begin[p]
+            k = fill[b]
+            fill[b] = k + 1
+            line_rank[k] = r
+            if directed:
+                line_position[k] = length[p]
+            begin[p] = base[b]
+            length[p] = k - base[b]
+            seen += k - base[b]
+        visits[r] = seen
+
+
+@compiled
+def keep_order(bounds, base, window, begin, before, after, line_rank, visits):
+    """Lay the lines out basket by basket in cart order, and for each posting how many neighbours it has.
+
+    begin comes in as the basket of each posting and before as its position; they go out as the line itself and the
+    neighbours before it within the window; after: those behind it.
+    """
+    for r in range(len(bounds) - 1):
+        seen = 0
+        for p in range(bounds[r], bounds[r + 1]):
+            b = begin[p]
+            k = base[b] + before[p]
+            line_rank[k] = r
+            begin[p] = k
+            after[p] = min(window, base[b + 1] - 1 - k)
+            before[p] = min(window, before[p])
+            seen += before[p] + after[p]
+        visits[r] = seen

@@ -1,0 +1,193 @@
+"""The memory engine: compiled counting of what fits. Memory grows with lines, and with pairs only if they are kept."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from itertools import pairwise
+from queue import SimpleQueue
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from neatrec.copurchase.job import Job, pairs_of_size, removal_codes
+from neatrec.copurchase.records import Int64, Keep, Margins, PairBlock, sorted_pairs
+from neatrec.copurchase.rows import NONE, Rows, make_rows
+from neatrec.copurchase.screen import Screen, kept, screen_of
+from neatrec.errors import ResourceError
+
+MOST_COUNTED = 2**31 - 1
+"""Two counts share one 64-bit counter."""
+
+Scratch = tuple[npt.NDArray[Any], ...]
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+
+def count_in_memory(job: Job, keep: Keep | None, threads: int) -> tuple[PairBlock, Margins]:
+    """The kept pairs, sorted, and the margins of all pairs."""
+    _check_counters(job)
+    rows = make_rows(job)
+    margins = _margins(job, rows, threads)
+    screen = screen_of(keep, margins)
+    blocks, pairs = [], 0
+    for block, seen in _in_order(rows.blocks(), lambda task, s: _count_block(rows, task, screen, s), rows, threads):
+        blocks.append(kept(block, margins, keep))
+        pairs += seen
+    return sorted_pairs(_joined(blocks, rows), len(job.catalog)), replace(margins, pairs=pairs)
+
+
+def margins_in_memory(job: Job, threads: int) -> Margins:
+    """The totals without the pairs, in time and memory of the lines; `once_per_customer` has to look at the pairs."""
+    _check_counters(job)
+    return _margins(job, make_rows(job) if job.margins_need_pairs else None, threads)
+
+
+def _margins(job: Job, rows: Rows | None, threads: int) -> Margins:
+    if rows is None or not job.margins_need_pairs:
+        first, second = _margins_of_lines(job, threads)
+    else:
+        first, second = _margins_of_rows(rows, len(job.catalog), threads)
+    records = int(first.sum())
+    if not job.counting.directed:
+        first = second = first + second
+    return Margins(first, second, records, 0, len(job.start), job.counting.category_of(job.catalog))
+
+
+def _margins_of_lines(job: Job, threads: int) -> tuple[Int64, Int64]:
+    from neatrec.copurchase import layout
+
+    removal = removal_codes(job.counting.category_of(job.catalog))
+    shape = (len(job.catalog),)
+
+    def some_baskets(part: slice) -> tuple[Int64, Int64]:
+        first, second = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
+        seen = np.zeros(int(removal.max(initial=0)) + 1, dtype=np.int64)
+        layout.margins_of_baskets(job.items, job.start[part], job.stop[part], removal, job.window, seen, first, second)
+        return first, second
+
+    cuts = np.linspace(0, len(job.start), threads + 1).astype(int)
+    parts = [slice(a, b) for a, b in pairwise(cuts)]
+    if threads == 1:
+        return some_baskets(parts[0])
+    with ThreadPoolExecutor(threads) as pool:
+        totals = list(pool.map(some_baskets, parts))
+    return sum(first for first, _ in totals), sum(second for _, second in totals)  # type: ignore[return-value]
+
+
+def _margins_of_rows(rows: Rows, items: int, threads: int) -> tuple[Int64, Int64]:
+    from neatrec.copurchase import tallies
+
+    def some_rows(task: tuple[int, int], scratch: Scratch) -> tuple[Int64, Int64]:
+        first, second = np.zeros(items, dtype=np.int64), np.zeros(items, dtype=np.int64)
+        tallies.margins_of_rows(
+            *task,
+            rows.way,
+            rows.directed,
+            rows.once,
+            rows.lines,
+            rows.who,
+            rows.code,
+            rows.removal,
+            scratch,
+            first,
+            second,
+        )
+        return first, second
+
+    first, second = np.zeros(items, dtype=np.int64), np.zeros(items, dtype=np.int64)
+    for some_first, some_second in _in_order(rows.blocks(), some_rows, rows, threads):
+        first += some_first
+        second += some_second
+    return first, second
+
+
+def _count_block(rows: Rows, task: tuple[int, int], screen: Screen, scratch: Scratch) -> tuple[PairBlock, int]:
+    """The pairs of some rows that pass the screen, and how many there were before it."""
+    from neatrec.copurchase import tallies
+
+    room = int(rows.most_pairs[slice(*task)].sum()) * (2 if rows.directed else 1)
+    out = (
+        np.empty(room, dtype=np.int32),
+        np.empty(room, dtype=np.int32),
+        np.empty(room, dtype=np.int64),
+        np.empty(room if rows.directed else 0, dtype=np.int64),
+        np.empty(room if rows.customers_known else 0, dtype=np.int64),
+    )
+    written, pairs = tallies.count_rows(
+        *task,
+        rows.way,
+        rows.directed,
+        rows.once,
+        rows.lines,
+        rows.who,
+        rows.code,
+        rows.removal,
+        (screen.min_count, *screen.vectors()),
+        scratch,
+        out,
+    )
+    query, item, count, reverse, customers = (column[:written] for column in out)
+    block = PairBlock(
+        query, item, count, reverse if rows.directed else None, customers if rows.customers_known else None
+    )
+    return block, int(pairs)
+
+
+def _in_order(
+    tasks: Sequence[Task], work: Callable[[Task, Scratch], Result], rows: Rows, threads: int
+) -> Iterator[Result]:
+    """The results in the order of the tasks, a few of them ahead: the caller sees one at a time, in its own thread."""
+    if threads == 1:
+        scratch = rows.scratch()
+        yield from (work(task, scratch) for task in tasks)
+        return
+    free: SimpleQueue[Scratch] = SimpleQueue()
+    for _ in range(threads):
+        free.put(rows.scratch())
+
+    def with_scratch(task: Task) -> Result:
+        scratch = free.get()
+        try:
+            return work(task, scratch)
+        finally:
+            free.put(scratch)
+
+    with ThreadPoolExecutor(threads) as pool:
+        waiting: deque[Future[Result]] = deque()
+        for task in tasks:
+            waiting.append(pool.submit(with_scratch, task))
+            if len(waiting) > 2 * threads:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+def _joined(blocks: list[PairBlock], rows: Rows) -> PairBlock:
+    if not blocks:
+        empty = np.empty(0, dtype=np.int64)
+        return PairBlock(NONE, NONE, empty, empty if rows.directed else None, empty if rows.customers_known else None)
+    columns = zip(*(block.columns for block in blocks), strict=True)
+    return PairBlock(*(None if column[0] is None else np.concatenate(column) for column in columns))
+
+
+def _check_counters(job: Job) -> None:
+    """Refuse what would overflow a counter, by ever closer and dearer bounds of the largest pair count."""
+    from neatrec.copurchase import layout
+
+    if int(pairs_of_size(job.sizes, job.counting.window).sum()) <= MOST_COUNTED:
+        return
+    counts = np.zeros(len(job.catalog), dtype=np.int64)
+    layout.line_counts(job.items, job.start, job.stop, counts)
+    # a line has at most 2 * window neighbours, and as many partners as its basket has lines
+    if int(counts.max()) * min(2 * job.window, int(job.sizes.max())) <= MOST_COUNTED:
+        return
+    most = int(layout.largest_tally(job.items, job.start, job.stop, np.zeros((len(job.catalog), 2), dtype=np.int64)))
+    if most > MOST_COUNTED:
+        raise ResourceError(
+            f"a pair may have up to {most:,} records, more than the memory engine counts ({MOST_COUNTED:,})",
+            hint='Use engine="duckdb".',
+        )
