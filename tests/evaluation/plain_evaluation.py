@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 
 def possible_ranks(scores: Mapping[int, float], item: int) -> list[int]:
-    """The ranks that `item` may have among its candidates when ties are broken at random; none when it is no candidate."""
+    """The ranks that `item` may have when ties are broken at random; none when it is no candidate."""
     if item not in scores:
         return []
     higher = sum(score > scores[item] for score in scores.values())

@@ -11,7 +11,7 @@ from neatrec.evaluation.bootstrap import interval, resampled_means
 
 
 def test_labels_of_one_query_are_drawn_together() -> None:
-    """One query holds all hits: half of all resamplings of two queries draw it once, a quarter never, a quarter twice."""
+    """One of two queries holds all hits: half of the resamplings draw it once, a quarter never, a quarter twice."""
     means = resampled_means(np.array([[4.0], [0.0]]), [4, 4], rounds=4_000)[:, 0]
     values, times = np.unique(means, return_counts=True)
     assert values.tolist() == [0.0, 0.5, 1.0]

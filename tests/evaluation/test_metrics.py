@@ -86,7 +86,7 @@ def test_the_ceiling_counts_at_most_k_reachable_labels_a_query(
 ) -> None:
     row = np.array([q for q, items in labels.items() for _ in items])
     inside = np.array([item in candidates for items in labels.values() for item in items])
-    wanted = plain.ceiling({q: sorted(items) for q, items in labels.items()}, dict.fromkeys(labels, list(candidates)), k)
+    wanted = plain.ceiling({q: sorted(items) for q, items in labels.items()}, {q: list(candidates) for q in labels}, k)
     assert ceiling(row, inside, (k,))[k] == pytest.approx(wanted)
 
 

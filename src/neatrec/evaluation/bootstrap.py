@@ -28,10 +28,10 @@ def resampled_means(
 ) -> Floats:
     """Means under `rounds` resamplings of the queries, shape (rounds, columns).
 
-    `totals` (queries, columns) or (seeds, queries, columns) are sums over the labels of a query, `sizes` (queries,) what they
-    are divided by: a mean is sum of totals over sum of sizes. Where a model was trained with several seeds, these are
-    drawn anew in each round too, from `seed_rng`. The queries drawn depend on `rng` and their number only, so that
-    columns and calls can be compared pair by pair.
+    `totals` (queries, columns) or (seeds, queries, columns) are sums over the labels of a query, `sizes` (queries,)
+    what they are divided by: a mean is sum of totals over sum of sizes. Where a model was trained with several seeds,
+    these are drawn anew in each round too, from `seed_rng`. The queries drawn depend on `rng` and their number only,
+    so that columns and calls can be compared pair by pair.
     """
     if rounds < 1:
         raise must_be("rounds", "at least 1", rounds)

@@ -1,7 +1,7 @@
 """Candidate sets: which items compete for each query, the same for every model.
 
-The recall set of a query holds the items bought with it most often in the training baskets. The catalogue holds every item of
-the training baskets except the query and what shares its category.
+The recall set of a query holds the items bought with it most often in the training baskets. The catalogue holds every
+item of the training baskets except the query and what shares its category.
 """
 
 from __future__ import annotations
@@ -143,9 +143,9 @@ def recall_set(bought_with: Partners, size: int = 200) -> RecallSet:
     )
 
 
-def catalogue(baskets: Baskets, queries: Codes, category_level: str | None = None) -> Catalogue:
-    """Every item of `baskets` competes, except the query and what shares its category (default level: the deepest)."""
-    category = baskets.catalog.category_of(category_level)
+def catalogue(baskets: Baskets, queries: Codes, counting: Counting = RECALL_COUNTING) -> Catalogue:
+    """Every item of `baskets` competes, except the query and what shares its category."""
+    category = counting.category_of(baskets.catalog)
     return Catalogue("catalogue", np.unique(np.asarray(queries, np.int32)), baskets.item_counts > 0, category)
 
 

@@ -52,8 +52,8 @@ def standing(scores, own):
 def rank_lists(scores, offsets, items, label_offsets, label_items, higher, equal, best_item, best_score, out_nan):
     """Ranks within a list of candidates for each query.
 
-    scores, items: (candidates of all queries,), those of query r from offsets[r] to offsets[r + 1]; label_items: (labels,),
-    by label_offsets; higher, equal: (labels,); best_item, best_score: (queries, k).
+    scores, items: (candidates of all queries,), those of query r from offsets[r] to offsets[r + 1]; label_items:
+    (labels,), by label_offsets; higher, equal: (labels,); best_item, best_score: (queries, k).
     """
     for r in range(len(offsets) - 1):
         start, end = offsets[r], offsets[r + 1]
@@ -77,7 +77,7 @@ def rank_lists(scores, offsets, items, label_offsets, label_items, higher, equal
 
 @compiled
 def compete(scores, cart, sold, category, banned, stamp, out_scores, out_items):
-    """How many items compete for a cart, their scores and codes written to the front of out_scores, out_items: (items,).
+    """How many items compete for a cart; their scores and codes go to the front of out_scores and out_items, (items,).
 
     All that is sold, except the cart and what shares a category with an item of it. scores: (items,); banned:
     (categories,), equal to `stamp` where a category is the cart's; category: negative where unknown.
@@ -101,8 +101,19 @@ def compete(scores, cart, sold, category, banned, stamp, out_scores, out_items):
 
 @compiled
 def rank_rows(
-    scores, cart_offsets, cart_items, sold, category, categories, label_offsets, label_items,
-    higher, equal, best_item, best_score, out_nan,
+    scores,
+    cart_offsets,
+    cart_items,
+    sold,
+    category,
+    categories,
+    label_offsets,
+    label_items,
+    higher,
+    equal,
+    best_item,
+    best_score,
+    out_nan,
 ):
     """Ranks among all items that are sold, except the cart (for one query: a cart of one) and its categories.
 

@@ -1,9 +1,9 @@
 """Hit rate, NDCG and reciprocal rank of label records, and the best that a candidate set allows.
 
-A label record is one pair (query, item). What a model did with it is two whole numbers: `higher`, how many candidates of
-the query score higher than the item, and `equal`, how many score the same, the item itself included. The item's rank
-is then any of higher + 1 … higher + equal, each as likely, and a metric is its mean over them: no tie is broken in
-favour of anybody. `equal` = 0 says that the item is no candidate: a miss, which stays in the denominator.
+A label record is one pair (query, item). What a model did with it is two whole numbers: `higher`, how many candidates
+of the query score higher than the item, and `equal`, how many score the same, the item itself included. The item's
+rank is then any of higher + 1 … higher + equal, each as likely, and a metric is its mean over them: no tie is broken
+in favour of anybody. `equal` = 0 says that the item is no candidate: a miss, which stays in the denominator.
 """
 
 from __future__ import annotations

@@ -18,9 +18,9 @@ BLOCK_SIGNS = 4_000_000
 def sign_flip_p(differences: Floats, *, flips: int = FLIPS, rng: Seed | None = 0) -> Floats:
     """Two-sided p-values of paired randomisation tests, shape (columns,).
 
-    `differences` (queries, columns): what the labels of a query add up to for one model, less the same for the other. Were the
-    models alike, each query's difference could as well have had the other sign: p is the share of sign patterns
-    (drawn at random, the observed one counted in) whose sum is at least as far from 0.
+    `differences` (queries, columns): what the labels of a query add up to for one model, less the same for the other.
+    Were the models alike, each query's difference could as well have had the other sign: p is the share of sign
+    patterns (drawn at random, the observed one counted in) whose sum is at least as far from 0.
     """
     if flips < 1:
         raise must_be("flips", "at least 1", flips)

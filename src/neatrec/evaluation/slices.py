@@ -1,9 +1,10 @@
-"""Where a model is good: label records by popularity, category, strength and how often the pair was seen in training."""
+"""Where a model is good: label records by popularity, category, strength and times seen in training."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -36,7 +37,7 @@ def slicings(
     pair_count: Numbers,
     levels: Mapping[float, npt.NDArray[np.bool_]],
 ) -> tuple[Slicing, ...]:
-    """All ways to cut: `purchases` (items,) and `pair_count` (labels,) from training, `levels` the labels of each level."""
+    """All ways to cut: `purchases` (items,) and `pair_count` (labels,) from training, `levels` the masks of labels."""
     return (
         by_decile("query popularity", purchases[asked.query]),
         by_decile("item popularity", purchases[asked.item]),
@@ -47,14 +48,13 @@ def slicings(
 
 
 def by_decile(name: str, purchases: Numbers) -> Slicing:
-    """Ten slices of about equally many records, least bought first; equal purchases share a slice, so there may be fewer.
+    """Ten slices of about equally many records, least bought first; fewer where many records have equal purchases.
 
     >>> by_decile("query popularity", np.array([5, 5, 5, 9])).names
     ('5', '9')
     """
-    edges = np.unique(np.quantile(purchases, np.linspace(0, 1, DECILES + 1)[1:-1], method="lower")) if len(
-        purchases
-    ) else np.zeros(0)
+    shares = np.linspace(0, 1, DECILES + 1)[1:-1]
+    edges = np.unique(np.quantile(purchases, shares, method="lower")) if len(purchases) else np.zeros(0)
     code = np.searchsorted(edges, purchases, side="left")
     used, code = np.unique(code, return_inverse=True)
     names = []
@@ -81,7 +81,7 @@ def by_strength(levels: Mapping[float, npt.NDArray[np.bool_]]) -> Slicing:
     code = np.full(size, len(ordered) - 1, dtype=np.int64)
     for position in reversed(range(len(ordered))):
         code[levels[ordered[position]]] = position
-    names = [f"up to {ordered[0]:g}", *(f"{a:g} to {b:g}" for a, b in zip(ordered, ordered[1:], strict=False))]
+    names = [f"up to {ordered[0]:g}", *(f"{a:g} to {b:g}" for a, b in pairwise(ordered))]
     return Slicing("label strength", tuple(names), code)
 
 

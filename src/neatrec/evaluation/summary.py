@@ -1,6 +1,7 @@
 """From ranks to a table: means with intervals for each model, and tests between models.
 
-Everything here is computed from the ranks alone, so whoever kept them (`neatrec.evaluation.tables`) can compute it again.
+Everything here is computed from the ranks alone, so whoever kept them (`neatrec.evaluation.tables`) can compute it
+again.
 """
 
 from __future__ import annotations
@@ -86,7 +87,8 @@ class _Totals:
 
     @property
     def mean(self) -> Floats:  # (queries, metrics)
-        return self.by_seed.mean(axis=0)
+        mean: Floats = self.by_seed.mean(axis=0)
+        return mean
 
 
 def summarise(
@@ -148,9 +150,7 @@ def _resampled(totals: Mapping[str, _Totals], rounds: int, seed: int) -> dict[st
     return out
 
 
-def _standing(
-    name: str, total: _Totals, resampled: Floats, names: Sequence[str], runs: Sequence[Judged]
-) -> Standing:
+def _standing(name: str, total: _Totals, resampled: Floats, names: Sequence[str], runs: Sequence[Judged]) -> Standing:
     low, high = interval(resampled)
     labels = max(total.sizes.sum(), 1.0)
     by_training = total.by_seed.sum(axis=1) / labels  # (seeds, metrics)

@@ -1,0 +1,114 @@
+"""Leave-one-out basket completion: hide an item of a held-out basket, ask the model for the rest, see if it comes back.
+
+No labels are needed, and it is the whole-cart answer (`recommend` of several items) that is judged, exactly as a shop
+would get it. It rewards popular items, which lift does not: read it beside the label measures, not instead of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from neatrec.baskets import Baskets
+from neatrec.catalog import UNKNOWN
+from neatrec.errors import must_be
+from neatrec.evaluation.bootstrap import interval, resampled_means
+from neatrec.evaluation.metrics import KS, hit_rate, ndcg
+from neatrec.randomness import Seed, as_generator
+
+CARTS = 500
+SMALLEST_CART = 2
+"""Items that stay in the cart when one is hidden."""
+
+
+class Recommender(Protocol):
+    """What completion needs of a model: answers for a cart. Every `neatrec.models.Model` is one."""
+
+    def recommend(self, items: Any, k: int = 10) -> Any: ...
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """Carts of held-out baskets, each with the item that was taken out of it."""
+
+    carts: tuple[npt.NDArray[np.int32], ...]
+    hidden: npt.NDArray[np.int32]
+    """shape (carts,)"""
+
+    def __len__(self) -> int:
+        return len(self.hidden)
+
+
+def leave_one_out(train: Baskets, test: Baskets, *, carts: int = CARTS, rng: Seed | None = 0) -> LeftOut:
+    """At most `carts` baskets of `test`, drawn at random, each without one of its items, drawn at random.
+
+    Items that no training basket holds are taken out first: no model can know them. What is hidden shares its
+    category with nothing left in the cart, since models do not offer what is there already.
+    """
+    if carts < 1:
+        raise must_be("carts", "at least 1", carts)
+    generator = as_generator(rng)
+    known = train.item_counts > 0
+    category = train.catalog.category_of()
+    chosen: list[npt.NDArray[np.int32]] = []
+    hidden: list[int] = []
+    for basket in generator.permutation(len(test)):
+        items = np.unique(test.items[test.offsets[basket] : test.offsets[basket + 1]])
+        items = items[known[items]]
+        could_hide = items[_alone_in_category(category[items])]
+        if len(items) > SMALLEST_CART and len(could_hide):
+            out = int(generator.choice(could_hide))
+            chosen.append(items[items != out])
+            hidden.append(out)
+        if len(chosen) == carts:
+            break
+    return LeftOut(tuple(chosen), np.array(hidden, dtype=np.int32))
+
+
+def _alone_in_category(category: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
+    _, code, size = np.unique(category, return_inverse=True, return_counts=True)
+    alone: npt.NDArray[np.bool_] = (size[code] == 1) | (category == UNKNOWN)
+    return alone
+
+
+@dataclass(frozen=True)
+class Completion:
+    """How often the hidden item came back among the first k answers: `hr` and `ndcg` by k, each (mean, low, high)."""
+
+    carts: int
+    hr: dict[int, tuple[float, float, float]]
+    ndcg: dict[int, tuple[float, float, float]]
+
+
+def complete(
+    model: Recommender, left_out: LeftOut, *, ks: Sequence[int] = KS, rounds: int = 1_000, rng: Seed | None = 0
+) -> Completion:
+    """How well `model` completes the carts, with intervals over carts."""
+    deepest = max(ks)
+    place = np.array(
+        [_place_of(item, model.recommend(cart, k=deepest).codes) for cart, item in _pairs(left_out)], dtype=np.int64
+    )
+    found = np.minimum(place + 1, 1)  # 1 where it came back, 0 where not
+    higher = np.maximum(place, 0)
+    values = [hit_rate(higher, found, k) for k in ks] + [ndcg(higher, found, k) for k in ks]
+    table = np.stack(values, axis=1)  # (carts, metrics)
+    if not len(table):
+        return Completion(0, {}, {})
+    low, high = interval(resampled_means(table, np.ones(len(table)), rounds=rounds, rng=rng))
+    lines = [tuple(map(float, line)) for line in zip(table.mean(axis=0), low, high, strict=True)]
+    by_k: list[Any] = [dict(zip(ks, part, strict=True)) for part in (lines[: len(ks)], lines[len(ks) :])]
+    return Completion(len(left_out), *by_k)
+
+
+def _pairs(left_out: LeftOut) -> zip[tuple[npt.NDArray[np.int32], np.int32]]:
+    return zip(left_out.carts, left_out.hidden, strict=True)
+
+
+def _place_of(item: np.int32, answers: npt.NDArray[np.int32]) -> int:
+    """Where `item` stands among the answers, from 0; -1 where it does not."""
+    at = np.flatnonzero(answers == item)
+    return int(at[0]) if len(at) else -1

@@ -1,0 +1,105 @@
+"""Held-out lift: how much more often than by chance recommended pairs are bought together in the test baskets.
+
+No labels are needed: sum of O over sum of E of the recommended pairs, O counted in the test baskets, E what chance
+would give there (quasi-independence: same-category pairs are not counted, and chance must not put records there).
+Pooled, so that pairs expected once in a blue moon cannot shout. A model that answers only where it is sure looks
+better: the share of sales that its answers cover stands beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from neatrec.baskets import Baskets
+from neatrec.errors import ParameterError, must_be
+from neatrec.evaluation.bootstrap import ROUNDS, interval, resampled_means
+from neatrec.evaluation.candidates import Codes, Numbers, Partners, partners
+from neatrec.evaluation.metrics import KS
+from neatrec.randomness import Seed
+from neatrec.statistics import QuasiIndependence, quasi_independence
+
+QUERIES = 2_000
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """What the test baskets hold about some queries."""
+
+    bought_with: Partners
+    chance: QuasiIndependence
+    sales: Numbers
+    """Lines of each item in the test baskets, shape (items,)."""
+
+    @property
+    def queries(self) -> Codes:
+        return self.bought_with.queries
+
+
+@dataclass(frozen=True)
+class HeldOutLift:
+    """Lift of what is recommended, by list length: (lift, low, high)."""
+
+    lift: dict[int, tuple[float, float, float]]
+    observed: dict[int, int]
+    """Times the recommended pairs were bought together in the test baskets."""
+    expected: dict[int, float]
+    """Times chance would have given."""
+    queries: int
+    """Queries that got an answer."""
+    sales_covered: float
+    """Share of the test sales (lines) whose item is one of these queries."""
+
+
+def best_sellers(baskets: Baskets, queries: int = QUERIES) -> Codes:
+    """The items sold most, ascending by code: what is asked for, chosen without labels; equal sales by code."""
+    if queries < 1:
+        raise must_be("queries", "at least 1", queries)
+    sales = baskets.item_counts
+    order = np.argsort(-sales, kind="stable")[:queries]
+    return np.sort(order[sales[order] > 0]).astype(np.int32)
+
+
+def held_out(test: Baskets, queries: Codes) -> HeldOut:
+    """Counts of the test baskets for `queries`, made once and used for every model."""
+    counted = partners(test, queries)
+    margins = counted.margins
+    return HeldOut(counted, quasi_independence(margins.first, margins.second, margins.category), test.item_counts)
+
+
+def held_out_lift(
+    best: Codes, held: HeldOut, *, ks: Sequence[int] = KS, rounds: int = ROUNDS, rng: Seed | None = 0
+) -> HeldOutLift:
+    """The pooled lift of the recommendations `best` (queries, at least max(ks)), with intervals over queries."""
+    if best.shape[0] != len(held.queries) or best.shape[1] < max(ks):
+        raise ParameterError(f"`best` must hold {max(ks)} answers for each of the {len(held.queries)} queries")
+    observed, expected = _pairs(best, held)
+    lift, totals = {}, {}
+    for k in ks:
+        above, below = observed[:, :k].sum(axis=1), expected[:, :k].sum(axis=1)
+        totals[k] = int(above.sum()), float(below.sum())
+        low, high = interval(resampled_means(above[:, None], below, rounds=rounds, rng=rng))
+        ratio = totals[k][0] / totals[k][1] if totals[k][1] > 0 else float("nan")
+        lift[k] = (ratio, float(low[0]), float(high[0]))
+    answered = (best >= 0).any(axis=1)
+    return HeldOutLift(
+        lift,
+        {k: total for k, (total, _) in totals.items()},
+        {k: total for k, (_, total) in totals.items()},
+        queries=int(answered.sum()),
+        sales_covered=float(held.sales[held.queries[answered]].sum() / max(held.sales.sum(), 1)),
+    )
+
+
+def _pairs(best: Codes, held: HeldOut) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """O and E of each recommended pair, 0 where there is none, shape (queries, answers) each."""
+    there = best >= 0
+    query = np.broadcast_to(held.queries[:, None], best.shape)[there]
+    item = best[there]
+    observed, expected = np.zeros(best.shape), np.zeros(best.shape)
+    observed[there] = held.bought_with.count_of(query, item)
+    expected[there] = held.chance.expected(query, item)
+    return observed, expected
