@@ -128,3 +128,22 @@ def keep_order(bounds, base, window, begin, before, after, line_rank, visits):
             before[p] = min(window, before[p])
             seen += before[p] + after[p]
         visits[r] = seen
+
+
+@compiled
+def order_of_pairs(query, item, by_item, order, cursor):
+    """order: the places of the pairs sorted by (query, item), by two counting sorts, the minor key first.
+
+    by_item: scratch of order's shape; cursor: zeros, shape (items + 1,).
+    """
+    for column, source, target in ((item, order, by_item), (query, by_item, order)):
+        cursor[:] = 0
+        for k in range(len(column)):
+            cursor[column[k] + 1] += 1
+        for i in range(1, len(cursor)):
+            cursor[i] += cursor[i - 1]
+        for k in range(len(column)):
+            place = source[k]
+            c = column[place]
+            target[cursor[c]] = place
+            cursor[c] += 1

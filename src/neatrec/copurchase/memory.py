@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.copurchase.job import Job, pairs_of_size, removal_codes
-from neatrec.copurchase.records import Int64, Keep, Margins, PairBlock, sorted_pairs
+from neatrec.copurchase.records import Int64, Keep, Margins, PairBlock
 from neatrec.copurchase.rows import NONE, Rows, make_rows
 from neatrec.copurchase.screen import Screen, kept, screen_of
 from neatrec.errors import ResourceError
@@ -33,11 +33,14 @@ def count_in_memory(job: Job, keep: Keep | None, threads: int) -> tuple[PairBloc
     rows = make_rows(job)
     margins = _margins(job, rows, threads)
     screen = screen_of(keep, margins)
-    blocks, pairs = [], 0
+    blocks: list[PairBlock] = []
+    pairs = 0
     for block, seen in _in_order(rows.blocks(), lambda task, s: _count_block(rows, task, screen, s), rows, threads):
         blocks.append(kept(block, margins, keep))
         pairs += seen
-    return sorted_pairs(_joined(blocks, rows), len(job.catalog)), replace(margins, pairs=pairs)
+    together = _joined(blocks, rows)
+    blocks.clear()  # they may be most of the memory
+    return _sorted(together, len(job.catalog)), replace(margins, pairs=pairs)
 
 
 def margins_in_memory(job: Job, threads: int) -> Margins:
@@ -130,11 +133,7 @@ def _count_block(rows: Rows, task: tuple[int, int], screen: Screen, scratch: Scr
         scratch,
         out,
     )
-    query, item, count, reverse, customers = (column[:written] for column in out)
-    block = PairBlock(
-        query, item, count, reverse if rows.directed else None, customers if rows.customers_known else None
-    )
-    return block, int(pairs)
+    return _block(tuple(column[:written] for column in out), rows), int(pairs)
 
 
 def _in_order(
@@ -166,12 +165,29 @@ def _in_order(
             yield waiting.popleft().result()
 
 
+def _block(columns: tuple[npt.NDArray[Any], ...], rows: Rows) -> PairBlock:
+    query, item, count, reverse, customers = columns
+    return PairBlock(
+        query, item, count, reverse if rows.directed else None, customers if rows.customers_known else None
+    )
+
+
 def _joined(blocks: list[PairBlock], rows: Rows) -> PairBlock:
     if not blocks:
-        empty = np.empty(0, dtype=np.int64)
-        return PairBlock(NONE, NONE, empty, empty if rows.directed else None, empty if rows.customers_known else None)
-    columns = zip(*(block.columns for block in blocks), strict=True)
-    return PairBlock(*(None if column[0] is None else np.concatenate(column) for column in columns))
+        return _block((NONE, NONE, *(np.empty(0, dtype=np.int64),) * 3), rows)
+    columns: Any = zip(*(block.columns for block in blocks), strict=True)
+    whole: list[Any] = [None if column[0] is None else np.concatenate(column) for column in columns]
+    return PairBlock(*whole)
+
+
+def _sorted(block: PairBlock, items: int) -> PairBlock:
+    """The same pairs, sorted by query, then item."""
+    from neatrec.copurchase import layout
+
+    order = np.arange(len(block), dtype=np.int32 if len(block) < 2**31 else np.int64)
+    cursor = np.zeros(items + 1, dtype=np.int64)
+    layout.order_of_pairs(block.query, block.item, np.empty_like(order), order, cursor)
+    return block.where(order)
 
 
 def _check_counters(job: Job) -> None:

@@ -99,9 +99,10 @@ class PairBlock:
     def __len__(self) -> int:
         return len(self.query)
 
-    def where(self, mask: Mask | Int64) -> PairBlock:
-        """The pairs of a mask, or of an array of positions in that order."""
-        return PairBlock(*(None if column is None else column[mask] for column in self.columns))  # type: ignore[arg-type]
+    def where(self, chosen: npt.NDArray[Any]) -> PairBlock:
+        """The pairs of a mask, or of an array of places in that order."""
+        columns: list[Any] = [None if column is None else column[chosen] for column in self.columns]
+        return PairBlock(*columns)
 
     @property
     def columns(self) -> tuple[npt.NDArray[Any] | None, ...]:
@@ -200,11 +201,6 @@ class CoPurchases:
         m = self.margins
         row_sum = m.first + m.second if self.counting.directed else m.first
         return Margins(row_sum, row_sum, int(row_sum.sum()), pairs, m.baskets, m.category)
-
-
-def sorted_pairs(block: PairBlock, items: int) -> PairBlock:
-    """The same pairs, sorted by query, then item."""
-    return block.where(np.argsort(_pair_key(block.query, block.item, items)))
 
 
 def _pair_key(query: Int32, item: Int32, items: int) -> Int64:

@@ -52,11 +52,17 @@ class Rows:
         return list(pairwise(cuts))
 
     def scratch(self) -> tuple[npt.NDArray[Any], ...]:
-        """One thread's counters: tally, customers, last customer each way, partners met."""
+        """One thread's counters: tally, partners met, their counts, then customers, the last of them, their counts."""
         m = len(self.code)
         people = m if len(self.who) else 0
-        last = np.full(2 * people, -1, dtype=np.int32)
-        return np.zeros(m, dtype=np.int64), np.zeros(people, dtype=np.int64), last, np.empty(m + 1, dtype=np.int32)
+        return (
+            np.zeros(m, dtype=np.int64),
+            np.empty(m + 1, dtype=np.int32),
+            np.empty(m + 1, dtype=np.int64),
+            np.zeros(people, dtype=np.int64),
+            np.full(2 * people, -1, dtype=np.int32),
+            np.empty(people + 1, dtype=np.int64),
+        )
 
 
 def make_rows(job: Job) -> Rows:

@@ -19,8 +19,8 @@ class Screen:
     """A pair (q, v) passes if count >= min_count and, where `expected` is given, count - a[q] b[v] >= 0 and
     (count - a[q] b[v])² >= u[q] w[v].
 
-    With a = F / sqrt(N), b = a, u = w = sqrt(x) F (N - F) / sqrt(N)³ that is Pearson's chi-squared above x, positive
-    side only; with u = w = 0 it is "more often than expected". Products round: leave a hair of slack and let `keep` decide.
+    With a = F / sqrt(N), b = a, u = w = sqrt(x) F (N - F) / sqrt(N)³ that is Pearson's chi-squared above x on the
+    positive side; with u = w = 0 it is "more often than expected". Products round: leave a hair of slack for `keep`.
     """
 
     min_count: int = 1

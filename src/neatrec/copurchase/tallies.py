@@ -25,7 +25,7 @@ BACKWARD = 1 << 32
 @compiled
 def _tally_all(p0, p1, begin, length, line_rank, tally, touched):
     """Every line that stands before one of the row's lines in the sorted basket; returns how many partners were met."""
-    met = 0
+    met = np.int64(0)
     for p in range(p0, p1):
         s = np.int64(begin[p])
         for k in range(s, s + length[p]):
@@ -39,7 +39,7 @@ def _tally_all(p0, p1, begin, length, line_rank, tally, touched):
 
 @compiled
 def _tally_all_directed(p0, p1, begin, length, line_rank, line_position, tally, touched):
-    met = 0
+    met = np.int64(0)
     for p in range(p0, p1):
         s = np.int64(begin[p])
         e = s + length[p]
@@ -56,7 +56,7 @@ def _tally_all_directed(p0, p1, begin, length, line_rank, line_position, tally, 
 @compiled
 def _tally_window(r, p0, p1, begin, before, after, line_rank, back, tally, touched):
     """Neighbours of lower rank; back: what a neighbour before the line adds (BACKWARD, or 1 when undirected)."""
-    met = 0
+    met = np.int64(0)
     for p in range(p0, p1):
         own = np.int64(begin[p])
         for k in range(own - before[p], own + after[p] + 1):
@@ -88,7 +88,7 @@ def _count_customer(j, way, who, tally, customers, last, touched, met):
 
 @compiled
 def _tally_customers(p0, p1, directed, begin, length, line_rank, line_position, who, tally, customers, last, touched):
-    met = 0
+    met = np.int64(0)
     for p in range(p0, p1):
         s = np.int64(begin[p])
         e = s + length[p]
@@ -100,7 +100,7 @@ def _tally_customers(p0, p1, directed, begin, length, line_rank, line_position, 
 
 @compiled
 def _tally_window_customers(r, p0, p1, directed, begin, before, after, line_rank, who, tally, customers, last, touched):
-    met = 0
+    met = np.int64(0)
     for p in range(p0, p1):
         own = np.int64(begin[p])
         for k in range(own - before[p], own + after[p] + 1):
@@ -114,7 +114,7 @@ def _tally_window_customers(r, p0, p1, directed, begin, before, after, line_rank
 def _tally_row(r, way, directed, lines, who, scratch):
     """Fill the counters of row r by one of the five ways; returns how many partners were met."""
     bounds, begin, before, after, line_rank, line_position = lines
-    tally, customers, last, touched = scratch
+    tally, touched, _, customers, last, _ = scratch
     p0, p1 = bounds[r], bounds[r + 1]
     if way == ALL:
         return _tally_all(p0, p1, begin, before, line_rank, tally, touched)
@@ -133,90 +133,107 @@ def _tally_row(r, way, directed, lines, who, scratch):
 
 
 @compiled
-def _take(j, way, once, scratch):
-    """(lines, customers) of partner j both packed, leaving its counters clean; once: lines are the customers."""
-    tally, customers, last, _ = scratch
-    t = tally[j]
-    tally[j] = 0
-    if way < CUSTOMERS:
-        return t, t
-    c = customers[j]
-    customers[j] = 0
-    last[2 * np.int64(j)] = -1
-    last[2 * np.int64(j) + 1] = -1
-    return (c if once else t), c
+def _sweep(r, met, min_count, removal, tally, touched, counts):
+    """Empty the counters; touched and counts then begin with the partners that count often enough, either way.
+
+    Returns how many those are, and how many pairs there were, each direction on its own.
+    """
+    stay, pairs = np.int64(0), np.int64(0)
+    for k in range(met):
+        j = np.uint32(touched[k])
+        t = tally[j]
+        tally[j] = 0
+        ahead, behind = t & LOW, t >> 32
+        # not a partner of the same category, nor the item itself dealt twice into a basket
+        other = np.int64(removal[j] != removal[r])
+        pairs += other * (np.int64(ahead > 0) + np.int64(behind > 0))
+        touched[stay] = j
+        counts[stay] = t
+        stay += other & np.int64(max(ahead, behind) >= min_count)
+    return stay, pairs
 
 
 @compiled
-def _passes(count, q, v, min_count, a, b, u, w):
-    """The test of `Screen`."""
-    if count < min_count:
-        return False
-    if len(a) == 0:
-        return True
-    excess = count - a[q] * b[v]
-    return excess >= 0 and excess * excess >= u[q] * w[v]
+def _sweep_customers(r, met, min_count, once, removal, scratch):
+    """`_sweep` that also empties the customers' counters; once: a customer counts once."""
+    tally, touched, counts, customers, last, people = scratch
+    stay, pairs = np.int64(0), np.int64(0)
+    for k in range(met):
+        j = np.int64(touched[k])
+        t = customers[j] if once else tally[j]
+        people[stay] = customers[j]
+        counts[stay] = t
+        touched[stay] = j
+        tally[j], customers[j] = 0, 0
+        last[2 * j], last[2 * j + 1] = -1, -1
+        if removal[j] != removal[r]:
+            ahead, behind = t & LOW, t >> 32
+            pairs += np.int64(ahead > 0) + np.int64(behind > 0)
+            stay += np.int64(max(ahead, behind) >= min_count)
+    return stay, pairs
 
 
 @compiled
-def _write(out, n, q, v, count, reverse, customers):
-    query, item, counts, reverses, people = out
-    query[n] = q
-    item[n] = v
-    counts[n] = count
-    if len(reverses):
-        reverses[n] = reverse
-    if len(people):
-        people[n] = customers
-    return n + 1
+def _count_row(r, way, directed, once, min_count, lines, who, removal, scratch):
+    """(partners left in touched and counts, pairs met) of row r, all counters clean again."""
+    met = _tally_row(r, way, directed, lines, who, scratch)
+    if way >= CUSTOMERS:
+        return _sweep_customers(r, met, min_count, once, removal, scratch)
+    return _sweep(r, met, min_count, removal, scratch[0], scratch[1], scratch[2])
+
+
+@compiled
+def _write(n, i, stay, touched, counts, people, code, directed, screen, out):
+    """Append the pairs of item i that pass the screen to out; returns the new length. See `Screen` for the test."""
+    min_count, a, b, u, w = screen
+    query, item, count, reverse, customers = out
+    for k in range(stay):
+        j = code[touched[k]]
+        for backward in range(2 if directed else 1):
+            ahead = counts[k] >> (32 * backward) & LOW
+            if ahead < min_count:
+                continue
+            q, v = (j, i) if backward or (j < i and not directed) else (i, j)
+            if len(a):
+                excess = ahead - a[q] * b[v]
+                if not (excess >= 0 and excess * excess >= u[q] * w[v]):
+                    continue
+            query[n], item[n], count[n] = q, v, ahead
+            if len(reverse):
+                reverse[n] = counts[k] >> (32 - 32 * backward) & LOW
+            if len(customers):
+                customers[n] = people[k] >> (32 * backward) & LOW
+            n += 1
+    return n
 
 
 @compiled
 def count_rows(r0, r1, way, directed, once, lines, who, code, removal, screen, scratch, out):
-    """The pairs of rows r0 to r1 that pass the screen, written to out; returns (pairs written, pairs seen).
+    """The pairs of rows r0 to r1 that pass the screen, written to out; returns (pairs written, pairs met).
 
     code, removal: the item's code and its removal code, by rank, shape (m,).
     out: query, item, count, reverse, customers, the last two of length 0 where they are not wanted.
     """
-    min_count, a, b, u, w = screen
+    # where customers have no counters of their own, every record has its own customer
+    people = scratch[5] if way >= CUSTOMERS else scratch[2]
     written, pairs = 0, 0
     for r in range(r0, r1):
-        met = _tally_row(r, way, directed, lines, who, scratch)
-        touched = scratch[3]
-        i = code[r]
-        for k in range(met):
-            t, c = _take(np.uint32(touched[k]), way, once, scratch)
-            # a partner of the same category, or the item itself dealt twice into a basket
-            if removal[touched[k]] == removal[r]:
-                continue
-            ahead, behind = t & LOW, t >> 32
-            j = code[touched[k]]
-            if not directed:
-                pairs += 1
-                q, v = min(i, j), max(i, j)
-                if _passes(ahead, q, v, min_count, a, b, u, w):
-                    written = _write(out, written, q, v, ahead, 0, c)
-                continue
-            pairs += np.int64(ahead > 0) + np.int64(behind > 0)
-            if ahead > 0 and _passes(ahead, i, j, min_count, a, b, u, w):
-                written = _write(out, written, i, j, ahead, behind, c & LOW)
-            if behind > 0 and _passes(behind, j, i, min_count, a, b, u, w):
-                written = _write(out, written, j, i, behind, ahead, c >> 32)
+        stay, met = _count_row(r, way, directed, once, screen[0], lines, who, removal, scratch)
+        written = _write(written, code[r], stay, scratch[1], scratch[2], people, code, directed, screen, out)
+        pairs += met
     return written, pairs
 
 
 @compiled
 def margins_of_rows(r0, r1, way, directed, once, lines, who, code, removal, scratch, first, second):
-    """first[i] += records of rows r0 to r1 with item i first, second[i]: second; undirected: each once in `first`."""
+    """first[i] += records of rows r0 to r1 with item i first, second[i]: second; undirected: each in both once."""
+    _, touched, counts, _, _, _ = scratch
     for r in range(r0, r1):
-        met = _tally_row(r, way, directed, lines, who, scratch)
-        touched = scratch[3]
+        stay, _ = _count_row(r, way, directed, once, 1, lines, who, removal, scratch)
         i = code[r]
-        for k in range(met):
-            t, _ = _take(np.uint32(touched[k]), way, once, scratch)
-            if removal[touched[k]] != removal[r]:
-                j = code[touched[k]]
-                first[i] += t & LOW
-                second[j] += t & LOW
-                first[j] += t >> 32
-                second[i] += t >> 32
+        for k in range(stay):
+            j = code[touched[k]]
+            first[i] += counts[k] & LOW
+            second[j] += counts[k] & LOW
+            first[j] += counts[k] >> 32
+            second[i] += counts[k] >> 32
