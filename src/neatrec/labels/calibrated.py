@@ -1,0 +1,87 @@
+"""`protocol="calibrated"`: exact Poisson tails against quasi-independence, a false-discovery rate over all pairs."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import special
+
+from neatrec.copurchase import CoPurchases, Margins, PairBlock, Screen
+from neatrec.labels.evidence import Evidence, Mask
+from neatrec.labels.expected import Expected, Factors, fit_expected
+from neatrec.statistics import benjamini_hochberg, largest_mean, poisson_log_tail, poisson_tail, possible_pairs
+
+SMALLEST_P = float(np.finfo(np.float64).tiny)
+"""Smaller p-values are given as this one; `statistic` (-log10 p) tells them apart."""
+
+
+class CalibratedTest:
+    """P(X >= count | E) with E from the margins of the same count, then Benjamini and Hochberg over all possible pairs.
+
+    One object serves one count: expected counts are fitted at the first look at its margins.
+    """
+
+    level_kind = "q"
+
+    def __init__(
+        self,
+        levels: tuple[float, ...],
+        *,
+        directed: bool,
+        expected: str = "quasi",
+        stratified: Expected | None = None,
+        at_least: float = 0.0,
+    ) -> None:
+        """`stratified` replaces the fit; pairs with p <= `at_least` are kept whatever the levels are."""
+        self.levels, self.directed, self.expected = levels, directed, expected
+        self.at_least = at_least
+        self._fitted = stratified
+        self._tests: int | None = None
+
+    def screen(self, margins: Margins) -> Screen:
+        """The normal tail never exceeds the Poisson tail at as many standard deviations, so it may drop pairs first."""
+        fitted, highest = self._fit(margins), self.highest_p(margins)
+        if not isinstance(fitted, Factors) or highest >= 0.1:
+            return Screen()
+        slack = 1 - 1e-6
+        deviations = float(special.ndtri(1 - highest)) * slack
+        a, b = fitted.query * slack, fitted.item
+        return Screen(expected=(a, b), spread=(deviations**2 * a, b))
+
+    def __call__(self, block: PairBlock, margins: Margins) -> Mask:
+        """Pairs whose E is small enough for their count: looked up by count, no tail is computed here."""
+        counts, which = np.unique(block.count, return_inverse=True)
+        limit = largest_mean(counts, self.highest_p(margins)) * (1 + 1e-6)
+        return self._fit(margins).of(block.query, block.item) <= limit[which]
+
+    def highest_p(self, margins: Margins) -> float:
+        """No p above this can be a discovery: there are at most as many discoveries as records, so p <= q N / M."""
+        tests = self.tests(margins)
+        most = min(margins.records, tests)
+        return max(self.at_least, max(self.levels) * most / max(tests, 1))
+
+    def judge(self, pairs: CoPurchases) -> Evidence:
+        expected = self._fit(pairs.margins).of(pairs.query, pairs.item)
+        # never 0: a threshold of 0 means that there are no labels
+        p = np.maximum(poisson_tail(pairs.count, expected), SMALLEST_P)
+        # zero where p is 1; finite where p underflows
+        surprise = np.maximum(-poisson_log_tail(pairs.count, expected) / np.log(10.0), 0.0)
+        return Evidence(pairs, expected, surprise, p, benjamini_hochberg(p, self.tests(pairs.margins)).q)
+
+    def thresholds(self, evidence: Evidence, levels: tuple[float, ...]) -> dict[float, float]:
+        """The largest p that is a discovery at each level; 0 where there is none."""
+        q = evidence.q if evidence.q is not None else np.ones_like(evidence.p)
+        return {level: float(evidence.p[q <= level].max(initial=0.0)) for level in levels}
+
+    def passes(self, evidence: Evidence, threshold: float) -> Mask:
+        return (evidence.p <= threshold) & (threshold > 0)
+
+    def _fit(self, margins: Margins) -> Expected:
+        if self._fitted is None:
+            self._fitted = fit_expected(margins, self.expected, directed=self.directed)
+        return self._fitted
+
+    def tests(self, margins: Margins) -> int:
+        """M: the pairs that could have been seen."""
+        if self._tests is None:
+            self._tests = possible_pairs(margins.first, margins.second, margins.category, directed=self.directed)
+        return self._tests

@@ -1,0 +1,112 @@
+"""`make_labels`: baskets in, labels out."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+import numpy as np
+
+from neatrec.baskets import Baskets
+from neatrec.labels.customers import customers_of
+from neatrec.labels.evidence import Evidence, Test
+from neatrec.labels.recipe import Engine, Recipe, make_recipe
+from neatrec.labels.record import Labels
+from neatrec.statistics import garwood_interval, lift
+from neatrec.text import plural
+
+log = logging.getLogger(__name__)
+
+LEVELS = (0.05, 0.01, 0.001)
+
+
+def make_labels(
+    baskets: Baskets,
+    protocol: str = "calibrated",
+    levels: Sequence[float] = LEVELS,
+    *,
+    expected: str = "quasi",
+    strata: Sequence[str] = (),
+    min_basket: int = 5,
+    category_level: str | None = "deepest",
+    once_per_customer: bool | None = None,
+    engine: str = "auto",
+    memory_limit: int | str | None = None,
+    threads: int | None = None,
+) -> Labels:
+    """The pairs that go together by `protocol` (calibrated or paper) at `levels`, with their evidence.
+
+    Calibrated: `levels` are false-discovery rates; `expected` is quasi or product; `strata` names columns whose
+    differences must not make labels (basket_size, month, any attribute of the baskets). Paper: `levels` are p-values.
+    `once_per_customer` None: once a customer where customers return (calibrated), every basket (paper).
+
+    >>> baskets = Baskets.from_lists([["bun", "sausage"]] * 30 + [["tea", "milk"]] * 30)
+    >>> labels = make_labels(baskets, min_basket=2)
+    >>> [(labels.catalog.id(q), labels.catalog.id(v)) for q, v in zip(labels.query, labels.item)]
+    [('bun', 'sausage'), ('tea', 'milk')]
+    """
+    recipe = make_recipe(
+        baskets,
+        protocol,
+        levels,
+        expected=expected,
+        strata=strata,
+        min_basket=min_basket,
+        category_level=category_level,
+        once_per_customer=once_per_customer,
+    )
+    options = {"engine": engine, "memory_limit": memory_limit, "threads": threads}
+    test, evidence = recipe.examine(baskets, options)
+    labels = _labels(baskets, recipe, test, evidence, options)
+    if not len(labels):
+        log.warning(
+            "no labels at %s = %s among %s of %s",
+            labels.level_kind,
+            max(recipe.levels),
+            plural(labels.records, "pair record"),
+            plural(labels.baskets, "basket"),
+        )
+    return labels
+
+
+def _labels(baskets: Baskets, recipe: Recipe, test: Test, evidence: Evidence, engine: Engine) -> Labels:
+    thresholds = test.thresholds(evidence, recipe.levels)
+    chosen = np.flatnonzero(test.passes(evidence, thresholds[max(recipe.levels)]))
+    pairs, totals = evidence.pairs, evidence.pairs.margins
+    query, item, source = _both_ways(pairs.query[chosen], pairs.item[chosen], chosen, recipe.directed)
+    count, expected = pairs.count[source], evidence.expected[source]
+    low, high = garwood_interval(count)
+    customers = customers_of(baskets, recipe, pairs, chosen, engine)
+    return Labels(
+        protocol=recipe.protocol,
+        level_kind=test.level_kind,
+        levels=recipe.levels,
+        thresholds=thresholds,
+        baskets=totals.baskets,
+        records=totals.records,
+        pairs=totals.pairs,
+        basket_hash=baskets.hash,
+        catalog=baskets.catalog,
+        query=query,
+        item=item,
+        count=count,
+        expected=expected,
+        lift=lift(count, expected),
+        lift_low=lift(low, expected),
+        lift_high=lift(high, expected),
+        statistic=evidence.statistic[source],
+        p=evidence.p[source],
+        q=None if evidence.q is None else evidence.q[source],
+        customers=None if customers is None else customers[source],
+        reverse=pairs.reverse[source] if recipe.directed and pairs.reverse is not None else None,
+        options=recipe.options,
+    )
+
+
+def _both_ways(query, item, source, directed):
+    """Labels as (query, item, position of the pair): also (item, query) where pairs have no direction."""
+    if directed:
+        return query, item, source
+    query, item = np.append(query, item), np.append(item, query)
+    order = np.lexsort((item, query))
+    return query[order], item[order], np.append(source, source)[order]

@@ -1,0 +1,143 @@
+"""How labels are made: the protocol and its options, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from neatrec.baskets import Baskets
+from neatrec.copurchase import Counting, Margins, count, margins
+from neatrec.errors import ParameterError, must_be, must_be_one_of
+from neatrec.labels.calibrated import CalibratedTest
+from neatrec.labels.evidence import Evidence, Test
+from neatrec.labels.paper import PaperTest
+from neatrec.labels.record import Labels
+from neatrec.labels.strata import customers_by_strata, expected_by_strata, strata_of
+
+PROTOCOLS = ("calibrated", "paper")
+EXPECTED = ("quasi", "product")
+Engine = Mapping[str, Any]
+"""Options of the counting engine: engine, memory_limit, threads."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A protocol and its options; what it says of the same baskets never differs."""
+
+    protocol: str
+    levels: tuple[float, ...]
+    directed: bool
+    expected: str = "quasi"
+    strata: tuple[str, ...] = ()
+    min_basket: int = 5
+    category_level: str | None = "deepest"
+    once_per_customer: bool = False
+
+    def __post_init__(self) -> None:
+        if self.protocol not in PROTOCOLS:
+            raise must_be_one_of("protocol", PROTOCOLS, self.protocol)
+        if self.expected not in EXPECTED:
+            raise must_be_one_of("expected", EXPECTED, self.expected)
+        if self.protocol == "paper" and (self.strata or self.expected != "quasi"):
+            raise ParameterError(
+                "`strata` and `expected` must be left alone with the paper protocol, which has its own expected counts",
+                hint="Use protocol='calibrated'.",
+            )
+
+    @classmethod
+    def of(cls, labels: Labels) -> Recipe:
+        """The recipe that made `labels`."""
+        options: dict[str, Any] = {**labels.options, "strata": tuple(labels.options.get("strata", ()))}
+        return cls(labels.protocol, labels.levels, **options)
+
+    @property
+    def counting(self) -> Counting:
+        return Counting(
+            directed=self.directed,
+            min_basket=self.min_basket,
+            category_level=self.category_level,
+            once_per_customer=self.once_per_customer,
+        )
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What defines the labels beside protocol and levels, as outputs record it."""
+        common = {
+            "directed": self.directed,
+            "min_basket": self.min_basket,
+            "category_level": self.category_level,
+            "once_per_customer": self.once_per_customer,
+        }
+        own = {} if self.protocol == "paper" else {"expected": self.expected, "strata": list(self.strata)}
+        return {**common, **own}
+
+    def examine(self, baskets: Baskets, engine: Engine, *, at_least: float = 0.0) -> tuple[Test, Evidence]:
+        """Count the pairs, keep those that may be labels (and all with p <= `at_least`), and test them."""
+        if self.protocol == "paper":
+            paper = PaperTest(self.levels, self.directed)
+            return paper, paper.judge(count(baskets, self.counting, keep=paper, **engine))
+        test = CalibratedTest(self.levels, directed=self.directed, expected=self.expected, at_least=at_least)
+        if not self.strata:
+            return test, test.judge(count(baskets, self.counting, keep=test, **engine))
+        return self._examine_strata(baskets, engine, at_least)
+
+    def _examine_strata(self, baskets: Baskets, engine: Engine, at_least: float) -> tuple[Test, Evidence]:
+        strata = strata_of(baskets, self.strata)
+        counted = customers_by_strata(baskets, strata) if self.once_per_customer else baskets
+
+        def margins_of(part: Baskets, counting: Counting) -> Margins:
+            return margins(part, counting, **engine)
+
+        stratified = expected_by_strata(counted, strata, self.counting, self.expected, margins_of)
+        test = CalibratedTest(self.levels, directed=self.directed, stratified=stratified, at_least=at_least)
+        return test, test.judge(count(counted, self.counting, keep=test, **engine))
+
+
+def make_recipe(
+    baskets: Baskets,
+    protocol: str,
+    levels: Sequence[float],
+    *,
+    expected: str,
+    strata: Sequence[str],
+    min_basket: int,
+    category_level: str | None,
+    once_per_customer: bool | None,
+) -> Recipe:
+    """The recipe for these baskets: directed where cart order is known, once a customer where customers return."""
+    if isinstance(strata, str):
+        raise must_be("strata", "a sequence of names", strata)
+    if once_per_customer is None:
+        once_per_customer = protocol == "calibrated" and customers_return(baskets)
+    return Recipe(
+        protocol,
+        checked_levels(levels),
+        baskets.ordered,
+        expected,
+        tuple(strata),
+        min_basket,
+        category_level,
+        once_per_customer,
+    )
+
+
+def checked_levels(levels: Sequence[float]) -> tuple[float, ...]:
+    """The levels as numbers between 0 and 1, in the order given, each once."""
+    try:
+        numbers = tuple(dict.fromkeys(float(level) for level in levels))
+    except (TypeError, ValueError) as error:
+        raise must_be("levels", "a sequence of numbers between 0 and 1", levels) from error
+    if not numbers:
+        raise must_be("levels", "at least one number between 0 and 1", levels)
+    for level in numbers:
+        if not 0 < level < 1:
+            raise must_be("level", "between 0 and 1", level)
+    return numbers
+
+
+def customers_return(baskets: Baskets) -> bool:
+    """Whether users are known and some user has more than one basket."""
+    return baskets.users is not None and len(baskets) > 0 and int(np.bincount(baskets.users).max()) > 1

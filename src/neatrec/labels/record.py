@@ -1,0 +1,154 @@
+"""The record `Labels`: pairs that go together by a protocol, with their evidence."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from neatrec.catalog import Catalog
+from neatrec.errors import must_be, must_be_one_of
+
+Codes = npt.NDArray[np.int32]
+Counts = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """Labels of the widest level, sorted by query, then item; `at` says which hold at another level.
+
+    Where cart order is not known both (q, v) and (v, q) stand here.
+    """
+
+    protocol: str
+    level_kind: str
+    """What a level is: a p-value of each test ("p") or a false-discovery rate of all labels ("q")."""
+    levels: tuple[float, ...]
+    thresholds: Mapping[float, float]
+    """What decided at each level: the chi-squared to exceed (paper), the largest p-value accepted (calibrated; 0 where
+    there are no labels)."""
+    baskets: int
+    """Baskets counted."""
+    records: int
+    """N: pairs of lines counted."""
+    pairs: int
+    """Unique pairs among them."""
+    basket_hash: str
+    """`Baskets.hash` of the baskets the labels come from."""
+    catalog: Catalog
+    query: Codes
+    item: Codes
+    count: Counts
+    """O1: records of the pair."""
+    expected: Floats
+    """The protocol's own expected count."""
+    lift: Floats
+    """count / expected."""
+    lift_low: Floats
+    """Lower end of Garwood's 95 % interval of the count, over expected."""
+    lift_high: Floats
+    statistic: Floats
+    """Chi-squared (paper) or -log10 p (calibrated)."""
+    p: Floats
+    q: Floats | None
+    """Benjamini and Hochberg's q-value (calibrated only)."""
+    customers: Counts | None
+    """Distinct customers, where users are known."""
+    reverse: Counts | None
+    """Records of (item, query), where cart order is known."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """The options that made them."""
+
+    def __len__(self) -> int:
+        return len(self.query)
+
+    def __repr__(self) -> str:
+        found = ", ".join(f"{n:,} at {level}" for level, n in self.label_counts.items())
+        return f"<Labels {self.protocol}: {found}>"
+
+    def at(self, level: float) -> Mask:
+        """Which of the labels hold at `level`, one of `levels`."""
+        if level not in self.levels:
+            raise must_be("level", f"one of {', '.join(map(level_key, self.levels))}", level)
+        threshold = self.thresholds[level]
+        return self.statistic > threshold if self.level_kind == "p" else self.p <= threshold
+
+    @property
+    def largest_p(self) -> float:
+        """The largest p-value accepted at any level; 0 where levels are no false-discovery rates."""
+        return max(self.thresholds.values()) if self.level_kind == "q" else 0.0
+
+    @property
+    def label_counts(self) -> dict[str, int]:
+        """Number of labels by level, as JSON has it."""
+        return {level_key(level): int(np.count_nonzero(self.at(level))) for level in self.levels}
+
+    @cached_property
+    def hash(self) -> str:
+        """SHA-256 over protocol, levels and sorted (query id, item id, count): no floats, equal on every engine."""
+        levels = [level_key(level) for level in sorted(self.levels, reverse=True)]
+        digest = hashlib.sha256(json.dumps([self.protocol, levels]).encode())
+        queries, items = (self.catalog.ids.take(pa.array(codes)).to_pylist() for codes in (self.query, self.item))
+        for label in sorted(zip(queries, items, self.count.tolist(), strict=True)):
+            digest.update(b"\n" + json.dumps(label).encode())
+        return digest.hexdigest()
+
+    def strongest(self, k: int, by: str = "statistic") -> npt.NDArray[np.int64]:
+        """Positions of the k labels with the largest `statistic` or `lift_low`, largest first."""
+        if by not in ("statistic", "lift_low"):
+            raise must_be_one_of("by", ("statistic", "lift_low"), by)
+        return np.argsort(-getattr(self, by), kind="stable")[:k]
+
+    def table(self) -> pa.Table:
+        """The labels with ids, names and evidence; `level` is the strictest level at which each is one."""
+        rows = len(self)
+        level = np.full(rows, max(self.levels))
+        for narrower in sorted(self.levels, reverse=True):
+            level[self.at(narrower)] = narrower
+        names = self.catalog.ids if self.catalog.names is None else pc.coalesce(self.catalog.names, self.catalog.ids)
+        columns = {
+            "query": self.catalog.ids.take(pa.array(self.query)),
+            "item": self.catalog.ids.take(pa.array(self.item)),
+            "query_name": names.take(pa.array(self.query)),
+            "item_name": names.take(pa.array(self.item)),
+            **{name: pa.array(getattr(self, name)) for name in ("count", "expected", "lift", "lift_low", "lift_high")},
+            "statistic": pa.array(self.statistic),
+            "p": pa.array(self.p),
+            "q": pa.nulls(rows, pa.float64()) if self.q is None else pa.array(self.q),
+            "customers": pa.nulls(rows, pa.int64()) if self.customers is None else pa.array(self.customers),
+            "reverse_count": pa.nulls(rows, pa.int64()) if self.reverse is None else pa.array(self.reverse),
+            "level": pa.array(level),
+        }
+        return pa.table(columns)
+
+    def to_json(self) -> dict[str, Any]:
+        """Counts, thresholds and hash: the core of what `neatrec labels --json` prints."""
+        return {
+            "protocol": self.protocol,
+            "level_kind": self.level_kind,
+            "baskets": self.baskets,
+            "records": self.records,
+            "pairs": self.pairs,
+            "labels": self.label_counts,
+            "threshold": {level_key(level): float(self.thresholds[level]) for level in self.levels},
+            "hash": self.hash,
+        }
+
+
+def level_key(level: float) -> str:
+    """A level as JSON keys and the hash spell it.
+
+    >>> level_key(0.05), level_key(1e-3)
+    ('0.05', '0.001')
+    """
+    return repr(float(level))

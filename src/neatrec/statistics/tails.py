@@ -1,0 +1,76 @@
+"""Exact tails and intervals of a Poisson count."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from neatrec.errors import must_be
+from neatrec.statistics.types import Floats, Numbers, as_floats
+
+
+def poisson_tail(count: Numbers, expected: Numbers) -> Floats:
+    """P(X >= count) where X is Poisson with mean `expected`; exact to rounding also where it is tiny.
+
+    It is the regularised lower incomplete gamma function P(count, expected), and 1 for a count of 0.
+
+    >>> float(poisson_tail(1, 0.001).round(7))
+    0.0009995
+    """
+    o, e = np.broadcast_arrays(as_floats(count), as_floats(expected))
+    # gammainc knows no count of 0: there the tail is everything
+    return np.where(o <= 0, 1.0, special.gammainc(np.maximum(o, 1.0), e))
+
+
+def poisson_log_tail(count: Numbers, expected: Numbers) -> Floats:
+    """ln P(X >= count): finite where `poisson_tail` underflows to 0 (below 1e-308).
+
+    >>> float(poisson_tail(500, 1.0)), round(float(poisson_log_tail(500, 1.0)), 3)
+    (0.0, -2612.328)
+    """
+    tail = np.asarray(poisson_tail(count, expected))
+    o, e = np.broadcast_arrays(as_floats(count), as_floats(expected))
+    with np.errstate(divide="ignore"):
+        value = np.log(tail)
+    tiny = (tail < 1e-290) & (e > 0) & (o > e)
+    if np.any(tiny):
+        value = np.array(value)
+        value[tiny] = _log_tail_series(o[tiny], e[tiny])
+    return value
+
+
+def _log_tail_series(o: Floats, e: Floats) -> Floats:
+    """ln of e^-E E^o / o! (1 + E / (o+1) + E^2 / ((o+1)(o+2)) + ...): for o > E each term is smaller than the last."""
+    term, total = np.ones_like(o), np.ones_like(o)
+    for step in range(1, 100_000):
+        term = term * e / (o + step)
+        total += term
+        if np.all(term <= total * 1e-17):
+            break
+    return np.asarray(o * np.log(e) - e - special.gammaln(o + 1.0) + np.log(total), dtype=np.float64)
+
+
+def largest_mean(count: Numbers, tail: float) -> Floats:
+    """The mean below which `count` or more comes up with a probability of at most `tail`: the tail, turned round.
+
+    >>> float(largest_mean(1, 0.0009995).round(6))
+    0.001
+    """
+    o = as_floats(count)
+    return np.where(o <= 0, 0.0, special.gammaincinv(np.maximum(o, 1.0), tail))
+
+
+def garwood_interval(count: Numbers, confidence: float = 0.95) -> tuple[Floats, Floats]:
+    """Garwood's exact interval for the mean of a Poisson variable that came out as `count`.
+
+    >>> low, high = garwood_interval(10)
+    >>> float(low.round(4)), float(high.round(4))
+    (4.7954, 18.3904)
+    """
+    if not 0 < confidence < 1:
+        raise must_be("confidence", "between 0 and 1", confidence)
+    o = as_floats(count)
+    half = (1.0 - confidence) / 2.0
+    low: npt.NDArray[np.float64] = largest_mean(o, half)
+    return low, np.asarray(special.gammainccinv(o + 1.0, half), dtype=np.float64)
