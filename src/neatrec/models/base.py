@@ -40,6 +40,8 @@ class Model(ABC):
     """Whether it can learn only from baskets whose users are known."""
     answers_cold: ClassVar[bool] = False
     """Whether it has an answer for an item that no training basket holds."""
+    devices: ClassVar[tuple[str, ...]] = ("cpu", "gpu")
+    """Where it can learn."""
     floor: ClassVar[float] = -np.inf
     """`recommend` leaves out what scores no higher: 0 where 0 means never bought together."""
 
@@ -55,10 +57,13 @@ class Model(ABC):
 
     def fit(self, baskets: BasketStream, run: Run | None = None) -> Self:
         """The model itself, having learned from `baskets` (shards over one catalogue, iterated as often as needed)."""
+        run = Run() if run is None else run
+        if run.device not in ("auto", *self.devices):
+            raise must_be("device", f"{' or '.join(self.devices)} for model {self.name!r}", run.device)
         shards = as_shards(baskets)
         catalog, count = self._look_over(shards)
         self._catalog, self._item_count, self.user_ids = catalog, count, None
-        self._learn(shards, Run() if run is None else run)
+        self._learn(shards, run)
         return self
 
     def _look_over(self, shards: Iterable[Baskets]) -> tuple[Catalog, npt.NDArray[np.int64]]:
@@ -152,8 +157,9 @@ class Model(ABC):
         """The `k` items that go best with an item or with a whole cart; fewer when fewer are worth naming.
 
         Items are ids, names or codes. What is in the cart is left out, and so is what shares a category with something
-        in it unless `same_category`; items that no training basket holds are never named. `category` keeps only those of
-        a category (its name, or its path as "produce / fresh fruits") or of any of several. Ties go to the smaller code.
+        in it unless `same_category`; items that no training basket holds are never named. `category` keeps only those
+        of a category (its name, or its path as "produce / fresh fruits") or of any of several. Ties go to the smaller
+        code.
 
         For one item the scores are the model's own. For a cart each item's scores are put on one scale, 0 for its
         median candidate and 1 for its best, and averaged: no item shouts the others down because its scores are large.
@@ -205,6 +211,10 @@ class Model(ABC):
         """A vector for each item, shape (items, dim), for export; None where the model has none."""
         return None
 
+    def learned(self) -> dict[str, Any]:
+        """What the fit found out and a reader wants to know, as JSON holds it: a chosen strength, for example."""
+        return {}
+
     def arrays(self, *, users: bool = False) -> dict[str, npt.NDArray[Any]]:
         """What a bundle saves: everything `from_arrays` needs. Arrays about users come only when asked for."""
         arrays = {"item_count": self.item_count, **self._arrays()}
@@ -220,8 +230,8 @@ class Model(ABC):
             count = np.ascontiguousarray(arrays["item_count"], dtype=np.int64)
             model._catalog, model._item_count = catalog, count
             model._restore(arrays)
-        except KeyError as error:
-            raise BundleError(f"the arrays of a {cls.name!r} model must hold {printable(error)}") from error
+        except (KeyError, ValueError, IndexError, TypeError) as error:
+            raise BundleError(f"these are not the arrays of a {cls.name!r} model: {printable(repr(error))}") from error
         if count.shape != (len(catalog),):
             raise BundleError(f"`item_count` must have {len(catalog):,} values, one an item, got shape {count.shape}")
         return model

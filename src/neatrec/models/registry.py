@@ -24,7 +24,7 @@ HOMES: Mapping[str, str] = {
     "neat-bpr": "neatrec.models.neat_bpr:NeatBPR",
     "lift": "neatrec.models.statistic:Lift",
     "shrunk-lift": "neatrec.models.statistic:ShrunkLift",
-    "shrunk-lift-tuned": "neatrec.models.statistic:ShrunkLiftTuned",
+    "shrunk-lift-tuned": "neatrec.models.tuned:ShrunkLiftTuned",
     "llr": "neatrec.models.statistic:LLR",
     "jaccard": "neatrec.models.statistic:Jaccard",
 }

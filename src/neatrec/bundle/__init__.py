@@ -1,0 +1,8 @@
+"""The model directory: whole, verified, replaced in one step."""
+
+from neatrec.bundle.export import export_vectors
+from neatrec.bundle.lock import BundleLock
+from neatrec.bundle.manifest import Manifest
+from neatrec.bundle.store import load_bundle, read_manifest, save_bundle, stream_hash
+
+__all__ = ["BundleLock", "Manifest", "export_vectors", "load_bundle", "read_manifest", "save_bundle", "stream_hash"]

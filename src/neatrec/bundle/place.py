@@ -1,0 +1,136 @@
+"""Where a bundle lies on the disk, and how a new one takes the place of the old one whole or not at all.
+
+Beside the bundle `NAME` there may be `.NAME.writing` (a new one, not finished) and `.NAME.previous` (the old one, for
+the moment between two renames where the system cannot exchange two folders in one step). After a crash the older
+bundle is under `NAME` or under `.NAME.previous`; readers look in this order, the next writer puts it in order.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import logging
+import os
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from neatrec.bundle.manifest import NAME
+from neatrec.errors import BundleError, must_be
+from neatrec.text import printable
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Place:
+    """The paths that belong to one bundle."""
+
+    live: Path
+
+    @classmethod
+    def of(cls, bundle: str | Path) -> Place:
+        """The place of `bundle`; a link is followed, so that the folder behind it is what is replaced."""
+        live = Path(os.path.realpath(bundle))
+        if not live.name:
+            raise must_be("bundle", "a folder of its own", str(bundle))
+        return cls(live)
+
+    @property
+    def writing(self) -> Path:
+        return self.live.with_name(f".{self.live.name}.writing")
+
+    @property
+    def previous(self) -> Path:
+        return self.live.with_name(f".{self.live.name}.previous")
+
+    @property
+    def lock(self) -> Path:
+        return self.live.with_name(f"{self.live.name}.lock")
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.live.with_name(f"{self.live.name}.checkpoint")
+
+    def readable(self) -> Path:
+        """The folder to read: the bundle, or the older one that a crash left beside it."""
+        for folder in (self.live, self.previous, self.live):  # a writer may have put it in place in between
+            if (folder / NAME).is_file():
+                return folder
+        raise BundleError(
+            f"{printable(self.live)} is not a bundle: it has no {NAME}"
+            if self.live.exists()
+            else f"there is no bundle at {printable(self.live)}",
+            file=str(self.live),
+            hint="`neatrec train SOURCE --out DIR` writes one.",
+        )
+
+    def refuse_foreign(self) -> None:
+        """Only a bundle, an empty folder or nothing is replaced."""
+        if self.live.is_dir() and ((self.live / NAME).is_file() or not any(self.live.iterdir())):
+            return
+        if self.live.exists():
+            raise must_be("out", "a new folder or an older bundle", str(self.live), hint="Nothing was overwritten.")
+
+    def recover(self) -> None:
+        """Put in order what a crash left: the older bundle back in its place, unfinished ones away."""
+        if self.previous.exists():
+            if (self.live / NAME).is_file():
+                remove(self.previous)
+            else:
+                log.warning("a crash left %s beside its place: put back", printable(self.live))
+                os.rename(self.previous, self.live)
+        remove(self.writing)
+
+    def publish(self) -> None:
+        """Let the finished folder `writing` be the bundle: at every moment there is the old one or the new one."""
+        sync_folder(self.writing)
+        if not self.live.exists() or not any(self.live.iterdir()):
+            os.rename(self.writing, self.live)
+        elif exchange(self.writing, self.live):
+            sync_folder(self.live.parent)
+            remove(self.writing)
+        else:
+            os.rename(self.live, self.previous)
+            os.rename(self.writing, self.live)
+            sync_folder(self.live.parent)
+            remove(self.previous)
+        sync_folder(self.live.parent)
+
+
+def exchange(one: Path, other: Path) -> bool:
+    """Two folders have changed places in one step; False where system or file system cannot."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    swap = 2  # RENAME_EXCHANGE on Linux, RENAME_SWAP on macOS
+    here = -100 if sys.platform == "linux" else -2  # AT_FDCWD
+    call = getattr(libc, "renameat2" if sys.platform == "linux" else "renameatx_np", None)
+    if call is None:
+        return False
+    if call(here, os.fsencode(one), here, os.fsencode(other), ctypes.c_uint(swap)) == 0:
+        return True
+    code = ctypes.get_errno()
+    if code in {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}:
+        return False
+    raise OSError(code, os.strerror(code), str(other))
+
+
+def remove(folder: Path) -> None:
+    """`folder` is gone, if it was there."""
+    if folder.exists():
+        shutil.rmtree(folder)
+
+
+def sync_file(file: Path) -> None:
+    """What was written to `file` is on the disk."""
+    with file.open("rb") as stream:
+        os.fsync(stream.fileno())
+
+
+def sync_folder(folder: Path) -> None:
+    """The names in `folder` are on the disk."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

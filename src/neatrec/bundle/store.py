@@ -1,0 +1,214 @@
+"""A fitted model into a bundle and out of it again."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import platform
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from neatrec._version import __version__
+from neatrec.baskets import BasketStream, as_shards
+from neatrec.bundle.lock import BundleLock, cannot_write
+from neatrec.bundle.manifest import NAME, Manifest, damaged, read_manifest_file, record_of, verify_files
+from neatrec.bundle.place import Place, remove, sync_file
+from neatrec.catalog import Catalog, string_array
+from neatrec.errors import BundleError, InputError
+from neatrec.models.base import Model
+from neatrec.models.registry import HOMES, model_class
+from neatrec.text import printable
+
+ARRAYS, ITEMS, USERS = "arrays.safetensors", "items.parquet", "users.parquet"
+TRIES = 5
+"""How often a reader starts again because a writer replaced the bundle under its hands."""
+
+log = logging.getLogger(__name__)
+Answer = TypeVar("Answer")
+
+
+def save_bundle(
+    model: Model,
+    path: str | Path,
+    *,
+    baskets_hash: str,
+    seed: int | None,
+    keep_users: bool = False,
+    notes: Mapping[str, Any] | None = None,
+) -> Manifest:
+    """The manifest of the bundle that now stands at `path`.
+
+    It is written beside and put in place whole: whatever happens meanwhile, the older bundle stays as it was. Vectors
+    and ids of users are left out unless `keep_users`.
+    """
+    place = Place.of(path)
+    with BundleLock(path):
+        try:
+            place.recover()
+            place.refuse_foreign()
+            place.writing.mkdir()
+            _write_files(model, place.writing, keep_users)
+            manifest = _manifest(model, place.writing, baskets_hash, seed, keep_users, notes or {})
+            (place.writing / NAME).write_bytes(manifest.to_bytes())
+            sync_file(place.writing / NAME)
+            place.publish()
+        except SafetensorError as error:
+            raise cannot_write(place, _as_os_error(error)) from error
+        except OSError as error:
+            raise cannot_write(place, error) from error
+        finally:
+            _tidy(place)
+    return manifest
+
+
+def load_bundle(path: str | Path, *, verify: bool = True) -> Model:
+    """The model in the bundle at `path`. A file that is not as it was written is refused by name."""
+    return _read_whole(path, lambda folder, manifest: _model(folder, manifest), verify)
+
+
+def read_manifest(path: str | Path, *, verify: bool = True) -> Manifest:
+    """What the bundle at `path` says of itself; its files are checked too unless told otherwise."""
+    return _read_whole(path, lambda _, manifest: manifest, verify)
+
+
+def stream_hash(baskets: BasketStream) -> str:
+    """`Baskets.hash` of one shard; of several, a hash of their hashes."""
+    hashes = [shard.hash for shard in as_shards(baskets)]
+    return hashes[0] if len(hashes) == 1 else hashlib.sha256("|".join(hashes).encode()).hexdigest()
+
+
+# ---- writing
+
+
+def _write_files(model: Model, folder: Path, keep_users: bool) -> None:
+    write_arrays(model, folder, keep_users)
+    write_items(model, folder)
+    if keep_users and model.user_ids is not None:
+        pq.write_table(pa.table({"id": model.user_ids}), folder / USERS, compression="zstd")
+    for file in folder.iterdir():
+        sync_file(file)
+
+
+def write_arrays(model: Model, folder: Path, keep_users: bool) -> None:
+    arrays = {name: np.ascontiguousarray(array) for name, array in model.arrays(users=keep_users).items()}
+    save_file(arrays, folder / ARRAYS)
+
+
+def write_items(model: Model, folder: Path) -> None:
+    """The catalogue as it saves itself, and how often each item was bought."""
+    file = folder / ITEMS
+    model.catalog.save(file)
+    table = pq.read_table(file).append_column("count", pa.array(model.item_count))
+    pq.write_table(table, file, compression="zstd")
+
+
+def _manifest(
+    model: Model,
+    folder: Path,
+    baskets_hash: str,
+    seed: int | None,
+    keep_users: bool,
+    notes: Mapping[str, Any],
+) -> Manifest:
+    return Manifest(
+        model=model.name,
+        kind=model.kind,
+        parameters=model.parameters.to_dict(),
+        learned=model.learned(),
+        data_hash=baskets_hash,
+        seed=None if seed is None else int(seed),
+        items=len(model.catalog),
+        lines=int(model.item_count.sum()),
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        versions=_versions(),
+        keeps_users=keep_users,
+        notes=dict(notes),
+        files={file.name: record_of(file) for file in sorted(folder.iterdir())},
+    )
+
+
+def _versions() -> dict[str, str]:
+    found = {"neatrec": __version__, "python": platform.python_version(), "machine": platform.machine()}
+    for library in ("numpy", "scipy", "numba", "pyarrow", "safetensors", "implicit"):
+        try:
+            found[library] = version(library)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _as_os_error(error: SafetensorError) -> OSError:
+    """The system's error inside a safetensors error, which carries it as text only: "... (os error 28) ..."."""
+    _, _, rest = str(error).partition("(os error ")
+    number = rest.partition(")")[0]
+    return OSError(int(number) if number.isdigit() else None, str(error))
+
+
+def _tidy(place: Place) -> None:
+    """Take away an unfinished folder; what cannot be removed now is removed by the next writer."""
+    try:
+        remove(place.writing)
+    except OSError as error:
+        log.warning("cannot remove %s: %s", printable(place.writing), printable(error))
+
+
+# ---- reading
+
+
+def _read_whole(path: str | Path, read: Callable[[Path, Manifest], Answer], verify: bool) -> Answer:
+    """What `read` makes of a bundle, all of it from one version although a writer may replace it meanwhile."""
+    place = Place.of(path)
+    for attempt in range(TRIES):
+        before = _manifest_bytes(place)
+        try:
+            folder = place.readable()
+            manifest, content = read_manifest_file(folder)
+            if verify:
+                verify_files(folder, manifest)
+            answer = read(folder, manifest)
+            if _manifest_bytes(place) == content:
+                return answer
+        except BundleError:
+            if attempt == TRIES - 1 or _manifest_bytes(place) == before:
+                raise
+    raise BundleError(f"{printable(place.live)} is replaced faster than it can be read", file=str(place.live))
+
+
+def _manifest_bytes(place: Place) -> bytes | None:
+    try:
+        return (place.readable() / NAME).read_bytes()
+    except (BundleError, OSError):
+        return None
+
+
+def _model(folder: Path, manifest: Manifest) -> Model:
+    if manifest.model not in HOMES:
+        raise BundleError(
+            f"{printable(folder)} holds a model {printable(manifest.model)!r}, which this version does not know"
+        )
+    kind = model_class(manifest.model)
+    try:
+        parameters = kind.Parameters(**manifest.parameters)
+    except (TypeError, InputError) as error:
+        raise damaged(folder / NAME, f"the parameters do not fit the model ({printable(error)})") from error
+    model = kind.from_arrays(parameters, Catalog.load(folder / ITEMS), _read_arrays(folder / ARRAYS))
+    if USERS in manifest.files:
+        model.user_ids = string_array(pq.read_table(folder / USERS)["id"])
+    return model
+
+
+def _read_arrays(file: Path) -> dict[str, np.ndarray[Any, Any]]:
+    try:
+        with safe_open(file, framework="numpy") as tensors:
+            return {name: tensors.get_tensor(name) for name in tensors.keys()}  # noqa: SIM118 (not a mapping)
+    except (SafetensorError, OSError) as error:
+        raise damaged(file, printable(error)) from error

@@ -1,0 +1,46 @@
+"""`CosineModel`: a vector for each item, and the cosine between two of them as the score."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from neatrec.models.base import Codes, Model, Scores
+
+Vectors = npt.NDArray[np.float32]
+
+
+class CosineModel(Model):
+    """Keeps the vectors as they were learned, and their directions (length 1) for scoring; 0 where none is."""
+
+    vectors: Vectors
+    """Shape (items, dim)."""
+    directions: Vectors
+
+    def _take(self, vectors: Vectors) -> None:
+        if vectors.ndim != 2 or len(vectors) != len(self.catalog):
+            raise ValueError(f"`vectors` must have a row for each of the {len(self.catalog)} items")
+        length = np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)
+        self.vectors = np.ascontiguousarray(vectors, dtype=np.float32)
+        self.directions = (vectors / np.where(length == 0, 1.0, length)).astype(np.float32)
+
+    def _score(self, queries: Codes, items: Codes) -> Scores:
+        one, other = self.directions[queries], self.directions[items]
+        scores: Scores = np.einsum("nd,nd->n", one, other, dtype=np.float64)
+        return scores
+
+    def _score_all(self, queries: Codes) -> Scores:
+        scores: Scores = self.directions[queries] @ self.directions.T
+        return scores
+
+    def item_vectors(self) -> Vectors:
+        return self.vectors
+
+    def _arrays(self) -> dict[str, npt.NDArray[Any]]:
+        return {"vectors": self.vectors}
+
+    def _restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        self._take(arrays["vectors"])

@@ -1,0 +1,127 @@
+"""`CountModel`: how often two items were bought together, kept sparse, and a score made of that."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from neatrec.baskets import Baskets, BasketStream
+from neatrec.copurchase import Counting, count
+from neatrec.models.base import Codes, Model, Scores
+from neatrec.models.parameters import ModelParameters, parameter
+from neatrec.models.run import Run
+
+Counts = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class CountParameters(ModelParameters):
+    """What is counted."""
+
+    window: int | None = parameter(
+        None, "Pairs at most this far apart in the cart; none: all pairs of a basket.", low=1
+    )
+    min_basket: int = parameter(2, "Baskets with fewer items are left out.", low=1)
+    category_level: str | None = parameter(
+        "deepest", "Pairs of one category at this level are not counted; none: all are."
+    )
+    once_per_customer: bool = parameter(False, "Count a pair at most once a customer.")
+
+    def counting(self) -> Counting:
+        """Both directions together, as the counting room is asked for it."""
+        return Counting(
+            window=self.window,
+            directed=False,
+            min_basket=self.min_basket,
+            category_level=self.category_level,
+            once_per_customer=self.once_per_customer,
+        )
+
+
+class PairCounts:
+    """C, the symmetric matrix of pair counts; F, its row sums; N, their sum; E = F_q F_v / N."""
+
+    def __init__(self, matrix: sparse.csr_matrix) -> None:
+        self.matrix = matrix
+        self.total: Counts = np.asarray(matrix.sum(axis=1, dtype=np.int64)).ravel()
+        self.records = int(self.total.sum())
+
+    @classmethod
+    def of(cls, baskets: BasketStream, counting: Counting, threads: int | None = None) -> PairCounts:
+        """The counts of undirected pairs, standing in both directions."""
+        pairs = count(baskets, counting, threads=threads)
+        size = len(pairs.catalog)
+        upper = sparse.csr_matrix((pairs.count, pairs.item, pairs.indptr), shape=(size, size), dtype=np.int64)
+        matrix = upper + upper.T
+        matrix.sort_indices()
+        return cls(matrix)
+
+    def of_pairs(self, queries: Codes, items: Codes) -> Counts:
+        """C of each pair, 0 for one never seen, shape (pairs,)."""
+        if not len(queries):
+            return np.zeros(0, dtype=np.int64)
+        return np.asarray(self.matrix[queries, items]).ravel()
+
+    def expected(self, query_total: npt.ArrayLike, item_total: npt.ArrayLike) -> Floats:
+        """F_q F_v / N in float64: the product of two totals leaves 64 bits."""
+        product = np.asarray(query_total, dtype=np.float64) * np.asarray(item_total, dtype=np.float64)
+        return product / max(self.records, 1)
+
+
+class CountModel(Model):
+    """A score made of C, F_q, F_v and N. A pair never seen has C = 0 and is scored like any other."""
+
+    Parameters: ClassVar[type[ModelParameters]] = CountParameters
+    devices: ClassVar[tuple[str, ...]] = ("cpu",)
+    floor: ClassVar[float] = 0.0
+    counts: PairCounts
+
+    @abstractmethod
+    def _value(self, count: Counts, query_total: Floats, item_total: Floats) -> Floats:
+        """The score of pairs that were bought together; the three arrays have one shape."""
+
+    def _unseen(self, query_total: Floats, item_total: Floats) -> Floats:
+        """The score of pairs that never were, for totals that broadcast together."""
+        return np.zeros(np.broadcast_shapes(query_total.shape, item_total.shape))
+
+    def _learn(self, shards: Iterable[Baskets], run: Run) -> None:
+        self.counts = PairCounts.of(shards, self.parameters.counting(), run.threads)
+
+    def _score(self, queries: Codes, items: Codes) -> Scores:
+        total = self.counts.total.astype(np.float64)
+        count = self.counts.of_pairs(queries, items)
+        scores = self._unseen(total[queries], total[items])
+        seen = count > 0
+        scores[seen] = self._value(count[seen], total[queries[seen]], total[items[seen]])
+        return scores
+
+    def _score_all(self, queries: Codes) -> Scores:
+        total = self.counts.total.astype(np.float64)
+        rows = self.counts.matrix[queries]
+        row = np.repeat(np.arange(len(queries)), np.diff(rows.indptr))
+        scores = self._unseen(total[queries][:, None], total[None, :])  # (queries, items)
+        scores[row, rows.indices] = self._value(rows.data, total[queries[row]], total[rows.indices])
+        return scores
+
+    def _arrays(self) -> dict[str, npt.NDArray[Any]]:
+        matrix = self.counts.matrix
+        largest = int(matrix.data.max(initial=0))
+        return {
+            "pair_start": matrix.indptr.astype(np.int64),
+            "pair_item": matrix.indices.astype(np.int32),
+            "pair_count": matrix.data.astype(np.int32 if largest < 2**31 else np.int64),
+        }
+
+    def _restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        size = len(self.catalog)
+        parts = (arrays["pair_count"].astype(np.int64), arrays["pair_item"], arrays["pair_start"])
+        matrix = sparse.csr_matrix(parts, shape=(size, size))
+        matrix.check_format(full_check=True)
+        self.counts = PairCounts(matrix)

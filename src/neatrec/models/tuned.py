@@ -1,0 +1,144 @@
+"""`shrunk-lift-tuned`: shrunk lift whose strength is chosen on validation baskets split off the training baskets.
+
+Both ways round, one half of the training baskets is counted and the other one judges. A *strong* pair of the judging
+half was bought together at least `STRONG_COUNT` times, at least `strong_lift` times as often as by chance, and that is
+no accident (G^2 above `STRONG_LLR`, the chi-squared value of p = .001). The strength that brings most strong pairs
+among the first ten of their query is taken. E is counted in times together, so the strength means the same for half of
+the baskets as for all of them and is not scaled.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from neatrec import statistics
+from neatrec.baskets import Baskets
+from neatrec.models.counts import CountModel, CountParameters, Counts, Floats, PairCounts
+from neatrec.models.parameters import ModelParameters, parameter
+from neatrec.models.run import Run
+from neatrec.randomness import as_generator
+from neatrec.splits import validation_mask
+
+STRENGTHS = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)
+STRONG_COUNT = 5
+STRONG_LLR = 10.83
+FIRST = 10
+"""Ranks that count as a hit."""
+FEWEST = 100
+"""With fewer strong pairs a choice would be noise: k stays 1."""
+MOST_QUERIES = 5_000
+"""More queries than this are sampled: the choice does not get better, only slower."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class TunedLiftParameters(CountParameters):
+    strong_lift: float = parameter(4.0, "A held-out pair judges when its lift is at least this.", low=1.0)
+
+
+class ShrunkLiftTuned(CountModel):
+    """C / (E + k), k chosen inside the training baskets."""
+
+    name: ClassVar[str] = "shrunk-lift-tuned"
+    kind: ClassVar[str] = "statistic"
+    about: ClassVar[str] = "Shrunk lift with k chosen on validation baskets inside the training baskets."
+    Parameters: ClassVar[type[ModelParameters]] = TunedLiftParameters
+    k: float
+    hit_rates: Floats
+    """Share of the strong pairs among the first ten, for each of `STRENGTHS`; empty when there were too few."""
+    strong_pairs: int
+
+    def _learn(self, shards: Iterable[Baskets], run: Run) -> None:
+        super()._learn(shards, run)
+        hits, pairs = np.zeros(len(STRENGTHS)), 0
+        first, second = (self._fold(shards, fold, run) for fold in (True, False))
+        for learned, judge in ((first, second), (second, first)):
+            query, item = strong_pairs(judge, self.parameters.strong_lift)
+            query, item = _sample(query, item, as_generator(run.rng).spawn(1)[0])
+            hits += hits_by_strength(learned, query, item)
+            pairs += len(query)
+        self.strong_pairs = pairs
+        self.hit_rates = hits / pairs if pairs >= FEWEST else np.zeros(0)
+        # argmax takes the first of equals: the weakest shrinkage
+        self.k = STRENGTHS[int(np.argmax(self.hit_rates))] if len(self.hit_rates) else 1.0
+        if not len(self.hit_rates):
+            log.warning("only %d strong pairs in the validation baskets: k stays 1", pairs)
+        log.info("k = %g, chosen by %d strong pairs of the validation baskets", self.k, pairs)
+
+    def _fold(self, shards: Iterable[Baskets], first: bool, run: Run) -> PairCounts:
+        half = [shard.select(validation_mask(shard.ids) == first) for shard in shards]
+        return PairCounts.of(half, self.parameters.counting(), run.threads)
+
+    def _value(self, count: Counts, query_total: Floats, item_total: Floats) -> Floats:
+        return statistics.shrunk_lift(count, self.counts.expected(query_total, item_total), self.k)
+
+    def learned(self) -> dict[str, Any]:
+        rates = dict(zip((f"{k:g}" for k in STRENGTHS), self.hit_rates.round(6).tolist(), strict=False))
+        return {"k": self.k, "strong_pairs": self.strong_pairs, "hit_rates": rates}
+
+    def _arrays(self) -> dict[str, npt.NDArray[Any]]:
+        found = {"k": np.array([self.k]), "hit_rates": self.hit_rates, "strong_pairs": np.array([self.strong_pairs])}
+        return {**super()._arrays(), **found}
+
+    def _restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        super()._restore(arrays)
+        self.k = float(arrays["k"][0])
+        self.hit_rates = arrays["hit_rates"]
+        self.strong_pairs = int(arrays["strong_pairs"][0])
+
+
+def strong_pairs(judge: PairCounts, strong_lift: float) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """Query and item of the strong pairs of the judging counts, sorted by query, both directions."""
+    often = judge.matrix.tocoo()
+    enough = often.data >= STRONG_COUNT
+    query, item, count = often.row[enough], often.col[enough], often.data[enough]
+    query_total, item_total = judge.total[query], judge.total[item]
+    strong = statistics.lift(count, judge.expected(query_total, item_total)) >= strong_lift
+    strong &= statistics.signed_llr(count, query_total, item_total, judge.records) > STRONG_LLR
+    return query[strong], item[strong]
+
+
+def hits_by_strength(
+    learned: PairCounts, query: npt.NDArray[np.int32], item: npt.NDArray[np.int32]
+) -> npt.NDArray[np.float64]:
+    """How many of the pairs (sorted by query) each strength has among the first ten, shape (strengths,).
+
+    Equal scores share their ranks. A pair that `learned` has never seen is no hit.
+    """
+    matrix, total = learned.matrix, learned.total
+    hits = np.zeros(len(STRENGTHS))
+    queries, starts = np.unique(query, return_index=True)
+    for q, wanted in zip(queries, np.split(item, starts[1:]), strict=True):
+        row = slice(matrix.indptr[q], matrix.indptr[q + 1])
+        count = matrix.data[row]
+        expected = learned.expected(total[q], total[matrix.indices[row]])
+        labelled = np.isin(matrix.indices[row], wanted)
+        for number, k in enumerate(STRENGTHS):
+            hits[number] += _hits(statistics.shrunk_lift(count, expected, k), labelled)
+    return hits
+
+
+def _hits(scores: Floats, labelled: npt.NDArray[np.bool_]) -> float:
+    ranked, mine = np.sort(scores), scores[labelled]
+    not_higher = np.searchsorted(ranked, mine, "right")
+    higher = len(ranked) - not_higher
+    equal = not_higher - np.searchsorted(ranked, mine, "left")
+    return float(np.clip((FIRST - higher) / equal, 0.0, 1.0).sum())
+
+
+def _sample(
+    query: npt.NDArray[np.int32], item: npt.NDArray[np.int32], rng: np.random.Generator
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """The pairs of at most `MOST_QUERIES` queries."""
+    queries = np.unique(query)
+    if len(queries) <= MOST_QUERIES:
+        return query, item
+    kept = np.isin(query, rng.choice(queries, MOST_QUERIES, replace=False))
+    return query[kept], item[kept]
