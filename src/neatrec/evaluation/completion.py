@@ -7,6 +7,7 @@ would get it. It rewards popular items, which lift does not: read it beside the 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -18,7 +19,10 @@ from neatrec.catalog import UNKNOWN
 from neatrec.errors import must_be
 from neatrec.evaluation.bootstrap import interval, resampled_means
 from neatrec.evaluation.metrics import KS, hit_rate, ndcg
+from neatrec.models.run import available_processors
 from neatrec.randomness import Seed, as_generator
+
+Places = npt.NDArray[np.int64]
 
 CARTS = 500
 SMALLEST_CART = 2
@@ -75,6 +79,17 @@ def _alone_in_category(category: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]
     return alone
 
 
+def places(model: Recommender, left_out: LeftOut, *, k: int = max(KS), threads: int | None = None) -> Places:
+    """Where the hidden item stands among the first k answers for each cart, from 0; -1 where it does not, (carts,)."""
+
+    def place(cart: npt.NDArray[np.int32], item: np.int32) -> int:
+        at = np.flatnonzero(model.recommend(cart, k=k).codes == item)
+        return int(at[0]) if len(at) else -1
+
+    with ThreadPoolExecutor(threads or available_processors()) as pool:
+        return np.array(list(pool.map(place, left_out.carts, left_out.hidden)), dtype=np.int64)
+
+
 @dataclass(frozen=True)
 class Completion:
     """How often the hidden item came back among the first k answers: `hr` and `ndcg` by k, each (mean, low, high)."""
@@ -84,31 +99,15 @@ class Completion:
     ndcg: dict[int, tuple[float, float, float]]
 
 
-def complete(
-    model: Recommender, left_out: LeftOut, *, ks: Sequence[int] = KS, rounds: int = 1_000, rng: Seed | None = 0
-) -> Completion:
-    """How well `model` completes the carts, with intervals over carts."""
-    deepest = max(ks)
-    place = np.array(
-        [_place_of(item, model.recommend(cart, k=deepest).codes) for cart, item in _pairs(left_out)], dtype=np.int64
-    )
-    found = np.minimum(place + 1, 1)  # 1 where it came back, 0 where not
-    higher = np.maximum(place, 0)
-    values = [hit_rate(higher, found, k) for k in ks] + [ndcg(higher, found, k) for k in ks]
-    table = np.stack(values, axis=1)  # (carts, metrics)
-    if not len(table):
+def completion(place: Places, *, ks: Sequence[int] = KS, rounds: int = 1_000, rng: Seed | None = 0) -> Completion:
+    """How well a model completes the carts, with intervals over carts."""
+    if not len(place):
         return Completion(0, {}, {})
+    higher, found = np.maximum(place, 0), (place >= 0).astype(np.int64)
+    columns = [hit_rate(higher, found, k) for k in ks] + [ndcg(higher, found, k) for k in ks]
+    table = np.stack(columns, axis=1)  # (carts, metrics)
     low, high = interval(resampled_means(table, np.ones(len(table)), rounds=rounds, rng=rng))
-    lines = [tuple(map(float, line)) for line in zip(table.mean(axis=0), low, high, strict=True)]
-    by_k: list[Any] = [dict(zip(ks, part, strict=True)) for part in (lines[: len(ks)], lines[len(ks) :])]
-    return Completion(len(left_out), *by_k)
-
-
-def _pairs(left_out: LeftOut) -> zip[tuple[npt.NDArray[np.int32], np.int32]]:
-    return zip(left_out.carts, left_out.hidden, strict=True)
-
-
-def _place_of(item: np.int32, answers: npt.NDArray[np.int32]) -> int:
-    """Where `item` stands among the answers, from 0; -1 where it does not."""
-    at = np.flatnonzero(answers == item)
-    return int(at[0]) if len(at) else -1
+    lines = list(zip(table.mean(axis=0).tolist(), low.tolist(), high.tolist(), strict=True))
+    return Completion(
+        len(place), dict(zip(ks, lines[: len(ks)], strict=True)), dict(zip(ks, lines[len(ks) :], strict=True))
+    )

@@ -1,0 +1,220 @@
+"""`run_leaderboard`: every model trained on the same baskets and judged by the same questions."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from neatrec.baskets import Baskets
+from neatrec.errors import must_be
+from neatrec.evaluation.bootstrap import ROUNDS
+from neatrec.evaluation.completion import CARTS
+from neatrec.evaluation.exam import Exam, make_exam
+from neatrec.evaluation.grade import Grades, grade
+from neatrec.evaluation.heldout import QUERIES
+from neatrec.evaluation.metrics import KS, check_ks
+from neatrec.evaluation.paired import FLIPS
+from neatrec.evaluation.summary import same_ranks
+from neatrec.evaluation.tables import best_table, ranks_table
+from neatrec.experiments.contestants import Contestant, contestants
+from neatrec.experiments.leaderboard_json import leaderboard_json, write_json
+from neatrec.experiments.trainings import Shelf, Training, exam_key, train_and_sit
+from neatrec.labels import Labels, make_labels
+from neatrec.models import Model, Run
+from neatrec.splits import refuse_overlap
+from neatrec.text import plural, printable
+
+log = logging.getLogger(__name__)
+
+LEVELS = (0.05, 0.01, 0.001)
+
+
+@dataclass(frozen=True)
+class Options:
+    """What was asked, as the JSON records it."""
+
+    protocol: str = "calibrated"
+    levels: tuple[float, ...] = LEVELS
+    recall: int = 200
+    ks: tuple[int, ...] = KS
+    seeds: int = 1
+    """Trainings of each model."""
+    seed: int = 0
+    """Seed of the first training, of the intervals and of the tests."""
+    rounds: int = ROUNDS
+    """Resamplings of an interval."""
+    flips: int = FLIPS
+    """Sign patterns of a test."""
+    queries: int = QUERIES
+    """Best sellers asked for the held-out lift; 0 leaves it out."""
+    carts: int = CARTS
+    """Test baskets to complete; 0 leaves it out."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ks", check_ks(self.ks))
+        object.__setattr__(self, "levels", tuple(float(level) for level in self.levels))
+        for name, least in (("recall", 1), ("seeds", 1), ("seed", 0), ("flips", 1), ("queries", 0), ("carts", 0)):
+            _whole(name, getattr(self, name), least)
+        _whole("rounds", self.rounds, 100)
+
+
+def _whole(name: str, value: Any, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise must_be(name, f"a whole number of at least {least}", value)
+
+
+@dataclass(frozen=True)
+class LeaderboardResult:
+    """The table, and everything it was made from."""
+
+    options: Options
+    split: Mapping[str, Any]
+    contestants: tuple[Contestant, ...]
+    skipped: Mapping[str, str]
+    """Models that were left out, with the reason."""
+    exam: Exam
+    trainings: Mapping[str, Sequence[Training]]
+    grades: Grades
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    """What labels, training and evaluation took; for what was found, what it took then."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The answer as `--json` prints it."""
+        return leaderboard_json(self)
+
+    def ranks(self) -> pa.Table:
+        """What each training did with each label record, on every candidate set."""
+        return self._tables(ranks_table)
+
+    def recommended(self) -> pa.Table:
+        """What each training recommends for each query of the labels, on every candidate set."""
+        return self._tables(best_table)
+
+    def _tables(self, make: Callable[..., pa.Table]) -> pa.Table:
+        parts = []
+        for candidates in self.exam.candidates:
+            judged = {name: [t.answers.judged[candidates.name] for t in runs] for name, runs in self.trainings.items()}
+            parts.append(make(judged, self.exam.asked, self.exam.labels.catalog, candidates.name))
+        return pa.concat_tables(parts)
+
+    def write(self, folder: str | Path) -> None:
+        """`leaderboard.json`, `labels.parquet`, `ranks.parquet` and `recommended.parquet` in `folder`."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        tables = {"labels": self.exam.labels.table(), "ranks": self.ranks(), "recommended": self.recommended()}
+        for name, table in tables.items():
+            pq.write_table(table, folder / f"{name}.parquet", compression="zstd")
+        write_json(folder / "leaderboard.json", self.to_json())
+
+
+def run_leaderboard(
+    train: Baskets,
+    test: Baskets,
+    models: Sequence[str | Model] | None = None,
+    *,
+    protocol: str = "calibrated",
+    levels: Sequence[float] = LEVELS,
+    recall: int = 200,
+    ks: Sequence[int] = KS,
+    seeds: int = 1,
+    seed: int = 0,
+    scores: Mapping[str, str | Path] | None = None,
+    labels: Labels | None = None,
+    split: Mapping[str, Any] | None = None,
+    out: str | Path | None = None,
+    device: str = "auto",
+    threads: int | None = None,
+    rounds: int = ROUNDS,
+    flips: int = FLIPS,
+    queries: int = QUERIES,
+    carts: int = CARTS,
+    progress: Callable[[str], None] | None = None,
+) -> LeaderboardResult:
+    """Every model trained on `train` and judged on `test`, which must not share a basket.
+
+    `models` are names, `name@preset`, addresses `pkg.mod:Class` or `Model` objects (default: all of ours); `scores`,
+    by name, Parquet files with query, item, score. `labels` (default: made from `test` by `protocol` at `levels`)
+    must come from `test`. With `out`, results are written there, bundles and answers are kept there, and a second run
+    takes up what fits: same data, parameters and seed. `progress` is told a line for each step.
+    """
+    options = Options(
+        labels.protocol if labels else protocol,
+        labels.levels if labels else tuple(levels),
+        recall,
+        tuple(ks),
+        seeds,
+        seed,
+        rounds,
+        flips,
+        queries,
+        carts,
+    )
+    say = progress or log.info
+    refuse_overlap(train, test)
+    chosen, skipped = contestants(models, scores or {}, train)
+    start = time.perf_counter()
+    labels = make_labels(test, options.protocol, options.levels, threads=threads) if labels is None else labels
+    label_seconds = time.perf_counter() - start
+    say(f"{plural(len(labels), 'label')} from {plural(len(test), 'test basket')} ({options.protocol} protocol)")
+    exam = make_exam(train, test, labels, recall=recall, queries=queries, carts=carts, seed=seed)
+    exam_seconds = time.perf_counter() - start - label_seconds
+    asked = {"recall": recall, "queries": queries, "carts": carts, "seed": seed}
+    shelf = Shelf(None if out is None else Path(out), exam_key(exam, asked))
+    run = Run(rng=seed, device=device, threads=threads)
+    trainings = {c.name: _trainings(c, options, train, exam, shelf, run, say) for c in chosen}
+    start = time.perf_counter()
+    grades = grade(
+        exam,
+        {name: [training.answers for training in runs] for name, runs in trainings.items()},
+        ks=options.ks,
+        rounds=rounds,
+        flips=flips,
+        seed=seed,
+    )
+    spent = {"labels": label_seconds, **_spent(trainings, exam_seconds + time.perf_counter() - start)}
+    result = LeaderboardResult(options, split or {}, chosen, skipped, exam, trainings, grades, spent)
+    if out is not None:
+        result.write(out)
+        say(f"wrote {printable(out)}")
+    return result
+
+
+def _trainings(
+    contestant: Contestant,
+    options: Options,
+    train: Baskets,
+    exam: Exam,
+    shelf: Shelf,
+    run: Run,
+    say: Callable[[str], None],
+) -> list[Training]:
+    """One training for each seed; two are enough where the second changes nothing."""
+    done: list[Training] = []
+    for number in range(options.seeds if contestant.learns else 1):
+        seed = options.seed + number
+        say(f"{printable(contestant.name)}: seed {seed}")
+        own = Run(rng=seed, device=run.device, threads=run.threads)
+        done.append(train_and_sit(contestant, seed, train, exam, shelf, own, label_free=number == 0))
+        if number == 1 and _alike(done[0], done[1]):
+            break
+    return done
+
+
+def _alike(one: Training, other: Training) -> bool:
+    judged, rejudged = one.answers.judged, other.answers.judged
+    return all(same_ranks(judged[name], rejudged[name]) for name in judged)
+
+
+def _spent(trainings: Mapping[str, Sequence[Training]], evaluation: float) -> dict[str, float]:
+    runs = [training for each in trainings.values() for training in each]
+    return {
+        "training": sum(run.train_seconds or 0.0 for run in runs),
+        "evaluation": evaluation + sum(run.evaluate_seconds for run in runs),
+    }

@@ -1,0 +1,165 @@
+"""Trainings of a leaderboard: each is done once, kept, and found again by what went into it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from neatrec.baskets import Baskets
+from neatrec.bundle import load_bundle, read_manifest, save_bundle
+from neatrec.errors import BundleError
+from neatrec.evaluation.exam import Answers, Exam, sit
+from neatrec.experiments.contestants import Contestant
+from neatrec.experiments.measure import measured
+from neatrec.models import Model, Run
+from neatrec.text import printable
+
+log = logging.getLogger(__name__)
+
+FORMAT = 1
+COSTS = ("train_seconds", "peak_mb", "evaluate_seconds")
+
+
+@dataclass(frozen=True)
+class Training:
+    """One training of one contestant with one seed, and how it answered."""
+
+    answers: Answers
+    train_seconds: float | None
+    """None where the training was found in a bundle that does not say."""
+    peak_mb: float | None
+    evaluate_seconds: float
+    reused: str | None = None
+    """What was found: "answers" or "bundle"; None where it was trained anew."""
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """Where trainings are kept: `bundles/NAME-seedN` (the model) and `answers/NAME-seedN` (what it answered)."""
+
+    folder: Path | None
+    exam_key: str
+    """A hash of the exam: answers to another one are not taken."""
+
+    def bundle(self, contestant: Contestant, seed: int) -> Path | None:
+        kept = self.folder is not None and contestant.ours and contestant.learns
+        return self.folder / "bundles" / _file_name(contestant, seed) if kept and self.folder else None
+
+    def answers(self, contestant: Contestant, seed: int) -> Path | None:
+        return self.folder / "answers" / _file_name(contestant, seed) if self.folder else None
+
+
+def _file_name(contestant: Contestant, seed: int) -> str:
+    safe = re.sub(r"[^A-Za-z0-9._-]", "-", contestant.name).strip(".") or "model"
+    # names that differ only in what was replaced stay apart
+    mark = "" if safe == contestant.name else "-" + hashlib.sha256(contestant.name.encode()).hexdigest()[:8]
+    return f"{safe}{mark}-seed{seed}"
+
+
+def exam_key(exam: Exam, options: dict[str, Any]) -> str:
+    """A hash of everything that decides the questions."""
+    parts = [FORMAT, exam.train_hash, exam.test_hash, exam.labels.hash, options]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def train_and_sit(
+    contestant: Contestant,
+    seed: int,
+    train: Baskets,
+    exam: Exam,
+    shelf: Shelf,
+    run: Run,
+    *,
+    label_free: bool = True,
+) -> Training:
+    """The answers of a contestant trained with `seed`: found on the shelf, or from a bundle there, or trained anew."""
+    key = {"identity": contestant.identity, "exam": shelf.exam_key, "seed": seed, "label_free": label_free}
+    kept = shelf.answers(contestant, seed)
+    if kept is not None and (found := _read_answers(kept, key)) is not None:
+        return found
+    bundle = shelf.bundle(contestant, seed)
+    model, cost, reused = _model(contestant, seed, train, bundle, run)
+    judged = measured(lambda: sit(model, exam, label_free=label_free, threads=run.threads))
+    training = Training(judged.result, cost["train_seconds"], cost["peak_mb"], judged.seconds, reused)
+    if kept is not None:
+        _write_answers(kept, key, training)
+    return training
+
+
+def _model(
+    contestant: Contestant, seed: int, train: Baskets, bundle: Path | None, run: Run
+) -> tuple[Any, dict[str, float | None], str | None]:
+    """A trained model, what it took, and whether a bundle had it."""
+    model = contestant.make()
+    if not contestant.learns:
+        return model, {"train_seconds": 0.0, "peak_mb": None}, None
+    if bundle is not None and (found := _from_bundle(bundle, model, seed, train)) is not None:
+        return *found, "bundle"
+    work: Callable[[], Any] = lambda: model.fit(train, run)  # noqa: E731 (a name for the type)
+    cost = measured(work)
+    took: dict[str, float | None] = {"train_seconds": cost.seconds, "peak_mb": cost.peak_mb}
+    if bundle is not None:
+        save_bundle(model, bundle, baskets_hash=train.hash, seed=seed, notes=took)
+    return model, took, None
+
+
+def _from_bundle(
+    bundle: Path, wanted: Model, seed: int, train: Baskets
+) -> tuple[Model, dict[str, float | None]] | None:
+    """The model in the bundle and what it took, if it was trained so; None otherwise."""
+    if not bundle.exists():
+        return None
+    try:
+        manifest = read_manifest(bundle, verify=False)
+        same = (manifest.model, manifest.data_hash, manifest.seed) == (wanted.name, train.hash, seed)
+        if not same or manifest.parameters != json.loads(json.dumps(wanted.parameters.to_dict())):
+            return None
+        model = load_bundle(bundle)
+    except BundleError as error:
+        log.warning("trained anew: %s", printable(error, limit=300))
+        return None
+    log.info("%s: found in %s", wanted.name, printable(bundle))
+    return model, {name: manifest.notes.get(name) for name in ("train_seconds", "peak_mb")}
+
+
+def _write_answers(path: Path, key: dict[str, Any], training: Training) -> None:
+    """The arrays, then the record that vouches for them: cut off in between, there is no record."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    arrays, record = path.with_suffix(path.suffix + ".safetensors"), path.with_suffix(path.suffix + ".json")
+    record.unlink(missing_ok=True)
+    save_file(training.answers.arrays(), arrays)
+    costs = {name: getattr(training, name) for name in COSTS}
+    content = json.dumps({"key": key, "sha256": _sha256(arrays), **costs}, indent=2, sort_keys=True) + "\n"
+    beside = record.with_name(f".{record.name}.writing")
+    beside.write_text(content)
+    os.replace(beside, record)
+
+
+def _read_answers(path: Path, key: dict[str, Any]) -> Training | None:
+    arrays, record = path.with_suffix(path.suffix + ".safetensors"), path.with_suffix(path.suffix + ".json")
+    try:
+        about = json.loads(record.read_text())
+        if about["key"] != key or about["sha256"] != _sha256(arrays):
+            return None
+        with safe_open(arrays, framework="numpy") as tensors:
+            found = {name: tensors.get_tensor(name) for name in tensors.keys()}  # noqa: SIM118 (not a mapping)
+        return Training(Answers.from_arrays(found), **{name: about[name] for name in COSTS}, reused="answers")
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+        log.warning("answered anew: cannot use %s (%s)", printable(record), printable(error))
+        return None
+
+
+def _sha256(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
