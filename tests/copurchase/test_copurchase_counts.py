@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from neatrec.baskets import Baskets
 from neatrec.copurchase import Counting, count, margins
 
-ENGINES = pytest.mark.parametrize("engine", ["memory"])
+ENGINES = pytest.mark.parametrize("engine", ["memory", "duckdb"])
 
 
 @ENGINES

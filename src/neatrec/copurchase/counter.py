@@ -1,14 +1,20 @@
-"""The one door: `count` and `margins`."""
+"""The one door: `count`, `margins` and what they will cost."""
 
 from __future__ import annotations
 
-from neatrec.baskets import BasketStream
-from neatrec.copurchase.job import make_job
-from neatrec.copurchase.memory import count_in_memory, margins_in_memory
-from neatrec.copurchase.records import CoPurchases, Counting, Keep, Margins
-from neatrec.copurchase.resources import thread_count
+import logging
 
+from neatrec.baskets import BasketStream
+from neatrec.copurchase.forecast import Forecast, forecast_of
+from neatrec.copurchase.job import checked_shards, make_job
+from neatrec.copurchase.records import CoPurchases, Counting, Keep, Margins
+from neatrec.copurchase.resources import SHARE, as_bytes, available_memory, human, thread_count
+from neatrec.errors import ResourceError, must_be_one_of
+
+ENGINES = ("auto", "memory", "duckdb")
 EVERY_PAIR = Counting()
+
+log = logging.getLogger(__name__)
 
 
 def count(
@@ -20,10 +26,29 @@ def count(
     memory_limit: int | str | None = None,
     threads: int | None = None,
 ) -> CoPurchases:
-    """The pairs of the baskets with their counts, equal for any engine, number of threads and order of rows."""
-    job = make_job(baskets, counting)
-    pairs, totals = count_in_memory(job, keep, thread_count(threads))
-    return CoPurchases(job.catalog, counting, totals, *pairs.columns)  # type: ignore[arg-type]
+    """The pairs of the baskets with their counts: the same for any engine, number of threads and order of baskets.
+
+    `keep(block, margins)` says which pairs of a block are wanted; memory then grows with lines, never with pairs. A
+    `memory_limit` is a number of bytes or a size such as "2GB"; `auto` takes the memory engine where it fits in it.
+
+    >>> pairs = count(Baskets.from_lists([["tea", "milk"], ["tea", "milk", "rice"]]))
+    >>> pairs.item[pairs.row(pairs.catalog.code_of["tea"])].tolist(), pairs.count.tolist()
+    ([0, 1], [1, 2, 1])
+    """
+    shards, workers = checked_shards(baskets, counting), thread_count(threads)
+    limit = _limit(memory_limit)
+    need = forecast_of(shards, counting, keep_all=keep is None, threads=workers)
+    if _choose(engine, need, limit, stated=memory_limit is not None) == "memory":
+        from neatrec.copurchase.memory import count_in_memory
+
+        pairs, totals = count_in_memory(make_job(shards, counting), keep, workers)
+    else:
+        from neatrec.copurchase.duckdb_engine import count_in_duckdb
+
+        pairs, totals = count_in_duckdb(shards, counting, keep, limit, workers)
+    return CoPurchases(
+        shards[0].catalog, counting, totals, pairs.query, pairs.item, pairs.count, pairs.reverse, pairs.customers
+    )
 
 
 def margins(
@@ -34,5 +59,47 @@ def margins(
     memory_limit: int | str | None = None,
     threads: int | None = None,
 ) -> Margins:
-    """The totals of a count without its pairs."""
-    return margins_in_memory(make_job(baskets, counting), thread_count(threads))
+    """The totals of a count without its pairs, in time and memory of the lines (`once_per_customer`: of the pairs)."""
+    shards, workers = checked_shards(baskets, counting), thread_count(threads)
+    limit = _limit(memory_limit)
+    need = forecast_of(shards, counting, keep_all=False, threads=workers)
+    if _choose(engine, need, limit, stated=memory_limit is not None) == "memory":
+        from neatrec.copurchase.memory import margins_in_memory
+
+        return margins_in_memory(make_job(shards, counting), workers)
+    from neatrec.copurchase.duckdb_engine import margins_in_duckdb
+
+    return margins_in_duckdb(shards, counting, limit, workers)
+
+
+def forecast(
+    baskets: BasketStream, counting: Counting = EVERY_PAIR, *, keep_all: bool = False, threads: int | None = None
+) -> Forecast:
+    """What `count` would cost in memory and time, from basket sizes and item counts alone, without counting pairs."""
+    return forecast_of(checked_shards(baskets, counting), counting, keep_all=keep_all, threads=thread_count(threads))
+
+
+def _limit(memory_limit: int | str | None) -> int:
+    return int(available_memory() * SHARE) if memory_limit is None else as_bytes(memory_limit)
+
+
+def _choose(engine: str, need: Forecast, limit: int, *, stated: bool) -> str:
+    """`memory` or `duckdb`; a limit that was stated is kept by refusing, one that was guessed is not."""
+    if engine not in ENGINES:
+        raise must_be_one_of("engine", ENGINES, engine)
+    fits = need.bytes <= limit
+    if engine == "memory" and stated and not fits:
+        raise ResourceError(
+            f"counting in memory needs about {human(need.bytes)}, more than the memory limit of {human(limit)}",
+            hint='Raise `memory_limit`, pass `keep`, or use engine="duckdb", which spills to disk.',
+            argument="memory_limit",
+        )
+    chosen = ("memory" if fits else "duckdb") if engine == "auto" else engine
+    log.info(
+        "counting with the %s engine (%s): about %s of %s needed in memory",
+        chosen,
+        "chosen by size" if engine == "auto" else "as asked",
+        human(need.bytes),
+        human(limit),
+    )
+    return chosen

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from neatrec.copurchase.job import Job, pairs_of_size, removal_codes
 from neatrec.copurchase.records import Int64, Keep, Margins, PairBlock
-from neatrec.copurchase.rows import NONE, Rows, make_rows
+from neatrec.copurchase.rows import Rows, make_rows
 from neatrec.copurchase.screen import Screen, kept, screen_of
 from neatrec.errors import ResourceError
 
@@ -33,12 +33,12 @@ def count_in_memory(job: Job, keep: Keep | None, threads: int) -> tuple[PairBloc
     rows = make_rows(job)
     margins = _margins(job, rows, threads)
     screen = screen_of(keep, margins)
-    blocks: list[PairBlock] = []
+    blocks = [PairBlock.room(0, reverse=rows.directed, customers=rows.customers_known)]
     pairs = 0
     for block, seen in _in_order(rows.blocks(), lambda task, s: _count_block(rows, task, screen, s), rows, threads):
         blocks.append(kept(block, margins, keep))
         pairs += seen
-    together = _joined(blocks, rows)
+    together = PairBlock.joined(blocks)
     blocks.clear()  # they may be most of the memory
     return _sorted(together, len(job.catalog)), replace(margins, pairs=pairs)
 
@@ -112,14 +112,9 @@ def _count_block(rows: Rows, task: tuple[int, int], screen: Screen, scratch: Scr
     """The pairs of some rows that pass the screen, and how many there were before it."""
     from neatrec.copurchase import tallies
 
-    room = int(rows.most_pairs[slice(*task)].sum()) * (2 if rows.directed else 1)
-    out = (
-        np.empty(room, dtype=np.int32),
-        np.empty(room, dtype=np.int32),
-        np.empty(room, dtype=np.int64),
-        np.empty(room if rows.directed else 0, dtype=np.int64),
-        np.empty(room if rows.customers_known else 0, dtype=np.int64),
-    )
+    most = int(rows.most_pairs[slice(*task)].sum()) * (2 if rows.directed else 1)
+    block = PairBlock.room(most, reverse=rows.directed, customers=rows.customers_known)
+    out = tuple(np.empty(0, dtype=np.int64) if column is None else column for column in block.columns)
     written, pairs = tallies.count_rows(
         *task,
         rows.way,
@@ -133,7 +128,7 @@ def _count_block(rows: Rows, task: tuple[int, int], screen: Screen, scratch: Scr
         scratch,
         out,
     )
-    return _block(tuple(column[:written] for column in out), rows), int(pairs)
+    return block.where(slice(written)), int(pairs)
 
 
 def _in_order(
@@ -163,21 +158,6 @@ def _in_order(
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
-
-
-def _block(columns: tuple[npt.NDArray[Any], ...], rows: Rows) -> PairBlock:
-    query, item, count, reverse, customers = columns
-    return PairBlock(
-        query, item, count, reverse if rows.directed else None, customers if rows.customers_known else None
-    )
-
-
-def _joined(blocks: list[PairBlock], rows: Rows) -> PairBlock:
-    if not blocks:
-        return _block((NONE, NONE, *(np.empty(0, dtype=np.int64),) * 3), rows)
-    columns: Any = zip(*(block.columns for block in blocks), strict=True)
-    whole: list[Any] = [None if column[0] is None else np.concatenate(column) for column in columns]
-    return PairBlock(*whole)
 
 
 def _sorted(block: PairBlock, items: int) -> PairBlock:

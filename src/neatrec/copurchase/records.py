@@ -96,11 +96,29 @@ class PairBlock:
     customers: Int64 | None = None
     """Distinct customers of the pair, where users are known."""
 
+    @classmethod
+    def room(cls, pairs: int, *, reverse: bool, customers: bool) -> PairBlock:
+        """A block to be written into."""
+        return cls(
+            np.empty(pairs, dtype=np.int32),
+            np.empty(pairs, dtype=np.int32),
+            np.empty(pairs, dtype=np.int64),
+            np.empty(pairs, dtype=np.int64) if reverse else None,
+            np.empty(pairs, dtype=np.int64) if customers else None,
+        )
+
+    @classmethod
+    def joined(cls, blocks: list[PairBlock]) -> PairBlock:
+        """All pairs of at least one block."""
+        columns: Any = zip(*(block.columns for block in blocks), strict=True)
+        whole: list[Any] = [None if column[0] is None else np.concatenate(column) for column in columns]
+        return cls(*whole)
+
     def __len__(self) -> int:
         return len(self.query)
 
-    def where(self, chosen: npt.NDArray[Any]) -> PairBlock:
-        """The pairs of a mask, or of an array of places in that order."""
+    def where(self, chosen: npt.NDArray[Any] | slice) -> PairBlock:
+        """The pairs of a mask, of a slice, or of an array of places in that order."""
         columns: list[Any] = [None if column is None else column[chosen] for column in self.columns]
         return PairBlock(*columns)
 

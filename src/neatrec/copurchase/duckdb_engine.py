@@ -1,0 +1,204 @@
+"""The DuckDB engine: the statements of `sql/` on tables of integer codes, spilling to disk what does not fit.
+
+Ids and names never reach SQL. This file is the only one that knows DuckDB; the statements are plain enough for Spark.
+"""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from neatrec.baskets import Baskets
+from neatrec.copurchase.job import one_user_table, pairs_of_size, removal_codes
+from neatrec.copurchase.records import Counting, Int64, Keep, Margins, PairBlock
+from neatrec.copurchase.resources import human
+from neatrec.copurchase.screen import kept, screen_of
+from neatrec.errors import MissingDependencyError, ResourceError
+from neatrec.text import printable
+
+BLOCK = 1 << 20
+"""Pairs that `keep` sees at a time."""
+
+log = logging.getLogger(__name__)
+
+
+def statement(name: str) -> str:
+    """The text of one of the SQL files, named for the table it yields."""
+    return (files("neatrec.copurchase") / "sql" / f"{name}.sql").read_text(encoding="utf-8")
+
+
+def count_in_duckdb(
+    shards: list[Baskets], counting: Counting, keep: Keep | None, memory_limit: int, threads: int
+) -> tuple[PairBlock, Margins]:
+    """The kept pairs, sorted, and the margins of all pairs."""
+    with _database(memory_limit, threads) as con:
+        _count_pairs(con, shards, counting)
+        pairs_view = "directed_pairs" if counting.directed else "undirected_pairs"
+        con.execute(f"CREATE VIEW pairs AS {statement(pairs_view)}")
+        pairs = int(con.execute("SELECT COUNT(*) FROM pairs").fetchall()[0][0])
+        totals = _margins(con, shards[0], counting, pairs)
+        known = shards[0].users is not None
+        if keep is None:
+            return _all_pairs(con, pairs, counting, known, memory_limit), totals
+        return _kept_pairs(con, totals, keep, counting, known), totals
+
+
+def margins_in_duckdb(shards: list[Baskets], counting: Counting, memory_limit: int, threads: int) -> Margins:
+    """The totals without the pairs."""
+    with _database(memory_limit, threads) as con:
+        _count_pairs(con, shards, counting)
+        return _margins(con, shards[0], counting, 0)
+
+
+@contextmanager
+def _database(memory_limit: int, threads: int) -> Iterator[Any]:
+    """A connection to a database in a folder that is gone afterwards, its troubles told as ours."""
+    try:
+        import duckdb
+    except ImportError as error:
+        raise MissingDependencyError("the duckdb engine needs duckdb", hint="pip install duckdb") from error
+
+    with tempfile.TemporaryDirectory(prefix="neatrec-", ignore_cleanup_errors=True) as folder:
+        config = {
+            "memory_limit": f"{max(memory_limit >> 20, 1)}MiB",
+            "temp_directory": str(Path(folder) / "spill"),
+            "threads": threads,
+            "preserve_insertion_order": False,
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+        }
+        con = duckdb.connect(str(Path(folder) / "pairs.duckdb"), config=config)
+        try:
+            yield con
+        except duckdb.OutOfMemoryException as error:
+            raise ResourceError(
+                f"DuckDB cannot count these baskets within {human(memory_limit)}: {printable(error)}",
+                hint="Raise `memory_limit`, or use fewer `threads`.",
+            ) from error
+        except duckdb.IOException as error:
+            raise ResourceError(
+                f"DuckDB cannot write to {printable(folder)}: {printable(error)}",
+                hint="Set TMPDIR to a folder on a larger disk.",
+            ) from error
+        finally:
+            con.close()
+
+
+def _count_pairs(con: Any, shards: list[Baskets], counting: Counting) -> None:
+    """Leave the table `pair_counts`."""
+    _load(con, shards, counting)
+    for table in ("counted_baskets", "lines"):
+        con.execute(f"CREATE TABLE {table} AS {statement(table)}")
+    sizes = np.concatenate([shard.sizes for shard in shards])
+    con.execute(f"CREATE VIEW records AS {statement(_records_statement(sizes, counting))}")
+    name = "pair_counts"
+    if shards[0].users is not None:
+        con.execute(f"CREATE TABLE customer_pairs AS {statement('customer_pairs')}")
+        name = "pair_counts_once_per_customer" if counting.once_per_customer else "pair_counts_with_customers"
+    con.execute(f"CREATE TABLE pair_counts AS {statement(name)}")
+    con.execute("DROP TABLE IF EXISTS customer_pairs")
+
+
+def _load(con: Any, shards: list[Baskets], counting: Counting) -> None:
+    """The tables that the statements start from: basket_lines, baskets, items, settings, steps."""
+    con.execute("CREATE TABLE basket_lines (basket BIGINT, position INTEGER, item INTEGER)")
+    con.execute("CREATE TABLE baskets (basket BIGINT, customer INTEGER)")
+    users = [None] * len(shards) if shards[0].users is None else one_user_table(shards)
+    done = 0
+    for shard, customer in zip(shards, users, strict=True):
+        number = np.arange(done, done + len(shard))
+        customers = pa.nulls(len(shard), pa.int32()) if customer is None else pa.array(customer)
+        _insert(con, "baskets", basket=number, customer=customers)
+        position = np.arange(1, shard.lines + 1) - np.repeat(shard.offsets[:-1], shard.sizes)
+        _insert(con, "basket_lines", basket=shard.basket_of_line + done, position=position, item=shard.items)
+        done += len(shard)
+    removal = removal_codes(counting.category_of(shards[0].catalog))
+    con.execute("CREATE TABLE items (item INTEGER, removal INTEGER)")
+    _insert(con, "items", item=np.arange(len(removal)), removal=removal)
+    longest = max((int(shard.sizes.max(initial=1)) for shard in shards), default=1)
+    reach = longest if counting.window is None else min(counting.window, longest)
+    con.execute("CREATE TABLE settings (min_basket INTEGER, reach INTEGER)")
+    con.execute("INSERT INTO settings VALUES (?, ?)", [min(counting.min_basket, 2**31 - 1), reach])
+    con.execute("CREATE TABLE steps (step INTEGER)")
+    if counting.window is not None:
+        _insert(con, "steps", step=np.arange(1, reach + 1))
+
+
+def _insert(con: Any, table: str, **columns: Any) -> None:
+    con.register("incoming", pa.table(columns))
+    con.execute(f"INSERT INTO {table} SELECT * FROM incoming")
+    con.unregister("incoming")
+
+
+def _records_statement(sizes: Int64, counting: Counting) -> str:
+    """The cheaper of the two ways to the same records: by steps inside the window, or by all pairs of a basket."""
+    if counting.window is None:
+        return "records"
+    by_steps = counting.window * int(sizes.sum())
+    by_baskets = 2 * int(pairs_of_size(sizes, None).sum()) + int(sizes.sum())
+    return "records_in_window" if by_steps <= by_baskets else "records"
+
+
+def _margins(con: Any, shard: Baskets, counting: Counting, pairs: int) -> Margins:
+    found = con.execute(statement("margins")).fetchnumpy()
+    columns = ("records_first", "records_second") if counting.directed else ("records_either", "records_either")
+    first, second = (np.zeros(len(shard.catalog), dtype=np.int64) for _ in columns)
+    first[found["item"]], second[found["item"]] = (found[column] for column in columns)
+    records = int(first.sum()) if counting.directed else int(first.sum()) // 2
+    baskets = int(con.execute("SELECT COUNT(*) FROM counted_baskets").fetchall()[0][0])
+    return Margins(first, second, records, pairs, baskets, counting.category_of(shard.catalog))
+
+
+def _blocks(con: Any, query: str, counting: Counting, customers: bool) -> Iterator[PairBlock]:
+    """The rows of a query as blocks, one at a time in memory."""
+    relation = con.sql(query)
+    # named anew in DuckDB 1.5; the old name warns
+    reader = getattr(relation, "to_arrow_reader", None) or relation.fetch_record_batch
+    for batch in reader(BLOCK):
+        q, v, n, reverse, people = batch.columns
+        yield PairBlock(
+            q.to_numpy(),
+            v.to_numpy(),
+            n.to_numpy(),
+            reverse.to_numpy() if counting.directed else None,
+            people.to_numpy() if customers else None,
+        )
+
+
+def _all_pairs(con: Any, pairs: int, counting: Counting, customers: bool, memory_limit: int) -> PairBlock:
+    """Every pair, written where it belongs as it comes."""
+    size = pairs * (8 + 8 * (1 + counting.directed + customers))
+    if size > memory_limit:
+        raise ResourceError(
+            f"{pairs:,} pairs need {human(size)}, more than the memory limit of {human(memory_limit)}",
+            hint="Pass `keep` to say which pairs are wanted, or raise `memory_limit`.",
+        )
+    whole = PairBlock.room(pairs, reverse=counting.directed, customers=customers)
+    done = 0
+    for block in _blocks(con, "SELECT * FROM pairs ORDER BY query, item", counting, customers):
+        for target, column in zip(whole.columns, block.columns, strict=True):
+            if target is not None and column is not None:
+                target[done : done + len(block)] = column
+        done += len(block)
+    return whole
+
+
+def _kept_pairs(con: Any, totals: Margins, keep: Keep, counting: Counting, customers: bool) -> PairBlock:
+    """The pairs that pass the screen and `keep`; only they stay in memory."""
+    totals = replace(totals, pairs=0)  # as every engine shows it to `keep`
+    screen = screen_of(keep, totals)
+    blocks = [PairBlock.room(0, reverse=counting.directed, customers=customers)]
+    often_enough = f"SELECT * FROM pairs WHERE pair_count >= {int(screen.min_count)}"
+    for block in _blocks(con, often_enough, counting, customers):
+        blocks.append(kept(block.where(screen.passes(block)), totals, keep))
+    found = PairBlock.joined(blocks)
+    return found.where(np.lexsort((found.item, found.query)))
