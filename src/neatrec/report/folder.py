@@ -1,0 +1,120 @@
+"""The report as a folder: the page, tables as CSV, Markdown and LaTeX, figures as SVG, ranks, labels, `run.json`.
+
+Written beside and renamed: the folder is whole or not there, and what stood there before stays until then.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from neatrec.errors import ResourceError, SourceError
+from neatrec.report.formats import to_csv, to_latex, to_markdown
+from neatrec.report.page import Page, render
+from neatrec.report.table import Table
+from neatrec.text import printable
+
+FORMAT = 1
+RUN, PAGE = "run.json", "index.html"
+TABLE_FORMATS = {"csv": to_csv, "md": to_markdown, "tex": to_latex}
+
+
+def write_folder(
+    page: Page,
+    out: str | Path,
+    *,
+    run: Mapping[str, Any],
+    parquet: Mapping[str, pa.Table],
+    more_tables: Iterable[Table] = (),
+) -> Path:
+    """The folder `out` with everything in it; `parquet` are tables by name, `more_tables` stand in no section.
+
+    A folder that is not empty is replaced only where it is a report.
+    """
+    out = Path(out)
+    _refuse_foreign(out)
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        beside = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
+    except OSError as error:
+        raise ResourceError(f"cannot write the report {printable(out)}: {printable(error)}") from error
+    try:
+        _fill(beside, page, run, parquet, [*page.tables(), *more_tables])
+        _put_in_place(beside, out)
+    except OSError as error:
+        raise ResourceError(f"cannot write the report {printable(out)}: {printable(error)}") from error
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+    return out
+
+
+def _refuse_foreign(out: Path) -> None:
+    if out.is_dir() and any(out.iterdir()) and not (out / RUN).is_file():
+        raise SourceError(
+            f"{printable(out)} is not empty and no report",
+            file=str(out),
+            hint="Name a folder that is not there yet, or a report to replace.",
+        )
+    if out.exists() and not out.is_dir():
+        raise SourceError(f"{printable(out)} is a file, a report is a folder", file=str(out))
+
+
+def _fill(
+    folder: Path, page: Page, run: Mapping[str, Any], parquet: Mapping[str, pa.Table], tables: list[Table]
+) -> None:
+    for name in ("tables", "figures"):
+        (folder / name).mkdir()
+    for table in tables:
+        for ending, write in TABLE_FORMATS.items():
+            (folder / "tables" / f"{table.name}.{ending}").write_text(write(table), encoding="utf-8")
+    for figure in page.figures():
+        (folder / "figures" / f"{figure.name}.svg").write_text(figure.file(), encoding="utf-8")
+    for name, content in parquet.items():
+        pq.write_table(content, folder / f"{name}.parquet", compression="zstd")
+    (folder / PAGE).write_text(render(page), encoding="utf-8")
+    record = {
+        "format": FORMAT,
+        **run,
+        "tables": {table.name: table.schema() for table in tables},
+        "files": file_hashes(folder),
+    }
+    (folder / RUN).write_text(json.dumps(record, indent=1, ensure_ascii=True) + "\n", encoding="utf-8")
+    # mkdtemp makes folders for the owner alone; a report is read like any other folder
+    folder.chmod(0o777 & ~_umask())
+
+
+def _umask() -> int:
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask
+
+
+def _put_in_place(beside: Path, out: Path) -> None:
+    if not out.exists():
+        beside.rename(out)
+        return
+    old = Path(tempfile.mkdtemp(prefix=f".{out.name}.old.", dir=out.parent))
+    try:
+        out.rename(old / out.name)
+        beside.rename(out)
+    finally:
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def file_hashes(folder: Path) -> dict[str, str]:
+    """Path in the folder -> SHA-256, for every file but `run.json`."""
+    files = sorted(file for file in folder.rglob("*") if file.is_file() and file.name != RUN)
+    return {file.relative_to(folder).as_posix(): file_hash(file) for file in files}
+
+
+def file_hash(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()

@@ -1,0 +1,154 @@
+"""A `Table` as CSV, Markdown and LaTeX: names from data stay text in each of them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from neatrec.report.show import show_sentence
+from neatrec.report.table import Column, Table
+
+_LATEX: Mapping[str, str] = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "$": r"\$",
+    "&": r"\&",
+    "#": r"\#",
+    "%": r"\%",
+    "_": r"\_",
+    "^": r"\textasciicircum{}",
+    "~": r"\textasciitilde{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': r"\textquotedbl{}",
+    "–": "--",
+    "…": r"\ldots{}",
+    "²": r"$^2$",
+    "×": r"$\times$",
+}
+
+
+def latex_text(text: str) -> str:
+    r"""`text` with everything that LaTeX would act on escaped, also at the start of a row.
+
+    >>> latex_text("50% off & more_$")
+    '50\\% off \\& more\\_\\$'
+    """
+    out = "".join(_LATEX.get(character, character) for character in text)
+    return "{}" + out if out.startswith(("[", "*")) else out
+
+
+def markdown_text(text: str) -> str:
+    r"""`text` with everything that Markdown or HTML would act on escaped.
+
+    >>> markdown_text("a|b <i> *c*")
+    'a\\|b &lt;i&gt; \\*c\\*'
+    """
+    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    text = re.sub(r"([\\`*_\[\]|~!#])", r"\\\1", text)
+    # a bare address would become a link
+    return re.sub(r"(?i)\b(https?|ftp|www|mailto|javascript|data)([.:])", r"\1\\\2", text)
+
+
+def csv_text(text: str) -> str:
+    """`text` that no spreadsheet takes for a formula.
+
+    >>> csv_text("=1+1"), csv_text("tea")
+    ("'=1+1", 'tea')
+    """
+    return "'" + text if text[:1] in ("=", "+", "-", "@") else text
+
+
+def to_csv(table: Table) -> str:
+    """One line for the keys, one for each row; intervals as three columns; numbers with all digits that count."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([key for column in table.columns for key in column.raw_keys()])
+    for row in table.rows:
+        cells = []
+        for column, value in zip(table.columns, row, strict=True):
+            raw = column.raw(value)
+            cells += list(raw) if column.is_numeric else [csv_text(text) for text in raw]
+        writer.writerow(cells)
+    return out.getvalue()
+
+
+def to_markdown(table: Table) -> str:
+    """The caption in bold, the table, its notes."""
+    head = [markdown_text(column.title) for column in table.columns]
+    rule = ["---:" if column.is_numeric else "---" for column in table.columns]
+    lines = [_markdown_row(head), _markdown_row(rule)]
+    for number, row in enumerate(table.shown()):
+        cells = [markdown_text(cell) for cell in row]
+        cells = [f"**{cell}**" if (number, place) in table.best else cell for place, cell in enumerate(cells)]
+        lines.append(_markdown_row(cells))
+    notes = [markdown_text(show_sentence(note)) for note in table.notes]
+    parts = [f"**{markdown_text(show_sentence(table.caption))}**", "\n".join(lines), *notes]
+    return "\n\n".join(parts) + "\n"
+
+
+def _markdown_row(cells: list[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def to_latex(table: Table) -> str:
+    """A `table` environment that needs no package."""
+    columns = "".join("r" if column.is_numeric else "l" for column in table.columns)
+    lines = [
+        r"\begin{table}",
+        r"\centering",
+        rf"\caption{{{latex_text(show_sentence(table.caption))}}}",
+        rf"\label{{tab:{table.name}}}",
+        rf"\begin{{tabular}}{{{columns}}}",
+        r"\hline",
+        _latex_row([latex_text(column.title) for column in table.columns]),
+        r"\hline",
+    ]
+    for number, row in enumerate(table.shown()):
+        cells = [latex_text(cell) for cell in row]
+        cells = [rf"\textbf{{{cell}}}" if (number, place) in table.best else cell for place, cell in enumerate(cells)]
+        lines.append(_latex_row(cells))
+    lines += [r"\hline", r"\end{tabular}"]
+    lines += [rf"\par {latex_text(show_sentence(note))}" for note in table.notes]
+    return "\n".join([*lines, r"\end{table}", ""])
+
+
+def _latex_row(cells: list[str]) -> str:
+    return " & ".join(cells) + r" \\"
+
+
+def from_csv(text: str, name: str, schema: Mapping[str, Any]) -> Table:
+    """The table that `to_csv` wrote, given its `Table.schema`; ValueError or KeyError where it is no such table."""
+    columns = tuple(Column(**column) for column in schema["columns"])
+    lines = list(csv.reader(io.StringIO(text)))
+    keys = [key for column in columns for key in column.raw_keys()]
+    if not lines or lines[0] != keys:
+        raise ValueError(f"the first line must name the columns {', '.join(keys)}")
+    rows = []
+    for number, line in enumerate(lines[1:], start=2):
+        if len(line) != len(keys):
+            raise ValueError(f"line {number} must have {len(keys)} cells, got {len(line)}")
+        cells = iter(line)
+        rows.append(tuple(_value(column, [next(cells) for _ in column.raw_keys()]) for column in columns))
+    best = frozenset((row, place) for row, place in schema["best"])
+    return Table(name, schema["caption"], columns, tuple(rows), tuple(schema["notes"]), best)
+
+
+def _value(column: Column, raw: list[str]) -> Any:
+    if not any(raw):
+        return None
+    if not column.is_numeric:
+        return raw[0][1:] if raw[0][:1] == "'" and raw[0] == csv_text(raw[0][1:]) else raw[0]
+    numbers = tuple(_number(text) for text in raw)
+    return numbers if column.kind == "interval" else numbers[0]
+
+
+def _number(text: str) -> float:
+    if not text:
+        return float("nan")
+    return int(text) if text.lstrip("-").isdigit() else float(text)

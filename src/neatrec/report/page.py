@@ -1,0 +1,156 @@
+"""The page: sections of words, tables, figures and lists, rendered into one HTML file that needs nothing else."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from neatrec._version import __version__
+from neatrec.report.show import show_sentence, show_text
+from neatrec.report.svg import DARK, LIGHT, Figure, css_variables
+from neatrec.report.table import Table
+
+VERDICTS = ("exact", "comparable", "differs")
+
+
+@dataclass(frozen=True)
+class Words:
+    """A paragraph; `tone` is "plain" or "note"."""
+
+    kind: ClassVar[str] = "words"
+    text: str
+    tone: str = "plain"
+
+
+@dataclass(frozen=True)
+class Heading:
+    """A heading inside a section."""
+
+    kind: ClassVar[str] = "heading"
+    text: str
+    id: str
+
+
+@dataclass(frozen=True)
+class Tabled:
+    """A table in the page."""
+
+    kind: ClassVar[str] = "table"
+    table: Table
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Figures side by side where there is room."""
+
+    kind: ClassVar[str] = "figures"
+    figures: tuple[Figure, ...]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Names and values, as a list."""
+
+    kind: ClassVar[str] = "facts"
+    facts: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One recommended item."""
+
+    name: str
+    is_label: bool
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A query with what each model answers: (model, answers)."""
+
+    name: str
+    category: str
+    labels: int
+    answers: tuple[tuple[str, tuple[Answer, ...]], ...]
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """Queries with the answers of each model."""
+
+    kind: ClassVar[str] = "gallery"
+    queries: tuple[Asked, ...]
+
+
+Block = Words | Heading | Tabled | Figures | Facts | Gallery
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page with its own heading and place in the contents."""
+
+    id: str
+    title: str
+    blocks: tuple[Block, ...]
+
+
+@dataclass(frozen=True)
+class Page:
+    """The whole: a title, the answer in a few sentences, sections."""
+
+    title: str
+    lead: tuple[str, ...]
+    sections: tuple[Section, ...]
+
+    def tables(self) -> Iterator[Table]:
+        """All tables in the order of the page."""
+        return (b.table for section in self.sections for b in section.blocks if isinstance(b, Tabled))
+
+    def figures(self) -> Iterator[Figure]:
+        """All figures in the order of the page."""
+        return (f for section in self.sections for b in section.blocks if isinstance(b, Figures) for f in b.figures)
+
+
+def render(page: Page) -> str:
+    """The page as HTML. Every text is escaped; the content-security policy lets nothing run and nothing load."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
+
+    environment = Environment(
+        loader=PackageLoader("neatrec", "report/templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "name": show_text,
+        "sentence": show_sentence,
+        "drawing": _drawing,
+        "verdict": _verdict,
+    }
+    style = environment.get_template("style.css").render(
+        light=Markup(css_variables(LIGHT)), dark=Markup(css_variables(DARK))
+    )
+    values: dict[str, Any] = {"page": page, "style": Markup(style), "policy": _policy(style), "version": __version__}
+    return environment.get_template("page.html.jinja").render(values)
+
+
+def _drawing(figure: Figure) -> Any:
+    """The figure's SVG as it is: made by us, every text in it escaped."""
+    from markupsafe import Markup
+
+    return Markup(figure.drawing)
+
+
+def _verdict(mark: str) -> str:
+    """The class of a mark: its first word, where that is one of the verdicts."""
+    word = mark.split(" ")[0].rstrip(",:")
+    return word if word in VERDICTS else "other"
+
+
+def _policy(style: str) -> str:
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
