@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from neatrec.cli.source_options import Engine, Source, output_file
+from neatrec.cli.source_options import Engine, Source, output_file, parse_strata
 from neatrec.cli.talk import Talk, print_json, print_table
 
 if TYPE_CHECKING:
@@ -60,9 +60,8 @@ def labels(
     from neatrec.experiments.labelling import run_labels, write_labels
 
     out = output_file(out, (".parquet", ".csv"))
-    named = tuple(name.strip() for name in (strata or "").split(",") if name.strip())
-    derived = {"basket_size", "month"}
-    shop = source.read(attributes=tuple(name for name in named if name not in derived))
+    named, columns = parse_strata(strata)
+    shop = source.read(attributes=columns)
     run = run_labels(
         shop.baskets,
         protocol=protocol,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import sys
 from typing import Any, NoReturn
 
@@ -16,6 +15,7 @@ from neatrec.cli.check import check
 from neatrec.cli.demo import demo
 from neatrec.cli.groups import with_groups
 from neatrec.cli.labels import labels
+from neatrec.cli.signals import TerminatedError, leave_on_sigterm
 from neatrec.cli.talk import print_json
 from neatrec.errors import NeatrecError
 from neatrec.text import printable
@@ -46,18 +46,10 @@ def version_option(
         raise typer.Exit
 
 
-class _TerminatedError(BaseException):
-    """SIGTERM arrived: unwinds like Ctrl-C, so that whatever holds a file or a lock lets go of it."""
-
-
-def _terminate(number: int, frame: Any) -> NoReturn:
-    raise _TerminatedError
-
-
 def run(arguments: list[str] | None = None) -> NoReturn:
     """The entry point: runs one command and leaves with its exit code."""
     arguments = sys.argv[1:] if arguments is None else arguments
-    signal.signal(signal.SIGTERM, _terminate)
+    leave_on_sigterm()
     code = exit_code_of(arguments)
     try:
         sys.stdout.flush()
@@ -80,7 +72,7 @@ def exit_code_of(arguments: list[str]) -> int:
         return _say(f"{error.format_message()} {hint}", answer, as_json, 2)
     except (KeyboardInterrupt, typer.Abort):
         return _say("stopped by the user", {"error": {"kind": "Interrupted"}}, as_json, 130)
-    except _TerminatedError:
+    except TerminatedError:
         return _say("stopped by SIGTERM", {"error": {"kind": "Terminated"}}, as_json, 143)
     except BrokenPipeError:
         return 0

@@ -30,6 +30,7 @@ class Source:
     source: Annotated[
         str,
         typer.Argument(
+            metavar="SOURCE",
             help="A file, folder or glob of CSV, CSV.gz or Parquet; an Instacart-layout folder; a source.toml; "
             "supermarket[:key=value,...]; or complete-journey.",
             show_default=False,
@@ -123,3 +124,20 @@ def output_file(path: Path | None, endings: tuple[str, ...]) -> Path | None:
     if not path.parent.is_dir():
         raise must_be("--out", "in a folder that exists", str(path), hint=f"Make {printable(path.parent)} first.")
     return path
+
+
+def output_folder(path: Path) -> Path:
+    """`path` when files can go there, before any work is done."""
+    if path.exists() and not path.is_dir():
+        raise must_be("--out", "a folder", str(path), hint="A file of that name stands there.")
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise must_be("--out", f"a folder that can be made ({error.strerror})", str(path)) from error
+    return path
+
+
+def parse_strata(strata: str | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names of `--strata`, and those among them that are columns of the source."""
+    named = tuple(name.strip() for name in (strata or "").split(",") if name.strip())
+    return named, tuple(name for name in named if name not in ("basket_size", "month"))

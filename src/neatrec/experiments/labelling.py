@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from neatrec.baskets import Baskets
 from neatrec.labels import Labels, NullResult, make_labels, shuffle_null
 
 JSON_FORMAT = 1
+ENGINE_OPTIONS = ("engine", "memory_limit", "threads")
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,6 @@ class LabelRun:
     null: NullResult | None
     source: str
     seed: int
-    options: dict[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """The object that `neatrec labels --json` prints."""
@@ -34,7 +34,7 @@ class LabelRun:
             "source": self.source,
             "seed": self.seed,
             "version": __version__,
-            "options": self.options,
+            "options": dict(self.labels.options),
         }
 
 
@@ -50,9 +50,11 @@ def run_labels(
 ) -> LabelRun:
     """Labels by `protocol` at `levels`, and `null_rounds` rounds of the shuffle null. `options` go to `make_labels`."""
     labels = make_labels(baskets, protocol, levels, **options)
-    null = shuffle_null(baskets, labels, null_rounds, within=null_within, seed=seed) if null_rounds else None
-    said = {key: value for key, value in options.items() if key not in ("engine", "memory_limit", "threads")}
-    return LabelRun(labels, null, baskets.source, seed, said)
+    null = None
+    if null_rounds:
+        engine = {key: options[key] for key in ENGINE_OPTIONS if key in options}
+        null = shuffle_null(baskets, labels, null_rounds, within=null_within, seed=seed, **engine)
+    return LabelRun(labels, null, baskets.source, seed)
 
 
 def write_labels(labels: Labels, path: Path) -> None:

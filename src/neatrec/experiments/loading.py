@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from neatrec.baskets import Baskets
 from neatrec.sources import SourceOptions, read_baskets
+from neatrec.sources.read import refuse_options, require_attributes
 from neatrec.text import plural
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ def load(source: str, options: SourceOptions) -> Shop:
         from neatrec.sources.supermarket import parse_supermarket_spec, supermarket
 
         market = supermarket(**parse_supermarket_spec(source))
+        refuse_options(source, options, ("attributes",))
+        require_attributes(source, options, market.baskets)
         shop = Shop(market.baskets, market.truth)
     else:
         shop = Shop(read_baskets(source, options))

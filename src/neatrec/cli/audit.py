@@ -1,0 +1,85 @@
+"""`neatrec audit`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from neatrec.cli.source_options import Engine, Source, output_folder, parse_strata
+from neatrec.cli.talk import Talk, print_json, print_table
+
+if TYPE_CHECKING:
+    from neatrec.labels.audit import Audit
+
+
+def audit(
+    source: Source,
+    engine: Engine,
+    talk: Talk,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where text, CSV and SVG files go.")],
+    level: Annotated[
+        list[float] | None, typer.Option(help="Significance level; give it again for more. Default: .05 .01 .001.")
+    ] = None,
+    null: Annotated[int, typer.Option(metavar="ROUNDS", help="Rounds of the shuffle null.", min=0)] = 3,
+    null_within: Annotated[
+        str, typer.Option(metavar="none|size|size+position", help="What the shuffle keeps.")
+    ] = "none",
+    strata: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Strata of the calibrated protocol, as for `labels`.")
+    ] = None,
+    min_basket: Annotated[int, typer.Option(help="Smaller baskets are left out.", min=2)] = 5,
+    seed: Annotated[int, typer.Option(help="Seed of the shuffle.", min=0)] = 0,
+) -> None:
+    """The study of the labels: coverage, consistency, accuracy, and what both protocols get wrong."""
+    from neatrec.labels.audit import audit_labels
+    from neatrec.report.audit_report import write_audit
+
+    out = output_folder(out)
+    named, columns = parse_strata(strata)
+    shop = source.read(attributes=columns)
+    found = audit_labels(
+        shop.baskets,
+        tuple(level or (0.05, 0.01, 0.001)),
+        truth=shop.truth,
+        null_rounds=null,
+        null_within=null_within,
+        seed=seed,
+        min_basket=min_basket,
+        strata=named,
+        **engine.choices(),
+    )
+    files = write_audit(found, out)
+    if talk.as_json:
+        print_json({**found.to_json(), "files": [str(file) for file in files]})
+        return
+    show_audit(found)
+    print(f"The whole study: {out / 'audit.txt'}, with {len(files) - 1} tables and figures beside it.")
+
+
+def show_audit(found: Audit) -> None:
+    """Both protocols side by side: labels, what chance makes, and the truth where it is known."""
+    rows = []
+    for labels in (found.paper, found.calibrated):
+        for level in labels.levels:
+            null, score = found.nulls.get(labels.protocol), found.truth.get((labels.protocol, level))
+            rows.append(
+                [
+                    labels.protocol,
+                    f"{labels.level_kind} = {level:g}",
+                    int(labels.at(level).sum()),
+                    "-" if null is None else f"{100 * null.fdr[level]:.2f} %",
+                    "-" if score is None else f"{100 * score.precision:.1f} %",
+                    "-" if score is None else f"{100 * score.recall:.1f} %",
+                ]
+            )
+    columns = ["protocol", "level", "labels", "false-discovery rate", "right (precision)", "found (recall)"]
+    wrong = found.negatives[-1]
+    print_table(
+        "Labels by both protocols",
+        columns if found.truth else columns[:4],
+        rows if found.truth else [row[:4] for row in rows],
+        note=f"Of the {wrong.pairs:,} pairs that the paper calls negative at p < {wrong.level:g}, "
+        f"{wrong.lift_above_one:,} are bought together more often than chance.",
+    )

@@ -1,0 +1,52 @@
+"""How training shows where it stands: a moving line in a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from neatrec.cli.talk import Talk
+
+if TYPE_CHECKING:
+    from neatrec.models.run import Progress
+
+log = logging.getLogger("neatrec.training")
+
+
+class ShowProgress:
+    """Called with each `Progress` of a fit."""
+
+    def __init__(self, talk: Talk, seconds_between_lines: float = 10.0) -> None:
+        self.moving = talk.progress
+        self.seconds_between_lines = seconds_between_lines
+        self.said_epoch = 0
+        self.said_at = time.monotonic()
+
+    def __call__(self, progress: Progress) -> None:
+        if self.moving:
+            sys.stderr.write("\r\x1b[K" + sentence(progress))
+            sys.stderr.flush()
+            if progress.done >= 1:
+                sys.stderr.write("\n")
+        elif progress.epoch > self.said_epoch or time.monotonic() - self.said_at > self.seconds_between_lines:
+            self.said_epoch, self.said_at = progress.epoch, time.monotonic()
+            log.info("%s", sentence(progress))
+
+
+def sentence(progress: Progress) -> str:
+    """
+    "epoch 3 of 40, 1.9 M pairs/s, loss 0.214, 31 % of hinges active, 12 s left"
+    """
+    parts = [
+        f"epoch {min(progress.epoch + (progress.done < 1), progress.epochs)} of {progress.epochs}",
+        f"{progress.pairs_per_second / 1e6:.2f} M pairs/s",
+        f"loss {progress.loss:.4f}",
+    ]
+    if progress.active is not None:
+        parts.append(f"{100 * progress.active:.0f} % of hinges active")
+    if progress.validation_loss is not None:
+        parts.append(f"validation loss {progress.validation_loss:.4f}")
+    parts.append(f"{progress.seconds_left:.0f} s left" if progress.done < 1 else f"{progress.seconds:.1f} s")
+    return ", ".join(parts)

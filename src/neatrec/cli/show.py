@@ -1,0 +1,78 @@
+"""`neatrec show` and `neatrec config`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from neatrec.cli.talk import Talk, print_json, print_table
+
+
+def show(
+    talk: Talk,
+    bundle: Annotated[
+        Path | None, typer.Argument(help="A bundle; without one, the models.", show_default=False)
+    ] = None,
+) -> None:
+    """What a bundle holds; without one, the models, their parameters and defaults."""
+    if bundle is None:
+        _show_models(talk)
+    else:
+        _show_bundle(talk, bundle)
+
+
+def _show_models(talk: Talk) -> None:
+    from neatrec.models import describe
+
+    models = describe()
+    if talk.as_json:
+        print_json({"models": [model.to_dict() for model in models]})
+        return
+    print_table("Models", ["name", "kind", "what it is"], [[m.name, m.kind, m.about] for m in models])
+    print("neatrec config --full lists every parameter with its default.")
+
+
+def _show_bundle(talk: Talk, bundle: Path) -> None:
+    from neatrec.bundle import read_manifest
+
+    manifest = read_manifest(bundle).to_dict()
+    if talk.as_json:
+        print_json(manifest)
+        return
+    rows: list[list[object]] = [[key, value] for key, value in manifest.items() if not isinstance(value, dict | list)]
+    rows += [[f"parameter {key}", value] for key, value in manifest["parameters"].items()]
+    print_table(str(bundle), ["field", "value"], [[key, str(value)] for key, value in rows])
+
+
+def config(
+    talk: Talk,
+    full: Annotated[bool, typer.Option("--full", help="Every model with every parameter.")] = False,
+    model: Annotated[str | None, typer.Option(metavar="NAME", help="Only this model.")] = None,
+) -> None:
+    """Parameters and their defaults, as a TOML file for `neatrec train --config`."""
+    from neatrec.errors import must_be
+    from neatrec.models import describe
+
+    if not (full or model):
+        raise must_be("config", "asked for --full or for one --model NAME", "neither")
+    models = describe([model]) if model else describe()
+    if talk.as_json:
+        print_json({"models": [entry.to_dict() for entry in models]})
+        return
+    for entry in models:
+        # one file trains one model, so only a single model is left uncommented
+        mark = "" if model else "# "
+        print(f"# {entry.about}\n{mark}model = {_toml(entry.name)}\n{mark}[parameters]")
+        for parameter in entry.parameters:
+            # TOML has no null: a parameter that is not set stays a comment
+            unset = mark or ("# " if parameter.default is None else "")
+            print(f"# {parameter.about}\n{unset}{parameter.name} = {_toml(parameter.default)}")
+        print()
+
+
+def _toml(value: object) -> str:
+    import json
+
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else json.dumps(value)

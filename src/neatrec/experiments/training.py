@@ -1,0 +1,95 @@
+"""One run of `neatrec train`: from baskets to a bundle that is whole or not there."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from neatrec.baskets import Baskets
+from neatrec.bundle import BundleLock, save_bundle
+from neatrec.errors import must_be
+from neatrec.models import make_model
+from neatrec.models.base import Model
+from neatrec.models.run import Progress, Run
+from neatrec.splits import validation_split
+from neatrec.text import printable
+
+log = logging.getLogger(__name__)
+
+DEFAULT_MODEL = "shrunk-lift-tuned"
+"""The best row of our own leaderboard (docs/leaderboard.md): a statistic, and we say so."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which model with which parameters."""
+
+    model: str | None = None
+    preset: str | None = None
+    settings: tuple[str, ...] = ()
+    """KEY=VALUE texts, which win over `parameters`."""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+    def updated(self, other: Plan) -> Plan:
+        """This plan with what `other` says put over it."""
+        return replace(
+            self, model=other.model or self.model, preset=other.preset or self.preset, settings=other.settings
+        )
+
+    def make(self) -> Model:
+        """The model, not yet fitted."""
+        from neatrec.models.parameters import parse_settings
+
+        if self.model is None:
+            log.info("model %s: the best row of our own leaderboard; choose another with --model", DEFAULT_MODEL)
+        chosen = {**self.parameters, **dict(parse_settings(self.settings))}
+        return make_model(self.model or DEFAULT_MODEL, chosen, preset=self.preset)
+
+
+def train_bundle(
+    read: Callable[[], Baskets],
+    out: Path,
+    plan: Plan,
+    *,
+    device: str = "auto",
+    threads: int | None = None,
+    seed: int = 0,
+    reproducible: bool = False,
+    resume: bool = False,
+    validation_share: float = 0.0,
+    keep_users: bool = False,
+    progress: Callable[[Progress], None] | None = None,
+    stop: Callable[[], bool] | None = None,
+) -> dict[str, Any]:
+    """Train by `plan` and write the bundle `out`; what was there before stays until the new one is whole.
+
+    The model and the run are checked and the place is locked before the baskets are read.
+    """
+    if not 0 <= validation_share < 1:
+        raise must_be("validation", "a share between 0 and 1", validation_share)
+    model = plan.make()
+    run = Run(rng=seed, device=device, threads=threads, reproducible=reproducible, progress=progress, stop=stop)
+    with BundleLock(out) as lock:
+        baskets = read()
+        kept_out = None
+        if validation_share:
+            baskets, kept_out = validation_split(baskets, share=validation_share, seed=seed)
+        started = time.perf_counter()
+        model.fit(baskets, replace(run, checkpoints=lock.checkpoints, resume=resume, validation=kept_out))
+        seconds = time.perf_counter() - started
+        manifest = save_bundle(model, out, baskets_hash=baskets.hash, seed=seed, keep_users=keep_users)
+        lock.remove_checkpoints()
+    log.info("wrote %s", printable(out))
+    return {
+        "bundle": str(out),
+        "model": model.name,
+        "kind": model.kind,
+        "train_seconds": seconds,
+        "seed": seed,
+        "data_hash": baskets.hash,
+        "content_hash": manifest.content_hash,
+    }

@@ -1,0 +1,132 @@
+"""What every command keeps to: exit codes, streams, JSON errors, no traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from neatrec.cli.main import exit_code_of
+from neatrec.errors import GateError
+
+SMALL = "supermarket:baskets=400,items=80"
+
+
+def test_the_version_is_said(neatrec) -> None:
+    done = neatrec("--version")
+    assert (done.returncode, done.stdout) == (0, "neatrec 0.1.0\n")
+
+
+def test_help_names_every_command(neatrec) -> None:
+    shown = neatrec("--help").stdout
+    for command in ("check", "labels", "audit", "demo"):
+        assert command in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["labels"], "Missing argument"),
+        (["labels", SMALL, "--levle", "0.05"], "No such option"),
+        (["labels", SMALL, "--level", "abc"], "'abc' is not a valid float"),
+        (["labels", SMALL, "--level", "5"], "must be between 0 and 1"),
+        (["labels", SMALL, "--protocol", "papr"], "Did you mean 'paper'"),
+        (["labels", SMALL, "--expected", "quasy"], "Did you mean 'quasi'"),
+        (["labels", SMALL, "--engine", "duckd"], "Did you mean 'duckdb'"),
+        (["labels", SMALL, "--memory-limit", "lots"], "a size such as 2GiB"),
+        (["labels", SMALL, "--threads", "0"], "must be at least 1"),
+        (["labels", SMALL, "--strata", "moon"], "moon"),
+        (["labels", SMALL, "--null-within", "siz"], "Did you mean 'size'"),
+        (["labels", SMALL, "--null", "-1"], "--null"),
+        (["labels", SMALL, "--out", "labels.txt"], "a file ending in .parquet or .csv"),
+        (["labels", SMALL, "--out", "no/such/folder/labels.csv"], "in a folder that exists"),
+        (["labels", "supermarket:basket=3"], "Did you mean 'baskets'"),
+        (["labels", SMALL, "--basket", "order"], "knows its own columns"),
+        (["check", "nothing-here.csv"], "nothing-here.csv"),
+        (["nonsense"], "No such command"),
+    ],
+)
+def test_bad_usage_is_exit_2_and_a_sentence(neatrec, arguments: list[str], sentence: str) -> None:
+    done = neatrec(*arguments)
+    assert done.returncode == 2
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_an_error_under_json_is_an_object_on_stdout(neatrec) -> None:
+    done = neatrec("labels", SMALL, "--level", "5", "--json")
+    error = json.loads(done.stdout)["error"]
+    assert done.returncode == 2
+    assert error["kind"] == "ParameterError"
+    assert "between 0 and 1" in error["message"]
+    usage = json.loads(neatrec("labels", "--json").stdout)["error"]
+    assert usage["kind"] == "UsageError"
+
+
+def test_a_gate_that_says_no_is_exit_3_and_our_own_failure_exit_1(monkeypatch, capsys) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise GateError("coverage fell from 80 % to 12 %")
+
+    monkeypatch.setattr("neatrec.cli.main.app", refuse)
+    assert exit_code_of([]) == 3
+    assert "coverage fell" in capsys.readouterr().err
+
+    def fail(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("of ours")
+
+    monkeypatch.setattr("neatrec.cli.main.app", fail)
+    assert exit_code_of(["--json"]) == 1
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["error"]["kind"] == "ZeroDivisionError"
+    assert "--verbose" in printed.err
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signals_end_with_their_exit_code(tmp_path: Path, number: int, code: int) -> None:
+    job = subprocess.Popen(
+        [sys.executable, "-m", "neatrec", "labels", "supermarket:baskets=40000", "--null", "1000"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert job.stderr is not None
+    while "shuffle 1" not in job.stderr.readline():
+        assert job.poll() is None
+    job.send_signal(number)
+    started = time.monotonic()
+    _, errors = job.communicate(timeout=60)
+    assert job.returncode == code
+    assert time.monotonic() - started < 30
+    assert "Traceback" not in errors
+
+
+def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
+    words = f"{sys.executable} -m neatrec labels {SMALL} --quiet | head -c 1 > /dev/null; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", words], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.stdout.strip() == "0"
+    assert done.stderr == ""
+
+
+def test_logs_go_to_stderr_as_lines_or_json_or_not_at_all(neatrec) -> None:
+    plain = neatrec("check", SMALL)
+    assert "read " in plain.stderr
+    assert "read " not in neatrec("check", SMALL, "--quiet").stderr
+    for line in neatrec("check", SMALL, "--log-json", "--verbose").stderr.splitlines():
+        assert {"time", "level", "logger", "message"} <= json.loads(line).keys()
+
+
+def test_nothing_is_written_outside_the_cache_and_the_named_places(neatrec, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    environment = {**os.environ, "HOME": str(home), "NEATREC_CACHE": str(tmp_path / "cache")}
+    assert neatrec("labels", SMALL, "--out", "labels.csv", env=environment).returncode == 0
+    assert {entry.name for entry in tmp_path.iterdir()} == {"home", "cache", "labels.csv"}
+    assert not list(home.iterdir())

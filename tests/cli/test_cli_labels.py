@@ -1,0 +1,84 @@
+"""`neatrec labels` from the prompt."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+import pytest
+
+MARKET = "supermarket:baskets=4000,items=200,seed=1"
+
+
+def answer(done) -> dict:
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_the_json_has_the_promised_shape(neatrec) -> None:
+    got = answer(neatrec("labels", MARKET, "--null", "2", "--level", "0.05", "--level", "0.001", "--json"))
+    promised = {"protocol", "level_kind", "baskets", "records", "pairs", "labels", "threshold", "null", "hash"}
+    assert promised <= got.keys()
+    assert (got["protocol"], got["level_kind"]) == ("calibrated", "q")
+    assert got["labels"].keys() == got["threshold"].keys() == {"0.05", "0.001"}
+    assert got["labels"]["0.05"] >= got["labels"]["0.001"] > 0
+    assert got["null"]["rounds"] == 2
+    assert all(len(rounds) == 2 for rounds in got["null"]["labels"].values())
+    assert got["null"]["fdr"].keys() == got["null"]["rerun"].keys() == {"0.05", "0.001"}
+    assert len(got["hash"]) == 64
+    assert got["seed"] == 0
+
+
+def test_engines_and_thread_counts_give_the_same_hash(neatrec) -> None:
+    hashes = {
+        answer(neatrec("labels", MARKET, "--json", *options))["hash"]
+        for options in (
+            ["--engine", "memory"],
+            ["--engine", "memory", "--threads", "1"],
+            ["--engine", "duckdb"],
+            ["--engine", "duckdb", "--memory-limit", "500MB", "--threads", "1"],
+        )
+    }
+    assert len(hashes) == 1
+
+
+def test_protocols_name_themselves_and_differ(neatrec) -> None:
+    paper = answer(neatrec("labels", MARKET, "--protocol", "paper", "--json"))
+    assert (paper["protocol"], paper["level_kind"]) == ("paper", "p")
+    assert paper["threshold"] == {"0.05": 3.84, "0.01": 6.64, "0.001": 10.83}
+    assert "protocol paper" in neatrec("labels", MARKET, "--protocol", "paper").stdout
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv"])
+def test_the_table_is_written_whole(neatrec, tmp_path: Path, ending: str) -> None:
+    got = answer(neatrec("labels", MARKET, "--out", f"labels.{ending}", "--json"))
+    file = tmp_path / f"labels.{ending}"
+    table = pq.read_table(file) if ending == "parquet" else pacsv.read_csv(file)
+    assert table.num_rows == got["labels"]["0.05"]
+    for column in ("query", "item", "query_name", "item_name", "count", "expected", "lift", "lift_low", "lift_high"):
+        assert column in table.column_names
+    assert [entry.name for entry in tmp_path.iterdir()] == [file.name]
+
+
+def test_no_labels_is_an_answer(neatrec, tmp_path: Path) -> None:
+    (tmp_path / "few.csv").write_text("order_id,item\n" + "".join(f"{o},{i}\n" for o in range(3) for i in "abcdef"))
+    done = neatrec("labels", "few.csv", "--basket", "order_id", "--item", "item", "--json")
+    got = answer(done)
+    assert set(got["labels"].values()) == {0}
+    assert "warning" in done.stderr
+
+
+def test_strata_take_columns_of_the_source(neatrec) -> None:
+    plain = answer(neatrec("labels", MARKET, "--json"))
+    within = answer(neatrec("labels", MARKET, "--strata", "basket_size,month,store", "--json"))
+    assert within["hash"] != plain["hash"]
+    assert within["records"] == plain["records"]
+
+
+@pytest.mark.real
+def test_the_papers_label_counts_come_out_from_the_prompt(neatrec, instacart_folder: Path) -> None:
+    got = answer(neatrec("labels", instacart_folder.resolve(), "--protocol", "paper", "--json"))
+    assert (got["baskets"], got["records"], got["pairs"]) == (100_745, 9_945_426, 6_249_219)
+    assert got["labels"] == {"0.05": 7961, "0.01": 6077, "0.001": 4752}
