@@ -1,0 +1,181 @@
+"""`Baskets` out of the table of lines: filtered, folded, sorted; the order of rows and files does not matter."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from neatrec.baskets import Attribute, Baskets
+from neatrec.catalog import Catalog, string_array
+from neatrec.errors import SourceError
+from neatrec.sources.lines import Columns, count_fates
+from neatrec.sources.mapping import SourceOptions
+from neatrec.text import plural, printable
+
+log = logging.getLogger(__name__)
+GUEST = "guest:"
+"""A basket without a user is a customer of its own, called this and the basket's id."""
+NOT_SAID = "unknown"
+"""The value of an attribute that a basket does not have."""
+LONG_BASKET = 2 * 86_400_000_000  # microseconds
+
+
+def assemble(
+    connection: Any,
+    catalog: Catalog,
+    code_of: Mapping[str, int],
+    columns: Columns,
+    options: SourceOptions,
+    *,
+    source: str,
+    bad_rows: int = 0,
+    has_details: bool = False,
+) -> Baskets:
+    """Baskets sorted by id, lines by position then item, over `catalog`.
+
+    `code_of` maps every item id to keep to its code. With `has_details` users and attributes stand in the table
+    `detail` (basket, customer, a0, ...), otherwise in the lines.
+    """
+    dropped = {"bad rows": bad_rows, **count_fates(connection)}
+    kept = _count(connection, "line WHERE fate = 0")
+    _number_items(connection, code_of)
+    connection.execute(
+        "CREATE VIEW kept AS SELECT line.*, item_code.code FROM line JOIN item_code USING (item) WHERE fate = 0"
+    )
+    _gather_baskets(connection, columns, has_details)
+    dropped["excluded items"] = kept - _lines(connection)
+    _keep_period(connection, options, columns, dropped)
+    _refuse_shared_baskets(connection, columns)
+    left = _lines(connection)
+    rows = connection.execute(
+        "SELECT basket.code AS basket, kept.code AS item FROM kept JOIN basket USING (basket) "
+        "GROUP BY basket.code, kept.code ORDER BY basket.code, min(position), kept.code"
+    ).fetchnumpy()
+    dropped["repeated lines"] = left - len(rows["item"])
+    if not len(rows["item"]):
+        raise nothing_left(source, dropped)
+    return Baskets(
+        catalog=catalog,
+        items=np.asarray(rows["item"], dtype=np.int32),
+        offsets=np.searchsorted(np.asarray(rows["basket"]), np.arange(_count(connection, "basket") + 1)),
+        ordered=columns.position is not None,
+        dropped={reason: int(count) for reason, count in dropped.items() if count},
+        source=source,
+        **_basket_columns(connection, columns),
+    )
+
+
+def nothing_left(source: str, dropped: Mapping[str, int]) -> SourceError:
+    reasons = ", ".join(f"{count:,} {reason}" for reason, count in dropped.items() if count)
+    return SourceError(
+        f"no basket lines are left of {printable(source)}" + (f" (left out: {reasons})" if reasons else ""),
+        file=source,
+        hint="Check the columns and the period.",
+    )
+
+
+def _count(connection: Any, table: str) -> int:
+    return int(connection.execute(f"SELECT count(*) FROM {table}").fetchall()[0][0])
+
+
+def _lines(connection: Any) -> int:
+    return int(connection.execute("SELECT coalesce(sum(lines), 0) FROM basket").fetchall()[0][0])
+
+
+def _number_items(connection: Any, code_of: Mapping[str, int]) -> None:
+    numbers = np.fromiter(code_of.values(), dtype=np.int32, count=len(code_of))
+    codes = pa.table({"item": string_array(code_of), "code": pa.array(numbers)})
+    connection.register("codes", codes)
+    connection.execute("CREATE TABLE item_code AS SELECT * FROM codes")
+    connection.unregister("codes")
+
+
+def _gather_baskets(connection: Any, columns: Columns, has_details: bool) -> None:
+    """The table `basket`: id, lines, customer, time and attributes (smallest and largest value, to find mixed ones)."""
+    values = ["customer", *(f"a{i}" for i in range(len(columns.attributes)))]
+    always = "basket, 0 AS code, count(*) AS lines, min(moment) AS moment, max(moment) AS last_moment"
+    if has_details:
+        both = ", ".join(f"{v}, {v} AS other_{v}" for v in values)
+        gathered = f"SELECT {always} FROM kept GROUP BY basket"
+        connection.execute(
+            f"CREATE TABLE basket AS SELECT gathered.*, {both} FROM ({gathered}) gathered LEFT JOIN detail USING (basket)"
+        )
+    else:
+        both = ", ".join(f"min({v}) AS {v}, max({v}) AS other_{v}" for v in values)
+        connection.execute(f"CREATE TABLE basket AS SELECT {always}, {both} FROM kept GROUP BY basket")
+
+
+def _keep_period(connection: Any, options: SourceOptions, columns: Columns, dropped: dict[str, int]) -> None:
+    """Leave out baskets outside the period, and number the others by id."""
+    before = _lines(connection)
+    if columns.time:
+        connection.execute("DELETE FROM basket WHERE moment IS NULL")
+        dropped["no time"] = before - _lines(connection)
+        before = _lines(connection)
+        if options.first_moment is not None:
+            connection.execute("DELETE FROM basket WHERE moment < ?", [options.first_moment])
+        if options.end_moment is not None:
+            connection.execute("DELETE FROM basket WHERE moment >= ?", [options.end_moment])
+        dropped["outside since and until"] = before - _lines(connection)
+        if long := _count(connection, f"basket WHERE last_moment - moment > {LONG_BASKET}"):
+            log.warning(
+                "%s over more than two days: are basket ids used again?",
+                plural(long, "basket stretches", "baskets stretch"),
+            )
+    connection.execute(
+        "CREATE OR REPLACE TABLE basket AS SELECT * REPLACE (CAST(row_number() OVER (ORDER BY basket) - 1 AS INTEGER) "
+        "AS code) FROM basket ORDER BY basket"
+    )
+
+
+def _refuse_shared_baskets(connection: Any, columns: Columns) -> None:
+    """A basket of two users is two baskets under one id: nothing good can be counted from it."""
+    roles = {"customer": ("user", columns.user)}
+    roles |= {f"a{i}": ("attribute", name) for i, name in enumerate(columns.attributes)}
+    for value, (role, name) in roles.items():
+        mixed = connection.execute(
+            f"SELECT basket, {value}, other_{value} FROM basket WHERE {value} <> other_{value} ORDER BY basket LIMIT 1"
+        ).fetchall()
+        if mixed:
+            basket, one, other = (printable(repr(part), 60) for part in mixed[0])
+            raise SourceError(
+                f"basket {basket} has two values in column {printable(name)!r}: {one} and {other}",
+                column=name,
+                hint=f"Basket ids must be unique over users, shops and days; or leave the {role} column out.",
+            )
+
+
+def _basket_columns(connection: Any, columns: Columns) -> dict[str, Any]:
+    table = connection.sql("SELECT * FROM basket ORDER BY code").to_arrow_table()
+    ids = string_array(table["basket"])
+    found: dict[str, Any] = {"ids": ids}
+    if columns.time:
+        found["times"] = table["moment"].to_numpy()
+    if columns.user:
+        users = string_array(table["customer"])
+        if users.null_count:
+            log.info("%s without a user: each counts as a customer of its own", plural(users.null_count, "basket"))
+            users = pc.coalesce(users, pc.binary_join_element_wise(pa.scalar(GUEST, pa.large_string()), ids, ""))
+        found["users"], names = _coded(users)
+        found["user_ids"] = names
+    found["attributes"] = {}
+    for i, name in enumerate(columns.attributes):
+        codes, names = _coded(pc.fill_null(string_array(table[f"a{i}"]), NOT_SAID))
+        found["attributes"][name] = Attribute(codes, tuple(names.to_pylist()))
+    return found
+
+
+def _coded(values: pa.LargeStringArray) -> tuple[npt.NDArray[np.int32], pa.LargeStringArray]:
+    """Codes into the sorted distinct values."""
+    encoded = values.dictionary_encode()
+    names = encoded.dictionary
+    order = pc.sort_indices(names).to_numpy()
+    rank = np.empty(len(order), dtype=np.int32)
+    rank[order] = np.arange(len(order), dtype=np.int32)
+    return rank[encoded.indices.to_numpy()], string_array(names.take(pa.array(order)))

@@ -1,0 +1,140 @@
+"""Rows that cannot be read: where they stand, how many are put up with, the file they are written to."""
+
+from __future__ import annotations
+
+import csv
+import logging
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from neatrec.errors import SourceError
+from neatrec.sources.csv_text import CsvText, not_utf8
+from neatrec.sources.mapping import bad_rows_allowed
+from neatrec.text import plural, printable
+
+log = logging.getLogger(__name__)
+
+NOT_UTF8 = "the line is not UTF-8"
+OPEN_QUOTE = "a quote is opened and not closed, or text follows a closing quote"
+REASONS = {
+    "MISSING COLUMNS": "the line has fewer fields than the header",
+    "TOO MANY COLUMNS": "the line has more fields than the header",
+    "UNQUOTED VALUE": OPEN_QUOTE,
+    "INVALID ENCODING": NOT_UTF8,
+    "LINE SIZE OVER MAXIMUM": "the line is longer than 16 MB",
+}
+
+
+@dataclass(frozen=True)
+class BadRow:
+    """One row that cannot be read."""
+
+    file: str
+    line: int | None
+    """Line of a CSV, row of other tables; counted from 1."""
+    column: str | None
+    reason: str
+    unit: str = "line"
+    swallows: bool = False
+    """It may have swallowed the rows after it, so it is never put up with."""
+
+    def error(self, count: int, hint: str) -> SourceError:
+        if self.reason == NOT_UTF8:
+            return not_utf8(self.file, self.line)
+        where = "" if self.line is None else f", {self.unit} {self.line:,}"
+        column = "" if self.column is None else f", column {printable(self.column)!r}"
+        more = "" if count == 1 else f" (the first of {count:,} bad rows)"
+        return SourceError(
+            f"{printable(self.file)}{where}{column}: {self.reason}{more}",
+            file=self.file,
+            line=self.line,
+            column=self.column,
+            hint=hint,
+        )
+
+
+class BadRows:
+    """Keeps count of bad rows against what `max_bad_rows` allows."""
+
+    def __init__(self, limit: str | int) -> None:
+        self.limit = limit
+        self.rows: list[BadRow] = []
+
+    def add(self, found: Sequence[BadRow]) -> None:
+        """Note the bad rows of one file; more than a fixed number allows is an error at once."""
+        self.rows += found
+        for row in found:
+            if row.swallows:
+                raise row.error(1, "Close the quote; a quote inside a quoted field is written twice.")
+        if "%" not in str(self.limit):
+            self.settle(0)
+
+    def settle(self, read: int) -> None:
+        """An error when there are more bad rows than `max_bad_rows` allows of `read` rows."""
+        if len(self.rows) > bad_rows_allowed(self.limit, read):
+            hint = "Mend the data, or let such rows pass with --max-bad-rows 100 or 0.5%."
+            raise self.rows[0].error(len(self.rows), hint)
+
+    def write(self, path: Path) -> None:
+        """All bad rows as CSV: file, line, column, reason."""
+        if not self.rows:
+            return
+        try:
+            with path.open("w", newline="", encoding="utf-8") as stream:
+                out = csv.writer(stream)
+                out.writerow(["file", "line", "column", "reason"])
+                for row in self.rows:
+                    out.writerow([printable(row.file, 1000), row.line or "", printable(row.column or ""), row.reason])
+        except OSError as error:
+            raise SourceError(
+                f"cannot write the rejected rows to {printable(path)}: {error.strerror}",
+                file=str(path),
+                hint="Say where they may go with `rejects`.",
+            ) from error
+        log.warning("%s could not be read; they are listed in %s", plural(len(self.rows), "row"), printable(path))
+
+
+def lines_of(text: CsvText, columns: Sequence[int], wanted: Iterable[tuple[str, ...]]) -> list[int | None]:
+    """The line of each record in `wanted`, known by its values in `columns`; None where it is not found.
+
+    Only read when something is wrong: the fast reader does not number its records.
+    """
+    wanted = list(wanted)
+    left = Counter(wanted)
+    found: dict[tuple[str, ...], list[int]] = {}
+    for line, record in _numbered(text):
+        if len(record) == len(text.columns):
+            key = tuple(record[column] for column in columns)
+            if left[key]:
+                left[key] -= 1
+                found.setdefault(key, []).append(line)
+                if not (left := +left):
+                    break
+    lines = {key: iter(numbers) for key, numbers in found.items()}
+    return [next(lines[key], None) if key in lines else None for key in wanted]
+
+
+def _numbered(text: CsvText) -> Iterator[tuple[int, list[str]]]:
+    """Records with the line each begins in. A record goes on while a quote is open."""
+    held, start = "", 0
+    with text.path.open(newline=None, encoding="utf-8-sig", errors="replace") as stream:
+        for number, line in enumerate(stream, start=1):
+            start = start if held else number
+            held += line
+            marks = held.count('"') - (held.count('\\"') if text.escape == "\\" else 0)
+            if marks % 2 and len(held) < 1_000_000:
+                continue
+            if number > text.skip:
+                yield start, _fields(held, text)
+            held = ""
+
+
+def _fields(record: str, text: CsvText) -> list[str]:
+    escape = None if text.escape == '"' else text.escape
+    try:
+        rows = list(csv.reader([record.rstrip("\n")], delimiter=text.delimiter, escapechar=escape))
+    except csv.Error:  # a field beyond what the csv module takes
+        return []
+    return rows[0] if rows else []

@@ -1,0 +1,127 @@
+"""Which files a SOURCE means, and of which kind each is by its first bytes."""
+
+from __future__ import annotations
+
+import glob
+from dataclasses import dataclass
+from pathlib import Path
+
+from neatrec.errors import SourceError
+from neatrec.text import printable
+
+ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".pq")
+# what other tools' files begin with, and how to get a CSV out of them
+STRANGERS = {
+    b"PK\x03\x04": "a zip archive or Excel workbook: save it as CSV",
+    b"\xd0\xcf\x11\xe0": "an old Excel workbook: save it as CSV",
+    b"\x28\xb5\x2f\xfd": "compressed with zstd: unpack it with `zstd -d`",
+    b"BZh": "compressed with bzip2: unpack it with `bunzip2`",
+    b"\xfd7zXZ": "compressed with xz: unpack it with `unxz`",
+    b"ARROW1": "an Arrow file: write it as Parquet",
+    b"SQLite format 3": "an SQLite database: export the table as CSV",
+    b"%PDF": "a PDF",
+}
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """A file of the source: what to call it, where it is, and its kind."""
+
+    path: Path
+    kind: str
+    """"csv", "gz" (a gzipped CSV), "parquet" or "empty"."""
+
+    @property
+    def shown(self) -> str:
+        return str(self.path)
+
+
+def find_files(source: str) -> list[SourceFile]:
+    """The files of a path, folder or glob, sorted by name."""
+    path = Path(source)
+    try:
+        if path.is_dir():
+            return [open_file(file) for file in _in_folder(path)]
+        if path.exists():
+            return [open_file(path)]
+        if glob.has_magic(source):
+            return [open_file(Path(match)) for match in _matches(source)]
+    except OSError as error:
+        raise unreadable(source, error) from error
+    except ValueError as error:  # a NUL character in the path
+        raise SourceError(f"{printable(source)} is not a path: {error}", file=source) from error
+    raise SourceError(f"there is no file or folder {printable(source)}", file=source, hint=_near(path))
+
+
+def _in_folder(folder: Path) -> list[Path]:
+    files = sorted(
+        file
+        for file in folder.rglob("*")
+        # Spark and Hadoop leave markers that begin with an underscore or a dot
+        if file.name.lower().endswith(ENDINGS) and file.is_file() and not _is_hidden(file.relative_to(folder))
+    )
+    if not files:
+        raise SourceError(
+            f"the folder {printable(folder)} holds no CSV, CSV.gz or Parquet file",
+            file=str(folder),
+            hint="Give a file or a glob such as 'orders/*.csv'.",
+        )
+    return files
+
+
+def _is_hidden(inside: Path) -> bool:
+    return any(part.startswith((".", "_")) for part in inside.parts)
+
+
+def _matches(pattern: str) -> list[str]:
+    found = sorted(match for match in glob.glob(pattern, recursive=True) if Path(match).is_file())
+    if not found:
+        raise SourceError(
+            f"no file matches {printable(pattern)}", file=pattern, hint="Quote the pattern, check the folder."
+        )
+    return found
+
+
+def _near(path: Path) -> str:
+    from difflib import get_close_matches
+
+    if path.parent.is_dir():
+        names = get_close_matches(path.name, [other.name for other in path.parent.iterdir()], n=1)
+        if names:
+            return f"Did you mean {printable(path.parent / names[0])}?"
+    return "Check the path."
+
+
+def open_file(path: Path) -> SourceFile:
+    """`path` with its kind, told by its first bytes; a kind that cannot be read is refused by name."""
+    try:
+        if not path.is_file():
+            raise SourceError(
+                f"{printable(path)} is not a regular file", file=str(path), hint="Save it as a file first."
+            )
+        with path.open("rb") as stream:
+            head = stream.read(16)
+    except OSError as error:
+        raise unreadable(path, error) from error
+    named_parquet = path.suffix.lower() in (".parquet", ".pq")
+    if not head:
+        return SourceFile(path, "empty")
+    if head.startswith(b"PAR1"):
+        return SourceFile(path, "parquet")
+    if named_parquet:
+        raise SourceError(
+            f"{printable(path)} is called Parquet but does not begin like one",
+            file=str(path),
+            hint="If it is a CSV, let its name end in .csv.",
+        )
+    if head.startswith(b"\x1f\x8b"):
+        return SourceFile(path, "gz")
+    for magic, what in STRANGERS.items():
+        if head.startswith(magic):
+            raise SourceError(f"{printable(path)} is {what}", file=str(path))
+    return SourceFile(path, "csv")
+
+
+def unreadable(path: object, error: OSError) -> SourceError:
+    """The error for a file the system does not hand out."""
+    return SourceError(f"cannot read {printable(path)}: {error.strerror or error}", file=str(path))

@@ -1,0 +1,141 @@
+"""Baskets from tables with a column mapping: files, folders, globs, data frames."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from neatrec.baskets import Baskets
+from neatrec.errors import SourceError
+from neatrec.sources.assemble import assemble
+from neatrec.sources.bad_rows import BadRows
+from neatrec.sources.files import find_files, open_file, unreadable
+from neatrec.sources.item_texts import texts_in_catalogue, texts_in_lines
+from neatrec.sources.items import build_catalog, merged, say_unknown
+from neatrec.sources.lines import Columns, create_lines, load_lines
+from neatrec.sources.mapping import SourceOptions
+from neatrec.sources.resolve import resolve
+from neatrec.sources.session import database, described
+from neatrec.sources.tables import Table, frame_table, open_table
+from neatrec.text import plural, printable
+
+log = logging.getLogger(__name__)
+
+
+def read_tables(source: str, options: SourceOptions) -> Baskets:
+    """Baskets from a file, folder or glob."""
+    with tempfile.TemporaryDirectory(prefix="neatrec-") as temporary:
+        folder = Path(temporary).resolve()
+        return _read(_line_tables(source, folder, options), folder, options, source)
+
+
+def read_frame(frame: Any, options: SourceOptions) -> Baskets:
+    """Baskets from an Arrow-capable data frame."""
+    with tempfile.TemporaryDirectory(prefix="neatrec-") as temporary:
+        return _read([frame_table(frame)], Path(temporary).resolve(), options, f"{type(frame).__name__}")
+
+
+def _line_tables(source: str, folder: Path, options: SourceOptions) -> list[Table]:
+    files = find_files(source)
+    wanted = [value for value in options.given().values() if isinstance(value, str)]
+    opened = [
+        open_table(file, folder, delimiter=options.delimiter, encoding=options.encoding, wanted=wanted)
+        for file in files
+    ]
+    tables = [table for table in opened if table is not None]
+    if not tables:
+        raise SourceError(
+            f"{printable(source)} is empty", file=source, hint="The first line must hold the column names."
+        )
+    if len(tables) < len(files):
+        log.warning("%s empty and passed over", plural(len(files) - len(tables), "file is", "files are"))
+    return tables
+
+
+def _catalogue_table(options: SourceOptions, folder: Path) -> Table | None:
+    if options.catalog is None:
+        return None
+    if not isinstance(options.catalog, Path):
+        return frame_table(options.catalog, "catalogue_frame")
+    if not options.catalog.exists():
+        find_files(str(options.catalog))
+    wanted = [options.item or "", options.catalog_item or "", options.name or "", *options.category]
+    file = open_file(options.catalog)
+    table = open_table(file, folder, delimiter=options.delimiter, encoding=options.encoding, wanted=wanted)
+    if table is None:
+        raise SourceError(f"the catalogue {printable(file.shown)} is empty", file=file.shown)
+    return table
+
+
+def _read(tables: Sequence[Table], folder: Path, options: SourceOptions, source: str) -> Baskets:
+    catalogue = _catalogue_table(options, folder)
+    lines, in_catalogue = resolve(options, tables, catalogue)
+    if lines.time is None and (options.since or options.until):
+        raise SourceError(
+            "`since` and `until` need a column that says when", hint="Name it with --time COLUMN.", argument="time"
+        )
+    with database([*tables, *([catalogue] if catalogue else [])], folder) as connection:
+        tables, bad = stage(
+            connection, [described(connection, table) for table in tables], lines, options, folder, source
+        )
+        texts = texts_in_lines(connection, tables, lines)
+        if catalogue and in_catalogue:
+            known = texts_in_catalogue(connection, described(connection, catalogue), in_catalogue)
+            say_unknown(bought_items(connection), known)
+            texts = merged(known, texts)
+        catalog, code_of = build_catalog(
+            bought_items(connection),
+            texts,
+            options_levels(lines, in_catalogue),
+            excluded=read_excluded(options.exclude_items),
+            named=bool(lines.name or (in_catalogue and in_catalogue.name)),
+        )
+        return assemble(connection, catalog, code_of, lines, options, source=source, bad_rows=len(bad.rows))
+
+
+def options_levels(lines: Columns, in_catalogue: Columns | None) -> tuple[str, ...]:
+    return in_catalogue.category if in_catalogue and in_catalogue.category else lines.category
+
+
+def stage(
+    connection: Any, tables: Sequence[Table], lines: Columns, options: SourceOptions, folder: Path, source: str
+) -> tuple[list[Table], BadRows]:
+    """All lines in the table `line`; gives the tables as they were read and the bad rows that were put up with."""
+    bad = BadRows(options.max_bad_rows)
+    create_lines(connection, lines)
+    read, total = [], 0
+    for table in tables:
+        table, rows = load_lines(connection, table, lines, bad, folder)
+        log.debug("%s: %s", printable(table.shown), plural(rows, "row"))
+        read.append(table)
+        total += rows
+    if not total:
+        raise SourceError(
+            f"{printable(source)} has column names and no rows", file=source, hint="Check the export that wrote it."
+        )
+    bad.settle(total)
+    bad.write(options.rejects or Path(f"{Path(source).name.split('.')[0] or 'source'}.rejects.csv"))
+    return read, bad
+
+
+def bought_items(connection: Any) -> dict[str, int]:
+    """Item id -> lines that are kept."""
+    return dict(connection.execute("SELECT item, count(*) FROM line WHERE fate = 0 GROUP BY item").fetchall())
+
+
+def read_excluded(path: Path | None) -> frozenset[str]:
+    """Ids in a text file, one a line."""
+    if path is None:
+        return frozenset()
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except OSError as error:
+        raise unreadable(path, error) from error
+    except UnicodeDecodeError as error:
+        raise SourceError(
+            f"{printable(path)} is not UTF-8", file=str(path), hint="One item id a line, in UTF-8."
+        ) from error
+    return frozenset(line.strip() for line in lines if line.strip())
