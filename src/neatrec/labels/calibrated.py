@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 from scipy import special
 
 from neatrec.copurchase import CoPurchases, Margins, PairBlock, Screen
-from neatrec.labels.evidence import Evidence, Mask
+from neatrec.labels.evidence import Evidence, Floats, Mask
 from neatrec.labels.expected import Expected, Factors, fit_expected
 from neatrec.statistics import benjamini_hochberg, largest_mean, poisson_log_tail, poisson_tail, possible_pairs
 
 SMALLEST_P = float(np.finfo(np.float64).tiny)
 """Smaller p-values are given as this one; `statistic` (-log10 p) tells them apart."""
+MOST_LIMITS = 1024
+"""Counts below this have their largest expected count in a table."""
+Counts = npt.NDArray[np.int64]
 
 
 class CalibratedTest:
@@ -36,6 +40,7 @@ class CalibratedTest:
         self.at_least = at_least
         self._fitted = stratified
         self._tests: int | None = None
+        self._limits: Floats | None = None
 
     def screen(self, margins: Margins) -> Screen:
         """The normal tail never exceeds the Poisson tail at as many standard deviations, so it may drop pairs first."""
@@ -49,9 +54,15 @@ class CalibratedTest:
 
     def __call__(self, block: PairBlock, margins: Margins) -> Mask:
         """Pairs whose E is small enough for their count: looked up by count, no tail is computed here."""
-        counts, which = np.unique(block.count, return_inverse=True)
-        limit = largest_mean(counts, self.highest_p(margins)) * (1 + 1e-6)
-        return self._fit(margins).of(block.query, block.item) <= limit[which]
+        if self._limits is None:
+            self._limits = self._largest_expected(np.arange(MOST_LIMITS), margins)
+        limit = self._limits[np.minimum(block.count, MOST_LIMITS - 1)]
+        often = np.flatnonzero(block.count >= MOST_LIMITS)
+        limit[often] = self._largest_expected(block.count[often], margins)
+        return self._fit(margins).of(block.query, block.item) <= limit
+
+    def _largest_expected(self, count: Counts, margins: Margins) -> Floats:
+        return largest_mean(count, self.highest_p(margins)) * (1 + 1e-6)
 
     def highest_p(self, margins: Margins) -> float:
         """No p above this can be a discovery: there are at most as many discoveries as records, so p <= q N / M."""

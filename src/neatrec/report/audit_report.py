@@ -1,0 +1,302 @@
+"""The study of the labels as text, CSV and SVG."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from neatrec.labels.audit import BIN_WIDTH, Audit, CasePair, Histogram
+from neatrec.report.figures import share_bars
+from neatrec.report.formats import to_csv
+from neatrec.report.show import show_sentence
+from neatrec.report.svg import MUTED, SERIES, Figure, canvas, finish
+from neatrec.report.table import Column, Table
+
+SHOWN_BINS = 10
+"""Bins of the drawn histogram; the last one holds everything above. The CSV file has them all."""
+MARK = {"paper": "p", "calibrated": "q"}
+
+
+def write_audit(audit: Audit, folder: str | Path) -> list[Path]:
+    """Write `audit.txt`, a CSV file for each table and an SVG file for each figure into `folder`; gives the paths."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    tables = audit_tables(audit)
+    texts = {"audit.txt": audit_text(audit)}
+    texts |= {f"{table.name}.csv": to_csv(table) for table in tables}
+    texts |= {f"{figure.name}.svg": figure.file() for figure in audit_figures(audit)}
+    return [_write(folder / name, text) for name, text in texts.items()]
+
+
+def _write(path: Path, text: str) -> Path:
+    """Written beside and renamed: a file is there whole or not at all."""
+    beside = path.with_name(f".{path.name}.part")
+    beside.write_text(text, encoding="utf-8")
+    os.replace(beside, path)
+    return path
+
+
+def audit_text(audit: Audit) -> str:
+    """The whole study as plain text."""
+    tables = [_first_bins(audit) if table.name == "consistency" else table for table in audit_tables(audit)]
+    head = [
+        "The labels of " + (show_sentence(audit.source) or "these baskets"),
+        f"{audit.paper.baskets:,} baskets counted, {audit.paper.records:,} co-purchase records, "
+        f"{audit.paper.pairs:,} different pairs",
+        f"hash of the paper labels {audit.paper.hash}",
+        f"hash of the calibrated labels {audit.calibrated.hash}",
+    ]
+    return "\n".join(head) + "\n\n" + "\n".join(text_table(table) for table in tables)
+
+
+def text_table(table: Table) -> str:
+    """A table in columns of even width: caption, head, rows, notes."""
+    cells = [[column.title for column in table.columns], *table.shown()]
+    width = [max(len(row[place]) for row in cells) for place in range(len(table.columns))]
+    lines = [show_sentence(table.caption), ""]
+    for number, row in enumerate(cells):
+        parts = [
+            cell.rjust(w) if column.is_numeric else cell.ljust(w)
+            for cell, w, column in zip(row, width, table.columns, strict=True)
+        ]
+        lines.append("  ".join(parts).rstrip())
+        if number == 0:
+            lines.append("  ".join("-" * w for w in width))
+    notes = [show_sentence(note) for note in table.notes]
+    return "\n".join([*lines, *([""] if notes else []), *notes]) + "\n\n"
+
+
+def audit_tables(audit: Audit) -> list[Table]:
+    """The tables of the study, in the order a reader needs them; those with nothing to say are left out."""
+    tables = [
+        _labels(audit),
+        _false_discoveries(audit),
+        _truth(audit),
+        _negatives(audit),
+        _overlap(audit),
+        _coverage(audit),
+        _consistency(audit),
+        _cases("positive_pairs", "Accuracy: the strongest pairs the paper calls positively dependent", audit.positive),
+        _cases("negative_pairs", "Accuracy: the strongest pairs the paper calls negatively dependent", audit.negative),
+        _popular(audit),
+    ]
+    return [table for table in tables if table.rows]
+
+
+def _labels(audit: Audit) -> Table:
+    columns = (
+        Column("protocol", "protocol"),
+        Column("level", "level"),
+        Column("labels", "labels", "number"),
+        Column("queries", "queries", "number"),
+        Column("most_of_one_query", "most of one query", "number"),
+    )
+    rows = [
+        (c.protocol, f"{MARK[c.protocol]} = {c.level:g}", c.labels, c.queries, c.most_of_one_query)
+        for c in audit.clustering
+    ]
+    note = "Labels of one query are not independent: intervals must resample queries."
+    return Table("labels", "Labels by both protocols", columns, tuple(rows), (note,))
+
+
+def _false_discoveries(audit: Audit) -> Table:
+    columns = (
+        Column("protocol", "protocol"),
+        Column("level", "level"),
+        Column("labels", "labels", "number"),
+        Column("by_chance", "by chance", "number", 1),
+        Column("rate", "false-discovery rate", "share", 2),
+        Column("rerun", "threshold re-made", "number", 1),
+    )
+    rows = [
+        (
+            protocol,
+            f"{MARK[protocol]} = {level:g}",
+            null.real[level],
+            float(np.mean(null.labels[level])),
+            null.fdr[level],
+            float(np.mean(null.rerun[level])),
+        )
+        for protocol, null in audit.nulls.items()
+        for level in null.real
+    ]
+    notes = [
+        f"Mean of {null.rounds} shuffles (within {null.within}, seed {null.seed}) that pass the real run's threshold, "
+        "over the labels. The shuffle keeps basket sizes and item counts; it cannot see that shoppers differ."
+        for null in list(audit.nulls.values())[:1]
+    ]
+    return Table(
+        "false_discoveries", "False discoveries: labels that chance alone makes", columns, tuple(rows), tuple(notes)
+    )
+
+
+def _truth(audit: Audit) -> Table:
+    columns = (
+        Column("protocol", "protocol"),
+        Column("level", "level"),
+        Column("labels", "labels", "number"),
+        Column("right", "true", "number"),
+        Column("precision", "precision", "share", 1),
+        Column("recall", "recall", "share", 1),
+    )
+    rows = [
+        (protocol, f"{MARK[protocol]} = {level:g}", score.given, score.right, score.precision, score.recall)
+        for (protocol, level), score in audit.truth.items()
+    ]
+    return Table("truth", "Against the truth, which is known here", columns, tuple(rows))
+
+
+def _negatives(audit: Audit) -> Table:
+    columns = (
+        Column("level", "level"),
+        Column("pairs", "negative pairs", "number"),
+        Column("lift_above_one", "lift above 1", "number"),
+        Column("quasi_lift_above_one", "above quasi-independence", "number"),
+        Column("share", "share with lift above 1", "share", 1),
+    )
+    rows = [
+        (
+            f"p = {row.level:g}",
+            row.pairs,
+            row.lift_above_one,
+            row.quasi_lift_above_one,
+            row.lift_above_one / row.pairs if row.pairs else None,
+        )
+        for row in audit.negatives
+    ]
+    note = (
+        "Lift here is the count over F_q. F_.v / N with directed margins; the paper's expected count is about four "
+        "times as large where cart order is known."
+    )
+    caption = "Pairs the paper calls negatively dependent that are bought together more often than by chance"
+    return Table("negatives", caption, columns, tuple(rows), (note,))
+
+
+def _overlap(audit: Audit) -> Table:
+    columns = (
+        Column("level", "level"),
+        Column("both", "both", "number"),
+        Column("only_paper", "only paper", "number"),
+        Column("only_calibrated", "only calibrated", "number"),
+    )
+    rows = [(f"{row.level:g}", row.both, row.only_paper, row.only_calibrated) for row in audit.overlap]
+    return Table("overlap", "Labels that both protocols find", columns, tuple(rows))
+
+
+def _coverage(audit: Audit) -> Table:
+    keys = list(audit.coverage[0].of_labels) if audit.coverage else []
+    columns = [
+        Column("category", audit.category_level or "category"),
+        Column("pairs", "all pairs", "share", 3),
+        *(Column(f"{p}_{level:g}", f"{p} {MARK[p]} = {level:g}", "share", 3) for p, level in keys),
+    ]
+    rows = [(row.name, row.of_pairs, *(row.of_labels[key] for key in keys)) for row in audit.coverage]
+    caption = "Coverage: unique pairs and labels by the category of the query"
+    return Table("coverage", caption, tuple(columns), tuple(rows))
+
+
+def _consistency(audit: Audit) -> Table:
+    columns = (
+        Column("level", "level"),
+        Column("sign", "sign"),
+        Column("from", "chi-squared from", "number"),
+        Column("to", "below", "number"),
+        Column("pairs", "pairs", "number"),
+        Column("share", "share", "share", 3),
+    )
+    rows = [
+        (
+            f"p = {h.level:g}",
+            "positive" if h.positive else "negative",
+            int(s),
+            int(s) + BIN_WIDTH,
+            int(n),
+            n / h.count.sum(),
+        )
+        for h in audit.consistency
+        for s, n in zip(h.start, h.count, strict=True)
+    ]
+    return Table("consistency", "Consistency: dependent pairs by chi-squared", columns, tuple(rows))
+
+
+def _first_bins(audit: Audit) -> Table:
+    """The histograms side by side, as far as they are drawn."""
+    drawn = [histogram for histogram in audit.consistency if len(histogram.count)]
+    columns = [Column("bin", "chi-squared from", "number")]
+    for number, h in enumerate(drawn):
+        columns.append(Column(f"share_{number}", f"{'+' if h.positive else '-'} p = {h.level:g}", "share", 2))
+    rows = zip((BIN_WIDTH * place for place in range(SHOWN_BINS)), *(_binned(h) for h in drawn), strict=True)
+    note = (
+        "Shares of the positively (+) and negatively (-) dependent pairs at each level. The last row holds all above."
+    )
+    return Table("consistency", "Consistency: dependent pairs by chi-squared", tuple(columns), tuple(rows), (note,))
+
+
+def _cases(name: str, caption: str, pairs: Sequence[CasePair]) -> Table:
+    columns = (
+        Column("query", "query"),
+        Column("item", "item"),
+        Column("count", "together", "number"),
+        Column("expected", "expected (paper)", "number", 2),
+        Column("chi_squared", "chi-squared", "number", 2),
+        Column("lift", "lift (quasi)", "number", 2),
+    )
+    rows = [(c.query, c.item, c.count, c.expected, c.statistic, c.true_lift) for c in pairs]
+    return Table(name, caption, columns, tuple(rows))
+
+
+def _popular(audit: Audit) -> Table:
+    columns = (Column("rank", "rank", "number"), Column("item", "item"), Column("lines", "lines", "number"))
+    rows = [(rank, name, lines) for rank, (name, lines) in enumerate(audit.popular, 1)]
+    return Table("popular", "Accuracy: the most popular items", columns, tuple(rows))
+
+
+def audit_figures(audit: Audit) -> Iterator[Figure]:
+    """The histograms of chi-squared, one a level, and the coverage of categories."""
+    for level in audit.paper.levels:
+        shares = {
+            "positive" if h.positive else "negative": _binned(h)
+            for h in audit.consistency
+            if h.level == level and len(h.count)
+        }
+        if shares:
+            edges = [BIN_WIDTH * place for place in range(SHOWN_BINS)]
+            caption = f"Dependent pairs by chi-squared at p = {level:g}; the last bin holds all above."
+            yield share_bars(f"consistency-{level:g}".replace(".", "-"), edges, shares, "chi-squared", caption)
+    if audit.coverage:
+        yield _coverage_figure(audit)
+
+
+def _binned(histogram: Histogram) -> list[float]:
+    place = np.minimum(histogram.start // BIN_WIDTH, SHOWN_BINS - 1)
+    counts = np.bincount(place, histogram.count, SHOWN_BINS)
+    return [float(share) for share in counts / counts.sum()]
+
+
+def _coverage_figure(audit: Audit) -> Figure:
+    """Shares of the categories among all pairs and among the labels of both protocols, largest first."""
+    level = max(audit.paper.levels)
+    rows = sorted(audit.coverage, key=lambda row: row.of_pairs)
+    series = [("all pairs", MUTED, "|", [row.of_pairs for row in rows])]
+    for colour, protocol, shape in ((SERIES[0], "paper", "o"), (SERIES[1], "calibrated", "s")):
+        series.append((protocol, colour, shape, [row.of_labels[protocol, level] for row in rows]))
+    with canvas(380, 70 + 17 * len(rows)) as (drawing, axes):
+        places = np.arange(len(rows))
+        for name, colour, shape, shares in series:
+            axes.plot(100 * np.array(shares), places, shape, color=colour, label=name, markersize=6)
+        axes.set_yticks(places, [show_sentence(row.name)[:26] for row in rows])
+        axes.set_xlim(left=0)
+        axes.tick_params(length=0)
+        axes.set_xlabel("% of pairs or labels, by the category of the query")
+        drawing.legend(loc="outside upper left", ncols=3, fontsize=11, handletextpad=0.1)
+        caption = f"Categories among all pairs and among the labels at level {level:g}."
+        words = "; ".join(
+            f"{show_sentence(row.name)}: {100 * row.of_pairs:.1f} % of pairs, "
+            f"{100 * row.of_labels['paper', level]:.1f} % of paper labels, "
+            f"{100 * row.of_labels['calibrated', level]:.1f} % of calibrated labels"
+            for row in reversed(rows)
+        )
+        return finish(drawing, "coverage", caption, f"Dot plot of shares by category. {words}.")
