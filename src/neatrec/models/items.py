@@ -17,6 +17,9 @@ from neatrec.text import printable
 Item = str | int | np.integer
 """A code (a number), an id or a name (text)."""
 
+NEAR = 0.6
+"""How alike two texts must be for one to be suggested for the other, 0 to 1."""
+
 
 def find_items(catalog: Catalog, items: Item | Sequence[Item] | npt.NDArray[np.integer]) -> npt.NDArray[np.int32]:
     """Codes of items given as codes (numbers), ids, variants' ids or names (text), shape (items,).
@@ -75,16 +78,15 @@ def near_items(catalog: Catalog, text: str, count: int = 3) -> list[int]:
     """Codes of the items whose name (or id, where there are no names) is most like `text`, the nearest first."""
     labels = catalog.ids if catalog.names is None else pc.coalesce(catalog.names, catalog.ids)
     labels, text = pc.utf8_lower(labels), text.lower()[:200]
-    pieces = sorted({text[i : i + 3] for i in range(max(1, len(text) - 2))})
     hits = np.zeros(len(labels), dtype=np.int64)
-    for piece in pieces:
+    for piece in sorted({text[i : i + size] for size in (2, 3) for i in range(max(1, len(text) - size + 1))}):
         hits += pc.match_substring(labels, piece).to_numpy(zero_copy_only=False)
-    # the exact likeness is slow: only for the labels that share most three-letter pieces, short labels before long ones
-    lengths = pc.utf8_length(labels).to_numpy(zero_copy_only=False)
-    likely = np.lexsort((np.arange(len(hits)), lengths, -hits))[:100]
+    # the exact likeness is slow: only for the labels that share most pieces of two or three letters, of like length first
+    odd_length = np.abs(pc.utf8_length(labels).to_numpy(zero_copy_only=False) - len(text))
+    likely = np.lexsort((odd_length, -hits))[:300]
     likeness = {int(code): _likeness(text, labels[int(code)].as_py()) for code in likely if hits[code]}
     ranked = sorted(likeness, key=lambda code: (-likeness[code], code))
-    return [code for code in ranked if likeness[code] >= 0.5][:count]
+    return [code for code in ranked if likeness[code] >= NEAR][:count]
 
 
 def _likeness(text: str, label: str) -> float:
@@ -92,7 +94,7 @@ def _likeness(text: str, label: str) -> float:
     if not text:
         return 0.0
     whole = SequenceMatcher(None, text, label[:200], autojunk=False).ratio()
-    return max(whole, 0.6) if set(text.split()) <= set(label.split()) else whole
+    return max(whole, NEAR) if set(text.split()) <= set(label.split()) else whole
 
 
 def same_category_as(catalog: Catalog, codes: npt.NDArray[np.int32], level: str | None = None) -> npt.NDArray[np.bool_]:

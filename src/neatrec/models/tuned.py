@@ -114,12 +114,11 @@ def hits_by_strength(
     """
     matrix, total = learned.matrix, learned.total
     hits = np.zeros(len(STRENGTHS))
-    queries, starts = np.unique(query, return_index=True)
-    for q, wanted in zip(queries, np.split(item, starts[1:]), strict=True):
+    for q, start, size in zip(*np.unique(query, return_index=True, return_counts=True), strict=True):
         row = slice(matrix.indptr[q], matrix.indptr[q + 1])
         count = matrix.data[row]
         expected = learned.expected(total[q], total[matrix.indices[row]])
-        labelled = np.isin(matrix.indices[row], wanted)
+        labelled = np.isin(matrix.indices[row], item[start : start + size])
         for number, k in enumerate(STRENGTHS):
             hits[number] += _hits(statistics.shrunk_lift(count, expected, k), labelled)
     return hits

@@ -1,0 +1,106 @@
+"""`cf` and `bprmf` are the `implicit` library, and nothing around it changes the numbers."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+from scipy import sparse
+from threadpoolctl import threadpool_limits
+
+from neatrec.baskets import Baskets
+from neatrec.errors import MissingDependencyError
+from neatrec.models import Run, make_model
+from neatrec.models.factorisation import purchases
+from toyshop import toy_baskets
+
+SETTINGS = {"cf": {"dim": 10, "epochs": 4}, "bprmf": {"dim": 10, "epochs": 20}}
+
+
+def called_directly(name: str, matrix: sparse.csr_matrix, seed: int) -> object:
+    """The library as its own users call it."""
+    from implicit.cpu.als import AlternatingLeastSquares
+    from implicit.cpu.bpr import BayesianPersonalizedRanking
+
+    kind = {"cf": AlternatingLeastSquares, "bprmf": BayesianPersonalizedRanking}[name]
+    with threadpool_limits(1, "blas"):
+        model = kind(factors=10, iterations=SETTINGS[name]["epochs"], num_threads=1, random_state=seed)
+        model.fit(matrix, show_progress=False)
+    return model
+
+
+def by_hand(baskets: Baskets, *, users: bool) -> sparse.csr_matrix:
+    """Users (or baskets) by items, written into a dense table line by line."""
+    names: dict[str, int] = {}
+    table = np.zeros((len(baskets), len(baskets.catalog)), dtype=np.float32)
+    for basket in range(len(baskets)):
+        row = names.setdefault(baskets.user_ids[baskets.users[basket]].as_py(), len(names)) if users else basket
+        for line in range(baskets.offsets[basket], baskets.offsets[basket + 1]):
+            table[row, baskets.items[line]] += 1
+    return sparse.csr_matrix(table[: len(names)] if users else table)
+
+
+@pytest.mark.parametrize("users", [True, False])
+@pytest.mark.parametrize("name", ["cf", "bprmf"])
+def test_equal_to_calling_the_library_directly(name: str, users: bool) -> None:
+    baskets = toy_baskets(300, users=users)
+    model = make_model(name, **SETTINGS[name]).fit(baskets, Run(rng=11, threads=1))
+    matrix, _ = purchases([baskets])
+    peer = called_directly(name, matrix, seed=11)
+    assert np.array_equal(model.item_vectors(), peer.item_factors)
+    bought = np.flatnonzero(baskets.item_counts)
+    with threadpool_limits(1, "blas"):
+        ids, similar = peer.similar_items(bought, N=5)
+    for query, row, scores in zip(bought, ids, similar, strict=True):
+        np.testing.assert_allclose(model.score(np.full(5, query), row), scores, atol=1e-5)
+
+
+@pytest.mark.parametrize("users", [True, False])
+def test_the_matrix_counts_purchases(users: bool) -> None:
+    baskets = toy_baskets(120, users=users)
+    matrix, ids = purchases([baskets])
+    plain = by_hand(baskets, users=users).toarray()
+    assert (ids is not None) == users
+    assert sorted(map(tuple, matrix.toarray())) == sorted(map(tuple, plain))
+    assert matrix.sum() == baskets.lines
+
+
+def test_shards_that_name_their_users_differently_meet_by_id() -> None:
+    catalog = toy_baskets().catalog
+    tea, milk = catalog.id(0), catalog.id(1)
+    one = Baskets.from_lists([[tea], [milk]], users=["ann", "bob"], ids=["1", "2"], catalog=catalog)
+    two = Baskets.from_lists([[tea, milk]], users=["bob"], ids=["3"], catalog=catalog)
+    matrix, ids = purchases([one, two])
+    assert ids.to_pylist() == ["ann", "bob"]
+    assert matrix.toarray()[:, :2].tolist() == [[1, 0], [1, 2]]
+
+
+def test_users_without_a_basket_are_not_learned_about() -> None:
+    part = toy_baskets().select(np.arange(5))
+    matrix, ids = purchases([part])
+    assert matrix.shape[0] == len(ids) == len(set(part.users.tolist())) < len(part.user_ids)
+
+
+def test_user_vectors_are_kept_apart() -> None:
+    model = make_model("cf", **SETTINGS["cf"]).fit(toy_baskets(), Run(rng=1, threads=1))
+    assert "user_vectors" not in model.arrays()
+    assert model.arrays(users=True)["user_vectors"].shape == (len(model.user_ids), 10)
+
+
+def test_a_run_can_be_stopped_between_epochs() -> None:
+    for name in SETTINGS:
+        with pytest.raises(KeyboardInterrupt):
+            make_model(name).fit(toy_baskets(), Run(threads=1, stop=lambda: True))
+
+
+def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "implicit", None)
+    with pytest.raises(MissingDependencyError, match=r"need the library implicit\. pip install implicit"):
+        make_model("cf").fit(toy_baskets())
+
+
+def test_a_generator_may_be_given_instead_of_a_seed() -> None:
+    first = make_model("cf", dim=4, epochs=2).fit(toy_baskets(), Run(rng=np.random.default_rng(4), threads=1))
+    again = make_model("cf", dim=4, epochs=2).fit(toy_baskets(), Run(rng=np.random.default_rng(4), threads=1))
+    assert np.array_equal(first.item_vectors(), again.item_vectors())

@@ -1,0 +1,115 @@
+"""Items and categories as people say them."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+from neatrec.catalog import Catalog
+from neatrec.errors import ParameterError, UnknownItemError
+from neatrec.models import find_items, near_items
+from neatrec.models.items import in_categories, same_category_as
+from toyshop import code, toy_catalog
+
+
+def test_an_id_wins_over_a_name() -> None:
+    catalog = Catalog.from_ids(["Tea", "7"], names=["Milk", "Tea"])
+    assert find_items(catalog, "Tea").tolist() == [0]
+
+
+def test_the_exact_name_wins_over_another_spelling() -> None:
+    catalog = Catalog.from_ids(["1", "2"], names=["TEA", "Tea"])
+    assert find_items(catalog, ["Tea", "TEA"]).tolist() == [1, 0]
+    with pytest.raises(UnknownItemError, match=r"2 items are called 'tea'\. Ask by id: 1, 2\."):
+        find_items(catalog, "tea")
+
+
+def test_a_name_that_many_items_have_is_refused_with_some_ids() -> None:
+    catalog = Catalog.from_ids([f"i{n}" for n in range(9)], names=["Tea"] * 9)
+    with pytest.raises(UnknownItemError, match=r"9 items are called 'Tea'\. Ask by id: i0, i1, i2, i3, i4 \.\.\."):
+        find_items(catalog, "Tea")
+
+
+def test_items_without_a_name_are_found_by_id_only() -> None:
+    catalog = Catalog.from_ids(["1", "2"], names=["Tea", None])
+    assert find_items(catalog, ["2", "Tea"]).tolist() == [1, 0]
+    with pytest.raises(UnknownItemError, match="no item has the id or name ''"):
+        find_items(catalog, "")
+
+
+def test_unknown_codes_and_other_things_are_refused() -> None:
+    catalog = toy_catalog()
+    with pytest.raises(UnknownItemError, match=r"item code 22 is not in the catalogue \(0 to 21\)\. Ids are text"):
+        find_items(catalog, 22)
+    with pytest.raises(UnknownItemError, match="item code -1 is not"):
+        find_items(catalog, [-1])
+    for wrong in (True, 1.5, None):
+        with pytest.raises(ParameterError, match="`items` must be ids or names"):
+            find_items(catalog, [wrong])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [("chps", "Chips"), ("bred", "Bread"), ("BISCUIT", "Biscuits"), ("spnge", "Sponge"), ("bananna", "Banana")],
+)
+def test_near_names_forgive_typing_errors(said: str, meant: str) -> None:
+    assert toy_catalog().name(near_items(toy_catalog(), said)[0]) == meant
+
+
+def test_a_word_finds_the_long_name_that_holds_it() -> None:
+    catalog = Catalog.from_ids(["1", "2"], names=["Fabric Softener Dryer Sheet Outdoor Fresh 160CT", "Something else"])
+    assert near_items(catalog, "softener") == [0]
+
+
+def test_nothing_near_suggests_nothing() -> None:
+    assert near_items(toy_catalog(), "xylophone") == []
+    with pytest.raises(UnknownItemError) as caught:
+        find_items(toy_catalog(), "xylophone\x1b[0m")
+    assert caught.value.hint is None
+    assert "\x1b" not in str(caught.value)
+
+
+def test_ids_are_suggested_where_there_are_no_names() -> None:
+    catalog = Catalog.from_ids(["sku-4711", "sku-0815"])
+    with pytest.raises(UnknownItemError, match=r"Did you mean 'sku-4711'"):
+        find_items(catalog, "sku-4712")
+
+
+def test_near_names_of_a_large_catalogue_come_quickly() -> None:
+    catalog = Catalog.from_ids(map(str, range(100_000)), names=[f"Organic item number {n}" for n in range(100_000)])
+    catalog.code_of  # noqa: B018 (made once, not part of what is measured)
+    started = time.process_time()
+    assert catalog.name(near_items(catalog, "organik item nmber 77777")[0]) == "Organic item number 77777"
+    assert time.process_time() - started < 3
+
+
+def test_a_category_is_found_at_any_level_and_by_its_path() -> None:
+    catalog = toy_catalog()
+    drinks = {code(name) for name in ("tea", "water", "cola", "juice")}
+    assert set(np.flatnonzero(in_categories(catalog, "drinks"))) == drinks
+    for path in ("drinks / cold", "drinks/cold", "Drinks > Cold"):
+        assert set(np.flatnonzero(in_categories(catalog, path))) == drinks - {code("tea")}
+    assert not in_categories(catalog, "food / cold").any()
+    assert set(np.flatnonzero(in_categories(catalog, ["hot", "cold"]))) == drinks
+
+
+def test_a_category_name_with_a_slash_in_it_is_a_name_first() -> None:
+    catalog = Catalog.from_ids(["1", "2"], categories=["soup/stock", "soup"])
+    assert in_categories(catalog, "soup/stock").tolist() == [True, False]
+
+
+def test_bad_categories_are_refused() -> None:
+    with pytest.raises(ParameterError, match=r"`category` must be one of hot, .* got 'hott'\. Did you mean 'hot'\?"):
+        in_categories(toy_catalog(), "hott")
+    with pytest.raises(ParameterError, match="left out: the catalogue has no categories"):
+        in_categories(Catalog.from_ids(["1"]), "hot")
+    with pytest.raises(ParameterError, match="`category` must be a name or a path, got 3"):
+        in_categories(toy_catalog(), [3])  # type: ignore[list-item]
+
+
+def test_unknown_categories_are_shared_with_none() -> None:
+    catalog = Catalog.from_ids(["1", "2", "3"], categories=[None, None, "x"])
+    assert same_category_as(catalog, np.array([0], dtype=np.int32)).tolist() == [False, False, False]
+    assert same_category_as(catalog, np.array([2], dtype=np.int32)).tolist() == [False, False, True]

@@ -1,0 +1,301 @@
+"""One contract, run on every model there is. A new model joins by its name in the registry and a line in `SETTINGS`."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info
+
+from neatrec.errors import BundleError, ParameterError, UnknownItemError
+from neatrec.models import MODEL_NAMES, Model, Run, describe, make_model, model_class
+from toyshop import PARTNERS, code, toy_baskets, toy_catalog
+
+EMBEDDING: dict[str, Any] = {"dim": 16, "epochs": 40}
+SETTINGS: dict[str, dict[str, Any]] = {
+    "cf": {"dim": 12, "epochs": 10},
+    "bprmf": {"dim": 12, "epochs": 60},
+    "item2vec": EMBEDDING,
+    "item2vec-product": EMBEDDING,
+    "triple2vec": EMBEDDING,
+    "neat": EMBEDDING,
+    "neat-likelihood": EMBEDDING,
+    "neat-bpr": EMBEDDING,
+}
+RUN = Run(rng=3, device="cpu", threads=1, reproducible=True)
+COUNTED = ("pop", "popco", "lift", "shrunk-lift", "shrunk-lift-tuned", "llr", "jaccard")
+EVERY_MODEL = pytest.mark.parametrize("name", MODEL_NAMES)
+
+
+def new(name: str) -> Model:
+    return make_model(name, **SETTINGS.get(name, {}))
+
+
+@cache
+def fitted(name: str) -> Model:
+    return new(name).fit(toy_baskets(), RUN)
+
+
+def every_pair() -> tuple[np.ndarray, np.ndarray]:
+    items = len(toy_catalog())
+    return np.repeat(np.arange(items), items), np.tile(np.arange(items), items)
+
+
+@EVERY_MODEL
+def test_says_what_it_is(name: str) -> None:
+    (about,) = describe([name])
+    assert about.name == name
+    assert about.kind in {"paper", "statistic", "hybrid"}
+    assert about.about.endswith(".")
+    assert all(parameter.about.endswith(".") for parameter in about.parameters)
+    json.dumps(about.to_dict(), allow_nan=False)
+
+
+@EVERY_MODEL
+def test_parameters_are_frozen_and_come_back_from_json(name: str) -> None:
+    parameters = new(name).parameters
+    assert type(parameters)(**json.loads(json.dumps(parameters.to_dict()))) == parameters
+    for field in dataclasses.fields(parameters):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(parameters, field.name, None)
+
+
+@EVERY_MODEL
+def test_takes_the_paper_preset(name: str) -> None:
+    assert isinstance(make_model(name, preset="paper"), model_class(name))
+
+
+@EVERY_MODEL
+def test_fit_returns_the_model_and_leaves_the_world_alone(name: str) -> None:
+    baskets = toy_baskets()
+    before = baskets.items.copy()
+    random_state = np.random.get_state()[1].copy()
+    threads = sorted((pool["filepath"], pool["num_threads"]) for pool in threadpool_info())
+    model = new(name)
+    assert model.fit(baskets, RUN) is model
+    assert np.array_equal(baskets.items, before)
+    assert np.array_equal(np.random.get_state()[1], random_state)
+    after = {pool["filepath"]: pool["num_threads"] for pool in threadpool_info()}
+    assert all(after[path] == number for path, number in threads)
+
+
+@EVERY_MODEL
+def test_scores_every_pair_with_a_number(name: str) -> None:
+    scores = fitted(name).score(*every_pair())
+    assert scores.dtype == np.float64
+    assert scores.shape == (len(toy_catalog()) ** 2,)
+    assert np.isfinite(scores).all()
+
+
+@EVERY_MODEL
+def test_scores_of_blocks_are_scores_of_pairs(name: str) -> None:
+    model, items = fitted(name), len(toy_catalog())
+    queries = np.array([code("tea"), code("saffron"), code("tea"), code("mystery")])
+    block = model.score_all(queries)
+    assert block.shape == (4, items)
+    pairs = model.score(np.repeat(queries, items), np.tile(np.arange(items), 4)).reshape(4, items)
+    np.testing.assert_allclose(block, pairs, rtol=2e-5, atol=2e-6)
+
+
+@EVERY_MODEL
+def test_no_queries_no_scores(name: str) -> None:
+    assert fitted(name).score([], []).shape == (0,)
+    assert fitted(name).score_all([]).shape == (0, len(toy_catalog()))
+
+
+@pytest.mark.parametrize("name", [name for name in MODEL_NAMES if name != "pop"])
+def test_finds_the_planted_partners(name: str) -> None:
+    model = fitted(name)
+    found = sum(partner.title() in model.recommend(start.title(), 3).names for start, partner in PARTNERS.items())
+    assert found >= (6 if name in COUNTED else 5), [model.recommend(start.title(), 3) for start in PARTNERS]
+
+
+@EVERY_MODEL
+def test_answers_are_ranked_and_leave_out_what_they_must(name: str) -> None:
+    model, catalog = fitted(name), toy_catalog()
+    aisle = catalog.category_of()
+    for item in range(len(catalog)):
+        answer = model.recommend(item, 50)
+        assert item not in answer.codes
+        assert code("saffron") not in answer.codes  # never bought
+        assert len(set(answer.codes.tolist())) == len(answer)
+        assert (np.diff(answer.scores) <= 0).all()
+        assert not (aisle[item] != -1 and np.isin(aisle[answer.codes], aisle[item]).any())
+        scored = model.score(np.full(len(answer), item), answer.codes)
+        np.testing.assert_allclose(answer.scores, scored, rtol=2e-5, atol=2e-6)
+
+
+@EVERY_MODEL
+def test_a_shorter_answer_is_the_start_of_a_longer_one(name: str) -> None:
+    long = fitted(name).recommend("Tea", 50).codes.tolist()
+    for k in (1, 2, 7):
+        assert fitted(name).recommend("Tea", k).codes.tolist() == long[:k]
+
+
+@EVERY_MODEL
+def test_an_item_is_found_by_id_variant_name_and_code(name: str) -> None:
+    model = fitted(name)
+    wanted = model.recommend(code("tea")).codes.tolist()
+    for item in (toy_catalog().id(code("tea")), "tea-green", "Tea", "tEA", np.int32(code("tea")), ["Tea"]):
+        assert model.recommend(item).codes.tolist() == wanted
+
+
+@EVERY_MODEL
+def test_a_cart_is_answered_whatever_its_order(name: str) -> None:
+    model = fitted(name)
+    answer = model.recommend(["Tea", "Pasta", "Chips"], 8)
+    again = model.recommend(["Chips", "Tea", "Tea", "Pasta"], 8)
+    assert answer.codes.tolist() == again.codes.tolist()
+    assert answer.scores.tolist() == again.scores.tolist()
+    assert not {code("tea"), code("pasta"), code("chips")} & set(answer.codes.tolist())
+    np.testing.assert_allclose(answer.scores, answer.parts.mean(axis=1), rtol=1e-12)
+    assert len(answer)
+    assert answer.parts.shape == (len(answer), 3)
+
+
+@EVERY_MODEL
+def test_filters_hold(name: str) -> None:
+    model = fitted(name)
+    everything = model.recommend("Soap", 50).codes.tolist()
+    fruit = model.recommend("Soap", 50, category="fruit").codes.tolist()
+    named = {code(item) for item in ("apple", "banana", "cherry", "lime")}
+    assert fruit == [item for item in everything if item in named]
+    assert model.recommend("Soap", 50, category="food / fruit").codes.tolist() == fruit
+    assert model.recommend("Soap", 50, category=["FRUIT", "hot"]).codes.tolist() == [
+        item for item in everything if item in named | {code("tea")}
+    ]
+    without = model.recommend("Soap", 50, exclude=["Apple", "tea-black"]).codes.tolist()
+    assert without == [item for item in everything if item not in {code("apple"), code("tea")}]
+
+
+@EVERY_MODEL
+def test_same_category_items_come_back_when_asked_for(name: str) -> None:
+    apart = set(fitted(name).recommend("Apple", 50).names)
+    together = set(fitted(name).recommend("Apple", 50, same_category=True).names)
+    assert apart <= together
+    assert not {"Banana", "Cherry", "Lime"} & apart
+
+
+@EVERY_MODEL
+def test_an_item_never_bought_is_said_to_be_so(name: str) -> None:
+    answer = fitted(name).recommend(["Saffron", "Tea"])
+    alone = fitted(name).recommend("Saffron")
+    if fitted(name).answers_cold:
+        assert len(alone)
+        return
+    assert len(alone) == 0
+    assert alone.notes == ("Saffron is in no training basket",)
+    assert answer.notes == alone.notes
+    assert answer.codes.tolist() == fitted(name).recommend("Tea", exclude="Saffron").codes.tolist()
+
+
+@EVERY_MODEL
+def test_comes_back_from_its_arrays(name: str) -> None:
+    model = fitted(name)
+    arrays = model.arrays()
+    back = type(model).from_arrays(model.parameters, model.catalog, arrays)
+    assert np.array_equal(back.score(*every_pair()), model.score(*every_pair()))
+    assert back.recommend("Tea").codes.tolist() == model.recommend("Tea").codes.tolist()
+    assert back.learned() == model.learned()
+    assert {key: value.tobytes() for key, value in back.arrays().items()} == {
+        key: value.tobytes() for key, value in arrays.items()
+    }
+
+
+@EVERY_MODEL
+def test_arrays_say_nothing_of_users_unless_asked(name: str) -> None:
+    users = len(toy_baskets().user_ids)
+    assert not any("user" in key or users in array.shape for key, array in fitted(name).arrays().items())
+    assert fitted(name).arrays().keys() <= fitted(name).arrays(users=True).keys()
+
+
+@EVERY_MODEL
+def test_refuses_arrays_that_are_not_its_own(name: str) -> None:
+    model = fitted(name)
+    with pytest.raises(BundleError, match=f"not the arrays of a '{name}' model"):
+        type(model).from_arrays(model.parameters, model.catalog, {})
+    cut = {**model.arrays(), "item_count": np.ones(3, dtype=np.int64)}
+    with pytest.raises(BundleError, match="item_count` must have 22 values"):
+        type(model).from_arrays(model.parameters, model.catalog, cut)
+
+
+@EVERY_MODEL
+def test_the_same_seed_gives_the_same_bits(name: str) -> None:
+    again = new(name).fit(toy_baskets(), RUN)
+    first, second = fitted(name).arrays(users=True), again.arrays(users=True)
+    assert first.keys() == second.keys()
+    assert all(np.array_equal(first[key], second[key]) for key in first)
+
+
+@EVERY_MODEL
+def test_learns_from_a_stream_of_shards(name: str) -> None:
+    baskets = toy_baskets()
+    shards = [baskets.select(np.arange(start, start + 200)) for start in (0, 200, 400)]
+    model = new(name).fit(shards, RUN)
+    assert np.array_equal(model.item_count, fitted(name).item_count)
+    if name in COUNTED:
+        assert np.array_equal(model.score(*every_pair()), fitted(name).score(*every_pair()))
+    elif name in ("cf", "bprmf"):
+        assert np.isfinite(model.score(*every_pair())).all()
+    else:
+        found = sum(partner.title() in model.recommend(start.title(), 3).names for start, partner in PARTNERS.items())
+        assert found >= 5
+
+
+@EVERY_MODEL
+def test_says_that_it_has_not_learned(name: str) -> None:
+    for ask in (lambda m: m.recommend("Tea"), lambda m: m.score([0], [1]), lambda m: m.arrays()):
+        with pytest.raises(ParameterError, match=rf"'{name}' model has not learned yet\. Call fit"):
+            ask(new(name))
+
+
+@EVERY_MODEL
+def test_refuses_what_it_cannot_learn_from(name: str) -> None:
+    baskets = toy_baskets()
+    with pytest.raises(ParameterError, match="must hold at least one line"):
+        new(name).fit(baskets.select(np.zeros(0, dtype=np.int64)), RUN)
+    with pytest.raises(ParameterError, match="must be a stream that can be iterated more than once, got 'generator'"):
+        new(name).fit((shard for shard in [baskets]), RUN)
+    if model_class(name).needs_users:
+        with pytest.raises(ParameterError, match="learns from users, and the users of these baskets are not known"):
+            new(name).fit(toy_baskets(users=False), RUN)
+    else:
+        assert len(new(name).fit(toy_baskets(users=False), RUN).recommend("Tea"))
+
+
+@EVERY_MODEL
+def test_refuses_shards_over_two_catalogues(name: str) -> None:
+    other = toy_baskets().from_lists([["x", "y"]], users=["u"])
+    with pytest.raises(ParameterError, match="must be shards over one catalogue, shard 1 has another"):
+        new(name).fit([toy_baskets(), other], RUN)
+
+
+@EVERY_MODEL
+def test_refuses_a_setting_it_does_not_have(name: str) -> None:
+    with pytest.raises(ParameterError, match="`set` must be"):
+        make_model(name, no_such_setting=1)
+    with pytest.raises(ParameterError, match="`preset` must be one of default, paper"):
+        make_model(name, preset="papr")
+
+
+@EVERY_MODEL
+def test_refuses_bad_questions(name: str) -> None:
+    model = fitted(name)
+    with pytest.raises(UnknownItemError, match=r"no item has the id or name 'Biscits'\. Did you mean 'Biscuits'"):
+        model.recommend("Biscits")
+    with pytest.raises(ParameterError, match="`k` must be a whole number of at least 1, got 0"):
+        model.recommend("Tea", 0)
+    with pytest.raises(ParameterError, match="`items` must be at least one item"):
+        model.recommend([])
+    with pytest.raises(ParameterError, match=r"`category` must be one of .* got 'friut'"):
+        model.recommend("Tea", category="friut")
+    with pytest.raises(ParameterError, match="`queries` must be codes of the catalogue"):
+        model.score_all([99])
+    with pytest.raises(ParameterError, match="`items` must be as long as `queries`"):
+        model.score([1, 2], [3])
+    with pytest.raises(ParameterError, match="`queries` must be one-dimensional item codes"):
+        model.score_all([0.5])

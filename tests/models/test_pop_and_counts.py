@@ -1,0 +1,129 @@
+"""The models made of counts, against counts and formulas written out in plain Python."""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from neatrec.baskets import Baskets
+from neatrec.catalog import Catalog
+from neatrec.errors import ParameterError
+from neatrec.models import Run, make_model
+from toyshop import code, toy_baskets
+
+ITEMS = [f"i{n}" for n in range(7)]
+CATALOG = Catalog.from_ids(ITEMS, categories=["a", "a", "b", "c", "c", None, None])
+baskets_of_items = st.lists(
+    st.lists(st.sampled_from(ITEMS), min_size=1, max_size=6, unique=True), min_size=1, max_size=12
+)
+
+
+def plain_counts(baskets: list[list[str]], window: int | None = None) -> np.ndarray:
+    """C by two loops: all pairs (or those at most `window` apart) of different category, both directions."""
+    category = ["a", "a", "b", "c", "c", None, None]
+    counts = np.zeros((7, 7))
+    for basket in baskets:
+        for (i, one), (j, other) in combinations(enumerate(ITEMS.index(item) for item in basket), 2):
+            same = category[one] is not None and category[one] == category[other]
+            if not same and (window is None or j - i <= window):
+                counts[one, other] += 1
+                counts[other, one] += 1
+    return counts
+
+
+def plain_llr(c: float, fq: float, fv: float, n: float) -> float:
+    """Signed G^2 with O ln(O / E) summed over the four cells."""
+    observed = [c, fq - c, fv - c, n - fq - fv + c]
+    expected = [fq * fv / n, fq * (n - fv) / n, (n - fq) * fv / n, (n - fq) * (n - fv) / n]
+    g2 = 2 * sum(o * math.log(o / e) for o, e in zip(observed, expected, strict=True) if o > 0)
+    return g2 if c >= expected[0] else -g2
+
+
+def formulas(name: str, c: float, fq: float, fv: float, n: float) -> float:
+    expected = fq * fv / n if n else 0.0
+    if name == "popco":
+        return c
+    if name == "lift":
+        return c / expected if c else 0.0
+    if name == "shrunk-lift":
+        return c / (expected + 1)
+    if name == "jaccard":
+        return c / (fq + fv - c) if c else 0.0
+    return plain_llr(c, fq, fv, n) if n else 0.0
+
+
+@pytest.mark.parametrize("name", ["popco", "lift", "shrunk-lift", "jaccard", "llr"])
+@given(baskets=baskets_of_items)
+@settings(max_examples=40, deadline=None)
+def test_scores_are_the_formula_on_plain_counts(name: str, baskets: list[list[str]]) -> None:
+    model = make_model(name).fit(Baskets.from_lists(baskets, catalog=CATALOG), Run(threads=1))
+    counts = plain_counts(baskets)
+    total, records = counts.sum(axis=1), counts.sum()
+    wanted = [[formulas(name, counts[q, v], total[q], total[v], records) for v in range(7)] for q in range(7)]
+    np.testing.assert_allclose(model.score_all(np.arange(7)), wanted, rtol=1e-9, atol=1e-9)
+    queries, items = np.divmod(np.arange(49), 7)
+    np.testing.assert_allclose(model.score(queries, items), np.ravel(wanted), rtol=1e-9, atol=1e-9)
+
+
+@given(baskets=baskets_of_items, window=st.integers(1, 4))
+@settings(max_examples=40, deadline=None)
+def test_popco_with_a_window_counts_near_lines_only(baskets: list[list[str]], window: int) -> None:
+    model = make_model("popco", window=window).fit(Baskets.from_lists(baskets, catalog=CATALOG), Run(threads=1))
+    assert model.score_all(np.arange(7)).tolist() == plain_counts(baskets, window).tolist()
+
+
+def test_pop_gives_everyone_the_most_bought_items() -> None:
+    model = make_model("pop").fit(toy_baskets())
+    counts = toy_baskets().item_counts
+    answer = model.recommend("Mystery", 5)
+    assert answer.codes.tolist() == sorted(range(22), key=lambda i: (-counts[i], i))[:5]
+    assert answer.scores.tolist() == counts[answer.codes].tolist()
+
+
+def test_what_was_never_bought_together_is_not_recommended() -> None:
+    baskets = Baskets.from_lists([["tea", "milk"], ["tea", "milk"], ["rice", "salt"]])
+    for name in ("popco", "lift", "shrunk-lift", "jaccard", "llr"):
+        assert make_model(name).fit(baskets).recommend("tea").names == ["milk"]
+
+
+def test_equal_scores_go_to_the_smaller_code() -> None:
+    baskets = Baskets.from_lists([["q", "c", "b", "a"]])
+    assert make_model("popco").fit(baskets).recommend("q").names == ["a", "b", "c"]
+
+
+def test_counting_options_are_model_parameters() -> None:
+    baskets = toy_baskets()
+    kept = make_model("popco", category_level=None).fit(baskets)
+    assert kept.score([code("apple")], [code("banana")])[0] > 0
+    assert make_model("popco").fit(baskets).score([code("apple")], [code("banana")])[0] == 0
+    by_department = make_model("popco", category_level="department").fit(baskets)
+    assert by_department.score([code("bread")], [code("butter")])[0] == 0
+    assert "Butter" not in by_department.recommend("Bread", 50).names
+    large = make_model("popco", min_basket=99)
+    assert not large.fit(baskets).score_all([code("tea")]).any()
+    once = make_model("popco", once_per_customer=True).fit(baskets)
+    assert once.score([code("tea")], [code("biscuits")]) <= kept.score([code("tea")], [code("biscuits")])
+
+
+def test_a_shrunk_lift_with_no_strength_is_the_lift() -> None:
+    queries, items = np.divmod(np.arange(22 * 22), 22)
+    lift = make_model("lift").fit(toy_baskets()).score(queries, items)
+    assert np.array_equal(make_model("shrunk-lift", k=0).fit(toy_baskets()).score(queries, items), lift)
+
+
+def test_count_models_say_that_they_run_on_the_cpu() -> None:
+    with pytest.raises(ParameterError, match="`device` must be cpu for model 'lift', got 'gpu'"):
+        make_model("lift").fit(toy_baskets(), Run(device="gpu"))
+
+
+def test_a_catalogue_without_pairs_is_scored_with_zeros() -> None:
+    baskets = Baskets.from_lists([["tea"], ["milk"]])
+    for name in ("popco", "lift", "shrunk-lift", "shrunk-lift-tuned", "jaccard", "llr"):
+        model = make_model(name).fit(baskets)
+        assert not model.score_all([0, 1]).any()
+        assert len(model.recommend("tea")) == 0

@@ -1,0 +1,80 @@
+"""`shrunk-lift-tuned`: the strength is chosen inside the training baskets, and said."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from neatrec import statistics
+from neatrec.baskets import Baskets
+from neatrec.models import make_model
+from neatrec.models.counts import CountParameters, PairCounts
+from neatrec.models.tuned import STRENGTHS, hits_by_strength, strong_pairs
+from toyshop import PARTNERS, code, toy_baskets
+
+
+def counts_of(baskets: Baskets) -> PairCounts:
+    return PairCounts.of(baskets, CountParameters().counting())
+
+
+def test_strong_pairs_are_the_planted_ones() -> None:
+    query, item = strong_pairs(counts_of(toy_baskets(2000)), strong_lift=2.0)
+    planted = {(code(a), code(b)) for a, b in PARTNERS.items()} | {(code(b), code(a)) for a, b in PARTNERS.items()}
+    assert set(zip(query.tolist(), item.tolist(), strict=True)) == planted
+
+
+def test_hits_agree_with_a_full_sort() -> None:
+    """Against ranking each whole row; a small random shop without equal scores among the first ten."""
+    rng = np.random.default_rng(5)
+    lists = [[f"i{n:02d}" for n in rng.choice(40, size=6, replace=False)] for _ in range(400)]
+    counts = counts_of(Baskets.from_lists(lists))
+    query = np.repeat(np.arange(40, dtype=np.int32), 3)
+    item = ((query + np.tile([1, 2, 3], 40)) % 40).astype(np.int32)
+    hits = hits_by_strength(counts, query, item)
+    for number, k in enumerate(STRENGTHS):
+        plain = 0.0
+        for q, v in zip(query, item, strict=True):
+            row = counts.matrix[[q]].toarray()[0]
+            score = statistics.shrunk_lift(row, counts.expected(counts.total[q], counts.total), k)
+            higher, equal = (score > score[v]).sum(), (score[row > 0] == score[v]).sum()
+            plain += np.clip((10 - higher) / equal, 0, 1) if row[v] else 0
+        assert hits[number] == pytest.approx(plain)
+
+
+def test_accidents_among_rare_items_call_for_more_shrinkage() -> None:
+    """A partner seen 8 times where 1.5 were expected, and 20 rare items met twice by accident, 0.01 expected."""
+    row = np.array([0, 8] + [2] * 20)
+    table = np.zeros((22, 22), dtype=np.int64)
+    table[0], table[:, 0] = row, row
+    counts = PairCounts(sparse.csr_matrix(table))
+    counts.total, counts.records = np.array([10, 150] + [1] * 20), 1000
+    hits = hits_by_strength(counts, np.array([0], dtype=np.int32), np.array([1], dtype=np.int32))
+    assert dict(zip(STRENGTHS, hits.tolist(), strict=True))[0.25] == 0
+    assert dict(zip(STRENGTHS, hits.tolist(), strict=True))[1.0] == 1
+
+
+def test_the_strength_with_most_hits_is_chosen() -> None:
+    rng = np.random.default_rng(2)
+    lists = []
+    for _ in range(6000):
+        pair = rng.integers(60)
+        lists.append([f"left-{pair}", f"right-{pair}", *(f"rare-{n}" for n in rng.choice(3000, size=3, replace=False))])
+    learned = make_model("shrunk-lift-tuned").fit(Baskets.from_lists(lists)).learned()
+    assert learned["strong_pairs"] >= 240
+    assert learned["hit_rates"][f"{learned['k']:g}"] == max(learned["hit_rates"].values()) > 0.9
+
+
+def test_too_few_strong_pairs_leave_k_at_one(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        model = make_model("shrunk-lift-tuned").fit(toy_baskets(60))
+    assert model.learned() == {"k": 1.0, "strong_pairs": model.learned()["strong_pairs"], "hit_rates": {}}
+    assert "k stays 1" in caplog.text
+
+
+def test_scores_are_those_of_shrunk_lift_with_the_chosen_strength() -> None:
+    tuned = make_model("shrunk-lift-tuned").fit(toy_baskets())
+    plain = make_model("shrunk-lift", k=tuned.learned()["k"]).fit(toy_baskets())
+    assert np.array_equal(tuned.score_all(np.arange(22)), plain.score_all(np.arange(22)))
