@@ -28,17 +28,17 @@ def resampled_means(
 ) -> Floats:
     """Means under `rounds` resamplings of the queries, shape (rounds, columns).
 
-    `totals` (queries, columns) or (seeds, queries, columns) are sums over the labels of a query, `sizes` (queries,)
-    what they are divided by: a mean is sum of totals over sum of sizes. Where a model was trained with several seeds,
-    these are drawn anew in each round too, from `seed_rng`. The queries drawn depend on `rng` and their number only,
-    so that columns and calls can be compared pair by pair.
+    `totals` (queries, columns) or (seeds, queries, columns) are sums over the labels of a query, `sizes` what they are
+    divided by, (queries,) or (queries, columns): a mean is sum of totals over sum of sizes. Where a model was trained
+    with several seeds, these are drawn anew in each round too, from `seed_rng`. The queries drawn depend on `rng` and
+    their number only, so that columns and calls can be compared pair by pair.
     """
     if rounds < 1:
         raise must_be("rounds", "at least 1", rounds)
     totals = np.asarray(totals, dtype=np.float64)
     by_seed = totals[None] if totals.ndim == 2 else totals  # (seeds, queries, columns)
     seeds, queries, columns = by_seed.shape
-    sizes = np.asarray(sizes, dtype=np.float64)
+    sizes = np.asarray(sizes, dtype=np.float64).reshape(queries, -1)  # (queries, 1 or columns)
     draw_queries, draw_seeds = as_generator(rng), as_generator(seed_rng)
     out = np.empty((rounds, columns))
     for first, weights in _query_weights(draw_queries, queries, rounds):
@@ -48,7 +48,7 @@ def resampled_means(
         for seed in range(seeds):
             summed += share[:, seed, None] * (weights @ by_seed[seed])
         with np.errstate(invalid="ignore", divide="ignore"):
-            out[first:last] = summed / (weights @ sizes)[:, None]
+            out[first:last] = summed / (weights @ sizes)
     return out
 
 

@@ -139,7 +139,7 @@ class Answers:
         return cls(judged, arrays.get("held_out"), arrays.get("completed"))
 
 
-def sit(model: Scorer, exam: Exam, *, label_free: bool = True, threads: int | None = None) -> Answers:
+def sit(model: Scorer, exam: Exam, *, label_free: bool = True) -> Answers:
     """The answers of `model`. The label-free questions can be left out: a second training need not answer them.
 
     A model that gives scores but no recommendations (`recommend`) completes no carts.
@@ -149,5 +149,5 @@ def sit(model: Scorer, exam: Exam, *, label_free: bool = True, threads: int | No
         return Answers(judged)
     best = None if exam.held_out_recall is None else best_of(model, exam.held_out_recall, top=TOP)
     recommends = exam.left_out is not None and callable(getattr(model, "recommend", None))
-    completed = places(model, exam.left_out, threads=threads) if recommends else None  # type: ignore[arg-type]
+    completed = places(model, exam.left_out) if recommends else None  # type: ignore[arg-type]
     return Answers(judged, best, completed)

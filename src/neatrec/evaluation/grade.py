@@ -10,7 +10,7 @@ import numpy as np
 from neatrec.evaluation.bootstrap import ROUNDS
 from neatrec.evaluation.completion import Completion, completion
 from neatrec.evaluation.exam import TOP, Answers, Exam
-from neatrec.evaluation.heldout import HeldOutLift, held_out_lift
+from neatrec.evaluation.heldout import HeldOutLift, held_out_lifts
 from neatrec.evaluation.judge import Judged
 from neatrec.evaluation.metrics import KS, ceiling, check_ks
 from neatrec.evaluation.paired import FLIPS
@@ -147,8 +147,5 @@ def _held_out(
 ) -> dict[str, HeldOutLift]:
     if exam.held_out is None or not ks:
         return {}
-    return {
-        name: held_out_lift(runs[0].held_out, exam.held_out, ks=ks, rounds=rounds, rng=seed)
-        for name, runs in answers.items()
-        if runs[0].held_out is not None
-    }
+    best = {name: runs[0].held_out for name, runs in answers.items() if runs[0].held_out is not None}
+    return held_out_lifts(best, exam.held_out, ks=ks, rounds=rounds, rng=seed)

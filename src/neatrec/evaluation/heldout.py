@@ -8,7 +8,7 @@ better: the share of sales that its answers cover stands beside it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +21,9 @@ from neatrec.evaluation.candidates import Codes, Numbers, Partners, partners
 from neatrec.evaluation.metrics import KS
 from neatrec.randomness import Seed
 from neatrec.statistics import QuasiIndependence, quasi_independence
+from neatrec.text import printable
+
+Floats = npt.NDArray[np.float64]
 
 QUERIES = 2_000
 
@@ -70,31 +73,53 @@ def held_out(test: Baskets, queries: Codes) -> HeldOut:
     return HeldOut(counted, quasi_independence(margins.first, margins.second, margins.category), test.item_counts)
 
 
-def held_out_lift(
-    best: Codes, held: HeldOut, *, ks: Sequence[int] = KS, rounds: int = ROUNDS, rng: Seed | None = 0
-) -> HeldOutLift:
-    """The pooled lift of the recommendations `best` (queries, at least max(ks)), with intervals over queries."""
+def held_out_lifts(
+    best: Mapping[str, Codes],
+    held: HeldOut,
+    *,
+    ks: Sequence[int] = KS,
+    rounds: int = ROUNDS,
+    rng: Seed | None = 0,
+) -> dict[str, HeldOutLift]:
+    """The pooled lift of each model's recommendations (queries, at least max(ks)), with intervals over queries."""
+    totals = {name: _totals(name, answers, held, ks) for name, answers in best.items()}
+    if not totals:
+        return {}
+    observed = np.concatenate([above for above, _ in totals.values()], axis=1)  # (queries, models x ks)
+    expected = np.concatenate([below for _, below in totals.values()], axis=1)
+    low, high = interval(resampled_means(observed, expected, rounds=rounds, rng=rng))
+    by_model = zip(best, np.split(low, len(best)), np.split(high, len(best)), strict=True)
+    return {name: _lift(*totals[name], ends, best[name], held, ks) for name, *ends in by_model}
+
+
+def _totals(name: str, best: Codes, held: HeldOut, ks: Sequence[int]) -> tuple[Floats, Floats]:
+    """O and E of each query's first k recommendations, shape (queries, ks) each."""
     if best.shape[0] != len(held.queries) or best.shape[1] < max(ks):
-        raise ParameterError(f"`best` must hold {max(ks)} answers for each of the {len(held.queries)} queries")
-    observed, expected = _pairs(best, held)
-    lift, totals = {}, {}
-    for k in ks:
-        above, below = observed[:, :k].sum(axis=1), expected[:, :k].sum(axis=1)
-        totals[k] = int(above.sum()), float(below.sum())
-        low, high = interval(resampled_means(above[:, None], below, rounds=rounds, rng=rng))
-        ratio = totals[k][0] / totals[k][1] if totals[k][1] > 0 else float("nan")
-        lift[k] = (ratio, float(low[0]), float(high[0]))
+        raise ParameterError(
+            f"{printable(name)!r} must have {max(ks)} answers for each of the {len(held.queries)} queries"
+        )
+    columns = np.array(ks) - 1
+    observed, expected = (np.cumsum(part, axis=1)[:, columns] for part in _pairs(best, held))
+    return observed, expected
+
+
+def _lift(
+    observed: Floats, expected: Floats, ends: Sequence[Floats], best: Codes, held: HeldOut, ks: Sequence[int]
+) -> HeldOutLift:
+    above, below = observed.sum(axis=0), expected.sum(axis=0)
+    ratio = np.divide(above, below, out=np.full(len(ks), np.nan), where=below > 0)
     answered = (best >= 0).any(axis=1)
+    lines = zip(ratio.tolist(), ends[0].tolist(), ends[1].tolist(), strict=True)
     return HeldOutLift(
-        lift,
-        {k: total for k, (total, _) in totals.items()},
-        {k: total for k, (_, total) in totals.items()},
+        dict(zip(ks, lines, strict=True)),
+        dict(zip(ks, above.astype(int).tolist(), strict=True)),
+        dict(zip(ks, below.tolist(), strict=True)),
         queries=int(answered.sum()),
         sales_covered=float(held.sales[held.queries[answered]].sum() / max(held.sales.sum(), 1)),
     )
 
 
-def _pairs(best: Codes, held: HeldOut) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+def _pairs(best: Codes, held: HeldOut) -> tuple[Floats, Floats]:
     """O and E of each recommended pair, 0 where there is none, shape (queries, answers) each."""
     there = best >= 0
     query = np.broadcast_to(held.queries[:, None], best.shape)[there]

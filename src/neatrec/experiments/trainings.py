@@ -89,7 +89,7 @@ def train_and_sit(
         return found
     bundle = shelf.bundle(contestant, seed)
     model, cost, reused = _model(contestant, seed, train, bundle, run)
-    judged = measured(lambda: sit(model, exam, label_free=label_free, threads=run.threads))
+    judged = measured(lambda: sit(model, exam, label_free=label_free))
     training = Training(judged.result, cost["train_seconds"], cost["peak_mb"], judged.seconds, reused)
     if kept is not None:
         _write_answers(kept, key, training)

@@ -1,0 +1,88 @@
+"""Candidate sets: who competes, in which order, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from shop import candidates_of, pair_counts, random_baskets
+
+from neatrec.baskets import Baskets
+from neatrec.catalog import Catalog
+from neatrec.copurchase import Counting
+from neatrec.errors import ParameterError
+from neatrec.evaluation.candidates import catalogue, id_order, partners, recall_set
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(0, 10_000), st.integers(1, 15))
+def test_the_recall_set_is_the_most_bought_with_ties_by_number(seed: int, size: int) -> None:
+    baskets = random_baskets(np.random.default_rng(seed))
+    queries = np.arange(len(baskets.catalog), dtype=np.int32)
+    found = recall_set(partners(baskets, queries), size)
+    together = pair_counts(baskets)
+    number = [int(text) for text in baskets.catalog.ids.to_pylist()]
+    for q in queries.tolist():
+        bought = [v for (one, v) in together if one == q]
+        wanted = sorted(bought, key=lambda v: (-together[q, v], number[v]))[:size]
+        mine = slice(found.offsets[q], found.offsets[q + 1])
+        assert found.items[mine].tolist() == wanted
+        assert found.counts[mine].tolist() == [together[q, v] for v in wanted]
+    assert found.name == f"recall{size}"
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.integers(0, 10_000))
+def test_membership_is_what_the_definitions_say(seed: int) -> None:
+    baskets = random_baskets(np.random.default_rng(seed), baskets=8)
+    items = len(baskets.catalog)
+    query, item = (codes.ravel().astype(np.int32) for codes in np.indices((items, items)))
+    queries = np.unique(query)
+    everything = catalogue(baskets, queries)
+    assert everything.holds(query, item).tolist() == [
+        v in candidates_of(baskets, q) for q, v in zip(query.tolist(), item.tolist(), strict=True)
+    ]
+    few = recall_set(partners(baskets, queries), 3)
+    inside = [set(few.items[few.offsets[q] : few.offsets[q + 1]].tolist()) for q in range(items)]
+    assert few.holds(query, item).tolist() == [
+        v in inside[q] for q, v in zip(query.tolist(), item.tolist(), strict=True)
+    ]
+
+
+def test_counts_of_pairs_are_looked_up_and_zero_where_never_seen() -> None:
+    baskets = Baskets.from_lists([["a", "b"], ["a", "b", "c"], ["d"]])
+    found = partners(baskets, np.array([0, 3], dtype=np.int32))
+    query, item = np.array([0, 0, 0, 3], dtype=np.int32), np.array([1, 2, 3, 0], dtype=np.int32)
+    assert found.count_of(query, item).tolist() == [2, 1, 0, 0]
+
+
+def test_nothing_bought_together_gives_empty_recall_sets() -> None:
+    found = recall_set(partners(Baskets.from_lists([["a"], ["b"]]), np.array([0, 1], dtype=np.int32)))
+    assert found.offsets.tolist() == [0, 0, 0]
+    assert found.holds(np.array([0], dtype=np.int32), np.array([1], dtype=np.int32)).tolist() == [False]
+
+
+@pytest.mark.parametrize(
+    ("ids", "order"),
+    [
+        (["10", "9", "100"], [1, 0, 2]),
+        (["x10", "x9", "x100"], [0, 2, 1]),
+        (["10", "9", "b"], [0, 1, 2]),
+        (["007", "7", "1"], [1, 2, 0]),
+    ],
+)
+def test_ids_are_sorted_as_numbers_only_where_all_are_numbers(ids: list[str], order: list[int]) -> None:
+    assert id_order(Catalog.from_ids(ids)).tolist() == order
+
+
+@pytest.mark.parametrize("size", [0, -1, 2.5, True])
+def test_a_recall_set_of_no_size_is_refused(size: int) -> None:
+    found = partners(Baskets.from_lists([["a", "b"]]), np.array([0], dtype=np.int32))
+    with pytest.raises(ParameterError, match="`recall` must be a whole number of at least 1"):
+        recall_set(found, size)
+
+
+def test_a_directed_count_is_refused() -> None:
+    with pytest.raises(ParameterError, match="`counting` must be undirected"):
+        partners(Baskets.from_lists([["a", "b"]]), np.array([0], dtype=np.int32), Counting())
