@@ -103,9 +103,8 @@ def _gather_baskets(connection: Any, columns: Columns, has_details: bool) -> Non
     if has_details:
         both = ", ".join(f"{v}, {v} AS other_{v}" for v in values)
         gathered = f"SELECT {always} FROM kept GROUP BY basket"
-        connection.execute(
-            f"CREATE TABLE basket AS SELECT gathered.*, {both} FROM ({gathered}) gathered LEFT JOIN detail USING (basket)"
-        )
+        joined = f"({gathered}) gathered LEFT JOIN detail USING (basket)"
+        connection.execute(f"CREATE TABLE basket AS SELECT gathered.*, {both} FROM {joined}")
     else:
         both = ", ".join(f"min({v}) AS {v}, max({v}) AS other_{v}" for v in values)
         connection.execute(f"CREATE TABLE basket AS SELECT {always}, {both} FROM kept GROUP BY basket")
@@ -145,7 +144,7 @@ def _refuse_shared_baskets(connection: Any, columns: Columns) -> None:
         if mixed:
             basket, one, other = (printable(repr(part), 60) for part in mixed[0])
             raise SourceError(
-                f"basket {basket} has two values in column {printable(name)!r}: {one} and {other}",
+                f"basket {basket} has two values in column {printable(repr(name))}: {one} and {other}",
                 column=name,
                 hint=f"Basket ids must be unique over users, shops and days; or leave the {role} column out.",
             )

@@ -44,7 +44,7 @@ class BadRow:
         if self.reason == NOT_UTF8:
             return not_utf8(self.file, self.line)
         where = "" if self.line is None else f", {self.unit} {self.line:,}"
-        column = "" if self.column is None else f", column {printable(self.column)!r}"
+        column = "" if self.column is None else f", column {printable(repr(self.column))}"
         more = "" if count == 1 else f" (the first of {count:,} bad rows)"
         return SourceError(
             f"{printable(self.file)}{where}{column}: {self.reason}{more}",

@@ -113,7 +113,10 @@ def _encoding(sample: bytes) -> str:
 
 def _sample_text(file: SourceFile, sample: bytes, encoding: str) -> str:
     """The sample decoded; its first line must be clean, the reader looks at the others."""
-    text = codecs.getincrementaldecoder(encoding)(errors="replace").decode(sample)
+    try:
+        text = codecs.getincrementaldecoder(encoding)(errors="replace").decode(sample)
+    except UnicodeError as error:
+        raise _not_as_said(file, encoding, 1, error) from error
     header = text.lstrip("\r\n").splitlines()[:1]
     if header and "\N{REPLACEMENT CHARACTER}" in header[0]:
         raise not_utf8(file.shown, 1)
@@ -138,6 +141,15 @@ def not_utf8(file: str, line: int | None) -> SourceError:
     )
 
 
+def _not_as_said(file: SourceFile, encoding: str | None, line: int, error: UnicodeError) -> SourceError:
+    return SourceError(
+        f"{printable(file.shown)} is not {encoding} from about line {line:,} on: {printable(error)}",
+        file=file.shown,
+        line=line,
+        hint="Say the encoding it was written in.",
+    )
+
+
 def _rewritten(file: SourceFile, folder: Path, encoding: str | None) -> Path:
     """A copy of `file`, unpacked, in UTF-8."""
     target = folder / f"plain-{len(list(folder.iterdir()))}.csv"
@@ -154,12 +166,7 @@ def _rewritten(file: SourceFile, folder: Path, encoding: str | None) -> Path:
             if decoder:
                 decoder.decode(b"", final=True)
     except UnicodeError as error:
-        raise SourceError(
-            f"{printable(file.shown)} is not {encoding} from about line {line:,} on: {printable(error)}",
-            file=file.shown,
-            line=line,
-            hint="Set the encoding it was written in.",
-        ) from error
+        raise _not_as_said(file, encoding, line, error) from error
     except OSError as error:
         raise ResourceError(
             f"cannot unpack {printable(file.shown)} into {printable(folder)}: {error.strerror or error}",

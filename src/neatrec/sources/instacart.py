@@ -124,7 +124,7 @@ def _load_orders(connection: Any, table: Table) -> None:
     twin = connection.execute("SELECT basket FROM detail GROUP BY basket HAVING count(*) > 1 LIMIT 1").fetchall()
     if twin:
         raise SourceError(
-            f"{printable(table.shown)}: order {printable(twin[0][0])!r} stands twice",
+            f"{printable(table.shown)}: order {printable(repr(twin[0][0]))} stands twice",
             file=table.shown,
             column="order_id",
             hint="Keep one row an order.",

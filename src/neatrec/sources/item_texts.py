@@ -99,7 +99,7 @@ def _refuse_twins(connection: Any, table: Table, columns: Columns) -> None:
         line = lines_of(table.csv, [table.columns.index(columns.item)], [(item,), (item,)])[1]
     where = "" if line is None else f", line {line:,}"
     raise SourceError(
-        f"{printable(table.shown)}{where}: item {printable(item)!r} stands in the catalogue twice, with different "
+        f"{printable(table.shown)}{where}: item {printable(repr(item))} stands in the catalogue twice, with different "
         "names, groups or categories",
         file=table.shown,
         line=line,

@@ -79,8 +79,8 @@ def _refuse_chains(group_of: Mapping[str, str]) -> None:
         beyond = group_of.get(group, group)
         if beyond != group:
             raise SourceError(
-                f"item {printable(item)!r} belongs to group {printable(group)!r}, which is itself an item of group "
-                f"{printable(beyond)!r}",
+                f"item {printable(repr(item))} belongs to group {printable(repr(group))}, which is itself an item of "
+                f"group {printable(repr(beyond))}",
                 hint="Give all variants of a product the same group.",
             )
 

@@ -74,7 +74,7 @@ def clean_rows(
     for role, column in chosen.items():
         if not column.has_ids:
             raise SourceError(
-                f"{printable(table.shown)}, column {printable(columns.by_role()[role])!r}: cannot be read as "
+                f"{printable(table.shown)}, column {printable(repr(columns.by_role()[role]))}: cannot be read as "
                 f"{role.split()[0]}, its type is {printable(column.type, 40)}",
                 file=table.shown,
                 column=columns.by_role()[role],

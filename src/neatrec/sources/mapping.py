@@ -162,4 +162,6 @@ def require_attributes(source: str, options: SourceOptions, baskets: Baskets) ->
     for name in options.attributes:
         if name not in baskets.attributes:
             found = ", ".join(baskets.attributes) or "none"
-            raise SourceError(f"{printable(source)} has no attribute {printable(name)!r}; it has: {found}", column=name)
+            raise SourceError(
+                f"{printable(source)} has no attribute {printable(repr(name))}; it has: {found}", column=name
+            )

@@ -96,7 +96,9 @@ def missing_column(
         if likely is not None:
             flags.append(f"--{role} {printable(likely, 40)}")
     about = (
-        f"has no column {printable(column)!r} for {missing}" if column else f"has no column known to be the {missing}"
+        f"has no column {printable(repr(column))} for {missing}"
+        if column
+        else f"has no column known to be the {missing}"
     )
     hint = f"Likely meant: {' '.join(flags)}." if flags else f"Name it with --{missing} COLUMN."
     return SourceError(

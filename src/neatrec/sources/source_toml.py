@@ -78,7 +78,7 @@ def _checked(path: Path, table: dict[str, Any]) -> dict[str, Any]:
         first = error.errors()[0]
         key = str(first["loc"][0])
         raise SourceError(
-            f"{printable(path)}: key {printable(key)!r}: {_plain(first)}", file=str(path), hint=_suggestion(key)
+            f"{printable(path)}: key {printable(repr(key))}: {_plain(first)}", file=str(path), hint=_suggestion(key)
         ) from error
 
 

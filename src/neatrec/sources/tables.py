@@ -104,7 +104,7 @@ def refuse_doubles(table: Table, used: Sequence[str]) -> None:
     for name, count in Counter(table.columns).items():
         if count > 1 and name in used:
             raise SourceError(
-                f"{printable(table.shown)} has {count} columns called {printable(name)!r}",
+                f"{printable(table.shown)} has {count} columns called {printable(repr(name))}",
                 file=table.shown,
                 column=name,
                 hint="Rename one of them.",

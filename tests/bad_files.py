@@ -1,0 +1,525 @@
+"""Files as people really have them: each is read rightly, or refused with a sentence that helps.
+
+`BAD_FILES` serves the tests of the sources and those of the command line.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+HEADER = "order_id,sku,pos\n"
+ROWS = "1,tea,1\n1,milk,2\n2,tea,1\n"
+GOOD = HEADER + ROWS
+POSITIONS = {"basket": "order_id", "item": "sku", "position": "pos"}
+
+
+class BadFile(NamedTuple):
+    name: str
+    write: Callable[[Path], str]
+    """Writes into a folder and gives the SOURCE."""
+    expected: str
+    """"reads" or "refuses"."""
+    match: str
+    """What the message says (refuses), or the baskets as {id: [items in order]} in repr (reads)."""
+    options: Mapping[str, Any]
+    """`SourceOptions`, by name; a value "@NAME" is a file in the folder."""
+
+
+def csv(content: str | bytes, name: str = "orders.csv") -> Callable[[Path], str]:
+    def write(folder: Path) -> str:
+        data = content.encode() if isinstance(content, str) else content
+        (folder / name).write_bytes(data)
+        return str(folder / name)
+
+    return write
+
+
+def files(source: str, **contents: str | bytes) -> Callable[[Path], str]:
+    """Several files; in their names __ stands for a slash and _DOT_ for a dot."""
+
+    def write(folder: Path) -> str:
+        for key, content in contents.items():
+            path = folder / key.replace("_DOT_", ".").replace("__", "/")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return str(folder / source)
+
+    return write
+
+
+def parquet(table: pa.Table | dict[str, Any], name: str = "orders.parquet") -> Callable[[Path], str]:
+    def write(folder: Path) -> str:
+        pq.write_table(table if isinstance(table, pa.Table) else pa.table(table), folder / name)
+        return str(folder / name)
+
+    return write
+
+
+def missing(name: str) -> Callable[[Path], str]:
+    return lambda folder: str(folder / name)
+
+
+def endless_link(folder: Path) -> str:
+    """A link to itself: a file that nobody, not even root, can read."""
+    (folder / "orders.csv").symlink_to(folder / "orders.csv")
+    return str(folder / "orders.csv")
+
+
+def cut_parquet(folder: Path) -> str:
+    path = Path(parquet({"order_id": list(range(1000)), "sku": ["tea"] * 1000})(folder))
+    path.write_bytes(path.read_bytes()[:500])
+    return str(path)
+
+
+def parquet_with_broken_page(folder: Path) -> str:
+    path = Path(parquet({"order_id": list(range(1000)), "sku": [f"item {i}" for i in range(1000)]})(folder))
+    data = bytearray(path.read_bytes())
+    data[4:600] = bytes(596)
+    path.write_bytes(bytes(data))
+    return str(path)
+
+
+def big_gzip(cut: bool, flip: bool) -> bytes:
+    text = GOOD + "".join(f"{order},item {order * 7919 % 977},1\n" for order in range(3, 5000))
+    packed = bytearray(gzip.compress(text.encode()))
+    if flip:
+        packed[len(packed) // 2] ^= 0xFF
+    return bytes(packed[: len(packed) // 2] if cut else packed)
+
+
+def text_frame(encoding: str, mark: bytes = b"") -> bytes:
+    return mark + (HEADER + "1,thé,1\n1,lait,2\n2,thé,1\n").encode(encoding)
+
+
+TWO = "{'1': ['tea', 'milk'], '2': ['tea']}"
+FRENCH = "{'1': ['thé', 'lait'], '2': ['thé']}"
+ONE_GOOD = "{'1': ['tea', 'milk']}"
+CATALOG = "sku,name,category\ntea,Tea,drinks\nmilk,Milk,dairy\njam,Jam,spreads\n"
+
+
+def reads(
+    name: str, write: Callable[[Path], str], baskets: str = TWO, options: Mapping[str, Any] = POSITIONS
+) -> BadFile:
+    return BadFile(name, write, "reads", baskets, options)
+
+
+def refuses(name: str, write: Callable[[Path], str], match: str, options: Mapping[str, Any] = POSITIONS) -> BadFile:
+    return BadFile(name, write, "refuses", match, options)
+
+
+NOTHING_IN_IT = [
+    refuses("empty file", csv(""), "is empty"),
+    refuses("only blank lines", csv("\n\n\n"), "is empty"),
+    refuses("header only", csv(HEADER), "has column names and no rows"),
+    refuses("header without line end", csv(HEADER.strip()), "has column names and no rows"),
+    refuses(
+        "parquet without rows",
+        parquet(
+            pa.table(
+                {
+                    "order_id": pa.array([], pa.int64()),
+                    "sku": pa.array([], pa.string()),
+                    "pos": pa.array([], pa.int64()),
+                }
+            )
+        ),
+        "no rows",
+    ),
+    refuses("parquet without columns", parquet(pa.table({})), "has no column 'order_id'"),
+    refuses("empty gzip", csv(gzip.compress(b""), "orders.csv.gz"), "is empty"),
+    refuses("empty folder", lambda folder: str(folder), "holds no CSV"),
+    refuses("folder of other files", files("shop", shop__readme_DOT_txt="hello"), "holds no CSV"),
+    refuses("folder of empty files", files("shop", shop__a_DOT_csv="", shop__b_DOT_csv=""), "is empty"),
+    reads("an empty part among parts", files("shop", shop__a_DOT_csv="", shop__b_DOT_csv=GOOD)),
+    refuses("all ids missing", csv(HEADER + ",tea,1\n,milk,2\n"), "no basket lines are left.*2 no basket or item id"),
+]
+
+NO_SUCH_FILE = [
+    refuses("missing file", missing("orders.csv"), "no file or folder .*orders.csv"),
+    refuses("missing file with a near name", files("ordres.csv", orders_DOT_csv=GOOD), "Did you mean .*orders.csv"),
+    refuses("glob without a match", missing("*.csv"), "no file matches"),
+    refuses("unreadable file", endless_link, "cannot read|no file or folder"),
+    refuses("path with a NUL", lambda folder: str(folder / "a\0b.csv"), "no file or folder|not a path"),
+    refuses("a device", lambda folder: "/dev/null", "not a regular file"),
+    refuses("missing catalogue", csv(GOOD), "no file or folder", {**POSITIONS, "catalog": "@absent.csv"}),
+    refuses(
+        "missing list of items to leave out", csv(GOOD), "cannot read", {**POSITIONS, "exclude_items": "@absent.txt"}
+    ),
+]
+
+WRONG_KIND = [
+    refuses("a parquet that is none", csv(GOOD, "orders.parquet"), "called Parquet but does not begin like one"),
+    refuses("a cut-off parquet", cut_parquet, "no whole Parquet", {"basket": "order_id", "item": "sku"}),
+    refuses(
+        "a parquet with a broken page", parquet_with_broken_page, "cannot read", {"basket": "order_id", "item": "sku"}
+    ),
+    refuses("a parquet of two letters", csv(b"PAR1", "orders.parquet"), "no whole Parquet"),
+    refuses("an Excel workbook", csv(b"PK\x03\x04" + bytes(100), "orders.csv"), "Excel workbook: save it as CSV"),
+    refuses("a zstd file", csv(b"\x28\xb5\x2f\xfd" + bytes(100)), "zstd"),
+    refuses("random bytes", csv(bytes(range(256)) * 40), "NUL bytes|not UTF-8|no column|no header"),
+    refuses("a cut-off gzip", csv(big_gzip(cut=True, flip=False), "orders.csv.gz"), "damaged or cut-off gzip"),
+    refuses("a damaged gzip", csv(big_gzip(cut=False, flip=True), "orders.csv.gz"), "damaged or cut-off gzip"),
+    reads("a gzip that is called csv", csv(gzip.compress(GOOD.encode()), "orders.csv")),
+    reads("a csv with another ending", csv(GOOD, "orders.txt")),
+    reads(
+        "a parquet with another ending",
+        parquet({"order_id": [1, 1, 2], "sku": ["tea", "milk", "tea"], "pos": [1, 2, 1]}, "orders.dat"),
+    ),
+    refuses(
+        "instacart without its products",
+        lambda folder: str(Path(csv(GOOD, "order_products__train.csv")(folder)).parent),
+        "looks like the Instacart tables but has no orders, no products",
+        {},
+    ),
+    refuses(
+        "instacart without its orders",
+        files("", aisles_DOT_csv="aisle_id,aisle\n1,tea\n", departments_DOT_csv="department_id,department\n1,food\n"),
+        "has no order_products__prior or order_products__train, no orders, no products",
+        {},
+    ),
+]
+
+COLUMNS = [
+    refuses(
+        "missing column",
+        csv(GOOD),
+        r"no column 'ordr_id' for basket; its columns are: order_id, sku, pos.*--basket order_id",
+        {**POSITIONS, "basket": "ordr_id"},
+    ),
+    refuses(
+        "missing item column", csv(GOOD), "no column 'article' for item.*--item sku", {**POSITIONS, "item": "article"}
+    ),
+    refuses("missing user column", csv(GOOD), "no column 'client' for user", {**POSITIONS, "user": "client"}),
+    refuses("missing attribute", csv(GOOD), "no column 'store' for attribute", {**POSITIONS, "attributes": ("store",)}),
+    refuses("missing category", csv(GOOD), "no column 'aisle' for category", {**POSITIONS, "category": ("aisle",)}),
+    refuses("names that say nothing", csv("a,b\n1,2\n"), "no column known to be the basket; its columns are: a, b", {}),
+    refuses("no header", csv(ROWS), "no column 'order_id'"),
+    refuses("no header, nothing said", csv(ROWS), "no column known to be the basket", {}),
+    reads(
+        "names that are usual", csv("Order ID,SKU\n1,tea\n1,milk\n2,tea\n"), "{'1': ['milk', 'tea'], '2': ['tea']}", {}
+    ),
+    refuses("a column twice", csv("order_id,sku,sku,pos\n1,tea,a,1\n"), "2 columns called 'sku'"),
+    reads("another column twice", csv("order_id,sku,pos,x,x\n1,tea,1,,\n1,milk,2,,\n2,tea,1,,\n")),
+    reads(
+        "names in other cases",
+        parquet({"order_id": [1, 1, 2], "ORDER_ID": [9, 9, 9], "sku": ["tea", "milk", "tea"], "pos": [1, 2, 1]}),
+    ),
+    reads("names with spaces around", csv("order_id, sku, pos\n1,tea,1\n1,milk,2\n2,tea,1\n")),
+    reads(
+        "a name that is SQL",
+        csv(GOOD.replace("sku", '"sku""; DROP TABLE line; --"')),
+        TWO,
+        {**POSITIONS, "item": 'sku"; DROP TABLE line; --'},
+    ),
+    reads(
+        "a parquet name that is SQL",
+        parquet({"order_id": [1, 1, 2], 'sku"; DROP TABLE line; --': ["tea", "milk", "tea"], "pos": [1, 2, 1]}),
+        TWO,
+        {**POSITIONS, "item": 'sku"; DROP TABLE line; --'},
+    ),
+    refuses(
+        "lists in a column",
+        parquet({"order_id": [1, 2], "sku": [["tea", "milk"], ["tea"]]}),
+        "cannot be read as item",
+        {"basket": "order_id", "item": "sku"},
+    ),
+    refuses(
+        "mixed schemas",
+        files("shop", shop__a_DOT_csv=GOOD, shop__b_DOT_csv="order,sku,pos\n3,tea,1\n"),
+        "b.csv has no column 'order_id'.*a.csv has it",
+    ),
+    reads(
+        "columns in another order",
+        files("shop", shop__a_DOT_csv=HEADER + "1,tea,1\n", shop__b_DOT_csv="pos;sku;order_id\n2;milk;1\n1;tea;2\n"),
+    ),
+]
+
+TEXT = [
+    reads("semicolons", csv(GOOD.replace(",", ";"))),
+    reads("tabs", csv(GOOD.replace(",", "\t"), "orders.tsv")),
+    reads("bars", csv(GOOD.replace(",", "|"))),
+    refuses("an unusual delimiter", csv(GOOD.replace(",", "~")), "only one: fields must be divided"),
+    reads("an unusual delimiter that is said", csv(GOOD.replace(",", "~")), TWO, {**POSITIONS, "delimiter": "~"}),
+    reads("Windows line ends", csv(GOOD.replace("\n", "\r\n"))),
+    reads("old Mac line ends", csv(GOOD.replace("\n", "\r"))),
+    reads("mixed line ends", csv(HEADER + "1,tea,1\r\n1,milk,2\n2,tea,1\r\n")),
+    reads("no last line end", csv(GOOD.rstrip())),
+    reads("blank lines", csv("\n" + HEADER + "1,tea,1\n\n1,milk,2\n\n2,tea,1\n\n")),
+    reads("UTF-8 with a mark", csv(b"\xef\xbb\xbf" + GOOD.encode())),
+    reads("UTF-8", csv(text_frame("utf-8")), FRENCH),
+    reads("UTF-16 with a mark", csv(text_frame("utf-16-le", b"\xff\xfe")), FRENCH),
+    reads("UTF-16 the other way round", csv(text_frame("utf-16-be", b"\xfe\xff")), FRENCH),
+    reads("UTF-16 without a mark", csv(text_frame("utf-16-le")), FRENCH),
+    reads("UTF-32", csv(text_frame("utf-32-le", b"\xff\xfe\x00\x00")), FRENCH),
+    reads("UTF-16, packed", csv(gzip.compress(text_frame("utf-16-le", b"\xff\xfe")), "orders.csv.gz"), FRENCH),
+    refuses("Latin-1", csv(text_frame("latin-1")), r"is not UTF-8 in line 2.*iconv"),
+    refuses(
+        "Latin-1 in the header", csv("order_id,sku,pos,prénom\n1,tea,1,x\n".encode("latin-1")), "is not UTF-8 in line 1"
+    ),
+    reads("Latin-1 that is said", csv(text_frame("latin-1")), FRENCH, {**POSITIONS, "encoding": "latin-1"}),
+    refuses(
+        "an encoding that is said wrongly",
+        csv(text_frame("latin-1")),
+        "is not utf-16|NUL|no column",
+        {**POSITIONS, "encoding": "utf-16"},
+    ),
+    refuses("cut-off UTF-16", csv(text_frame("utf-16-le", b"\xff\xfe")[:-1]), "is not utf-16"),
+    refuses("NUL in an item", csv(HEADER + "1,tea,1\n1,mi\0lk,2\n"), "line 3, column 'sku'.*NUL"),
+    refuses("NUL in a basket", csv(HEADER + "1,tea,1\n\0,milk,2\n"), "line 3, column 'order_id'.*NUL"),
+]
+
+RECORDS = [
+    refuses("too few fields", csv(HEADER + "1,tea,1\n1,milk\n2,tea,1\n"), "line 3: the line has fewer fields"),
+    refuses("too many fields", csv(HEADER + "1,tea,1\n1,milk,2,3\n2,tea,1\n"), "line 3: the line has more fields"),
+    refuses("a comma for the decimal point", csv("order_id,sku,pos\n1,tea,1,5\n"), "line 2: the line has more fields"),
+    refuses(
+        "a quote that never closes",
+        csv(HEADER + '1,tea,1\n1,"milk,2\n2,tea,1\n'),
+        "line 3: a quote is opened and not closed",
+    ),
+    refuses(
+        "a quote that never closes, put up with",
+        csv(HEADER + '1,tea,1\n1,"milk,2\n2,tea,1\n'),
+        "line 3: a quote is opened and not closed",
+        {**POSITIONS, "max_bad_rows": 100},
+    ),
+    refuses(
+        "a quote that never closes in the header",
+        csv('order_id,"sku,pos\n1,tea,1\n'),
+        "header of more than one line|no column|no header",
+    ),
+    refuses("text after a quote", csv(HEADER + '1,"tea"x,1\n'), "line 2: a quote is opened"),
+    reads("a quote inside", csv(HEADER + '1,5" nail,1\n1,"12"" board",2\n'), "{'1': ['5\" nail', '12\" board']}"),
+    reads(
+        "quotes escaped with a backslash",
+        csv(HEADER + '1,"a \\"good\\" tea",1\n1,milk,2\n'),
+        "{'1': ['a \"good\" tea', 'milk']}",
+    ),
+    reads(
+        "line ends and commas in a field",
+        csv(HEADER + '1,"green\ntea, loose",1\n1,milk,2\n'),
+        "{'1': ['green\\ntea, loose', 'milk']}",
+    ),
+    reads("a field of 3 MB", csv("order_id,sku,pos,note\n1,tea,1," + "x" * 3_000_000 + "\n1,milk,2,\n2,tea,1,\n")),
+    reads("ids of 10 kB", csv(HEADER + f"1,{'t' * 10_000},1\n"), repr({"1": ["t" * 10_000]})),
+    refuses(
+        "a bad line after a field of 3 MB",
+        csv("order_id,sku,pos,note\n1,tea,1," + "x" * 3_000_000 + "\n1,milk,two,\n"),
+        "line 3, column 'pos'",
+    ),
+    refuses(
+        "a bad value after line ends in a field",
+        csv(HEADER + '1,"green\n\n tea",1\n1,milk,two\n'),
+        "line 5, column 'pos'.*'two'",
+    ),
+]
+
+VALUES = [
+    refuses(
+        "text for a position",
+        csv(HEADER + "1,tea,1\n1,milk,second\n"),
+        "line 3, column 'pos': must be a number, got 'second'",
+    ),
+    refuses(
+        "a negative position", csv(HEADER + "1,tea,1\n1,milk,-2\n"), "line 3, column 'pos': must be a number from 0"
+    ),
+    refuses(
+        "NaN for a position",
+        csv(HEADER + "1,tea,1\n1,milk,NaN\n"),
+        "line 3, column 'pos': must be a number, is missing",
+    ),
+    refuses("no position", csv(HEADER + "1,tea,1\n1,milk,\n"), "line 3, column 'pos': must be a number, is missing"),
+    refuses(
+        "an infinite position",
+        csv(HEADER + "1,tea,1\n1,milk,inf\n"),
+        "line 3, column 'pos': must be a number, got 'inf'",
+    ),
+    refuses(
+        "NaN for a position in parquet",
+        parquet({"order_id": [1, 1], "sku": ["tea", "milk"], "pos": [1.0, float("nan")]}),
+        "row 2, column 'pos': must be a number, is missing",
+    ),
+    refuses(
+        "dates for positions in parquet",
+        parquet(pa.table({"order_id": [1], "sku": ["tea"], "pos": pa.array([1], pa.timestamp("us"))})),
+        "column 'pos': must be a number",
+    ),
+    refuses(
+        "a position no float can hold",
+        csv(HEADER + "1,tea,18446744073709551616\n"),
+        "line 2, column 'pos': must be a number from 0 to 2\\^53",
+    ),
+    reads("positions with gaps and fractions", csv(HEADER + "1,milk,7.5\n1,tea,0\n2,tea,1e3\n")),
+    reads(
+        "positions as text in parquet",
+        parquet({"order_id": [1, 1, 2], "sku": ["milk", "tea", "tea"], "pos": ["10", "9", "1"]}),
+    ),
+    reads("missing ids", csv(GOOD + ",tea,1\n1,,3\nNULL,tea,1\n2,nan,2\n")),
+    reads("ids with leading zeros", csv(HEADER + "007,00,1\n007,0,2\n"), "{'007': ['00', '0']}"),
+    reads(
+        "whole floats for ids",
+        parquet({"order_id": [1.0, 1.0, 2.0, None], "sku": ["tea", "milk", "tea", "tea"], "pos": [1, 2, 1, 1]}),
+    ),
+    reads("a repeated line", csv(GOOD + "1,tea,3\n")),
+    refuses(
+        "text for a quantity",
+        csv("order_id,sku,qty\n1,tea,1\n1,milk,two\n"),
+        "line 3, column 'qty': must be a number, got 'two'",
+        {"basket": "order_id", "item": "sku", "quantity": "qty"},
+    ),
+    reads(
+        "returns",
+        csv("order_id,sku,pos,qty\n1,tea,1,2\n1,milk,2,0.5\n1,jam,3,-1\n2,tea,1,\n2,milk,2,0\n"),
+        TWO,
+        {**POSITIONS, "quantity": "qty"},
+    ),
+    refuses(
+        "a time that is none",
+        csv("order_id,sku,at\n1,tea,2024-01-01\n2,milk,2024-02-30\n"),
+        "line 3, column 'at': must be a time",
+        {"basket": "order_id", "item": "sku", "time": "at"},
+    ),
+    refuses(
+        "an American date",
+        csv("order_id,sku,at\n1,tea,01/31/2024\n"),
+        "line 2, column 'at': must be a time such as",
+        {"basket": "order_id", "item": "sku", "time": "at"},
+    ),
+    reads(
+        "rows that are put up with",
+        csv(HEADER + "1,tea,1\n1,milk,2\n2,tea,x\n2,milk\n"),
+        ONE_GOOD,
+        {**POSITIONS, "max_bad_rows": 2, "rejects": "@rejects.csv"},
+    ),
+    refuses(
+        "one more than is put up with",
+        csv(HEADER + "1,tea,1\n1,milk,2\n2,tea,x\n2,milk\n"),
+        "the first of 2 bad rows",
+        {**POSITIONS, "max_bad_rows": 1},
+    ),
+    reads(
+        "a share that is put up with",
+        csv(HEADER + "1,tea,1\n1,milk,2\n2,tea,x\n2,milk\n"),
+        ONE_GOOD,
+        {**POSITIONS, "max_bad_rows": "50%", "rejects": "@rejects.csv"},
+    ),
+    refuses(
+        "more than the share",
+        csv(HEADER + "1,tea,1\n1,milk,2\n2,tea,x\n2,milk\n"),
+        "the first of 2 bad rows",
+        {**POSITIONS, "max_bad_rows": "49%"},
+    ),
+    refuses("a share over 100 %", csv(GOOD), "`max_bad_rows` must be", {**POSITIONS, "max_bad_rows": "101%"}),
+    refuses(
+        "since after until",
+        csv(GOOD),
+        "`since` must be before until",
+        {**POSITIONS, "since": "2024-02-01", "until": "2024-01-01"},
+    ),
+    refuses("since without a time", csv(GOOD), "need a column that says when", {**POSITIONS, "since": "2024-02-01"}),
+    refuses("since that is no date", csv(GOOD), "`since` must be a date", {**POSITIONS, "since": "last week"}),
+    refuses(
+        "a basket of two users",
+        csv("order_id,sku,who\n1,tea,ann\n1,milk,bob\n"),
+        "basket '1' has two values in column 'who'",
+        {"basket": "order_id", "item": "sku", "user": "who"},
+    ),
+    reads(
+        "one item in every basket",
+        csv(HEADER + "1,bag,1\n1,tea,2\n2,bag,1\n2,milk,2\n3,bag,1\n"),
+        "{'1': ['bag', 'tea'], '2': ['bag', 'milk'], '3': ['bag']}",
+    ),
+    reads("control characters", csv(HEADER + "1,\x1b[31mtea\x07,1\n"), "{'1': ['\\x1b[31mtea\\x07']}"),
+    refuses(
+        "control characters in an error",
+        csv("order_id,sku,\x1b[31mpos\n1,tea,x\n"),
+        r"column '\\x1b\[31mpos'",
+        {**POSITIONS, "position": "\x1b[31mpos"},
+    ),
+]
+
+CATALOGUES = [
+    reads("a catalogue", files("o.csv", o_DOT_csv=GOOD, c_DOT_csv=CATALOG), TWO, {**POSITIONS, "catalog": "@c.csv"}),
+    refuses(
+        "an item twice in the catalogue",
+        files("o.csv", o_DOT_csv=GOOD, c_DOT_csv=CATALOG + "tea,Green tea,drinks\n"),
+        "line 5: item 'tea' stands in the catalogue twice",
+        {**POSITIONS, "catalog": "@c.csv"},
+    ),
+    reads(
+        "the same row twice in the catalogue",
+        files("o.csv", o_DOT_csv=GOOD, c_DOT_csv=CATALOG + "tea,Tea,drinks\n"),
+        TWO,
+        {**POSITIONS, "catalog": "@c.csv"},
+    ),
+    refuses(
+        "a catalogue without its item column",
+        files("o.csv", o_DOT_csv=GOOD, c_DOT_csv="number,name\n1,Tea\n"),
+        "c.csv has no column 'sku'",
+        {**POSITIONS, "catalog": "@c.csv"},
+    ),
+    refuses(
+        "a catalogue without the category asked for",
+        files("o.csv", o_DOT_csv=GOOD, c_DOT_csv=CATALOG),
+        "no column 'aisle' for category",
+        {**POSITIONS, "catalog": "@c.csv", "category": ("aisle",)},
+    ),
+    refuses(
+        "an empty catalogue",
+        files("o.csv", o_DOT_csv=GOOD, c_DOT_csv=""),
+        "catalogue .* is empty",
+        {**POSITIONS, "catalog": "@c.csv"},
+    ),
+    refuses(
+        "a catalogue of a header",
+        files("o.csv", o_DOT_csv=GOOD, c_DOT_csv="sku,name\n"),
+        "catalogue .* has no rows",
+        {**POSITIONS, "catalog": "@c.csv"},
+    ),
+    refuses(
+        "a ragged catalogue",
+        files("o.csv", o_DOT_csv=GOOD, c_DOT_csv=CATALOG + "salt\n"),
+        "c.csv, line 5: the line has fewer fields",
+        {**POSITIONS, "catalog": "@c.csv"},
+    ),
+    refuses(
+        "groups of groups",
+        files("o.csv", o_DOT_csv=GOOD, c_DOT_csv="sku,parent\ntea,milk\nmilk,cow\n"),
+        "itself an item of group 'cow'",
+        {**POSITIONS, "catalog": "@c.csv", "group": "parent"},
+    ),
+    reads(
+        "items left out",
+        files("o.csv", o_DOT_csv=GOOD + "1,bag,3\n", x_DOT_txt="bag\n\n"),
+        TWO,
+        {**POSITIONS, "exclude_items": "@x.txt"},
+    ),
+    refuses(
+        "all items left out",
+        files("o.csv", o_DOT_csv=GOOD, x_DOT_txt="tea\nmilk\n"),
+        "no basket lines are left.*3 excluded items",
+        {**POSITIONS, "exclude_items": "@x.txt"},
+    ),
+    refuses(
+        "a list of items in UTF-16",
+        files("o.csv", o_DOT_csv=GOOD, x_DOT_txt=b"\xff\xfe" + "té".encode("utf-16-le")),
+        "is not UTF-8",
+        {**POSITIONS, "exclude_items": "@x.txt"},
+    ),
+]
+
+BAD_FILES = [*NOTHING_IN_IT, *NO_SUCH_FILE, *WRONG_KIND, *COLUMNS, *TEXT, *RECORDS, *VALUES, *CATALOGUES]
+
+
+def options_for(bad: BadFile, folder: Path) -> dict[str, Any]:
+    """The options with "@NAME" turned into a path in `folder`."""
+    return {
+        key: str(folder / value[1:]) if isinstance(value, str) and value.startswith("@") else value
+        for key, value in bad.options.items()
+    }
