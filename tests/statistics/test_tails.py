@@ -1,0 +1,89 @@
+"""Poisson tails and intervals: against scipy, and against exact arithmetic where they are tiny."""
+
+from __future__ import annotations
+
+from decimal import Decimal, getcontext
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from neatrec.errors import ParameterError
+from neatrec.statistics import garwood_interval, largest_mean, poisson_log_tail, poisson_tail
+
+getcontext().prec = 60
+COUNTS = st.integers(0, 2_000)
+MEANS = st.floats(1e-6, 1_000)
+
+
+def exact_tail(count: int, mean: float) -> Decimal:
+    """The sum of e^-m m^k / k! from `count` on, in sixty digits."""
+    m = Decimal(mean)
+    term = (-m).exp()
+    for k in range(1, count + 1):
+        term = term * m / k
+    total, k = term, count
+    while term > total * Decimal("1e-40"):
+        k += 1
+        term = term * m / k
+        total += term
+    return total
+
+
+@given(COUNTS, MEANS)
+def test_the_tail_is_scipys(count, mean):
+    assert poisson_tail(count, mean) == pytest.approx(stats.poisson.sf(count - 1, mean), rel=1e-9, abs=1e-300)
+
+
+@pytest.mark.parametrize(("count", "mean"), [(1, 1e-12), (5, 1e-3), (8, 0.003), (40, 0.5), (120, 1.0), (300, 120.0)])
+def test_tiny_tails_are_exact(count, mean):
+    wanted = exact_tail(count, mean)
+    assert float(poisson_tail(count, mean)) == pytest.approx(float(wanted), rel=1e-11)
+    assert float(poisson_log_tail(count, mean)) == pytest.approx(float(wanted.ln()), rel=1e-11)
+
+
+@pytest.mark.parametrize(("count", "mean"), [(200, 0.01), (400, 1.0), (3_000, 600.0)])
+def test_the_logarithm_goes_on_where_the_tail_underflows(count, mean):
+    assert poisson_tail(count, mean) == 0
+    assert float(poisson_log_tail(count, mean)) == pytest.approx(float(exact_tail(count, mean).ln()), rel=1e-11)
+
+
+def test_a_count_of_zero_or_a_sure_thing_has_a_tail_of_one():
+    assert poisson_tail([0, 0], [0.0, 3.0]).tolist() == [1.0, 1.0]
+    assert poisson_log_tail([0, 0], [0.0, 3.0]).tolist() == [0.0, 0.0]
+    assert poisson_tail(3, 0.0) == 0
+
+
+@given(st.integers(1, 5_000), st.floats(1e-9, 0.5))
+def test_largest_mean_turns_the_tail_round(count, tail):
+    assert poisson_tail(count, largest_mean(count, tail)) == pytest.approx(tail, rel=1e-6)
+
+
+@given(st.integers(0, 3_000), st.floats(0.5, 0.999))
+def test_garwoods_interval_is_the_chi_squared_one(count, confidence):
+    low, high = garwood_interval(count, confidence)
+    half = (1 - confidence) / 2
+    assert low == pytest.approx(stats.chi2.ppf(half, 2 * count) / 2 if count else 0.0, rel=1e-8)
+    assert high == pytest.approx(stats.chi2.isf(half, 2 * count + 2) / 2, rel=1e-8)
+
+
+def test_garwoods_interval_covers_the_mean_as_often_as_it_says():
+    counts = np.arange(200)
+    low, high = garwood_interval(counts)
+    for mean in (0.3, 2.5, 17.0, 90.0):
+        covered = stats.poisson.pmf(counts[(low <= mean) & (mean <= high)], mean).sum()
+        assert covered >= 0.95
+
+
+def test_confidence_must_be_between_0_and_1():
+    with pytest.raises(ParameterError, match=r"`confidence` must be between 0 and 1, got 95"):
+        garwood_interval([3], 95)
+
+
+@given(st.integers(1, 400), MEANS)
+def test_the_normal_tail_never_exceeds_the_poisson_tail(count, mean):
+    """What the calibrated protocol's screen rests on."""
+    if count > mean:
+        assert stats.norm.sf((count - mean) / np.sqrt(mean)) <= float(poisson_tail(count, mean)) * (1 + 1e-9)
