@@ -7,7 +7,10 @@ m: items bought at all; L: lines of the counted baskets; B: counted baskets, bas
 
 from __future__ import annotations
 
+import numpy as np
+
 from neatrec.compiled import compiled
+from neatrec.copurchase.prefetch import AHEAD, prefetch
 
 
 @compiled
@@ -88,25 +91,30 @@ def postings(items, start, stop, rank, cursor, basket, position):
 
 
 @compiled
-def sort_baskets(bounds, base, fill, begin, length, line_rank, line_position, visits):
+def sort_baskets(bounds, places, begin, length, line_rank, line_position, visits):
     """Lay the lines out basket by basket, each sorted by rank: those of lower rank come before a line.
 
     begin comes in as the basket of each posting and length as its position; they go out as where the basket starts and
-    how many of its lines stand before this one. base: where each basket starts, shape (B + 1,); fill: a copy of it.
+    how many of its lines stand before this one. places: where each basket starts, and again where its next line goes,
+    shape (2 B,).
     """
-    directed = len(line_position) > 0
+    directed, last = len(line_position) > 0, len(begin) - 1
     for r in range(len(bounds) - 1):
         seen = 0
         for p in range(bounds[r], bounds[r + 1]):
-            b = begin[p]
-            k = fill[b]
-            fill[b] = k + 1
+            prefetch(places, 2 * np.int64(begin[min(p + 2 * AHEAD, last)]))
+            ahead = places[2 * np.int64(begin[min(p + AHEAD, last)]) + 1]
+            prefetch(line_rank, ahead)
+            b = 2 * np.int64(begin[p])
+            base, k = places[b], places[b + 1]
+            places[b + 1] = k + 1
             line_rank[k] = r
             if directed:
+                prefetch(line_position, ahead)
                 line_position[k] = length[p]
-            begin[p] = base[b]
-            length[p] = k - base[b]
-            seen += k - base[b]
+            begin[p] = base
+            length[p] = k - base
+            seen += k - base
         visits[r] = seen
 
 

@@ -112,7 +112,7 @@ def _lay_out(
         layout.keep_order(bounds, base, job.window, begin, before, after, line_rank, visits)
         return (bounds, begin, before, after, line_rank, NONE), visits
     line_position = np.empty(len(begin) if job.counting.directed else 0, dtype=np.int32)
-    layout.sort_baskets(bounds, base, base.copy(), begin, before, line_rank, line_position, visits)
+    layout.sort_baskets(bounds, np.repeat(base[:-1], 2), begin, before, line_rank, line_position, visits)
     return (bounds, begin, before, NONE, line_rank, line_position), visits
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from neatrec.compiled import compiled
+from neatrec.copurchase.prefetch import AHEAD, prefetch
 
 ALL, ALL_DIRECTED, WINDOW, CUSTOMERS, WINDOW_CUSTOMERS = 0, 1, 2, 3, 4
 """The ways to tally a row."""
@@ -27,6 +28,8 @@ def _tally_all(p0, p1, begin, length, line_rank, tally, touched):
     """Every line that stands before one of the row's lines in the sorted basket; returns how many partners were met."""
     met = np.int64(0)
     for p in range(p0, p1):
+        # the last row asks for its own last line again
+        prefetch(line_rank, begin[min(p + AHEAD, len(begin) - 1)])
         s = np.int64(begin[p])
         for k in range(s, s + length[p]):
             j = np.uint32(line_rank[k])
@@ -41,6 +44,9 @@ def _tally_all(p0, p1, begin, length, line_rank, tally, touched):
 def _tally_all_directed(p0, p1, begin, length, line_rank, line_position, tally, touched):
     met = np.int64(0)
     for p in range(p0, p1):
+        ahead = np.int64(begin[min(p + AHEAD, len(begin) - 1)])
+        prefetch(line_rank, ahead)
+        prefetch(line_position, ahead)
         s = np.int64(begin[p])
         e = s + length[p]
         own = line_position[e]
@@ -58,6 +64,7 @@ def _tally_window(r, p0, p1, begin, before, after, line_rank, back, tally, touch
     """Neighbours of lower rank; back: what a neighbour before the line adds (BACKWARD, or 1 when undirected)."""
     met = np.int64(0)
     for p in range(p0, p1):
+        prefetch(line_rank, begin[min(p + AHEAD, len(begin) - 1)])
         own = np.int64(begin[p])
         for k in range(own - before[p], own + after[p] + 1):
             j = np.uint32(line_rank[k])
