@@ -30,12 +30,12 @@ def with_groups(command: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(command)
     def call(**values: Any) -> Any:
         for name, kind in groups.items():
-            values[name] = kind(**{field.name: values.pop(field.name) for field in fields(kind)})  # type: ignore[call-overload, operator]
+            values[name] = kind(**{field.name: values.pop(field.name) for field in fields(kind)})  # type: ignore[operator]
         return command(**values)
 
     call.__signature__ = inspect.Signature(flat)  # type: ignore[attr-defined]
     call.__annotations__ = {parameter.name: parameter.annotation for parameter in flat}
-    del call.__wrapped__  # type: ignore[attr-defined]  # inspect would look through to the grouped signature
+    del call.__wrapped__  # inspect would look through to the grouped signature
     return call
 
 

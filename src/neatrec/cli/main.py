@@ -15,8 +15,13 @@ from neatrec.cli.check import check
 from neatrec.cli.demo import demo
 from neatrec.cli.groups import with_groups
 from neatrec.cli.labels import labels
+from neatrec.cli.leaderboard import benchmark, export, leaderboard
+from neatrec.cli.recommend import recommend
+from neatrec.cli.report import report, verify
+from neatrec.cli.show import config, show
 from neatrec.cli.signals import TerminatedError, leave_on_sigterm
 from neatrec.cli.talk import print_json
+from neatrec.cli.train import train
 from neatrec.errors import NeatrecError
 from neatrec.text import printable
 
@@ -29,8 +34,10 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (check, labels, audit, demo):
-    app.command(command.__name__.replace("_", "-"))(with_groups(command))
+for command in (check, labels, audit, train, recommend, show, config, leaderboard, report, verify, demo):
+    app.command(command.__name__)(with_groups(command))
+benchmark.command("export")(with_groups(export))
+app.add_typer(benchmark, name="benchmark")
 
 # typer carries its own copy of click in some versions: its usage errors are found through the public BadParameter
 _UsageError: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")

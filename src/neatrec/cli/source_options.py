@@ -19,7 +19,7 @@ ROWS = "Rows of SOURCE"
 ENGINES = ("auto", "memory", "duckdb")
 
 
-def _column(meaning: str) -> typer.models.OptionInfo:
+def _column(meaning: str) -> Any:
     return typer.Option(metavar="COLUMN", help=meaning, rich_help_panel=COLUMNS)
 
 

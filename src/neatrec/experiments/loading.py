@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from neatrec.baskets import Baskets
 from neatrec.sources import SourceOptions, read_baskets
-from neatrec.sources.read import refuse_options, require_attributes
+from neatrec.sources.mapping import refuse_options, require_attributes
 from neatrec.text import plural
 
 if TYPE_CHECKING:

@@ -1,0 +1,185 @@
+"""`neatrec leaderboard` and `neatrec benchmark export`."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from neatrec.cli.source_options import Source, output_folder
+from neatrec.cli.talk import Talk, print_json, print_table
+from neatrec.errors import must_be
+
+if TYPE_CHECKING:
+    from neatrec.baskets import Baskets
+    from neatrec.experiments.leaderboard import LeaderboardResult
+    from neatrec.splits import Split
+
+log = logging.getLogger(__name__)
+SPLIT, CONTEST = "How to split", "Who takes part"
+STATISTICS = ("pop", "popco", "lift", "shrunk-lift", "llr", "jaccard")
+
+
+@dataclass(frozen=True)
+class Contest:
+    """Options of everything that trains and compares models."""
+
+    split: Annotated[
+        str,
+        typer.Option(
+            metavar="half|time|random",
+            help="half: even basket ids train, odd ones test (a stable hash for other ids).",
+            rich_help_panel=SPLIT,
+        ),
+    ] = "half"
+    split_seed: Annotated[int, typer.Option(min=0, help="Of a random split.", rich_help_panel=SPLIT)] = 0
+    split_cut: Annotated[
+        str | None, typer.Option(metavar="DATE", help="Of a split by time.", rich_help_panel=SPLIT)
+    ] = None
+    models: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--models",
+            "--model",
+            metavar="NAME",
+            help="A model, NAME@paper for the paper's settings, or pkg.mod:Class; may be repeated. Default: all.",
+            rich_help_panel=CONTEST,
+        ),
+    ] = None
+    scores: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=F.parquet", help="Scores from elsewhere: query, item, score.", rich_help_panel=CONTEST
+        ),
+    ] = None
+    protocol: Annotated[str, typer.Option(metavar="calibrated|paper", help="Of the labels.")] = "calibrated"
+    level: Annotated[
+        list[float] | None, typer.Option(help="Of the labels; give it again for more. Default: .05 .01 .001.")
+    ] = None
+    recall: Annotated[int, typer.Option(help="Size of the recall set.", min=1)] = 200
+    seeds: Annotated[int, typer.Option(help="Trainings of each model.", min=1)] = 1
+    seed: Annotated[int, typer.Option(help="Of the first training, the intervals and the tests.", min=0)] = 0
+    device: Annotated[str, typer.Option(metavar="auto|cpu|gpu")] = "auto"
+    threads: Annotated[int | None, typer.Option(help="Default: all cores.", min=1)] = None
+
+    def chosen_models(self) -> list[str] | None:
+        """The names, however they were given; None for all of ours."""
+        named = [name.strip() for entry in self.models or () for name in entry.split(",") if name.strip()]
+        return named or None
+
+    def split_options(self) -> dict[str, Any]:
+        """What the split takes beside its name; an option of another split is an error."""
+        if self.split_cut is not None and self.split != "time":
+            raise must_be("--split-cut", "used with --split time", self.split)
+        if self.split_seed and self.split != "random":
+            raise must_be("--split-seed", "used with --split random", self.split)
+        if self.split == "random":
+            return {"seed": self.split_seed}
+        return {"cut": self.split_cut} if self.split_cut is not None else {}
+
+    def part(self, baskets: Baskets) -> Split:
+        """The baskets to learn from and those to judge by."""
+        from neatrec.splits import split_baskets
+
+        return split_baskets(baskets, self.split, **self.split_options())
+
+    def options(self) -> dict[str, Any]:
+        """What `run_leaderboard` takes."""
+        from neatrec.experiments.outside import parse_named_file
+
+        return {
+            "protocol": self.protocol,
+            "levels": tuple(self.level or (0.05, 0.01, 0.001)),
+            "recall": self.recall,
+            "seeds": self.seeds,
+            "seed": self.seed,
+            "scores": dict(parse_named_file(text) for text in self.scores or ()),
+            "device": self.device,
+            "threads": self.threads,
+        }
+
+
+def leaderboard(
+    source: Source,
+    contest: Contest,
+    talk: Talk,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Keep results and bundles there; a second run takes them up.")
+    ] = None,
+) -> None:
+    """Train and evaluate every model on held-out baskets: which is better, by how much, how sure."""
+    result, _ = _hold(source, contest, out)
+    if talk.as_json:
+        print_json(result.to_json())
+    else:
+        show_leaderboard(result)
+
+
+def _hold(source: Source, contest: Contest, out: Path | None) -> tuple[LeaderboardResult, Split]:
+    from neatrec.experiments.leaderboard import run_leaderboard
+
+    out = None if out is None else output_folder(out)
+    options, models = contest.options(), contest.chosen_models()
+    parts = contest.part(source.read().baskets)
+    about = {"method": parts.method, **parts.options}
+    result = run_leaderboard(parts.train, parts.test, models, split=about, out=out, progress=log.info, **options)
+    return result, parts
+
+
+def show_leaderboard(result: LeaderboardResult) -> None:
+    """The first level on the recall set, best first."""
+    board = result.to_json()
+    first = board["results"][0]
+    rows = [
+        [
+            line["name"],
+            line["kind"],
+            f"{line['hr']['10']:.3f}",
+            "{:.3f} to {:.3f}".format(*line["ci"]["hr"]["10"]),
+            f"{line['ndcg']['10']:.3f}",
+            f"{line['mrr']:.3f}",
+            f"{100 * line['coverage']:.0f} %",
+            line["train_seconds"],
+        ]
+        for line in first["models"]
+    ]
+    columns = ["model", "kind", "HR@10", "95 % interval", "NDCG@10", "MRR", "coverage", "seconds"]
+    note = (
+        f"{first['labels']:,} labels of {first['queries']:,} queries, protocol {board['protocol']}, "
+        f"{board['level_kind']} = {first['level']:g}, best possible HR@10 {first['ceiling']['10']:.3f}."
+    )
+    if result.options.seeds == 1:
+        note += " One training each: the intervals do not cover how trainings differ (--seeds)."
+    print_table(f"Leaderboard, {first['candidates']}", columns, rows, note=note)
+
+
+benchmark = typer.Typer(help="The open benchmark: the same split, labels and recall sets for everyone.")
+
+
+def export(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the files go.", show_default=False)],
+    source: Source,
+    talk: Talk,
+    models: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Models whose ranks are written; may be repeated. Default: the statistics."),
+    ] = None,
+    called: Annotated[str, typer.Option("--as", help="The benchmark's versioned name.")] = "instacart-half-v1",
+) -> None:
+    """Write split, labels, recall sets, ranks and their hashes, so that others can compare with them.
+
+    The benchmark is what its name says: the half-split, labels by the paper's protocol, a recall set of 200.
+    """
+    from neatrec.experiments.benchmark import export_benchmark
+
+    output_folder(folder)
+    contest = Contest(protocol="paper", models=models or list(STATISTICS))
+    result, parts = _hold(source, contest, None)
+    about = export_benchmark(result, parts.train, parts.test, folder, name=called)
+    if talk.as_json:
+        print_json(about)
+    else:
+        print_table(called, ["file", "rows"], [[file, facts["rows"]] for file, facts in about["files"].items()])

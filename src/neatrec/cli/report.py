@@ -1,0 +1,65 @@
+"""`neatrec report` and `neatrec verify`."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from neatrec.cli.leaderboard import Contest, show_leaderboard
+from neatrec.cli.source_options import Source
+from neatrec.cli.talk import Talk, print_json
+
+log = logging.getLogger(__name__)
+
+
+def report(
+    source: Source,
+    contest: Contest,
+    talk: Talk,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="The report's folder.")],
+    keep: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Keep trainings there; a second run takes them up.")
+    ] = None,
+    null: Annotated[int, typer.Option(metavar="ROUNDS", help="Rounds of the shuffle null.", min=0)] = 3,
+) -> None:
+    """Leaderboard, label study and gallery as one page that opens offline, with every table and figure as a file."""
+    from neatrec.experiments.reporting import make_report
+
+    options, models = contest.options(), contest.chosen_models()
+    shop = source.read()
+    result = make_report(
+        shop.baskets,
+        out,
+        models,
+        split=contest.split,
+        split_options=contest.split_options(),
+        truth=shop.truth,
+        null_rounds=null,
+        keep=keep,
+        progress=log.info,
+        **options,
+    )
+    if talk.as_json:
+        print_json(result.to_json())
+    else:
+        show_leaderboard(result)
+        print(f"The report: {out / 'index.html'}")
+
+
+def verify(
+    talk: Talk,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A report's folder.", show_default=False)],
+) -> None:
+    """Make a report's numbers again from its ranks and labels, and say which differ."""
+    from neatrec.experiments.verify import check_report
+
+    answer = check_report(folder)
+    if talk.as_json:
+        print_json(answer)
+    else:
+        print(
+            f"{answer['files']} files and {answer['tables']} tables are as they were written, and every number follows."
+        )
