@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import numpy.typing as npt
 
@@ -21,9 +23,14 @@ def records(baskets: Baskets) -> tuple[Array, Array]:
     return np.concatenate(keys), np.concatenate(distances)
 
 
+@cache
+def _all_counts(baskets: Baskets) -> tuple[Array, Array]:
+    return np.unique(records(baskets)[0], return_counts=True)
+
+
 def directed_counts(baskets: Baskets, query: npt.ArrayLike, item: npt.ArrayLike) -> Array:
     """How often `query` went into a cart before `item`, for each pair."""
-    seen, count = np.unique(records(baskets)[0], return_counts=True)
+    seen, count = _all_counts(baskets)
     wanted = np.asarray(query, dtype=np.int64) * len(baskets.catalog) + np.asarray(item, dtype=np.int64)
     place = np.minimum(np.searchsorted(seen, wanted), len(seen) - 1)
     return np.where(seen[place] == wanted, count[place], 0)

@@ -17,7 +17,7 @@ from neatrec.sources.supermarket import TRAP_NAMES, Supermarket, supermarket
 @pytest.fixture(scope="module")
 def market() -> Supermarket:
     """Many baskets over few items, so that every planted pair is seen often."""
-    return supermarket(baskets=60_000, items=420, seed=5)
+    return supermarket(baskets=60_000, items=600, seed=5)
 
 
 @pytest.fixture(scope="module")
@@ -183,7 +183,7 @@ def strata_that_explain(market: Supermarket, trap: str) -> np.ndarray:
     return baskets.attributes["store"].codes if trap == "one_store" else baskets.sizes
 
 
-@pytest.mark.parametrize(("trap", "lift"), zip(TRAP_NAMES, (6, 6, 2), strict=True))
+@pytest.mark.parametrize(("trap", "lift"), list(zip(TRAP_NAMES, (6, 6, 2), strict=True)))
 def test_a_trap_looks_like_a_complement_until_the_right_baskets_are_compared(
     market: Supermarket, trap: str, lift: float
 ) -> None:
@@ -216,8 +216,8 @@ def test_large_baskets_hold_certain_items(market: Supermarket) -> None:
 
 
 def test_a_shop_without_strength_has_no_complements() -> None:
-    market = supermarket(20_000, 420, seed=5, strength=0)
-    planted = supermarket(100, 420, seed=5).truth
+    market = supermarket(20_000, 600, seed=5, strength=0)
+    planted = supermarket(100, 600, seed=5).truth
     assert len(market.truth.query) == 0
     assert 0.9 < pooled_lift(market.baskets, planted.query, planted.item) < 1.1
     assert np.isnan(market.truth.recall([0], [1]))

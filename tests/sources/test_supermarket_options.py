@@ -30,7 +30,7 @@ def test_keys_and_values_become_arguments() -> None:
             "`supermarket` must be one of baskets, items, households, stores, seed, strength, got 'basket'. "
             "Did you mean 'baskets'?",
         ),
-        ("supermarket:\x1b[31m=5", r"got '\\x1b[31m'"),
+        ("supermarket:\x1b[31m=5", r"got '\x1b[31m'"),
         ("supermarket:baskets", "`supermarket:baskets` must be followed by a value, as in baskets=3, got 'baskets'"),
         ("supermarket:baskets=", "`supermarket:baskets` must be followed by a value, as in baskets=3, got 'baskets='"),
         ("supermarket:seed=1,seed=2", "`supermarket:seed` must be given once"),

@@ -9,8 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from neatrec.compiled import compiled
-
-PLAIN, STAPLE, DECEMBER_ONLY, ONE_STORE_ONLY, LARGE_BASKET = 0, 1, 2, 3, 4
+from neatrec.sources.supermarket.products import DECEMBER_ONLY, LARGE_BASKET, ONE_STORE_ONLY, PLAIN, STAPLE
 
 BASKET_STREAM, HOUSEHOLD_STREAM, TASTE_STREAM, FAVOURITE_STREAM = 1, 2, 3, 4
 
@@ -20,7 +19,8 @@ SHARE_OF_FAVOURITES = 0.35
 FAVOURITES = 12
 REPLACED = 0.92  # how often a substitute in the cart keeps an item out
 STOCK_UP_SIZE = 36  # lines of a shopping trip on which stocks are filled up
-TRIES = 400
+MOST_TRIES = 400  # then the first item that is not in the cart will do
+MOST_WAITING = 8
 
 
 @compiled(inline="always")
@@ -189,6 +189,30 @@ def not_in_cart(cart, filled, kind):
 
 
 @compiled
+def take_due(waiting, due, queue, filled):
+    """The first waiting complement that is due, or -1; the last of the queue takes its place."""
+    for place in range(queue):
+        if due[place] <= filled:
+            item = waiting[place]
+            waiting[place] = waiting[queue - 1]
+            due[place] = due[queue - 1]
+            return item
+    return -1
+
+
+@compiled
+def brought_by(state, item, partner_offsets, partner, partner_until):
+    """The complement that the item brings this time, or -1."""
+    if partner_offsets[item] == partner_offsets[item + 1]:
+        return -1
+    place = uniform(state)
+    for choice in range(partner_offsets[item], partner_offsets[item + 1]):
+        if place < partner_until[choice]:
+            return partner[choice]
+    return -1
+
+
+@compiled
 def fill_carts(
     seed, start, stop, offsets, household_of, store_of, is_december, trap_store,
     kind, department, group, alias_share, alias_item, partner_offsets, partner, partner_until, items,
@@ -201,53 +225,40 @@ def fill_carts(
     """
     state = np.empty(1, dtype=np.uint64)
     own = np.empty(1, dtype=np.uint64)
-    waiting = np.empty(8, dtype=np.int64)
-    due = np.empty(8, dtype=np.int64)
+    waiting = np.empty(MOST_WAITING, dtype=np.int64)
+    due = np.empty(MOST_WAITING, dtype=np.int64)
     for basket in range(start, stop):
         state[0] = key(seed, BASKET_STREAM, 2 * basket + 1)
-        first, size = offsets[basket], offsets[basket + 1] - offsets[basket]
-        cart = items[first : first + size]
-        household = household_of[basket]
-        december = is_december[basket]
+        size = offsets[basket + 1] - offsets[basket]
+        cart = items[offsets[basket] : offsets[basket + 1]]
         in_store = store_of[basket] == trap_store
-        filled = 0
-        queue = 0
+        stock_up = stocking_up(size)
+        filled, queue, tries = 0, 0, 0
         while filled < size:
-            brought = -1
-            for place in range(queue):
-                if due[place] <= filled:
-                    brought = waiting[place]
-                    queue -= 1
-                    waiting[place] = waiting[queue]
-                    due[place] = due[queue]
-                    break
-            if brought >= 0:
-                if fits(state, brought, cart, filled, group):
-                    cart[filled] = brought
+            item = take_due(waiting, due, queue, filled)
+            if item >= 0:
+                queue -= 1
+                if fits(state, item, cart, filled, group):
+                    cart[filled] = item
                     filled += 1
                 continue
-            item = -1
-            for _ in range(TRIES):
-                if uniform(state) < SHARE_OF_FAVOURITES:
-                    item = draw_favourite(state, own, seed, household, kind, department, alias_share, alias_item)
-                else:
-                    item = draw_by_taste(
-                        state, seed, household, december, in_store, stocking_up(size),
-                        kind, department, alias_share, alias_item,
-                    )  # fmt: skip
-                if fits(state, item, cart, filled, group):
-                    break
-                item = -1
-            if item < 0:
+            tries += 1
+            if tries > MOST_TRIES:
                 item = not_in_cart(cart, filled, kind)
+            elif uniform(state) < SHARE_OF_FAVOURITES:
+                item = draw_favourite(state, own, seed, household_of[basket], kind, department, alias_share, alias_item)
+            else:
+                item = draw_by_taste(
+                    state, seed, household_of[basket], is_december[basket], in_store, stock_up,
+                    kind, department, alias_share, alias_item,
+                )  # fmt: skip
+            if tries <= MOST_TRIES and not fits(state, item, cart, filled, group):
+                continue
             cart[filled] = item
             filled += 1
-            if partner_offsets[item] == partner_offsets[item + 1] or queue == len(waiting):
-                continue
-            place = uniform(state)
-            for choice in range(partner_offsets[item], partner_offsets[item + 1]):
-                if place < partner_until[choice]:
-                    waiting[queue] = partner[choice]
-                    due[queue] = filled + delay(state)
-                    queue += 1
-                    break
+            tries = 0
+            complement = brought_by(state, item, partner_offsets, partner, partner_until)
+            if complement >= 0 and queue < MOST_WAITING:
+                waiting[queue] = complement
+                due[queue] = filled + delay(state)
+                queue += 1

@@ -13,19 +13,23 @@ TOP_SHARE = 0.0165
 TRAP_SHARE = 0.009
 """Share of all lines for the items of each trap together."""
 HEAD, FALL, BEND = 0.64, 4.25, 0.56
+FULL_RANGE = 50_000
+"""Items of a shop whose popularity falls as in a real one."""
 SCALE, SHAPE = 10.84, 1.30
 
 
 def popularity_curve(items: int) -> npt.NDArray[np.float64]:
-    """Shares of the lines by rank: (rank + shift)^-0.64 e^(-4.25 (rank / items)^0.56), shape (items,).
+    """Shares of the lines by rank: (rank + shift)^-0.64 e^(-fall (rank / items)^0.56), shape (items,).
 
-    The shift flattens the head of a small catalogue, where the best seller would otherwise be in every basket.
+    A small catalogue falls less steeply, and its head is flattened by the shift: its best seller would be in every
+    basket otherwise.
     """
     rank = np.arange(1, items + 1)
+    fall = FALL * min(1.0, np.log(items) / np.log(FULL_RANGE))
     low, high = 0.0, 10.0 * items
     for _ in range(60):
         shift = (low + high) / 2
-        weight = (rank + shift) ** -HEAD * np.exp(-FALL * (rank / items) ** BEND)
+        weight = (rank + shift) ** -HEAD * np.exp(-fall * (rank / items) ** BEND)
         share: npt.NDArray[np.float64] = weight / weight.sum()
         low, high = (shift, high) if share[0] > TOP_SHARE else (low, shift)
     return share

@@ -75,4 +75,5 @@ def partners_by_query(
 def store_table(stores: int) -> npt.NDArray[np.float64]:
     """Cumulative shares of the stores, the largest first, shape (stores,)."""
     share = 1.0 / (np.arange(stores) + 3)
-    return np.asarray(np.cumsum(share) / share.sum())
+    total = np.cumsum(share)
+    return np.asarray(total / total[-1])
