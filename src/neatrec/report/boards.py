@@ -25,6 +25,29 @@ class About:
     """Largest over its trainings."""
 
 
+@dataclass(frozen=True)
+class Board:
+    """A leaderboard as reports speak of it: results, and what ranks do not tell."""
+
+    results: tuple[Result, ...]
+    about: Mapping[str, About]
+    """By model."""
+    where: Mapping[float, str]
+    """Each level in words."""
+    name: str = ""
+    """Goes into the names of its files; "" for the only board of a report."""
+
+    @property
+    def first(self) -> Result:
+        """What the report opens with: the first level on the recall set."""
+        return self.results[0]
+
+    def file(self, what: str, result: Result | None = None) -> str:
+        """The name of a file of this board."""
+        parts = [what, self.name, "" if result is None else place(result)]
+        return "-".join(part for part in parts if part)
+
+
 def in_words(candidates: str) -> str:
     """The name of a candidate set as people read it.
 
@@ -61,8 +84,8 @@ def metric_title(metric: str) -> str:
     return metric.upper()
 
 
-def leaderboard_table(result: Result, about: Mapping[str, About], where: str) -> Table:
-    """One line a model, best first: the main metrics with intervals, what is recommended, what training took."""
+def leaderboard_table(board: Board, result: Result) -> Table:
+    """One line a model, best first: the main metrics with intervals, and what is recommended."""
     metric = main_metric(result)
     partner = metric.replace("hr@", "ndcg@")
     columns = (
@@ -72,41 +95,57 @@ def leaderboard_table(result: Result, about: Mapping[str, About], where: str) ->
         Column(f"{metric}_by_query", f"{metric_title(metric)} by query", "number", 3),
         Column("coverage", "Coverage", "share", 1),
         Column("popularity", "Popularity", "number", 0),
-        Column("seeds", "Seeds", "number", 0),
-        Column("train_seconds", "Training", "seconds"),
-        Column("peak_mb", "Peak memory, MB", "number", 0),
     )
     rows = [
         (
             standing.name,
-            about[standing.name].kind,
+            board.about[standing.name].kind,
             *(_interval(standing, name) for name in (metric, partner, "mrr")),
             standing.macro[metric],
             result.shown[standing.name].coverage,
             result.shown[standing.name].popularity,
-            standing.seeds,
-            about[standing.name].train_seconds,
-            about[standing.name].peak_mb,
         )
         for standing in best_first(result)
     ]
-    caption = f"All models on {_how_many(result)} ({where}); candidates: {in_words(result.candidates)}"
-    notes = (
-        "In brackets: 95 % intervals. They cover " + _variances(result.summary.standings) + ".",
-        "By query: mean over queries of each query's own mean. Coverage: share of the items sold in training that "
-        f"are recommended to anyone among the first {LIST_LENGTH}. Popularity: mean training purchases of what is "
-        "recommended.",
-    )
+    notes = ("In brackets: 95 % intervals. They cover " + _variances(result.summary.standings) + ".",)
     best = best_cells(columns, rows, [metric, partner, "mrr", f"{metric}_by_query"])
-    return Table(f"leaderboard-{place(result)}", caption, columns, tuple(rows), notes, best)
+    caption = f"All models on {_how_many(board, result)}"
+    return Table(board.file("leaderboard", result), caption, columns, tuple(rows), notes, best)
+
+
+COLUMNS_IN_WORDS = (
+    "By query: mean over queries of each query's own mean, so that a query with many labels counts once. Coverage: "
+    f"share of the items sold in training that are recommended to anyone among the first {LIST_LENGTH}. Popularity: "
+    "mean training purchases of what is recommended."
+)
+
+
+def costs_table(board: Board) -> Table:
+    """What training took."""
+    columns = (
+        Column("model", "Model"),
+        Column("kind", "Kind"),
+        Column("seeds", "Trainings", "number"),
+        Column("train_seconds", "Seconds a training", "seconds"),
+        Column("peak_mb", "Peak memory, MB", "number"),
+    )
+    rows = [
+        (s.name, board.about[s.name].kind, s.seeds, board.about[s.name].train_seconds, board.about[s.name].peak_mb)
+        for s in best_first(board.first)
+    ]
+    notes = (
+        "Memory of the whole process meanwhile, data included. Two trainings are enough where the second is the same.",
+    )
+    return Table(board.file("costs"), "What training took", columns, tuple(rows), notes)
 
 
 def _interval(standing: Standing, metric: str) -> tuple[float, float, float]:
     return standing.mean[metric], standing.low[metric], standing.high[metric]
 
 
-def _how_many(result: Result) -> str:
-    return f"{result.summary.labels:,} labels of {result.summary.queries:,} queries"
+def _how_many(board: Board, result: Result) -> str:
+    count = f"{result.summary.labels:,} labels of {result.summary.queries:,} queries"
+    return f"{count} ({board.where[result.level]}); candidates: {in_words(result.candidates)}"
 
 
 def _variances(standings: Sequence[Standing]) -> str:
@@ -119,7 +158,7 @@ def _variances(standings: Sequence[Standing]) -> str:
     return "; ".join(f"{variance} ({', '.join(names)})" for variance, names in found.items())
 
 
-def metrics_table(result: Result, where: str) -> Table:
+def metrics_table(board: Board, result: Result) -> Table:
     """HR and NDCG of every model at every list length, and the best possible."""
     names = [name for name in result.summary.standings[0].mean if name != "mrr"] if result.summary.standings else []
     ks = [name.removeprefix("hr@") for name in names if name.startswith("hr@")]
@@ -131,8 +170,8 @@ def metrics_table(result: Result, where: str) -> Table:
     best = best_cells(columns, rows, ordered)
     ceiling = {f"hr@{k}": value for k, value in result.ceiling.items()}
     rows.append(("best possible", *(ceiling.get(name) for name in ordered)))
-    caption = f"Every list length on {_how_many(result)} ({where}); candidates: {in_words(result.candidates)}"
-    return Table(f"metrics-{place(result)}", caption, columns, tuple(rows), (), best)
+    caption = f"Every list length on {_how_many(board, result)}"
+    return Table(board.file("metrics", result), caption, columns, tuple(rows), (), best)
 
 
 TEST_COLUMNS = (
@@ -145,18 +184,18 @@ TEST_COLUMNS = (
 )
 
 
-def tests_table(result: Result, where: str, *, only_best: bool) -> Table:
+def tests_table(board: Board, result: Result, *, only_best: bool) -> Table:
     """Paired tests between models: all pairs, or the best model against each other one on the main metric."""
     metric, first = main_metric(result), next((s.name for s in best_first(result)), "")
     tests = [t for t in result.summary.tests if not only_best or (t.better == first and t.metric == metric)]
     tests = sorted(tests, key=lambda t: (t.metric, -t.difference, t.better, t.worse))
     what = f"{first} against each other model" if only_best else "All pairs of models"
-    caption = f"{what}, paired on the same {result.summary.queries:,} queries ({where}; {in_words(result.candidates)})"
+    caption = f"{what}, paired query by query: {_how_many(board, result)}"
     notes = (
         "Difference of the means with its 95 % interval; p by flipping signs of whole queries, corrected by Holm "
         f"for all {len([t for t in result.summary.tests if t.metric == metric]):,} pairs of models on a metric.",
     )
-    name = f"tests-{'best-' if only_best else ''}{place(result)}"
+    name = board.file("tests-best" if only_best else "tests", result)
     return Table(name, caption, TEST_COLUMNS, tuple(_test_row(test) for test in tests), notes)
 
 
@@ -171,11 +210,10 @@ def _test_row(test: PairedTest) -> tuple[object, ...]:
     )
 
 
-def derived_tables(result: Result, about: Mapping[str, About], where: str) -> tuple[Table, ...]:
-    """The tables that follow from ranks and labels: `neatrec verify` makes them again."""
-    return (
-        leaderboard_table(result, about, where),
-        metrics_table(result, where),
-        tests_table(result, where, only_best=True),
-        tests_table(result, where, only_best=False),
-    )
+def derived_tables(board: Board) -> dict[str, Table]:
+    """The tables that follow from ranks and labels, by name: `neatrec verify` makes them again."""
+    tables = [costs_table(board)]
+    for result in board.results:
+        tables += [leaderboard_table(board, result), metrics_table(board, result)]
+        tables += [tests_table(board, result, only_best=only_best) for only_best in (True, False)]
+    return {table.name: table for table in tables}

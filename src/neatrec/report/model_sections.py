@@ -9,14 +9,15 @@ from neatrec.evaluation.grade import LIST_LENGTH, Grades, Result
 from neatrec.evaluation.heldout import HeldOutLift
 from neatrec.evaluation.slices import SliceResult
 from neatrec.report.boards import (
-    About,
+    COLUMNS_IN_WORDS,
+    Board,
     best_first,
+    costs_table,
     in_words,
     leaderboard_table,
     main_metric,
     metric_title,
     metrics_table,
-    place,
     tests_table,
 )
 from neatrec.report.figures import Curve, Dot, dot_plot, line_chart
@@ -26,6 +27,8 @@ from neatrec.report.table import Column, Table, best_cells
 
 LOUD = 6
 """Lines of a chart that are drawn in colour and named."""
+SLICED = 5
+"""Models in the tables of slices."""
 WANTED = ("neat", "item2vec", "popco")
 """Models that a reader of the paper looks for."""
 
@@ -35,17 +38,17 @@ SAME_KIND = (
 )
 
 
-def loud_models(result: Result, about: Mapping[str, About], count: int = LOUD) -> list[str]:
+def loud_models(board: Board, count: int = LOUD) -> list[str]:
     """The models worth naming: the best of each kind, those a reader looks for, then by rank; best first."""
-    ranked = [standing.name for standing in best_first(result)]
+    ranked = [standing.name for standing in best_first(board.first)]
     kinds: dict[str, str] = {}
     for name in ranked:
-        kinds.setdefault(about[name].kind, name)
+        kinds.setdefault(board.about[name].kind, name)
     chosen = list(dict.fromkeys([*kinds.values(), *(name for name in WANTED if name in ranked), *ranked]))[:count]
     return [name for name in ranked if name in chosen]
 
 
-def leaderboard_section(grades: Grades, about: Mapping[str, About], where: Mapping[float, str]) -> Section:
+def leaderboard_section(board: Board) -> Section:
     """Every level and candidate set: dots with intervals, the table, the best against each other model."""
     blocks: list[Block] = [
         Words(
@@ -54,78 +57,84 @@ def leaderboard_section(grades: Grades, about: Mapping[str, About], where: Mappi
             "never broken in anybody's favour."
         ),
         Words(SAME_KIND, "note"),
+        Words(COLUMNS_IN_WORDS, "note"),
     ]
-    for number, result in enumerate(grades.results):
-        words = f"{where[result.level]}, {in_words(result.candidates)}"
-        blocks.append(Heading(words[0].upper() + words[1:], f"board-{place(result)}"))
-        if number == 0 or result.level == grades.results[0].level:
-            blocks.append(Figures(dot_plots(result, about, where[result.level])))
-        blocks.append(Tabled(leaderboard_table(result, about, where[result.level])))
-        if number == 0:
-            blocks.append(Tabled(tests_table(result, where[result.level], only_best=True)))
-    return Section("leaderboard", "Which model is better, and how sure", tuple(blocks))
+    for result in board.results:
+        words = f"{board.where[result.level]}, {in_words(result.candidates)}"
+        blocks.append(Heading(words[0].upper() + words[1:], board.file("board", result)))
+        if result.level == board.first.level:
+            blocks.append(Figures(dot_plots(board, result)))
+        blocks.append(Tabled(leaderboard_table(board, result)))
+        if result is board.first:
+            blocks.append(Tabled(tests_table(board, result, only_best=True)))
+    blocks += [Heading("Cost", board.file("cost")), Tabled(costs_table(board))]
+    return Section(board.file("leaderboard"), "Which model is better, and how sure", tuple(blocks))
 
 
-def dot_plots(result: Result, about: Mapping[str, About], where: str) -> tuple[Figure, ...]:
+def dot_plots(board: Board, result: Result) -> tuple[Figure, ...]:
     """HR and NDCG of all models with intervals, one figure each, in one order."""
     metric = main_metric(result)
     out = []
     for name in (metric, metric.replace("hr@", "ndcg@")):
-        dots = [Dot(s.name, about[s.name].kind, s.mean[name], s.low[name], s.high[name]) for s in best_first(result)]
+        dots = [
+            Dot(s.name, board.about[s.name].kind, s.mean[name], s.low[name], s.high[name]) for s in best_first(result)
+        ]
         ceiling = result.ceiling.get(int(metric.removeprefix("hr@"))) if name == metric else None
-        caption = f"{metric_title(name)} with 95 % intervals: {where}, {in_words(result.candidates)}."
-        file = f"dots-{name.replace('@', '')}-{place(result)}"
+        caption = (
+            f"{metric_title(name)} with 95 % intervals: {board.where[result.level]}, {in_words(result.candidates)}."
+        )
+        file = board.file(f"dots-{name.replace('@', '')}", result)
         out.append(dot_plot(file, dots, metric_title(name), caption, ceiling=ceiling))
     return tuple(out)
 
 
-def curves_section(grades: Grades, about: Mapping[str, About], where: Mapping[float, str]) -> Section:
+def curves_section(board: Board) -> Section:
     """HR and NDCG against the list length, for the first level on every candidate set."""
     blocks: list[Block] = [
         Words(
-            f"The {LOUD} models worth naming are in colour, the others in grey; the tables below have the numbers "
-            "of all."
+            f"At most {LOUD} models are in colour, the others in grey; the tables have the numbers of all. Those of "
+            "the other levels are files of the report."
         )
     ]
-    for result in grades.results:
-        if result.level == grades.results[0].level:
-            blocks.append(Figures(curve_charts(result, about, where[result.level])))
-        blocks.append(Tabled(metrics_table(result, where[result.level])))
-    return Section("list-length", "Metric against list length", tuple(blocks))
+    for result in board.results:
+        if result.level == board.first.level:
+            blocks += [Figures(curve_charts(board, result)), Tabled(metrics_table(board, result))]
+    return Section(board.file("list-length"), "Metric against list length", tuple(blocks))
 
 
-def curve_charts(result: Result, about: Mapping[str, About], where: str) -> tuple[Figure, ...]:
+def curve_charts(board: Board, result: Result) -> tuple[Figure, ...]:
     """One chart for HR, one for NDCG."""
-    loud = loud_models(result, about)
+    loud = loud_models(board)
     ks = sorted(result.ceiling)
     out = []
     for metric in ("hr", "ndcg"):
         curves = [Curve(s.name, [s.mean[f"{metric}@{k}"] for k in ks], loud=s.name in loud) for s in best_first(result)]
         if metric == "hr":
             curves.append(Curve("best possible", [result.ceiling[k] for k in ks], dashed=True))
-        caption = f"{metric.upper()} against the list length K: {where}, {in_words(result.candidates)}."
-        name = f"curves-{metric}-{place(result)}"
+        caption = (
+            f"{metric.upper()} against the list length K: {board.where[result.level]}, {in_words(result.candidates)}."
+        )
+        name = board.file(f"curves-{metric}", result)
         out.append(line_chart(name, ks, curves, "list length K", f"{metric.upper()}@K", caption))
     return tuple(out)
 
 
-def slices_section(grades: Grades, about: Mapping[str, About], where: Mapping[float, str]) -> Section:
-    """Where a model is good: one table for each way of cutting the labels, for the models worth naming."""
-    first = grades.results[0]
-    loud = loud_models(first, about)
+def slices_section(board: Board, slices: Sequence[SliceResult]) -> Section:
+    """Where a model is good: one table for each way of cutting the labels of the first result."""
+    first = board.first
     blocks: list[Block] = [
         Words(
-            f"HR@{LIST_LENGTH} on parts of the labels ({where[first.level]}, {in_words(first.candidates)}). "
+            f"HR@{LIST_LENGTH} on parts of the labels ({board.where[first.level]}, {in_words(first.candidates)}). "
             "Popularity is counted in training baskets; its slices hold about equally many labels."
         )
     ]
-    found = grades.slices.get(first.candidates, ())
-    for by in dict.fromkeys(part.by for part in found):
-        blocks.append(Tabled(slice_table(by, [part for part in found if part.by == by], loud)))
-    return Section("slices", "Where each model is good", tuple(blocks))
+    for by in dict.fromkeys(part.by for part in slices):
+        parts = [part for part in slices if part.by == by]
+        blocks.append(Tabled(slice_table(board, by, parts, loud_models(board, SLICED))))
+    return Section(board.file("slices"), "Where each model is good", tuple(blocks))
 
 
-def slice_table(by: str, parts: Sequence[SliceResult], models: Sequence[str]) -> Table:
+def slice_table(board: Board, by: str, parts: Sequence[SliceResult], models: Sequence[str]) -> Table:
     """One line a slice, one column a model."""
     metric = f"hr@{LIST_LENGTH}"
     columns = (
@@ -140,7 +149,8 @@ def slice_table(by: str, parts: Sequence[SliceResult], models: Sequence[str]) ->
         cells = [(s.mean[metric], s.low[metric], s.high[metric]) for s in (standings[name] for name in models)]
         rows.append((part.name, part.summary.labels, part.summary.queries, *cells))
     best = frozenset(cell for row in range(len(rows)) for cell in _best_of_row(row, columns, rows[row]))
-    return Table(f"slices-{by.replace(' ', '-')}", f"HR@{LIST_LENGTH} by {by}", columns, tuple(rows), (), best)
+    name = board.file(f"slices-{by.replace(' ', '-')}")
+    return Table(name, f"HR@{LIST_LENGTH} by {by}", columns, tuple(rows), (), best)
 
 
 def _best_of_row(row: int, columns: Sequence[Column], cells: Sequence[object]) -> set[tuple[int, int]]:

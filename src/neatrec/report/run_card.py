@@ -36,9 +36,11 @@ def machine() -> dict[str, Any]:
 def run_section(run: Mapping[str, Any], how_to_verify: str) -> Section:
     """The facts of `run` (the content of `run.json`) as people read them."""
     facts: list[tuple[str, str]] = [("Source", str(run["source"]))]
-    facts += [(f"SHA-256 of the {name}", str(value)) for name, value in run["hashes"].items()]
-    facts += [(name.capitalize().replace("_", " "), _words(value)) for name, value in run["options"].items()]
-    facts += [(f"Seconds for {name}", show_seconds(value)) for name, value in run["seconds"].items()]
+    for board in run["boards"]:
+        where = f" ({board['name']})" if board["name"] else ""
+        facts += [(f"SHA-256 of the {name}{where}", str(value)) for name, value in board["hashes"].items()]
+        facts += [(name.capitalize() + where, _words(value)) for name, value in board["options"].items()]
+    facts += [(f"Time for {name}", show_seconds(value)) for name, value in run["seconds"].items()]
     if run.get("peak_mb") is not None:
         facts.append(("Peak memory", f"{show_number(run['peak_mb'], 0)} MB"))
     facts.append(("Versions", ", ".join(f"{name} {version}" for name, version in run["versions"].items())))

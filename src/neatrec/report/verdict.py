@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from neatrec.evaluation.grade import Result
 from neatrec.evaluation.summary import PairedTest, Standing
-from neatrec.report.boards import About, best_first, main_metric
-from neatrec.report.show import show_p, show_share
+from neatrec.report.boards import Board, best_first, main_metric
+from neatrec.report.show import show_number, show_p, show_share
 
 SURE = 0.05
 """Below this Holm-corrected p a difference is called beyond chance."""
 
 
-def verdict(result: Result, about: Mapping[str, About]) -> tuple[str, ...]:
-    """A few sentences on `result`: the best model, the next one, the best of the paper's where that is another."""
+def verdict(board: Board) -> tuple[str, ...]:
+    """A few sentences: the best model, the next one, the best of the paper's where that is another."""
+    result, about = board.first, board.about
     ranked = best_first(result)
     if not ranked or not result.summary.labels:
         return ("There are no labels to judge models by: too few baskets, or nothing in them goes together.",)
     first = ranked[0]
     sentences = [_leads(result, first)]
     if len(ranked) > 1:
-        sentences.append(_against(result, first, ranked[1]))
+        sentences.append("Next is " + _against(result, first, ranked[1]))
     papers = [s for s in ranked if about[s.name].kind == "paper"]
     if about[first.name].kind != "paper" and papers and papers[0] is not ranked[1]:
         sentences.append("Of the paper's own models the best here is " + _against(result, first, papers[0]))
@@ -51,7 +50,8 @@ def _against(result: Result, first: Standing, other: Standing) -> str:
     if test is None:
         return text + "."
     sure = "beyond chance" if test.p_holm < SURE else "not beyond chance"
-    return f"{text}: {show_share(test.difference, 1)} less, {sure} (p {_p(test.p_holm)} after Holm's correction)."
+    points = show_number(100 * test.difference, 1)
+    return f"{text}, {points} points less: {sure} (p {_p(test.p_holm)} after Holm's correction)."
 
 
 def _p(value: float) -> str:
