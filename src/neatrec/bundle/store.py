@@ -100,7 +100,12 @@ def _write_files(model: Model, folder: Path, keep_users: bool) -> None:
 
 def write_arrays(model: Model, folder: Path, keep_users: bool) -> None:
     arrays = {name: np.ascontiguousarray(array) for name, array in model.arrays(users=keep_users).items()}
-    save_file(arrays, folder / ARRAYS)
+    file = folder / ARRAYS
+    file.touch()
+    mode = file.stat().st_mode
+    save_file(arrays, file)
+    # the library makes a file for its owner only; a service may run as somebody else
+    file.chmod(mode)
 
 
 def write_items(model: Model, folder: Path) -> None:

@@ -81,7 +81,7 @@ def near_items(catalog: Catalog, text: str, count: int = 3) -> list[int]:
     hits = np.zeros(len(labels), dtype=np.int64)
     for piece in sorted({text[i : i + size] for size in (2, 3) for i in range(max(1, len(text) - size + 1))}):
         hits += pc.match_substring(labels, piece).to_numpy(zero_copy_only=False)
-    # the exact likeness is slow: only for the labels that share most pieces of two or three letters, of like length first
+    # the exact likeness is slow: only for labels that share most pieces of two or three letters, of like length first
     odd_length = np.abs(pc.utf8_length(labels).to_numpy(zero_copy_only=False) - len(text))
     likely = np.lexsort((odd_length, -hits))[:300]
     likeness = {int(code): _likeness(text, labels[int(code)].as_py()) for code in likely if hits[code]}

@@ -1,0 +1,75 @@
+"""Trains and saves again and again, saying what it is about to do, until it is killed.
+
+Run as a script it imports everything once and then forks a child for each line "BUNDLE VERSION exchange|renames" that
+comes in; the child says its process id and the phases it goes through.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from neatrec.bundle import place, save_bundle, store
+from neatrec.models import Model, Run, make_model
+from toyshop import toy_baskets
+
+PHASES = ("train", "arrays", "items", "manifest", "sync", "rename", "remove")
+
+
+def model_of(version: int) -> Model:
+    """The model that belongs to a version, the same in every process."""
+    return make_model("shrunk-lift").fit(toy_baskets(40, seed=version), Run(threads=1))
+
+
+def work(bundle: Path, version: int, way: str) -> None:
+    """Save version after version into `bundle`."""
+    _announce(store, "write_arrays", "arrays")
+    _announce(store, "write_items", "items")
+    _announce(store, "_manifest", "manifest")
+    _announce(place, "sync_folder", "sync")
+    _announce(place, "remove", "remove")
+    _announce(place, "exchange", "rename", answer=None if way == "exchange" else False)
+    _announce(os, "rename", "rename")
+    while True:
+        version += 1
+        _say(f"train {version}")
+        save_bundle(model_of(version), bundle, baskets_hash=str(version), seed=0, notes={"version": version})
+
+
+def _announce(module: Any, name: str, phase: str, answer: bool | None = None) -> None:
+    """Let `module.name` say that it begins, and take a little time before and after so that a kill can land inside."""
+    real: Callable[..., Any] = getattr(module, name)
+
+    def slow(*arguments: Any, **options: Any) -> Any:
+        _say(phase)
+        result = real(*arguments, **options) if answer is None else answer
+        time.sleep(0.004)
+        return result
+
+    setattr(module, name, slow)
+
+
+def _say(line: str) -> None:
+    os.write(1, f"{line}\n".encode())
+    time.sleep(0.004)
+
+
+def main() -> None:
+    model_of(0)  # compiled and warm before the first fork
+    os.write(1, b"ready\n")
+    for line in sys.stdin:
+        bundle, version, way = line.split("\t")
+        child = os.fork()
+        if child == 0:
+            os.write(1, f"pid {os.getpid()}\n".encode())
+            work(Path(bundle), int(version), way.strip())
+        os.waitpid(child, 0)
+        os.write(1, b"gone\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,249 @@
+"""Kills, full disks and read-only folders: the bundle is the old one or the new one, whole, and never lost."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import crash_worker
+import numpy as np
+import pytest
+from crash_worker import PHASES, model_of
+
+from neatrec.bundle import BundleLock, load_bundle, place, read_manifest, save_bundle
+from neatrec.bundle.place import Place
+from neatrec.errors import BundleError, ParameterError, ResourceError
+from neatrec.models import Model
+
+ROUNDS = 20
+EVERY = np.arange(22)
+
+
+def save(version: int, bundle: Path) -> None:
+    save_bundle(model_of(version), bundle, baskets_hash=str(version), seed=0, notes={"version": version})
+
+
+def version_in(bundle: Path) -> int:
+    """The version that loads from `bundle`, checked against the model that was saved under this number."""
+    model, version = load_bundle(bundle), int(read_manifest(bundle).notes["version"])
+    assert np.array_equal(model.score_all(EVERY), model_of(version).score_all(EVERY))
+    return version
+
+
+def names_beside(bundle: Path) -> list[str]:
+    return sorted(file.name for file in bundle.parent.iterdir())
+
+
+@pytest.fixture(scope="module")
+def worker() -> Iterator[subprocess.Popen[str]]:
+    script = Path(crash_worker.__file__)
+    environment = {**os.environ, "PYTHONPATH": str(script.parents[1])}
+    process = subprocess.Popen(
+        [sys.executable, str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    yield process
+    process.kill()
+    process.wait()
+
+
+def kill_in(worker: subprocess.Popen[str], order: str, target: str, delay: float) -> tuple[str, int]:
+    """Start a child, kill it with -9 a moment after it has said `target`; its last phase and the version it was at."""
+    assert worker.stdin is not None
+    assert worker.stdout is not None
+    worker.stdin.write(order + "\n")
+    worker.stdin.flush()
+    pid = int(worker.stdout.readline().split()[1])
+    phase, version, killed = "", 0, False
+    for line in worker.stdout:
+        word, *number = line.split()
+        if word == "gone":
+            break
+        phase = word
+        version = int(number[0]) if number else version
+        if phase == target and not killed and version:
+            time.sleep(delay)
+            os.kill(pid, signal.SIGKILL)
+            killed = True
+    return phase, version
+
+
+@pytest.mark.parametrize("way", ["exchange", "renames"])
+def test_kill_minus_nine_in_every_phase(worker: subprocess.Popen[str], tmp_path: Path, way: str) -> None:
+    bundle = tmp_path / "bundle"
+    save(1, bundle)
+    rng = np.random.default_rng(20)
+    landed: Counter[str] = Counter()
+    known = 1
+    while sum(landed.values()) < ROUNDS or len(landed) < len(PHASES):
+        assert sum(landed.values()) < 5 * ROUNDS, f"some phases were never hit: {landed}"
+        target = min(PHASES, key=lambda phase: (landed[phase], PHASES.index(phase)))
+        phase, last = kill_in(worker, f"{bundle}\t{known}\t{way}", target, rng.uniform(0, 0.008))
+        landed[phase] += 1
+        found = version_in(bundle)
+        assert known <= found <= last, f"killed in {phase}"
+        known = found
+        with BundleLock(bundle):  # the dead run holds it no more
+            pass
+    assert landed.keys() == set(PHASES)
+    save(known + 1, bundle)
+    assert version_in(bundle) == known + 1
+    assert names_beside(bundle) == ["bundle"]
+
+
+def test_a_crash_between_two_renames_loses_nothing(tmp_path: Path) -> None:
+    bundle = tmp_path / "bundle"
+    save(1, bundle)
+    spot = Place.of(bundle)
+    os.rename(bundle, spot.previous)
+    (spot.writing).mkdir()
+    assert version_in(bundle) == 1
+    save(2, bundle)
+    assert version_in(bundle) == 2
+    assert names_beside(bundle) == ["bundle"]
+
+
+def test_a_crash_after_the_renames_leaves_the_new_one(tmp_path: Path) -> None:
+    bundle = tmp_path / "bundle"
+    save(1, bundle)
+    os.rename(bundle, Place.of(bundle).previous)
+    save_bundle(model_of(2), tmp_path / "new", baskets_hash="2", seed=0, notes={"version": 2})
+    os.rename(tmp_path / "new", bundle)
+    assert version_in(bundle) == 2
+    save(3, bundle)
+    assert names_beside(bundle) == ["bundle"]
+
+
+@pytest.mark.parametrize("way", ["exchange", "renames"])
+def test_readers_see_one_whole_version_while_it_is_replaced(
+    tmp_path: Path, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if way == "renames":
+        monkeypatch.setattr(place, "exchange", lambda *_: False)
+    bundle = tmp_path / "bundle"
+    models: dict[int, Model] = {version: model_of(version) for version in range(1, 5)}
+    save(1, bundle)
+    stop = threading.Event()
+
+    def keep_writing() -> None:
+        version = 1
+        while not stop.is_set():
+            version = version % 4 + 1
+            save_bundle(models[version], bundle, baskets_hash=str(version), seed=0, notes={"version": version})
+            time.sleep(0.005)
+
+    writer = threading.Thread(target=keep_writing)
+    writer.start()
+    seen: Counter[int] = Counter()
+    try:
+        until = time.monotonic() + 2
+        while time.monotonic() < until:
+            scores = load_bundle(bundle).score_all(EVERY)
+            (version,) = [v for v, model in models.items() if np.array_equal(model.score_all(EVERY), scores)]
+            seen[version] += 1
+    finally:
+        stop.set()
+        writer.join()
+    assert len(seen) > 1, seen
+
+
+@contextmanager
+def no_file_larger_than(size: int) -> Iterator[None]:
+    """A disk that is full: the system refuses to write beyond `size`."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize("room", [150, 600, 1500, 4000])
+def test_a_full_disk_leaves_the_old_bundle(tmp_path: Path, room: int) -> None:
+    """With more and more room the arrays, the items and the manifest are the first that do not fit."""
+    bundle = tmp_path / "bundle"
+    save(1, bundle)
+    new = model_of(2)
+    with (
+        no_file_larger_than(room),
+        pytest.raises(ResourceError, match=r"cannot write the bundle .*bundle: .*Make room"),
+    ):
+        save_bundle(new, bundle, baskets_hash="2", seed=0, notes={"version": 2, "padding": "x" * 5000})
+    assert version_in(bundle) == 1
+    assert names_beside(bundle) == ["bundle"]
+
+
+def test_a_full_disk_is_told_by_the_system(tmp_path: Path) -> None:
+    """A file system of 64 kB, where it can be had."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(disk)], capture_output=True)
+    if made.returncode:
+        pytest.skip("needs the right to mount a small file system; the size limit above tests the same path")
+    try:
+        save(1, disk / "bundle")
+        (disk / "filler").write_bytes(bytes(4096 * 4))
+        with pytest.raises(ResourceError, match=r"No space left on device.*Make room"):
+            save_bundle(model_of(2), disk / "bundle", baskets_hash="2", seed=0, notes={"padding": "x" * 40_000})
+        assert version_in(disk / "bundle") == 1
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+
+
+@contextmanager
+def not_root() -> Iterator[None]:
+    """Root may write everywhere: act as nobody for a moment."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that everybody may read: pytest's own are for its user only."""
+    with tempfile.TemporaryDirectory() as name:
+        os.chmod(name, 0o755)
+        yield Path(name)
+
+
+def test_a_read_only_folder_is_refused_and_readable(open_folder: Path) -> None:
+    bundle = open_folder / "bundle"
+    save(1, bundle)
+    new = model_of(2)
+    os.chmod(open_folder, 0o555)
+    try:
+        with not_root():
+            with pytest.raises(
+                ParameterError, match=r"cannot write the bundle .*: Permission denied\. Choose a folder"
+            ):
+                save_bundle(new, bundle, baskets_hash="2", seed=0)
+            with pytest.raises(ParameterError, match="cannot write the bundle"):
+                save_bundle(new, open_folder / "other", baskets_hash="2", seed=0)
+            assert version_in(bundle) == 1
+    finally:
+        os.chmod(open_folder, 0o755)
+    assert names_beside(bundle) == ["bundle"]
+
+
+def test_a_file_that_may_not_be_read_is_named(open_folder: Path) -> None:
+    bundle = open_folder / "bundle"
+    save(1, bundle)
+    os.chmod(bundle / "arrays.safetensors", 0)
+    with not_root(), pytest.raises(BundleError, match=r"cannot read .*arrays\.safetensors: Permission denied"):
+        load_bundle(bundle)

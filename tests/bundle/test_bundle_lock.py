@@ -1,0 +1,112 @@
+"""One run at a time into one bundle; the lock of a dead run stops nobody."""
+
+from __future__ import annotations
+
+import json
+import logging
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from neatrec.bundle import BundleLock, save_bundle
+from neatrec.errors import BundleError
+from neatrec.models import make_model
+from toyshop import toy_baskets
+
+HOLDER = """
+import sys, time
+from neatrec.bundle import BundleLock
+with BundleLock(sys.argv[1]):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def holder(bundle: Path) -> subprocess.Popen[str]:
+    """Another process that holds the lock."""
+    process = subprocess.Popen([sys.executable, "-c", HOLDER, str(bundle)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "held\n"
+    return process
+
+
+def test_a_second_run_is_refused_while_the_first_lives_and_not_after(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    bundle = tmp_path / "bundle"
+    other = holder(bundle)
+    try:
+        assert json.loads((tmp_path / "bundle.lock").read_text())["pid"] == other.pid
+        with pytest.raises(
+            BundleError, match=rf"bundle is being written by process {other.pid} on .*, since .*Wait for it"
+        ):
+            BundleLock(bundle).__enter__()
+        with pytest.raises(BundleError, match="is being written by process"):
+            save_bundle(make_model("pop").fit(toy_baskets(60)), bundle, baskets_hash="0", seed=0)
+    finally:
+        other.send_signal(signal.SIGKILL)
+        other.wait()
+    assert (tmp_path / "bundle.lock").exists()
+    with caplog.at_level(logging.INFO), BundleLock(bundle):
+        assert f"took over the lock {tmp_path}/bundle.lock of process {other.pid}" in caplog.text
+    assert not (tmp_path / "bundle.lock").exists()
+
+
+def test_another_thread_is_refused_too(tmp_path: Path) -> None:
+    refused: list[BundleError] = []
+
+    def try_it() -> None:
+        try:
+            with BundleLock(tmp_path / "bundle"):
+                pass
+        except BundleError as error:
+            refused.append(error)
+
+    with BundleLock(tmp_path / "bundle"):
+        thread = threading.Thread(target=try_it)
+        thread.start()
+        thread.join()
+    assert "is being written by another thread of this process" in str(refused[0])
+
+
+def test_the_holder_may_save_and_keeps_its_lock(tmp_path: Path) -> None:
+    model = make_model("pop").fit(toy_baskets(60))
+    with BundleLock(tmp_path / "bundle"):
+        save_bundle(model, tmp_path / "bundle", baskets_hash="0", seed=0)
+        assert (tmp_path / "bundle.lock").exists()
+    assert not (tmp_path / "bundle.lock").exists()
+
+
+def test_a_lock_can_be_taken_again_and_again(tmp_path: Path) -> None:
+    lock = BundleLock(tmp_path / "bundle")
+    for _ in range(3):
+        with lock:
+            assert (tmp_path / "bundle.lock").exists()
+        assert not (tmp_path / "bundle.lock").exists()
+
+
+def test_a_lock_is_given_back_after_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError), BundleLock(tmp_path / "bundle"):
+        1 / 0  # noqa: B018
+    with BundleLock(tmp_path / "bundle"):
+        pass
+
+
+def test_a_lock_file_of_rubbish_is_no_lock(tmp_path: Path) -> None:
+    (tmp_path / "bundle.lock").write_bytes(b"\x00rubbish")
+    with BundleLock(tmp_path / "bundle"):
+        assert json.loads((tmp_path / "bundle.lock").read_text())["pid"]
+
+
+def test_checkpoints_live_beside_the_bundle(tmp_path: Path) -> None:
+    with BundleLock(tmp_path / "bundle") as lock:
+        assert lock.checkpoints == tmp_path / "bundle.checkpoint"
+        lock.checkpoints.mkdir()
+        (lock.checkpoints / "state").write_text("x")
+        lock.remove_checkpoints()
+        lock.remove_checkpoints()
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,167 @@
+"""A model into a bundle and out again, for every model; what the manifest says; where bundles may be written."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from neatrec.bundle import load_bundle, read_manifest, save_bundle, stream_hash
+from neatrec.errors import BundleError, ParameterError
+from neatrec.models import MODEL_NAMES, Model, Run, make_model
+from toyshop import toy_baskets, toy_catalog
+
+RUN = Run(rng=3, device="cpu", threads=1, reproducible=True)
+
+
+def quick(name: str) -> Model:
+    """A fitted model; how well it learned does not matter here."""
+    model = make_model(name)
+    settings = {key: 2 for key in ("dim", "epochs") if hasattr(model.parameters, key)}
+    return make_model(name, settings).fit(toy_baskets(120), RUN)
+
+
+def save(model: Model, path: Path, **options: object) -> object:
+    return save_bundle(model, path, baskets_hash="0" * 64, seed=3, **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", MODEL_NAMES)
+def test_every_model_comes_back_from_its_bundle(name: str, tmp_path: Path) -> None:
+    model = quick(name)
+    save(model, tmp_path / "bundle")
+    back = load_bundle(tmp_path / "bundle")
+    assert type(back) is type(model)
+    assert back.parameters == model.parameters
+    assert back.catalog.hash == model.catalog.hash
+    assert back.learned() == model.learned()
+    every = np.arange(len(toy_catalog()))
+    assert np.array_equal(back.score_all(every), model.score_all(every))
+    assert back.recommend("tea-green").names == model.recommend("tea-green").names
+
+
+@pytest.mark.parametrize("name", MODEL_NAMES)
+def test_users_stay_out_unless_they_are_asked_for(name: str, tmp_path: Path) -> None:
+    model = quick(name)
+    save(model, tmp_path / "without")
+    for file in (tmp_path / "without").iterdir():
+        assert b"user-" not in file.read_bytes(), file.name
+    assert load_bundle(tmp_path / "without").user_ids is None
+    save(model, tmp_path / "with", keep_users=True)
+    back = load_bundle(tmp_path / "with")
+    assert read_manifest(tmp_path / "with").keeps_users
+    assert back.arrays(users=True).keys() == model.arrays(users=True).keys()
+    if model.user_ids is not None:
+        assert back.user_ids.to_pylist() == model.user_ids.to_pylist()
+
+
+def test_user_vectors_come_back_when_kept(tmp_path: Path) -> None:
+    model = quick("cf")
+    save(model, tmp_path / "bundle", keep_users=True)
+    assert "user_vectors" in model.arrays(users=True)
+    back = load_bundle(tmp_path / "bundle").arrays(users=True)["user_vectors"]
+    assert np.array_equal(back, model.arrays(users=True)["user_vectors"])
+
+
+def test_the_manifest_tells_the_story(tmp_path: Path) -> None:
+    model = quick("shrunk-lift-tuned")
+    written = save(model, tmp_path / "bundle", notes={"source": "toy"})
+    entries = json.loads((tmp_path / "bundle" / "manifest.json").read_text())
+    assert entries["format"] == 1
+    assert (entries["model"], entries["kind"], entries["seed"]) == ("shrunk-lift-tuned", "statistic", 3)
+    assert entries["parameters"] == model.parameters.to_dict()
+    assert entries["learned"] == model.learned()
+    assert entries["data_hash"] == "0" * 64
+    assert entries["notes"] == {"source": "toy"}
+    assert (entries["items"], entries["lines"]) == (22, toy_baskets(120).lines)
+    assert set(entries["files"]) == {"arrays.safetensors", "items.parquet"}
+    assert {"neatrec", "python", "numpy"} <= entries["versions"].keys()
+    assert entries["keeps_users"] is False
+    assert read_manifest(tmp_path / "bundle").to_dict() == entries == written.to_dict()  # type: ignore[attr-defined]
+
+
+def test_only_the_bundle_is_left(tmp_path: Path) -> None:
+    save(quick("pop"), tmp_path / "bundle")
+    assert [file.name for file in tmp_path.iterdir()] == ["bundle"]
+    names = {file.name for file in (tmp_path / "bundle").iterdir()}
+    assert names == {"manifest.json", "arrays.safetensors", "items.parquet"}
+
+
+def test_items_are_a_table_with_counts(tmp_path: Path) -> None:
+    save(quick("pop"), tmp_path / "bundle")
+    table = pq.read_table(tmp_path / "bundle" / "items.parquet")
+    assert table["count"].to_pylist() == toy_baskets(120).item_counts.tolist()
+    assert table["id"].to_pylist() == toy_catalog().ids.to_pylist()
+
+
+def test_the_same_model_makes_the_same_files(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        save(quick("shrunk-lift"), tmp_path / name)
+    first, second = read_manifest(tmp_path / "one"), read_manifest(tmp_path / "two")
+    assert first.files == second.files
+
+
+def test_a_new_bundle_takes_the_place_of_the_old_one(tmp_path: Path) -> None:
+    save(quick("pop"), tmp_path / "bundle")
+    save(quick("lift"), tmp_path / "bundle")
+    assert load_bundle(tmp_path / "bundle").name == "lift"
+    assert [file.name for file in tmp_path.iterdir()] == ["bundle"]
+
+
+def test_an_empty_folder_may_be_written_into(tmp_path: Path) -> None:
+    (tmp_path / "bundle").mkdir()
+    save(quick("pop"), tmp_path / "bundle")
+    assert load_bundle(tmp_path / "bundle").name == "pop"
+
+
+def test_missing_parents_are_made(tmp_path: Path) -> None:
+    save(quick("pop"), tmp_path / "a" / "b" / "bundle")
+    assert load_bundle(tmp_path / "a" / "b" / "bundle").name == "pop"
+
+
+def test_a_link_is_followed(tmp_path: Path) -> None:
+    save(quick("pop"), tmp_path / "real")
+    (tmp_path / "current").symlink_to("real")
+    assert load_bundle(tmp_path / "current").name == "pop"
+    save(quick("lift"), tmp_path / "current")
+    assert (tmp_path / "current").is_symlink()
+    assert load_bundle(tmp_path / "real").name == "lift"
+
+
+def test_other_peoples_folders_and_files_are_not_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "letter.txt").write_text("dear")
+    (tmp_path / "file").write_text("mine")
+    for place in ("home", "file"):
+        with pytest.raises(
+            ParameterError, match=r"`out` must be a new folder or an older bundle.*Nothing was overwritten"
+        ):
+            save(quick("pop"), tmp_path / place)
+    assert (tmp_path / "home" / "letter.txt").read_text() == "dear"
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["file", "home"]
+
+
+def test_what_is_no_bundle_is_said_to_be_none(tmp_path: Path) -> None:
+    with pytest.raises(BundleError, match=r"there is no bundle at .*nowhere. `neatrec train"):
+        load_bundle(tmp_path / "nowhere")
+    with pytest.raises(BundleError, match=r"is not a bundle: it has no manifest.json"):
+        load_bundle(tmp_path)
+    with pytest.raises(ParameterError, match="`bundle` must be a folder of its own"):
+        load_bundle("/")
+
+
+def test_a_model_that_has_not_learned_leaves_the_old_bundle(tmp_path: Path) -> None:
+    save(quick("pop"), tmp_path / "bundle")
+    with pytest.raises(ParameterError, match="has not learned yet"):
+        save(make_model("lift"), tmp_path / "bundle")
+    assert load_bundle(tmp_path / "bundle").name == "pop"
+    assert [file.name for file in tmp_path.iterdir()] == ["bundle"]
+
+
+def test_the_hash_of_a_stream_covers_all_its_shards() -> None:
+    baskets = toy_baskets(120)
+    parts = [baskets.select(np.arange(60)), baskets.select(np.arange(60, 120))]
+    assert stream_hash(baskets) == stream_hash([baskets]) == baskets.hash
+    assert len({stream_hash(baskets), stream_hash(parts), stream_hash(parts[::-1])}) == 3
