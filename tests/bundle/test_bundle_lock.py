@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from neatrec.bundle import BundleLock, save_bundle
-from neatrec.errors import BundleError
+from neatrec.errors import BundleError, ParameterError
 from neatrec.models import make_model
 from toyshop import toy_baskets
 
@@ -100,6 +100,14 @@ def test_a_lock_file_of_rubbish_is_no_lock(tmp_path: Path) -> None:
     (tmp_path / "bundle.lock").write_bytes(b"\x00rubbish")
     with BundleLock(tmp_path / "bundle"):
         assert json.loads((tmp_path / "bundle.lock").read_text())["pid"]
+
+
+def test_a_place_that_is_no_bundle_is_refused_before_any_work(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "letter.txt").write_text("dear")
+    with pytest.raises(ParameterError, match="`out` must be a new folder or an older bundle"):
+        BundleLock(tmp_path / "home").__enter__()
+    assert [file.name for file in tmp_path.iterdir()] == ["home"]
 
 
 def test_checkpoints_live_beside_the_bundle(tmp_path: Path) -> None:

@@ -26,8 +26,9 @@ _guard = threading.Lock()
 class BundleLock:
     """`NAME.lock` beside the bundle, held while the `with` block runs.
 
-    The system gives the lock back when its process ends, however it ends, so the lock of a dead run stops nobody. A
-    thread that holds a lock may take it again: `save_bundle` does so inside a run that holds it for longer.
+    A place that holds something else than a bundle is refused at once, not after hours of training. The system gives
+    the lock back when its process ends, however it ends, so the lock of a dead run stops nobody. A thread that holds a
+    lock may take it again: `save_bundle` does so inside a run that holds it for longer.
     """
 
     def __init__(self, bundle: str | Path) -> None:
@@ -50,6 +51,7 @@ class BundleLock:
             if owner != me:
                 raise _busy(self.place, "another thread of this process")
             if times == 0:
+                self.place.refuse_foreign()
                 self._file = _locked_file(self.place)
             _held[path] = (me, times + 1)
         return self
