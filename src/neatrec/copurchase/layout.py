@@ -91,27 +91,28 @@ def postings(items, start, stop, rank, cursor, basket, position):
 
 
 @compiled
-def sort_baskets(bounds, places, begin, length, line_rank, line_position, visits):
+def sort_baskets(bounds, places, begin, length, line_rank, line, visits):
     """Lay the lines out basket by basket, each sorted by rank: those of lower rank come before a line.
 
     begin comes in as the basket of each posting and length as its position; they go out as where the basket starts and
     how many of its lines stand before this one. places: where each basket starts, and again where its next line goes,
-    shape (2 B,).
+    shape (2 B,). Where positions are wanted line_rank is empty and line[k] = 2³² position + rank.
     """
-    directed, last = len(line_position) > 0, len(begin) - 1
+    last = len(begin) - 1
     for r in range(len(bounds) - 1):
         seen = 0
         for p in range(bounds[r], bounds[r + 1]):
             prefetch(places, 2 * np.int64(begin[min(p + 2 * AHEAD, last)]))
             ahead = places[2 * np.int64(begin[min(p + AHEAD, last)]) + 1]
-            prefetch(line_rank, ahead)
             b = 2 * np.int64(begin[p])
             base, k = places[b], places[b + 1]
             places[b + 1] = k + 1
-            line_rank[k] = r
-            if directed:
-                prefetch(line_position, ahead)
-                line_position[k] = length[p]
+            if len(line):
+                prefetch(line, ahead)
+                line[k] = (np.int64(length[p]) << 32) + r
+            else:
+                prefetch(line_rank, ahead)
+                line_rank[k] = r
             begin[p] = base
             length[p] = k - base
             seen += k - base

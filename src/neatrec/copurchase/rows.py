@@ -26,7 +26,7 @@ class Rows:
     directed: bool
     once: bool
     lines: tuple[npt.NDArray[Any], ...]
-    """bounds, begin, before (or length), after, line_rank, line_position."""
+    """bounds, begin, before (or length), after, line_rank, line."""
     who: Int32
     """The customer of each posting; empty where customers are not counted apart."""
     code: Int32
@@ -78,7 +78,7 @@ def make_rows(job: Job) -> Rows:
     bounds = _starts(counts[code])
     begin, before = _postings(job, code, bounds)
     who = job.customers[begin] if apart and job.customers is not None else NONE
-    lines, visits = _lay_out(job, bounds, begin, before)
+    lines, visits = _lay_out(job, bounds, begin, before, positions=apart or job.counting.directed)
     c = job.counting
     removal = removal_codes(c.category_of(job.catalog))[code]
     known = job.customers is not None
@@ -100,20 +100,21 @@ def _postings(job: Job, code: Int32, bounds: Int64) -> tuple[npt.NDArray[Any], I
 
 
 def _lay_out(
-    job: Job, bounds: Int64, begin: npt.NDArray[Any], before: Int32
+    job: Job, bounds: Int64, begin: npt.NDArray[Any], before: Int32, positions: bool
 ) -> tuple[tuple[npt.NDArray[Any], ...], Int64]:
     """`Rows.lines` and `Rows.visits`; `begin` and `before` come in as the basket and position of each posting."""
     from neatrec.copurchase import layout
 
-    base = _starts(job.sizes)
-    line_rank, visits = np.empty(len(begin), dtype=np.int32), np.empty(len(bounds) - 1, dtype=np.int64)
+    base, n = _starts(job.sizes), len(begin)
+    visits = np.empty(len(bounds) - 1, dtype=np.int64)
     if not job.all_pairs:
-        after = np.empty(len(begin), dtype=np.int32)
+        line_rank, after = np.empty(n, dtype=np.int32), np.empty(n, dtype=np.int32)
         layout.keep_order(bounds, base, job.window, begin, before, after, line_rank, visits)
-        return (bounds, begin, before, after, line_rank, NONE), visits
-    line_position = np.empty(len(begin) if job.counting.directed else 0, dtype=np.int32)
-    layout.sort_baskets(bounds, np.repeat(base[:-1], 2), begin, before, line_rank, line_position, visits)
-    return (bounds, begin, before, NONE, line_rank, line_position), visits
+        return (bounds, begin, before, after, line_rank, np.empty(0, dtype=np.int64)), visits
+    line_rank = np.empty(0 if positions else n, dtype=np.int32)
+    line = np.empty(n if positions else 0, dtype=np.int64)
+    layout.sort_baskets(bounds, np.repeat(base[:-1], 2), begin, before, line_rank, line, visits)
+    return (bounds, begin, before, NONE, line_rank, line), visits
 
 
 def _way(job: Job, apart: bool) -> int:

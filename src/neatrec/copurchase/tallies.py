@@ -41,21 +41,20 @@ def _tally_all(p0, p1, begin, length, line_rank, tally, touched):
 
 
 @compiled
-def _tally_all_directed(p0, p1, begin, length, line_rank, line_position, tally, touched):
+def _tally_all_directed(p0, p1, begin, length, line, tally, touched):
+    """As `_tally_all`; a line's position stands in its upper half, so that the earlier line is the smaller number."""
     met = np.int64(0)
     for p in range(p0, p1):
-        ahead = np.int64(begin[min(p + AHEAD, len(begin) - 1)])
-        prefetch(line_rank, ahead)
-        prefetch(line_position, ahead)
+        prefetch(line, begin[min(p + AHEAD, len(begin) - 1)])
         s = np.int64(begin[p])
         e = s + length[p]
-        own = line_position[e]
+        own = line[e]
         for k in range(s, e):
-            j = np.uint32(line_rank[k])
+            j = np.uint32(line[k])
             t = tally[j]
             touched[met] = j
             met += np.int64(t == 0)
-            tally[j] = t + (np.int64(1) << (np.int64(line_position[k] < own) << 5))
+            tally[j] = t + (np.int64(1) << (np.int64(line[k] < own) << 5))
     return met
 
 
@@ -94,14 +93,14 @@ def _count_customer(j, way, who, tally, customers, last, touched, met):
 
 
 @compiled
-def _tally_customers(p0, p1, directed, begin, length, line_rank, line_position, who, tally, customers, last, touched):
+def _tally_customers(p0, p1, directed, begin, length, line, who, tally, customers, last, touched):
     met = np.int64(0)
     for p in range(p0, p1):
         s = np.int64(begin[p])
         e = s + length[p]
         for k in range(s, e):
-            way = np.int64(directed and line_position[k] < line_position[e])
-            met = _count_customer(np.uint32(line_rank[k]), way, who[p], tally, customers, last, touched, met)
+            way = np.int64(directed and line[k] < line[e])
+            met = _count_customer(np.uint32(line[k]), way, who[p], tally, customers, last, touched, met)
     return met
 
 
@@ -120,20 +119,18 @@ def _tally_window_customers(r, p0, p1, directed, begin, before, after, line_rank
 @compiled
 def _tally_row(r, way, directed, lines, who, scratch):
     """Fill the counters of row r by one of the five ways; returns how many partners were met."""
-    bounds, begin, before, after, line_rank, line_position = lines
+    bounds, begin, before, after, line_rank, line = lines
     tally, touched, _, customers, last, _ = scratch
     p0, p1 = bounds[r], bounds[r + 1]
     if way == ALL:
         return _tally_all(p0, p1, begin, before, line_rank, tally, touched)
     if way == ALL_DIRECTED:
-        return _tally_all_directed(p0, p1, begin, before, line_rank, line_position, tally, touched)
+        return _tally_all_directed(p0, p1, begin, before, line, tally, touched)
     if way == WINDOW:
         back = BACKWARD if directed else 1
         return _tally_window(r, p0, p1, begin, before, after, line_rank, back, tally, touched)
     if way == CUSTOMERS:
-        return _tally_customers(
-            p0, p1, directed, begin, before, line_rank, line_position, who, tally, customers, last, touched
-        )
+        return _tally_customers(p0, p1, directed, begin, before, line, who, tally, customers, last, touched)
     return _tally_window_customers(
         r, p0, p1, directed, begin, before, after, line_rank, who, tally, customers, last, touched
     )
