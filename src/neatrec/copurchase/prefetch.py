@@ -1,4 +1,4 @@
-"""`prefetch`: ask for a cache line before it is needed. Baskets lie all over memory; waiting for each would cost most."""
+"""`prefetch`: ask for a cache line before it is needed. Baskets lie all over memory; each would be waited for."""
 
 from __future__ import annotations
 
