@@ -1,0 +1,165 @@
+"""The simulated supermarket beside the Instacart train orders: popularity, basket sizes, pair counts; and its speed.
+
+    NEATREC_DATA=FOLDER python benchmarks/simulator_fidelity.py          # the comparison, as a Markdown table
+    python benchmarks/simulator_fidelity.py --speed                      # seconds and peak memory
+
+FOLDER holds `instacart/order_products__train.parquet` and `instacart/products.parquet`. Only counts come out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow.parquet as pq
+from scipy import sparse
+
+from neatrec.baskets import Baskets
+from neatrec.sources.supermarket import supermarket
+
+Codes = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Basket, item, aisle and department of every line, as whole numbers."""
+
+    basket: Codes
+    item: Codes
+    aisle: Codes
+    department: Codes
+
+
+def read_instacart(folder: Path) -> Lines:
+    lines = pq.read_table(folder / "order_products__train.parquet", columns=["order_id", "product_id"])
+    products = pq.read_table(folder / "products.parquet", columns=["product_id", "aisle_id", "department_id"])
+    place = np.zeros(products["product_id"].to_numpy().max() + 1, dtype=np.int64)
+    place[products["product_id"].to_numpy()] = np.arange(len(products))
+    item = place[lines["product_id"].to_numpy()]
+    basket = np.unique(lines["order_id"].to_numpy(), return_inverse=True)[1]
+    return Lines(basket, item, products["aisle_id"].to_numpy()[item], products["department_id"].to_numpy()[item])
+
+
+def lines_of(baskets: Baskets) -> Lines:
+    catalog = baskets.catalog
+    aisle, department = (catalog.category_of(level)[baskets.items] for level in ("aisle", "department"))
+    return Lines(baskets.basket_of_line, baskets.items, aisle, department)
+
+
+def pair_counts(lines: Lines) -> npt.NDArray[np.int32]:
+    """Baskets of each unordered pair that was bought together."""
+    ones = np.ones(len(lines.item), dtype=np.int32)
+    matrix = sparse.csr_matrix((ones, (lines.basket, lines.item)))
+    counts: npt.NDArray[np.int32] = sparse.triu(matrix.T @ matrix, 1).data
+    return counts
+
+
+def gini(counts: Codes) -> float:
+    ranked = np.sort(counts)
+    weight = 2 * np.arange(1, len(ranked) + 1) - len(ranked) - 1
+    return float(weight @ ranked / (len(ranked) * ranked.sum()))
+
+
+def together(lines: Lines, category: Codes) -> float:
+    """Pairs of one category, over what their sales alone would give."""
+    ones = np.ones(len(category))
+    matrix = sparse.csr_matrix((ones, (lines.basket, category)))
+    sizes = np.asarray(matrix.sum(axis=1)).ravel()
+    same = (matrix.multiply(matrix).sum() - len(category)) / (sizes * (sizes - 1)).sum()
+    share = np.bincount(category) / len(category)
+    return float(same / (share @ share))
+
+
+def measure(lines: Lines) -> dict[str, str]:
+    """The rows of the table."""
+    sizes = np.bincount(lines.basket)
+    sold = np.sort(np.bincount(lines.item))[::-1]
+    sold = sold[sold > 0]
+    pairs = pair_counts(lines)
+    rows = {
+        "baskets": f"{len(sizes):,}",
+        "lines": f"{len(lines.item):,}",
+        "items sold": f"{len(sold):,}",
+        "lines of a basket: mean": f"{sizes.mean():.2f}",
+        "5, 25, 50, 75, 95, 99 % of baskets": ", ".join(
+            f"{size:.0f}" for size in np.quantile(sizes, [0.05, 0.25, 0.5, 0.75, 0.95, 0.99])
+        ),
+        "baskets of one": percent(np.mean(sizes == 1)),
+    }
+    for top in (1, 10, 100, 1_000, 10_000):
+        rows[f"lines of the {top:,} best selling"] = percent(sold[:top].sum() / sold.sum())
+    rows |= {
+        "Gini coefficient of items sold": f"{gini(sold):.3f}",
+        "items sold once": percent(np.mean(sold == 1)),
+        "unique pairs": f"{len(pairs):,}",
+        "pairs seen once": percent(np.mean(pairs == 1)),
+        "pairs seen twice": percent(np.mean(pairs == 2)),
+        "pairs seen 5 times or more": percent(np.mean(pairs >= 5)),
+        "pairs seen 100 times or more": percent(np.mean(pairs >= 100), 3),
+        "most frequent pair": f"{pairs.max():,}",
+        "same-aisle pairs, times chance": f"{together(lines, lines.aisle):.2f}",
+        "same-department pairs, times chance": f"{together(lines, lines.department):.2f}",
+    }
+    return rows
+
+
+def percent(share: float, digits: int = 1) -> str:
+    return f"{100 * share:.{digits}f} %"
+
+
+def compare(folder: Path) -> None:
+    real = read_instacart(folder)
+    baskets = len(np.unique(real.basket))
+    columns: dict[str, Callable[[], Lines]] = {
+        "Instacart train orders": lambda: real,
+        "simulated, one basket a household": lambda: lines_of(
+            supermarket(baskets, items=49_688, households=baskets).baskets
+        ),
+        "simulated, eight baskets a household": lambda: lines_of(supermarket(baskets, items=49_688).baskets),
+    }
+    measured = {name: measure(lines()) for name, lines in columns.items()}
+    print(f"| | {' | '.join(measured)} |\n|---|{'---|' * len(measured)}")
+    for row in next(iter(measured.values())):
+        print(f"| {row} | {' | '.join(column[row] for column in measured.values())} |")
+
+
+ONE_RUN = """
+import resource, sys, time
+from neatrec.sources.supermarket import supermarket
+supermarket(100, 60)  # compiled code is ready
+wall, cpu = time.perf_counter(), time.process_time()
+market = supermarket({baskets}, {items})
+wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 if sys.platform == "linux" else 1024**2)
+print(f"| {baskets:,} | {items:,} | {{market.baskets.lines:,}} | {{len(market.truth.query):,}} "
+      f"| {{wall:.1f}} | {{cpu:.1f}} | {{peak:,.0f}} |")
+"""
+
+
+def speed() -> None:
+    print("| baskets | items | lines | complements | seconds | CPU seconds | peak MiB |\n|---|---|---|---|---|---|---|")
+    for baskets, items in ((30_000, 1_000), (3_200_000, 50_000), (14_000_000, 100_000)):
+        code = ONE_RUN.format(baskets=baskets, items=items)
+        print(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.strip())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--speed", action="store_true", help="time and memory instead of the comparison")
+    if parser.parse_args().speed:
+        speed()
+    elif data := os.environ.get("NEATREC_DATA"):
+        compare(Path(data) / "instacart")
+    else:
+        sys.exit("set NEATREC_DATA to a folder that holds instacart/order_products__train.parquet")
+
+
+if __name__ == "__main__":
+    main()
