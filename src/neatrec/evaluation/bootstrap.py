@@ -38,7 +38,8 @@ def resampled_means(
     totals = np.asarray(totals, dtype=np.float64)
     by_seed = totals[None] if totals.ndim == 2 else totals  # (seeds, queries, columns)
     seeds, queries, columns = by_seed.shape
-    sizes = np.asarray(sizes, dtype=np.float64).reshape(queries, -1)  # (queries, 1 or columns)
+    sizes = np.asarray(sizes, dtype=np.float64)
+    sizes = sizes[:, None] if sizes.ndim == 1 else sizes  # (queries, 1 or columns)
     draw_queries, draw_seeds = as_generator(rng), as_generator(seed_rng)
     out = np.empty((rounds, columns))
     for first, weights in _query_weights(draw_queries, queries, rounds):
@@ -77,11 +78,10 @@ def interval(resampled: Floats, level: float = LEVEL) -> tuple[Floats, Floats]:
     Rounds whose mean is undefined (a slice of which no query was drawn) are left out.
     """
     tail = (1.0 - level) / 2
-    if not np.isfinite(resampled).all():
-        filled = np.where(np.isfinite(resampled), resampled, np.nan)
-        known = np.isfinite(filled).any(axis=0)
-        low, high = np.full(filled.shape[1], np.nan), np.full(filled.shape[1], np.nan)
-        low[known], high[known] = np.nanquantile(filled[:, known], [tail, 1.0 - tail], axis=0)
-        return low, high
-    low, high = np.quantile(resampled, [tail, 1.0 - tail], axis=0)
-    return low, high
+    finite = np.isfinite(resampled)
+    ends = np.full((2, resampled.shape[1]), np.nan)
+    whole = finite.all(axis=0)
+    ends[:, whole] = np.quantile(resampled[:, whole], [tail, 1.0 - tail], axis=0)
+    for column in np.flatnonzero(finite.any(axis=0) & ~whole):
+        ends[:, column] = np.quantile(resampled[finite[:, column], column], [tail, 1.0 - tail])
+    return ends[0], ends[1]

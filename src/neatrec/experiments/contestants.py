@@ -6,7 +6,7 @@ import hashlib
 import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,9 @@ from neatrec.errors import ParameterError
 from neatrec.experiments.outside import KIND, ExternalScores, outside_class
 from neatrec.models import MODEL_NAMES, Model, make_model
 from neatrec.text import printable
+
+Models = Sequence[str | Model] | Mapping[str, str | Model]
+"""What may stand in a leaderboard, by name where given as a mapping."""
 
 
 @dataclass(frozen=True)
@@ -35,17 +38,20 @@ class Contestant:
 
 
 def contestants(
-    models: Sequence[str | Model] | None, scores: Mapping[str, str | Path], train: Baskets
+    models: Models | None, scores: Mapping[str, str | Path], train: Baskets
 ) -> tuple[tuple[Contestant, ...], dict[str, str]]:
     """The contestants, and the models left out with the reason.
 
     A model is a name, `name@preset`, an address `pkg.mod:Class`, or a `Model` (its parameters count, not what it may
-    have learned). Without any: all of ours that can learn from these baskets.
+    have learned); in a mapping, rows have names of their own. Without any: all of ours that can learn from the baskets.
     """
     skipped: dict[str, str] = {}
     chosen: list[Contestant] = []
-    for model in MODEL_NAMES if models is None else models:
+    wanted: Models = MODEL_NAMES if models is None else models
+    named = wanted.items() if isinstance(wanted, Mapping) else ((None, model) for model in wanted)
+    for name, model in named:
         contestant = _contestant(model)
+        contestant = contestant if name is None else replace(contestant, name=name)
         if models is None and train.users is None and getattr(contestant.make(), "needs_users", False):
             skipped[contestant.name] = "it learns from users, and the users of these baskets are not known"
         else:

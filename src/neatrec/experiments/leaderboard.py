@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from neatrec.baskets import Baskets
-from neatrec.errors import must_be
+from neatrec.errors import MissingDependencyError, must_be
 from neatrec.evaluation.bootstrap import ROUNDS
 from neatrec.evaluation.completion import CARTS
 from neatrec.evaluation.exam import Exam, make_exam
@@ -23,11 +23,11 @@ from neatrec.evaluation.metrics import KS, check_ks
 from neatrec.evaluation.paired import FLIPS
 from neatrec.evaluation.summary import same_ranks
 from neatrec.evaluation.tables import best_table, ranks_table
-from neatrec.experiments.contestants import Contestant, contestants
+from neatrec.experiments.contestants import Contestant, Models, contestants
 from neatrec.experiments.leaderboard_json import leaderboard_json, write_json
 from neatrec.experiments.trainings import Shelf, Training, exam_key, train_and_sit
 from neatrec.labels import Labels, make_labels
-from neatrec.models import Model, Run
+from neatrec.models import Run
 from neatrec.splits import refuse_overlap
 from neatrec.text import plural, printable
 
@@ -117,7 +117,7 @@ class LeaderboardResult:
 def run_leaderboard(
     train: Baskets,
     test: Baskets,
-    models: Sequence[str | Model] | None = None,
+    models: Models | None = None,
     *,
     protocol: str = "calibrated",
     levels: Sequence[float] = LEVELS,
@@ -139,10 +139,10 @@ def run_leaderboard(
 ) -> LeaderboardResult:
     """Every model trained on `train` and judged on `test`, which must not share a basket.
 
-    `models` are names, `name@preset`, addresses `pkg.mod:Class` or `Model` objects (default: all of ours); `scores`,
-    by name, Parquet files with query, item, score. `labels` (default: made from `test` by `protocol` at `levels`)
-    must come from `test`. With `out`, results are written there, bundles and answers are kept there, and a second run
-    takes up what fits: same data, parameters and seed. `progress` is told a line for each step.
+    `models` are names, `name@preset`, addresses `pkg.mod:Class` or `Model` objects, in a mapping by the name of their
+    row (default: all of ours); `scores`, by name, Parquet files with query, item, score. `labels` (default: made from
+    `test` by `protocol` at `levels`) must come from `test`. With `out`, results are written there, bundles and answers
+    are kept there, and a second run takes up what fits: same data, parameters and seed. `progress` is told each step.
     """
     options = Options(
         labels.protocol if labels else protocol,
@@ -168,7 +168,15 @@ def run_leaderboard(
     asked = {"recall": recall, "queries": queries, "carts": carts, "seed": seed}
     shelf = Shelf(None if out is None else Path(out), exam_key(exam, asked))
     run = Run(rng=seed, device=device, threads=threads)
-    trainings = {c.name: _trainings(c, options, train, exam, shelf, run, say) for c in chosen}
+    trainings: dict[str, list[Training]] = {}
+    for contestant in chosen:
+        try:
+            trainings[contestant.name] = _trainings(contestant, options, train, exam, shelf, run, say)
+        except MissingDependencyError as error:
+            if models is not None:
+                raise
+            skipped[contestant.name] = error.message
+    chosen = tuple(contestant for contestant in chosen if contestant.name in trainings)
     start = time.perf_counter()
     grades = grade(
         exam,

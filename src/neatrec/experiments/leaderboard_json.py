@@ -62,7 +62,9 @@ def _result(board: LeaderboardResult, result: Result) -> dict[str, Any]:
         "labels": summary.labels,
         "queries": summary.queries,
         "ceiling": {str(k): rounded(value) for k, value in result.ceiling.items()},
-        "models": sorted(lines, key=lambda line: (-(line["hr"][best_k] or 0.0), line["name"])),
+        "models": sorted(
+            lines, key=lambda line: (*(-(line[metric][best_k] or 0.0) for metric in ("hr", "ndcg")), line["name"])
+        ),
         "tests": [_test(test) for test in summary.tests],
     }
 

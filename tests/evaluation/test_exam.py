@@ -1,0 +1,170 @@
+"""The exam guards against leaks, asks every model the same, and its answers can be kept and graded again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from shop import pair_counts
+
+from neatrec.baskets import Baskets
+from neatrec.catalog import Catalog
+from neatrec.errors import LeakError, ParameterError
+from neatrec.evaluation import grade, make_exam, sit, summarise
+from neatrec.evaluation.exam import Answers, Exam
+from neatrec.evaluation.metrics import KS
+from neatrec.evaluation.tables import asked_from_tables, best_table, judged_from_table, ranks_table
+from neatrec.labels import make_labels
+from neatrec.models import make_model
+
+NAMES = [f"{name}{i}" for i in range(6) for name in ("bun", "sausage", "tea", "milk")]
+
+
+def planted(first_id: int, baskets: int = 400, seed: int = 0) -> Baskets:
+    """bun goes with the sausage of its number, tea with the milk of its number; otherwise baskets are random."""
+    rng = np.random.default_rng(seed + first_id)
+    catalog = Catalog.from_ids(NAMES, categories=[name.rstrip("0123456789") for name in NAMES])
+    lists = []
+    for _ in range(baskets):
+        pair = rng.integers(6), rng.choice(["bun sausage", "tea milk"])
+        chosen = [f"{kind}{pair[0]}" for kind in pair[1].split()]
+        noise = rng.choice([n for n in NAMES if n not in chosen], size=3, replace=False)
+        lists.append([*chosen, *noise.tolist()])
+    return Baskets.from_lists(lists, catalog=catalog, ids=[str(first_id + i) for i in range(baskets)])
+
+
+@pytest.fixture(scope="module")
+def halves() -> tuple[Baskets, Baskets]:
+    return planted(0), planted(10_000)
+
+
+@pytest.fixture(scope="module")
+def exam(halves: tuple[Baskets, Baskets]) -> Exam:
+    train, test = halves
+    return make_exam(train, test, make_labels(test, "paper"), recall=5, queries=8, carts=20)
+
+
+@pytest.fixture(scope="module")
+def answers(exam: Exam, halves: tuple[Baskets, Baskets]) -> dict[str, list[Answers]]:
+    return {name: [sit(make_model(name).fit(halves[0]), exam)] for name in ("shrunk-lift", "pop")}
+
+
+def test_the_planted_partner_is_found_first_by_lift_and_not_by_popularity(
+    exam: Exam, answers: dict[str, list[Answers]]
+) -> None:
+    found = grade(exam, answers, rounds=200, flips=500)
+    for candidates in ("recall5", "catalogue"):
+        result = found.result(0.05, candidates)
+        assert result.summary.labels == len(exam.labels) >= 12
+        assert result.summary.by_name("shrunk-lift").mean["hr@1"] > 0.9 * result.ceiling[1]
+        assert result.summary.by_name("pop").mean["hr@1"] < 0.3
+        assert (result.summary.tests[0].better, result.summary.tests[0].worse) == ("shrunk-lift", "pop")
+        assert result.shown["shrunk-lift"].coverage > 0.5
+
+
+def test_every_measure_is_graded(exam: Exam, answers: dict[str, list[Answers]]) -> None:
+    found = grade(exam, answers, ks=(1, 5, 30), rounds=200, flips=500)
+    assert [(r.level, r.candidates) for r in found.results] == [
+        (level, name) for level in exam.labels.levels for name in ("recall5", "catalogue")
+    ]
+    assert found.held_out["shrunk-lift"].lift[1][0] > found.held_out["pop"].lift[1][0]
+    assert set(found.completion["shrunk-lift"].hr) == {1, 5}  # no more than 20 answers are kept
+    assert found.completion["shrunk-lift"].carts == 20
+    assert {each.by for each in found.slices["recall5"]} >= {"category", "times seen in training"}
+    assert found.results[0].summary.by_name("pop").mean["hr@30"] <= 1.0
+
+
+def test_measures_can_be_left_out(halves: tuple[Baskets, Baskets]) -> None:
+    train, test = halves
+    exam = make_exam(train, test, make_labels(test, "paper"), recall=5, queries=0, carts=0)
+    answers = sit(make_model("popco").fit(train), exam)
+    assert answers.held_out is None
+    assert answers.completed is None
+    found = grade(exam, {"popco": [answers]}, rounds=100, flips=100)
+    assert found.held_out == found.completion == {}
+
+
+def test_a_second_training_need_not_answer_the_label_free_questions(
+    exam: Exam, halves: tuple[Baskets, Baskets]
+) -> None:
+    again = sit(make_model("popco").fit(halves[0]), exam, label_free=False)
+    assert again.held_out is None
+    assert again.completed is None
+    assert set(again.judged) == {"recall5", "catalogue"}
+
+
+def test_answers_survive_being_kept(answers: dict[str, list[Answers]]) -> None:
+    before = answers["pop"][0]
+    after = Answers.from_arrays(before.arrays())
+    assert {name: array.tolist() for name, array in after.arrays().items()} == {
+        name: array.tolist() for name, array in before.arrays().items()
+    }
+
+
+def test_training_counts_of_the_labels_are_those_of_the_training_baskets(
+    exam: Exam, halves: tuple[Baskets, Baskets]
+) -> None:
+    together = pair_counts(halves[0])
+    wanted = [together.get(pair, 0) for pair in zip(exam.asked.query.tolist(), exam.asked.item.tolist(), strict=True)]
+    assert exam.pair_count.tolist() == wanted
+
+
+def test_every_number_can_be_computed_again_from_the_tables(exam: Exam, answers: dict[str, list[Answers]]) -> None:
+    judged = {name: [run.judged["catalogue"] for run in runs] for name, runs in answers.items()}
+    ranks = ranks_table(judged, exam.asked, exam.labels.catalog, "catalogue")
+    labels = exam.labels.table()
+    asked = asked_from_tables(labels["query"], labels["item"])
+    again = judged_from_table(ranks, labels["query"], labels["item"], "catalogue")
+    chosen = exam.mask(0.01)
+    assert summarise(again, asked, chosen, ks=KS) == summarise(judged, exam.asked, chosen, ks=KS)
+
+
+def test_recommendations_are_kept_in_order(exam: Exam, answers: dict[str, list[Answers]]) -> None:
+    judged = {"pop": [answers["pop"][0].judged["recall5"]]}
+    table = best_table(judged, exam.asked, exam.labels.catalog, "recall5")
+    first = table.slice(0, 5).to_pylist()
+    assert [row["rank"] for row in first] == [1, 2, 3, 4, 5]
+    assert [exam.labels.catalog.code_of[row["item"]] for row in first] == judged["pop"][0].best[0, :5].tolist()
+    assert ranks_table({}, exam.asked, exam.labels.catalog, "recall5").num_rows == 0
+    assert best_table({}, exam.asked, exam.labels.catalog, "recall5").num_rows == 0
+
+
+def test_ranks_of_other_labels_are_refused_by_name(exam: Exam, answers: dict[str, list[Answers]]) -> None:
+    judged = {"pop": [answers["pop"][0].judged["recall5"]]}
+    ranks = ranks_table(judged, exam.asked, exam.labels.catalog, "recall5")
+    labels = exam.labels.table().slice(1)
+    with pytest.raises(ParameterError, match=r"ranks of model 'pop' \(seed 0, recall5\) are not of these labels"):
+        judged_from_table(ranks, labels["query"], labels["item"], "recall5")
+
+
+def test_a_label_table_out_of_order_is_refused(exam: Exam) -> None:
+    labels = exam.labels.table()
+    mixed = labels.take([0, len(labels) - 1, 0])
+    with pytest.raises(ParameterError, match="rows of a label table must be sorted by query"):
+        asked_from_tables(mixed["query"], mixed["item"])
+
+
+def test_shared_baskets_are_a_leak(halves: tuple[Baskets, Baskets]) -> None:
+    _, test = halves
+    with pytest.raises(LeakError, match="training and evaluation share 5 baskets"):
+        make_exam(test.select(np.arange(5)), test, make_labels(test, "paper"))
+
+
+def test_labels_from_the_training_baskets_are_a_leak(halves: tuple[Baskets, Baskets]) -> None:
+    train, test = halves
+    with pytest.raises(LeakError, match="the labels come from the training baskets"):
+        make_exam(train, test, make_labels(train, "paper"))
+
+
+def test_labels_from_other_baskets_are_refused(halves: tuple[Baskets, Baskets]) -> None:
+    train, test = halves
+    with pytest.raises(ParameterError, match="the labels come from other baskets than `test`"):
+        make_exam(train, test, make_labels(test.select(np.arange(300)), "paper"))
+
+
+def test_another_catalogue_is_refused(halves: tuple[Baskets, Baskets]) -> None:
+    train, test = halves
+    other = replace(test, catalog=Catalog.from_ids(NAMES))
+    with pytest.raises(ParameterError, match="must be over one catalogue"):
+        make_exam(train, other, make_labels(other, "paper"))

@@ -1,0 +1,135 @@
+"""The label-free measures: held-out lift and basket completion."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from shop import pair_counts, random_baskets
+
+from neatrec.baskets import Baskets
+from neatrec.catalog import Catalog
+from neatrec.errors import ParameterError
+from neatrec.evaluation.completion import LeftOut, completion, leave_one_out, places
+from neatrec.evaluation.heldout import best_sellers, held_out, held_out_lifts
+
+
+def test_lift_is_pooled_over_the_recommended_pairs() -> None:
+    test = random_baskets(np.random.default_rng(2), baskets=200)
+    queries = np.array([0, 4], dtype=np.int32)
+    held = held_out(test, queries)
+    best = np.array([[1, 2, -1], [5, -1, -1]], dtype=np.int32)
+    found = held_out_lifts({"m": best}, held, ks=(1, 3), rounds=200)["m"]
+    together = pair_counts(test)
+    observed = together[0, 1] + together[0, 2] + together[4, 5]
+    expected = held.chance.expected(np.array([0, 0, 4]), np.array([1, 2, 5])).sum()
+    assert found.observed == {1: together[0, 1] + together[4, 5], 3: observed}
+    assert found.expected[3] == pytest.approx(expected)
+    assert found.lift[3][0] == pytest.approx(observed / expected)
+    assert found.lift[3][1] <= found.lift[3][0] <= found.lift[3][2]
+    assert found.sales_covered == pytest.approx(test.item_counts[queries].sum() / test.lines)
+
+
+def test_recommending_at_random_has_a_lift_of_about_one() -> None:
+    """Items are bought independently here, so nothing goes with anything."""
+    rng = np.random.default_rng(0)
+    test = random_baskets(rng, items=12, baskets=20_000)
+    queries = np.arange(12, dtype=np.int32)
+    category = test.catalog.category_of()
+    best = np.array(
+        [rng.permutation([v for v in range(12) if v != q and category[v] != category[q]])[:5] for q in queries],
+        dtype=np.int32,
+    )
+    found = held_out_lifts({"m": best}, held_out(test, queries), ks=(5,), rounds=300)["m"]
+    # unknown categories are never the same, so drawing without replacement is all that differs from chance
+    assert found.lift[5][0] == pytest.approx(1.0, abs=0.12)
+
+
+def test_a_model_that_answers_seldom_covers_fewer_sales() -> None:
+    test = random_baskets(np.random.default_rng(1), baskets=60)
+    queries = np.array([0, 1, 2], dtype=np.int32)
+    held = held_out(test, queries)
+    shy = np.array([[-1], [2], [-1]], dtype=np.int32)
+    found = held_out_lifts({"shy": shy, "silent": np.full((3, 1), -1, dtype=np.int32)}, held, ks=(1,), rounds=100)
+    assert found["shy"].queries == 1
+    assert found["shy"].sales_covered == pytest.approx(test.item_counts[1] / test.lines)
+    assert (found["silent"].queries, found["silent"].sales_covered) == (0, 0.0)
+    assert np.isnan(found["silent"].lift[1][0])
+
+
+def test_no_models_have_no_lift() -> None:
+    assert held_out_lifts({}, held_out(random_baskets(np.random.default_rng(1)), np.array([0], dtype=np.int32))) == {}
+
+
+def test_too_few_answers_are_refused_by_name() -> None:
+    held = held_out(random_baskets(np.random.default_rng(1)), np.array([0, 1], dtype=np.int32))
+    with pytest.raises(ParameterError, match="'m' must have 5 answers for each of the 2 queries"):
+        held_out_lifts({"m": np.zeros((2, 3), dtype=np.int32)}, held, ks=(5,))
+
+
+def test_best_sellers_are_asked_and_items_never_sold_are_not() -> None:
+    baskets = Baskets.from_lists(
+        [["b", "a"], ["b", "c"], ["b", "c"]], catalog=Catalog.from_ids(["a", "b", "c", "unsold"])
+    )
+    assert best_sellers(baskets, 2).tolist() == [1, 2]
+    assert best_sellers(baskets, 10).tolist() == [0, 1, 2]
+    with pytest.raises(ParameterError, match="`queries` must be at least 1, got 0"):
+        best_sellers(baskets, 0)
+
+
+CATALOG = Catalog.from_ids(
+    ["tea", "milk", "oats", "bran", "new"], categories=["tea", "milk", "cereal", "cereal", "new"]
+)
+TRAIN = Baskets.from_lists([["tea", "milk", "oats", "bran"]], catalog=CATALOG, ids=["0"])
+
+
+def test_the_hidden_item_shares_no_category_with_the_cart_and_is_known() -> None:
+    test = Baskets.from_lists([["tea", "milk", "oats", "bran", "new"]] * 40, catalog=CATALOG)
+    left = leave_one_out(TRAIN, test, carts=40)
+    assert len(left) == 40
+    hidden = {CATALOG.id(code) for code in left.hidden}
+    assert hidden == {"tea", "milk"}  # oats and bran have company of their category, new was never sold
+    for cart, item in zip(left.carts, left.hidden, strict=True):
+        assert item not in cart
+        assert CATALOG.code_of["new"] not in cart
+        assert len(cart) == 3
+
+
+def test_baskets_too_small_to_leave_a_cart_are_passed_over() -> None:
+    test = Baskets.from_lists([["tea", "milk"], ["tea", "milk", "oats"]], catalog=CATALOG)
+    assert len(leave_one_out(TRAIN, test)) == 1
+
+
+def test_the_same_seed_leaves_out_the_same_items() -> None:
+    train, test = (random_baskets(np.random.default_rng(i), baskets=50) for i in (1, 2))
+    one, same, other = (leave_one_out(train, test, carts=10, rng=seed) for seed in (3, 3, 4))
+    assert one.hidden.tolist() == same.hidden.tolist()
+    assert one.hidden.tolist() != other.hidden.tolist()
+
+
+def test_no_carts_are_refused() -> None:
+    with pytest.raises(ParameterError, match="`carts` must be at least 1, got 0"):
+        leave_one_out(TRAIN, TRAIN, carts=0)
+
+
+class AlwaysTheSame:
+    """Recommends items 3, 1, 2 for every cart."""
+
+    def recommend(self, items: np.ndarray, k: int = 10) -> SimpleNamespace:
+        return SimpleNamespace(codes=np.array([3, 1, 2], dtype=np.int32)[:k])
+
+
+def test_completion_counts_where_the_hidden_item_comes_back() -> None:
+    carts = tuple(np.array([0], dtype=np.int32) for _ in range(4))
+    place = places(AlwaysTheSame(), LeftOut(carts, np.array([3, 1, 9, 2], dtype=np.int32)))
+    assert place.tolist() == [0, 1, -1, 2]
+    found = completion(place, ks=(1, 2, 20))
+    assert found.carts == 4
+    assert {k: value for k, (value, _, _) in found.hr.items()} == {1: 0.25, 2: 0.5, 20: 0.75}
+    assert found.ndcg[20][0] == pytest.approx((1 + 1 / np.log2(3) + 0.5) / 4)
+    assert all(low <= value <= high for value, low, high in found.hr.values())
+
+
+def test_no_carts_to_complete_is_an_answer() -> None:
+    assert completion(np.zeros(0, dtype=np.int64)).carts == 0

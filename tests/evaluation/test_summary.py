@@ -1,0 +1,144 @@
+"""Means, macro means, seeds, tests and slices from ranks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from neatrec.catalog import Catalog
+from neatrec.errors import ParameterError
+from neatrec.evaluation.judge import Asked, Judged
+from neatrec.evaluation.slices import by_category, by_decile, by_pair_count, by_strength, slicings, summarise_slices
+from neatrec.evaluation.summary import ONE_SEED, QUERIES_AND_SEEDS, SAME_FOR_ALL_SEEDS, summarise
+
+ASKED = Asked.from_pairs([0, 0, 0, 1, 2, 2], [5, 6, 7, 5, 6, 7])
+
+
+def judged(*higher: int, equal: int = 1) -> Judged:
+    nothing = np.full((3, 1), -1, dtype=np.int32)
+    return Judged(np.array(higher, dtype=np.int32), np.full(len(higher), equal, dtype=np.int32), nothing)
+
+
+PERFECT = judged(0, 0, 0, 0, 0, 0)
+HOPELESS = judged(50, 50, 50, 50, 50, 50)
+FIRST_QUERY_ONLY = judged(0, 0, 0, 50, 50, 50)
+
+
+def test_means_are_over_records_and_macro_means_over_queries() -> None:
+    line = summarise({"m": [FIRST_QUERY_ONLY]}, ASKED).by_name("m")
+    assert line.mean["hr@10"] == pytest.approx(3 / 6)
+    assert line.macro["hr@10"] == pytest.approx(1 / 3)
+    assert line.mean["mrr"] == pytest.approx((3 + 3 / 51) / 6)
+
+
+def test_a_selection_of_records_leaves_out_queries_without_any() -> None:
+    summary = summarise({"m": [FIRST_QUERY_ONLY]}, ASKED, np.array([True, False, False, True, False, False]))
+    assert (summary.labels, summary.queries) == (2, 2)
+    assert summary.by_name("m").mean["hr@1"] == pytest.approx(0.5)
+
+
+def test_one_training_says_that_the_spread_between_trainings_is_missing() -> None:
+    line = summarise({"m": [PERFECT]}, ASKED).by_name("m")
+    assert (line.seeds, line.seed_sd, line.variance) == (1, None, ONE_SEED)
+    assert "missing" in line.variance
+
+
+def test_several_trainings_are_averaged_and_their_spread_is_told() -> None:
+    line = summarise({"m": [PERFECT, HOPELESS]}, ASKED).by_name("m")
+    assert (line.seeds, line.variance) == (2, QUERIES_AND_SEEDS)
+    assert line.mean["hr@10"] == pytest.approx(0.5)
+    assert line.seed_sd is not None
+    assert line.seed_sd["hr@10"] == pytest.approx(np.std([0, 1], ddof=1))
+    assert (line.low["hr@10"], line.high["hr@10"]) == (0.0, 1.0)
+
+
+def test_trainings_that_do_not_depend_on_the_seed_are_called_so() -> None:
+    line = summarise({"m": [FIRST_QUERY_ONLY, FIRST_QUERY_ONLY]}, ASKED).by_name("m")
+    assert line.variance == SAME_FOR_ALL_SEEDS
+    assert line.seed_sd is not None
+    assert line.seed_sd["hr@10"] == 0.0
+
+
+def test_a_line_does_not_depend_on_who_stands_beside_it() -> None:
+    rng = np.random.default_rng(0)
+    runs = {name: [judged(*rng.integers(0, 30, 6)) for _ in range(n)] for name, n in (("a", 1), ("b", 3), ("c", 1))}
+    together = summarise(runs, ASKED, seed=5)
+    for name in runs:
+        assert summarise({name: runs[name]}, ASKED, seed=5).by_name(name) == together.by_name(name)
+
+
+def test_each_pair_of_models_is_tested_with_the_better_one_first() -> None:
+    found = summarise({"bad": [HOPELESS], "good": [PERFECT], "middling": [FIRST_QUERY_ONLY]}, ASKED).tests
+    assert [(t.better, t.worse) for t in found if t.metric == "hr@10"] == [
+        ("good", "bad"),
+        ("middling", "bad"),
+        ("good", "middling"),
+    ]
+    best = found[0]
+    # three queries: the observed signs and their opposite are 2 of 8 patterns
+    assert best.difference == pytest.approx(1.0)
+    assert best.p == pytest.approx(0.25, abs=0.02)
+    assert best.p_holm == pytest.approx(min(3 * best.p, 1.0))
+    assert (best.low, best.high) == (1.0, 1.0)
+
+
+def test_no_label_gives_no_number_and_no_test() -> None:
+    nothing = Asked.from_pairs([], [])
+    summary = summarise({"a": [judged()], "b": [judged()]}, nothing)
+    assert (summary.labels, summary.queries, summary.tests) == (0, 0, ())
+    assert np.isnan(summary.by_name("a").low["hr@10"])
+
+
+def test_a_model_without_answers_is_refused() -> None:
+    with pytest.raises(ParameterError, match="each model must have been judged at least once"):
+        summarise({"m": []}, ASKED)
+
+
+def test_deciles_are_about_equally_large_and_named_by_their_bounds() -> None:
+    cut = by_decile("query popularity", np.arange(100))
+    assert len(cut.names) == 10
+    assert np.bincount(cut.code).tolist() == pytest.approx([10] * 10, abs=1)
+    assert cut.names[0].startswith("0-")
+    assert cut.names[-1].endswith("-99")
+
+
+def test_equal_popularity_shares_a_slice() -> None:
+    cut = by_decile("item popularity", np.array([3] * 50 + [9]))
+    assert cut.names == ("3", "9")
+    assert cut.code.tolist() == [0] * 50 + [1]
+
+
+def test_categories_are_those_of_the_query_at_the_shallowest_level() -> None:
+    catalog = Catalog.from_ids([str(i) for i in range(8)], categories=["tea", None, "tea", *["other"] * 5])
+    cut = by_category(ASKED, catalog)
+    assert [cut.names[code] for code in cut.code] == ["tea"] * 3 + ["unknown"] + ["tea"] * 2
+    assert by_category(ASKED, Catalog.from_ids([str(i) for i in range(8)])).names == ("all",)
+
+
+def test_strength_is_the_strictest_level_passed() -> None:
+    cut = by_strength({0.05: np.array([True, True, True]), 0.001: np.array([False, True, False])})
+    assert [cut.names[code] for code in cut.code] == ["0.001 to 0.05", "up to 0.001", "0.001 to 0.05"]
+
+
+def test_pairs_are_cut_by_how_often_they_were_seen() -> None:
+    cut = by_pair_count(np.array([0, 1, 2, 4, 5, 900]))
+    assert [cut.names[code] for code in cut.code] == ["0", "1", "2-4", "2-4", "5+", "5+"]
+
+
+def test_slices_add_up_to_the_whole() -> None:
+    catalog = Catalog.from_ids([str(i) for i in range(8)], categories=["tea", "milk", "tea", *["other"] * 5])
+    everything = np.ones(6, dtype=bool)
+    cuts = slicings(ASKED, catalog, np.arange(8) * 10, np.array([0, 1, 2, 3, 9, 9]), {0.05: everything})
+    found = summarise_slices({"m": [FIRST_QUERY_ONLY]}, ASKED, cuts, everything)
+    for by in {each.by for each in found}:
+        parts = [each.summary for each in found if each.by == by]
+        assert sum(part.labels for part in parts) == 6
+        hits = sum(part.labels * part.by_name("m").mean["hr@10"] for part in parts)
+        assert hits == pytest.approx(3)
+    assert {each.by for each in found} == {
+        "query popularity",
+        "item popularity",
+        "category",
+        "label strength",
+        "times seen in training",
+    }
