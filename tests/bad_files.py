@@ -303,8 +303,13 @@ RECORDS = [
     ),
     reads(
         "line ends and commas in a field",
-        csv(HEADER + '1,"green\ntea, loose",1\n1,milk,2\n'),
-        "{'1': ['green\\ntea, loose', 'milk']}",
+        csv('order_id,sku,pos,note\n1,tea,1,"green\nand loose, ""fine"""\n1,milk,2,\n2,tea,1,\n'),
+    ),
+    refuses(
+        "a line end in an id",
+        csv(HEADER + '1,"tea,1\n1,milk"",2\n2,tea"",1\n3,salt",1\n4,tea,1\n'),
+        "line 2, column 'sku': must stand on one line: a quote may be opened and not closed",
+        {**POSITIONS, "max_bad_rows": 100},
     ),
     reads("a field of 3 MB", csv("order_id,sku,pos,note\n1,tea,1," + "x" * 3_000_000 + "\n1,milk,2,\n2,tea,1,\n")),
     reads("ids of 10 kB", csv(HEADER + f"1,{'t' * 10_000},1\n"), repr({"1": ["t" * 10_000]})),
@@ -315,7 +320,7 @@ RECORDS = [
     ),
     refuses(
         "a bad value after line ends in a field",
-        csv(HEADER + '1,"green\n\n tea",1\n1,milk,two\n'),
+        csv('order_id,sku,note,pos\n1,tea,"green\n\n or black",1\n1,milk,,two\n'),
         "line 5, column 'pos'.*'two'",
     ),
 ]

@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 from neatrec.baskets import Attribute, Baskets
 from neatrec.catalog import Catalog, string_array
 from neatrec.errors import SourceError
-from neatrec.sources.lines import Columns, count_fates
+from neatrec.sources.columns import Columns
+from neatrec.sources.lines import count_fates
 from neatrec.sources.mapping import SourceOptions
 from neatrec.text import plural, printable
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -96,39 +96,60 @@ class BadRows:
         log.warning("%s could not be read; they are listed in %s", plural(len(self.rows), "row"), printable(path))
 
 
-def lines_of(text: CsvText, columns: Sequence[int], wanted: Iterable[tuple[str, ...]]) -> list[int | None]:
+def open_at_end(text: CsvText, lines: Sequence[int]) -> set[int]:
+    """Those of `lines` (numbers of physical lines) at whose end a quote is still open."""
+    wanted, found = set(lines), set()
+    with text.path.open(newline=None, encoding="utf-8-sig", errors="replace") as stream:
+        for number, line in enumerate(stream, start=1):
+            if number in wanted and _marks(line, text) % 2:
+                found.add(number)
+            if number >= max(wanted):
+                break
+    return found
+
+
+def lines_of(text: CsvText, columns: Sequence[int], wanted: Sequence[tuple[str, ...]]) -> list[int | None]:
     """The line of each record in `wanted`, known by its values in `columns`; None where it is not found.
 
-    Only read when something is wrong: the fast reader does not number its records.
+    Only asked when something is wrong: the fast reader does not number its records.
     """
-    wanted = list(wanted)
     left = Counter(wanted)
     found: dict[tuple[str, ...], list[int]] = {}
-    for line, record in _numbered(text):
-        if len(record) == len(text.columns):
-            key = tuple(record[column] for column in columns)
-            if left[key]:
-                left[key] -= 1
-                found.setdefault(key, []).append(line)
-                if not (left := +left):
-                    break
+    # most records need no closer look when few are wanted and no value is written with quotes around or in it
+    plain = len(left) <= 8 and not any(set("".join(key)) & set('"\\\r\n') for key in left)
+    for line, record in _records(text):
+        if plain and not any(all(value in record for value in key) for key in left):
+            continue
+        fields = _fields(record, text)
+        key = tuple(fields[column] for column in columns) if len(fields) == len(text.columns) else ()
+        if left[key]:
+            left[key] -= 1
+            found.setdefault(key, []).append(line)
+            if not left.total():
+                break
     lines = {key: iter(numbers) for key, numbers in found.items()}
     return [next(lines[key], None) if key in lines else None for key in wanted]
 
 
-def _numbered(text: CsvText) -> Iterator[tuple[int, list[str]]]:
+def _records(text: CsvText) -> Iterator[tuple[int, str]]:
     """Records with the line each begins in. A record goes on while a quote is open."""
-    held, start = "", 0
+    held: list[str] = []
+    start = marks = 0
     with text.path.open(newline=None, encoding="utf-8-sig", errors="replace") as stream:
         for number, line in enumerate(stream, start=1):
             start = start if held else number
-            held += line
-            marks = held.count('"') - (held.count('\\"') if text.escape == "\\" else 0)
-            if marks % 2 and len(held) < 1_000_000:
+            held.append(line)
+            marks += _marks(line, text)
+            if marks % 2:
                 continue
             if number > text.skip:
-                yield start, _fields(held, text)
-            held = ""
+                yield start, "".join(held)
+            held, marks = [], 0
+
+
+def _marks(line: str, text: CsvText) -> int:
+    """Quotes in a line, without escaped ones."""
+    return line.count('"') - (line.count('\\"') if text.escape == "\\" else 0)
 
 
 def _fields(record: str, text: CsvText) -> list[str]:

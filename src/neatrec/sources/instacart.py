@@ -10,10 +10,11 @@ from typing import Any
 from neatrec.baskets import Baskets
 from neatrec.errors import SourceError
 from neatrec.sources.assemble import assemble
+from neatrec.sources.clean import clean_rows
+from neatrec.sources.columns import Columns
 from neatrec.sources.files import ENDINGS, open_file
 from neatrec.sources.item_texts import refuse_bad_records, texts_in_catalogue
 from neatrec.sources.items import Description, build_catalog
-from neatrec.sources.lines import Columns, clean_rows
 from neatrec.sources.mapping import SourceOptions, refuse_options, require_attributes
 from neatrec.sources.roles import missing_column
 from neatrec.sources.session import database, described, explained

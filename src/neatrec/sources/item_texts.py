@@ -8,8 +8,10 @@ from typing import Any
 
 from neatrec.errors import SourceError
 from neatrec.sources.bad_rows import BadRows, lines_of
+from neatrec.sources.clean import clean_rows
+from neatrec.sources.columns import Columns
 from neatrec.sources.items import Description, describe
-from neatrec.sources.lines import Columns, clean_rows, rejected_rows
+from neatrec.sources.lines import rejected_rows
 from neatrec.sources.session import explained
 from neatrec.sources.tables import Table
 from neatrec.text import printable

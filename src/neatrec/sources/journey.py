@@ -14,10 +14,10 @@ from pathlib import Path
 from neatrec.baskets import Baskets
 from neatrec.errors import MissingDependencyError, SourceError
 from neatrec.sources.assemble import assemble
+from neatrec.sources.columns import Columns
 from neatrec.sources.files import open_file
 from neatrec.sources.item_texts import texts_in_catalogue
 from neatrec.sources.items import Description, build_catalog
-from neatrec.sources.lines import Columns
 from neatrec.sources.mapping import SourceOptions, refuse_options, require_attributes
 from neatrec.sources.session import database, described
 from neatrec.sources.tables import Table, open_table

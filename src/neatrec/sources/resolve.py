@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
-from neatrec.sources.lines import Columns
+from neatrec.sources.columns import Columns
 from neatrec.sources.mapping import SourceOptions
 from neatrec.sources.roles import ITEM_ROLES, guess, guess_category, missing_column
 from neatrec.sources.tables import Table, refuse_doubles

@@ -12,10 +12,11 @@ from neatrec.baskets import Baskets
 from neatrec.errors import SourceError
 from neatrec.sources.assemble import assemble
 from neatrec.sources.bad_rows import BadRows
+from neatrec.sources.columns import Columns
 from neatrec.sources.files import find_files, open_file, unreadable
 from neatrec.sources.item_texts import texts_in_catalogue, texts_in_lines
 from neatrec.sources.items import build_catalog, merged, say_unknown
-from neatrec.sources.lines import Columns, create_lines, load_lines
+from neatrec.sources.lines import create_lines, load_lines
 from neatrec.sources.mapping import SourceOptions
 from neatrec.sources.resolve import resolve
 from neatrec.sources.session import database, described
