@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 
 import numpy as np
@@ -10,8 +11,8 @@ from scipy import sparse
 from threadpoolctl import threadpool_limits
 
 from neatrec.baskets import Baskets
-from neatrec.errors import MissingDependencyError
-from neatrec.models import Run, make_model
+from neatrec.errors import DivergedError, MissingDependencyError
+from neatrec.models import Run, factorisation, make_model
 from neatrec.models.factorisation import purchases
 from toyshop import toy_baskets
 
@@ -92,6 +93,27 @@ def test_a_run_can_be_stopped_between_epochs() -> None:
     for name in SETTINGS:
         with pytest.raises(KeyboardInterrupt):
             make_model(name).fit(toy_baskets(), Run(threads=1, stop=lambda: True))
+
+
+def test_numbers_that_run_away_name_the_setting_to_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    from implicit.cpu.als import AlternatingLeastSquares
+    from implicit.recommender_base import ModelFitError
+
+    def fail(*_: object, **__: object) -> None:
+        raise ModelFitError("NaN encountered in factors")
+
+    monkeypatch.setattr(AlternatingLeastSquares, "fit", fail)
+    with pytest.raises(
+        DivergedError, match=r"'cf' left the numbers: NaN encountered in factors\. Raise `regularization`"
+    ):
+        make_model("cf").fit(toy_baskets())
+
+
+def test_a_long_fit_says_how_far_it_is(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(factorisation, "SECONDS_BETWEEN_LINES", 0.0)
+    with caplog.at_level(logging.INFO, "neatrec"):
+        make_model("bprmf", dim=3, epochs=2).fit(toy_baskets(60), Run(threads=1))
+    assert "bprmf: epoch 2 of 2" in caplog.text
 
 
 def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

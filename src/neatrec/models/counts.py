@@ -17,7 +17,7 @@ from neatrec.models.base import Codes, Model, Scores
 from neatrec.models.parameters import ModelParameters, parameter
 from neatrec.models.run import Run
 
-Counts = npt.NDArray[np.int64]
+Counts = npt.NDArray[Any]  # int32, or int64 where counts need it
 Floats = npt.NDArray[np.float64]
 
 
@@ -50,7 +50,7 @@ class PairCounts:
 
     def __init__(self, matrix: sparse.csr_matrix) -> None:
         self.matrix = matrix
-        self.total: Counts = np.asarray(matrix.sum(axis=1, dtype=np.int64)).ravel()
+        self.total: npt.NDArray[np.int64] = np.asarray(matrix.sum(axis=1, dtype=np.int64)).ravel()
         self.records = int(self.total.sum())
 
     @classmethod
@@ -58,7 +58,9 @@ class PairCounts:
         """The counts of undirected pairs, standing in both directions."""
         pairs = count(baskets, counting, threads=threads)
         size = len(pairs.catalog)
-        upper = sparse.csr_matrix((pairs.count, pairs.item, pairs.indptr), shape=(size, size), dtype=np.int64)
+        # half the memory where counts allow, and there may be hundreds of millions
+        dtype = np.int32 if pairs.count.max(initial=0) < 2**31 else np.int64
+        upper = sparse.csr_matrix((pairs.count.astype(dtype), pairs.item, pairs.indptr), shape=(size, size))
         matrix = upper + upper.T
         matrix.sort_indices()
         return cls(matrix)
@@ -66,7 +68,7 @@ class PairCounts:
     def of_pairs(self, queries: Codes, items: Codes) -> Counts:
         """C of each pair, 0 for one never seen, shape (pairs,)."""
         if not len(queries):
-            return np.zeros(0, dtype=np.int64)
+            return np.zeros(0, dtype=self.matrix.dtype)
         return np.asarray(self.matrix[queries, items]).ravel()
 
     def expected(self, query_total: npt.ArrayLike, item_total: npt.ArrayLike) -> Floats:
@@ -112,16 +114,15 @@ class CountModel(Model):
 
     def _arrays(self) -> dict[str, npt.NDArray[Any]]:
         matrix = self.counts.matrix
-        largest = int(matrix.data.max(initial=0))
         return {
             "pair_start": matrix.indptr.astype(np.int64),
             "pair_item": matrix.indices.astype(np.int32),
-            "pair_count": matrix.data.astype(np.int32 if largest < 2**31 else np.int64),
+            "pair_count": matrix.data,
         }
 
     def _restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         size = len(self.catalog)
-        parts = (arrays["pair_count"].astype(np.int64), arrays["pair_item"], arrays["pair_start"])
+        parts = (arrays["pair_count"], arrays["pair_item"], arrays["pair_start"])
         matrix = sparse.csr_matrix(parts, shape=(size, size))
         matrix.check_format(full_check=True)
         self.counts = PairCounts(matrix)

@@ -5,8 +5,10 @@ Rows are users where users are known, baskets otherwise; columns are items; valu
 
 from __future__ import annotations
 
+import logging
+import time
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -18,6 +20,7 @@ from scipy import sparse
 from neatrec.baskets import Baskets
 from neatrec.catalog import string_array
 from neatrec.errors import DivergedError, MissingDependencyError
+from neatrec.models.base import Model
 from neatrec.models.cosine import CosineModel
 from neatrec.models.parameters import ModelParameters, parameter
 from neatrec.models.run import Run
@@ -25,6 +28,8 @@ from neatrec.randomness import as_generator
 from neatrec.text import printable
 
 Vectors = npt.NDArray[np.float32]
+SECONDS_BETWEEN_LINES = 10.0
+log = logging.getLogger(__name__)
 
 
 class Factorisation(CosineModel):
@@ -46,7 +51,7 @@ class Factorisation(CosineModel):
             # the library runs threads of its own: BLAS threads below them would fight for the same processors
             with _one_blas_thread():
                 solver = self._solver(implicit, _seed(run), threads)
-                solver.fit(matrix, show_progress=False, callback=_stop_when_asked(run))
+                solver.fit(matrix, show_progress=False, callback=_Watch(self, run))
         except implicit.recommender_base.ModelFitError as error:
             raise DivergedError(
                 f"model {self.name!r} left the numbers: {printable(error)}", hint="Raise `regularization`."
@@ -167,9 +172,17 @@ def _seed(run: Run) -> int:
     return int(as_generator(run.rng).integers(2**31)) if isinstance(run.rng, np.random.Generator) else int(run.rng)
 
 
-def _stop_when_asked(run: Run) -> Callable[..., None]:
-    def after_epoch(*_: Any) -> None:
-        if run.stop is not None and run.stop():
-            raise KeyboardInterrupt
+class _Watch:
+    """Called after each epoch: says how far the fit is, and ends it when asked to."""
 
-    return after_epoch
+    def __init__(self, model: Model, run: Run) -> None:
+        self.model, self.run = model, run
+        self.epoch, self.said = 0, time.monotonic()
+
+    def __call__(self, *_: Any) -> None:
+        self.epoch += 1
+        if time.monotonic() - self.said > SECONDS_BETWEEN_LINES:
+            self.said = time.monotonic()
+            log.info("%s: epoch %d of %d", self.model.name, self.epoch, self.model.parameters.epochs)
+        if self.run.stop is not None and self.run.stop():
+            raise KeyboardInterrupt
