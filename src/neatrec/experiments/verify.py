@@ -124,7 +124,9 @@ def _board(folder: Path, kept: Mapping[str, Any], altered: set[str]) -> tuple[Bo
         for key in dict.fromkeys([*kept["rank_hashes"], *now])
         if now.get(key) != kept["rank_hashes"].get(key)
     ]
-    findings += _differences(kept, again, guilty)
+    if not findings:
+        # altered ranks are named already; each of the numbers that hang on them need not be
+        findings += _differences(kept, again, guilty)
     return (board if guilty else replace(board, results=again)), findings
 
 

@@ -138,23 +138,24 @@ def spread_out(values: Floats, gap: float, top: float) -> Floats:
     placed = values[order].astype(np.float64)
     # blocks of labels that touch move as one, centred on the mean of what they name
     blocks = [[place] for place in range(len(placed))]
-    centres = [float(value) for value in placed]
     at = 0
     while at < len(blocks) - 1:
-        reach = gap * (len(blocks[at]) + len(blocks[at + 1])) / 2
-        if centres[at + 1] - centres[at] >= reach - 1e-12:
+        low, high = (_block_centre(placed[blocks[place]], gap, top) for place in (at, at + 1))
+        if high - low >= gap * (len(blocks[at]) + len(blocks[at + 1])) / 2 - 1e-12:
             at += 1
             continue
         blocks[at] += blocks.pop(at + 1)
-        centres.pop(at + 1)
-        centres[at] = float(placed[blocks[at]].mean())
         at = max(at - 1, 0)
     out = np.empty(len(values))
-    for block, centre in zip(blocks, centres, strict=True):
-        half = gap * (len(block) - 1) / 2
-        centre = min(max(centre, half), max(top - half, half))
-        out[order[block]] = centre - half + gap * np.arange(len(block))
+    for block in blocks:
+        places = gap * (np.arange(len(block)) - (len(block) - 1) / 2)
+        out[order[block]] = _block_centre(placed[block], gap, top) + places
     return out
+
+
+def _block_centre(values: Floats, gap: float, top: float) -> float:
+    half = gap * (len(values) - 1) / 2
+    return min(max(float(values.mean()), half), max(top - half, half))
 
 
 def _curves_in_words(x: Sequence[float], curves: Sequence[Curve], x_title: str, y_title: str) -> str:

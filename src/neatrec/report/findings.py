@@ -129,5 +129,6 @@ def twin_findings(folder: Path, table: Table, *, csv_altered: bool) -> Iterator[
         yield from found
         return
     # the page, Markdown and LaTeX all contradict the CSV file in the same cell: once is enough
-    for finding in {f.cell.split(", ", 1)[-1]: f for f in found}.values():
-        yield Finding(f"tables/{table.name}.csv", finding.cell, finding.should, finding.says)
+    cells = {finding.cell.removeprefix(f"table {table.name}, "): finding for finding in found}
+    for cell, finding in cells.items():
+        yield Finding(f"tables/{table.name}.csv", cell, finding.should, finding.says)

@@ -1,0 +1,210 @@
+"""The page: self-contained, safe, readable by people, keyboards and screen readers."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from neatrec.report.svg import DARK, LIGHT
+from small_report import INJECTIONS, ITEMS, write_small_report
+
+VOID = {"meta", "br", "img", "link", "input", "hr"}
+
+
+class Outline(HTMLParser):
+    """Tags with their attributes, texts by tag, and whether everything that opens closes."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.texts: list[tuple[str, str]] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open, f"{tag} closes what never opened"
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if data.strip():
+            self.texts.append((self.open[-1] if self.open else "", data.strip()))
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("report") / "report"
+    write_small_report(out)
+    return out
+
+
+@pytest.fixture(scope="module")
+def html(folder: Path) -> str:
+    return (folder / "index.html").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def outline(html: str) -> Outline:
+    return Outline(html)
+
+
+def test_everything_that_opens_closes(outline: Outline) -> None:
+    assert outline.open == []
+
+
+def test_the_page_needs_no_outside_address(html: str, outline: Outline, folder: Path) -> None:
+    for tag, attributes in outline.tags:
+        for name in ("src", "href", "xlink:href", "action", "data", "srcset"):
+            address = attributes.get(name)
+            if address is None:
+                continue
+            assert address.startswith("#") or (folder / address).is_file(), (tag, address)
+    assert not re.search(r"@import|url\((?!#)", html)
+
+
+def test_a_policy_lets_nothing_run_and_nothing_load(outline: Outline) -> None:
+    policy = next(m["content"] for m in outline.all("meta") if m.get("http-equiv") == "Content-Security-Policy")
+    assert policy is not None
+    assert policy.startswith("default-src 'none'; style-src 'sha256-")
+    assert "unsafe" not in policy
+
+
+def test_twenty_names_that_try_to_break_out_are_shown_as_text(html: str, outline: Outline) -> None:
+    assert len(INJECTIONS) == 20
+    tags = {tag for tag, _ in outline.tags}
+    assert not tags & {"script", "iframe", "img", "object", "embed", "base", "form", "math", "link"}
+    assert not [attributes for _, attributes in outline.tags for name in attributes if name.startswith("on")]
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f\u2028\u2029\u202e]", html)
+    shown = " ".join(text for _, text in outline.texts)
+    assert "<script>alert(1)</script>" in shown
+    assert "tea\\x1b[31m\\x07\\x00red" in shown
+    assert "{{ 7 * 7 }}" in shown
+
+
+def test_headings_descend_one_step_at_a_time(outline: Outline) -> None:
+    levels = [int(tag[1]) for tag, _ in outline.tags if re.fullmatch(r"h[1-6]", tag)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after - before <= 1 for before, after in pairwise(levels))
+
+
+def test_landmarks_and_a_link_past_the_contents_are_there(outline: Outline) -> None:
+    for landmark in ("header", "nav", "main", "footer"):
+        assert len(outline.all(landmark)) == 1
+    assert outline.all("nav")[0]["aria-label"] == "Contents"
+    first_link = outline.all("a")[0]
+    assert first_link["href"] == "#content"
+    assert outline.all("main")[0]["id"] == "content"
+    assert outline.all("html")[0]["lang"] == "en"
+
+
+def test_ids_are_unique_and_what_refers_to_them_finds_them(outline: Outline) -> None:
+    ids = [attributes["id"] for _, attributes in outline.tags if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    for _, attributes in outline.tags:
+        for name in ("aria-labelledby", "aria-describedby"):
+            if attributes.get(name):
+                assert attributes[name] in ids
+        if (attributes.get("href") or "").startswith("#"):
+            assert (attributes["href"] or "")[1:] in ids
+
+
+def test_tables_have_captions_headers_with_scope_and_scroll_by_keyboard(outline: Outline) -> None:
+    tables = len(outline.all("table"))
+    assert tables > 10
+    assert len(outline.all("caption")) == tables
+    assert {header.get("scope") for header in outline.all("th")} == {"col", "row"}
+    scrolling = [a for a in outline.all("div") if a.get("class") == "scroll"]
+    assert len(scrolling) == tables
+    assert all(a["tabindex"] == "0" and a["role"] == "region" and a["aria-labelledby"] for a in scrolling)
+
+
+def test_every_figure_is_told_in_words(outline: Outline) -> None:
+    drawings = outline.all("svg")
+    titles = [text for tag, text in outline.texts if tag == "title"]
+    assert drawings
+    assert all(drawing["role"] == "img" and drawing["aria-labelledby"] for drawing in drawings)
+    assert len(titles) == len(drawings) + 1
+    assert all(len(title) > 40 for title in titles[1:])
+
+
+def test_links_to_files_say_which_file(outline: Outline) -> None:
+    names = [a.get("aria-label") for a in outline.all("a") if (a.get("href") or "").startswith(("tables/", "figures/"))]
+    assert names
+    assert all(names)
+
+
+def test_the_sections_a_reader_looks_for_are_there(outline: Outline) -> None:
+    headings = [text for tag, text in outline.texts if tag == "h2"]
+    assert headings == [
+        "Which model is better, and how sure",
+        "Metric against list length",
+        "Where each model is good",
+        "Measures that need no labels",
+        "How far the labels can be trusted",
+        "What the models answer",
+        "Run card",
+    ]
+
+
+def test_the_lead_says_which_model_is_best_and_how_sure(outline: Outline) -> None:
+    lead = next(text for tag, text in outline.texts if tag == "p" and "ranks best" in text)
+    assert re.search(r"it puts [\d.]+ % \(95 % interval [\d.]+ to [\d.]+ %\) of \d+ held-out labels", lead)
+    assert any("Each model was trained once" in text for _, text in outline.texts)
+
+
+def test_the_gallery_marks_labels_in_words_too(html: str) -> None:
+    assert '<span class="tick">✓ label</span>' in html
+
+
+def luminance(colour: str) -> float:
+    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    red, green, blue = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one: str, other: str) -> float:
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("colours", [LIGHT, DARK], ids=["light", "dark"])
+@pytest.mark.parametrize("name", [name for name in LIGHT if name not in ("ground", "line")])
+def test_text_stands_out_from_its_ground(colours: dict[str, str], name: str) -> None:
+    assert contrast(colours[name], colours["ground"]) >= 4.5
+
+
+def test_marks_stand_out_from_their_ground(html: str) -> None:
+    for theme in re.findall(r":root \{[^}]*\}", html):
+        found = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6});", theme))
+        for name in ("good", "fair", "bad"):
+            assert contrast(found[name], found[f"{name}-soft"]) >= 4.5
+        assert contrast(found["ink"], found["soft"]) >= 7
+        assert contrast(found["muted"], found["soft"]) >= 4.5
+
+
+def test_it_prints_in_light_colours_and_follows_the_system_on_screens(html: str) -> None:
+    assert "@media screen and (prefers-color-scheme: dark)" in html
+    assert "@media print" in html
+
+
+def test_all_items_of_the_shop_have_names_that_were_tried(outline: Outline) -> None:
+    """The gallery and the pairs show enough of the shop for the test of names above to mean something."""
+    shown = " ".join(text for _, text in outline.texts)
+    assert sum(f"Item {code}" in shown for code in range(len(INJECTIONS), ITEMS)) >= 4
+    assert sum(name.split("(")[0] in shown for name in INJECTIONS) >= 12
