@@ -105,7 +105,7 @@ def lines_of(answer: dict[str, Any]) -> dict[str, dict[str, Any]]:
 def test_the_json_has_the_promised_shape(board: LeaderboardResult) -> None:
     answer = board.to_json()
     assert json.loads(json.dumps(answer, allow_nan=False)) == answer
-    assert answer["split"] == {"method": "half"}
+    assert answer["split"] == "half"
     assert answer["protocol"] == "paper"
     assert answer["models"] == answer["results"][0]["models"]
     assert [(r["level"], r["candidates"]) for r in answer["results"]] == [
@@ -248,6 +248,26 @@ def test_one_model_can_stand_in_several_rows_under_names_of_their_own(split: Spl
     assert board.ranks()["model"].unique().to_pylist() == ["k/1", "k/9", "counts"]
     again = run_leaderboard(split.train, split.test, rows, out=tmp_path, **QUICK)
     assert {runs[0].reused for runs in again.trainings.values()} == {"answers"}
+
+
+def test_models_that_learn_the_same_are_trained_once(split: Split, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LLR, "learns_like", "jaccard", raising=False)
+    board = run_leaderboard(split.train, split.test, ["jaccard", "llr", "popco"], **QUICK)
+    assert {name: runs[0].reused for name, runs in board.trainings.items()} == {
+        "jaccard": None,
+        "llr": "arrays",
+        "popco": None,
+    }
+    alone = run_leaderboard(split.train, split.test, ["llr"], **QUICK)
+    together, single = lines_of(board.to_json())["llr"], lines_of(alone.to_json())["llr"]
+    assert together["hr"] == single["hr"]
+    assert together["train_seconds"] == lines_of(board.to_json())["jaccard"]["train_seconds"]
+
+
+def test_a_device_that_a_model_cannot_use_is_not_forced_on_it(split: Split) -> None:
+    steps: list[str] = []
+    run_leaderboard(split.train, split.test, ["pop"], device="gpu", progress=steps.append, **QUICK)
+    assert "pop does not learn on device gpu: auto" in steps
 
 
 def test_an_outside_class_joins_by_its_address(split: Split) -> None:

@@ -31,6 +31,10 @@ class Contestant:
     """A model that has not learned yet; scores are there at once."""
     identity: str
     """What makes it this model: two contestants with the same identity, data and seed give the same answers."""
+    learning: str = ""
+    """What decides what it learns: of contestants that share it one is trained, and the others take its arrays."""
+    devices: tuple[str, ...] = ("cpu", "gpu")
+    """Where it can learn."""
     learns: bool = True
     """Whether it is trained, and so may come out differently for another seed."""
     ours: bool = True
@@ -83,7 +87,10 @@ def _ours_or_outside(name: str, make: Callable[[], Model]) -> Contestant:
     sample = make()
     ours = type(sample).__module__.startswith("neatrec.models")
     code = [] if ours else [_source(type(sample))]
-    return Contestant(name, sample.kind, make, _identity(sample.name, sample.parameters.to_dict(), *code), ours=ours)
+    parameters = sample.parameters.to_dict()
+    learning = _identity(getattr(sample, "learns_like", None) or sample.name, parameters)
+    identity = _identity(sample.name, parameters, *code)
+    return Contestant(name, sample.kind, make, identity, learning, tuple(sample.devices), ours=ours)
 
 
 def _outside(address: str) -> Contestant:

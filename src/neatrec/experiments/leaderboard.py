@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from neatrec.evaluation.summary import same_ranks
 from neatrec.evaluation.tables import best_table, ranks_table
 from neatrec.experiments.contestants import Contestant, Models, contestants
 from neatrec.experiments.leaderboard_json import leaderboard_json, write_json
+from neatrec.experiments.measure import measured
 from neatrec.experiments.trainings import Shelf, Training, exam_key, train_and_sit
 from neatrec.labels import Labels, make_labels
 from neatrec.models import Run
@@ -63,6 +65,11 @@ class Options:
         for name, least in (("recall", 1), ("seeds", 1), ("seed", 0), ("flips", 1), ("queries", 0), ("carts", 0)):
             _whole(name, getattr(self, name), least)
         _whole("rounds", self.rounds, 100)
+
+    @property
+    def questions(self) -> dict[str, int]:
+        """What decides the exam beside baskets and labels."""
+        return {"recall": self.recall, "queries": self.queries, "carts": self.carts, "seed": self.seed}
 
 
 def _whole(name: str, value: Any, least: int) -> None:
@@ -145,84 +152,109 @@ def run_leaderboard(
     are kept there, and a second run takes up what fits: same data, parameters and seed. `progress` is told each step.
     """
     options = Options(
-        labels.protocol if labels else protocol,
-        labels.levels if labels else tuple(levels),
-        recall,
-        tuple(ks),
-        seeds,
-        seed,
-        rounds,
-        flips,
-        queries,
-        carts,
+        protocol=protocol if labels is None else labels.protocol,
+        levels=tuple(levels if labels is None else labels.levels),
+        recall=recall,
+        ks=tuple(ks),
+        seeds=seeds,
+        seed=seed,
+        rounds=rounds,
+        flips=flips,
+        queries=queries,
+        carts=carts,
     )
     say = progress or log.info
     refuse_overlap(train, test)
     chosen, skipped = contestants(models, scores or {}, train)
-    start = time.perf_counter()
-    labels = make_labels(test, options.protocol, options.levels, threads=threads) if labels is None else labels
-    label_seconds = time.perf_counter() - start
-    say(f"{plural(len(labels), 'label')} from {plural(len(test), 'test basket')} ({options.protocol} protocol)")
-    exam = make_exam(train, test, labels, recall=recall, queries=queries, carts=carts, seed=seed)
-    exam_seconds = time.perf_counter() - start - label_seconds
-    asked = {"recall": recall, "queries": queries, "carts": carts, "seed": seed}
-    shelf = Shelf(None if out is None else Path(out), exam_key(exam, asked))
-    run = Run(rng=seed, device=device, threads=threads)
-    trainings: dict[str, list[Training]] = {}
-    for contestant in chosen:
-        try:
-            trainings[contestant.name] = _trainings(contestant, options, train, exam, shelf, run, say)
-        except MissingDependencyError as error:
-            if models is not None:
-                raise
-            skipped[contestant.name] = error.message
-    chosen = tuple(contestant for contestant in chosen if contestant.name in trainings)
-    start = time.perf_counter()
-    grades = grade(
-        exam,
-        {name: [training.answers for training in runs] for name, runs in trainings.items()},
-        ks=options.ks,
-        rounds=rounds,
-        flips=flips,
-        seed=seed,
+    exam, seconds = _prepare(train, test, labels, options, threads, say)
+    contest = Contest(
+        options, train, exam, _shelf(out, exam, options, chosen), Run(device=device, threads=threads), say
     )
-    spent = {"labels": label_seconds, **_spent(trainings, exam_seconds + time.perf_counter() - start)}
-    result = LeaderboardResult(options, split or {}, chosen, skipped, exam, trainings, grades, spent)
+    trainings = contest.hold(chosen, skipped, skip=models is None)
+    chosen = tuple(contestant for contestant in chosen if contestant.name in trainings)
+    graded = measured(lambda: contest.grade(trainings))
+    seconds["evaluation"] += graded.seconds + sum(run.evaluate_seconds for runs in trainings.values() for run in runs)
+    seconds["training"] = sum(run.own_seconds for runs in trainings.values() for run in runs)
+    result = LeaderboardResult(options, split or {}, chosen, skipped, exam, trainings, graded.result, seconds)
     if out is not None:
         result.write(out)
         say(f"wrote {printable(out)}")
     return result
 
 
-def _trainings(
-    contestant: Contestant,
-    options: Options,
+def _prepare(
     train: Baskets,
-    exam: Exam,
-    shelf: Shelf,
-    run: Run,
+    test: Baskets,
+    labels: Labels | None,
+    options: Options,
+    threads: int | None,
     say: Callable[[str], None],
-) -> list[Training]:
-    """One training for each seed; two are enough where the second changes nothing."""
-    done: list[Training] = []
-    for number in range(options.seeds if contestant.learns else 1):
-        seed = options.seed + number
-        say(f"{printable(contestant.name)}: seed {seed}")
-        own = Run(rng=seed, device=run.device, threads=run.threads)
-        done.append(train_and_sit(contestant, seed, train, exam, shelf, own, label_free=number == 0))
-        if number == 1 and _alike(done[0], done[1]):
-            break
-    return done
+) -> tuple[Exam, dict[str, float]]:
+    """The exam, and the seconds that labels and exam took."""
+    start = time.perf_counter()
+    labels = make_labels(test, options.protocol, options.levels, threads=threads) if labels is None else labels
+    labelled = time.perf_counter()
+    say(f"{plural(len(labels), 'label')} from {plural(len(test), 'test basket')} ({options.protocol} protocol)")
+    exam = make_exam(train, test, labels, **options.questions)
+    return exam, {"labels": labelled - start, "evaluation": time.perf_counter() - labelled}
+
+
+def _shelf(out: str | Path | None, exam: Exam, options: Options, chosen: Sequence[Contestant]) -> Shelf:
+    times = Counter(contestant.learning for contestant in chosen if contestant.ours)
+    shared = frozenset(learning for learning, count in times.items() if count > 1)
+    return Shelf(None if out is None else Path(out), exam_key(exam, options.questions), shared)
+
+
+@dataclass(frozen=True)
+class Contest:
+    """What all contestants have in common."""
+
+    options: Options
+    train: Baskets
+    exam: Exam
+    shelf: Shelf
+    run: Run
+    say: Callable[[str], None]
+
+    def hold(self, chosen: Sequence[Contestant], skipped: dict[str, str], *, skip: bool) -> dict[str, list[Training]]:
+        """The trainings of all contestants; with `skip`, those whose library is missing are noted in `skipped`."""
+        trainings: dict[str, list[Training]] = {}
+        for contestant in chosen:
+            try:
+                trainings[contestant.name] = self.trainings(contestant)
+            except MissingDependencyError as error:
+                if not skip:
+                    raise
+                skipped[contestant.name] = error.message
+        return trainings
+
+    def trainings(self, contestant: Contestant) -> list[Training]:
+        """One training for each seed; two are enough where the second changes nothing."""
+        done: list[Training] = []
+        for number in range(self.options.seeds if contestant.learns else 1):
+            seed = self.options.seed + number
+            run = replace(self.run, rng=seed, device=self.device_of(contestant))
+            self.say(f"{printable(contestant.name)}: seed {seed}")
+            sat = train_and_sit(contestant, seed, self.train, self.exam, self.shelf, run, label_free=number == 0)
+            done.append(sat)
+            if number == 1 and _alike(done[0], done[1]):
+                break
+        return done
+
+    def device_of(self, contestant: Contestant) -> str:
+        """The device asked for, or `auto` for a model that cannot learn there: a table has models of both kinds."""
+        if self.run.device in ("auto", *contestant.devices):
+            return self.run.device
+        self.say(f"{printable(contestant.name)} does not learn on device {self.run.device}: auto")
+        return "auto"
+
+    def grade(self, trainings: Mapping[str, Sequence[Training]]) -> Grades:
+        """The answers of all trainings, graded."""
+        answers = {name: [training.answers for training in runs] for name, runs in trainings.items()}
+        asked = self.options
+        return grade(self.exam, answers, ks=asked.ks, rounds=asked.rounds, flips=asked.flips, seed=asked.seed)
 
 
 def _alike(one: Training, other: Training) -> bool:
     judged, rejudged = one.answers.judged, other.answers.judged
     return all(same_ranks(judged[name], rejudged[name]) for name in judged)
-
-
-def _spent(trainings: Mapping[str, Sequence[Training]], evaluation: float) -> dict[str, float]:
-    runs = [training for each in trainings.values() for training in each]
-    return {
-        "training": sum(run.train_seconds or 0.0 for run in runs),
-        "evaluation": evaluation + sum(run.evaluate_seconds for run in runs),
-    }

@@ -31,7 +31,8 @@ def leaderboard_json(board: LeaderboardResult) -> dict[str, Any]:
     labels = board.exam.labels
     return {
         "format": FORMAT,
-        "split": dict(board.split),
+        "split": board.split.get("method"),
+        "split_options": {name: value for name, value in board.split.items() if name != "method"},
         "protocol": labels.protocol,
         "level_kind": labels.level_kind,
         "models": results[0]["models"],

@@ -8,7 +8,7 @@ import logging
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from neatrec.text import printable
 log = logging.getLogger(__name__)
 
 FORMAT = 1
+Took = dict[str, float | None]
 COSTS = ("train_seconds", "peak_mb", "evaluate_seconds")
 
 
@@ -40,7 +41,12 @@ class Training:
     peak_mb: float | None
     evaluate_seconds: float
     reused: str | None = None
-    """What was found: "answers" or "bundle"; None where it was trained anew."""
+    """What was found: its "answers", its "bundle", the "arrays" of a model that learns the same; None: trained."""
+
+    @property
+    def own_seconds(self) -> float:
+        """Seconds of training, which a model that took the arrays of another did not need."""
+        return 0.0 if self.reused == "arrays" or self.train_seconds is None else self.train_seconds
 
 
 @dataclass(frozen=True)
@@ -50,6 +56,10 @@ class Shelf:
     folder: Path | None
     exam_key: str
     """A hash of the exam: answers to another one are not taken."""
+    shared: frozenset[str] = frozenset()
+    """Learnings that several contestants share."""
+    learned: dict[tuple[str, int], tuple[Model, Took]] = field(default_factory=dict)
+    """What was learned of these so far, by learning and seed."""
 
     def bundle(self, contestant: Contestant, seed: int) -> Path | None:
         kept = self.folder is not None and contestant.ours and contestant.learns
@@ -88,7 +98,7 @@ def train_and_sit(
     if kept is not None and (found := _read_answers(kept, key)) is not None:
         return found
     bundle = shelf.bundle(contestant, seed)
-    model, cost, reused = _model(contestant, seed, train, bundle, run)
+    model, cost, reused = _model(contestant, seed, train, bundle, shelf, run)
     judged = measured(lambda: sit(model, exam, label_free=label_free))
     training = Training(judged.result, cost["train_seconds"], cost["peak_mb"], judged.seconds, reused)
     if kept is not None:
@@ -97,25 +107,37 @@ def train_and_sit(
 
 
 def _model(
-    contestant: Contestant, seed: int, train: Baskets, bundle: Path | None, run: Run
-) -> tuple[Any, dict[str, float | None], str | None]:
+    contestant: Contestant, seed: int, train: Baskets, bundle: Path | None, shelf: Shelf, run: Run
+) -> tuple[Any, Took, str | None]:
     """A trained model, what it took, and whether a bundle had it."""
     model = contestant.make()
     if not contestant.learns:
         return model, {"train_seconds": 0.0, "peak_mb": None}, None
     if bundle is not None and (found := _from_bundle(bundle, model, seed, train)) is not None:
         return *found, "bundle"
-    work: Callable[[], Any] = lambda: model.fit(train, run)  # noqa: E731 (a name for the type)
-    cost = measured(work)
-    took: dict[str, float | None] = {"train_seconds": cost.seconds, "peak_mb": cost.peak_mb}
+    model, took, reused = _learned(contestant, model, seed, train, shelf, run)
     if bundle is not None:
         save_bundle(model, bundle, baskets_hash=train.hash, seed=seed, notes=took)
+    return model, took, reused
+
+
+def _learned(
+    contestant: Contestant, model: Any, seed: int, train: Baskets, shelf: Shelf, run: Run
+) -> tuple[Any, Took, str | None]:
+    """The model trained, or given what another one learned that learns the same; then it took what that took."""
+    key = contestant.learning, seed
+    if key in shelf.learned:
+        other, took = shelf.learned[key]
+        return type(model).from_arrays(model.parameters, other.catalog, other.arrays()), took, "arrays"
+    work: Callable[[], Any] = lambda: model.fit(train, run)  # noqa: E731 (a name for the type)
+    cost = measured(work)
+    took = {"train_seconds": cost.seconds, "peak_mb": cost.peak_mb}
+    if contestant.learning in shelf.shared:
+        shelf.learned[key] = model, took
     return model, took, None
 
 
-def _from_bundle(
-    bundle: Path, wanted: Model, seed: int, train: Baskets
-) -> tuple[Model, dict[str, float | None]] | None:
+def _from_bundle(bundle: Path, wanted: Model, seed: int, train: Baskets) -> tuple[Model, Took] | None:
     """The model in the bundle and what it took, if it was trained so; None otherwise."""
     if not bundle.exists():
         return None
