@@ -25,7 +25,7 @@ TABLES = st.tuples(CELL, CELL, CELL, CELL).filter(lambda t: min(t[0] + t[1], t[2
 
 def totals(table: tuple[int, int, int, int]) -> tuple[int, int, int, int]:
     """count, query total, item total and records of the cells both, query only, item only, neither."""
-    both, query_only, item_only, neither = table
+    both, query_only, item_only, _neither = table
     return both, both + query_only, both + item_only, sum(table)
 
 

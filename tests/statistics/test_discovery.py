@@ -58,5 +58,5 @@ def test_p_must_be_probabilities(p):
 
 
 def test_the_rate_must_be_between_0_and_1():
-    with pytest.raises(ParameterError, match="`rate` must be between 0 and 1, got 1.0"):
+    with pytest.raises(ParameterError, match=r"`rate` must be between 0 and 1, got 1\.0"):
         benjamini_hochberg([0.1]).threshold(1.0)

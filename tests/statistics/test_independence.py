@@ -13,7 +13,7 @@ from neatrec.statistics import independence, possible_pairs, quasi_independence
 
 
 def allowed_cells(category):
-    """Which (query, item) cells can hold a record: different categories; an unknown one excludes only the item itself."""
+    """The (query, item) cells that can hold a record: different categories; an unknown one excludes only itself."""
     category = np.asarray(category)
     same = (category[:, None] == category[None, :]) & (category[:, None] >= 0)
     return ~(same | np.eye(len(category), dtype=bool))

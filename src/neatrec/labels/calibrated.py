@@ -45,10 +45,10 @@ class CalibratedTest:
     def screen(self, margins: Margins) -> Screen:
         """The normal tail never exceeds the Poisson tail at as many standard deviations, so it may drop pairs first."""
         fitted, highest = self._fit(margins), self.highest_p(margins)
-        if not isinstance(fitted, Factors) or highest >= 0.1:
+        if not isinstance(fitted, Factors) or not 0 < highest < 0.1:
             return Screen()
         slack = 1 - 1e-6
-        deviations = float(special.ndtri(1 - highest)) * slack
+        deviations = -float(special.ndtri(highest)) * slack
         a, b = fitted.query * slack, fitted.item
         return Screen(expected=(a, b), spread=(deviations**2 * a, b))
 

@@ -112,7 +112,7 @@ def _add_block(state, message, at):
     state[3] += d
 
 
-@compiled(inline="always")
+@compiled
 def _step(a, b, c, d, mixed, word, i):
     """One of the 64 steps: the new (a, b, c, d)."""
     total = np.uint32(a + mixed + SINES[i] + word)

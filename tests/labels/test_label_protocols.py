@@ -1,0 +1,179 @@
+"""Both protocols against their definitions."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from label_reference import calibrated_plainly, pairs_of, paper_plainly, records_plainly, shops
+
+from neatrec.baskets import Baskets
+from neatrec.catalog import Catalog
+from neatrec.errors import ParameterError
+from neatrec.labels import make_labels
+from neatrec.statistics import garwood_interval
+
+LEVELS = (0.05, 0.2, 0.001)
+
+
+def buns_and_sausages(repeat: int = 40, **more) -> Baskets:
+    """Two planted pairs, and staples bought with everything."""
+    contents = [["bun", "sausage", "banana"], ["tea", "milk", "banana"], ["banana", "rice"], ["rice", "tea"]] * repeat
+    return Baskets.from_lists(contents, **more)
+
+
+@settings(deadline=None)
+@given(shops(), st.integers(2, 4))
+def test_paper_labels_are_those_of_the_definition(baskets, min_basket):
+    labels = make_labels(baskets, "paper", LEVELS, min_basket=min_basket)
+    for level in LEVELS:
+        assert pairs_of(labels, labels.at(level)) == paper_plainly(baskets, level, min_basket)
+
+
+@settings(deadline=None)
+@given(shops(), st.integers(2, 4), st.sampled_from(["quasi", "product"]))
+def test_calibrated_labels_are_those_of_the_definition(baskets, min_basket, expected):
+    labels = make_labels(baskets, "calibrated", LEVELS, min_basket=min_basket, expected=expected)
+    for level in LEVELS:
+        assert pairs_of(labels, labels.at(level)) == calibrated_plainly(baskets, level, min_basket, expected)
+
+
+@settings(deadline=None)
+@given(shops(users=True))
+def test_a_pair_counts_once_a_customer_where_customers_return(baskets):
+    labels = make_labels(baskets, "calibrated", LEVELS, min_basket=2)
+    returning = len(set(baskets.users.tolist())) < len(baskets)
+    assert labels.options["once_per_customer"] is returning
+    for level in LEVELS:
+        assert pairs_of(labels, labels.at(level)) == calibrated_plainly(baskets, level, 2, once=True)
+    assert labels.customers is not None
+    assert labels.count.tolist() == labels.customers.tolist()
+
+
+def test_the_paper_counts_every_basket_and_still_knows_its_customers():
+    baskets = buns_and_sausages(users=["ann", "bob", "cid", "dan"] * 40)
+    labels = make_labels(baskets, "paper", min_basket=2)
+    assert labels.options["once_per_customer"] is False
+    assert labels.count.max() == 40
+    assert labels.customers.tolist() == [1] * len(labels)
+
+
+def test_evidence_of_a_label_adds_up():
+    labels = make_labels(buns_and_sausages(), min_basket=2)
+    catalog = labels.catalog
+    found = {(catalog.id(q), catalog.id(v)): i for i, (q, v) in enumerate(zip(labels.query, labels.item, strict=True))}
+    at = found["bun", "sausage"]
+    assert labels.count[at] == 40
+    assert labels.reverse[at] == 0
+    assert labels.lift[at] == pytest.approx(40 / labels.expected[at])
+    low, high = garwood_interval(40)
+    assert (labels.lift_low[at], labels.lift_high[at]) == pytest.approx(
+        (low / labels.expected[at], high / labels.expected[at])
+    )
+    assert labels.statistic[at] == pytest.approx(-np.log10(labels.p[at]))
+    assert labels.p[at] <= labels.q[at] <= 0.001
+
+
+@settings(deadline=None)
+@given(shops())
+def test_counts_and_reverse_counts_are_those_of_the_records(baskets):
+    labels = make_labels(baskets, "calibrated", (0.5,), min_basket=2)
+    seen = records_plainly(baskets, 2)
+    assert labels.records == sum(seen.values())
+    assert labels.pairs == len(seen)
+    for i, (q, v) in enumerate(zip(labels.query.tolist(), labels.item.tolist(), strict=True)):
+        assert labels.count[i] == seen[(q, v) if baskets.ordered else (min(q, v), max(q, v))]
+        if baskets.ordered:
+            assert labels.reverse[i] == seen[v, q]
+    assert baskets.ordered or labels.reverse is None
+
+
+def test_both_directions_are_labels_without_cart_order():
+    labels = make_labels(buns_and_sausages(ordered=False), min_basket=2)
+    pairs = pairs_of(labels)
+    assert pairs
+    assert pairs == {(v, q) for q, v in pairs}
+
+
+def test_same_category_pairs_are_no_labels_unless_kept():
+    ids = ["bun", "sausage", "tea", "milk", "pen", "ink"]
+    catalog = Catalog.from_ids(ids, categories=["dinner", "dinner", "tea", "dairy", "pens", "inks"])
+    baskets = Baskets.from_lists([["bun", "sausage"], ["tea", "milk"], ["pen", "ink"]] * 40, catalog=catalog)
+    assert pairs_of(make_labels(baskets, min_basket=2)) == {(2, 3), (4, 5)}
+    assert pairs_of(make_labels(baskets, min_basket=2, category_level=None)) == {(0, 1), (2, 3), (4, 5)}
+
+
+@pytest.mark.parametrize("protocol", ["paper", "calibrated"])
+def test_no_labels_is_an_answer_and_a_warning(protocol, caplog):
+    baskets = Baskets.from_lists([["a", "b"], ["b", "c"]])
+    with caplog.at_level(logging.WARNING):
+        labels = make_labels(baskets, protocol, min_basket=2)
+    assert len(labels) == 0
+    assert set(labels.to_json()["labels"].values()) == {0}
+    assert labels.table().num_rows == 0
+    assert "no labels at" in caplog.text
+    assert "2 pair records of 2 baskets" in caplog.text
+
+
+@pytest.mark.parametrize("contents", [[], [["a"]], [["a", "b"]], [["x", f"{i}"] for i in range(50)]])
+@pytest.mark.parametrize("protocol", ["paper", "calibrated"])
+def test_too_little_or_one_item_in_every_pair_makes_no_label(contents, protocol):
+    assert len(make_labels(Baskets.from_lists(contents), protocol, min_basket=2)) == 0
+
+
+def test_an_item_in_every_pair_hides_no_true_pair():
+    baskets = Baskets.from_lists([["bag", "bun", "sausage"], ["bag", "tea", "milk"]] * 40)
+    labels = make_labels(baskets, min_basket=2)
+    names = {(labels.catalog.id(q), labels.catalog.id(v)) for q, v in pairs_of(labels)}
+    assert names == {("bun", "sausage"), ("tea", "milk")}
+
+
+def test_a_pair_so_sure_that_its_p_underflows_is_a_label():
+    baskets = Baskets.from_lists([["a", "b"]] * 4_000 + [[f"c{i}", f"d{i}"] for i in range(4_000)])
+    labels = make_labels(baskets, min_basket=2)
+    assert labels.at(0.001).sum() == 1
+    assert labels.p[0] > 0
+    assert labels.statistic[0] > 308
+
+
+def test_order_of_levels_and_repeats_do_not_matter():
+    one = make_labels(buns_and_sausages(), levels=(0.001, 0.05, 0.05), min_basket=2)
+    other = make_labels(buns_and_sausages(), levels=(0.05, 0.001), min_basket=2)
+    assert one.levels == (0.001, 0.05)
+    assert one.hash == other.hash
+
+
+def test_order_of_baskets_does_not_matter():
+    baskets = buns_and_sausages()
+    turned = baskets.select(np.arange(len(baskets))[::-1])
+    for protocol in ("paper", "calibrated"):
+        assert make_labels(turned, protocol, min_basket=2).hash == make_labels(baskets, protocol, min_basket=2).hash
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"protocol": "papr"}, "`protocol` must be one of calibrated, paper, got 'papr'. Did you mean 'paper'"),
+        ({"levels": (0.05, 0.0)}, r"`level` must be between 0 and 1, got 0\.0"),
+        ({"levels": (1.0,)}, r"`level` must be between 0 and 1, got 1\.0"),
+        ({"levels": (float("nan"),)}, "`level` must be between 0 and 1, got nan"),
+        ({"levels": ()}, "`levels` must be at least one number between 0 and 1"),
+        ({"levels": 0.05}, r"`levels` must be a sequence of numbers between 0 and 1, got 0\.05"),
+        ({"levels": ("x",)}, "`levels` must be a sequence of numbers between 0 and 1"),
+        ({"expected": "quasy"}, "`expected` must be one of quasi, product, got 'quasy'"),
+        ({"strata": "month"}, "`strata` must be a sequence of names, got 'month'"),
+        ({"strata": ("stor",)}, "`strata` must be one of basket_size, month, got 'stor'"),
+        ({"strata": ("month",)}, "`strata` must not name month: these baskets have no times"),
+        ({"protocol": "paper", "strata": ("basket_size",)}, "must be left alone with the paper protocol"),
+        ({"protocol": "paper", "expected": "product"}, "must be left alone with the paper protocol"),
+        ({"min_basket": 0}, "`min_basket` must be a whole number of at least 1, got 0"),
+        ({"category_level": "shelf"}, "`category_level`"),
+    ],
+)
+def test_what_cannot_be_asked_for_is_refused(arguments, message):
+    catalog = Catalog.from_ids(["a", "b"], categories=["x", "y"])
+    with pytest.raises(ParameterError, match=message):
+        make_labels(Baskets.from_lists([["a", "b"]], catalog=catalog), **arguments)

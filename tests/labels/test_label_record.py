@@ -1,0 +1,104 @@
+"""The record `Labels`: levels, table, JSON, hash."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+import pytest
+
+from neatrec.baskets import Baskets
+from neatrec.catalog import Catalog
+from neatrec.errors import ParameterError
+from neatrec.labels import make_labels
+
+COLUMNS = [
+    *("query", "item", "query_name", "item_name", "count", "expected", "lift", "lift_low", "lift_high"),
+    *("statistic", "p", "q", "customers", "reverse_count", "level"),
+]
+
+
+@pytest.fixture
+def baskets() -> Baskets:
+    names = ["Bun", None, "Tea", "Milk", "Pen", "Ink"]
+    catalog = Catalog.from_ids(["10", "9", "é|\n", "b", "x", "y"], names=names)
+    contents = [["10", "9"]] * 30 + [["é|\n", "b"]] * 12 + [["x", "y"]] * 30 + [["9", "b"]] * 2
+    return Baskets.from_lists(contents, catalog=catalog, users=[str(i) for i in range(74)])
+
+
+def test_the_table_has_the_promised_columns_and_names(baskets):
+    labels = make_labels(baskets, min_basket=2)
+    table = labels.table()
+    assert table.column_names == COLUMNS
+    assert table["query"].to_pylist() == ["10", "é|\n", "x"]
+    assert table["query_name"].to_pylist() == ["Bun", "Tea", "Pen"]
+    assert table["item_name"].to_pylist() == ["9", "Milk", "Ink"]
+    assert table["customers"].to_pylist() == [30, 12, 30]
+    assert table["count"].to_pylist() == [30, 12, 30]
+
+
+def test_the_level_of_a_row_is_the_strictest_that_it_passes(baskets):
+    labels = make_labels(baskets, levels=(0.05, 5e-5, 1e-6), min_basket=2)
+    level = labels.table()["level"].to_pylist()
+    for i, strictest in enumerate(level):
+        assert all(labels.at(step)[i] == (step >= strictest) for step in labels.levels)
+    assert len(set(level)) == 2
+
+
+def test_what_is_not_known_is_null_in_the_table(baskets):
+    unordered = Baskets.from_lists([["a", "b"]] * 30 + [["c", "d"]] * 30, ordered=False)
+    table = make_labels(unordered, "paper", min_basket=2).table()
+    assert table.num_rows == 4
+    for name in ("q", "customers", "reverse_count"):
+        assert table[name].null_count == 4
+
+
+def test_the_hash_is_that_of_protocol_levels_and_sorted_pairs(baskets):
+    labels = make_labels(baskets, levels=(0.01, 0.05), min_basket=2)
+    lines = [["calibrated", ["0.05", "0.01"]], ["10", "9", 30], ["x", "y", 30], ["é|\n", "b", 12]]
+    wanted = hashlib.sha256("\n".join(json.dumps(line) for line in lines).encode()).hexdigest()
+    assert labels.hash == wanted
+
+
+def test_the_hash_sees_protocol_levels_and_counts(baskets):
+    hashes = {
+        make_labels(baskets, min_basket=2).hash,
+        make_labels(baskets, "paper", min_basket=2).hash,
+        make_labels(baskets, levels=(0.05,), min_basket=2).hash,
+        make_labels(baskets.select(slice_of(baskets)), min_basket=2).hash,
+    }
+    assert len(hashes) == 4
+
+
+def slice_of(baskets):
+    """All baskets but the first: the same labels with one count less."""
+    return list(range(1, len(baskets)))
+
+
+def test_json_has_the_promised_keys(baskets):
+    answer = make_labels(baskets, "paper", min_basket=2).to_json()
+    assert list(answer) == [
+        *("protocol", "level_kind", "baskets", "records", "pairs", "labels", "threshold", "hash"),
+    ]
+    assert answer["labels"] == {"0.05": 3, "0.01": 3, "0.001": 3}
+    assert answer["threshold"] == {"0.05": 3.84, "0.01": 6.64, "0.001": 10.83}
+    assert (answer["level_kind"], answer["baskets"], answer["records"], answer["pairs"]) == ("p", 74, 74, 4)
+    json.dumps(answer)
+
+
+def test_a_level_that_was_not_asked_for_is_refused(baskets):
+    with pytest.raises(ParameterError, match=r"`level` must be one of 0\.05, 0\.01, 0\.001, got 0\.02"):
+        make_labels(baskets, min_basket=2).at(0.02)
+
+
+def test_the_strongest_labels_come_first(baskets):
+    labels = make_labels(baskets, min_basket=2)
+    best = labels.strongest(5)
+    assert labels.statistic[best].tolist() == sorted(labels.statistic, reverse=True)
+    assert labels.lift_low[labels.strongest(1, by="lift_low")] == labels.lift_low.max()
+    with pytest.raises(ParameterError, match="`by` must be one of statistic, lift_low, got 'p'"):
+        labels.strongest(1, by="p")
+
+
+def test_labels_say_what_they_are(baskets):
+    assert repr(make_labels(baskets, levels=(0.05,), min_basket=2)) == "<Labels calibrated: 3 at 0.05>"

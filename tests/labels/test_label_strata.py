@@ -1,0 +1,110 @@
+"""Strata: what differs between them makes no labels."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from label_reference import expected_plainly, pairs_of, records_plainly, shops
+
+from neatrec.baskets import Attribute, Baskets
+from neatrec.copurchase import Counting, margins
+from neatrec.labels import make_labels
+from neatrec.labels.strata import customers_by_strata, expected_by_strata, strata_of
+
+
+def in_stores(baskets: Baskets, codes) -> Baskets:
+    return replace(baskets, attributes={"store": Attribute(np.asarray(codes, dtype=np.int32), ("north", "south", "e"))})
+
+
+@settings(deadline=None)
+@given(shops(), st.data())
+def test_expected_counts_are_the_sum_over_strata(baskets, data):
+    stores = data.draw(st.lists(st.integers(0, 2), min_size=len(baskets), max_size=len(baskets)))
+    baskets = in_stores(baskets, stores)
+    counting = Counting(directed=baskets.ordered)
+    strata = strata_of(baskets, ["store"])
+    got = expected_by_strata(baskets, strata, counting, "quasi", margins)
+    wanted = np.zeros((len(baskets.catalog),) * 2)
+    for store in set(stores):
+        part = baskets.select(np.array(stores) == store)
+        wanted += expected_plainly(records_plainly(part, 2), part, "quasi")
+    seen = sorted(records_plainly(baskets, 2))
+    query, item = (np.array([pair[i] for pair in seen], dtype=np.int32) for i in (0, 1))
+    np.testing.assert_allclose(got.of(query, item), wanted[query, item], rtol=1e-3, atol=1e-6)
+
+
+def store_trap() -> Baskets:
+    """Pretzels and ice are popular in one store only; buns and sausages go together everywhere."""
+    rng = np.random.default_rng(3)
+    contents, stores = [], []
+    for store in (0, 1):
+        for _ in range(1_500):
+            chance = {"pretzel": 0.4, "ice": 0.4} if store else {"pretzel": 0.01, "ice": 0.01}
+            chance |= {"rice": 0.4, "pen": 0.4, "bun": 0.15}
+            basket = [item for item, p in chance.items() if rng.random() < p]
+            if "bun" in basket and rng.random() < 0.7:
+                basket.append("sausage")
+            contents.append(basket)
+            stores.append(store)
+    return in_stores(Baskets.from_lists(contents, ordered=False), stores)
+
+
+def names_of(labels) -> set[frozenset[str]]:
+    return {frozenset((labels.catalog.id(q), labels.catalog.id(v))) for q, v in pairs_of(labels)}
+
+
+def test_a_pair_that_only_shares_a_store_is_caught_and_a_true_one_stays():
+    baskets = store_trap()
+    without, with_strata = (make_labels(baskets, min_basket=2, strata=names) for names in ((), ("store",)))
+    assert {frozenset(("pretzel", "ice")), frozenset(("bun", "sausage"))} <= names_of(without)
+    assert frozenset(("pretzel", "ice")) not in names_of(with_strata)
+    assert frozenset(("bun", "sausage")) in names_of(with_strata)
+    assert with_strata.options["strata"] == ["store"]
+
+
+def test_a_single_stratum_changes_nothing():
+    baskets = in_stores(store_trap(), np.zeros(3_000))
+    assert make_labels(baskets, min_basket=2, strata=("store",)).hash == make_labels(baskets, min_basket=2).hash
+
+
+def test_months_are_calendar_months_of_a_year():
+    days = ["2024-01-31", "2024-02-01", "2025-01-01", "2024-01-01"]
+    times = np.array(days, dtype="datetime64[us]").astype(np.int64)
+    baskets = replace(Baskets.from_lists([["a"]] * 4), times=times)
+    codes = strata_of(baskets, ["month"])
+    assert codes.tolist() == [0, 1, 2, 0]
+
+
+def test_basket_sizes_fall_into_bands_that_widen():
+    baskets = Baskets.from_lists([[f"i{i}" for i in range(size)] for size in (5, 6, 7, 8, 11, 12)])
+    assert strata_of(baskets, ["basket_size"]).tolist() == [0, 1, 1, 2, 2, 3]
+
+
+def test_strata_combine():
+    baskets = in_stores(Baskets.from_lists([["a"], ["a"], ["a", "b", "c"], ["a", "b", "c"]]), [0, 1, 0, 1])
+    assert sorted(strata_of(baskets, ["store", "basket_size"]).tolist()) == [0, 1, 2, 3]
+
+
+def test_strata_too_small_to_say_anything_are_warned_of(caplog):
+    with caplog.at_level(logging.WARNING):
+        strata_of(in_stores(Baskets.from_lists([["a"]] * 6), [0, 1, 2] * 2), ["store"])
+    assert "3 strata for 6 baskets: strata this small explain their own pairs away" in caplog.text
+
+
+def test_a_customer_counts_once_in_each_stratum_and_is_still_one_customer():
+    contents = [["bun", "sausage"], ["tea", "milk"]] * 40
+    users = ["ann", "bob"] * 20 + [f"u{i}" for i in range(40)]
+    baskets = in_stores(Baskets.from_lists(contents, users=users), ([0, 0, 1, 1] * 20))
+    labels = make_labels(baskets, min_basket=2, strata=("store",))
+    # ann buys buns in two stores, the others once each
+    assert labels.count.tolist() == [22, 22]
+    assert labels.customers.tolist() == [21, 21]
+
+
+def test_customers_of_strata_are_left_alone_where_users_are_not_known():
+    baskets = in_stores(Baskets.from_lists([["a"]] * 3), [0, 1, 2])
+    assert customers_by_strata(baskets, np.arange(3)) is baskets

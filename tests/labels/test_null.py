@@ -1,0 +1,104 @@
+"""The shuffle null: labels that chance alone makes."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from label_reference import both_ways, expected_plainly, paper_plainly, records_plainly
+from scipy import stats
+
+from neatrec.baskets import Baskets
+from neatrec.errors import ParameterError
+from neatrec.labels import make_labels, shuffle_null, shuffled
+
+
+def noisy_shop(ordered: bool = True) -> Baskets:
+    """Buns and sausages go together, the rest is chance."""
+    rng = np.random.default_rng(8)
+    contents = []
+    for _ in range(600):
+        basket = [f"i{i}" for i in rng.choice(12, rng.integers(2, 5), replace=False)]
+        contents.append(basket + (["bun", "sausage"] if rng.random() < 0.1 else []))
+    return Baskets.from_lists(contents, ordered=ordered)
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_paper_labels_by_chance_are_the_protocol_on_shuffled_baskets(ordered):
+    baskets = noisy_shop(ordered)
+    labels = make_labels(baskets, "paper", (0.2, 0.05), min_basket=2)
+    null = shuffle_null(baskets, labels, 2, seed=5)
+    for round_ in range(2):
+        dealt = shuffled(baskets, 5, round_)
+        for level in labels.levels:
+            wanted = len(paper_plainly(dealt, level, 2))
+            assert null.labels[level][round_] == null.rerun[level][round_] == wanted
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_calibrated_labels_by_chance_pass_the_real_threshold_with_expected_counts_of_their_own(ordered):
+    baskets = noisy_shop(ordered)
+    labels = make_labels(baskets, levels=(0.9, 0.05), min_basket=2)
+    null = shuffle_null(baskets, labels, 2)
+    for round_ in range(2):
+        dealt = shuffled(baskets, 0, round_)
+        seen = records_plainly(dealt, 2)
+        expected = expected_plainly(seen, dealt, "quasi")
+        for level in labels.levels:
+            passing = {x for x, n in seen.items() if stats.poisson.sf(n - 1, expected[x]) <= labels.thresholds[level]}
+            assert null.labels[level][round_] == len(both_ways(passing, ordered))
+    assert max(null.rerun[0.05]) == 0
+
+
+def test_the_rate_is_the_mean_over_the_real_labels():
+    baskets = noisy_shop()
+    labels = make_labels(baskets, "paper", (0.2,), min_basket=2)
+    null = shuffle_null(baskets, labels, 3)
+    assert null.real == {0.2: len(labels)}
+    assert null.fdr[0.2] == pytest.approx(np.mean(null.labels[0.2]) / len(labels))
+
+
+def test_the_answer_as_json():
+    baskets = noisy_shop()
+    null = shuffle_null(baskets, make_labels(baskets, min_basket=2), 2, within="size")
+    answer = json.loads(json.dumps(null.to_json()))
+    assert list(answer) == ["rounds", "within", "labels", "fdr", "rerun"]
+    assert (answer["rounds"], answer["within"]) == (2, "size")
+    assert set(answer["labels"]) == set(answer["fdr"]) == set(answer["rerun"]) == {"0.05", "0.01", "0.001"}
+    assert len(answer["labels"]["0.05"]) == 2
+
+
+def test_without_real_labels_there_is_no_rate():
+    baskets = Baskets.from_lists([["a", "b"], ["c", "b"]])
+    null = shuffle_null(baskets, make_labels(baskets, min_basket=2), 1)
+    assert np.isnan(null.fdr[0.05])
+    assert null.to_json()["fdr"]["0.05"] is None
+
+
+def test_strata_and_customers_are_shuffled_with_their_options():
+    baskets = noisy_shop()
+    users = [f"u{i % 200}" for i in range(len(baskets))]
+    contents = [
+        [baskets.catalog.id(code) for code in baskets.items[a:b]]
+        for a, b in zip(baskets.offsets[:-1], baskets.offsets[1:], strict=True)
+    ]
+    with_users = Baskets.from_lists(contents, users=users)
+    labels = make_labels(with_users, min_basket=2, strata=("basket_size",))
+    assert len(labels)
+    null = shuffle_null(with_users, labels, 1)
+    assert max(null.labels[0.05]) <= len(labels)
+
+
+@pytest.mark.parametrize("rounds", [0, -1, 1.5, True])
+def test_rounds_must_be_a_whole_number_of_at_least_one(rounds):
+    baskets = noisy_shop()
+    with pytest.raises(ParameterError, match="`rounds` must be a whole number of at least 1"):
+        shuffle_null(baskets, make_labels(baskets, min_basket=2), rounds)
+
+
+def test_labels_of_other_baskets_are_refused():
+    baskets = noisy_shop()
+    labels = make_labels(baskets, min_basket=2)
+    with pytest.raises(ParameterError, match="`labels` must come from the baskets that are shuffled"):
+        shuffle_null(baskets.select(np.arange(10)), labels, 1)

@@ -1,0 +1,109 @@
+"""The shuffle against its definition, and what it keeps."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from neatrec.baskets import Baskets
+from neatrec.errors import ParameterError
+from neatrec.labels import WITHIN, shuffle, shuffled
+
+CONTENTS = st.lists(st.lists(st.integers(0, 9), max_size=6, unique=True), max_size=12)
+NAMES = st.lists(st.text(max_size=5), min_size=12, max_size=12, unique=True)
+
+
+def make(contents, names=None) -> Baskets:
+    ids = names[: len(contents)] if names else None
+    return Baskets.from_lists([[str(item) for item in basket] for basket in contents], ids=ids)
+
+
+def as_dict(baskets: Baskets) -> dict[str, list[str]]:
+    items = [baskets.catalog.id(code) for code in baskets.items]
+    parts = [items[a:b] for a, b in zip(baskets.offsets[:-1], baskets.offsets[1:], strict=True)]
+    return dict(zip(baskets.ids.to_pylist(), parts, strict=True))
+
+
+def shuffled_plainly(baskets: Baskets, seed: int, round_: int, within: str) -> dict[str, list[str]]:
+    """Lines sorted by digest, basket, position; dealt into the slots by basket, position; group by group."""
+    lines = [
+        (name, position, len(items), item)
+        for name, items in as_dict(baskets).items()
+        for position, item in enumerate(items, 1)
+    ]
+    group = {"none": lambda x: 0, "size": lambda x: x[2], "size+position": lambda x: (x[2], x[1])}[within]
+    digest = {x: hashlib.md5(f"{seed}|{round_}|{x[0]}|{x[1]}".encode()).hexdigest() for x in lines}
+    out = {name: [""] * len(items) for name, items in as_dict(baskets).items()}
+    for key in {group(x) for x in lines}:
+        slots = sorted((x for x in lines if group(x) == key), key=lambda x: x[:2])
+        dealt = sorted(slots, key=lambda x: digest[x])
+        for slot, line in zip(slots, dealt, strict=True):
+            out[slot[0]][slot[1] - 1] = line[3]
+    return out
+
+
+@settings(deadline=None)
+@given(CONTENTS, NAMES, st.integers(0, 10**12), st.integers(0, 99), st.sampled_from(WITHIN))
+def test_the_shuffle_is_the_defined_one(contents, names, seed, round_, within):
+    baskets = make(contents, names)
+    assert as_dict(shuffled(baskets, seed, round_, within)) == shuffled_plainly(baskets, seed, round_, within)
+
+
+@settings(deadline=None)
+@given(CONTENTS, NAMES, st.sampled_from(WITHIN), st.randoms())
+def test_the_order_of_baskets_does_not_matter(contents, names, within, random):
+    baskets = make(contents, names)
+    order = list(range(len(baskets)))
+    random.shuffle(order)
+    turned = baskets.select(np.array(order, dtype=np.int64))
+    assert as_dict(shuffled(turned, 1, 2, within)) == as_dict(shuffled(baskets, 1, 2, within))
+
+
+@pytest.mark.parametrize("within", WITHIN)
+def test_sizes_and_item_counts_stay(within):
+    rng = np.random.default_rng(0)
+    baskets = make([rng.choice(10, rng.integers(1, 6), replace=False) for _ in range(300)])
+    dealt = shuffled(baskets, 0, 0, within)
+    assert dealt.item_counts.tolist() == baskets.item_counts.tolist()
+    assert dealt.offsets.tolist() == baskets.offsets.tolist()
+    assert dealt.items.tolist() != baskets.items.tolist()
+    size = np.repeat(baskets.sizes, baskets.sizes)
+    position = np.arange(baskets.lines) - np.repeat(baskets.offsets[:-1], baskets.sizes)
+    if within != "none":
+        places = [size] if within == "size" else [size, position]
+        for one in (baskets, dealt):
+            key = np.stack([*places, one.items])
+            one_sorted = np.unique(key, axis=1, return_counts=True)
+            if one is baskets:
+                wanted = one_sorted
+        np.testing.assert_array_equal(one_sorted[0], wanted[0])
+        np.testing.assert_array_equal(one_sorted[1], wanted[1])
+
+
+def test_rounds_and_seeds_shuffle_differently():
+    baskets = make([[1, 2, 3], [4, 5, 6], [7, 8, 9]] * 5)
+    dealt = {tuple(shuffled(baskets, seed, round_).items.tolist()) for seed, round_ in ((0, 0), (0, 1), (1, 0))}
+    assert len(dealt) == 3
+
+
+def test_equal_digests_keep_the_order_of_lines():
+    high, low = np.array([5, 5, 1, 5], np.uint64), np.array([2, 1, 9, 1], np.uint64)
+    assert shuffle._sorted_by(high, low, None).tolist() == [2, 1, 3, 0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((-1, 0), "`seed` must be a whole number of at least 0, got -1"),
+        ((0, 1.5), r"`round` must be a whole number of at least 0, got 1\.5"),
+        ((True, 0), "`seed` must be a whole number of at least 0, got True"),
+        ((0, 0, "sizes"), r"`within` must be one of none, size, size\+position, got 'sizes'. Did you mean 'size'"),
+    ],
+)
+def test_what_cannot_be_shuffled_so_is_refused(arguments, message):
+    with pytest.raises(ParameterError, match=message):
+        shuffled(make([[1, 2]]), *arguments)
