@@ -46,7 +46,7 @@ def by_hand(baskets: Baskets, *, users: bool) -> sparse.csr_matrix:
 @pytest.mark.parametrize("name", ["cf", "bprmf"])
 def test_equal_to_calling_the_library_directly(name: str, users: bool) -> None:
     baskets = toy_baskets(300, users=users)
-    model = make_model(name, **SETTINGS[name]).fit(baskets, Run(rng=11, threads=1))
+    model = make_model(name, preset="paper", **SETTINGS[name]).fit(baskets, Run(rng=11, threads=1))
     matrix, _ = purchases([baskets])
     peer = called_directly(name, matrix, seed=11)
     assert np.array_equal(model.item_vectors(), peer.item_factors)
@@ -103,9 +103,7 @@ def test_numbers_that_run_away_name_the_setting_to_change(monkeypatch: pytest.Mo
         raise ModelFitError("NaN encountered in factors")
 
     monkeypatch.setattr(AlternatingLeastSquares, "fit", fail)
-    with pytest.raises(
-        DivergedError, match=r"'cf' left the numbers: NaN encountered in factors\. Raise `regularization`"
-    ):
+    with pytest.raises(DivergedError, match=r"'cf' left the numbers: NaN encountered.*Raise `regularization`"):
         make_model("cf").fit(toy_baskets())
 
 
