@@ -161,7 +161,8 @@ def _basket_columns(connection: Any, columns: Columns) -> dict[str, Any]:
         users = string_array(table["customer"])
         if users.null_count:
             log.info("%s without a user: each counts as a customer of its own", plural(users.null_count, "basket"))
-            users = pc.coalesce(users, pc.binary_join_element_wise(pa.scalar(GUEST, pa.large_string()), ids, ""))
+            prefix, nothing = (pa.scalar(text, pa.large_string()) for text in (GUEST, ""))
+            users = pc.coalesce(users, pc.binary_join_element_wise(prefix, ids, nothing))
         found["users"], names = _coded(users)
         found["user_ids"] = names
     found["attributes"] = {}

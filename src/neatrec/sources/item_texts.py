@@ -56,7 +56,7 @@ def _fields(columns: Columns) -> list[tuple[str, str]]:
 def _most_frequent(connection: Any, names: Sequence[str]) -> dict[str, tuple[Any, ...]]:
     chosen = ", ".join(names)
     rows = connection.execute(
-        f"SELECT item, {chosen} FROM item_text WHERE coalesce({chosen}) IS NOT NULL GROUP BY ALL "
+        f"SELECT item, {chosen} FROM item_text WHERE coalesce({chosen}) IS NOT NULL GROUP BY item, {chosen} "
         f"QUALIFY row_number() OVER (PARTITION BY item ORDER BY sum(n) DESC, {chosen}) = 1"
     ).fetchall()
     return {item: tuple(values) for item, *values in rows}

@@ -46,6 +46,11 @@ def database(tables: Sequence[Table], folder: Path) -> Iterator[Any]:
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
         yield connection
+    except (duckdb.OutOfMemoryException, duckdb.IOException) as error:
+        raise ResourceError(
+            f"the source needs more memory or temporary disk than there is: {_first_line(error)}",
+            hint="TMPDIR says where temporary files go.",
+        ) from error
     finally:
         connection.close()
 
