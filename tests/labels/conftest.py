@@ -1,0 +1,32 @@
+"""The real baskets and a simulated year, read or made once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from neatrec.baskets import Baskets
+from neatrec.labels import Labels, make_labels
+from neatrec.sources import read_baskets
+from neatrec.sources.supermarket import Supermarket, supermarket
+
+
+@pytest.fixture(scope="session")
+def instacart(instacart_folder: Path) -> Baskets:
+    return read_baskets(instacart_folder)
+
+
+@pytest.fixture(scope="session")
+def instacart_paper(instacart: Baskets) -> Labels:
+    return make_labels(instacart, "paper")
+
+
+@pytest.fixture(scope="session")
+def instacart_calibrated(instacart: Baskets) -> Labels:
+    return make_labels(instacart, "calibrated")
+
+
+@pytest.fixture(scope="session")
+def market() -> Supermarket:
+    return supermarket(baskets=20_000, items=1_000, seed=0)
