@@ -78,6 +78,7 @@ def _database(memory_limit: int, threads: int) -> Iterator[Any]:
         }
         con = duckdb.connect(str(Path(folder) / "pairs.duckdb"), config=config)
         try:
+            con.execute("SET enable_progress_bar = false")  # it draws on stdout, where answers go
             yield con
         except duckdb.OutOfMemoryException as error:
             raise ResourceError(

@@ -12,7 +12,7 @@ AHEAD = 12
 """How many postings ahead the counter asks: long enough to arrive, short enough to still be there."""
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def prefetch(typing_context: Any, array: Any, index: Any) -> Any:
     """prefetch(array, index): a hint to load array[index], whole one-dimensional array, index in range or not."""
 

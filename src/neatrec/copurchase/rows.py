@@ -15,6 +15,9 @@ from neatrec.copurchase.records import Int32, Int64
 BLOCK = 1 << 19
 """Unordered pairs that a block holds at most, where one row does not make more."""
 
+MANY_LINES = 2**32
+"""Up to here 32 bits hold the place of a line: half the memory of 64."""
+
 NONE: Int32 = np.empty(0, dtype=np.int32)
 
 
@@ -92,8 +95,7 @@ def _postings(job: Job, code: Int32, bounds: Int64) -> tuple[npt.NDArray[Any], I
     n = int(bounds[-1])
     rank = np.empty(len(job.catalog), dtype=np.int32)
     rank[code] = np.arange(len(code), dtype=np.int32)
-    # 32 bits hold a place among four billion lines: half the memory of 64
-    basket = np.empty(n, dtype=np.uint32 if n < 2**32 else np.int64)
+    basket = np.empty(n, dtype=np.uint32 if n < MANY_LINES else np.int64)
     position = np.empty(n, dtype=np.int32)
     layout.postings(job.items, job.start, job.stop, rank, bounds[:-1].copy(), basket, position)
     return basket, position
