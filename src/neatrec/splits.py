@@ -73,7 +73,7 @@ def by_time(baskets: Baskets, *, cut: datetime | date | str | int | None = None,
     if cut is not None:
         moment = _microseconds(cut)
     else:
-        moment = _moment_of_share(baskets.times, _share(0.8 if share is None else share))
+        moment = moment_of_share(baskets.times, _share(0.8 if share is None else share))
     return _parted(baskets, baskets.times < moment, "time", cut=_iso(moment))
 
 
@@ -128,6 +128,14 @@ def uniform_of_ids(ids: pa.LargeStringArray, salt: str) -> npt.NDArray[np.float6
     return _hashes(ids, salt) / 2.0**64
 
 
+def moment_of_share(times: npt.NDArray[np.int64], share: float) -> int:
+    """The time that has nearest to `share` of all times before it; some time has to come before it."""
+    moments, first = np.unique(np.sort(times), return_index=True)
+    if len(moments) < 2:
+        raise ParameterError("a split by time needs baskets of at least two moments")
+    return int(moments[1:][np.argmin(np.abs(first[1:] - share * len(times)))])
+
+
 def _hashes(ids: pa.LargeStringArray, salt: str) -> npt.NDArray[np.uint64]:
     """The first eight bytes of SHA-256 over salt and id, shape (ids,)."""
     start = hashlib.sha256(f"{salt}|".encode())
@@ -165,14 +173,6 @@ def _share(share: float) -> float:
     if isinstance(share, bool) or not isinstance(share, int | float | np.floating) or not 0 < share < 1:
         raise must_be("share", "a number between 0 and 1", share)
     return float(share)
-
-
-def _moment_of_share(times: npt.NDArray[np.int64], share: float) -> int:
-    """The time that has nearest to `share` of all times before it; some time has to come before it."""
-    moments, first = np.unique(np.sort(times), return_index=True)
-    if len(moments) < 2:
-        raise ParameterError("a split by time needs baskets of at least two moments")
-    return int(moments[1:][np.argmin(np.abs(first[1:] - share * len(times)))])
 
 
 def _microseconds(cut: datetime | date | str | int) -> int:

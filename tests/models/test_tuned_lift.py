@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -65,6 +66,25 @@ def test_the_strength_with_most_hits_is_chosen() -> None:
     learned = make_model("shrunk-lift-tuned").fit(Baskets.from_lists(lists)).learned()
     assert learned["strong_pairs"] >= 240
     assert learned["hit_rates"][f"{learned['k']:g}"] == max(learned["hit_rates"].values()) > 0.9
+
+
+def test_where_times_are_known_the_later_baskets_judge() -> None:
+    """Partners change over time: what judges must be the last fifth, and only that, in whatever shards it comes."""
+    early = [["tea", "milk", f"noise-{n % 50}"] for n in range(800)]
+    late = [[f"l-{n % 60}", f"r-{n % 60}"] for n in range(1600)]
+    baskets = replace(Baskets.from_lists(early[:640] + late + early[640:]), times=np.arange(2400))
+    learned = make_model("shrunk-lift-tuned").fit(baskets).learned()
+    pairs_of_the_last_fifth = {(f"l-{n % 60}", f"r-{n % 60}") for n in range(1280, 1600)}
+    assert learned["strong_pairs"] == 2 * len(pairs_of_the_last_fifth)
+    shards = [baskets.select(np.arange(0, 2400, 2)), baskets.select(np.arange(1, 2400, 2))]
+    assert make_model("shrunk-lift-tuned").fit(shards).learned() == learned
+
+
+def test_baskets_of_one_moment_are_halved_by_id() -> None:
+    baskets = toy_baskets()
+    still = replace(baskets, times=np.zeros(len(baskets), dtype=np.int64))
+    model, plain = make_model("shrunk-lift-tuned", strong_lift=2), make_model("shrunk-lift-tuned", strong_lift=2)
+    assert model.fit(still).learned() == plain.fit(baskets).learned()
 
 
 def test_too_few_strong_pairs_leave_k_at_one(caplog: pytest.LogCaptureFixture) -> None:

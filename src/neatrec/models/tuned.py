@@ -1,16 +1,16 @@
 """`shrunk-lift-tuned`: shrunk lift whose strength is chosen on validation baskets split off the training baskets.
 
-Both ways round, one half of the training baskets is counted and the other one judges. A *strong* pair of the judging
-half was bought together at least `STRONG_COUNT` times, at least `strong_lift` times as often as by chance, and that is
-no accident (G^2 above `STRONG_LLR`, the chi-squared value of p = .001). The strength that brings most strong pairs
-among the first ten of their query is taken. E is counted in times together, so the strength means the same for half of
-the baskets as for all of them and is not scaled.
+Where times are known the last fifth of the baskets judges what was counted in those before; otherwise one half judges
+the other, both ways round. A *strong* pair of the judging baskets was bought together at least `STRONG_COUNT` times, at
+least `strong_lift` times as often as by chance, and that is no accident (G^2 above `STRONG_LLR`, the chi-squared value
+of p = .001). The strength that brings most strong pairs among the first ten of their query is taken. E is counted in
+times together, so the strength means the same for a part of the baskets as for all of them and is not scaled.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -23,7 +23,7 @@ from neatrec.models.counts import CountModel, CountParameters, Counts, Floats, P
 from neatrec.models.parameters import ModelParameters, parameter
 from neatrec.models.run import Run
 from neatrec.randomness import as_generator
-from neatrec.splits import validation_mask
+from neatrec.splits import moment_of_share, validation_mask
 
 STRENGTHS = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)
 STRONG_COUNT = 5
@@ -58,8 +58,7 @@ class ShrunkLiftTuned(CountModel):
     def _learn(self, shards: Iterable[Baskets], run: Run) -> None:
         super()._learn(shards, run)
         hits, pairs = np.zeros(len(STRENGTHS)), 0
-        first, second = (self._fold(shards, fold, run) for fold in (True, False))
-        for learned, judge in ((first, second), (second, first)):
+        for learned, judge in self._folds(shards, run):
             query, item = strong_pairs(judge, self.parameters.strong_lift)
             query, item = _sample(query, item, as_generator(run.rng).spawn(1)[0])
             hits += hits_by_strength(learned, query, item)
@@ -72,9 +71,18 @@ class ShrunkLiftTuned(CountModel):
             log.warning("only %d strong pairs in the validation baskets: k stays 1", pairs)
         log.info("k = %g, chosen by %d strong pairs of the validation baskets", self.k, pairs)
 
-    def _fold(self, shards: Iterable[Baskets], first: bool, run: Run) -> PairCounts:
-        half = [shard.select(validation_mask(shard.ids) == first) for shard in shards]
-        return PairCounts.of(half, self.parameters.counting(), run.threads)
+    def _folds(self, shards: Iterable[Baskets], run: Run) -> Iterator[tuple[PairCounts, PairCounts]]:
+        """Counts to rank by and counts to judge by."""
+        earlier = _before_the_last_fifth(shards)
+        first = [validation_mask(shard.ids) for shard in shards] if earlier is None else earlier
+        one, other = (
+            [shard.select(mask == part) for shard, mask in zip(shards, first, strict=True)] for part in (True, False)
+        )
+        counting = self.parameters.counting()
+        learned, judge = (PairCounts.of(part, counting, run.threads) for part in (one, other))
+        yield learned, judge
+        if earlier is None:
+            yield judge, learned
 
     def _value(self, count: Counts, query_total: Floats, item_total: Floats) -> Floats:
         return statistics.shrunk_lift(count, self.counts.expected(query_total, item_total), self.k)
@@ -92,6 +100,15 @@ class ShrunkLiftTuned(CountModel):
         self.k = float(arrays["k"][0])
         self.hit_rates = arrays["hit_rates"]
         self.strong_pairs = int(arrays["strong_pairs"][0])
+
+
+def _before_the_last_fifth(shards: Iterable[Baskets]) -> list[npt.NDArray[np.bool_]] | None:
+    """Which baskets of each shard came before the last fifth of all; None where times are unknown or all the same."""
+    times = [shard.times for shard in shards if shard.times is not None]
+    if len(times) < sum(1 for _ in shards) or np.ptp(np.concatenate(times)) == 0:
+        return None
+    moment = moment_of_share(np.concatenate(times), 0.8)
+    return [of_shard < moment for of_shard in times]
 
 
 def strong_pairs(judge: PairCounts, strong_lift: float) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
