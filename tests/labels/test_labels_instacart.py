@@ -138,6 +138,15 @@ def test_false_discoveries_of_the_calibrated_protocol(instacart, instacart_calib
     assert max(null.rerun[0.05]) <= 2
 
 
+def test_labels_of_the_half_split(instacart):
+    order = np.array(instacart.ids.to_pylist(), dtype=np.int64)
+    odd = make_labels(instacart.select(order % 2 == 1), "paper")
+    assert counts(odd) == [2_708, 2_035, 1_565]
+    assert len(np.unique(odd.query)) == 950
+    inside = [make_labels(instacart.select(order % 4 == rest), "paper", (0.05,)) for rest in (0, 2)]
+    assert [len(labels) for labels in inside] == [854, 886]
+
+
 def test_hashes_stay(instacart_paper, instacart_calibrated):
     assert instacart_paper.hash.startswith("2945799ee9f707eb")
     assert instacart_calibrated.hash.startswith("534035ea69c48a5f")
