@@ -1,7 +1,10 @@
-"""The simulated supermarket beside the Instacart train orders: popularity, basket sizes, pair counts; and its speed.
+"""The simulated supermarket beside the Instacart train orders, its speed, and what label protocols make of it.
 
-    NEATREC_DATA=FOLDER python benchmarks/simulator_fidelity.py          # the comparison, as a Markdown table
-    python benchmarks/simulator_fidelity.py --speed                      # seconds and peak memory
+    NEATREC_DATA=FOLDER python benchmarks/simulator_fidelity.py   # popularity, basket sizes, pair counts
+    python benchmarks/simulator_fidelity.py --speed               # seconds and peak memory
+    python benchmarks/simulator_fidelity.py --labels              # precision and recall of both protocols
+
+All tables come out as Markdown.
 
 FOLDER holds `instacart/order_products__train.parquet` and `instacart/products.parquet`. Only counts come out.
 """
@@ -22,7 +25,8 @@ import pyarrow.parquet as pq
 from scipy import sparse
 
 from neatrec.baskets import Baskets
-from neatrec.sources.supermarket import supermarket
+from neatrec.labels import make_labels
+from neatrec.sources.supermarket import TRAP_NAMES, supermarket
 
 Codes = npt.NDArray[np.int64]
 
@@ -150,11 +154,38 @@ def speed() -> None:
         print(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.strip())
 
 
+def labels_against_truth() -> None:
+    market = supermarket()
+    truth = market.truth
+    columns = ["protocol", "strata", "level", "labels", "right", "precision", "recall", *TRAP_NAMES, "other mistakes"]
+    print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}")
+    every = ("basket_size", "month", "store")
+    for protocol, strata in (
+        ("paper", ()),
+        ("calibrated", ()),
+        *(("calibrated", (one,)) for one in every),
+        ("calibrated", every),
+    ):
+        labels = make_labels(market.baskets, protocol, strata=strata)
+        for level in labels.levels if len(strata) != 1 else labels.levels[:1]:
+            chosen = labels.at(level)
+            query, item = labels.query[chosen], labels.item[chosen]
+            right = int(truth.is_complement(query, item).sum())
+            traps = [int(truth.is_trap(query, item, trap).sum()) for trap in TRAP_NAMES]
+            cells = [protocol, ", ".join(strata) or "none", level, len(query), right]
+            cells += [f"{truth.precision(query, item):.3f}", f"{truth.recall(query, item):.3f}", *traps]
+            print(f"| {' | '.join(map(str, cells))} | {len(query) - right - sum(traps)} |")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--speed", action="store_true", help="time and memory instead of the comparison")
-    if parser.parse_args().speed:
+    parser.add_argument("--labels", action="store_true", help="label protocols against the truth instead")
+    chosen = parser.parse_args()
+    if chosen.speed:
         speed()
+    elif chosen.labels:
+        labels_against_truth()
     elif data := os.environ.get("NEATREC_DATA"):
         compare(Path(data) / "instacart")
     else:

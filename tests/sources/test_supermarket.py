@@ -175,6 +175,15 @@ def test_popular_noise_is_in_every_tenth_basket_and_goes_with_nothing(market: Su
     assert not np.isin(noise, np.concatenate([market.truth.query, market.truth.item])).any()
 
 
+def test_popular_noise_leads_the_plain_co_purchase_counts(market: Supermarket) -> None:
+    """Why counting alone recommends bananas with everything."""
+    truth, items = market.truth, len(market.baskets.catalog)
+    queries = np.unique(truth.query)
+    every = np.arange(items)
+    counts = [directed_counts(market.baskets, np.full(items, query), every) for query in queries]
+    assert np.mean(np.isin(np.argmax(counts, axis=1), truth.noise)) > 0.3
+
+
 def strata_that_explain(market: Supermarket, trap: str) -> np.ndarray:
     baskets = market.baskets
     if trap == "december":

@@ -98,7 +98,7 @@ def _furnish(items: int, stores: int, strength: float, seed: int) -> tuple[Shop,
     planted = plant_complements(chosen, share, strength, planting)
     kind = np.array([product.kind for product in all_goods().products], dtype=np.int8)[chosen.product]
     sizes, store_shares = basket_size_table(min(LARGEST_BASKET, items // 3)), store_table(stores)
-    trap_store = stores // 2
+    trap_store = stores - 1
     trap_share = float(store_shares[trap_store] - store_shares[trap_store - 1])
     shop = Shop(
         seed=kernel_seed(tills),

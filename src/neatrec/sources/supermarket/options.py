@@ -6,7 +6,7 @@ from typing import Any
 
 from neatrec.errors import must_be, must_be_one_of
 
-BASKETS, ITEMS, STORES = 30_000, 1_000, 12
+BASKETS, ITEMS, STORES = 30_000, 1_000, 6
 SMALLEST_SHOP, LARGEST_SHOP, MOST_BASKETS, MOST_STORES = 60, 1_000_000, 200_000_000, 1_000
 VISITS = 8
 """Mean baskets of a household, when the number of households is not given."""
