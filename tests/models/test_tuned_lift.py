@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +15,8 @@ from neatrec.baskets import Baskets
 from neatrec.models import make_model
 from neatrec.models.counts import CountParameters, PairCounts
 from neatrec.models.tuned import STRENGTHS, hits_by_strength, strong_pairs
+from neatrec.sources import read_baskets
+from neatrec.splits import half
 from toyshop import PARTNERS, code, toy_baskets
 
 
@@ -98,3 +101,12 @@ def test_scores_are_those_of_shrunk_lift_with_the_chosen_strength() -> None:
     tuned = make_model("shrunk-lift-tuned").fit(toy_baskets())
     plain = make_model("shrunk-lift", k=tuned.learned()["k"]).fit(toy_baskets())
     assert np.array_equal(tuned.score_all(np.arange(22)), plain.score_all(np.arange(22)))
+
+
+@pytest.mark.real
+def test_the_strength_for_the_instacart_half_split(instacart_folder: Path) -> None:
+    """What the real orders ask for; it puts cream cheese next to bagels."""
+    train = half(read_baskets(str(instacart_folder))).train
+    model = make_model("shrunk-lift-tuned").fit(train)
+    assert (model.learned()["k"], model.learned()["strong_pairs"]) == (1.5, 10_424)
+    assert model.recommend("Everything Bagels", 1).names == ["Whipped Cream Cheese"]

@@ -128,6 +128,11 @@ def _type_name(hint: Any) -> str:
     return " or ".join(words.get(member, str(member)) for member in _members(hint))
 
 
+def _wanted(hint: Any) -> str:
+    """The type as a sentence wants it: "a whole number or none"."""
+    return f"a {_type_name(hint)}" if _members(hint)[0] in (int, float) else _type_name(hint)
+
+
 def _parsed(name: str, hint: Any, text: str) -> Any:
     """`text` as a value of the first type of `hint` that it can be read as."""
     members = _members(hint)
@@ -143,7 +148,7 @@ def _parsed(name: str, hint: Any, text: str) -> Any:
                 continue
     if str in members:
         return text
-    raise must_be(name, f"a {_type_name(hint)}" if "or" not in _type_name(hint) else _type_name(hint), text)
+    raise must_be(name, _wanted(hint), text)
 
 
 def _checked(spec: dataclasses.Field[Any], hint: Any, value: Any) -> Any:
@@ -153,7 +158,7 @@ def _checked(spec: dataclasses.Field[Any], hint: Any, value: Any) -> Any:
     kinds = tuple(member for member in members if isinstance(member, type))
     wrong_bool = isinstance(value, bool) and bool not in kinds
     if wrong_bool or not isinstance(value, kinds):
-        raise must_be(spec.name, _type_name(hint), value)
+        raise must_be(spec.name, _wanted(hint), value)
     if spec.metadata.get("choices") and value is not None and value not in spec.metadata["choices"]:
         raise must_be_one_of(spec.name, spec.metadata["choices"], value)
     if isinstance(value, int | float) and not isinstance(value, bool):
