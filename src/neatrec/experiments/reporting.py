@@ -200,7 +200,7 @@ def make_report(
     """
     say = progress or log.info
     parts = split_baskets(baskets, split, **(split_options or {}))
-    with _shelf(keep) as shelf:
+    with shelf_for(keep) as shelf:
         result = run_leaderboard(
             parts.train,
             parts.test,
@@ -228,7 +228,7 @@ def make_report(
 
 
 @contextmanager
-def _shelf(keep: str | Path | None) -> Iterator[Path]:
+def shelf_for(keep: str | Path | None) -> Iterator[Path]:
     """A folder for trainings: the one to keep, or one that is gone afterwards."""
     if keep is not None:
         yield Path(keep)

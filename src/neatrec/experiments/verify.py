@@ -13,10 +13,14 @@ import pyarrow.parquet as pq
 
 from neatrec.errors import BundleError, NeatrecError
 from neatrec.evaluation.grade import Result
+from neatrec.experiments.paper_numbers import paper_numbers
 from neatrec.report.boards import About, Board, derived_tables
 from neatrec.report.findings import Finding, read_table, table_findings, twin_findings
 from neatrec.report.folder import FORMAT, RUN, file_hash
+from neatrec.report.paper_models import ablation_table
+from neatrec.report.paper_sections import Beside, beside_tables
 from neatrec.report.results_json import differences, made_again, rank_hashes, result_from_json, result_json
+from neatrec.report.table import Table
 from neatrec.text import plural, printable
 
 SHOWN = 20
@@ -144,6 +148,7 @@ def _differences(kept: Mapping[str, Any], again: Sequence[Result], guilty: Seque
 def _tables(folder: Path, run: Mapping[str, Any], boards: Sequence[Board], altered: set[str]) -> Iterator[Finding]:
     """Cells that do not follow from the results; of other tables, cells in which their files contradict each other."""
     derived = {name: table for board in boards for name, table in derived_tables(board).items()}
+    derived |= _beside_the_paper(run, boards)
     for name, schema in run["tables"].items():
         if name in derived:
             yield from table_findings(folder, derived[name])
@@ -153,3 +158,16 @@ def _tables(folder: Path, run: Mapping[str, Any], boards: Sequence[Board], alter
             yield table
         else:
             yield from twin_findings(folder, table, csv_altered=f"tables/{name}.csv" in altered)
+
+
+def _beside_the_paper(run: Mapping[str, Any], boards: Sequence[Board]) -> dict[str, Table]:
+    """The tables of a reproduction that follow from ranks, labels and the paper's numbers."""
+    beside = [Beside(**kept["beside"]) for kept in run["boards"] if "beside" in kept]
+    if len(beside) != len(boards):
+        return {}
+    paper = paper_numbers()
+    out: dict[str, Table] = {}
+    for board, how in zip(boards, beside, strict=True):
+        out |= beside_tables(paper, board, how)
+    table = ablation_table(paper, {how.data: board for board, how in zip(boards, beside, strict=True)})
+    return {**out, table.name: table}

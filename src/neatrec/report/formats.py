@@ -66,7 +66,7 @@ def csv_text(text: str) -> str:
 
 def _like_a_formula(text: str) -> bool:
     """Also where it is guarded already: so a guard that was set can be told from one that came with the name."""
-    return text.lstrip("'")[:1] in ("=", "+", "-", "@") if text.strip("'") else False
+    return text.lstrip("'")[:1] in ("=", "+", "-", "@")
 
 
 def to_csv(table: Table) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from neatrec.labels.audit import Audit
 from neatrec.labels.record import Labels
 from neatrec.report.audit_report import audit_figures, audit_tables
@@ -35,12 +37,15 @@ def level_in_words(labels: Labels, level: float) -> str:
     return f"{labels.protocol} labels at {kind} {level:g}"
 
 
-def audit_section(audit: Audit) -> tuple[Section, list[Table]]:
-    """The study of the labels of the test baskets by both protocols, and the tables that are too long for the page."""
+def audit_section(audit: Audit, without: Sequence[str] = ()) -> tuple[Section, list[Table]]:
+    """The study of the labels by both protocols, and the tables that are too long for the page.
+
+    `without` names parts that stand elsewhere on the page.
+    """
     tables = {table.name: table for table in audit_tables(audit)}
     figures = tuple(audit_figures(audit))
     blocks: list[Block] = []
-    for heading, words, names in PARTS:
+    for heading, words, names in (part for part in PARTS if part[0] not in without):
         blocks += [Heading(heading, f"labels-{heading.split(',')[0].lower().replace(' ', '-')}"), Words(words)]
         drawn = tuple(figure for figure in figures if figure.name.startswith(heading.lower()))
         blocks += [Figures(drawn)] if drawn else []
