@@ -18,7 +18,7 @@ from neatrec.labels.truth import score_against
 from neatrec.report.audit_report import audit_text, write_audit
 
 FILES = {
-    *("audit.txt", "labels.csv", "false_discoveries.csv", "truth.csv", "negatives.csv", "overlap.csv", "coverage.csv"),
+    *("audit.txt", "summary.csv", "false_discoveries.csv", "truth.csv", "negatives.csv", "overlap.csv", "coverage.csv"),
     *("consistency.csv", "positive_pairs.csv", "negative_pairs.csv", "popular.csv"),
     *("consistency-0-05.svg", "consistency-0-01.svg", "consistency-0-001.svg", "coverage.svg"),
 }

@@ -13,7 +13,7 @@ from label_reference import calibrated_plainly, pairs_of, paper_plainly, records
 from neatrec.baskets import Baskets
 from neatrec.catalog import Catalog
 from neatrec.errors import ParameterError
-from neatrec.labels import make_labels
+from neatrec.labels import make_labels, shuffle_null
 from neatrec.statistics import garwood_interval
 
 LEVELS = (0.05, 0.2, 0.001)
@@ -144,6 +144,18 @@ def test_order_of_levels_and_repeats_do_not_matter():
     other = make_labels(buns_and_sausages(), levels=(0.05, 0.001), min_basket=2)
     assert one.levels == (0.001, 0.05)
     assert one.hash == other.hash
+
+
+@pytest.mark.parametrize("options", [{"protocol": "paper"}, {}, {"strata": ("basket_size",)}])
+@pytest.mark.parametrize("ordered", [True, False])
+def test_labels_and_null_are_the_same_on_every_engine(options, ordered):
+    baskets = buns_and_sausages(ordered=ordered, users=[str(i % 150) for i in range(160)])
+    one, other = (make_labels(baskets, **options, min_basket=2, engine=engine) for engine in ("memory", "duckdb"))
+    assert len(one) > 0
+    assert one.hash == other.hash
+    assert one.table().equals(other.table())
+    nulls = [shuffle_null(baskets, one, 1, engine=engine) for engine in ("memory", "duckdb")]
+    assert nulls[0] == nulls[1]
 
 
 def test_order_of_baskets_does_not_matter():

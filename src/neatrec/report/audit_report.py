@@ -17,6 +17,8 @@ from neatrec.report.table import Column, Table
 
 SHOWN_BINS = 10
 """Bins of the drawn histogram; the last one holds everything above. The CSV file has them all."""
+SHOWN_CATEGORIES = 30
+"""Categories that are drawn, those with the most pairs. The CSV file has them all."""
 MARK = {"paper": "p", "calibrated": "q"}
 
 
@@ -99,7 +101,7 @@ def _labels(audit: Audit) -> Table:
         for c in audit.clustering
     ]
     note = "Labels of one query are not independent: intervals must resample queries."
-    return Table("labels", "Labels by both protocols", columns, tuple(rows), (note,))
+    return Table("summary", "Labels by both protocols", columns, tuple(rows), (note,))
 
 
 def _false_discoveries(audit: Audit) -> Table:
@@ -279,7 +281,7 @@ def _binned(histogram: Histogram) -> list[float]:
 def _coverage_figure(audit: Audit) -> Figure:
     """Shares of the categories among all pairs and among the labels of both protocols, largest first."""
     level = max(audit.paper.levels)
-    rows = sorted(audit.coverage, key=lambda row: row.of_pairs)
+    rows = sorted(audit.coverage, key=lambda row: row.of_pairs)[-SHOWN_CATEGORIES:]
     series = [("all pairs", MUTED, "|", [row.of_pairs for row in rows])]
     for colour, protocol, shape in ((SERIES[0], "paper", "o"), (SERIES[1], "calibrated", "s")):
         series.append((protocol, colour, shape, [row.of_labels[protocol, level] for row in rows]))
@@ -290,7 +292,7 @@ def _coverage_figure(audit: Audit) -> Figure:
         axes.set_yticks(places, [show_sentence(row.name)[:26] for row in rows])
         axes.set_xlim(left=0)
         axes.tick_params(length=0)
-        axes.set_xlabel("% of pairs or labels, by the category of the query")
+        axes.set_xlabel("% by the category of the query")
         drawing.legend(loc="outside upper left", ncols=3, fontsize=11, handletextpad=0.1)
         caption = f"Categories among all pairs and among the labels at level {level:g}."
         words = "; ".join(
