@@ -17,8 +17,6 @@ FIRST_CHOICE = 0.75
 MOST_BROUGHT = 0.5
 """At most this part of an item's sales comes from items that bring it."""
 GROUP_OF_SUBSTITUTES = 4
-USUAL_SIZE = 10.5
-"""Lines of a mean basket."""
 
 
 @dataclass(frozen=True)
