@@ -137,11 +137,11 @@ def show_leaderboard(result: LeaderboardResult) -> None:
         [
             line["name"],
             line["kind"],
-            f"{line['hr']['10']:.3f}",
-            "{:.3f} to {:.3f}".format(*line["ci"]["hr"]["10"]),
-            f"{line['ndcg']['10']:.3f}",
-            f"{line['mrr']:.3f}",
-            f"{100 * line['coverage']:.0f} %",
+            _shown(line["hr"]["10"]),
+            " to ".join(_shown(end) for end in line["ci"]["hr"]["10"]),
+            _shown(line["ndcg"]["10"]),
+            _shown(line["mrr"]),
+            "-" if line["coverage"] is None else f"{100 * line['coverage']:.0f} %",
             line["train_seconds"],
         ]
         for line in first["models"]
@@ -149,11 +149,16 @@ def show_leaderboard(result: LeaderboardResult) -> None:
     columns = ["model", "kind", "HR@10", "95 % interval", "NDCG@10", "MRR", "coverage", "seconds"]
     note = (
         f"{first['labels']:,} labels of {first['queries']:,} queries, protocol {board['protocol']}, "
-        f"{board['level_kind']} = {first['level']:g}, best possible HR@10 {first['ceiling']['10']:.3f}."
+        f"{board['level_kind']} = {first['level']:g}, best possible HR@10 {_shown(first['ceiling']['10'])}."
     )
     if result.options.seeds == 1:
         note += " One training each: the intervals do not cover how trainings differ (--seeds)."
     print_table(f"Leaderboard, {first['candidates']}", columns, rows, note=note)
+
+
+def _shown(value: float | None) -> str:
+    """Three decimals; a dash where there is nothing to measure."""
+    return "-" if value is None else f"{value:.3f}"
 
 
 benchmark = typer.Typer(help="The open benchmark: the same split, labels and recall sets for everyone.")
