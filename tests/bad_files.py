@@ -494,6 +494,12 @@ CATALOGUES = [
         {**POSITIONS, "catalog": "@c.csv"},
     ),
     refuses(
+        "a catalogue of other ids",
+        files("o.csv", o_DOT_csv=GOOD, c_DOT_csv="product_id,name\n17,Tea\n18,Milk\n"),
+        "none of the 2 items bought is in the catalogue .*look like '1[78]', those bought like '(tea|milk)'",
+        {**POSITIONS, "catalog": "@c.csv"},
+    ),
+    refuses(
         "groups of groups",
         files("o.csv", o_DOT_csv=GOOD, c_DOT_csv="sku,parent\ntea,milk\nmilk,cow\n"),
         "itself an item of group 'cow'",

@@ -142,7 +142,17 @@ def merged(first: Mapping[str, Description], second: Mapping[str, Description]) 
     return out
 
 
-def say_unknown(bought: Mapping[str, int], described: Mapping[str, Description]) -> None:
-    """A word on items that were bought and are not in the catalogue."""
-    if missing := sum(item not in described for item in bought):
-        log.warning("%s bought are not in the catalogue: they have no name and no category", plural(missing, "item"))
+def compare_with_catalogue(bought: Mapping[str, int], described: Mapping[str, Description], shown: str) -> None:
+    """A word on items that were bought and are not in the catalogue; an error where that is all of them."""
+    missing = [item for item in bought if item not in described]
+    if not missing:
+        return
+    if len(missing) == len(bought):
+        ours, theirs = (printable(repr(next(iter(ids))), 60) for ids in (bought, described))
+        raise SourceError(
+            f"none of the {plural(len(bought), 'item')} bought is in the catalogue {printable(shown)}: its items look "
+            f"like {theirs}, those bought like {ours}",
+            file=shown,
+            hint='Name its item column with catalog_item = "COLUMN" in a source.toml.',
+        )
+    log.warning("%s bought are not in the catalogue: they have no name and no category", plural(len(missing), "item"))

@@ -68,22 +68,17 @@ def _one_column(table: Table) -> str:
     return " (only one: fields must be divided by comma, semicolon, tab or |, or say delimiter in a source.toml)"
 
 
-def _wanted(lines: Columns) -> dict[str, str | None]:
-    """Role -> column, with all columns of a path or of the attributes under their flag."""
-    return dict(lines.by_role())
-
-
 def _require(table: Table, lines: Columns, first: Table) -> None:
-    wanted = _wanted(lines)
+    """An error for the first column that `table` does not have."""
+    wanted = lines.by_role()
     for role, column in wanted.items():
         if column not in table.columns:
             mixed = "" if table is first or column not in first.columns else f"; {printable(first.shown)} has it"
-            flags = {role.split()[0]: column for role, column in wanted.items()}
-            flag = role.split()[0]
-            raise missing_column(
-                table.shown, {**flags, flag: column}, flag, table.columns, extra=mixed or _one_column(table)
-            )
-    refuse_doubles(table, [column for column in wanted.values() if column])
+            kinds = {role.split()[0]: column for role, column in wanted.items()}
+            kind = role.split()[0]
+            extra = mixed or _one_column(table)
+            raise missing_column(table.shown, {**kinds, kind: column}, kind, table.columns, extra=extra)
+    refuse_doubles(table, list(wanted.values()))
 
 
 def _catalogue_columns(options: SourceOptions, first: Table, catalogue: Table) -> Columns:

@@ -41,6 +41,7 @@ USUAL_CATEGORIES: tuple[tuple[str, ...], ...] = (
     ("aisle", "sub_category", "product_subcategory", "category_2"),
 )
 ITEM_ROLES = ("name", "group", "category")
+FLAGS = (*USUAL_NAMES, "category")
 
 
 def plain(name: str) -> str:
@@ -78,7 +79,10 @@ def nearest(wanted: str, role: str, columns: Sequence[str]) -> str | None:
     best = max(columns, key=likeness, default=None)
     if best is not None and likeness(best) >= 0.7:
         return best
-    return guess(role, columns) if role in USUAL_NAMES else next(iter(guess_category(columns)), None)
+    if role == "category":
+        return next(iter(guess_category(columns)), None)
+    role = "item" if role == "catalog_item" else role
+    return guess(role, columns) if role in USUAL_NAMES else None
 
 
 def missing_column(
@@ -90,17 +94,20 @@ def missing_column(
     """
     column = wanted[missing]
     found = ", ".join(printable(name, 40) for name in columns[:40]) + (", …" if len(columns) > 40 else "")
-    flags = []
-    for role, name in wanted.items():
-        likely = nearest(name or role, role, columns) if name not in columns else None
-        if likely is not None:
-            flags.append(f"--{role} {printable(likely, 40)}")
+    likely = {role: nearest(name or role, role, columns) for role, name in wanted.items() if name not in columns}
+    flags = [_told(role, printable(column, 40)) for role, column in likely.items() if column is not None]
     about = (
         f"has no column {printable(repr(column))} for {missing}"
         if column
         else f"has no column known to be the {missing}"
     )
-    hint = f"Likely meant: {' '.join(flags)}." if flags else f"Name it with --{missing} COLUMN."
+    hint = f"Likely meant: {' '.join(flags)}." if flags else f"Name it with {_told(missing, 'COLUMN')}."
     return SourceError(
         f"{printable(file)} {about}; its columns are: {found}{extra}", file=file, column=column, hint=hint
     )
+
+
+def _told(role: str, column: str) -> str:
+    """How to say that `column` plays `role`: a flag where there is one, else a key of source.toml."""
+    key = "attributes" if role == "attribute" else role
+    return f"--{role} {column}" if role in FLAGS else f'{key} = "{column}" in a source.toml'

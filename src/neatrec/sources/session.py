@@ -16,11 +16,11 @@ from neatrec.sources.tables import Table
 from neatrec.text import printable
 
 log = logging.getLogger(__name__)
-MEMORY_LIMIT = 4 << 30
+MEMORY_LIMIT = 2 << 30
 
 
 def memory_limit() -> int:
-    """Bytes the database may use before it spills: half of the machine, at most 4 GiB."""
+    """Bytes the database may use before it spills: half of the machine, at most 2 GiB."""
     try:
         machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (ValueError, OSError, AttributeError):

@@ -15,7 +15,7 @@ from neatrec.sources.bad_rows import BadRows
 from neatrec.sources.columns import Columns
 from neatrec.sources.files import find_files, open_file, unreadable
 from neatrec.sources.item_texts import texts_in_catalogue, texts_in_lines
-from neatrec.sources.items import build_catalog, merged, say_unknown
+from neatrec.sources.items import build_catalog, compare_with_catalogue, merged
 from neatrec.sources.lines import create_lines, load_lines
 from neatrec.sources.mapping import SourceOptions
 from neatrec.sources.resolve import resolve
@@ -85,7 +85,7 @@ def _read(tables: Sequence[Table], folder: Path, options: SourceOptions, source:
         texts = texts_in_lines(connection, tables, lines)
         if catalogue and in_catalogue:
             known = texts_in_catalogue(connection, described(connection, catalogue), in_catalogue)
-            say_unknown(bought_items(connection), known)
+            compare_with_catalogue(bought_items(connection), known, catalogue.shown)
             texts = merged(known, texts)
         catalog, code_of = build_catalog(
             bought_items(connection),
