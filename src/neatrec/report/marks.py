@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from neatrec.report.table import Column
 
 EXACT = "exact"
+CITED = "cited"
+"""The mark of a line of the paper's that stands beside one of ours."""
 WALMART = "not checkable here, because the Walmart data are not public"
 NO_PRIOR = "not checkable here, because order_products__prior is not in the folder"
-MARK = Column("mark", "Ours against the paper's", "mark")
+MARK = Column("mark", "Mark", "mark")
 
 MARKS_IN_WORDS = (
     "Every row is marked. Exact: the same quantity on the same data, equal to the digits printed in the paper (or "

@@ -13,7 +13,7 @@ from neatrec.evaluation.grade import Result
 from neatrec.evaluation.summary import Standing
 from neatrec.report.boards import Board, best_first, metric_title
 from neatrec.report.figures import Bell, Curve, density_chart, line_chart
-from neatrec.report.marks import MARK, NO_PRIOR, WALMART, comparable, exact_or_differs
+from neatrec.report.marks import CITED, MARK, NO_PRIOR, WALMART, comparable, exact_or_differs, not_checkable
 from neatrec.report.svg import Figure
 from neatrec.report.table import Column, Table, best_cells
 
@@ -27,7 +27,7 @@ def metric_keys(paper: Paper) -> list[str]:
 
 
 def beside_table(paper: Paper, data: str, board: Board, result: Result, *, same_split: bool, why: str) -> Table:
-    """Tables IX to XIV: a line of the paper's and a line of ours for each model; ours alone where the paper has none.
+    """Tables IX to XIV: a line of the paper's and one of ours for each model; ours alone where the paper has none.
 
     `data` is INS or WMT, `why` what a comparable row is marked with.
     """
@@ -37,7 +37,9 @@ def beside_table(paper: Paper, data: str, board: Board, result: Result, *, same_
     rows: list[tuple[Any, ...]] = []
     for name, there in printed["models"].items():
         cited = [there[key.split("@")[0]][key.split("@")[1]] for key in keys]
-        mark = WALMART if data == "WMT" else "" if _has(standings, name) else comparable("cited; not run here")
+        mark = (
+            WALMART if data == "WMT" else CITED if _has(standings, name) else not_checkable("it was not trained here")
+        )
         rows.append((name, "paper", *cited, mark))
         rows += [
             _ours(standings[each], keys, cited, same_split, why)

@@ -1,0 +1,343 @@
+"""The reproduction: the paper's numbers from one file, ours computed, every row marked."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from neatrec.errors import SourceError
+from neatrec.experiments import paper_numbers as paper_file
+from neatrec.experiments.paper_data import read_instacart
+from neatrec.experiments.reproduce import Reproduction, all_models, reproduce_instacart, top_items
+from neatrec.experiments.verify import verify_report
+from neatrec.labels.audit import Audit, audit_labels
+from neatrec.labels.both_signs import DependentPairs, dependent_pairs
+from neatrec.labels.recipe import Recipe
+from neatrec.report.marks import exact_or_differs, tally
+from neatrec.report.paper_labels import (
+    case_pairs_table,
+    dataset_table,
+    department_sums_table,
+    department_table,
+    label_count_table,
+    pop_table,
+    top_items_table,
+)
+from neatrec.report.table import Table
+
+QUICK: dict[str, Any] = {
+    "models": ["popco", "shrunk-lift"],
+    "seeds": 1,
+    "journey": False,
+    "margin_seeds": 0,
+    "null_rounds": 0,
+    "rounds": 100,
+    "flips": 100,
+    "queries": 0,
+    "carts": 0,
+}
+NAMES = ["Beef Hot Dogs", "Classic Hot Dog Buns", "Banana", "Large Lemon", *(f"Thing {number}" for number in range(36))]
+
+
+def write_instacart(
+    folder: Path, *, prior: bool = False, orders: int = 3000, change: Callable[[list[int]], list[int]] = list
+) -> Path:
+    """A folder in the official layout: product 2i goes with product 2i + 1, and some are popular."""
+    folder.mkdir()
+    rng = np.random.default_rng(0)
+    products = np.arange(len(NAMES))
+    weights = 1 / (1 + products) ** 0.3
+    weights[:2] /= 20  # hot dogs and buns are bought for each other
+    lines, order_rows = [], []
+    for order in range(1, orders + 1):
+        pair = 2 * int(rng.integers(0, 10))
+        noise = rng.choice(products, size=5, replace=False, p=weights / weights.sum()).tolist()
+        basket = change([pair, pair + 1, *(item for item in noise if item not in (pair, pair + 1))])
+        lines += [(order, item + 1, place + 1) for place, item in enumerate(basket)]
+        order_rows.append((order, order % 700, "prior" if prior and order <= orders // 2 else "train"))
+    for name in ("prior", "train"):
+        of_set = {order for order, _, eval_set in order_rows if eval_set == name}
+        kept = [line for line in lines if line[0] in of_set]
+        if kept:
+            columns = [pa.array(column) for column in zip(*kept, strict=True)]
+            table = pa.table(columns, names=["order_id", "product_id", "add_to_cart_order"])
+            pq.write_table(table, folder / f"order_products__{name}.parquet")
+    order_columns = [pa.array(column) for column in zip(*order_rows, strict=True)]
+    orders_table = pa.table(order_columns, names=["order_id", "user_id", "eval_set"])
+    for name in ("order_dow", "order_hour_of_day"):
+        orders_table = orders_table.append_column(name, pa.array([0] * len(order_rows)))
+    pq.write_table(orders_table, folder / "orders.parquet")
+    tables = {
+        "products": {
+            "product_id": products + 1,
+            "product_name": NAMES,
+            "aisle_id": products % 8 + 1,
+            "department_id": products % 2 + 1,
+        },
+        "aisles": {"aisle_id": np.arange(8) + 1, "aisle": [f"aisle {number}" for number in range(8)]},
+        "departments": {"department_id": [1, 2], "department": ["produce", "snacks"]},
+    }
+    for name, content in tables.items():
+        pq.write_table(pa.table(content), folder / f"{name}.parquet")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> Reproduction:
+    place = tmp_path_factory.mktemp("reproduce")
+    return reproduce_instacart(write_instacart(place / "data"), place / "report", **QUICK)
+
+
+def page_of(folder: Path) -> str:
+    return (folder / "index.html").read_text(encoding="utf-8")
+
+
+def cells(folder: Path, table: str) -> list[dict[str, str]]:
+    import csv
+
+    with (folder / "tables" / f"{table}.csv").open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_every_table_of_the_paper_stands_in_the_page(done: Reproduction) -> None:
+    page = page_of(done.folder)
+    labels = "datasets label-counts departments department-sums positive-pairs negative-pairs top-20 pop"
+    for name in f"{labels} metrics-0.05 metrics-0.01 metrics-0.001".split():
+        assert f'<table id="table-paper-{name}">' in page
+    for title in (
+        "NEAT against NEAT+bpr",
+        "The margin",
+        "Three items in one dimension",
+        "Three items as distributions",
+    ):
+        assert f">{title}</h2>" in page
+
+
+def test_every_row_has_one_of_the_marks(done: Reproduction) -> None:
+    words = ("exact", "comparable (", "not checkable here, because ", "differs: ", "cited", "ours alone")
+    assert done.marks
+    assert [mark for mark in done.marks if not mark.startswith(words)] == []
+    for file in (done.folder / "tables").glob("paper-*.csv"):
+        assert all(row["mark"] for row in cells(done.folder, file.stem)), file.name
+    assert tally(done.marks) in page_of(done.folder)
+
+
+def test_other_data_than_the_papers_do_not_pass_as_exact(done: Reproduction) -> None:
+    [row, *_] = cells(done.folder, "paper-label-counts")
+    assert row["paper"] == "7961"
+    assert row["mark"] == f"differs: {int(row['ours']):,} here, 7,961 in the paper"
+    assert done.to_json()["differs"]
+
+
+def test_without_the_prior_orders_rows_say_so(done: Reproduction) -> None:
+    why = "not checkable here, because order_products__prior is not in the folder"
+    assert {row["mark"] for row in cells(done.folder, "paper-top-20")} == {why}
+    ours = [row for row in cells(done.folder, "paper-metrics-0.05") if row["whose"] == "here"]
+    assert [row["mark"] for row in ours] == ["comparable (other split)", "ours alone: the paper has no such row"]
+
+
+def test_what_was_not_run_says_why(done: Reproduction) -> None:
+    page = page_of(done.folder)
+    assert "Not checkable here, because neat was not trained." in page
+    assert "Not checkable here, because neat and neat-bpr were not both trained." in page
+
+
+def test_the_prior_orders_make_it_the_papers_own_split(tmp_path: Path) -> None:
+    folder = write_instacart(tmp_path / "data", prior=True, orders=2000)
+    data = read_instacart(folder)
+    assert data.has_prior
+    assert (len(data.train), len(data.test)) == (1000, 1000)
+    made = reproduce_instacart(folder, tmp_path / "report", **QUICK)
+    rows = {(row["data"], row["quantity"]): row for row in cells(made.folder, "paper-datasets")}
+    assert rows["INS-T", "transactions"]["ours"] == "1000"
+    assert rows["INS-E", "users"]["ours"] == str(data.data_sets()["INS-E"].users)
+    assert "so the split is the paper&#39;s own" in page_of(made.folder)
+    ours = [
+        row for row in cells(made.folder, "paper-metrics-0.05") if row["model"] == "popco" and row["whose"] == "here"
+    ]
+    assert ours[0]["mark"] == "comparable (same split, trained anew)"
+
+
+def test_a_label_that_changes_changes_the_page(done: Reproduction, tmp_path: Path) -> None:
+    def without_buns(basket: list[int]) -> list[int]:
+        """Hot dogs are no longer bought with buns: one label less."""
+        return [item for item in basket if item != 1] if 0 in basket else basket
+
+    folder = write_instacart(tmp_path / "data", change=without_buns)
+    changed = reproduce_instacart(folder, tmp_path / "report", **QUICK)
+    before, after = (cells(each.folder, "paper-label-counts")[0]["ours"] for each in (done, changed))
+    assert int(after) < int(before)
+    assert f'<td class="number">{int(before):,}</td>' in table_in(page_of(done.folder), "paper-label-counts")
+    assert f'<td class="number">{int(after):,}</td>' in table_in(page_of(changed.folder), "paper-label-counts")
+    assert cells(done.folder, "paper-positive-pairs")[0]["ours"]
+    assert not cells(changed.folder, "paper-positive-pairs")[0]["ours"]
+    judged = [
+        re.search(r"here: (\d+) labels", table_in(page_of(each.folder), "paper-metrics-0.05"))
+        for each in (done, changed)
+    ]
+    assert [found and found[1] for found in judged] == [judged_by(done), judged_by(changed)]
+    assert judged_by(done) != judged_by(changed)
+
+
+def judged_by(made: Reproduction) -> str:
+    return str(made.instacart.grades.results[0].summary.labels)
+
+
+def table_in(page: str, name: str) -> str:
+    found = re.search(rf'<table id="table-{name}">.*?</table>', page, flags=re.DOTALL)
+    assert found is not None
+    return found[0]
+
+
+def test_the_papers_numbers_come_from_the_one_file(
+    done: Reproduction, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every number of the file that a table of the page cites is changed in the page when it changes in the file."""
+    other = altered(copy.deepcopy(paper_file.paper_numbers()))
+    for module in ("reproduce", "verify"):
+        monkeypatch.setattr(f"neatrec.experiments.{module}.paper_numbers", lambda: other)
+    folder = write_instacart(tmp_path / "data")
+    changed = reproduce_instacart(folder, tmp_path / "report", **QUICK)
+    assert cells(changed.folder, "paper-label-counts")[0]["paper"] == "7962"
+    assert cells(changed.folder, "paper-departments")[0]["All pairs, paper"] == "0.0137"
+    assert cells(changed.folder, "paper-positive-pairs")[0]["paper"] == "5085.536"
+    assert cells(changed.folder, "paper-metrics-0.05")[1]["hr@10"] == "1.1334"
+    assert cells(changed.folder, "paper-pop")[3]["hr_paper"] == "1.0014"
+    for name in ("paper-label-counts", "paper-departments", "paper-positive-pairs", "paper-metrics-0.05", "paper-pop"):
+        ours = [
+            [value for key, value in row.items() if "our" in key or "here" in key] for row in cells(done.folder, name)
+        ]
+        again = [
+            [value for key, value in row.items() if "our" in key or "here" in key]
+            for row in cells(changed.folder, name)
+        ]
+        assert ours == again
+
+
+def altered(numbers: Any) -> Any:
+    """All numbers one larger, but for what is a setting or a level."""
+    if isinstance(numbers, dict):
+        return {key: value if key in ("settings", "margin_study") else altered(value) for key, value in numbers.items()}
+    if isinstance(numbers, list):
+        return [altered(value) for value in numbers]
+    return numbers + 1 if isinstance(numbers, int | float) and not isinstance(numbers, bool) else numbers
+
+
+def test_a_reproduction_can_be_verified_and_its_altered_cell_is_found(done: Reproduction, tmp_path: Path) -> None:
+    import shutil
+
+    assert verify_report(done.folder) == []
+    copied = Path(shutil.copytree(done.folder, tmp_path / "copy"))
+    file = copied / "tables" / "paper-metrics-0.05.csv"
+    file.write_text(file.read_text().replace("popco,here,", "popco,here,9", 1))
+    [finding] = verify_report(copied)
+    assert finding.file == "tables/paper-metrics-0.05.csv"
+    assert "(popco), column hr@1" in finding.cell
+
+
+def test_trainings_are_kept_and_taken_up(tmp_path: Path) -> None:
+    folder = write_instacart(tmp_path / "data", orders=1500)
+    reproduce_instacart(folder, tmp_path / "one", keep=tmp_path / "kept", **QUICK)
+    said: list[str] = []
+    again = reproduce_instacart(folder, tmp_path / "two", keep=tmp_path / "kept", progress=said.append, **QUICK)
+    assert all(run.reused for runs in again.instacart.trainings.values() for run in runs)
+    assert page_tables(tmp_path / "one") == page_tables(tmp_path / "two")
+    assert said[-1].startswith("wrote ")
+
+
+def page_tables(folder: Path) -> dict[str, str]:
+    return {file.name: file.read_text() for file in (folder / "tables").glob("*.csv") if "costs" not in file.name}
+
+
+def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "lines.csv").write_text("basket,item\n1,tea\n1,milk\n")
+    with pytest.raises(SourceError, match="does not hold the Instacart tables"):
+        read_instacart(tmp_path / "lines.csv")
+
+
+def test_a_folder_with_prior_orders_only_is_refused(tmp_path: Path) -> None:
+    folder = write_instacart(tmp_path / "data", prior=True, orders=200)
+    (folder / "order_products__train.parquet").unlink()
+    with pytest.raises(SourceError, match="has no orders of order_products__train"):
+        read_instacart(folder)
+
+
+def test_the_papers_settings_are_rows_of_their_own() -> None:
+    models = all_models()
+    assert {"pop", "popco", "neat", "neat-bpr", "neat@paper", "item2vec@paper"} <= set(models)
+    assert len(models) == len(set(models))
+
+
+@pytest.mark.parametrize(
+    ("ours", "paper", "how", "mark"),
+    [
+        ([0.00135], [0.0014], {"digits": 4}, "exact"),
+        ([0.00144], [0.0014], {"digits": 4}, "exact"),
+        ([0.0015], [0.0014], {"digits": 4}, "differs: 0.0015 here, 0.0014 in the paper"),
+        ([61.032], [61.033], {"share": 0.0005}, "exact"),
+        ([61.1], [61.033], {"share": 0.0005}, "differs: 61.1 here, 61.033 in the paper"),
+        ([None], [5], {}, "differs: nothing here, 5 in the paper"),
+        ([5, 1], [5, None], {}, "exact"),
+    ],
+)
+def test_exact_means_equal_to_the_printed_digits(ours: Any, paper: Any, how: dict[str, Any], mark: str) -> None:
+    assert exact_or_differs(ours, paper, **how) == mark
+
+
+def test_the_record_says_that_it_is_a_reproduction_and_what_it_took(done: Reproduction) -> None:
+    run = json.loads((done.folder / "run.json").read_text())
+    assert run["kind"] == "reproduction"
+    assert {"the study of the labels", "training on Instacart"} <= set(run["seconds"])
+    assert run["boards"][0]["beside"] == {"data": "INS", "same_split": False, "why": "other split"}
+
+
+# ---- the real orders
+
+
+@pytest.fixture(scope="module")
+def real(instacart_folder: Path) -> tuple[Any, Audit, DependentPairs]:
+    data = read_instacart(instacart_folder)
+    audit = audit_labels(data.ins_e, null_rounds=0)
+    department = data.ins_e.catalog.category_of("department")
+    return data, audit, dependent_pairs(data.ins_e, Recipe.of(audit.paper), department, {})
+
+
+def marks(table: Table) -> list[str]:
+    return [row[-1] for row in table.rows]
+
+
+@pytest.mark.real
+def test_all_that_the_train_orders_can_show_is_exact(real: tuple[Any, Audit, DependentPairs]) -> None:
+    """Label counts, 21 departments, 20 example pairs and Pop's 30 values, to the digits of the paper."""
+    data, audit, dependent = real
+    paper = paper_file.paper_numbers()
+    assert marks(label_count_table(paper, audit.paper, None))[:3] == ["exact"] * 3
+    assert marks(department_table(paper, audit)) == ["exact"] * 21
+    assert marks(department_sums_table(paper, audit))[1:] == ["exact"] * 3
+    assert marks(department_sums_table(paper, audit))[0].startswith("comparable (142 more: ")
+    assert marks(pop_table(paper, audit.paper)) == ["exact"] * 15
+    pairs = [*marks(case_pairs_table(paper, "positive_pairs", dependent))]
+    pairs += marks(case_pairs_table(paper, "negative_pairs", dependent))
+    assert sum(mark.startswith("exact") for mark in pairs) >= 19
+    assert not any(mark.startswith("differs") for mark in pairs)
+    assert any("misprint" in mark for mark in pairs)
+    sets = dataset_table(paper, data.data_sets(), {})
+    assert [row[-1] for row in sets.rows if row[0] == "INS-E"] == ["exact", "exact"]
+
+
+@pytest.mark.real
+def test_popular_items_of_the_train_orders_are_set_beside_the_papers(real: tuple[Any, Audit, DependentPairs]) -> None:
+    data, _, _ = real
+    table = top_items_table(paper_file.paper_numbers(), top_items(data.ins_e), has_prior=data.has_prior)
+    assert len(table.rows) == 20
+    if not data.has_prior:
+        assert all("order_products__prior is not in the folder" in mark for mark in marks(table))
