@@ -10,7 +10,7 @@ import pytest
 
 from neatrec.baskets import Baskets
 from neatrec.catalog import Catalog
-from neatrec.copurchase import Counting, Forecast, Screen, Screened, count, counter, forecast, margins, memory
+from neatrec.copurchase import Counting, Screen, Screened, count, counter, forecast, margins, memory
 from neatrec.copurchase.forecast import expected_pairs
 from neatrec.copurchase.resources import _free_in_container, as_bytes, available_memory, human, thread_count
 from neatrec.errors import ParameterError, ResourceError
@@ -136,7 +136,7 @@ def test_auto_goes_to_disk_where_memory_is_short(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caplog.set_level(logging.INFO, "neatrec.copurchase")
-    monkeypatch.setattr(counter, "forecast_of", lambda *_, **__: Forecast(2**50, 1.0, 1, 1))
+    monkeypatch.setattr(counter, "bytes_needed", lambda *_, **__: 2**50)
     assert len(count(ORDERED)) == 3
     assert "counting with the duckdb engine (chosen by size): about 1048576.0 GiB of" in caplog.text
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from neatrec.baskets import BasketStream
-from neatrec.copurchase.forecast import Forecast, forecast_of
+from neatrec.copurchase.forecast import Forecast, bytes_needed, forecast_of
 from neatrec.copurchase.job import checked_shards, make_job
 from neatrec.copurchase.records import CoPurchases, Counting, Keep, Margins
 from neatrec.copurchase.resources import SHARE, as_bytes, available_memory, human, thread_count
@@ -37,7 +37,7 @@ def count(
     """
     shards, workers = checked_shards(baskets, counting), thread_count(threads)
     limit = _limit(memory_limit)
-    need = forecast_of(shards, counting, keep_all=keep is None, threads=workers)
+    need = bytes_needed(shards, counting, keep_all=keep is None, threads=workers)
     if _choose(engine, need, limit, stated=memory_limit is not None) == "memory":
         from neatrec.copurchase.memory import count_in_memory
 
@@ -62,7 +62,7 @@ def margins(
     """The totals of a count without its pairs, in time and memory of the lines (`once_per_customer`: of the pairs)."""
     shards, workers = checked_shards(baskets, counting), thread_count(threads)
     limit = _limit(memory_limit)
-    need = forecast_of(shards, counting, keep_all=False, threads=workers)
+    need = bytes_needed(shards, counting, keep_all=False, threads=workers)
     if _choose(engine, need, limit, stated=memory_limit is not None) == "memory":
         from neatrec.copurchase.memory import margins_in_memory
 
@@ -83,14 +83,14 @@ def _limit(memory_limit: int | str | None) -> int:
     return int(available_memory() * SHARE) if memory_limit is None else as_bytes(memory_limit)
 
 
-def _choose(engine: str, need: Forecast, limit: int, *, stated: bool) -> str:
+def _choose(engine: str, need: int, limit: int, *, stated: bool) -> str:
     """`memory` or `duckdb`; a limit that was stated is kept by refusing, one that was guessed is not."""
     if engine not in ENGINES:
         raise must_be_one_of("engine", ENGINES, engine)
-    fits = need.bytes <= limit
+    fits = need <= limit
     if engine == "memory" and stated and not fits:
         raise ResourceError(
-            f"counting in memory needs about {human(need.bytes)}, more than the memory limit of {human(limit)}",
+            f"counting in memory needs about {human(need)}, more than the memory limit of {human(limit)}",
             hint='Raise `memory_limit`, pass `keep`, or use engine="duckdb", which spills to disk.',
             argument="memory_limit",
         )
@@ -99,7 +99,7 @@ def _choose(engine: str, need: Forecast, limit: int, *, stated: bool) -> str:
         "counting with the %s engine (%s): about %s of %s needed in memory",
         chosen,
         "chosen by size" if engine == "auto" else "as asked",
-        human(need.bytes),
+        human(need),
         human(limit),
     )
     return chosen

@@ -18,7 +18,7 @@ BYTES_A_BASKET = 40
 BYTES_IN_FLIGHT = 100 * 2**20
 """Blocks of pairs on their way to `keep`, a thread."""
 SECONDS_A_LINE = 60e-9
-SECONDS_A_VISIT = 8e-9
+SECONDS_A_VISIT = 10e-9
 SECONDS_A_PAIR = 100e-9
 
 
@@ -29,6 +29,7 @@ class Forecast:
     bytes: int
     """Peak memory beside the baskets themselves."""
     seconds: float
+    """Of one core, compiled code at hand; threads share it."""
     records: int
     """Pairs of lines, before same-category pairs are removed: a bound of N."""
     pairs: int
@@ -37,23 +38,36 @@ class Forecast:
 
 def forecast_of(shards: list[Baskets], counting: Counting, *, keep_all: bool, threads: int) -> Forecast:
     """`keep_all`: whether every pair stays in memory."""
-    sizes = np.concatenate([shard.sizes for shard in shards])
-    sizes = sizes[sizes >= counting.min_basket]
+    sizes = _counted_sizes(shards, counting)
     records = int(pairs_of_size(sizes, counting.window).sum())
-    item_counts = np.sum([shard.item_counts for shard in shards], axis=0)
-    pairs = expected_pairs(item_counts, records, directed=counting.directed)
+    pairs = expected_pairs(np.sum([shard.item_counts for shard in shards], axis=0), records, directed=counting.directed)
     held = pairs if keep_all else 0
-    pair_bytes = 24 if counting.directed else 16
+    work = SECONDS_A_LINE * int(sizes.sum()) + SECONDS_A_VISIT * records + SECONDS_A_PAIR * held
+    return Forecast(bytes_needed(shards, counting, keep_all=keep_all, threads=threads), work, records, pairs)
+
+
+def bytes_needed(shards: list[Baskets], counting: Counting, *, keep_all: bool, threads: int) -> int:
+    """Peak memory of the memory engine beside the baskets themselves."""
+    sizes = _counted_sizes(shards, counting)
+    records = int(pairs_of_size(sizes, counting.window).sum())
+    items = len(shards[0].catalog)
+    pair_bytes = 32 if counting.directed else 24
     size = (
         BYTES_A_LINE * int(sizes.sum())
         + BYTES_A_BASKET * len(sizes)
-        + BYTES_AN_ITEM * len(item_counts) * (threads + 1)
+        + BYTES_AN_ITEM * items * (threads + 1)
         + min(BYTES_IN_FLIGHT * (threads + 1), 2 * pair_bytes * records)
-        # once in blocks, once sorted, and the order
-        + (2 * pair_bytes + 16) * held
     )
-    work = SECONDS_A_LINE * int(sizes.sum()) + SECONDS_A_VISIT * records + SECONDS_A_PAIR * held
-    return Forecast(size, work / threads, records, pairs)
+    if keep_all:
+        item_counts = np.sum([shard.item_counts for shard in shards], axis=0)
+        # once in blocks, once sorted, and the order
+        size += (2 * pair_bytes + 16) * expected_pairs(item_counts, records, directed=counting.directed)
+    return int(size)
+
+
+def _counted_sizes(shards: list[Baskets], counting: Counting) -> Int64:
+    sizes = np.concatenate([shard.sizes for shard in shards])
+    return sizes[sizes >= counting.min_basket]
 
 
 def expected_pairs(item_counts: Int64, records: int, *, directed: bool) -> int:

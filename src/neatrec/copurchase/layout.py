@@ -49,36 +49,55 @@ def largest_tally(items, start, stop, squares):
 
 
 @compiled
-def margins_of_baskets(items, start, stop, removal, window, seen, first, second):
-    """first[i] += lines after each line of i within the window and of another removal code; second[i]: lines before.
+def margins_of_all_pairs(items, start, stop, removal, seen, either, second):
+    """either[i] += lines of another removal code in the basket of each line of i; second[i]: those before it.
 
-    seen: zeros, one for each removal code; a window as long as the longest basket means all pairs.
+    seen: zeros, one for each removal code; second: empty where it is not wanted.
     """
+    for b in range(len(start)):
+        s, e = start[b], stop[b]
+        for k in range(s, e):
+            c = removal[items[k]]
+            if len(second):
+                second[items[k]] += k - s - seen[c]
+            seen[c] += 1
+        for k in range(s, e):
+            either[items[k]] += e - s - seen[removal[items[k]]]
+        for k in range(s, e):
+            seen[removal[items[k]]] = 0
+
+
+@compiled
+def margins_of_window(items, start, stop, removal, window, seen, either, second):
+    """`margins_of_all_pairs` for lines at most `window` positions apart."""
     for b in range(len(start)):
         s, e = start[b], stop[b]
         for k in range(s, e):
             if k - s > window:
                 seen[removal[items[k - window - 1]]] -= 1
             c = removal[items[k]]
-            second[items[k]] += min(k - s, window) - seen[c]
+            before = min(k - s, window) - seen[c]
+            either[items[k]] += before
+            if len(second):
+                second[items[k]] += before
             seen[c] += 1
-        for k in range(s, e):
+        for k in range(max(s, e - 1 - window), e):
             seen[removal[items[k]]] = 0
         for k in range(e - 1, s - 1, -1):
             if e - 1 - k > window:
                 seen[removal[items[k + window + 1]]] -= 1
             c = removal[items[k]]
-            first[items[k]] += min(e - 1 - k, window) - seen[c]
+            either[items[k]] += min(e - 1 - k, window) - seen[c]
             seen[c] += 1
-        for k in range(s, e):
+        for k in range(s, min(e, s + 1 + window)):
             seen[removal[items[k]]] = 0
 
 
 @compiled
-def postings(items, start, stop, rank, cursor, basket, position):
-    """For each item, by rank, its lines: basket[p] and position[p] in the basket, p from cursor[r] on, in basket order.
+def fill_postings(items, start, stop, rank, customers, cursor, posting, who):
+    """posting[p] = (basket, position in the basket) of each line of each item, by rank, then in basket order.
 
-    Leaves cursor[r] at the end of rank r.
+    posting: shape (L, 2); who[p]: the basket's customer, where wanted; cursor: where each rank begins; left at its end.
     """
     for b in range(len(start)):
         s = start[b]
@@ -86,56 +105,62 @@ def postings(items, start, stop, rank, cursor, basket, position):
             r = rank[items[k]]
             p = cursor[r]
             cursor[r] = p + 1
-            basket[p] = b
-            position[p] = k - s
+            posting[p, 0] = b
+            posting[p, 1] = k - s
+            if len(who):
+                who[p] = customers[b]
 
 
 @compiled
-def sort_baskets(bounds, places, begin, length, line_rank, line, visits):
+def fill_window(items, start, stop, rank, customers, window, cursor, posting, who, line_rank, visits):
+    """The lines in cart order, and posting[p] = (the line, its neighbours before it in the window, those behind it).
+
+    posting: shape (L, 3); visits: zeros, the neighbours of each row; the rest as in `fill_postings`.
+    """
+    line = 0
+    for b in range(len(start)):
+        s, e = start[b], stop[b]
+        for k in range(s, e):
+            r = rank[items[k]]
+            p = cursor[r]
+            cursor[r] = p + 1
+            before, after = min(window, k - s), min(window, e - 1 - k)
+            posting[p, 0] = line
+            posting[p, 1] = before
+            posting[p, 2] = after
+            visits[r] += before + after
+            line_rank[line] = r
+            line += 1
+            if len(who):
+                who[p] = customers[b]
+
+
+@compiled
+def sort_baskets(bounds, places, posting, line_rank, line, visits):
     """Lay the lines out basket by basket, each sorted by rank: those of lower rank come before a line.
 
-    begin comes in as the basket of each posting and length as its position; they go out as where the basket starts and
-    how many of its lines stand before this one. places: where each basket starts, and again where its next line goes,
-    shape (2 B,). Where positions are wanted line_rank is empty and line[k] = 2³² position + rank.
+    posting goes out as (where the basket starts, how many of its lines stand before this one). places: where each
+    basket starts and where its next line goes, shape (B, 2), both the same at first. Where positions are wanted
+    line_rank is empty and line[k] = 2³² position + rank.
     """
-    last = len(begin) - 1
+    last = len(posting) - 1
     for r in range(len(bounds) - 1):
         seen = 0
         for p in range(bounds[r], bounds[r + 1]):
-            prefetch(places, 2 * np.int64(begin[min(p + 2 * AHEAD, last)]))
-            ahead = places[2 * np.int64(begin[min(p + AHEAD, last)]) + 1]
-            b = 2 * np.int64(begin[p])
-            base, k = places[b], places[b + 1]
-            places[b + 1] = k + 1
+            prefetch(places, 2 * np.int64(posting[min(p + 2 * AHEAD, last), 0]))
+            ahead = places[posting[min(p + AHEAD, last), 0], 1]
+            b = posting[p, 0]
+            base, k = places[b, 0], places[b, 1]
+            places[b, 1] = k + 1
             if len(line):
                 prefetch(line, ahead)
-                line[k] = (np.int64(length[p]) << 32) + r
+                line[k] = (np.int64(posting[p, 1]) << 32) + r
             else:
                 prefetch(line_rank, ahead)
                 line_rank[k] = r
-            begin[p] = base
-            length[p] = k - base
+            posting[p, 0] = base
+            posting[p, 1] = k - base
             seen += k - base
-        visits[r] = seen
-
-
-@compiled
-def keep_order(bounds, base, window, begin, before, after, line_rank, visits):
-    """Lay the lines out basket by basket in cart order, and for each posting how many neighbours it has.
-
-    begin comes in as the basket of each posting and before as its position; they go out as the line itself and the
-    neighbours before it within the window; after: those behind it.
-    """
-    for r in range(len(bounds) - 1):
-        seen = 0
-        for p in range(bounds[r], bounds[r + 1]):
-            b = begin[p]
-            k = base[b] + before[p]
-            line_rank[k] = r
-            begin[p] = k
-            after[p] = min(window, base[b + 1] - 1 - k)
-            before[p] = min(window, before[p])
-            seen += before[p] + after[p]
         visits[r] = seen
 
 

@@ -51,41 +51,44 @@ def margins_in_memory(job: Job, threads: int) -> Margins:
 
 def _margins(job: Job, rows: Rows | None, threads: int) -> Margins:
     if rows is None or not job.margins_need_pairs:
-        first, second = _margins_of_lines(job, threads)
+        either, second = _margins_of_lines(job, threads)
     else:
-        first, second = _margins_of_rows(rows, len(job.catalog), threads)
-    records = int(first.sum())
-    if not job.counting.directed:
-        first = second = first + second
-    return Margins(first, second, records, 0, len(job.start), job.counting.category_of(job.catalog))
+        either, second = _margins_of_rows(rows, len(job.catalog), threads)
+    first, second = (either - second, second) if job.counting.directed else (either, either)
+    category = job.counting.category_of(job.catalog)
+    return Margins(first, second, int(either.sum()) // 2, 0, len(job.start), category)
 
 
 def _margins_of_lines(job: Job, threads: int) -> tuple[Int64, Int64]:
+    """Records of each item in either place, and in the second."""
     from neatrec.copurchase import layout
 
     removal = removal_codes(job.counting.category_of(job.catalog))
-    shape = (len(job.catalog),)
 
-    def some_baskets(part: slice) -> tuple[Int64, Int64]:
-        first, second = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
-        seen = np.zeros(int(removal.max(initial=0)) + 1, dtype=np.int64)
-        layout.margins_of_baskets(job.items, job.start[part], job.stop[part], removal, job.window, seen, first, second)
-        return first, second
+    def some_baskets(part: slice) -> npt.NDArray[np.int64]:
+        either, second = totals = np.zeros((2, len(job.catalog)), dtype=np.int64)
+        second = second if job.counting.directed else second[:0]
+        seen = np.zeros(int(removal.max(initial=0)) + 1, dtype=np.int32)
+        start, stop = job.start[part], job.stop[part]
+        if job.all_pairs:
+            layout.margins_of_all_pairs(job.items, start, stop, removal, seen, either, second)
+        else:
+            layout.margins_of_window(job.items, start, stop, removal, job.window, seen, either, second)
+        return totals
 
     cuts = np.linspace(0, len(job.start), threads + 1).astype(int)
-    parts = [slice(a, b) for a, b in pairwise(cuts)]
-    if threads == 1:
-        return some_baskets(parts[0])
     with ThreadPoolExecutor(threads) as pool:
-        totals = list(pool.map(some_baskets, parts))
-    return sum(first for first, _ in totals), sum(second for _, second in totals)  # type: ignore[return-value]
+        parts = list(pool.map(some_baskets, [slice(a, b) for a, b in pairwise(cuts)]))
+    either, second = np.sum(parts, axis=0)
+    return either, second
 
 
 def _margins_of_rows(rows: Rows, items: int, threads: int) -> tuple[Int64, Int64]:
+    """Records of each item in either place, and in the second."""
     from neatrec.copurchase import tallies
 
-    def some_rows(task: tuple[int, int], scratch: Scratch) -> tuple[Int64, Int64]:
-        first, second = np.zeros(items, dtype=np.int64), np.zeros(items, dtype=np.int64)
+    def some_rows(task: tuple[int, int], scratch: Scratch) -> npt.NDArray[np.int64]:
+        either, second = totals = np.zeros((2, items), dtype=np.int64)
         tallies.margins_of_rows(
             *task,
             rows.way,
@@ -96,16 +99,13 @@ def _margins_of_rows(rows: Rows, items: int, threads: int) -> tuple[Int64, Int64
             rows.code,
             rows.removal,
             scratch,
-            first,
+            either,
             second,
         )
-        return first, second
+        return totals
 
-    first, second = np.zeros(items, dtype=np.int64), np.zeros(items, dtype=np.int64)
-    for some_first, some_second in _in_order(rows.blocks(), some_rows, rows, threads):
-        first += some_first
-        second += some_second
-    return first, second
+    either, second = sum(_in_order(rows.blocks(), some_rows, rows, threads), np.zeros((2, items), dtype=np.int64))
+    return either, second
 
 
 def _count_block(rows: Rows, task: tuple[int, int], screen: Screen, scratch: Scratch) -> tuple[PairBlock, int]:

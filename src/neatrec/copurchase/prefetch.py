@@ -14,7 +14,7 @@ AHEAD = 12
 
 @intrinsic
 def prefetch(typing_context: Any, array: Any, index: Any) -> Any:
-    """prefetch(array, index): a hint to load array[index], whole one-dimensional array, index in range or not."""
+    """prefetch(array, index): a hint to load element `index` of a contiguous array, its dimensions run together."""
 
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         data = context.make_array(signature.args[0])(context, builder, arguments[0]).data

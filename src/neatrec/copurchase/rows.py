@@ -29,7 +29,7 @@ class Rows:
     directed: bool
     once: bool
     lines: tuple[npt.NDArray[Any], ...]
-    """bounds, begin, before (or length), after, line_rank, line."""
+    """bounds, posting, line_rank, line."""
     who: Int32
     """The customer of each posting; empty where customers are not counted apart."""
     code: Int32
@@ -79,44 +79,65 @@ def make_rows(job: Job) -> Rows:
     layout.line_counts(job.items, job.start, job.stop, counts)
     code = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)].astype(np.int32)
     bounds = _starts(counts[code])
-    begin, before = _postings(job, code, bounds)
-    who = job.customers[begin] if apart and job.customers is not None else NONE
-    lines, visits = _lay_out(job, bounds, begin, before, positions=apart or job.counting.directed)
+    lines, who, visits = (_sorted_lines if job.all_pairs else _lines_in_order)(job, code, bounds, apart)
     c = job.counting
     removal = removal_codes(c.category_of(job.catalog))[code]
     known = job.customers is not None
     return Rows(_way(job, apart), c.directed, c.once_per_customer, lines, who, code, removal, visits, known)
 
 
-def _postings(job: Job, code: Int32, bounds: Int64) -> tuple[npt.NDArray[Any], Int32]:
-    """The basket and the position of each posting."""
+Layout = tuple[tuple[npt.NDArray[Any], ...], Int32, Int64]
+"""`Rows.lines`, `Rows.who` and `Rows.visits`."""
+
+
+def _sorted_lines(job: Job, code: Int32, bounds: Int64, apart: bool) -> Layout:
+    """For all pairs: baskets sorted by rank, with positions where they matter."""
+    from neatrec.copurchase import layout
+
+    n, positions = int(bounds[-1]), apart or job.counting.directed
+    posting, who = np.empty((n, 2), dtype=_place_type(n)), np.empty(n if apart else 0, dtype=np.int32)
+    rank, customers = _ranks(job, code), NONE if job.customers is None else job.customers
+    layout.fill_postings(job.items, job.start, job.stop, rank, customers, bounds[:-1].copy(), posting, who)
+    visits = np.empty(len(code), dtype=np.int64)
+    line_rank, line = np.empty(0 if positions else n, dtype=np.int32), np.empty(n if positions else 0, dtype=np.int64)
+    places = np.repeat(_starts(job.sizes)[:-1], 2).reshape(-1, 2)
+    layout.sort_baskets(bounds, places, posting, line_rank, line, visits)
+    return (bounds, posting, line_rank, line), who, visits
+
+
+def _lines_in_order(job: Job, code: Int32, bounds: Int64, apart: bool) -> Layout:
+    """For a window: baskets in cart order."""
     from neatrec.copurchase import layout
 
     n = int(bounds[-1])
+    posting, who = np.empty((n, 3), dtype=_place_type(n)), np.empty(n if apart else 0, dtype=np.int32)
+    rank, customers = _ranks(job, code), NONE if job.customers is None else job.customers
+    line_rank, visits = np.empty(n, dtype=np.int32), np.zeros(len(code), dtype=np.int64)
+    layout.fill_window(
+        job.items,
+        job.start,
+        job.stop,
+        rank,
+        customers,
+        job.window,
+        bounds[:-1].copy(),
+        posting,
+        who,
+        line_rank,
+        visits,
+    )
+    return (bounds, posting, line_rank, np.empty(0, dtype=np.int64)), who, visits
+
+
+def _ranks(job: Job, code: Int32) -> Int32:
+    """The rank of each item that is bought, by code."""
     rank = np.empty(len(job.catalog), dtype=np.int32)
     rank[code] = np.arange(len(code), dtype=np.int32)
-    basket = np.empty(n, dtype=np.uint32 if n < MANY_LINES else np.int64)
-    position = np.empty(n, dtype=np.int32)
-    layout.postings(job.items, job.start, job.stop, rank, bounds[:-1].copy(), basket, position)
-    return basket, position
+    return rank
 
 
-def _lay_out(
-    job: Job, bounds: Int64, begin: npt.NDArray[Any], before: Int32, positions: bool
-) -> tuple[tuple[npt.NDArray[Any], ...], Int64]:
-    """`Rows.lines` and `Rows.visits`; `begin` and `before` come in as the basket and position of each posting."""
-    from neatrec.copurchase import layout
-
-    base, n = _starts(job.sizes), len(begin)
-    visits = np.empty(len(bounds) - 1, dtype=np.int64)
-    if not job.all_pairs:
-        line_rank, after = np.empty(n, dtype=np.int32), np.empty(n, dtype=np.int32)
-        layout.keep_order(bounds, base, job.window, begin, before, after, line_rank, visits)
-        return (bounds, begin, before, after, line_rank, np.empty(0, dtype=np.int64)), visits
-    line_rank = np.empty(0 if positions else n, dtype=np.int32)
-    line = np.empty(n if positions else 0, dtype=np.int64)
-    layout.sort_baskets(bounds, np.repeat(base[:-1], 2), begin, before, line_rank, line, visits)
-    return (bounds, begin, before, NONE, line_rank, line), visits
+def _place_type(lines: int) -> type[np.integer[Any]]:
+    return np.uint32 if lines < MANY_LINES else np.int64
 
 
 def _way(job: Job, apart: bool) -> int:

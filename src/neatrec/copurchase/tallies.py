@@ -24,14 +24,19 @@ BACKWARD = 1 << 32
 
 
 @compiled
-def _tally_all(p0, p1, begin, length, line_rank, tally, touched):
+def _ask_ahead(p, posting, line):
+    """Have the basket that is needed a few postings later brought from memory; the last ones ask for the last again."""
+    prefetch(line, posting[min(p + AHEAD, len(posting) - 1), 0])
+
+
+@compiled
+def _tally_all(p0, p1, posting, line_rank, tally, touched):
     """Every line that stands before one of the row's lines in the sorted basket; returns how many partners were met."""
     met = np.int64(0)
     for p in range(p0, p1):
-        # the last row asks for its own last line again
-        prefetch(line_rank, begin[min(p + AHEAD, len(begin) - 1)])
-        s = np.int64(begin[p])
-        for k in range(s, s + length[p]):
+        _ask_ahead(p, posting, line_rank)
+        s = np.int64(posting[p, 0])
+        for k in range(s, s + posting[p, 1]):
             j = np.uint32(line_rank[k])
             t = tally[j]
             touched[met] = j  # kept only if the next line counts it: no branch to mispredict
@@ -41,13 +46,13 @@ def _tally_all(p0, p1, begin, length, line_rank, tally, touched):
 
 
 @compiled
-def _tally_all_directed(p0, p1, begin, length, line, tally, touched):
+def _tally_all_directed(p0, p1, posting, line, tally, touched):
     """As `_tally_all`; a line's position stands in its upper half, so that the earlier line is the smaller number."""
     met = np.int64(0)
     for p in range(p0, p1):
-        prefetch(line, begin[min(p + AHEAD, len(begin) - 1)])
-        s = np.int64(begin[p])
-        e = s + length[p]
+        _ask_ahead(p, posting, line)
+        s = np.int64(posting[p, 0])
+        e = s + posting[p, 1]
         own = line[e]
         for k in range(s, e):
             j = np.uint32(line[k])
@@ -59,19 +64,28 @@ def _tally_all_directed(p0, p1, begin, length, line, tally, touched):
 
 
 @compiled
-def _tally_window(r, p0, p1, begin, before, after, line_rank, back, tally, touched):
-    """Neighbours of lower rank; back: what a neighbour before the line adds (BACKWARD, or 1 when undirected)."""
+def _tally_window(r, p0, p1, posting, line_rank, back, tally, touched):
+    """Neighbours of lower rank; back: what a neighbour before the line adds (BACKWARD, or 1 when undirected).
+
+    All others count as the row's own item, which makes no pair with itself and whose counter is at hand.
+    """
     met = np.int64(0)
+    own = np.uint32(r)
     for p in range(p0, p1):
-        prefetch(line_rank, begin[min(p + AHEAD, len(begin) - 1)])
-        own = np.int64(begin[p])
-        for k in range(own - before[p], own + after[p] + 1):
-            j = np.uint32(line_rank[k])
-            lower = np.int64(j < r)
+        _ask_ahead(p, posting, line_rank)
+        k0 = np.int64(posting[p, 0])
+        for k in range(k0 - posting[p, 1], k0):
+            j = min(np.uint32(line_rank[k]), own)
             t = tally[j]
             touched[met] = j
-            met += np.int64(t == 0) & lower
-            tally[j] = t + (back if k < own else 1) * lower
+            met += np.int64(t == 0)
+            tally[j] = t + back
+        for k in range(k0 + 1, k0 + 1 + posting[p, 2]):
+            j = min(np.uint32(line_rank[k]), own)
+            t = tally[j]
+            touched[met] = j
+            met += np.int64(t == 0)
+            tally[j] = t + 1
     return met
 
 
@@ -93,11 +107,12 @@ def _count_customer(j, way, who, tally, customers, last, touched, met):
 
 
 @compiled
-def _tally_customers(p0, p1, directed, begin, length, line, who, tally, customers, last, touched):
+def _tally_customers(p0, p1, directed, posting, line, who, tally, customers, last, touched):
     met = np.int64(0)
     for p in range(p0, p1):
-        s = np.int64(begin[p])
-        e = s + length[p]
+        _ask_ahead(p, posting, line)
+        s = np.int64(posting[p, 0])
+        e = s + posting[p, 1]
         for k in range(s, e):
             way = np.int64(directed and line[k] < line[e])
             met = _count_customer(np.uint32(line[k]), way, who[p], tally, customers, last, touched, met)
@@ -105,11 +120,12 @@ def _tally_customers(p0, p1, directed, begin, length, line, who, tally, customer
 
 
 @compiled
-def _tally_window_customers(r, p0, p1, directed, begin, before, after, line_rank, who, tally, customers, last, touched):
+def _tally_window_customers(r, p0, p1, directed, posting, line_rank, who, tally, customers, last, touched):
     met = np.int64(0)
     for p in range(p0, p1):
-        own = np.int64(begin[p])
-        for k in range(own - before[p], own + after[p] + 1):
+        _ask_ahead(p, posting, line_rank)
+        own = np.int64(posting[p, 0])
+        for k in range(own - posting[p, 1], own + posting[p, 2] + 1):
             if line_rank[k] < r:
                 way = np.int64(directed and k < own)
                 met = _count_customer(np.uint32(line_rank[k]), way, who[p], tally, customers, last, touched, met)
@@ -119,21 +135,18 @@ def _tally_window_customers(r, p0, p1, directed, begin, before, after, line_rank
 @compiled
 def _tally_row(r, way, directed, lines, who, scratch):
     """Fill the counters of row r by one of the five ways; returns how many partners were met."""
-    bounds, begin, before, after, line_rank, line = lines
+    bounds, posting, line_rank, line = lines
     tally, touched, _, customers, last, _ = scratch
     p0, p1 = bounds[r], bounds[r + 1]
     if way == ALL:
-        return _tally_all(p0, p1, begin, before, line_rank, tally, touched)
+        return _tally_all(p0, p1, posting, line_rank, tally, touched)
     if way == ALL_DIRECTED:
-        return _tally_all_directed(p0, p1, begin, before, line, tally, touched)
+        return _tally_all_directed(p0, p1, posting, line, tally, touched)
     if way == WINDOW:
-        back = BACKWARD if directed else 1
-        return _tally_window(r, p0, p1, begin, before, after, line_rank, back, tally, touched)
+        return _tally_window(r, p0, p1, posting, line_rank, BACKWARD if directed else 1, tally, touched)
     if way == CUSTOMERS:
-        return _tally_customers(p0, p1, directed, begin, before, line, who, tally, customers, last, touched)
-    return _tally_window_customers(
-        r, p0, p1, directed, begin, before, after, line_rank, who, tally, customers, last, touched
-    )
+        return _tally_customers(p0, p1, directed, posting, line, who, tally, customers, last, touched)
+    return _tally_window_customers(r, p0, p1, directed, posting, line_rank, who, tally, customers, last, touched)
 
 
 @compiled
@@ -154,6 +167,22 @@ def _sweep(r, met, min_count, removal, tally, touched, counts):
         touched[stay] = j
         counts[stay] = t
         stay += other & np.int64(max(ahead, behind) >= min_count)
+    return stay, pairs
+
+
+@compiled
+def _sweep_undirected(r, met, min_count, removal, tally, touched, counts):
+    """`_sweep` where each pair has one count."""
+    stay, pairs = np.int64(0), np.int64(0)
+    for k in range(met):
+        j = np.uint32(touched[k])
+        t = tally[j]
+        tally[j] = 0
+        other = np.int64(removal[j] != removal[r])
+        pairs += other
+        touched[stay] = j
+        counts[stay] = t
+        stay += other & np.int64(t >= min_count)
     return stay, pairs
 
 
@@ -183,7 +212,9 @@ def _count_row(r, way, directed, once, min_count, lines, who, removal, scratch):
     met = _tally_row(r, way, directed, lines, who, scratch)
     if way >= CUSTOMERS:
         return _sweep_customers(r, met, min_count, once, removal, scratch)
-    return _sweep(r, met, min_count, removal, scratch[0], scratch[1], scratch[2])
+    if directed:
+        return _sweep(r, met, min_count, removal, scratch[0], scratch[1], scratch[2])
+    return _sweep_undirected(r, met, min_count, removal, scratch[0], scratch[1], scratch[2])
 
 
 @compiled
@@ -229,15 +260,16 @@ def count_rows(r0, r1, way, directed, once, lines, who, code, removal, screen, s
 
 
 @compiled
-def margins_of_rows(r0, r1, way, directed, once, lines, who, code, removal, scratch, first, second):
-    """first[i] += records of rows r0 to r1 with item i first, second[i]: second; undirected: each in both once."""
+def margins_of_rows(r0, r1, way, directed, once, lines, who, code, removal, scratch, either, second):
+    """either[i] += records of rows r0 to r1 with item i in either place; second[i]: in the second."""
     _, touched, counts, _, _, _ = scratch
     for r in range(r0, r1):
         stay, _ = _count_row(r, way, directed, once, 1, lines, who, removal, scratch)
         i = code[r]
         for k in range(stay):
             j = code[touched[k]]
-            first[i] += counts[k] & LOW
-            second[j] += counts[k] & LOW
-            first[j] += counts[k] >> 32
-            second[i] += counts[k] >> 32
+            ahead, behind = counts[k] & LOW, counts[k] >> 32
+            either[i] += ahead + behind
+            either[j] += ahead + behind
+            second[j] += ahead
+            second[i] += behind

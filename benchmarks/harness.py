@@ -1,0 +1,136 @@
+"""What all benchmarks share: jobs measured in turn in fresh processes, records as JSON, tables for people.
+
+runs = measure_in_turn("benchmarks.label_speed", {"neatrec": "neatrec_all_pairs", "scipy": "scipy_all_pairs"}, rounds=5)
+save("label_speed", [summary(name, some) for name, some in runs.items()])
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import statistics
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+RESULTS = Path(__file__).parent / "results"
+
+Run = dict[str, Any]
+
+
+def data_folder(name: str, needed: Sequence[str]) -> Path:
+    """The folder `name` of the real data (NEATREC_DATA, default ../shared/data); stops with a sentence without it."""
+    folder = Path(os.environ.get("NEATREC_DATA") or ROOT.parent / "shared" / "data") / name
+    missing = [file for file in needed if not (folder / file).exists()]
+    if missing:
+        sys.exit(
+            f"This benchmark needs {', '.join(missing)} in {name}/ under NEATREC_DATA: set NEATREC_DATA to the folder "
+            f"that holds {name}/."
+        )
+    return folder
+
+
+def measure_in_turn(module: str, jobs: Mapping[str, str], rounds: int) -> dict[str, list[Run]]:
+    """Each job `rounds` times, all of them in turn, so that a busy moment of the machine hits all alike."""
+    runs: dict[str, list[Run]] = {name: [] for name in jobs}
+    for number in range(rounds):
+        for name, function in jobs.items():
+            print(f"\r  round {number + 1} of {rounds}: {name:<40}", end="", file=sys.stderr, flush=True)
+            runs[name].append(measure(module, function))
+    print("\r" + " " * 70 + "\r", end="", file=sys.stderr, flush=True)
+    return runs
+
+
+def measure(module: str, function: str) -> Run:
+    """One job in a fresh process: wall and CPU seconds, peak memory, its answer."""
+    command = [sys.executable, "-m", "benchmarks._worker", module, function]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"{function} failed:\n{done.stderr}")
+    run: Run = json.loads(done.stdout.splitlines()[-1])
+    return run
+
+
+def summary(name: str, runs: Sequence[Run]) -> dict[str, Any]:
+    """Median and spread of the runs of one job."""
+    return {
+        "name": name,
+        "rounds": len(runs),
+        "answer": runs[0]["answer"],
+        **{key: spread([run[key] for run in runs]) for key in ("cpu", "wall", "peak_mib", "before_mib")},
+    }
+
+
+def spread(values: Sequence[float]) -> dict[str, float]:
+    """
+    >>> spread([3.0, 1.0, 2.0])
+    {'median': 2.0, 'min': 1.0, 'max': 3.0}
+    """
+    return {"median": round(statistics.median(values), 4), "min": round(min(values), 4), "max": round(max(values), 4)}
+
+
+def save(name: str, tables: Mapping[str, Any], packages: Sequence[str]) -> Path:
+    """Write `results/NAME.json`: what was measured, when, on what machine, with which versions."""
+    RESULTS.mkdir(exist_ok=True)
+    record = {
+        "benchmark": name,
+        "command": f"python -m benchmarks.{name}",
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "machine": machine(),
+        "versions": versions(packages),
+        "results": dict(tables),
+    }
+    path = RESULTS / f"{name}.json"
+    path.write_text(json.dumps(record, indent=2) + "\n")
+    return path
+
+
+def machine() -> dict[str, Any]:
+    """The machine in words that tell its speed and nothing of whose it is."""
+    return {
+        "processor": _processor(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+    }
+
+
+def versions(packages: Sequence[str]) -> dict[str, str]:
+    found = {}
+    for package in ("neatrec", *packages):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "not installed"
+    return found
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """
+    >>> print(table([["name", "s"], ["one", "10"]]))
+    name   s
+    one   10
+    """
+    widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(w) if k == 0 else cell.rjust(w) for k, (cell, w) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    )
+
+
+def _processor() -> str:
+    try:
+        found = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text())
+    except OSError:  # not Linux
+        found = None
+    return found[1].strip() if found else platform.processor()

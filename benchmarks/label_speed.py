@@ -1,0 +1,173 @@
+"""Label generation (count, margins, chi-squared test) on the Instacart train orders, beside the peers.
+
+    python -m benchmarks.label_speed            # all tables, written to benchmarks/results/label_speed.json
+    python -m benchmarks.label_speed --rounds 3
+
+Every job runs in a process of its own, in turn with the others; data and compiled code are loaded before the clock
+starts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from benchmarks.harness import ROOT, measure_in_turn, save, summary, table
+from benchmarks.label_data import Orders, read_orders
+from neatrec.baskets import Baskets
+from neatrec.catalog import Catalog, string_array
+from neatrec.copurchase import Counting, count
+from neatrec.labels.paper import PaperTest
+
+HERE, PEERS = "benchmarks.label_speed", "benchmarks.label_peers"
+PACKAGES = ("numpy", "scipy", "numba", "polars", "duckdb", "pandas", "mlxtend", "pyarrow")
+
+TABLES = {
+    "all unordered pairs: count, margins, chi-squared": {
+        "neatrec": (HERE, "neatrec_all_pairs"),
+        "scipy, X'X": (PEERS, "scipy_all_pairs"),
+        "DuckDB, self-join": (PEERS, "duckdb_all_pairs"),
+        "Polars, self-join": (PEERS, "polars_all_pairs"),
+        "pandas, self-merge": (PEERS, "pandas_all_pairs"),
+        "mlxtend, pairs in .1 % of baskets, no test": (PEERS, "mlxtend_part"),
+    },
+    "pairs within a window of 5: count, margins, chi-squared": {
+        "neatrec": (HERE, "neatrec_window"),
+        "Polars, shifted rows": (PEERS, "polars_window"),
+        "Polars, self-join": (PEERS, "polars_window_join"),
+        "DuckDB, join on position": (PEERS, "duckdb_window"),
+    },
+    "the paper's protocol (directed, baskets of 5, different aisle)": {
+        "neatrec": (HERE, "neatrec_paper"),
+        "neatrec, duckdb engine": (HERE, "neatrec_paper_in_duckdb"),
+        "neatrec, every pair handed out": (HERE, "neatrec_every_pair"),
+    },
+}
+LARGE = {"neatrec, paper's test": (HERE, "neatrec_simulated")}
+DIFFERENT = {"mlxtend_part", "neatrec_every_pair"}
+"""Jobs whose answer is not the number of labels."""
+
+Job = Callable[[], Any]
+
+
+def neatrec_all_pairs() -> Job:
+    return _neatrec(Counting(directed=False, category_level=None))
+
+
+def neatrec_window() -> Job:
+    return _neatrec(Counting(window=5, directed=False, category_level=None))
+
+
+def neatrec_paper() -> Job:
+    """The paper's protocol: directed, baskets of 5 and more, different aisles."""
+    return _neatrec(Counting(min_basket=5))
+
+
+def neatrec_paper_in_duckdb() -> Job:
+    return _neatrec(Counting(min_basket=5), engine="duckdb", memory_limit="2GB")
+
+
+def neatrec_every_pair() -> Job:
+    """No test: every pair of the paper's protocol is handed out, sorted."""
+    baskets = _baskets(read_orders())
+    count(baskets.select(np.arange(1000)), Counting(min_basket=5))
+    return lambda: len(count(baskets, Counting(min_basket=5)))
+
+
+def neatrec_simulated() -> Job:
+    """Directed, different shelf, all pairs of 3.2 million simulated baskets over 50,000 items."""
+    from neatrec.sources.supermarket import supermarket
+
+    baskets = supermarket(baskets=3_200_000, items=50_000).baskets
+    test = PaperTest(levels=(0.05,), directed=True)
+    count(baskets.select(np.arange(1000)), Counting(), keep=test)
+
+    def job() -> dict[str, int]:
+        found = count(baskets, Counting(), keep=test)
+        return {
+            "lines": baskets.lines,
+            "records": found.margins.records,
+            "pairs": found.margins.pairs,
+            "labels": len(found),
+        }
+
+    return job
+
+
+def _neatrec(counting: Counting, **engine: Any) -> Job:
+    baskets = _baskets(read_orders())
+    test = PaperTest(levels=(0.05,), directed=counting.directed)
+    count(baskets.select(np.arange(1000)), counting, keep=test, **engine)
+    return lambda: len(count(baskets, counting, keep=test, **engine))
+
+
+def _baskets(orders: Orders) -> Baskets:
+    catalog = Catalog(
+        string_array([str(i) for i in range(orders.items)]),
+        levels=("aisle",),
+        categories=orders.item_aisle.reshape(-1, 1),
+        category_names=(tuple(str(i) for i in range(orders.item_aisle.max() + 1)),),
+    )
+    offsets = np.concatenate([[0], np.cumsum(orders.sizes)])
+    ids = string_array([str(i) for i in range(len(orders.sizes))])
+    return Baskets(catalog, orders.item, offsets, ids, ordered=True)
+
+
+def compare(title: str, jobs: dict[str, tuple[str, str]], rounds: int) -> list[dict[str, Any]]:
+    """Measure the jobs of one table in turn, and print it."""
+    print(f"\n{title}", flush=True)
+    runs = measure_in_turn(jobs, rounds)
+    rows = [summary(name, some) for name, some in runs.items()]
+    answers = {row["name"]: row["answer"] for row in rows if jobs[row["name"]][1] not in DIFFERENT}
+    if len({str(answer) for answer in answers.values()}) > 1:
+        sys.exit(f"the answers differ: {answers}")
+    print(as_table(rows))
+    return rows
+
+
+def as_table(rows: Sequence[dict[str, Any]]) -> str:
+    """Seconds and memory of each job, and how many times as much as the first one it takes."""
+    head = ["", "CPU s", "spread", "x", "wall s", "x", "peak MiB", "of it the job", "answer"]
+    return table([head, *(_cells(row, rows[0]) for row in rows)])
+
+
+def _cells(row: dict[str, Any], first: dict[str, Any]) -> list[str]:
+    cpu, wall = row["cpu"], row["wall"]
+    return [
+        row["name"],
+        f"{cpu['median']:.3f}",
+        f"{cpu['min']:.3f}-{cpu['max']:.3f}",
+        f"{cpu['median'] / first['cpu']['median']:.1f}",
+        f"{wall['median']:.3f}",
+        f"{wall['median'] / first['wall']['median']:.1f}",
+        f"{row['peak_mib']['median']:.0f}",
+        f"{row['peak_mib']['median'] - row['before_mib']['median']:.0f}",
+        str(row["answer"]),
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--no-large", action="store_true", help="leave out the 3.2 million simulated baskets")
+    arguments = parser.parse_args()
+    read_orders()  # says what is missing before anything runs
+    results = {}
+    for title, jobs in TABLES.items():
+        here = {name: job for name, job in jobs.items() if job[1] != "mlxtend_part" or find_spec("mlxtend")}
+        if len(here) < len(jobs):
+            print("\nmlxtend is not installed and is left out: pip install mlxtend")
+        results[title] = compare(title, here, arguments.rounds)
+    if not arguments.no_large:
+        title = "3.2 million simulated baskets, 50,000 items, directed, different category"
+        results[title] = compare(title, LARGE, 1)
+    print(f"\nwritten to {save('label_speed', results, PACKAGES).relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    main()
