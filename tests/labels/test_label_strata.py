@@ -3,35 +3,73 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter, defaultdict
 from dataclasses import replace
 
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from label_reference import expected_plainly, pairs_of, records_plainly, shops
+from label_reference import expected_plainly, margins_plainly, pairs_of, records_plainly, shops
 
 from neatrec.baskets import Attribute, Baskets
 from neatrec.copurchase import Counting, margins
 from neatrec.labels import make_labels
-from neatrec.labels.strata import customers_by_strata, expected_by_strata, strata_of
+from neatrec.labels.expected import fit_strata
+from neatrec.labels.strata import strata_of
+from neatrec.labels.stratum_margins import stratum_margins
 
 
 def in_stores(baskets: Baskets, codes) -> Baskets:
     return replace(baskets, attributes={"store": Attribute(np.asarray(codes, dtype=np.int32), ("north", "south", "e"))})
 
 
+def records_by_strata(baskets: Baskets, strata, min_basket: int, *, once: bool) -> dict[int, Counter]:
+    """The records of each stratum; once a customer: of the first basket in which the customer has the pair."""
+    out: dict[int, Counter] = defaultdict(Counter)
+    had: set[tuple] = set()
+    first = np.lexsort((baskets.ids.to_pylist(), np.zeros(len(baskets)) if baskets.times is None else baskets.times))
+    for b in first:
+        for pair, n in records_plainly(baskets.select([b]), min_basket).items():
+            customer = None if baskets.users is None else int(baskets.users[b])
+            if not once:
+                out[strata[b]][pair] += n
+            elif (customer, pair) not in had:
+                had.add((customer, pair))
+                out[strata[b]][pair] += 1
+    return out
+
+
 @settings(deadline=None)
-@given(shops(), st.data())
-def test_expected_counts_are_the_sum_over_strata(baskets, data):
-    stores = data.draw(st.lists(st.integers(0, 2), min_size=len(baskets), max_size=len(baskets)))
-    baskets = in_stores(baskets, stores)
+@given(shops(users=True), st.integers(2, 3), st.booleans(), st.booleans(), st.data())
+def test_margins_of_strata_are_those_of_the_definition(baskets, min_basket, once, timed, data):
+    each = {"min_size": len(baskets), "max_size": len(baskets)}
+    strata = np.array(data.draw(st.lists(st.integers(0, 2), **each)), dtype=np.int64)
+    if timed:
+        baskets = replace(baskets, times=np.array(data.draw(st.lists(st.integers(0, 3), **each)), dtype=np.int64))
+    counting = Counting(directed=baskets.ordered, min_basket=min_basket, once_per_customer=once)
+    got = stratum_margins(baskets, strata, counting)
+    wanted: dict[tuple[int, int], tuple[int, int]] = {}
+    for stratum, seen in records_by_strata(baskets, strata, min_basket, once=once).items():
+        first, second = margins_plainly(seen, len(baskets.catalog), directed=baskets.ordered)
+        wanted |= {(stratum, v): (a, b) for v, (a, b) in enumerate(zip(first, second, strict=True)) if a or b}
+    cells = zip(got.stratum.tolist(), got.item.tolist(), strict=True)
+    found = dict(zip(cells, zip(got.first.tolist(), got.second.tolist(), strict=True), strict=True))
+    assert {cell: both for cell, both in found.items() if any(both)} == wanted
+    whole = margins(baskets, counting)
+    assert np.bincount(got.item, got.first, len(baskets.catalog)).tolist() == whole.first.tolist()
+
+
+@settings(deadline=None)
+@given(shops(), st.sampled_from(["quasi", "product"]), st.data())
+def test_expected_counts_are_the_sum_over_strata(baskets, kind, data):
+    stores = np.array(data.draw(st.lists(st.integers(0, 2), min_size=len(baskets), max_size=len(baskets))), dtype=int)
     counting = Counting(directed=baskets.ordered)
-    strata = strata_of(baskets, ["store"])
-    got = expected_by_strata(baskets, strata, counting, "quasi", margins)
+    parts = stratum_margins(baskets, stores, counting)
+    got = fit_strata(parts, baskets.catalog.category_of(), kind, directed=baskets.ordered)
     wanted = np.zeros((len(baskets.catalog),) * 2)
     for store in set(stores):
-        part = baskets.select(np.array(stores) == store)
-        wanted += expected_plainly(records_plainly(part, 2), part, "quasi")
+        part = baskets.select(stores == store)
+        wanted += expected_plainly(records_plainly(part, 2), part, kind)
     seen = sorted(records_plainly(baskets, 2))
     query, item = (np.array([pair[i] for pair in seen], dtype=np.int32) for i in (0, 1))
     np.testing.assert_allclose(got.of(query, item), wanted[query, item], rtol=1e-3, atol=1e-6)
@@ -95,16 +133,18 @@ def test_strata_too_small_to_say_anything_are_warned_of(caplog):
     assert "3 strata for 6 baskets: strata this small explain their own pairs away" in caplog.text
 
 
-def test_a_customer_counts_once_in_each_stratum_and_is_still_one_customer():
+def test_a_customer_counts_once_whatever_the_strata():
     contents = [["bun", "sausage"], ["tea", "milk"]] * 40
     users = ["ann", "bob"] * 20 + [f"u{i}" for i in range(40)]
     baskets = in_stores(Baskets.from_lists(contents, users=users), ([0, 0, 1, 1] * 20))
     labels = make_labels(baskets, min_basket=2, strata=("store",))
-    # ann buys buns in two stores, the others once each
-    assert labels.count.tolist() == [22, 22]
-    assert labels.customers.tolist() == [21, 21]
+    # ann buys buns in two stores, others once each
+    assert labels.count.tolist() == labels.customers.tolist() == [21, 21]
 
 
-def test_customers_of_strata_are_left_alone_where_users_are_not_known():
-    baskets = in_stores(Baskets.from_lists([["a"]] * 3), [0, 1, 2])
-    assert customers_by_strata(baskets, np.arange(3)) is baskets
+def test_the_order_of_baskets_does_not_matter_with_strata():
+    baskets = store_trap()
+    turned = baskets.select(np.random.default_rng(2).permutation(len(baskets)))
+    one, other = (make_labels(b, min_basket=2, strata=("store", "basket_size")) for b in (baskets, turned))
+    assert one.hash == other.hash
+    np.testing.assert_array_equal(one.expected, other.expected)

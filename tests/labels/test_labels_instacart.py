@@ -54,6 +54,10 @@ def test_calibrated_labels_with_the_product_of_the_margins(instacart):
     assert counts(make_labels(instacart, expected="product")) == [8_137, 6_150, 4_461]
 
 
+def test_calibrated_labels_within_bands_of_basket_size(instacart):
+    assert counts(make_labels(instacart, strata=("basket_size",))) == [5_841, 4_269, 3_092]
+
+
 def test_possible_pairs(dependent):
     margins = dependent.pairs.margins
     assert possible_pairs(margins.first, margins.second, margins.category) == 1_389_792_244

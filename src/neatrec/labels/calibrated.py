@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 from scipy import special
 
 from neatrec.copurchase import CoPurchases, Margins, PairBlock, Screen
 from neatrec.labels.evidence import Evidence, Floats, Mask
-from neatrec.labels.expected import Expected, Factors, fit_expected
+from neatrec.labels.expected import Expected, Factors
 from neatrec.statistics import benjamini_hochberg, largest_mean, poisson_log_tail, poisson_tail, possible_pairs
 
 SMALLEST_P = float(np.finfo(np.float64).tiny)
@@ -31,14 +33,14 @@ class CalibratedTest:
         levels: tuple[float, ...],
         *,
         directed: bool,
-        expected: str = "quasi",
-        stratified: Expected | None = None,
+        fit: Callable[[Margins], Expected],
         at_least: float = 0.0,
     ) -> None:
-        """`stratified` replaces the fit; pairs with p <= `at_least` are kept whatever the levels are."""
-        self.levels, self.directed, self.expected = levels, directed, expected
+        """`fit` makes expected counts of margins; pairs with p <= `at_least` are kept whatever the levels are."""
+        self.levels, self.directed = levels, directed
         self.at_least = at_least
-        self._fitted = stratified
+        self._fit_to = fit
+        self._fitted: Expected | None = None
         self._tests: int | None = None
         self._limits: Floats | None = None
 
@@ -88,7 +90,7 @@ class CalibratedTest:
 
     def _fit(self, margins: Margins) -> Expected:
         if self._fitted is None:
-            self._fitted = fit_expected(margins, self.expected, directed=self.directed)
+            self._fitted = self._fit_to(margins)
         return self._fitted
 
     def tests(self, margins: Margins) -> int:

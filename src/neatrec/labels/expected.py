@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
@@ -11,9 +11,11 @@ import numpy.typing as npt
 
 from neatrec.compiled import compiled
 from neatrec.copurchase import Margins
+from neatrec.labels.stratum_margins import StratumMargins
 from neatrec.statistics import quasi_independence
 
 Codes = npt.NDArray[np.int32]
+Counts = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 
@@ -41,70 +43,60 @@ class Factors:
 class StratifiedFactors:
     """E = the sum over strata s of a_qs b_vs. Each item keeps its own strata: room grows with lines only."""
 
-    query: FactorRows
-    item: FactorRows
+    start: Counts
+    """Where each item's strata start, shape (items + 1,)."""
+    stratum: Counts
+    """The strata an item is seen in, ascending, for one item after the other."""
+    query: Floats
+    """a of each item and stratum."""
+    item: Floats
+    """b of each item and stratum."""
 
     def of(self, query: Codes, item: Codes) -> Floats:
-        expected: Floats = _sum_over_strata(query, item, *self.query.arrays(), *self.item.arrays())
+        expected: Floats = _sum_over_strata(query, item, self.start, self.stratum, self.query, self.item)
         return expected
-
-
-@dataclass(frozen=True, eq=False)
-class FactorRows:
-    """One factor for each item and each stratum it is seen in, sorted by item, then stratum."""
-
-    start: npt.NDArray[np.int64]
-    """Where each item's strata start, shape (items + 1,)."""
-    stratum: npt.NDArray[np.int32]
-    value: Floats
-
-    def arrays(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], Floats]:
-        return self.start, self.stratum, self.value
-
-    @classmethod
-    def join(cls, factors: Iterable[Floats], items: int) -> FactorRows:
-        """From one array of shape (items,) for each stratum."""
-        seen = [(np.flatnonzero(values), values) for values in factors]
-        item = np.concatenate([np.zeros(0, np.int64), *(codes for codes, _ in seen)])
-        value = np.concatenate([np.zeros(0), *(values[codes] for codes, values in seen)])
-        stratum = np.repeat(np.arange(len(seen), dtype=np.int32), [len(codes) for codes, _ in seen])
-        order = np.argsort(item, kind="stable")
-        start = np.concatenate([[0], np.cumsum(np.bincount(item, minlength=items))])
-        return cls(start.astype(np.int64), stratum[order], value[order])
 
 
 def fit_expected(margins: Margins, kind: str, *, directed: bool) -> Factors:
     """Expected counts with the margins of a count: `kind` is quasi (different-category pairs only) or product."""
+    return Factors(*_factors(margins.first, margins.second, margins.category, kind, directed))
+
+
+def fit_strata(margins: StratumMargins, category: Codes, kind: str, *, directed: bool) -> StratifiedFactors:
+    """The sum of the strata's expected counts, each fitted to its own margins; `category` has a code for each item."""
+    query, item = np.zeros(len(margins.item)), np.zeros(len(margins.item))
+    limits = np.searchsorted(margins.stratum, np.arange(margins.stratum.max(initial=-1) + 2))
+    for begin, end in pairwise(limits):
+        part = slice(begin, end)
+        query[part], item[part] = _factors(
+            margins.first[part], margins.second[part], category[margins.item[part]], kind, directed
+        )
+    order = np.argsort(margins.item, kind="stable")
+    start = np.searchsorted(margins.item[order], np.arange(len(category) + 1))
+    return StratifiedFactors(start, margins.stratum[order], query[order], item[order])
+
+
+def _factors(first: Counts, second: Counts, category: Codes, kind: str, directed: bool) -> tuple[Floats, Floats]:
     if kind == "quasi":
-        fit = quasi_independence(margins.first, margins.second, margins.category)
-        return Factors(fit.query_factor, fit.item_factor)
-    # undirected, each record adds one to the margins of both its items
-    total = margins.records if directed else 2 * margins.records
-    return Factors(margins.first.astype(np.float64), margins.second / max(total, 1))
-
-
-def join_strata(strata: Iterable[Factors], items: int) -> StratifiedFactors:
-    """The sum of the strata's expected counts."""
-    each = list(strata)
-    return StratifiedFactors(
-        FactorRows.join((factors.query for factors in each), items),
-        FactorRows.join((factors.item for factors in each), items),
-    )
+        fit = quasi_independence(first, second, category)
+        return fit.query_factor, fit.item_factor
+    # undirected, too, the margins of all items add up to what each of them is a share of: N, or 2N
+    return first.astype(np.float64), second / max(int(first.sum()), 1)
 
 
 @compiled
-def _sum_over_strata(query, item, q_start, q_stratum, q_value, v_start, v_stratum, v_value):
-    """E[i] = sum over the strata s in both rows of a[query[i], s] b[item[i], s]; query and item of shape (pairs,)."""
+def _sum_over_strata(query, item, start, stratum, query_factor, item_factor):
+    """E[i] = sum over the strata s of both items of a[query[i], s] b[item[i], s]; query and item of shape (pairs,)."""
     out = np.zeros(len(query))
     for i in range(len(query)):
-        k, k_end = q_start[query[i]], q_start[query[i] + 1]
-        m, m_end = v_start[item[i]], v_start[item[i] + 1]
+        k, k_end = start[query[i]], start[query[i] + 1]
+        m, m_end = start[item[i]], start[item[i] + 1]
         while k < k_end and m < m_end:
-            if q_stratum[k] == v_stratum[m]:
-                out[i] += q_value[k] * v_value[m]
+            if stratum[k] == stratum[m]:
+                out[i] += query_factor[k] * item_factor[m]
                 k += 1
                 m += 1
-            elif q_stratum[k] < v_stratum[m]:
+            elif stratum[k] < stratum[m]:
                 k += 1
             else:
                 m += 1

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from neatrec.baskets import Baskets
-from neatrec.labels.customers import customers_of
 from neatrec.labels.evidence import Evidence, Test
-from neatrec.labels.recipe import Engine, Recipe, make_recipe
+from neatrec.labels.recipe import Recipe, make_recipe
 from neatrec.labels.record import Labels
 from neatrec.statistics import garwood_interval, lift
 from neatrec.text import plural
@@ -57,7 +56,7 @@ def make_labels(
     )
     options = {"engine": engine, "memory_limit": memory_limit, "threads": threads}
     test, evidence = recipe.examine(baskets, options)
-    labels = _labels(baskets, recipe, test, evidence, options)
+    labels = _labels(baskets, recipe, test, evidence)
     if not len(labels):
         log.warning(
             "no labels at %s = %s among %s of %s",
@@ -69,14 +68,13 @@ def make_labels(
     return labels
 
 
-def _labels(baskets: Baskets, recipe: Recipe, test: Test, evidence: Evidence, engine: Engine) -> Labels:
+def _labels(baskets: Baskets, recipe: Recipe, test: Test, evidence: Evidence) -> Labels:
     thresholds = test.thresholds(evidence, recipe.levels)
     chosen = np.flatnonzero(test.passes(evidence, thresholds[max(recipe.levels)]))
     pairs, totals = evidence.pairs, evidence.pairs.margins
     query, item, source = _both_ways(pairs.query[chosen], pairs.item[chosen], chosen, recipe.directed)
     count, expected = pairs.count[source], evidence.expected[source]
     low, high = garwood_interval(count)
-    customers = customers_of(baskets, recipe, pairs, chosen, engine)
     return Labels(
         protocol=recipe.protocol,
         level_kind=test.level_kind,
@@ -97,7 +95,7 @@ def _labels(baskets: Baskets, recipe: Recipe, test: Test, evidence: Evidence, en
         statistic=evidence.statistic[source],
         p=evidence.p[source],
         q=None if evidence.q is None else evidence.q[source],
-        customers=None if customers is None else customers[source],
+        customers=None if pairs.customers is None else pairs.customers[source],
         reverse=pairs.reverse[source] if recipe.directed and pairs.reverse is not None else None,
         options=recipe.options,
     )

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from neatrec.baskets import Baskets
-from neatrec.copurchase import Counting, Margins, count, margins
+from neatrec.copurchase import Counting, Margins, count
 from neatrec.errors import ParameterError, must_be, must_be_one_of
 from neatrec.labels.calibrated import CalibratedTest
 from neatrec.labels.evidence import Evidence, Test
+from neatrec.labels.expected import Expected, fit_expected, fit_strata
 from neatrec.labels.paper import PaperTest
 from neatrec.labels.record import Labels
-from neatrec.labels.strata import customers_by_strata, expected_by_strata, strata_of
+from neatrec.labels.strata import strata_of
+from neatrec.labels.stratum_margins import stratum_margins
 
 PROTOCOLS = ("calibrated", "paper")
 EXPECTED = ("quasi", "product")
@@ -79,21 +81,20 @@ class Recipe:
         if self.protocol == "paper":
             paper = PaperTest(self.levels, self.directed)
             return paper, paper.judge(count(baskets, self.counting, keep=paper, **engine))
-        test = CalibratedTest(self.levels, directed=self.directed, expected=self.expected, at_least=at_least)
+        test = CalibratedTest(self.levels, directed=self.directed, fit=self._fit(baskets), at_least=at_least)
+        return test, test.judge(count(baskets, self.counting, keep=test, **engine))
+
+    def _fit(self, baskets: Baskets) -> Callable[[Margins], Expected]:
+        """What makes expected counts of the margins of a count: theirs, or those of the strata they are made of."""
         if not self.strata:
-            return test, test.judge(count(baskets, self.counting, keep=test, **engine))
-        return self._examine_strata(baskets, engine, at_least)
-
-    def _examine_strata(self, baskets: Baskets, engine: Engine, at_least: float) -> tuple[Test, Evidence]:
+            return lambda margins: fit_expected(margins, self.expected, directed=self.directed)
         strata = strata_of(baskets, self.strata)
-        counted = customers_by_strata(baskets, strata) if self.once_per_customer else baskets
 
-        def margins_of(part: Baskets, counting: Counting) -> Margins:
-            return margins(part, counting, **engine)
+        def fit(margins: Margins) -> Expected:
+            parts = stratum_margins(baskets, strata, self.counting)
+            return fit_strata(parts, margins.category, self.expected, directed=self.directed)
 
-        stratified = expected_by_strata(counted, strata, self.counting, self.expected, margins_of)
-        test = CalibratedTest(self.levels, directed=self.directed, stratified=stratified, at_least=at_least)
-        return test, test.judge(count(counted, self.counting, keep=test, **engine))
+        return fit
 
 
 def make_recipe(

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow.compute as pc
 
 from neatrec.baskets import Baskets
 from neatrec.errors import must_be, must_be_one_of
 from neatrec.labels.md5 import Keys, line_keys
+from neatrec.labels.order import id_rank
 
 WITHIN = ("none", "size", "size+position")
 Order = npt.NDArray[np.int64]
@@ -41,12 +41,9 @@ def shuffled(baskets: Baskets, seed: int, round_: int, within: str = "none") -> 
 
 def _lines_by_basket_id(baskets: Baskets) -> Order:
     """Lines sorted by basket id, then position."""
-    ids = baskets.ids
-    lines = np.arange(baskets.lines)
-    if len(ids) < 2 or pc.all(pc.less_equal(ids[:-1], ids[1:])).as_py():
-        return lines
-    rank = np.empty(len(ids), dtype=np.int64)
-    rank[pc.sort_indices(ids).to_numpy()] = np.arange(len(ids))
+    rank = id_rank(baskets)
+    if np.all(np.diff(rank) > 0):
+        return np.arange(baskets.lines)
     return np.argsort(rank[baskets.basket_of_line], kind="stable")
 
 

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
-from itertools import pairwise
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from neatrec.baskets import Baskets
-from neatrec.catalog import string_array
-from neatrec.copurchase import Counting, Margins
 from neatrec.errors import ParameterError, must_be_one_of
-from neatrec.labels.expected import Factors, StratifiedFactors, fit_expected, join_strata
 from neatrec.text import plural
 
 log = logging.getLogger(__name__)
@@ -44,35 +39,6 @@ def strata_of(baskets: Baskets, names: Sequence[str]) -> Codes:
             plural(len(baskets), "basket"),
         )
     return cell
-
-
-def expected_by_strata(
-    baskets: Baskets, strata: Codes, counting: Counting, kind: str, margins: Callable[[Baskets, Counting], Margins]
-) -> StratifiedFactors:
-    """The sum of the strata's expected counts, each fitted to the margins of its own baskets."""
-    return join_strata(_factors(baskets, strata, counting, kind, margins), len(baskets.catalog))
-
-
-def customers_by_strata(baskets: Baskets, strata: Codes) -> Baskets:
-    """The same baskets with a customer of each stratum in place of each customer.
-
-    A pair that counts once a customer then counts once a customer and stratum, so that the counts of the strata add up
-    to the count of the whole, as their expected counts do.
-    """
-    if baskets.users is None:
-        return baskets
-    pairs = baskets.users.astype(np.int64) * (strata.max(initial=0) + 1) + strata
-    seen, users = np.unique(pairs, return_inverse=True)
-    return replace(baskets, users=users.astype(np.int32), user_ids=string_array(seen.astype(str)))
-
-
-def _factors(
-    baskets: Baskets, strata: Codes, counting: Counting, kind: str, margins: Callable[[Baskets, Counting], Margins]
-) -> Iterator[Factors]:
-    order = np.argsort(strata, kind="stable")
-    limits = np.searchsorted(strata[order], np.arange(strata.max(initial=-1) + 2))
-    for start, end in pairwise(limits):
-        yield fit_expected(margins(baskets.select(order[start:end]), counting), kind, directed=counting.directed)
 
 
 def _column(baskets: Baskets, name: str) -> Codes:
