@@ -6,6 +6,7 @@ import logging
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from neatrec.baskets import Baskets
 from neatrec.labels.evidence import Evidence, Test
@@ -17,6 +18,8 @@ from neatrec.text import plural
 log = logging.getLogger(__name__)
 
 LEVELS = (0.05, 0.01, 0.001)
+Codes = npt.NDArray[np.int32]
+Positions = npt.NDArray[np.int64]
 
 
 def make_labels(
@@ -101,7 +104,7 @@ def _labels(baskets: Baskets, recipe: Recipe, test: Test, evidence: Evidence) ->
     )
 
 
-def _both_ways(query, item, source, directed):
+def _both_ways(query: Codes, item: Codes, source: Positions, directed: bool) -> tuple[Codes, Codes, Positions]:
     """Labels as (query, item, position of the pair): also (item, query) where pairs have no direction."""
     if directed:
         return query, item, source

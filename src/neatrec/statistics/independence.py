@@ -7,6 +7,7 @@ ones: sum over v of E(q, v) = F_q. and sum over q of E(q, v) = F_.v.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -136,7 +137,7 @@ def _small_roots(r: Floats, s: Floats) -> tuple[Floats, Floats]:
     return 2.0 * r / (1.0 + r - s + root), 2.0 * s / (1.0 - r + s + root)
 
 
-def _root(function, low: float, high: float) -> float:  # type: ignore[no-untyped-def]
+def _root(function: Callable[[float], float], low: float, high: float) -> float:
     """Where a function that rises from below 0 passes 0, by bisection of the logarithm; `high` where it never does."""
     if function(high) <= 0:
         return high
