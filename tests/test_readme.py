@@ -13,6 +13,7 @@ import pytest
 README = Path(__file__).parents[1] / "README.md"
 TEXT = README.read_text()
 PYTHON = re.findall(r"```python\n(.*?)```", TEXT, flags=re.DOTALL)
+SHOWN = [line for block in re.findall(r"```text\n(.*?)```", TEXT, flags=re.DOTALL) for line in block.splitlines()]
 SHELL = [
     line.removeprefix("$ ")
     for block in re.findall(r"```console\n(.*?)```", TEXT, flags=re.DOTALL)
@@ -62,3 +63,12 @@ def test_commands_run(line: str, shop_folder: Path) -> None:
         [sys.executable, "-m", "neatrec", *words[1:]], cwd=shop_folder, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_the_lines_shown_are_lines_that_the_demo_prints(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "neatrec", "demo", "--quiet"]
+    printed = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=True).stdout
+    lines = {" ".join(line.split()) for line in printed.splitlines()}
+    assert SHOWN
+    for line in SHOWN:
+        assert " ".join(line.split()) in lines
