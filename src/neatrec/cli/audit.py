@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from neatrec.cli.source_options import Engine, Source, output_folder, parse_strata
-from neatrec.cli.talk import Talk, print_json, print_table
+from neatrec.cli.talk import Talk, percent, print_json, print_table
 
 if TYPE_CHECKING:
     from neatrec.labels.audit import Audit
@@ -69,9 +69,9 @@ def show_audit(found: Audit) -> None:
                     labels.protocol,
                     f"{labels.level_kind} = {level:g}",
                     int(labels.at(level).sum()),
-                    "-" if null is None else f"{100 * null.fdr[level]:.2f} %",
-                    "-" if score is None else f"{100 * score.precision:.1f} %",
-                    "-" if score is None else f"{100 * score.recall:.1f} %",
+                    "-" if null is None else percent(null.fdr[level], 2),
+                    "-" if score is None else percent(score.precision),
+                    "-" if score is None else percent(score.recall),
                 ]
             )
     columns = ["protocol", "level", "labels", "false-discovery rate", "right (precision)", "found (recall)"]

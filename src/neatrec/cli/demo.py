@@ -31,7 +31,7 @@ def demo(
     show_audit(done.plain)
     precision = done.stratified_score.precision
     print(
-        f"Within baskets of one size, month and store the calibrated labels are {100 * precision:.1f} % right: "
+        f"Within baskets of one size, month and store the calibrated labels are {100 * precision:.1f} % right:\n"
         "what only a season or a single store brings together is gone.\n"
     )
     labels = done.stratified

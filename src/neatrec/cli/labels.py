@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from neatrec.cli.source_options import Engine, Source, output_file, parse_strata
-from neatrec.cli.talk import Talk, print_json, print_table
+from neatrec.cli.talk import Talk, percent, print_json, print_table
 
 if TYPE_CHECKING:
     from neatrec.experiments.labelling import LabelRun
@@ -93,7 +93,7 @@ def show_labels(run: LabelRun, strongest: int = 10) -> None:
         row: list[object] = [f"{labels.level_kind} = {level:g}", int(labels.at(level).sum()), labels.thresholds[level]]
         if null is not None:
             chance = null.labels[level]
-            row += [sum(chance) / len(chance), f"{100 * null.fdr[level]:.2f} %"]
+            row += [sum(chance) / len(chance), percent(null.fdr[level], 2)]
         rows.append(row)
     kept = "chi-squared above" if labels.protocol == "paper" else "p at most"
     columns = ["level", "labels", kept] + ([] if null is None else ["by chance", "false-discovery rate"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -81,6 +82,15 @@ def print_table(title: str, columns: list[str], rows: list[list[Any]], *, note: 
     console.print(table)
     if note:
         console.print(Text(note))
+
+
+def percent(share: float, digits: int = 1) -> str:
+    """A share in percent; a dash where there is nothing to divide by.
+
+    >>> percent(0.0123), percent(float("nan"))
+    ('1.2 %', '-')
+    """
+    return "-" if math.isnan(share) else f"{100 * share:.{digits}f} %"
 
 
 def _cell(value: Any) -> str:
