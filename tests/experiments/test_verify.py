@@ -113,9 +113,9 @@ def test_an_altered_cell_of_the_page_is_named(report: Path) -> None:
 
 
 def test_an_altered_cell_of_a_table_that_no_rank_gives_is_named(report: Path) -> None:
-    alter(report / "tables" / "labels.csv", lambda text: re.sub(r"(calibrated,q = 0.01,)\d+", r"\g<1>999", text))
+    alter(report / "tables" / "summary.csv", lambda text: re.sub(r"(calibrated,q = 0.01,)\d+", r"\g<1>999", text))
     findings = verify_report(report)
-    assert [finding.file for finding in findings] == ["tables/labels.csv"]
+    assert [finding.file for finding in findings] == ["tables/summary.csv"]
     assert "column labels" in findings[0].cell
     assert findings[0].says == "999"
 

@@ -44,8 +44,8 @@ from neatrec.report.model_sections import (
     slices_section,
 )
 from neatrec.report.page import Page, Section
-from neatrec.report.paper_models import MarginStudy
-from neatrec.report.paper_sections import Beside, Found, label_sections, model_sections
+from neatrec.report.paper_models import Beside, MarginStudy
+from neatrec.report.paper_sections import Found, label_sections, model_sections
 from neatrec.report.run_card import run_section
 from neatrec.report.table import Table
 from neatrec.report.variance import variance_section

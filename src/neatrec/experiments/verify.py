@@ -17,8 +17,8 @@ from neatrec.experiments.paper_numbers import paper_numbers
 from neatrec.report.boards import About, Board, derived_tables
 from neatrec.report.findings import Finding, read_table, table_findings, twin_findings
 from neatrec.report.folder import FORMAT, RUN, file_hash
-from neatrec.report.paper_models import ablation_table
-from neatrec.report.paper_sections import Beside, beside_tables
+from neatrec.report.paper_models import Beside, ablation_table
+from neatrec.report.paper_sections import beside_tables
 from neatrec.report.results_json import differences, made_again, rank_hashes, result_from_json, result_json
 from neatrec.report.table import Table
 from neatrec.text import plural, printable
@@ -169,5 +169,5 @@ def _beside_the_paper(run: Mapping[str, Any], boards: Sequence[Board]) -> dict[s
     out: dict[str, Table] = {}
     for board, how in zip(boards, beside, strict=True):
         out |= beside_tables(paper, board, how)
-    table = ablation_table(paper, {how.data: board for board, how in zip(boards, beside, strict=True)})
+    table = ablation_table(paper, list(zip(boards, beside, strict=True)))
     return {**out, table.name: table}

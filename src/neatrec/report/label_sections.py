@@ -15,7 +15,7 @@ PARTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "How many, and how many by chance",
         "The paper protocol tests each pair by chi-squared. The calibrated protocol counts what chance gives to "
         "each pair and controls the false-discovery rate of all labels together.",
-        ("labels", "false_discoveries", "truth", "overlap", "negatives"),
+        ("summary", "false_discoveries", "truth", "overlap", "negatives"),
     ),
     ("Coverage", "Labels should not come from a few categories only.", ("coverage",)),
     (

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.evaluation.grade import Result
-from neatrec.evaluation.summary import Standing
+from neatrec.evaluation.summary import PairedTest, Standing
 from neatrec.report.boards import Board, best_first, metric_title
 from neatrec.report.figures import Bell, Curve, density_chart, line_chart
 from neatrec.report.marks import CITED, MARK, NO_PRIOR, WALMART, comparable, exact_or_differs, not_checkable
@@ -21,33 +21,36 @@ Paper = Mapping[str, Any]
 Floats = npt.NDArray[np.float64]
 
 
+@dataclass(frozen=True)
+class Beside:
+    """How a board stands to the paper's tables."""
+
+    data: str
+    """INS or WMT."""
+    same_split: bool
+    why: str
+    """What its rows are marked with where they are not exact."""
+
+
 def metric_keys(paper: Paper) -> list[str]:
     """HR and NDCG at each list length, in the paper's order."""
     return [f"{metric}@{k}" for k in paper["settings"]["k"] for metric in ("hr", "ndcg")]
 
 
-def beside_table(paper: Paper, data: str, board: Board, result: Result, *, same_split: bool, why: str) -> Table:
-    """Tables IX to XIV: a line of the paper's and one of ours for each model; ours alone where the paper has none.
-
-    `data` is INS or WMT, `why` what a comparable row is marked with.
-    """
-    printed = paper["metrics"][data].get(f"{result.level:g}", {"table": "none", "models": {}})
+def beside_table(paper: Paper, board: Board, result: Result, beside: Beside) -> Table:
+    """Tables IX to XIV: a line of the paper's and one of ours for each model; ours alone where the paper has none."""
+    printed = paper["metrics"][beside.data].get(f"{result.level:g}", {"table": "none", "models": {}})
     keys = metric_keys(paper)
     standings = {standing.name: standing for standing in result.summary.standings}
     rows: list[tuple[Any, ...]] = []
     for name, there in printed["models"].items():
         cited = [there[key.split("@")[0]][key.split("@")[1]] for key in keys]
-        mark = (
-            WALMART if data == "WMT" else CITED if _has(standings, name) else not_checkable("it was not trained here")
-        )
+        mark = CITED if _has(standings, name) else not_checkable("it was not trained here")
+        mark = WALMART if beside.data == "WMT" else mark
         rows.append((name, "paper", *cited, mark))
-        rows += [
-            _ours(standings[each], keys, cited, same_split, why)
-            for each in (name, f"{name}@paper")
-            if each in standings
-        ]
+        rows += [_ours(standings[each], keys, cited, beside) for each in (name, f"{name}@paper") if each in standings]
     known = set(printed["models"]) | {f"{name}@paper" for name in printed["models"]}
-    rows += [_ours(s, keys, None, same_split, why) for s in best_first(result) if s.name not in known]
+    rows += [_ours(s, keys, None, beside) for s in best_first(result) if s.name not in known]
     columns = (
         Column("model", "Model"),
         Column("whose", "Whose"),
@@ -67,12 +70,10 @@ def _has(standings: Mapping[str, Standing], name: str) -> bool:
     return name in standings or f"{name}@paper" in standings
 
 
-def _ours(
-    standing: Standing, keys: Sequence[str], cited: Sequence[float] | None, same_split: bool, why: str
-) -> tuple[Any, ...]:
+def _ours(standing: Standing, keys: Sequence[str], cited: Sequence[float] | None, beside: Beside) -> tuple[Any, ...]:
     values = [standing.mean[key] for key in keys]
-    mark = comparable(why) if cited is not None else "ours alone: the paper has no such row"
-    if same_split and cited is not None and exact_or_differs(values, cited, digits=4) == "exact":
+    mark = comparable(beside.why) if cited is not None else "ours alone: the paper has no such row"
+    if beside.same_split and cited is not None and exact_or_differs(values, cited, digits=4) == "exact":
         mark = "exact"
     return (standing.name, "here", *values, mark)
 
@@ -82,40 +83,17 @@ def _best_of(columns: Sequence[Column], rows: Sequence[Sequence[Any]], whose: st
     return {(places[row], column) for row, column in best_cells(columns, [rows[p] for p in places], keys)}
 
 
-def ablation_table(paper: Paper, boards: Mapping[str, Board]) -> Table:
-    """NEAT against NEAT+bpr; boards by the paper's name of the data (INS, or WMT for what stands in its place)."""
-    rows: list[tuple[Any, ...]] = []
-    for data, board in boards.items():
-        for result in (each for each in board.results if each.candidates == board.first.candidates):
-            there = paper["metrics"][data].get(f"{result.level:g}", {"models": {}})["models"]
-            for metric in ("hr@10", "ndcg@10"):
-                test = next(
-                    (
-                        t
-                        for t in result.summary.tests
-                        if {t.better, t.worse} == {"neat", "neat-bpr"} and t.metric == metric
-                    ),
-                    None,
-                )
-                if test is None:
-                    continue
-                sign = 1 if test.better == "neat-bpr" else -1
-                ends = sorted([sign * test.low, sign * test.high])
-                name, k = metric.split("@")
-                printed = [there[model][name][k] if model in there else None for model in ("neat", "neat-bpr")]
-                ours = [result.summary.by_name(model).mean[metric] for model in ("neat", "neat-bpr")]
-                rows.append(
-                    (
-                        "Instacart" if data == "INS" else "Complete Journey",
-                        f"p = {result.level:g}",
-                        metric_title(metric),
-                        *printed,
-                        *ours,
-                        (sign * test.difference, *ends),
-                        test.p_holm,
-                        comparable("other split" if data == "INS" else "Complete Journey in place of the Walmart data"),
-                    )
-                )
+def ablation_table(paper: Paper, boards: Sequence[tuple[Board, Beside]]) -> Table:
+    """NEAT against NEAT+bpr on every board that has both."""
+    rows = [
+        row
+        for board, beside in boards
+        for result in board.results
+        if result.candidates == board.first.candidates
+        for test in result.summary.tests
+        if {test.better, test.worse} == {"neat", "neat-bpr"}
+        for row in [_ablation_row(paper, result, test, beside)]
+    ]
     columns = (
         Column("data", "Data"),
         Column("level", "Level"),
@@ -129,6 +107,25 @@ def ablation_table(paper: Paper, boards: Mapping[str, Board]) -> Table:
         MARK,
     )
     return Table("paper-ablation", "NEAT against NEAT+bpr (the paper's ablation)", columns, tuple(rows))
+
+
+def _ablation_row(paper: Paper, result: Result, test: PairedTest, beside: Beside) -> tuple[Any, ...]:
+    there = paper["metrics"][beside.data].get(f"{result.level:g}", {"models": {}})["models"]
+    metric, k = test.metric.split("@")
+    models = ("neat", "neat-bpr")
+    # the difference is that of NEAT+bpr less NEAT, whichever came out better
+    sign = 1 if test.better == "neat-bpr" else -1
+    low, high = sorted([sign * test.low, sign * test.high])
+    return (
+        "Instacart" if beside.data == "INS" else "Complete Journey",
+        f"p = {result.level:g}",
+        metric_title(test.metric),
+        *(there[model][metric][k] if model in there else None for model in models),
+        *(result.summary.by_name(model).mean[test.metric] for model in models),
+        (sign * test.difference, low, high),
+        test.p_holm,
+        comparable(beside.why),
+    )
 
 
 @dataclass(frozen=True)

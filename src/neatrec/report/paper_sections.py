@@ -27,6 +27,7 @@ from neatrec.report.paper_labels import (
     top_items_table,
 )
 from neatrec.report.paper_models import (
+    Beside,
     CaseStudy,
     MarginStudy,
     ablation_table,
@@ -40,17 +41,6 @@ from neatrec.report.paper_models import (
 from neatrec.report.table import Table
 
 Paper = Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Beside:
-    """How a board stands to the paper's tables."""
-
-    data: str
-    """INS or WMT."""
-    same_split: bool
-    why: str
-    """What its rows are marked with where they are not exact."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +126,7 @@ def model_sections(paper: Paper, found: Found) -> list[Section]:
 def beside_tables(paper: Paper, board: Board, beside: Beside) -> dict[str, Table]:
     """The paper's lines and ours for each level on the recall set, by name: they follow from the ranks."""
     tables = [
-        beside_table(paper, beside.data, board, result, same_split=beside.same_split, why=beside.why)
+        beside_table(paper, board, result, beside)
         for result in board.results
         if result.candidates == board.first.candidates
     ]
@@ -169,7 +159,9 @@ def _journey_blocks(paper: Paper, found: Found) -> tuple[Block, ...]:
 
 
 def _ablation_blocks(paper: Paper, found: Found) -> tuple[Block, ...]:
-    boards = {"INS": found.board} if found.journey is None else {"INS": found.board, "WMT": found.journey}
+    boards = [(found.board, found.beside)]
+    if found.journey is not None and found.journey_beside is not None:
+        boards.append((found.journey, found.journey_beside))
     table = ablation_table(paper, boards)
     if not table.rows:
         return (_not_run(found, "ablation"),)

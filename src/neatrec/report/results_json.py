@@ -11,11 +11,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from neatrec.catalog import string_array
 from neatrec.evaluation.grade import Result, Shown
 from neatrec.evaluation.metrics import ceiling
 from neatrec.evaluation.summary import PairedTest, Standing, Summary, summarise
 from neatrec.evaluation.tables import asked_from_tables, judged_from_table
 
+RUN_OF_RANKS = ("candidates", "model", "seed")
+"""The columns that tell one training's ranks from another's."""
 TOLERANCE = 1e-9
 """Sums in another order differ in their last bits; nothing else may."""
 
@@ -119,13 +122,15 @@ def _alike(one: Any, other: Any) -> bool:
 
 def rank_hashes(ranks: pa.Table) -> dict[str, str]:
     """A hash of the ranks of each candidate set, model and training, so that an altered one can be named."""
-    keys = [ranks[name].to_pylist() for name in ("candidates", "model", "seed")]
-    higher, equal = (ranks[name].to_numpy().astype("<i4") for name in ("higher", "equal"))
-    names = [f"{model}, seed {seed}, {candidates}" for candidates, model, seed in zip(*keys, strict=True)]
-    rows: dict[str, list[int]] = {}
-    for row, name in enumerate(names):
-        rows.setdefault(name, []).append(row)
-    return {
-        name: hashlib.sha256(higher[chosen].tobytes() + equal[chosen].tobytes()).hexdigest()
-        for name, chosen in rows.items()
-    }
+    encoded = [string_array(ranks[name].cast(pa.large_string())).dictionary_encode() for name in RUN_OF_RANKS]
+    group = np.zeros(len(ranks), dtype=np.int64)
+    for column in encoded:
+        group = group * max(len(column.dictionary), 1) + column.indices.to_numpy(zero_copy_only=False)
+    values = np.stack([ranks[name].to_numpy().astype("<i4") for name in ("higher", "equal")])  # (2, rows)
+    out = {}
+    _, first = np.unique(group, return_index=True)
+    for row in np.sort(first):
+        candidates, model, seed = (column[int(row)].as_py() for column in encoded)
+        chosen = np.ascontiguousarray(values[:, group == group[row]])
+        out[f"{model}, seed {seed}, {candidates}"] = hashlib.sha256(chosen.tobytes()).hexdigest()
+    return out

@@ -1,0 +1,147 @@
+"""Sections: which models are named, which queries are shown, that no table of the audit is lost."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from neatrec.evaluation.judge import Asked as Records
+from neatrec.experiments.leaderboard import LeaderboardResult
+from neatrec.experiments.reporting import board_of
+from neatrec.labels.audit import audit_labels
+from neatrec.report.audit_report import audit_tables
+from neatrec.report.boards import About, Board, derived_tables
+from neatrec.report.gallery import chosen_queries, gallery_section
+from neatrec.report.label_sections import audit_section
+from neatrec.report.model_sections import label_free_section, loud_models
+from neatrec.report.page import Figures, Gallery, Page
+from neatrec.report.results_json import differences, plain_json, result_from_json, result_json
+from neatrec.report.variance import variance_section
+from neatrec.report.verdict import verdict
+from neatrec.splits import half
+from small_report import INJECTIONS, small_baskets, small_result
+
+
+@pytest.fixture(scope="module")
+def result() -> LeaderboardResult:
+    return small_result()
+
+
+@pytest.fixture(scope="module")
+def board(result: LeaderboardResult) -> Board:
+    return board_of(result)
+
+
+def test_every_table_of_the_audit_is_in_the_page_or_a_file() -> None:
+    audit = audit_labels(half(small_baskets()).test, null_rounds=1)
+    section, files_only = audit_section(audit)
+    shown = [table.name for table in Page("", (), (section,)).tables()]
+    assert sorted([*shown, *(table.name for table in files_only)]) == sorted(t.name for t in audit_tables(audit))
+
+
+def test_parts_that_stand_elsewhere_can_be_left_out() -> None:
+    audit = audit_labels(half(small_baskets()).test, null_rounds=0)
+    section, _ = audit_section(audit, without=("Consistency",))
+    figures = [f.name for block in section.blocks if isinstance(block, Figures) for f in block.figures]
+    assert figures == ["coverage"]
+
+
+def test_the_best_of_each_kind_is_named(board: Board) -> None:
+    named = loud_models(board, 2)
+    assert {board.about[name].kind for name in named} == {"paper", "statistic"}
+    assert loud_models(board) == [
+        s.name for s in sorted(board.first.summary.standings, key=lambda s: (-s.mean["hr@10"], s.name))
+    ]
+
+
+def test_a_board_of_its_own_name_has_files_of_its_own(board: Board) -> None:
+    other = replace(board, name="journey")
+    assert not derived_tables(board).keys() & derived_tables(other).keys()
+
+
+def test_results_survive_json_with_all_digits(board: Board) -> None:
+    for each in board.results:
+        again = result_json(result_from_json(result_json(each)))
+        assert list(differences(result_json(each), again)) == []
+
+
+def test_differences_are_found_wherever_they_are() -> None:
+    one = {"a": [1.0, {"b": None}], "c": "x", "d": True}
+    assert list(differences(one, {"a": [1.0 + 1e-12, {"b": None}], "c": "x", "d": True})) == []
+    assert list(differences(one, {"a": [1.1, {"b": 0.0}], "c": "y", "d": 1, "e": 5})) == [
+        (("a", "0"), 1.0, 1.1),
+        (("a", "1", "b"), None, 0.0),
+        (("c",), "x", "y"),
+        (("e",), None, 5),
+    ]
+
+
+def test_what_is_no_number_is_null_in_json() -> None:
+    assert plain_json({0.05: (np.float64("nan"), np.int64(3))}) == {"0.05": [None, 3]}
+
+
+def test_the_verdict_names_the_best_and_how_sure_it_is(board: Board) -> None:
+    first, second, *more = verdict(board)
+    best = loud_models(board)[0]
+    assert first.startswith(f"{best} ranks best: it puts ")
+    assert second.startswith("Next is ")
+    assert "points less: " in second
+    assert len(more) <= 1
+
+
+def test_the_verdict_on_no_labels_says_so(board: Board) -> None:
+    summary = replace(board.first.summary, labels=0)
+    empty = replace(board, results=(replace(board.first, summary=summary),))
+    assert verdict(empty) == (
+        "There are no labels to judge models by: too few baskets, or nothing in them goes together.",
+    )
+
+
+def test_the_verdict_on_one_model_compares_it_with_nothing(board: Board) -> None:
+    summary = replace(board.first.summary, standings=board.first.summary.standings[:1], tests=())
+    alone = replace(board, results=(replace(board.first, summary=summary),))
+    assert len(verdict(alone)) == 1
+
+
+def test_queries_of_the_gallery_go_from_popular_to_rare() -> None:
+    query = np.repeat(np.arange(30), 2)
+    asked = Records.from_pairs(query, np.tile([40, 41], 30))
+    purchases = np.zeros(50, dtype=np.int64)
+    purchases[:30] = np.arange(30) * 10
+    rows = chosen_queries(asked, purchases, 4)
+    bought = purchases[asked.queries[rows]]
+    assert rows == chosen_queries(asked, purchases, 4)
+    assert bought[0] == 290
+    assert bought[-1] == 0
+    assert (np.diff(bought) < 0).all()
+
+
+def test_the_gallery_ticks_labels_and_leaves_gaps_out(result: LeaderboardResult) -> None:
+    exam = result.exam
+    best = np.full((len(exam.asked.queries), 20), -1, dtype=np.int32)
+    best[:, 0] = exam.asked.item[exam.asked.offsets[:-1]]
+    section = gallery_section(exam.asked, {"mine": best}, exam.labels.catalog, exam.purchases)
+    gallery = next(block for block in section.blocks if isinstance(block, Gallery))
+    assert all(len(answers) == 1 and answers[0].is_label for query in gallery.queries for _, answers in query.answers)
+    assert {query.name for query in gallery.queries} & set(INJECTIONS)
+
+
+def test_without_label_free_measures_there_is_no_section_for_them(result: LeaderboardResult) -> None:
+    assert label_free_section(replace(result.grades, held_out={}, completion={})) is None
+    assert label_free_section(result.grades) is not None
+
+
+def test_the_variance_section_leaves_out_what_was_never_bought() -> None:
+    purchases = np.array([0, 1, 10, 100, 1000])
+    section = variance_section(purchases, np.array([9.0, 0, 1, 2, 3]), "neat")
+    [figures] = [block for block in section.blocks if isinstance(block, Figures)]
+    assert "4 items" in figures.figures[0].caption
+    assert figures.figures[0].caption.endswith("purchases: 1.00.")
+
+
+def test_facts_of_a_model_that_are_not_known_are_dashes(board: Board) -> None:
+    unknown = replace(board, about={name: About("paper", None, None) for name in board.about})
+    table = derived_tables(unknown)["costs"]
+    assert {row[3] for row in table.shown()} == {"–"}
