@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -57,12 +57,11 @@ def margin_study(
     by_margin = []
     for margin in study["margins"]:
         judged = []
-        for number in range(seeds):
-            say(f"margin {margin:g} on {data}: seed {seed + number}")
-            [contestant], _ = contestants([make_model(GAUSSIAN, margin=margin)], {}, train)
-            named = replace(contestant, name=f"{GAUSSIAN}-margin-{margin:g}")
-            own = Run(rng=seed + number, device=run.device, threads=run.threads)
-            training = train_and_sit(named, seed + number, train, exam, kept, own, label_free=False)
+        [contestant], _ = contestants({f"margin-{margin:g}": make_model(GAUSSIAN, margin=margin)}, {}, train)
+        for number in range(seed, seed + seeds):
+            say(f"margin {margin:g} on {data}: seed {number}")
+            own = Run(rng=number, device=run.device, threads=run.threads)
+            training = train_and_sit(contestant, number, train, exam, kept, own, label_free=False)
             judged.append(training.answers.judged[exam.recall.name])
         by_margin.append(judged)
     keys = [f"{metric}@{k}" for metric in ("hr", "ndcg") for k in study["k"]]

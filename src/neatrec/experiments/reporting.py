@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from neatrec.baskets import Baskets
 from neatrec.bundle import load_bundle
+from neatrec.experiments.contestants import Models
 from neatrec.experiments.leaderboard import LEVELS, LeaderboardResult, run_leaderboard
 from neatrec.experiments.trainings import Shelf
 from neatrec.labels.audit import Audit, audit_labels
@@ -120,7 +121,7 @@ def model_facts(result: LeaderboardResult) -> dict[str, About]:
     """What ranks do not tell about each model: kind, seconds, memory."""
     out = {}
     for contestant in result.contestants:
-        runs = result.trainings[contestant.name]
+        runs = result.trainings.get(contestant.name, ())
         seconds = [run.train_seconds for run in runs if run.train_seconds is not None]
         peaks = [run.peak_mb for run in runs if run.peak_mb is not None]
         mean = sum(seconds) / len(seconds) if seconds else None
@@ -176,7 +177,7 @@ def _warnings(result: LeaderboardResult) -> tuple[str, ...]:
 def make_report(
     baskets: Baskets,
     out: str | Path,
-    models: Sequence[str | Model] | None = None,
+    models: Models | None = None,
     *,
     split: str = "half",
     split_options: Mapping[str, Any] | None = None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from neatrec.baskets import Baskets
+from neatrec.experiments.contestants import Models
 from neatrec.experiments.leaderboard import LEVELS, LeaderboardResult, run_leaderboard
 from neatrec.experiments.paper_data import Instacart, Journey, read_complete_journey, read_instacart
 from neatrec.experiments.paper_numbers import paper_numbers
@@ -87,7 +88,7 @@ class _Bench:
 
     shelf: Path
     run: Run
-    models: Sequence[str | Model]
+    models: Models
     seeds: int
     seed: int
     margin_seeds: int
@@ -109,7 +110,7 @@ def reproduce_instacart(
     folder: str | Path,
     out: str | Path,
     *,
-    models: Sequence[str | Model] | None = None,
+    models: Models | None = None,
     seeds: int = SEEDS,
     seed: int = 0,
     journey: bool = True,
