@@ -249,6 +249,7 @@ TEXT = [
     reads("Windows line ends", csv(GOOD.replace("\n", "\r\n"))),
     reads("old Mac line ends", csv(GOOD.replace("\n", "\r"))),
     reads("mixed line ends", csv(HEADER + "1,tea,1\r\n1,milk,2\n2,tea,1\r\n")),
+    reads("mixed line ends and quotes", csv(HEADER + '1,"tea",1\n1,"milk",2\n2,tea,"1"\r\n')),
     reads("no last line end", csv(GOOD.rstrip())),
     reads("blank lines", csv("\n" + HEADER + "1,tea,1\n\n1,milk,2\n\n2,tea,1\n\n")),
     reads("UTF-8 with a mark", csv(b"\xef\xbb\xbf" + GOOD.encode())),
@@ -492,6 +493,24 @@ CATALOGUES = [
         files("o.csv", o_DOT_csv=GOOD, c_DOT_csv=CATALOG + "salt\n"),
         "c.csv, line 5: the line has fewer fields",
         {**POSITIONS, "catalog": "@c.csv"},
+    ),
+    reads(
+        "a catalogue with backslashes",
+        files("o.csv", o_DOT_csv=GOOD, c_DOT_csv='sku,name\ntea,"a \\"good\\" tea"\nmilk,"Milk"\n'),
+        TWO,
+        {**POSITIONS, "catalog": "@c.csv"},
+    ),
+    refuses(
+        "an open quote in the catalogue",
+        files("o.csv", o_DOT_csv=GOOD, c_DOT_csv='sku,name\ntea,"Tea\nmilk,Milk\n'),
+        "c.csv, line 2: a quote is opened and not closed",
+        {**POSITIONS, "catalog": "@c.csv"},
+    ),
+    refuses(
+        "a folder of several tables",
+        files("shop", shop__customers_DOT_csv="id,name\n1,ann\n", shop__orders_DOT_csv=GOOD),
+        "customers.csv has no column known to be the basket.*give one file or a glob",
+        {},
     ),
     refuses(
         "a catalogue of other ids",

@@ -67,7 +67,9 @@ def test_an_unknown_option_is_an_error_with_a_suggestion() -> None:
         ({"max_bad_rows": "many"}, "`max_bad_rows` must be a whole number"),
         ({"max_bad_rows": -1}, "`max_bad_rows` must be a whole number"),
         ({"until": "2024-13-01"}, "`until` must be a date"),
-        ({"category": ("a", "a")}, "`category` must be columns that differ"),
+        ({"category": ("a", "a")}, "`category` must be names of columns that differ"),
+        ({"attributes": (1,)}, "`attributes` must be names of columns that differ"),
+        ({"basket": 0}, "`basket` must be text, got 0"),
     ],
 )
 def test_options_are_checked_at_once(options: dict[str, object], match: str) -> None:

@@ -139,3 +139,9 @@ def test_decimals_uuids_and_dates_are_ids_too() -> None:
     baskets = read_baskets(table, basket="order_id", item="sku")
     assert baskets.ids.to_pylist() == ["1", "2.50"]
     assert baskets.catalog.ids.to_pylist() == ["1970-01-02", "1970-01-03", "1970-01-04"]
+
+
+def test_a_column_with_nothing_in_it_is_no_error() -> None:
+    baskets = read_baskets(pl.DataFrame({"order_id": [1, 2], "sku": ["tea", "milk"], "who": [None, None]}), user="who")
+    assert baskets.user_ids is not None
+    assert baskets.user_ids.to_pylist() == ["guest:1", "guest:2"]

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from neatrec.errors import SourceError
+from neatrec.errors import ResourceError, SourceError
 from neatrec.sources import read_baskets
 
 OPTIONS = {"basket": "order_id", "item": "sku"}
@@ -168,3 +168,10 @@ def test_logs_say_what_was_passed_over(tmp_path: Path, caplog: pytest.LogCapture
         read_baskets(tmp_path, **OPTIONS, user="who")
     assert "1 file is empty and passed over" in caplog.text
     assert "1 basket without a user: each counts as a customer of its own" in caplog.text
+
+
+def test_no_place_for_temporary_files_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "o.csv", "order_id,sku\n1,tea\n")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))
+    with pytest.raises(ResourceError, match=r"no folder for temporary files: .*TMPDIR"):
+        read_baskets(path)

@@ -11,6 +11,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
+from uuid import uuid4
 
 from neatrec.errors import ResourceError, SourceError
 from neatrec.sources.files import SourceFile, unreadable
@@ -63,7 +64,7 @@ def prepare_csv(
 
 def with_plain_line_ends(text: CsvText, folder: Path) -> CsvText:
     """The same CSV with every line ended alike: some files mix them."""
-    target = folder / f"lines-{len(list(folder.iterdir()))}.csv"
+    target = folder / f"lines-{uuid4().hex}.csv"
     with (
         text.path.open(newline=None, encoding="utf-8", errors="surrogateescape") as source,
         target.open("w", newline="\n", encoding="utf-8", errors="surrogateescape") as out,
@@ -152,7 +153,7 @@ def _not_as_said(file: SourceFile, encoding: str | None, line: int, error: Unico
 
 def _rewritten(file: SourceFile, folder: Path, encoding: str | None) -> Path:
     """A copy of `file`, unpacked, in UTF-8."""
-    target = folder / f"plain-{len(list(folder.iterdir()))}.csv"
+    target = folder / f"plain-{uuid4().hex}.csv"
     decoder = codecs.getincrementaldecoder(encoding)("strict") if encoding else None
     line = 1
     try:

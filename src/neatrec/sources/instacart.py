@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import logging
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from neatrec.baskets import Baskets
 from neatrec.errors import SourceError
 from neatrec.sources.assemble import assemble
-from neatrec.sources.clean import clean_rows
 from neatrec.sources.columns import Columns
 from neatrec.sources.files import ENDINGS, open_file
-from neatrec.sources.item_texts import refuse_bad_records, texts_in_catalogue
+from neatrec.sources.item_texts import load_whole, texts_in_catalogue
 from neatrec.sources.items import Description, build_catalog
 from neatrec.sources.mapping import SourceOptions, refuse_options, require_attributes
 from neatrec.sources.roles import missing_column
-from neatrec.sources.session import database, described, explained
+from neatrec.sources.session import database, described, workspace
 from neatrec.sources.tables import Table, open_table
 from neatrec.sources.tabular import bought_items, read_excluded, stage
 from neatrec.text import printable
@@ -46,8 +44,7 @@ def is_instacart(source: str) -> bool:
 def read_instacart(source: str, options: SourceOptions) -> Baskets:
     """The orders in cart order, with users, department > aisle as category path, and every product."""
     refuse_options(source, options, ALLOWED)
-    with tempfile.TemporaryDirectory(prefix="neatrec-") as temporary:
-        folder = Path(temporary).resolve()
+    with workspace() as folder:
         tables = {name: _open(file, folder, options) for name, file in _files(Path(source)).items()}
         with database(list(tables.values()), folder) as connection:
             tables = {name: described(connection, table) for name, table in tables.items()}
@@ -88,9 +85,9 @@ def _open(file: Path, folder: Path, options: SourceOptions) -> Table:
 def _assembled(connection: Any, tables: dict[str, Table], options: SourceOptions, folder: Path, source: str) -> Baskets:
     lines = [_with(tables[name], _bare(LINE_COLUMNS)) for name in LINES if name in tables]
     _, bad = stage(connection, lines, _bare(LINE_COLUMNS), options, folder, source)
-    _load_orders(connection, _with(tables["orders"], ORDER_COLUMNS))
-    products = texts_in_catalogue(connection, _with(tables["products"], PRODUCT_COLUMNS), PRODUCT_COLUMNS)
-    names = [_names(connection, tables["departments"], "department"), _names(connection, tables["aisles"], "aisle")]
+    _load_orders(connection, _with(tables["orders"], ORDER_COLUMNS), folder)
+    products = texts_in_catalogue(connection, _with(tables["products"], PRODUCT_COLUMNS), PRODUCT_COLUMNS, folder)
+    names = [_names(connection, tables[f"{what}s"], what, folder) for what in ("department", "aisle")]
     texts = {
         item: Description(about.name, None, tuple(known.get(key) for known, key in zip(names, about.path, strict=True)))
         for item, about in products.items()
@@ -115,13 +112,10 @@ def _with(table: Table, columns: Columns) -> Table:
     return table
 
 
-def _load_orders(connection: Any, table: Table) -> None:
+def _load_orders(connection: Any, table: Table, folder: Path) -> None:
     """The table `detail`: basket, customer and attributes."""
-    select, parameters = clean_rows(table, ORDER_COLUMNS, rejects=table.csv is not None)
     chosen = ", ".join(["basket", "customer", *(f"a{i}" for i in range(len(ATTRIBUTES)))])
-    with explained(table):
-        connection.execute(f"CREATE TABLE detail AS SELECT {chosen} FROM ({select}) WHERE fate = 0", parameters)
-    refuse_bad_records(connection, table)
+    load_whole(connection, table, ORDER_COLUMNS, f"CREATE TABLE detail AS SELECT {chosen}", folder)
     twin = connection.execute("SELECT basket FROM detail GROUP BY basket HAVING count(*) > 1 LIMIT 1").fetchall()
     if twin:
         raise SourceError(
@@ -132,8 +126,8 @@ def _load_orders(connection: Any, table: Table) -> None:
         )
 
 
-def _names(connection: Any, table: Table, what: str) -> dict[str | None, str | None]:
+def _names(connection: Any, table: Table, what: str, folder: Path) -> dict[str | None, str | None]:
     """Id -> name of aisles or departments; an id without a name keeps its id."""
     columns = Columns(f"{what}_id", f"{what}_id", name=what)
-    rows = texts_in_catalogue(connection, _with(table, columns), columns)
+    rows = texts_in_catalogue(connection, _with(table, columns), columns, folder)
     return {item: about.name or item for item, about in rows.items()}

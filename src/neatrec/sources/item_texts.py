@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from neatrec.errors import SourceError
 from neatrec.sources.bad_rows import BadRows, lines_of
+from neatrec.sources.careful import read_carefully
 from neatrec.sources.clean import clean_rows
 from neatrec.sources.columns import Columns
 from neatrec.sources.items import Description, describe
-from neatrec.sources.lines import rejected_rows
 from neatrec.sources.session import explained
 from neatrec.sources.tables import Table
 from neatrec.text import printable
@@ -62,14 +63,11 @@ def _most_frequent(connection: Any, names: Sequence[str]) -> dict[str, tuple[Any
     return {item: tuple(values) for item, *values in rows}
 
 
-def texts_in_catalogue(connection: Any, table: Table, columns: Columns) -> dict[str, Description]:
+def texts_in_catalogue(connection: Any, table: Table, columns: Columns, folder: Path) -> dict[str, Description]:
     """Item -> description from a catalogue file, in which an item stands once."""
     fields = _fields(columns)
     chosen = ", ".join(["item", *(sql for _, sql in fields)])
-    select, parameters = clean_rows(table, columns, rejects=table.csv is not None)
-    with explained(table):
-        connection.execute(f"CREATE OR REPLACE TABLE described AS SELECT {chosen}, fate FROM ({select})", parameters)
-    refuse_bad_records(connection, table)
+    table = load_whole(connection, table, columns, f"CREATE OR REPLACE TABLE described AS SELECT {chosen}", folder)
     if connection.execute("SELECT count(*) FROM described WHERE item IS NULL").fetchall()[0][0]:
         log.warning("%s has rows without an item id; they are passed over", printable(table.shown))
     connection.execute(
@@ -82,11 +80,16 @@ def texts_in_catalogue(connection: Any, table: Table, columns: Columns) -> dict[
     return describe(rows, [role for role, _ in fields])
 
 
-def refuse_bad_records(connection: Any, table: Table) -> None:
-    if table.csv is None:
-        return
-    bad = BadRows(0)
-    bad.add(rejected_rows(connection, table))
+def load_whole(connection: Any, table: Table, columns: Columns, create: str, folder: Path) -> Table:
+    """Run `create` FROM the rows of a table in which every row must be a record; gives the table as it was read."""
+
+    def statement(table: Table) -> tuple[str, list[Any]]:
+        select, parameters = clean_rows(table, columns, rejects=table.csv is not None)
+        return f"{create} FROM ({select})", parameters
+
+    table, rejected = read_carefully(connection, table, statement, folder)
+    BadRows(0).add(rejected)
+    return table
 
 
 def _refuse_twins(connection: Any, table: Table, columns: Columns) -> None:

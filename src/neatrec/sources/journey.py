@@ -7,7 +7,6 @@ trying things out with returning users and without cart order. Its tables are re
 from __future__ import annotations
 
 import logging
-import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from neatrec.sources.files import open_file
 from neatrec.sources.item_texts import texts_in_catalogue
 from neatrec.sources.items import Description, build_catalog
 from neatrec.sources.mapping import SourceOptions, refuse_options, require_attributes
-from neatrec.sources.session import database, described
+from neatrec.sources.session import database, described, workspace
 from neatrec.sources.tables import Table, open_table
 from neatrec.sources.tabular import bought_items, read_excluded, stage
 
@@ -47,13 +46,12 @@ def read_journey(source: str, options: SourceOptions) -> Baskets:
     refuse_options(source, options, ALLOWED)
     data = _data_folder()
     log.info("%s: good for trying things out, not for academic claims", NAME)
-    with tempfile.TemporaryDirectory(prefix="neatrec-") as temporary:
-        folder = Path(temporary).resolve()
+    with workspace() as folder:
         tables = [_open(data / f"{name}.parquet", folder) for name in ("transactions", "products")]
         with database(tables, folder) as connection:
             lines, products = (described(connection, table) for table in tables)
             stage(connection, [lines], LINE_COLUMNS, options, folder, source)
-            texts = texts_in_catalogue(connection, products, PRODUCT_COLUMNS)
+            texts = texts_in_catalogue(connection, products, PRODUCT_COLUMNS, folder)
             catalog, code_of = build_catalog(
                 bought_items(connection),
                 {item: _named(about) for item, about in texts.items()},

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import logging
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from neatrec.errors import SourceError
-from neatrec.sources.bad_rows import OPEN_QUOTE, REASONS, BadRow, BadRows, lines_of, open_at_end
+from neatrec.sources.bad_rows import BadRow, BadRows, lines_of
+from neatrec.sources.careful import read_carefully
 from neatrec.sources.clean import CHECKS, FIRST_BAD, NO_ID, RAW_ROLES, RETURN, clean_rows
 from neatrec.sources.columns import Columns
-from neatrec.sources.csv_text import with_plain_line_ends
 from neatrec.sources.session import explained
 from neatrec.sources.tables import Table
 from neatrec.text import printable
-
-log = logging.getLogger(__name__)
 
 
 def create_lines(connection: Any, columns: Columns) -> None:
@@ -27,81 +22,24 @@ def create_lines(connection: Any, columns: Columns) -> None:
 
 
 def load_lines(connection: Any, table: Table, columns: Columns, bad: BadRows, folder: Path) -> tuple[Table, int]:
-    """Put the lines of one table into `line`; gives the table as it was read, and its rows.
+    """Put the lines of one table into `line`; gives the table as it was read, and its rows."""
 
-    Where quotes do not close, a second try takes the backslash as the escape: some programs write \\" for a quote.
-    """
+    def insert(table: Table) -> tuple[str, list[Any]]:
+        select, parameters = clean_rows(table, columns, rejects=table.csv is not None)
+        fields = ["basket", "item", "position" if columns.position else "NULL"]
+        fields += ["customer" if columns.user else "NULL", "moment" if columns.time else "NULL"]
+        fields += [f"a{i}" for i in range(len(columns.attributes))]
+        return f"INSERT INTO line SELECT {', '.join(fields)}, fate FROM ({select})", parameters
+
     before = _count(connection)
-    try:
-        rejected = _insert(connection, table, columns)
-    except MixedLineEnds:
-        if table.csv is None:
-            raise
-        table = replace(table, csv=with_plain_line_ends(table.csv, folder))
-        rejected = _insert(connection, table, columns)
-    if table.csv is not None and any(row.reason == OPEN_QUOTE for row in rejected):
-        connection.execute("ROLLBACK")
-        other = replace(table, csv=replace(table.csv, escape="\\"))
-        again = _insert(connection, other, columns)
-        if any(row.reason == OPEN_QUOTE for row in again):
-            connection.execute("ROLLBACK")
-            rejected = _insert(connection, table, columns)
-        else:
-            log.info("%s: quotes are escaped with a backslash", printable(table.shown))
-            table, rejected = other, again
-    connection.execute("COMMIT")
+    table, rejected = read_carefully(connection, table, insert, folder)
     rows = _count(connection) - before + len(rejected)
     bad.add([*rejected, *_bad_values(connection, table, columns)])
     return table, rows
 
 
-class MixedLineEnds(SourceError):
-    """The reader cannot follow a file whose lines end in different ways."""
-
-
 def _count(connection: Any) -> int:
     return int(connection.execute("SELECT count(*) FROM line").fetchall()[0][0])
-
-
-def _insert(connection: Any, table: Table, columns: Columns) -> list[BadRow]:
-    """Insert within an open transaction; gives the rows that are no records."""
-    select, parameters = clean_rows(table, columns, rejects=table.csv is not None)
-    fields = ["basket", "item"]
-    fields += ["position" if columns.position else "NULL"]
-    fields += ["customer" if columns.user else "NULL", "moment" if columns.time else "NULL"]
-    fields += [f"a{i}" for i in range(len(columns.attributes))]
-    connection.execute("BEGIN")
-    try:
-        with explained(table):
-            connection.execute(f"INSERT INTO line SELECT {', '.join(fields)}, fate FROM ({select})", parameters)
-            return [] if table.csv is None else rejected_rows(connection, table)
-    except SourceError as error:
-        connection.execute("ROLLBACK")
-        if "state machine" in error.message:
-            raise MixedLineEnds(error.message, file=table.shown, hint=_LINE_ENDS) from error
-        raise
-
-
-_LINE_ENDS = "Its lines end in different ways or its quotes are broken: write it again with one kind of line end."
-
-
-def rejected_rows(connection: Any, table: Table) -> list[BadRow]:
-    """Rows that are no CSV records, as the last scan with `rejects` set them aside."""
-    rows = connection.execute(
-        "SELECT line, first(error_type ORDER BY byte_position) FROM rejected GROUP BY line ORDER BY line"
-    ).fetchall()
-    connection.execute("DROP TABLE rejected")
-    connection.execute("DROP TABLE rejected_scan")
-    found = []
-    for line, kind in rows:
-        reason = REASONS.get(str(kind), f"the line is no CSV record ({str(kind).lower()})")
-        found.append(BadRow(table.shown, int(line), None, reason, swallows=kind == "LINE SIZE OVER MAXIMUM"))
-    quotes = [row.line for row in found if row.reason == OPEN_QUOTE and row.line is not None]
-    if table.csv is None or not quotes:
-        return found
-    # a quote that is still open at the end of its line has taken the lines after it along
-    still_open = open_at_end(table.csv, quotes)
-    return [replace(row, swallows=True) if row.line in still_open else row for row in found]
 
 
 def _bad_values(connection: Any, table: Table, columns: Columns) -> list[BadRow]:

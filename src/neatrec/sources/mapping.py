@@ -12,6 +12,10 @@ from neatrec.baskets import Baskets
 from neatrec.errors import SourceError, must_be, must_be_one_of
 from neatrec.text import printable
 
+TEXT_OPTIONS = (
+    *("basket", "item", "user", "position", "time", "name", "quantity", "group", "catalog_item", "since", "until"),
+    *("delimiter", "encoding"),
+)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -60,6 +64,9 @@ class SourceOptions:
 
     def __post_init__(self) -> None:
         keep = object.__setattr__
+        for name in TEXT_OPTIONS:
+            if not isinstance(getattr(self, name), str | None):
+                raise must_be(name, "text", getattr(self, name))
         for name in ("category", "attributes"):
             value = getattr(self, name)
             keep(self, name, (value,) if isinstance(value, str) else tuple(value or ()))
@@ -67,8 +74,9 @@ class SourceOptions:
             value = getattr(self, name)
             keep(self, name, Path(value) if isinstance(value, str) else value)
         for name in ("category", "attributes"):
-            if len(set(getattr(self, name))) != len(getattr(self, name)):
-                raise must_be(name, "columns that differ", getattr(self, name))
+            columns = getattr(self, name)
+            if len(set(columns)) != len(columns) or not all(isinstance(column, str) for column in columns):
+                raise must_be(name, "names of columns that differ", columns)
         bad_rows_allowed(self.max_bad_rows, 0)
         if str(self.max_bad_rows).strip().isdigit():
             keep(self, "max_bad_rows", int(self.max_bad_rows))  # "0" of a command line is the default 0

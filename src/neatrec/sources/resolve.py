@@ -24,7 +24,8 @@ def resolve(options: SourceOptions, tables: Sequence[Table], catalogue: Table | 
     if options.basket is None or options.item is None:
         missing = "basket" if options.basket is None else "item"
         wanted = {"basket": options.basket, "item": options.item}
-        raise missing_column(first.shown, wanted, missing, first.columns, extra=_one_column(first))
+        others = "; if the folder holds other tables too, give one file or a glob" if len(tables) > 1 else ""
+        raise missing_column(first.shown, wanted, missing, first.columns, extra=others or _one_column(first))
     in_catalogue = _catalogue_columns(options, first, catalogue) if catalogue else None
     lines = Columns(
         basket=options.basket,

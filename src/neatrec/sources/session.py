@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -26,6 +27,20 @@ def memory_limit() -> int:
     except (ValueError, OSError, AttributeError):
         return MEMORY_LIMIT
     return min(MEMORY_LIMIT, machine // 2)
+
+
+@contextmanager
+def workspace() -> Iterator[Path]:
+    """A folder for unpacked and spilled data, gone afterwards."""
+    try:
+        folder = tempfile.TemporaryDirectory(prefix="neatrec-", ignore_cleanup_errors=True)
+    except OSError as error:
+        raise ResourceError(
+            f"there is no folder for temporary files: {error.strerror or printable(error)}",
+            hint="TMPDIR says where temporary files go.",
+        ) from error
+    with folder as name:
+        yield Path(name).resolve()
 
 
 @contextmanager

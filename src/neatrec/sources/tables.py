@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from neatrec.errors import SourceError
 from neatrec.sources.csv_text import CsvText, prepare_csv
@@ -137,6 +138,6 @@ def _plain_path(path: Path, folder: Path) -> Path:
     """A path the database takes literally: names with * or [ would be read as patterns, so they get a link."""
     if path.parent == folder:
         return path
-    link = folder / f"link-{len(list(folder.iterdir()))}{'.parquet' if path.suffix != '.csv' else '.csv'}"
+    link = folder / f"link-{uuid4().hex}"
     link.symlink_to(path.resolve())
     return link

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from neatrec.sources.items import build_catalog, compare_with_catalogue, merged
 from neatrec.sources.lines import create_lines, load_lines
 from neatrec.sources.mapping import SourceOptions
 from neatrec.sources.resolve import resolve
-from neatrec.sources.session import database, described
+from neatrec.sources.session import database, described, workspace
 from neatrec.sources.tables import Table, frame_table, open_table
 from neatrec.text import plural, printable
 
@@ -28,15 +27,14 @@ log = logging.getLogger(__name__)
 
 def read_tables(source: str, options: SourceOptions) -> Baskets:
     """Baskets from a file, folder or glob."""
-    with tempfile.TemporaryDirectory(prefix="neatrec-") as temporary:
-        folder = Path(temporary).resolve()
+    with workspace() as folder:
         return _read(_line_tables(source, folder, options), folder, options, source)
 
 
 def read_frame(frame: Any, options: SourceOptions) -> Baskets:
     """Baskets from an Arrow-capable data frame."""
-    with tempfile.TemporaryDirectory(prefix="neatrec-") as temporary:
-        return _read([frame_table(frame)], Path(temporary).resolve(), options, f"{type(frame).__name__}")
+    with workspace() as folder:
+        return _read([frame_table(frame)], folder, options, type(frame).__name__)
 
 
 def _line_tables(source: str, folder: Path, options: SourceOptions) -> list[Table]:
@@ -84,7 +82,7 @@ def _read(tables: Sequence[Table], folder: Path, options: SourceOptions, source:
         )
         texts = texts_in_lines(connection, tables, lines)
         if catalogue and in_catalogue:
-            known = texts_in_catalogue(connection, described(connection, catalogue), in_catalogue)
+            known = texts_in_catalogue(connection, described(connection, catalogue), in_catalogue, folder)
             compare_with_catalogue(bought_items(connection), known, catalogue.shown)
             texts = merged(known, texts)
         catalog, code_of = build_catalog(
