@@ -91,7 +91,7 @@ class BadRows:
             raise SourceError(
                 f"cannot write the rejected rows to {printable(path)}: {error.strerror}",
                 file=str(path),
-                hint="Say where they may go with `rejects`.",
+                hint="Say where they may go with --rejects FILE.",
             ) from error
         log.warning("%s could not be read; they are listed in %s", plural(len(self.rows), "row"), printable(path))
 

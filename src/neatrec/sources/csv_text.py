@@ -138,7 +138,7 @@ def not_utf8(file: str, line: int | None) -> SourceError:
         f"{printable(file)} is not UTF-8{where}",
         file=file,
         line=line,
-        hint='Convert it with `iconv -f WINDOWS-1252 -t UTF-8`, or say encoding = "latin-1" in a source.toml.',
+        hint="Convert it with `iconv -f WINDOWS-1252 -t UTF-8`, or say --encoding latin-1.",
     )
 
 

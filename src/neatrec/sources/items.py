@@ -153,6 +153,6 @@ def compare_with_catalogue(bought: Mapping[str, int], described: Mapping[str, De
             f"none of the {plural(len(bought), 'item')} bought is in the catalogue {printable(shown)}: its items look "
             f"like {theirs}, those bought like {ours}",
             file=shown,
-            hint='Name its item column with catalog_item = "COLUMN" in a source.toml.',
+            hint="Name its item column with --catalog-item COLUMN.",
         )
     log.warning("%s bought are not in the catalogue: they have no name and no category", plural(len(missing), "item"))

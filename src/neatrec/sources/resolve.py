@@ -66,7 +66,7 @@ def _guessed(options: SourceOptions, first: Table, catalogue: Table | None, gues
 def _one_column(table: Table) -> str:
     if len(table.columns) > 1 or table.csv is None:
         return ""
-    return " (only one: fields must be divided by comma, semicolon, tab or |, or say delimiter in a source.toml)"
+    return " (only one: fields must be divided by comma, semicolon, tab or |, or say which with --delimiter)"
 
 
 def _require(table: Table, lines: Columns, first: Table) -> None:

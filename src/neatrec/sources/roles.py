@@ -41,7 +41,7 @@ USUAL_CATEGORIES: tuple[tuple[str, ...], ...] = (
     ("aisle", "sub_category", "product_subcategory", "category_2"),
 )
 ITEM_ROLES = ("name", "group", "category")
-FLAGS = (*USUAL_NAMES, "category")
+FLAGS = (*USUAL_NAMES, "category", "catalog_item")
 
 
 def plain(name: str) -> str:
@@ -109,5 +109,6 @@ def missing_column(
 
 def _told(role: str, column: str) -> str:
     """How to say that `column` plays `role`: a flag where there is one, else a key of source.toml."""
-    key = "attributes" if role == "attribute" else role
-    return f"--{role} {column}" if role in FLAGS else f'{key} = "{column}" in a source.toml'
+    if role in FLAGS:
+        return f"--{role.replace('_', '-')} {column}"
+    return f'attributes = "{column}" in a source.toml'
