@@ -1,7 +1,7 @@
 """What all benchmarks share: jobs measured in turn in fresh processes, records as JSON, tables for people.
 
-runs = measure_in_turn("benchmarks.label_speed", {"neatrec": "neatrec_all_pairs", "scipy": "scipy_all_pairs"}, rounds=5)
-save("label_speed", [summary(name, some) for name, some in runs.items()])
+A benchmark names its jobs (module, function), measures them with `measure_in_turn`, makes rows of `summary` and keeps
+them with `save`. A job's function prepares everything and returns what is timed; see `_worker.py`.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ def data_folder(name: str, needed: Sequence[str]) -> Path:
     return folder
 
 
-def measure_in_turn(module: str, jobs: Mapping[str, str], rounds: int) -> dict[str, list[Run]]:
-    """Each job `rounds` times, all of them in turn, so that a busy moment of the machine hits all alike."""
+def measure_in_turn(jobs: Mapping[str, tuple[str, str]], rounds: int) -> dict[str, list[Run]]:
+    """Each job (module, function) `rounds` times, all in turn, so that a busy moment of the machine hits all alike."""
     runs: dict[str, list[Run]] = {name: [] for name in jobs}
     for number in range(rounds):
-        for name, function in jobs.items():
-            print(f"\r  round {number + 1} of {rounds}: {name:<40}", end="", file=sys.stderr, flush=True)
+        for name, (module, function) in jobs.items():
+            _progress(f"round {number + 1} of {rounds}: {name}")
             runs[name].append(measure(module, function))
-    print("\r" + " " * 70 + "\r", end="", file=sys.stderr, flush=True)
+    _progress("")
     return runs
 
 
@@ -126,6 +126,11 @@ def table(rows: Sequence[Sequence[str]]) -> str:
         )
         for row in rows
     )
+
+
+def _progress(text: str) -> None:
+    if sys.stderr.isatty():
+        print(f"\r  {text:<70}\r", end="", file=sys.stderr, flush=True)
 
 
 def _processor() -> str:

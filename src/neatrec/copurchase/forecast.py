@@ -29,7 +29,7 @@ class Forecast:
     bytes: int
     """Peak memory beside the baskets themselves."""
     seconds: float
-    """Of one core, compiled code at hand; threads share it."""
+    """Once the compiled code is at hand."""
     records: int
     """Pairs of lines, before same-category pairs are removed: a bound of N."""
     pairs: int
@@ -42,8 +42,9 @@ def forecast_of(shards: list[Baskets], counting: Counting, *, keep_all: bool, th
     records = int(pairs_of_size(sizes, counting.window).sum())
     pairs = expected_pairs(np.sum([shard.item_counts for shard in shards], axis=0), records, directed=counting.directed)
     held = pairs if keep_all else 0
-    work = SECONDS_A_LINE * int(sizes.sum()) + SECONDS_A_VISIT * records + SECONDS_A_PAIR * held
-    return Forecast(bytes_needed(shards, counting, keep_all=keep_all, threads=threads), work, records, pairs)
+    laying_out = SECONDS_A_LINE * int(sizes.sum())  # by one thread
+    seconds = laying_out + SECONDS_A_VISIT * records / threads + SECONDS_A_PAIR * held
+    return Forecast(bytes_needed(shards, counting, keep_all=keep_all, threads=threads), seconds, records, pairs)
 
 
 def bytes_needed(shards: list[Baskets], counting: Counting, *, keep_all: bool, threads: int) -> int:

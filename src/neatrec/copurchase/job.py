@@ -47,7 +47,7 @@ class Job:
         """Whether every pair has as many customers as records: one basket each, and no item twice in a basket."""
         from neatrec.copurchase import layout
 
-        if self.customers is None or len(np.unique(self.customers)) < len(self.customers):
+        if self.customers is None or np.bincount(self.customers).max(initial=0) > 1:
             return False
         last_basket = np.full(len(self.catalog), -1, dtype=np.int64)
         return not layout.has_repeats(self.items, self.start, self.stop, last_basket)

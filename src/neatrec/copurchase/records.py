@@ -198,31 +198,33 @@ class CoPurchases:
         """
         if self.mirrored:
             return self
-        both_ways = self.count if self.reverse is None else self.count + self.reverse
-        customers = None if self.counting.directed else self.customers
-        key = _pair_key(np.append(self.query, self.item), np.append(self.item, self.query), len(self.catalog))
-        # a directed pair seen both ways meets its own mirror image, with the same sum
-        _, chosen = np.unique(key, return_index=True)
-        original = chosen % max(len(self), 1)
+        either = self._mirrored(self.count if self.reverse is None else self.count + self.reverse)
+        people = None if self.counting.directed or self.customers is None else self._mirrored(self.customers)
         return CoPurchases(
             self.catalog,
             self.counting,
-            self._symmetric_margins(len(chosen)),
-            query=np.append(self.query, self.item)[chosen],
-            item=np.append(self.item, self.query)[chosen],
-            count=both_ways[original],
-            customers=None if customers is None else customers[original],
+            self._symmetric_margins(either.nnz),
+            query=np.repeat(np.arange(len(self.catalog), dtype=np.int32), np.diff(either.indptr)),
+            item=either.indices,
+            count=either.data,
+            customers=None if people is None else people.data,
             mirrored=True,
         )
+
+    def _mirrored(self, values: Int64) -> Any:
+        """A sparse matrix that holds `values`, all above 0, at (query, item) and at (item, query)."""
+        from scipy.sparse import csr_matrix
+
+        one_way = csr_matrix((values, self.item, self.indptr), shape=(len(self.catalog),) * 2)
+        # a directed pair seen both ways meets its own mirror image, which holds the same sum
+        both_ways = one_way.maximum(one_way.T.tocsr())
+        both_ways.sort_indices()
+        return both_ways
 
     def _symmetric_margins(self, pairs: int) -> Margins:
         m = self.margins
         row_sum = m.first + m.second if self.counting.directed else m.first
         return Margins(row_sum, row_sum, int(row_sum.sum()), pairs, m.baskets, m.category)
-
-
-def _pair_key(query: Int32, item: Int32, items: int) -> Int64:
-    return query.astype(np.int64) * items + item
 
 
 def _frozen(values: npt.ArrayLike, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
