@@ -13,7 +13,7 @@ import re
 import statistics
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -101,6 +101,11 @@ def machine() -> dict[str, Any]:
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
     }
+
+
+def machine_as_job() -> Callable[[], dict[str, Any]]:
+    """The smallest job there is: what a process of the harness costs by itself."""
+    return machine
 
 
 def versions(packages: Sequence[str]) -> dict[str, str]:
