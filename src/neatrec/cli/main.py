@@ -74,9 +74,9 @@ def exit_code_of(arguments: list[str]) -> int:
     except NeatrecError as error:
         return _say(str(error), error.to_dict(), as_json, error.exit_code)
     except _UsageError as error:
-        hint = "Run with --help to see what it takes."
-        answer = {"error": {"kind": "UsageError", "message": error.format_message(), "hint": hint}}
-        return _say(f"{error.format_message()} {hint}", answer, as_json, 2)
+        message, hint = error.format_message().rstrip("."), "Run with --help to see what it takes."
+        answer = {"error": {"kind": "UsageError", "message": message, "hint": hint}}
+        return _say(f"{message}. {hint}", answer, as_json, 2)
     except (KeyboardInterrupt, typer.Abort):
         return _say("stopped by the user", {"error": {"kind": "Interrupted"}}, as_json, 130)
     except TerminatedError:

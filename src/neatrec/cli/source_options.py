@@ -49,6 +49,7 @@ class Source:
         Path | None,
         typer.Option(metavar="FILE", help="Names, categories and groups by item id.", rich_help_panel=COLUMNS),
     ] = None
+    catalog_item: Annotated[str | None, _column("The catalogue's item column, where it has another name.")] = None
     since: Annotated[
         str | None, typer.Option(metavar="DATE", help="Leave out baskets before it.", rich_help_panel=ROWS)
     ] = None
@@ -63,6 +64,17 @@ class Source:
         str,
         typer.Option(metavar="N|%", help="How many unreadable rows to put up with.", rich_help_panel=ROWS),
     ] = "0"
+    rejects: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Where unreadable rows are written.", rich_help_panel=ROWS),
+    ] = None
+    delimiter: Annotated[
+        str | None, typer.Option(metavar="CHARACTER", help="Default: found out.", rich_help_panel=ROWS)
+    ] = None
+    encoding: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Default: UTF-8, or what a byte-order mark says.", rich_help_panel=ROWS),
+    ] = None
 
     def read(self, attributes: tuple[str, ...] = ()) -> Shop:
         """The baskets of SOURCE (and the truth, where it is simulated), with the named columns as attributes."""
@@ -80,10 +92,14 @@ class Source:
             group=self.group,
             quantity=self.quantity,
             catalog=self.catalog,
+            catalog_item=self.catalog_item,
             since=self.since,
             until=self.until,
             exclude_items=self.exclude_items,
             max_bad_rows=self.max_bad_rows,
+            rejects=self.rejects,
+            delimiter=self.delimiter,
+            encoding=self.encoding,
             attributes=attributes,
         )
         return load(self.source, options)

@@ -71,6 +71,11 @@ def print_table(title: str, columns: list[str], rows: list[list[Any]], *, note: 
     from rich.table import Table
     from rich.text import Text
 
+    class PipeConsole(Console):
+        def on_broken_pipe(self) -> None:
+            # rich would leave with exit code 1; a reader that has seen enough is no failure
+            raise BrokenPipeError
+
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, title_style="bold")
     for position, column in enumerate(columns):
         numbers = all(isinstance(row[position], int | float) or row[position] in ("", "-") for row in rows)
@@ -78,7 +83,7 @@ def print_table(title: str, columns: list[str], rows: list[list[Any]], *, note: 
     for row in rows:
         table.add_row(*(Text(_cell(value)) for value in row))
     # rich would guess 80 columns for a pipe and fold names that have room
-    console = Console(width=None if sys.stdout.isatty() else 140, highlight=False)
+    console = PipeConsole(width=None if sys.stdout.isatty() else 140, highlight=False)
     console.print(table)
     if note:
         console.print(Text(note))

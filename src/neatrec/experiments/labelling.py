@@ -9,7 +9,8 @@ from typing import Any
 
 from neatrec._version import __version__
 from neatrec.baskets import Baskets
-from neatrec.labels import Labels, NullResult, make_labels, shuffle_null
+from neatrec.errors import must_be_one_of
+from neatrec.labels import WITHIN, Labels, NullResult, make_labels, shuffle_null
 
 JSON_FORMAT = 1
 ENGINE_OPTIONS = ("engine", "memory_limit", "threads")
@@ -49,6 +50,8 @@ def run_labels(
     **options: Any,
 ) -> LabelRun:
     """Labels by `protocol` at `levels`, and `null_rounds` rounds of the shuffle null. `options` go to `make_labels`."""
+    if null_within not in WITHIN:
+        raise must_be_one_of("null_within", WITHIN, null_within)
     labels = make_labels(baskets, protocol, levels, **options)
     null = None
     if null_rounds:

@@ -1,0 +1,49 @@
+"""Awkward files from the prompt: an answer, or exit 2 and a sentence, and the same as an object; never a traceback."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from bad_files import BAD_FILES, BadFile, options_for
+from neatrec.cli.main import exit_code_of
+
+NOT_OPTIONS = {"attributes"}
+"""`check` has no strata to name them for."""
+
+
+def words_for(bad: BadFile, folder: Path) -> list[str]:
+    words = []
+    for name, value in options_for(bad, folder).items():
+        for entry in value if isinstance(value, tuple | list) else [value]:
+            words += [f"--{name.replace('_', '-')}", str(entry)]
+    return words
+
+
+FROM_THE_PROMPT = [bad for bad in BAD_FILES if not NOT_OPTIONS & set(bad.options)]
+
+
+def test_most_of_them_can_be_said_at_the_prompt() -> None:
+    assert len(FROM_THE_PROMPT) >= 40
+
+
+@pytest.mark.parametrize("bad", FROM_THE_PROMPT, ids=lambda bad: bad.name)
+def test_awkward_file_from_the_prompt(
+    bad: BadFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code = exit_code_of(["check", bad.write(tmp_path), *words_for(bad, tmp_path), "--json"])
+    out, err = capfd.readouterr()
+    answer = json.loads(out)
+    assert "Traceback" not in err
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f]", err)
+    if bad.expected == "reads":
+        assert code == 0, err
+        assert answer["baskets"] >= 1
+    else:
+        assert code == 2, err
+        assert answer["error"]["message"] in err
+        assert re.search(bad.match, err, flags=re.DOTALL)
