@@ -8,13 +8,16 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from neatrec.baskets import Baskets
 from neatrec.errors import BundleError, InputError
+from neatrec.experiments.reporting import make_report
 from neatrec.experiments.verify import check_report, in_words, verify_report
-from small_report import MODELS, write_small_report
+from small_report import MODELS, QUICK, write_small_report
 
 BOARD = "leaderboard-0.05-recall200"
 
@@ -199,3 +202,19 @@ def test_the_error_is_one_that_the_caller_can_mend(report: Path) -> None:
     assert caught.value.where["file"] == "ranks.parquet"
     assert caught.value.where["findings"]
     assert in_words(verify_report(report)).startswith("1 finding: ranks.parquet, ")
+
+
+def test_a_report_without_labels_is_written_and_verified(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    lists = [[f"i{code}" for code in rng.choice(30, size=6, replace=False)] for _ in range(200)]
+    result = make_report(Baskets.from_lists(lists), tmp_path / "report", ["popco", "lift"], null_rounds=0, **QUICK)
+    assert len(result.exam.labels) == 0
+    assert "There are no labels to judge models by" in (tmp_path / "report" / "index.html").read_text()
+    assert verify_report(tmp_path / "report") == []
+
+
+def test_a_report_of_one_model_without_categories_is_written_and_verified(tmp_path: Path) -> None:
+    lists = [["a", "b", "x", "y", "z", "w"]] * 80 + [["c", "d", "x", "u", "v", "w"]] * 80 + [["a", "c"]] * 20
+    make_report(Baskets.from_lists(lists), tmp_path / "report", ["lift"], protocol="paper", null_rounds=0, **QUICK)
+    assert verify_report(tmp_path / "report") == []
+    assert "<h2" in (tmp_path / "report" / "index.html").read_text()

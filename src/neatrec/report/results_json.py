@@ -75,8 +75,11 @@ def plain_json(value: Any) -> Any:
 def made_again(board: Mapping[str, Any], ranks: pa.Table, labels: pa.Table) -> tuple[Result, ...]:
     """The results of `board` (as `run.json` keeps it), computed once more from ranks and labels.
 
-    What was recommended (coverage, popularity) is not in the ranks and is taken from `board`.
+    What was recommended (coverage, popularity) is not in the ranks and is taken from `board`; so is everything where
+    there are neither labels nor ranks.
     """
+    if not len(labels) and not len(ranks):
+        return tuple(result_from_json(kept) for kept in board["results"])
     asked = asked_from_tables(labels["query"], labels["item"])
     level_of = labels["level"].to_numpy()
     how = {name: board["options"][name] for name in ("rounds", "flips", "seed")}
