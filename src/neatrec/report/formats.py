@@ -25,7 +25,7 @@ _LATEX: Mapping[str, str] = {
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
-    '"': r"\textquotedbl{}",
+    '"': r"\char34{}",
     "–": "--",
     "…": r"\ldots{}",
     "²": r"$^2$",
