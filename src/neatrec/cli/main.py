@@ -18,6 +18,7 @@ from neatrec.cli.labels import labels
 from neatrec.cli.leaderboard import benchmark, export, leaderboard
 from neatrec.cli.recommend import recommend
 from neatrec.cli.report import report, verify
+from neatrec.cli.reproduce import reproduce
 from neatrec.cli.show import config, show
 from neatrec.cli.signals import TerminatedError, leave_on_sigterm
 from neatrec.cli.talk import print_json
@@ -34,7 +35,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (check, labels, audit, train, recommend, show, config, leaderboard, report, verify, demo):
+for command in (check, labels, audit, train, recommend, show, config, leaderboard, report, verify, reproduce, demo):
     app.command(command.__name__)(with_groups(command))
 benchmark.command("export")(with_groups(export))
 app.add_typer(benchmark, name="benchmark")

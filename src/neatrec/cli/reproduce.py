@@ -1,0 +1,61 @@
+"""`neatrec reproduce`."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from neatrec.cli.talk import Talk, print_json, print_table
+from neatrec.errors import must_be
+
+log = logging.getLogger(__name__)
+
+
+def reproduce(
+    talk: Talk,
+    what: Annotated[str, typer.Argument(metavar="instacart", help="The data set.", show_default=False)],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The official tables.", show_default=False)],
+    out: Annotated[Path, typer.Option(metavar="REPORT", help="The report's folder.")],
+    models: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="May be repeated. Default: all, and the paper's settings.")
+    ] = None,
+    seeds: Annotated[int, typer.Option(help="Trainings of each model.", min=1)] = 5,
+    seed: Annotated[int, typer.Option(help="Of the first training.", min=0)] = 0,
+    margin_seeds: Annotated[int, typer.Option(help="Trainings for each margin; 0 leaves the study out.", min=0)] = 1,
+    journey: Annotated[bool, typer.Option(help="Complete Journey in place of the Walmart data.")] = True,
+    keep: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Keep trainings there; a second run takes them up.")
+    ] = None,
+    device: Annotated[str, typer.Option(metavar="auto|cpu|gpu")] = "auto",
+    threads: Annotated[int | None, typer.Option(help="Default: all cores.", min=1)] = None,
+) -> None:
+    """The paper in one command: every table beside ours, marked exact, comparable or not checkable here."""
+    from neatrec.experiments.reproduce import reproduce_instacart
+
+    if what != "instacart":
+        raise must_be("what", "instacart, the paper's public data set", what)
+    named = [name.strip() for entry in models or () for name in entry.split(",") if name.strip()]
+    done = reproduce_instacart(
+        folder,
+        out,
+        models=named or None,
+        seeds=seeds,
+        seed=seed,
+        margin_seeds=margin_seeds,
+        journey=journey,
+        keep=keep,
+        device=device,
+        threads=threads,
+        progress=log.info,
+    )
+    answer = done.to_json()
+    if talk.as_json:
+        print_json(answer)
+        return
+    print_table("Rows of the paper", ["mark", "rows"], [[mark, count] for mark, count in answer["marks"].items()])
+    for difference in answer["differs"]:
+        print(difference)
+    print(f"The report: {out / 'index.html'}")
