@@ -60,7 +60,7 @@ def test_a_basket_of_a_million_lines_within_a_window_takes_seconds_and_little_me
 
 def test_duckdb_counts_what_does_not_fit_in_its_memory() -> None:
     baskets = make_shop(20_000, 30_000, 12, users=5_000)
-    spilled = count(baskets, Counting(), keep=lambda block, _: block.count > 1, engine="duckdb", memory_limit="100MB")
+    spilled = count(baskets, Counting(), keep=lambda block, _: block.count > 1, engine="duckdb", memory_limit="200MB")
     memory = count(baskets, Counting(), keep=lambda block, _: block.count > 1, engine="memory")
     assert spilled.margins.pairs == memory.margins.pairs > 500_000
     for name in ("query", "item", "count", "reverse", "customers"):
