@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from neatrec.cli.talk import Talk, print_json, print_table
+from neatrec.cli.talk import Talk, print_json
 from neatrec.errors import must_be
 
 log = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ def reproduce(
     if talk.as_json:
         print_json(answer)
         return
-    print_table("Rows of the paper", ["mark", "rows"], [[mark, count] for mark, count in answer["marks"].items()])
+    print(answer["marks"])
     for difference in answer["differs"]:
         print(difference)
     print(f"The report: {out / 'index.html'}")
