@@ -152,6 +152,12 @@ def test_attributes_belong_to_the_whole_basket(tmp_path: Path) -> None:
         read_baskets(path, **OPTIONS, attributes="store")
 
 
+def test_positions_that_hardly_differ_raise_a_question(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = write(tmp_path / "o.csv", "order_id,sku,pos\n1,tea,1\n1,milk,1\n2,tea,1\n2,milk,2\n3,tea,1\n")
+    assert read_baskets(path, **OPTIONS, position="pos").ordered
+    assert "1 basket has one position for all their lines: is 'pos' the cart order?" in caplog.text
+
+
 def test_a_share_of_bad_rows_is_of_all_files_together(tmp_path: Path) -> None:
     write(tmp_path / "a.csv", "order_id,sku\n" + "1\n")
     write(tmp_path / "b.csv", "order_id,sku\n" + "".join(f"{i},tea\n" for i in range(99)))

@@ -53,6 +53,7 @@ def assemble(
     dropped["excluded items"] = kept - _lines(connection)
     _keep_period(connection, options, columns, dropped)
     _refuse_shared_baskets(connection, columns)
+    _refuse_flat_positions(connection, columns)
     left = _lines(connection)
     rows = connection.execute(
         "SELECT basket.code AS basket, kept.code AS item FROM kept JOIN basket USING (basket) "
@@ -100,7 +101,10 @@ def _number_items(connection: Any, code_of: Mapping[str, int]) -> None:
 def _gather_baskets(connection: Any, columns: Columns, has_details: bool) -> None:
     """The table `basket`: id, lines, customer, time and attributes (smallest and largest value, to find mixed ones)."""
     values = ["customer", *(f"a{i}" for i in range(len(columns.attributes)))]
-    always = "basket, 0 AS code, count(*) AS lines, min(moment) AS moment, max(moment) AS last_moment"
+    always = (
+        "basket, 0 AS code, count(*) AS lines, min(moment) AS moment, max(moment) AS last_moment, "
+        "min(position) = max(position) AS flat"
+    )
     if has_details:
         both = ", ".join(f"{v}, {v} AS other_{v}" for v in values)
         gathered = f"SELECT {always} FROM kept GROUP BY basket"
@@ -149,6 +153,26 @@ def _refuse_shared_baskets(connection: Any, columns: Columns) -> None:
                 column=name,
                 hint=f"Basket ids must be unique over users, shops and days; or leave the {role} column out.",
             )
+
+
+def _refuse_flat_positions(connection: Any, columns: Columns) -> None:
+    """A column that is the same for all lines of a basket is no cart order: the order must not be taken for known."""
+    if columns.position is None:
+        return
+    several = _count(connection, "basket WHERE lines > 1")
+    flat = _count(connection, "basket WHERE lines > 1 AND flat")
+    if several and flat == several:
+        raise SourceError(
+            f"column {printable(repr(columns.position))} has one value in each basket: it does not say the order",
+            column=columns.position,
+            hint="Leave --position out where cart order is not known.",
+        )
+    if flat > 0.1 * several:
+        log.warning(
+            "%s one position for all their lines: is %s the cart order?",
+            plural(flat, "basket has", "baskets have"),
+            printable(repr(columns.position)),
+        )
 
 
 def _basket_columns(connection: Any, columns: Columns) -> dict[str, Any]:

@@ -88,14 +88,14 @@ def _read(tables: Sequence[Table], folder: Path, options: SourceOptions, source:
         catalog, code_of = build_catalog(
             bought_items(connection),
             texts,
-            options_levels(lines, in_catalogue),
+            _levels(lines, in_catalogue),
             excluded=read_excluded(options.exclude_items),
             named=bool(lines.name or (in_catalogue and in_catalogue.name)),
         )
         return assemble(connection, catalog, code_of, lines, options, source=source, bad_rows=len(bad.rows))
 
 
-def options_levels(lines: Columns, in_catalogue: Columns | None) -> tuple[str, ...]:
+def _levels(lines: Columns, in_catalogue: Columns | None) -> tuple[str, ...]:
     return in_catalogue.category if in_catalogue and in_catalogue.category else lines.category
 
 
