@@ -1,0 +1,1 @@
+"""The report: tables, figures, one page that needs nothing else."""

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
+import secrets
 import shutil
-import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -44,7 +43,7 @@ def write_folder(
     _refuse_foreign(out)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        beside = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
+        beside = _new_folder(out)
     except OSError as error:
         raise ResourceError(f"cannot write the report {printable(out)}: {printable(error)}") from error
     try:
@@ -88,21 +87,20 @@ def _fill(
         "files": file_hashes(folder),
     }
     (folder / RUN).write_text(json.dumps(record, indent=1, ensure_ascii=True) + "\n", encoding="utf-8")
-    # mkdtemp makes folders for the owner alone; a report is read like any other folder
-    folder.chmod(0o777 & ~_umask())
 
 
-def _umask() -> int:
-    mask = os.umask(0o022)
-    os.umask(mask)
-    return mask
+def _new_folder(out: Path) -> Path:
+    """A hidden folder beside `out`, with the rights that new folders have."""
+    folder = out.with_name(f".{out.name}.{secrets.token_hex(4)}")
+    folder.mkdir()
+    return folder
 
 
 def _put_in_place(beside: Path, out: Path) -> None:
     if not out.exists():
         beside.rename(out)
         return
-    old = Path(tempfile.mkdtemp(prefix=f".{out.name}.old.", dir=out.parent))
+    old = _new_folder(out)
     try:
         out.rename(old / out.name)
         beside.rename(out)
