@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import doctest
 import re
 import subprocess
 import sys
+import weakref
+from collections.abc import Iterator
+from importlib import import_module
 from importlib.resources import files
 
 import numpy as np
@@ -128,3 +132,32 @@ def test_each_sql_file_is_one_plain_statement(name: str) -> None:
 def test_the_sql_files_are_those_the_engine_uses() -> None:
     source = (files("neatrec.copurchase") / "duckdb_engine.py").read_text()
     assert [name for name in STATEMENTS if f'"{name}"' not in source and f"'{name}'" not in source] == []
+
+
+class Shards:
+    """Shards made anew at each pass, watching how many are held at once."""
+
+    def __init__(self, whole: Baskets, parts: int) -> None:
+        self.whole, self.parts = whole, parts
+        self.held: weakref.WeakSet[Baskets] = weakref.WeakSet()
+        self.most = 0
+
+    def __iter__(self) -> Iterator[Baskets]:
+        for part in np.array_split(np.arange(len(self.whole)), self.parts):
+            shard = self.whole.select(part)
+            self.held.add(shard)
+            self.most = max(self.most, len(self.held))
+            yield shard
+
+
+def test_duckdb_holds_one_shard_at_a_time() -> None:
+    whole = make_shop(40, 15, 5, users=7)
+    shards = Shards(whole, 8)
+    found = count(shards, Counting(), engine="duckdb")
+    assert found.margins.records == count(whole, Counting(), engine="memory").margins.records
+    assert shards.most <= 2  # one at hand while the next is made
+
+
+@pytest.mark.parametrize("name", ["counter", "forecast", "records", "resources", "screen", "survey"])
+def test_examples_in_docstrings_run(name: str) -> None:
+    assert doctest.testmod(import_module(f"neatrec.copurchase.{name}")).failed == 0

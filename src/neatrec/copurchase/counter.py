@@ -6,9 +6,10 @@ import logging
 
 from neatrec.baskets import BasketStream
 from neatrec.copurchase.forecast import Forecast, bytes_needed, forecast_of
-from neatrec.copurchase.job import checked_shards, make_job
+from neatrec.copurchase.job import make_job
 from neatrec.copurchase.records import CoPurchases, Counting, Keep, Margins
 from neatrec.copurchase.resources import SHARE, as_bytes, available_memory, human, thread_count
+from neatrec.copurchase.survey import survey
 from neatrec.errors import ResourceError, must_be_one_of
 
 ENGINES = ("auto", "memory", "duckdb")
@@ -31,23 +32,23 @@ def count(
     `keep(block, margins)` says which pairs of a block are wanted; memory then grows with lines, never with pairs. A
     `memory_limit` is a number of bytes or a size such as "2GB"; `auto` takes the memory engine where it fits in it.
 
+    >>> from neatrec.baskets import Baskets
     >>> pairs = count(Baskets.from_lists([["tea", "milk"], ["tea", "milk", "rice"]]))
     >>> pairs.item[pairs.row(pairs.catalog.code_of["tea"])].tolist(), pairs.count.tolist()
     ([0, 1], [1, 2, 1])
     """
-    shards, workers = checked_shards(baskets, counting), thread_count(threads)
-    limit = _limit(memory_limit)
-    need = bytes_needed(shards, counting, keep_all=keep is None, threads=workers)
+    found, workers, limit = survey(baskets, counting), thread_count(threads), _limit(memory_limit)
+    need = bytes_needed(found, keep_all=keep is None, threads=workers)
     if _choose(engine, need, limit, stated=memory_limit is not None) == "memory":
         from neatrec.copurchase.memory import count_in_memory
 
-        pairs, totals = count_in_memory(make_job(shards, counting), keep, workers)
+        pairs, totals = count_in_memory(make_job(found), keep, workers)
     else:
         from neatrec.copurchase.duckdb_engine import count_in_duckdb
 
-        pairs, totals = count_in_duckdb(shards, counting, keep, limit, workers)
+        pairs, totals = count_in_duckdb(found, keep, limit, workers)
     return CoPurchases(
-        shards[0].catalog, counting, totals, pairs.query, pairs.item, pairs.count, pairs.reverse, pairs.customers
+        found.catalog, counting, totals, pairs.query, pairs.item, pairs.count, pairs.reverse, pairs.customers
     )
 
 
@@ -60,23 +61,22 @@ def margins(
     threads: int | None = None,
 ) -> Margins:
     """The totals of a count without its pairs, in time and memory of the lines (`once_per_customer`: of the pairs)."""
-    shards, workers = checked_shards(baskets, counting), thread_count(threads)
-    limit = _limit(memory_limit)
-    need = bytes_needed(shards, counting, keep_all=False, threads=workers)
+    found, workers, limit = survey(baskets, counting), thread_count(threads), _limit(memory_limit)
+    need = bytes_needed(found, keep_all=False, threads=workers)
     if _choose(engine, need, limit, stated=memory_limit is not None) == "memory":
         from neatrec.copurchase.memory import margins_in_memory
 
-        return margins_in_memory(make_job(shards, counting), workers)
+        return margins_in_memory(make_job(found), workers)
     from neatrec.copurchase.duckdb_engine import margins_in_duckdb
 
-    return margins_in_duckdb(shards, counting, limit, workers)
+    return margins_in_duckdb(found, limit, workers)
 
 
 def forecast(
     baskets: BasketStream, counting: Counting = EVERY_PAIR, *, keep_all: bool = False, threads: int | None = None
 ) -> Forecast:
     """What `count` would cost in memory and time, from basket sizes and item counts alone, without counting pairs."""
-    return forecast_of(checked_shards(baskets, counting), counting, keep_all=keep_all, threads=thread_count(threads))
+    return forecast_of(survey(baskets, counting), keep_all=keep_all, threads=thread_count(threads))
 
 
 def _limit(memory_limit: int | str | None) -> int:

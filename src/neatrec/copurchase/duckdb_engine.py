@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from neatrec.baskets import Baskets
-from neatrec.copurchase.job import one_user_table, pairs_of_size, removal_codes
-from neatrec.copurchase.records import Counting, Int64, Keep, Margins, PairBlock
+from neatrec.copurchase.job import removal_codes
+from neatrec.copurchase.records import Counting, Keep, Margins, PairBlock
 from neatrec.copurchase.resources import human
 from neatrec.copurchase.screen import kept, screen_of
+from neatrec.copurchase.survey import Survey, pairs_of_size
 from neatrec.errors import MissingDependencyError, ResourceError
 from neatrec.text import printable
 
@@ -36,27 +36,25 @@ def statement(name: str) -> str:
     return (files("neatrec.copurchase") / "sql" / f"{name}.sql").read_text(encoding="utf-8")
 
 
-def count_in_duckdb(
-    shards: list[Baskets], counting: Counting, keep: Keep | None, memory_limit: int, threads: int
-) -> tuple[PairBlock, Margins]:
+def count_in_duckdb(survey: Survey, keep: Keep | None, memory_limit: int, threads: int) -> tuple[PairBlock, Margins]:
     """The kept pairs, sorted, and the margins of all pairs."""
+    counting = survey.counting
     with _database(memory_limit, threads) as con:
-        _count_pairs(con, shards, counting)
+        _count_pairs(con, survey)
         pairs_view = "directed_pairs" if counting.directed else "undirected_pairs"
         con.execute(f"CREATE VIEW pairs AS {statement(pairs_view)}")
         pairs = int(con.execute("SELECT COUNT(*) FROM pairs").fetchall()[0][0])
-        totals = _margins(con, shards[0], counting, pairs)
-        known = shards[0].users is not None
+        totals = _margins(con, survey, pairs)
         if keep is None:
-            return _all_pairs(con, pairs, counting, known, memory_limit), totals
-        return _kept_pairs(con, totals, keep, counting, known), totals
+            return _all_pairs(con, pairs, counting, survey.users_known, memory_limit), totals
+        return _kept_pairs(con, totals, keep, counting, survey.users_known), totals
 
 
-def margins_in_duckdb(shards: list[Baskets], counting: Counting, memory_limit: int, threads: int) -> Margins:
+def margins_in_duckdb(survey: Survey, memory_limit: int, threads: int) -> Margins:
     """The totals without the pairs."""
     with _database(memory_limit, threads) as con:
-        _count_pairs(con, shards, counting)
-        return _margins(con, shards[0], counting, 0)
+        _count_pairs(con, survey)
+        return _margins(con, survey, 0)
 
 
 @contextmanager
@@ -94,43 +92,50 @@ def _database(memory_limit: int, threads: int) -> Iterator[Any]:
             con.close()
 
 
-def _count_pairs(con: Any, shards: list[Baskets], counting: Counting) -> None:
+def _count_pairs(con: Any, survey: Survey) -> None:
     """Leave the table `pair_counts`."""
-    _load(con, shards, counting)
+    _load_lines(con, survey)
+    _load_settings(con, survey)
     for table in ("counted_baskets", "lines"):
         con.execute(f"CREATE TABLE {table} AS {statement(table)}")
-    sizes = np.concatenate([shard.sizes for shard in shards])
-    con.execute(f"CREATE VIEW records AS {statement(_records_statement(sizes, counting))}")
+    con.execute(f"CREATE VIEW records AS {statement(_records_statement(survey))}")
     name = "pair_counts"
-    if shards[0].users is not None:
+    if survey.users_known:
         con.execute(f"CREATE TABLE customer_pairs AS {statement('customer_pairs')}")
-        name = "pair_counts_once_per_customer" if counting.once_per_customer else "pair_counts_with_customers"
+        name = "pair_counts_once_per_customer" if survey.counting.once_per_customer else "pair_counts_with_customers"
     con.execute(f"CREATE TABLE pair_counts AS {statement(name)}")
     con.execute("DROP TABLE IF EXISTS customer_pairs")
 
 
-def _load(con: Any, shards: list[Baskets], counting: Counting) -> None:
-    """The tables that the statements start from: basket_lines, baskets, items, settings, steps."""
+def _load_lines(con: Any, survey: Survey) -> None:
+    """The tables `basket_lines` and `baskets`, a shard at a time."""
     con.execute("CREATE TABLE basket_lines (basket BIGINT, position INTEGER, item INTEGER)")
     con.execute("CREATE TABLE baskets (basket BIGINT, customer INTEGER)")
-    users = [None] * len(shards) if shards[0].users is None else one_user_table(shards)
     done = 0
-    for shard, customer in zip(shards, users, strict=True):
-        number = np.arange(done, done + len(shard))
-        customers = pa.nulls(len(shard), pa.int32()) if customer is None else pa.array(customer)
-        _insert(con, "baskets", basket=number, customer=customers)
+    for shard, customers in survey.shards_with_customers():
+        nobody = pa.nulls(len(shard), pa.int32())
+        _insert(
+            con,
+            "baskets",
+            basket=np.arange(done, done + len(shard)),
+            customer=nobody if customers is None else customers,
+        )
         position = np.arange(1, shard.lines + 1) - np.repeat(shard.offsets[:-1], shard.sizes)
         _insert(con, "basket_lines", basket=shard.basket_of_line + done, position=position, item=shard.items)
         done += len(shard)
-    removal = removal_codes(counting.category_of(shards[0].catalog))
+
+
+def _load_settings(con: Any, survey: Survey) -> None:
+    """The tables `items`, `settings` and `steps`."""
+    removal = removal_codes(survey.counting.category_of(survey.catalog))
     con.execute("CREATE TABLE items (item INTEGER, removal INTEGER)")
     _insert(con, "items", item=np.arange(len(removal)), removal=removal)
-    longest = max((int(shard.sizes.max(initial=1)) for shard in shards), default=1)
-    reach = longest if counting.window is None else min(counting.window, longest)
-    con.execute("CREATE TABLE settings (min_basket INTEGER, reach INTEGER)")
-    con.execute("INSERT INTO settings VALUES (?, ?)", [min(counting.min_basket, 2**31 - 1), reach])
+    longest = int(survey.sizes.max(initial=1))
+    reach = longest if survey.counting.window is None else min(survey.counting.window, longest)
+    con.execute("CREATE TABLE settings (min_basket BIGINT, reach BIGINT)")
+    con.execute("INSERT INTO settings VALUES (?, ?)", [min(survey.counting.min_basket, 2**62), reach])
     con.execute("CREATE TABLE steps (step INTEGER)")
-    if counting.window is not None:
+    if survey.counting.window is not None:
         _insert(con, "steps", step=np.arange(1, reach + 1))
 
 
@@ -140,23 +145,25 @@ def _insert(con: Any, table: str, **columns: Any) -> None:
     con.unregister("incoming")
 
 
-def _records_statement(sizes: Int64, counting: Counting) -> str:
+def _records_statement(survey: Survey) -> str:
     """The cheaper of the two ways to the same records: by steps inside the window, or by all pairs of a basket."""
-    if counting.window is None:
+    if survey.counting.window is None:
         return "records"
-    by_steps = counting.window * int(sizes.sum())
-    by_baskets = 2 * int(pairs_of_size(sizes, None).sum()) + int(sizes.sum())
+    lines = int(survey.sizes.sum())
+    by_steps = survey.counting.window * lines
+    by_baskets = 2 * int(pairs_of_size(survey.sizes, None).sum()) + lines
     return "records_in_window" if by_steps <= by_baskets else "records"
 
 
-def _margins(con: Any, shard: Baskets, counting: Counting, pairs: int) -> Margins:
+def _margins(con: Any, survey: Survey, pairs: int) -> Margins:
+    counting = survey.counting
     found = con.execute(statement("margins")).fetchnumpy()
     columns = ("records_first", "records_second") if counting.directed else ("records_either", "records_either")
-    first, second = (np.zeros(len(shard.catalog), dtype=np.int64) for _ in columns)
+    first, second = (np.zeros(len(survey.catalog), dtype=np.int64) for _ in columns)
     first[found["item"]], second[found["item"]] = (found[column] for column in columns)
     records = int(first.sum()) if counting.directed else int(first.sum()) // 2
     baskets = int(con.execute("SELECT COUNT(*) FROM counted_baskets").fetchall()[0][0])
-    return Margins(first, second, records, pairs, baskets, counting.category_of(shard.catalog))
+    return Margins(first, second, records, pairs, baskets, counting.category_of(survey.catalog))
 
 
 def _blocks(con: Any, query: str, counting: Counting, customers: bool) -> Iterator[PairBlock]:

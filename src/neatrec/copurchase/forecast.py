@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from neatrec.baskets import Baskets
-from neatrec.copurchase.job import pairs_of_size
-from neatrec.copurchase.records import Counting, Int64
+from neatrec.copurchase.records import Int64
+from neatrec.copurchase.survey import Survey
 
 BYTES_A_LINE = 24
 """Of the memory engine: postings (8), the lines by basket (8), the lines of all shards in one (4), customers (4)."""
@@ -36,39 +35,29 @@ class Forecast:
     """Unique pairs, as if items met by chance: real shops have fewer."""
 
 
-def forecast_of(shards: list[Baskets], counting: Counting, *, keep_all: bool, threads: int) -> Forecast:
+def forecast_of(survey: Survey, *, keep_all: bool, threads: int) -> Forecast:
     """`keep_all`: whether every pair stays in memory."""
-    sizes = _counted_sizes(shards, counting)
-    records = int(pairs_of_size(sizes, counting.window).sum())
-    pairs = expected_pairs(np.sum([shard.item_counts for shard in shards], axis=0), records, directed=counting.directed)
-    held = pairs if keep_all else 0
-    laying_out = SECONDS_A_LINE * int(sizes.sum())  # by one thread
-    seconds = laying_out + SECONDS_A_VISIT * records / threads + SECONDS_A_PAIR * held
-    return Forecast(bytes_needed(shards, counting, keep_all=keep_all, threads=threads), seconds, records, pairs)
+    records = survey.records
+    pairs = expected_pairs(survey.item_counts, records, directed=survey.counting.directed)
+    laying_out = SECONDS_A_LINE * int(survey.counted_sizes.sum())  # by one thread
+    seconds = laying_out + SECONDS_A_VISIT * records / threads + SECONDS_A_PAIR * (pairs if keep_all else 0)
+    return Forecast(bytes_needed(survey, keep_all=keep_all, threads=threads), seconds, records, pairs)
 
 
-def bytes_needed(shards: list[Baskets], counting: Counting, *, keep_all: bool, threads: int) -> int:
+def bytes_needed(survey: Survey, *, keep_all: bool, threads: int) -> int:
     """Peak memory of the memory engine beside the baskets themselves."""
-    sizes = _counted_sizes(shards, counting)
-    records = int(pairs_of_size(sizes, counting.window).sum())
-    items = len(shards[0].catalog)
-    pair_bytes = 32 if counting.directed else 24
+    directed, records, sizes = survey.counting.directed, survey.records, survey.counted_sizes
+    pair_bytes = 32 if directed else 24
     size = (
         BYTES_A_LINE * int(sizes.sum())
         + BYTES_A_BASKET * len(sizes)
-        + BYTES_AN_ITEM * items * (threads + 1)
+        + BYTES_AN_ITEM * len(survey.catalog) * (threads + 1)
         + min(BYTES_IN_FLIGHT * (threads + 1), 2 * pair_bytes * records)
     )
     if keep_all:
-        item_counts = np.sum([shard.item_counts for shard in shards], axis=0)
         # once in blocks, once sorted, and the order
-        size += (2 * pair_bytes + 16) * expected_pairs(item_counts, records, directed=counting.directed)
+        size += (2 * pair_bytes + 16) * expected_pairs(survey.item_counts, records, directed=directed)
     return int(size)
-
-
-def _counted_sizes(shards: list[Baskets], counting: Counting) -> Int64:
-    sizes = np.concatenate([shard.sizes for shard in shards])
-    return sizes[sizes >= counting.min_basket]
 
 
 def expected_pairs(item_counts: Int64, records: int, *, directed: bool) -> int:

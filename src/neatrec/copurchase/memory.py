@@ -13,10 +13,11 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from neatrec.copurchase.job import Job, pairs_of_size, removal_codes
+from neatrec.copurchase.job import Job, removal_codes
 from neatrec.copurchase.records import Int64, Keep, Margins, PairBlock
 from neatrec.copurchase.rows import Rows, make_rows
 from neatrec.copurchase.screen import Screen, kept, screen_of
+from neatrec.copurchase.survey import pairs_of_size
 from neatrec.errors import ResourceError
 
 MOST_COUNTED = 2**31 - 1
