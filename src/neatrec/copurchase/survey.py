@@ -17,7 +17,6 @@ from neatrec.copurchase.records import Counting, Int32, Int64
 from neatrec.errors import ParameterError, ResourceError, must_be
 from neatrec.text import printable
 
-
 Known = tuple[Catalog, bool, bool]
 """What all shards share: the catalogue, whether cart order is known, whether users are."""
 
