@@ -122,8 +122,8 @@ class Engine:
         """What counting functions take, checked."""
         if self.engine not in ENGINES:
             raise must_be_one_of("--engine", ENGINES, self.engine)
-        if self.threads is not None and self.threads < 1:
-            raise must_be("--threads", "at least 1", self.threads)
+        if self.threads is not None and not 1 <= self.threads <= 1024:
+            raise must_be("--threads", "from 1 to 1024", self.threads)
         try:
             limit = None if self.memory_limit is None else parse_size(self.memory_limit)
         except ValueError as error:

@@ -43,12 +43,16 @@ def available_memory() -> int:
     return min(_free_on_machine(), _free_in_container())
 
 
+MOST_THREADS = 1024
+"""More would only wait for each other; tens of thousands bring a machine down."""
+
+
 def thread_count(threads: int | None) -> int:
     """`threads`, or one for each core this process may use."""
     if threads is None:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
-        raise must_be("threads", "None or a whole number of at least 1", threads)
+    if isinstance(threads, bool) or not isinstance(threads, int) or not 1 <= threads <= MOST_THREADS:
+        raise must_be("threads", f"None or a whole number from 1 to {MOST_THREADS}", threads)
     return threads
 
 
