@@ -1,0 +1,113 @@
+"""What goes into a kernel: a shard, the source of negatives, the settings. The same for every device."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+LONGEST = 256
+"""Query lines in one unit of work: longer baskets are cut, each piece seeing the partners beyond its ends."""
+
+
+class Shard(NamedTuple):
+    """Baskets in the order of their visit, as kernels see them. A unit is a basket, or a piece of a long one."""
+
+    items: npt.NDArray[np.int32]
+    """Row of the item of each line, shape (lines,)."""
+    offsets: npt.NDArray[np.int64]
+    """Where each basket starts and the last one ends, shape (baskets + 1,)."""
+    number: npt.NDArray[np.int64]
+    """The number of each basket, whatever the order of the visit: its draws are counted under it. Shape (baskets,)."""
+    users: npt.NDArray[np.int32]
+    """Row of the user of each basket, shape (baskets,); empty for models without users."""
+    category: npt.NDArray[np.int32]
+    """Category of each item row, shape (items,): pairs of one category are no pairs; below 0 none is the same."""
+    basket: npt.NDArray[np.int32]
+    """The basket of each unit, shape (units,)."""
+    start: npt.NDArray[np.int64]
+    """The first query line of each unit, shape (units,)."""
+    stop: npt.NDArray[np.int64]
+    """One past its last query line, shape (units,)."""
+
+
+class Draws(NamedTuple):
+    """Where negatives come from (see `draws`)."""
+
+    seed: np.uint64
+    """Of this run, epoch and shard."""
+    alias: npt.NDArray[np.uint64]
+    """Alias table over item rows, shape (items,)."""
+    observed: npt.NDArray[np.uint64]
+    """Filter of item pairs ever bought together; empty: those are not refused."""
+    bought: npt.NDArray[np.uint64]
+    """Filter of (user, item) bought: those are refused for that user; empty: they are not."""
+
+
+class Settings(NamedTuple):
+    """Numbers of a model, and of the present span of its training."""
+
+    dim: int
+    window: int
+    negatives: int
+    shared: bool
+    """Whether the positives of a query position share its negatives; otherwise each pair draws its own."""
+    margin: float
+    logistic: bool
+    """NEAT+bpr: -log sigmoid in place of 1 - sigmoid."""
+    rate: float
+    """Learning rate at the first unit of the span; it moves in a straight line to `last_rate`."""
+    last_rate: float
+    variance_rate: float
+    """Learning rate of log-variances, as a multiple of `rate`."""
+    low: float
+    """Smallest log-variance."""
+    high: float
+    """Largest log-variance."""
+    block: int
+    """Units whose gradients are taken at the same tables and then applied one by one, with row-wise Adagrad.
+
+    0: each unit for itself, in the quickest way there is.
+    """
+    batch: int
+    """Above 0: synchronous mini-batches of this many pairs, plain gradient descent."""
+    average: bool
+    """Whether a mini-batch's gradient is the mean over its pairs rather than the sum."""
+
+
+class Tally(NamedTuple):
+    """What a span did."""
+
+    pairs: int
+    """Directed positive pairs."""
+    loss: float
+    """Sum of their losses."""
+    active: int
+    """Hinges (a pair and a negative) that were not flat; 0 for losses without hinges."""
+
+
+def units_of(
+    offsets: npt.NDArray[np.int64], longest: int = LONGEST
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The units of baskets: (basket, start, stop), each of shape (units,). Baskets of fewer than two lines have none.
+
+    >>> basket, start, stop = units_of(np.array([0, 3, 4, 9]), longest=4)
+    >>> basket.tolist(), start.tolist(), stop.tolist()
+    ([0, 2, 2], [0, 4, 8], [3, 8, 9])
+    """
+    sizes = np.diff(offsets)
+    pieces = np.where(sizes >= 2, -(-sizes // longest), 0)
+    basket = np.repeat(np.arange(len(sizes)), pieces)
+    first = np.cumsum(pieces) - pieces
+    start = offsets[basket] + (np.arange(len(basket)) - first[basket]) * longest
+    stop = np.minimum(start + longest, offsets[basket + 1])
+    return basket.astype(np.int32), start, stop
+
+
+def groups_of(settings: Settings) -> int:
+    """Groups of negatives a line has: one that its partners share, or one for each place in the window.
+
+    Places are numbered 0 ... window - 1 for the lines after it, nearest first, then as many for the lines before it.
+    """
+    return 1 if settings.shared else 2 * settings.window

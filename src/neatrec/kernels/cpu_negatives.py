@@ -1,0 +1,89 @@
+"""Negatives of a position, in compiled code: `reference_draws` says which."""
+
+from __future__ import annotations
+
+from numpy import uint64 as u64
+
+from neatrec.compiled import compiled
+from neatrec.kernels.draws import TRIES, counted, holds, mixed, picked
+from neatrec.kernels.rows import prefetch, prefetch_row
+
+
+@compiled(inline="always")
+def basket_key(seed, number):
+    """What the draws of a basket are counted under."""
+    return mixed(seed + u64(number) * u64(0xD1B54A32D192ED03))
+
+
+@compiled(inline="always")
+def roll(alias, key, group, dice, row, count):
+    """Random bits for the candidates of group number `group` into dice[row]; asks for the alias entries they pick."""
+    for k in range(count):
+        bits = counted(key, u64(group * count + k))
+        dice[row, k] = bits
+        prefetch(alias, ((bits >> u64(32)) * u64(len(alias))) >> u64(32))
+
+
+@compiled(inline="always")
+def draw_ahead(table, alias, dice, negative, row, count, chunks):
+    """Turn dice[row] into candidates negative[row]; asks for their rows."""
+    for k in range(count):
+        item = picked(dice[row, k], alias)
+        negative[row, k] = item
+        prefetch_row(table, item, chunks)
+
+
+@compiled(inline="always")
+def draw(alias, key, group, dice, negative, row, count):
+    """The candidates of group number `group` into negative[row], with their random bits in dice[row]."""
+    for k in range(count):
+        bits = counted(key, u64(group * count + k))
+        dice[row, k] = bits
+        negative[row, k] = picked(bits, alias)
+
+
+@compiled
+def _another(item, bits, items, lines, mask, query, user, alias, observed, bought):
+    for _ in range(TRIES):
+        refused = False
+        if (mask >> (u64(item) & u64(63))) & u64(1):
+            for i in range(lines):
+                refused |= items[0, i] == item
+        if len(observed) > 0:
+            refused |= holds(observed, query, item)
+        if len(bought) > 0:
+            refused |= holds(bought, user, item)
+        if not refused:
+            return item
+        bits = mixed(bits + u64(1))
+        item = picked(bits, alias)
+    return query
+
+
+@compiled(inline="always")
+def accept(negative, dice, row, count, items, lines, mask, query, user, draws):
+    """Replace candidates of negative[row] that are refused; one that cannot be replaced becomes the query itself.
+
+    `items` (1, lines) are those of the unit, `mask` says which last six bits they have: most candidates need no look.
+    """
+    for k in range(count):
+        item = negative[row, k]
+        suspect = (mask >> (u64(item) & u64(63))) & u64(1) == u64(1)
+        if suspect or len(draws.observed) > 0 or len(draws.bought) > 0:
+            negative[row, k] = _another(
+                item, dice[row, k], items, lines, mask, query, user, draws.alias, draws.observed, draws.bought
+            )
+
+
+@compiled
+def draw_others(key, group, negative, row, count, users, user):
+    """Other users than `user` for group number `group` into negative[row]; where there is none, the user."""
+    for k in range(count):
+        bits = counted(key, u64(group * count + k))
+        other = user
+        for _ in range(TRIES):
+            other = ((bits >> u64(32)) * u64(users)) >> u64(32)
+            if other != user:
+                break
+            bits = mixed(bits + u64(1))
+        negative[row, k] = other

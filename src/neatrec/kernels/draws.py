@@ -1,0 +1,125 @@
+"""Random draws of negatives, the same in plain NumPy and in compiled code.
+
+Draws are counted, not streamed: draw `n` of basket `b` depends on (seed, b, n) and on nothing else, so that any number
+of threads, in any order, draws the same negatives. Frequencies come through an alias table: one look-up a draw.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from numpy import uint64 as u64
+
+from neatrec.compiled import compiled
+
+TRIES = 16
+"""A negative that is refused this often is left out."""
+
+Words = npt.NDArray[np.uint64]
+
+
+@compiled(inline="always")
+def mixed(x):
+    """`x` with every bit depending on every other: the finaliser of a 64-bit counter generator."""
+    x = (x ^ (x >> u64(30))) * u64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> u64(27))) * u64(0x94D049BB133111EB)
+    return x ^ (x >> u64(31))
+
+
+@compiled(inline="always")
+def counted(key, number):
+    """Random bits number `number` under `key`."""
+    return mixed(key + number * u64(0x9E3779B97F4A7C15))
+
+
+@compiled(inline="always")
+def picked(bits, alias):
+    """The row that random `bits` pick from an alias table."""
+    slot = ((bits >> u64(32)) * u64(len(alias))) >> u64(32)
+    entry = alias[slot]
+    return slot if (bits & u64(0xFFFFFFFF)) < (entry >> u64(32)) else entry & u64(0xFFFFFFFF)
+
+
+@compiled(inline="always")
+def holds(words, a, b):
+    """Whether the filter `words` holds (a, b). Never wrong about what it holds; wrong about a few others."""
+    bits = mixed((u64(a) << u64(32)) + u64(b))
+    mask = _mask(bits)
+    return (words[_word(bits, words)] & mask) == mask
+
+
+@compiled(inline="always")
+def _word(bits, words):
+    return ((bits >> u64(32)) * u64(len(words))) >> u64(32)
+
+
+@compiled(inline="always")
+def _mask(bits):
+    low = bits & u64(0xFFFFFFFF)
+    one = u64(1)
+    return one << (low & u64(63)) | one << ((low >> u64(6)) & u64(63)) | one << ((low >> u64(12)) & u64(63))
+
+
+@compiled
+def _fill_alias(weight, alias, small, large):
+    """Vose's method: every slot keeps its own item up to a threshold and lends the rest to one other."""
+    count = len(weight)
+    few, many = 0, 0
+    for i in range(count):
+        if weight[i] < 1.0:
+            small[few] = i
+            few += 1
+        else:
+            large[many] = i
+            many += 1
+    other = np.arange(count)
+    while few and many:
+        few -= 1
+        s, big = small[few], large[many - 1]
+        other[s] = big
+        weight[big] -= 1.0 - weight[s]
+        if weight[big] < 1.0:
+            many -= 1
+            small[few] = big
+            few += 1
+    for i in small[:few]:
+        weight[i] = 1.0
+    for i in large[:many]:
+        weight[i] = 1.0
+    for i in range(count):
+        threshold = min(weight[i] * 4294967296.0, 4294967295.0)
+        alias[i] = u64(threshold) << u64(32) | u64(other[i])
+
+
+def alias_table(weights: npt.ArrayLike) -> Words:
+    """A table from which `picked` picks row i with a chance of weights[i] / sum(weights), shape (rows,)."""
+    weight = np.asarray(weights, dtype=np.float64)
+    weight = weight * (len(weight) / weight.sum())
+    alias = np.empty(len(weight), dtype=np.uint64)
+    _fill_alias(weight, alias, np.empty(len(weight), np.int64), np.empty(len(weight), np.int64))
+    return alias
+
+
+def new_filter(entries: int, bits_each: int = 16, most_bytes: int = 2**28) -> Words:
+    """An empty filter for `entries` entries: at 16 bits each about one absent pair in 200 is taken for present."""
+    return np.zeros(max(1, min(entries * bits_each // 64 + 1, most_bytes // 8)), dtype=np.uint64)
+
+
+@compiled
+def add_pairs(words, items, offsets):
+    """Put every pair of items of a basket into the filter, in both orders."""
+    for b in range(len(offsets) - 1):
+        for i in range(offsets[b], offsets[b + 1]):
+            for j in range(offsets[b], offsets[b + 1]):
+                if i != j:
+                    bits = mixed((u64(items[i]) << u64(32)) + u64(items[j]))
+                    words[_word(bits, words)] |= _mask(bits)
+
+
+@compiled
+def add_owned(words, owners, items, offsets):
+    """Put (owners[b], item) for every item of basket b into the filter."""
+    for b in range(len(offsets) - 1):
+        for i in range(offsets[b], offsets[b + 1]):
+            bits = mixed((u64(owners[b]) << u64(32)) + u64(items[i]))
+            words[_word(bits, words)] |= _mask(bits)

@@ -1,0 +1,181 @@
+"""The losses of the embedding models and their gradients, in plain NumPy.
+
+Vectors of several items stand in rows: (dim,) for the query or user, (partners, dim) and (negatives, dim) for the rest.
+A log-variance is a vector as long as the mean (diagonal covariance) or of length 1 (spherical: the same in every
+dimension). Each loss is summed over the pairs of the query with its partners, and each pair sees all the negatives.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+
+
+class Gaussians(NamedTuple):
+    """One Gaussian, or several in rows: mean (..., dim), log_variance (..., dim) or (..., 1)."""
+
+    mean: Array
+    log_variance: Array
+
+
+def sigmoid(x: Array) -> Array:
+    """1 / (1 + e^-x), without overflow."""
+    return np.exp(-np.logaddexp(0, -x))
+
+
+def log_expected_likelihood(a: Gaussians, b: Gaussians) -> Array:
+    """log E(a, b) = -1/2 log det(S) - dim/2 log 2 pi - 1/2 z' S^-1 z, z = mean_a - mean_b, S = variance_a + variance_b.
+
+    Below equation 2 of the paper; several Gaussians broadcast.
+    """
+    z = a.mean - b.mean
+    variance = np.broadcast_to(np.exp(a.log_variance) + np.exp(b.log_variance), z.shape)
+    likelihood: Array = -0.5 * (np.log(variance) + np.log(2 * np.pi) + z * z / variance).sum(axis=-1)
+    return likelihood
+
+
+def likelihood_gradients(a: Gaussians, b: Gaussians) -> tuple[Gaussians, Gaussians]:
+    """The gradients of log E(a, b) with respect to a and to b."""
+    z = a.mean - b.mean
+    variance = np.exp(a.log_variance) + np.exp(b.log_variance)
+    by_variance = 0.5 * (z * z / variance**2 - 1 / variance)  # (..., dim)
+    by_mean = -z / variance
+    return (
+        Gaussians(by_mean, _folded(by_variance, a.log_variance) * np.exp(a.log_variance)),
+        Gaussians(-by_mean, _folded(by_variance, b.log_variance) * np.exp(b.log_variance)),
+    )
+
+
+def _folded(by_variance: Array, log_variance: Array) -> Array:
+    """Summed over the dimensions that share one variance."""
+    return by_variance.sum(axis=-1, keepdims=True) if log_variance.shape[-1] == 1 else by_variance
+
+
+def active_hinges(query: Gaussians, partners: Gaussians, negatives: Gaussians, margin: float) -> npt.NDArray[np.bool_]:
+    """Which hinges are not flat: margin - log E(q, v) + log E(q, v') > 0, shape (partners, negatives)."""
+    return hinges(query, partners, negatives, margin) > 0
+
+
+def hinges(query: Gaussians, partners: Gaussians, negatives: Gaussians, margin: float) -> Array:
+    """margin - log E(q, v) + log E(q, v'), shape (partners, negatives)."""
+    near = log_expected_likelihood(query, partners)
+    far = log_expected_likelihood(query, negatives)
+    return margin - near[:, None] + far[None, :]
+
+
+def max_margin(query: Gaussians, partners: Gaussians, negatives: Gaussians, margin: float) -> float:
+    """sum over v, v' of max(0, margin - log E(q, v) + log E(q, v')): equation 2 of the paper."""
+    return float(np.maximum(hinges(query, partners, negatives, margin), 0).sum())
+
+
+def max_margin_gradients(
+    query: Gaussians, partners: Gaussians, negatives: Gaussians, margin: float
+) -> tuple[Gaussians, Gaussians, Gaussians]:
+    """The gradients of `max_margin` with respect to the query, the partners and the negatives."""
+    active = active_hinges(query, partners, negatives, margin)
+    near, far = active.sum(axis=1)[:, None], active.sum(axis=0)[:, None]  # how often each is in an active hinge
+    query_near, partner = likelihood_gradients(query, partners)
+    query_far, negative = likelihood_gradients(query, negatives)
+    return (
+        Gaussians(
+            *(((far * f).sum(axis=0) - (near * n).sum(axis=0)) for f, n in zip(query_far, query_near, strict=True))
+        ),
+        Gaussians(*(-near * part for part in partner)),
+        Gaussians(*(far * part for part in negative)),
+    )
+
+
+def skip_gram(query: Array, partners: Array, negatives: Array) -> float:
+    """sum over v of [-log sigmoid(f_q . g_v) - sum over v' of log sigmoid(-f_q . g_v')]"""
+    near, far = partners @ query, negatives @ query
+    return float(np.logaddexp(0, -near).sum() + len(partners) * np.logaddexp(0, far).sum())
+
+
+def skip_gram_gradients(query: Array, partners: Array, negatives: Array) -> tuple[Array, Array, Array]:
+    """The gradients of `skip_gram` with respect to the query, the partners and the negatives."""
+    near = sigmoid(partners @ query) - 1  # (partners,)
+    far = len(partners) * sigmoid(negatives @ query)  # (negatives,)
+    return near @ partners + far @ negatives, np.outer(near, query), np.outer(far, query)
+
+
+class Triple(NamedTuple):
+    """A query, its partners, a user, and what each of them is compared with; or the gradients of all of these."""
+
+    query: Array  # f_q, (dim,)
+    partners: Array  # g_v, (partners, dim)
+    user: Array  # h_u, (dim,)
+    other_queries: Array  # f_q', (negatives, dim)
+    other_partners: Array  # g_v', (negatives, dim)
+    other_users: Array  # h_u', (negatives, dim)
+
+
+def cohesion(query: Array, partner: Array, user: Array) -> Array:
+    """s(q, v, u) = f_q . g_v + f_q . h_u + g_v . h_u; rows broadcast."""
+    s: Array = (query * partner + query * user + partner * user).sum(axis=-1)
+    return s
+
+
+def _cohesions(t: Triple) -> tuple[Array, Array, Array, Array]:
+    """Of the true triples (partners,), and with another partner, query or user in place, (partners, negatives)."""
+    near = cohesion(t.query, t.partners, t.user)
+    other_partner = np.broadcast_to(
+        cohesion(t.query, t.other_partners, t.user), (len(t.partners), len(t.other_partners))
+    )
+    other_query = cohesion(t.other_queries[None], t.partners[:, None], t.user)
+    other_user = cohesion(t.query, t.partners[:, None], t.other_users[None])
+    return near, other_partner, other_query, other_user
+
+
+def triplets(t: Triple) -> float:
+    """Negative sampling of s on each of the three: 3 [-log sigmoid(s(q, v, u))] and, summed over the negatives,
+
+    -log sigmoid(-s(q, v', u)) - log sigmoid(-s(q', v, u)) - log sigmoid(-s(q, v, u')), all summed over v.
+    """
+    near, *far = _cohesions(t)
+    return float(3 * np.logaddexp(0, -near).sum() + sum(np.logaddexp(0, s).sum() for s in far))
+
+
+def triplets_gradients(t: Triple) -> Triple:
+    """The gradients of `triplets` with respect to everything in it."""
+    near, other_partner, other_query, other_user = _cohesions(t)
+    p = 3 * (sigmoid(near) - 1)  # (partners,)
+    a = sigmoid(other_partner).sum(axis=0)  # (negatives,)
+    b, c = sigmoid(other_query), sigmoid(other_user)  # (partners, negatives)
+    pairs = p + c.sum(axis=1)  # weight of f_q . g_v, (partners,)
+    return Triple(
+        query=pairs @ t.partners
+        + p.sum() * t.user
+        + a @ t.other_partners
+        + a.sum() * t.user
+        + c.sum(axis=0) @ t.other_users,
+        partners=np.outer(pairs, t.query)
+        + np.outer(p + b.sum(axis=1), t.user)
+        + b @ t.other_queries
+        + c @ t.other_users,
+        user=(p.sum() + a.sum()) * t.query
+        + (p + b.sum(axis=1)) @ t.partners
+        + a @ t.other_partners
+        + b.sum(axis=0) @ t.other_queries,
+        other_queries=b.T @ t.partners + np.outer(b.sum(axis=0), t.user),
+        other_partners=np.outer(a, t.query + t.user),
+        other_users=np.outer(c.sum(axis=0), t.query) + c.T @ t.partners,
+    )
+
+
+def ranking(user: Array, better: Array, worse: Array, logistic: bool) -> Array:
+    """1 - sigmoid(theta_u . (mu - mu')) as the paper prints it, or -log sigmoid(...) where `logistic`; rows broadcast.
+
+    Equations 3 and 4 of the paper.
+    """
+    x = ((better - worse) * user).sum(axis=-1)
+    return np.logaddexp(0, -x) if logistic else 1 - sigmoid(x)
+
+
+def ranking_weight(user: Array, better: Array, worse: Array, logistic: bool) -> Array:
+    """Minus the derivative of `ranking` by theta_u . (mu - mu')."""
+    s = sigmoid(((better - worse) * user).sum(axis=-1))
+    return 1 - s if logistic else s * (1 - s)

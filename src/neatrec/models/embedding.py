@@ -1,0 +1,164 @@
+"""What the embedding models have in common: their settings, and how a fit is put together."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from neatrec.baskets import Baskets
+from neatrec.errors import must_be
+from neatrec.kernels.arguments import Settings
+from neatrec.kernels.layout import Table, new_table, vector
+from neatrec.models.cosine import CosineModel
+from neatrec.models.parameters import ModelParameters, parameter
+from neatrec.models.run import Run
+from neatrec.models.training import Task, train
+
+Vectors = npt.NDArray[np.float32]
+PAPER: Mapping[str, Any] = {
+    "dim": 100,
+    "epochs": 5,
+    "window": 5,
+    "negatives": 5,
+    "negatives_shared": False,
+    "negative_exponent": 0.75,
+    "reject_observed": True,
+    "optimizer": "sgd",
+    "batch_size": 128,
+    "batch_reduction": "sum",
+    "learning_rate": 0.05,
+}
+"""What the paper states for all its embedding models; it does not say whether a batch is a sum or a mean."""
+
+
+@dataclass(frozen=True)
+class EmbeddingParameters(ModelParameters):
+    dim: int = parameter(100, "Numbers in a vector.", low=1, high=4096)
+    epochs: int = parameter(40, "Passes over the baskets.", low=1)
+    window: int = parameter(5, "Items at most this many places apart in a basket make a pair.", low=1, high=64)
+    negatives: int = parameter(5, "Items drawn to compare a pair with.", low=1, high=64)
+    negatives_shared: bool = parameter(
+        True, "Whether the pairs of one place in a basket share its negatives, rather than each drawing its own."
+    )
+    negative_exponent: float = parameter(
+        0.75, "Negatives are drawn by how often an item was bought, to this power.", low=0.0, high=2.0
+    )
+    reject_observed: bool = parameter(
+        False, "Whether items that were ever bought together with the query are refused as negatives."
+    )
+    optimizer: str = parameter(
+        "adagrad",
+        "Row-wise Adagrad as the baskets come, or synchronous mini-batches by plain gradient descent.",
+        choices=("adagrad", "sgd"),
+    )
+    batch_size: int = parameter(128, "Pairs in a mini-batch (optimizer sgd).", low=1, high=65536)
+    batch_reduction: str = parameter(
+        "sum", "Whether a mini-batch's gradient is the sum over its pairs or their mean.", choices=("sum", "mean")
+    )
+    learning_rate: float = parameter(0.2, "Step of the means at the start; it falls in a straight line.", above=0.0)
+    category_level: str | None = parameter(
+        "deepest", "Pairs of one category at this level are no pairs; none: all are."
+    )
+
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": PAPER}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.optimizer == "sgd" and self.negatives_shared:
+            raise must_be("negatives_shared", "false with optimizer sgd", True, hint="A batch is counted in pairs.")
+
+
+class EmbeddingModel(CosineModel):
+    """A model that learns vectors by one pass after another over the baskets."""
+
+    kind: ClassVar[str] = "paper"
+    devices: ClassVar[tuple[str, ...]] = ("cpu",)
+    Parameters: ClassVar[type[ModelParameters]] = EmbeddingParameters
+    kernel: ClassVar[str]
+    """The kernel that trains it."""
+    _has_hinges: ClassVar[bool] = False
+    _refuse_bought: ClassVar[bool] = False
+    """Whether items that a user has bought are refused as negatives in that user's baskets."""
+    history: tuple[float, ...] = ()
+    """Mean loss a pair of each epoch of the fit."""
+
+    def _learn(self, shards: Iterable[Baskets], run: Run) -> None:
+        task = Task(
+            name=self.name,
+            kernel=self._kernel(),
+            parameters=self.parameters.to_dict(),
+            settings=self._settings(),
+            new_tables=self._new_tables,
+            catalog=self.catalog,
+            item_count=self.item_count,
+            category_level=self.parameters.category_level,
+            exponent=self.parameters.negative_exponent,
+            reject_observed=self.parameters.reject_observed,
+            learning_rate=self.parameters.learning_rate,
+            epochs=self.parameters.epochs,
+            needs_users=self.needs_users,
+            has_hinges=self._has_hinges,
+            refuse_bought=self._refuse_bought,
+            log_variance=self._log_variances(),
+        )
+        trained = train(task, shards, run)
+        self.history = trained.losses
+        self.user_ids = trained.user_ids
+        self._keep(trained.tables)
+
+    def _log_variances(self) -> Callable[[Mapping[str, Table]], Vectors] | None:
+        return None
+
+    def _kernel(self) -> str:
+        return self.kernel
+
+    def _settings(self) -> Settings:
+        """Everything the kernel must know, but the rates."""
+        p = self.parameters
+        sgd = p.optimizer == "sgd"
+        return Settings(
+            dim=p.dim,
+            window=p.window,
+            negatives=p.negatives,
+            shared=p.negatives_shared,
+            margin=0.0,
+            logistic=False,
+            rate=0.0,
+            last_rate=0.0,
+            variance_rate=0.0,
+            low=0.0,
+            high=0.0,
+            block=0,
+            batch=p.batch_size if sgd else 0,
+            average=sgd and p.batch_reduction == "mean",
+        )
+
+    @abstractmethod
+    def _new_tables(self, rng: np.random.Generator, items: int, users: int) -> dict[str, Table]:
+        """The tables at the start, by name, in the kernel's order."""
+
+    @abstractmethod
+    def _keep(self, tables: Mapping[str, Table]) -> None:
+        """Take what was learned; rows of item tables are in the order of the catalogue."""
+
+    def _arrays(self) -> dict[str, npt.NDArray[Any]]:
+        return {**super()._arrays(), "losses": np.array(self.history, dtype=np.float64)}
+
+    def _restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        super()._restore(arrays)
+        self.history = tuple(arrays["losses"].tolist())
+
+    def learned(self) -> dict[str, Any]:
+        return {"losses": [round(loss, 6) for loss in self.history]}
+
+
+def random_table(rng: np.random.Generator, rows: int, dim: int, scale: float, vectors: int = 1) -> Table:
+    """A table whose first vectors are uniform between -scale and scale."""
+    table = new_table(rows, dim, vectors)
+    vector(table, dim)[:] = rng.random((rows, dim), dtype=np.float32) * np.float32(2 * scale) - np.float32(scale)
+    return table

@@ -1,0 +1,116 @@
+"""What a fit visits and draws: shards as kernels see them, users by row, negatives by frequency."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from neatrec.baskets import Baskets
+from neatrec.catalog import string_array
+from neatrec.errors import ResourceError
+from neatrec.kernels.arguments import Draws, Shard
+from neatrec.kernels.arrange import arrange
+from neatrec.kernels.draws import add_owned, add_pairs, alias_table, new_filter
+from neatrec.text import plural
+
+MOST_PAIRS = 200_000_000
+"""A basket with more pairs than this is refused where all its pairs must be remembered."""
+NOTHING = np.zeros(0, dtype=np.uint64)
+
+log = logging.getLogger(__name__)
+
+
+class Visits:
+    """Turns shards into what kernels read. Item rows are by falling frequency: what is often needed lies together."""
+
+    def __init__(
+        self,
+        shards: Iterable[Baskets],
+        item_count: npt.NDArray[np.int64],
+        category_of_item: npt.NDArray[np.int32],
+        with_users: bool,
+    ) -> None:
+        by_row = np.argsort(-item_count, kind="stable")
+        self.row_of_item = np.empty(len(by_row), dtype=np.int32)
+        self.row_of_item[by_row] = np.arange(len(by_row), dtype=np.int32)
+        self.count_of_row = item_count[by_row]
+        self.category = category_of_item[by_row].astype(np.int32)
+        self.user_ids: pa.LargeStringArray | None = _all_users(shards) if with_users else None
+
+    def arranged(self, shard: Baskets, number: int, epoch: int, seed: int, keep: bool = True) -> Shard:
+        """The baskets of a shard in a random order of their own for each epoch."""
+        rng = np.random.default_rng([seed, 1, epoch, number])
+        return arrange(
+            shard.items,
+            shard.offsets,
+            order=rng.permutation(len(shard)),
+            first_number=0,
+            row_of_item=self.row_of_item,
+            category=self.category,
+            users=self.users_of(shard),
+            shuffle_seed=None if shard.ordered else int(rng.integers(2**63)),
+        )
+
+    def users_of(self, shard: Baskets) -> npt.NDArray[np.int32]:
+        """The row of each basket's user, shape (baskets,); empty for models without users."""
+        if self.user_ids is None or shard.users is None or shard.user_ids is None:
+            return np.zeros(0, dtype=np.int32)
+        row_of_user = pc.index_in(shard.user_ids, value_set=self.user_ids).to_numpy(zero_copy_only=False)
+        rows: npt.NDArray[np.int32] = row_of_user[shard.users].astype(np.int32)
+        return rows
+
+    def seeded(self, draws: Draws, seed: int, epoch: int, number: int) -> Draws:
+        """The draws of one epoch over one shard."""
+        rng = np.random.default_rng([seed, 2, epoch + 1, number])
+        return draws._replace(seed=np.uint64(rng.integers(2**63)))
+
+
+def _all_users(shards: Iterable[Baskets]) -> pa.LargeStringArray:
+    """The ids of all users who have a basket, sorted."""
+    known: pa.Array = string_array([])
+    for shard in shards:
+        if shard.users is not None and shard.user_ids is not None:
+            present = shard.user_ids.take(pa.array(np.unique(shard.users)))
+            known = pc.unique(pa.concat_arrays([known, present]))
+    return known.take(pc.sort_indices(known))
+
+
+def new_draws(
+    visits: Visits, shards: Iterable[Baskets], exponent: float, reject_observed: bool, refuse_bought: bool
+) -> Draws:
+    """Where negatives come from: frequencies to the power `exponent`, less what is refused."""
+    weights = np.where(visits.count_of_row > 0, visits.count_of_row.astype(np.float64) ** exponent, 0.0)
+    observed = _observed(visits, shards) if reject_observed else NOTHING
+    bought = _bought(visits, shards) if refuse_bought else NOTHING
+    return Draws(np.uint64(0), alias_table(weights), observed, bought)
+
+
+def _observed(visits: Visits, shards: Iterable[Baskets]) -> npt.NDArray[np.uint64]:
+    """A filter of all pairs of items that stand in one basket."""
+    pairs = 0
+    for shard in shards:
+        of_basket = shard.sizes * (shard.sizes - 1)
+        if of_basket.max(initial=0) > 2 * MOST_PAIRS:
+            raise ResourceError(
+                f"a basket of {plural(int(shard.sizes.max()), 'item')} has too many pairs to remember",
+                hint="Set reject_observed=false, or leave such baskets out.",
+            )
+        pairs += int(of_basket.sum())
+    words = new_filter(pairs)
+    for shard in shards:
+        add_pairs(words, visits.row_of_item[shard.items], shard.offsets)
+    log.info("items bought together are refused as negatives: a filter of %.0f MB", words.nbytes / 1e6)
+    return words
+
+
+def _bought(visits: Visits, shards: Iterable[Baskets]) -> npt.NDArray[np.uint64]:
+    """A filter of what each user has bought."""
+    words = new_filter(int(visits.count_of_row.sum()))
+    for shard in shards:
+        add_owned(words, visits.users_of(shard), visits.row_of_item[shard.items], shard.offsets)
+    return words

@@ -1,0 +1,282 @@
+"""The training loop of all embedding models: epochs over shards over chunks, with everything a long run needs."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from neatrec.baskets import Baskets, as_shards
+from neatrec.catalog import UNKNOWN, Catalog
+from neatrec.errors import DivergedError
+from neatrec.kernels.arguments import Settings, Shard
+from neatrec.kernels.dispatch import Kernel, kernel
+from neatrec.kernels.layout import Table
+from neatrec.models.checkpoints import Checkpoint, Position, load_checkpoint, save_checkpoint
+from neatrec.models.run import Progress, Run
+from neatrec.models.sampling import Visits, new_draws
+from neatrec.randomness import kernel_seed
+
+CHUNK = 2**17
+"""Lines between two looks at the clock and at `Run.stop`. Fixed, so that reproducible runs do not depend on threads."""
+BLOCK = 256
+"""Baskets in a block of the reproducible mode."""
+LOWEST = 1e-4
+"""The learning rate falls to this share of itself."""
+FAR_AWAY = 1e6
+"""A vector with a larger number has run away."""
+MOST_AT_BOUND = 0.5
+"""Share of items whose log-variance may lie at the upper bound."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a model asks of the loop."""
+
+    name: str
+    kernel: str
+    parameters: Mapping[str, Any]
+    settings: Settings
+    new_tables: Callable[[np.random.Generator, int, int], dict[str, Table]]
+    """(generator, items, users) -> tables by name; those of users have `user` in their name."""
+    catalog: Catalog
+    item_count: npt.NDArray[np.int64]
+    category_level: str | None
+    exponent: float
+    reject_observed: bool
+    learning_rate: float
+    epochs: int
+    needs_users: bool
+    has_hinges: bool
+    refuse_bought: bool = False
+    log_variance: Callable[[Mapping[str, Table]], npt.NDArray[np.float32]] | None = None
+    """Where the log-variances lie in the tables, for models that have them: rows first."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What came out: tables with their rows in the order of the catalogue (and of `user_ids`), losses by epoch."""
+
+    tables: dict[str, Table]
+    user_ids: pa.LargeStringArray | None
+    losses: tuple[float, ...]
+    validation_losses: tuple[float, ...]
+
+
+def train(task: Task, shards: Iterable[Baskets], run: Run) -> Trained:
+    """Train the task's tables on a stream of shards; memory holds the tables and one shard at a time."""
+    return _Fit(task, shards, run).run_all()
+
+
+class _Fit:
+    def __init__(self, task: Task, shards: Iterable[Baskets], run: Run) -> None:
+        self.task, self.shards, self.run = task, shards, run
+        self.kernel: Kernel = kernel(task.kernel, run.device)
+        self.seed = int(run.rng) if not isinstance(run.rng, np.random.Generator) else kernel_seed(run.rng)
+        self.visits = Visits(shards, task.item_count, task.catalog.category_of(_level(task)), task.needs_users)
+        if task.category_level is None:
+            self.visits.category[:] = UNKNOWN
+        self.lines = int(task.item_count.sum())
+        self.draws = new_draws(
+            self.visits, shards, task.exponent, task.reject_observed, task.needs_users and task.refuse_bought
+        )
+        block = BLOCK if run.reproducible and not task.settings.batch else 0
+        self.settings = task.settings._replace(block=block)
+        self.position = Position()
+        self.tables = self._tables()
+        self.started = time.monotonic()
+        self.said = 0.0
+
+    # ---- beginning and end
+
+    def _tables(self) -> dict[str, Table]:
+        rng = np.random.default_rng([self.seed, 0])
+        users = 0 if self.visits.user_ids is None else len(self.visits.user_ids)
+        tables = self.task.new_tables(rng, len(self.task.catalog), users)
+        if self.run.resume and self.run.checkpoints is not None:
+            found = load_checkpoint(self.run.checkpoints, self._about())
+            if found is not None:
+                self.position = found.position
+                for name, table in tables.items():
+                    table[:] = found.tables[name]
+                log.info("going on after %d of %d epochs", self.position.epoch, self.task.epochs)
+        return tables
+
+    def _about(self) -> dict[str, Any]:
+        """Which fit this is: what a checkpoint must agree with."""
+        return {
+            "model": self.task.name,
+            "parameters": dict(self.task.parameters),
+            "seed": self.seed,
+            "reproducible": self.run.reproducible,
+            "catalog": self.task.catalog.hash,
+            "lines": self.lines,
+        }
+
+    def run_all(self) -> Trained:
+        while self.position.epoch < self.task.epochs and not self._is_over():
+            self._epoch()
+        order = self.visits.row_of_item
+        tables = {name: table if "user" in name else table[order] for name, table in self.tables.items()}
+        return Trained(tables, self.visits.user_ids, self.position.losses, self.position.validation_losses)
+
+    def _save(self) -> None:
+        if self.run.checkpoints is not None:
+            position = replace(self.position, seconds=self._seconds())
+            save_checkpoint(self.run.checkpoints, Checkpoint(self._about(), position, self.tables))
+
+    # ---- an epoch
+
+    def _epoch(self) -> None:
+        epoch, done = self.position.epoch, 0
+        self.epoch_started, self.pairs_before = time.monotonic(), self.position.pairs
+        for number, shard in enumerate(self.shards):
+            if number >= self.position.shard:
+                visit = self.visits.arranged(shard, number, epoch, self.seed)
+                self._chunks(visit, number, done)
+            done += shard.lines
+        self._end_epoch()
+
+    def _chunks(self, visit: Shard, number: int, lines_before: int) -> None:
+        draws = self.visits.seeded(self.draws, self.seed, self.position.epoch, number)
+        ends = _chunk_ends(visit)
+        for chunk in range(self.position.chunk, len(ends) - 1):
+            first, last = ends[chunk], ends[chunk + 1]
+            settings = self.settings._replace(
+                rate=self._rate(lines_before + int(visit.start[first])),
+                last_rate=self._rate(lines_before + int(visit.stop[last - 1])),
+            )
+            tally = self.kernel(tuple(self.tables.values()), visit, draws, settings, first, last, self.run.thread_count)
+            self.position = replace(
+                self.position,
+                shard=number,
+                chunk=chunk + 1,
+                pairs=self.position.pairs + tally.pairs,
+                loss=self.position.loss + tally.loss,
+                active=self.position.active + tally.active,
+            )
+            if not math.isfinite(tally.loss):
+                raise self._diverged("the loss is not a number any more")
+            self._tell(lines_before + int(visit.stop[last - 1]))
+            self._maybe_stop()
+        self.position = replace(self.position, shard=number + 1, chunk=0)
+
+    def _rate(self, lines: int) -> float:
+        share = (self.position.epoch + lines / self.lines) / self.task.epochs
+        return self.task.learning_rate * max(1.0 - share, LOWEST)
+
+    def _end_epoch(self) -> None:
+        self._check()
+        position = self.position
+        losses = (*position.losses, position.loss / max(position.pairs, 1))
+        validation = position.validation_losses
+        if self.run.validation is not None:
+            validation = (*validation, self._validation_loss())
+        self._tell(self.lines, validation=validation[-1] if validation else None, end=True)
+        self.position = Position(
+            position.epoch + 1, losses=losses, validation_losses=validation, seconds=position.seconds
+        )
+        self._save()
+
+    def _validation_loss(self) -> float:
+        """Mean loss a pair on the validation baskets, with the same negatives every time."""
+        pairs, loss = 0, 0.0
+        settings = self.settings._replace(block=BLOCK, batch=0, rate=0.0, last_rate=0.0)
+        for number, shard in enumerate(as_shards(self.run.validation or ())):
+            visit = self.visits.arranged(shard, number, 0, self.seed, keep=False)
+            draws = self.visits.seeded(self.draws, self.seed, -1, number)
+            tally = self.kernel(
+                tuple(self.tables.values()), visit, draws, settings, 0, len(visit.start), self.run.thread_count
+            )
+            pairs, loss = pairs + tally.pairs, loss + tally.loss
+        return loss / max(pairs, 1)
+
+    def _is_over(self) -> bool:
+        """Whether the validation loss has not fallen for `patience` epochs."""
+        found = self.position.validation_losses
+        if len(found) <= self.run.patience:
+            return False
+        over = min(found[-self.run.patience :]) >= min(found[: -self.run.patience])
+        if over:
+            log.info("the validation loss has not fallen for %d epochs: stopping early", self.run.patience)
+        return over
+
+    # ---- looking after it
+
+    def _maybe_stop(self) -> None:
+        if self.run.stop is not None and self.run.stop():
+            self._save()
+            raise KeyboardInterrupt
+
+    def _check(self) -> None:
+        for name, table in self.tables.items():
+            largest = float(np.abs(table[:, : self.settings.dim]).max(initial=0.0))
+            if not largest < FAR_AWAY:
+                raise self._diverged(f"vectors of {name} have run away (largest number {largest:g})")
+        if self.task.log_variance is not None:
+            self._check_variance(self.task.log_variance(self.tables))
+
+    def _check_variance(self, log_variance: npt.NDArray[np.float32]) -> None:
+        bought = log_variance[self.visits.count_of_row > 0]
+        share = float((bought >= np.float32(self.settings.high)).mean())
+        if share > MOST_AT_BOUND or not np.isfinite(bought).all():
+            raise self._diverged(
+                f"the log-variances of {share:.0%} of the items have run to their upper bound",
+                hint="Lower `variance_learning_rate`.",
+            )
+
+    def _diverged(self, what: str, hint: str | None = None) -> DivergedError:
+        return DivergedError(
+            f"model {self.task.name!r} diverged in epoch {self.position.epoch + 1}: {what}",
+            hint=hint or f"Lower `learning_rate` (it is {self.task.learning_rate:g}).",
+        )
+
+    def _seconds(self) -> float:
+        return self.position.seconds + time.monotonic() - self.started
+
+    def _tell(self, lines: int, validation: float | None = None, end: bool = False) -> None:
+        now = time.monotonic()
+        if self.run.progress is None or (now - self.said < 0.4 and not end):
+            return
+        self.said = now
+        position, epochs = self.position, self.task.epochs
+        share = (position.epoch + lines / self.lines) / epochs
+        seconds = self._seconds()
+        hinges = max(position.pairs * self.settings.negatives, 1)
+        validated = position.validation_losses[-1] if position.validation_losses else None
+        self.run.progress(
+            Progress(
+                epoch=position.epoch + (1 if end else 0),
+                epochs=epochs,
+                done=share,
+                pairs=position.pairs,
+                pairs_per_second=(position.pairs - self.pairs_before) / max(now - self.epoch_started, 1e-9),
+                loss=position.loss / max(position.pairs, 1),
+                active=position.active / hinges if self.task.has_hinges else None,
+                seconds=seconds,
+                seconds_left=seconds * (1 - share) / max(share, 1e-9),
+                validation_loss=validation if validation is not None else validated,
+            )
+        )
+
+
+def _level(task: Task) -> str | None:
+    return None if task.category_level in (None, "deepest") else task.category_level
+
+
+def _chunk_ends(visit: Shard) -> list[int]:
+    """Units where chunks begin and the last one ends."""
+    units = len(visit.start)
+    if not units:
+        return [0]
+    inner = np.searchsorted(visit.start, np.arange(CHUNK, int(visit.stop[-1]), CHUNK))
+    return [0, *sorted({int(n) for n in inner} - {0, units}), units]
