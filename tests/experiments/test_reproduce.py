@@ -17,11 +17,13 @@ import pytest
 from neatrec.errors import SourceError
 from neatrec.experiments import paper_numbers as paper_file
 from neatrec.experiments.paper_data import read_instacart
+from neatrec.experiments.paper_studies import margin_study
 from neatrec.experiments.reproduce import Reproduction, all_models, reproduce_instacart, top_items
 from neatrec.experiments.verify import verify_report
 from neatrec.labels.audit import Audit, audit_labels
 from neatrec.labels.both_signs import DependentPairs, dependent_pairs
 from neatrec.labels.recipe import Recipe
+from neatrec.models import Run, make_model
 from neatrec.report.marks import exact_or_differs, tally
 from neatrec.report.paper_labels import (
     case_pairs_table,
@@ -45,7 +47,10 @@ QUICK: dict[str, Any] = {
     "queries": 0,
     "carts": 0,
 }
-NAMES = ["Beef Hot Dogs", "Classic Hot Dog Buns", "Banana", "Large Lemon", *(f"Thing {number}" for number in range(36))]
+NAMES = ["Beef Hot Dogs", "Classic Hot Dog Buns", "Banana", "Large Lemon", *(f"Thing {number}" for number in range(33))]
+NAMES += ["Whole Milk", "Cereal", "Organic Tortilla Chips"]
+IDS = [*range(1, 38), 4210, 20955, 35561]
+"""Products of the paper's examples among others, the three of its case study with their own numbers."""
 
 
 def write_instacart(
@@ -62,7 +67,7 @@ def write_instacart(
         pair = 2 * int(rng.integers(0, 10))
         noise = rng.choice(products, size=5, replace=False, p=weights / weights.sum()).tolist()
         basket = change([pair, pair + 1, *(item for item in noise if item not in (pair, pair + 1))])
-        lines += [(order, item + 1, place + 1) for place, item in enumerate(basket)]
+        lines += [(order, IDS[item], place + 1) for place, item in enumerate(basket)]
         order_rows.append((order, order % 700, "prior" if prior and order <= orders // 2 else "train"))
     for name in ("prior", "train"):
         of_set = {order for order, _, eval_set in order_rows if eval_set == name}
@@ -78,7 +83,7 @@ def write_instacart(
     pq.write_table(orders_table, folder / "orders.parquet")
     tables = {
         "products": {
-            "product_id": products + 1,
+            "product_id": IDS,
             "product_name": NAMES,
             "aisle_id": products % 8 + 1,
             "department_id": products % 2 + 1,
@@ -298,6 +303,47 @@ def test_the_record_says_that_it_is_a_reproduction_and_what_it_took(done: Reprod
     assert run["kind"] == "reproduction"
     assert {"the study of the labels", "training on Instacart"} <= set(run["seconds"])
     assert run["boards"][0]["beside"] == {"data": "INS", "same_split": False, "why": "other split"}
+
+
+# ---- with a Gaussian model
+
+
+@pytest.fixture(scope="module")
+def with_neat(tmp_path_factory: pytest.TempPathFactory) -> Reproduction:
+    place = tmp_path_factory.mktemp("neat")
+    models = {"popco": "popco", "neat": make_model("neat", dim=8, epochs=2)}
+    return reproduce_instacart(write_instacart(place / "data"), place / "report", **{**QUICK, "models": models})
+
+
+def test_three_items_are_studied_in_a_trained_model(with_neat: Reproduction) -> None:
+    rows = {row["what"]: row for row in cells(with_neat.folder, "paper-case-study")}
+    cosine = float(rows["cosine of Whole Milk and Cereal"]["ours"])
+    assert -1 <= cosine <= 1
+    assert rows["determinant of Whole Milk over that of Cereal"]["paper"] == "30 times"
+    exam = with_neat.instacart.exam
+    bought = exam.purchases[exam.labels.catalog.code_of["4210"]]
+    assert rows["purchases of Whole Milk in training"]["ours"] == f"{bought:,}"
+
+
+def test_figures_of_variance_and_of_one_dimension_are_drawn(with_neat: Reproduction) -> None:
+    drawn = {file.stem for file in (with_neat.folder / "figures").glob("*.svg")}
+    assert {"popularity-variance", "concept-items", "concept-differences"} <= drawn
+    assert verify_report(with_neat.folder) == []
+
+
+def test_every_margin_is_trained_and_judged(done: Reproduction, tmp_path: Path) -> None:
+    data = read_instacart(write_instacart(tmp_path / "data"))
+    paper = {"margin_study": {"margins": [0.1, 2.0], "k": [5, 10]}}
+    said: list[str] = []
+    how: dict[str, Any] = {"seeds": 2, "seed": 0, "shelf": tmp_path / "kept", "run": Run(), "say": said.append}
+    study = margin_study("Instacart", data.train, done.instacart.exam, paper, dim=8, epochs=1, **how)
+    assert study.margins == (0.1, 2.0)
+    assert set(study.values) == {0.05, 0.01, 0.001}
+    assert set(study.values[0.05]) == {"hr@5", "hr@10", "ndcg@5", "ndcg@10"}
+    assert all(len(values) == 2 for values in study.values[0.05].values())
+    assert said == [f"margin {margin} on Instacart: seed {seed}" for margin in ("0.1", "2") for seed in (0, 1)]
+    again = margin_study("Instacart", data.train, done.instacart.exam, paper, dim=8, epochs=1, **how)
+    assert again.values == study.values, "trainings that were kept are taken up"
 
 
 # ---- the real orders

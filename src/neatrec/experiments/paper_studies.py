@@ -50,14 +50,18 @@ def margin_study(
     shelf: Path | None,
     run: Run,
     say: Callable[[str], None],
+    **settings: Any,
 ) -> MarginStudy:
-    """NEAT trained with each margin of the paper, judged on the recall set at every level of the exam's labels."""
+    """NEAT trained with each margin of the paper, judged on the recall set at every level of the exam's labels.
+
+    `settings` are parameters of NEAT that stay the same.
+    """
     study = paper["margin_study"]
     kept = Shelf(shelf, exam_key(exam, {"study": "margin"}))
     by_margin = []
     for margin in study["margins"]:
         judged = []
-        [contestant], _ = contestants({f"margin-{margin:g}": make_model(GAUSSIAN, margin=margin)}, {}, train)
+        [contestant], _ = contestants({f"margin-{margin:g}": make_model(GAUSSIAN, settings, margin=margin)}, {}, train)
         for number in range(seed, seed + seeds):
             say(f"margin {margin:g} on {data}: seed {number}")
             own = Run(rng=number, device=run.device, threads=run.threads)
@@ -94,13 +98,13 @@ def case_of(model: Model, paper: Mapping[str, Any]) -> CaseStudy | None:
     return case_study(names, found, model.item_count, learned.means, learned.log_variance, model.name)
 
 
-def concept_of(train: Baskets, paper: Mapping[str, Any], run: Run) -> Concept | None:
+def concept_of(train: Baskets, paper: Mapping[str, Any], run: Run, **settings: Any) -> Concept | None:
     """The paper's three items in a NEAT of one dimension, trained on `train`; None where they are not in it."""
     items = paper["case_study"]["items"]
     codes = [train.catalog.code_of.get(item["product_id"]) for item in items]
     if None in codes:
         return None
-    learned = gaussians_of(make_model(GAUSSIAN, dim=1).fit(train, run))
+    learned = gaussians_of(make_model(GAUSSIAN, settings, dim=1).fit(train, run))
     rows = [int(code) for code in codes if code is not None]
     variances = np.exp(learned.log_variance.reshape(len(learned.means), -1)[rows, 0])
     return Concept(tuple(item["name"] for item in items), learned.means[rows, 0], variances)

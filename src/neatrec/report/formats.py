@@ -58,15 +58,16 @@ def markdown_text(text: str) -> str:
 def csv_text(text: str) -> str:
     """`text` that no spreadsheet takes for a formula.
 
-    >>> csv_text("=1+1"), csv_text("tea")
-    ("'=1+1", 'tea')
+    >>> csv_text("=1+1"), csv_text("tea"), csv_text("-0.5")
+    ("'=1+1", 'tea', '-0.5')
     """
     return "'" + text if _like_a_formula(text) else text
 
 
 def _like_a_formula(text: str) -> bool:
     """Also where it is guarded already: so a guard that was set can be told from one that came with the name."""
-    return text.lstrip("'")[:1] in ("=", "+", "-", "@")
+    bare = text.lstrip("'")
+    return bare[:1] in ("=", "+", "-", "@") and not re.fullmatch(r"-[0-9.,]+", bare)
 
 
 def to_csv(table: Table) -> str:
