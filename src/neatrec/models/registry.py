@@ -27,6 +27,7 @@ HOMES: Mapping[str, str] = {
     "shrunk-lift-tuned": "neatrec.models.tuned:ShrunkLiftTuned",
     "llr": "neatrec.models.statistic:LLR",
     "jaccard": "neatrec.models.statistic:Jaccard",
+    "bayes": "neatrec.models.bayes:Bayes",
 }
 """Name -> module and class, so that asking for one model imports one."""
 

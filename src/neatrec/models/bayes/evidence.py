@@ -1,0 +1,188 @@
+"""`Evidence`: counts of some baskets, and all that they and the catalogue say about what a pair should look like."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from neatrec.baskets import BasketStream
+from neatrec.catalog import UNKNOWN, Catalog
+from neatrec.copurchase import Counting
+from neatrec.models.bayes.lowrank import Factors, factors, log_lifts
+from neatrec.models.bayes.names import common_words, like_names, word_table
+from neatrec.models.counts import PairCounts
+
+Rows = npt.NDArray[np.float32]
+
+SIGNS = ("low rank", "like names", "categories", "words", "item")
+"""What the prior is made of, in this order."""
+NEAR = 5
+"""Pairs at most this far apart in the cart are near."""
+WORD_RANK = 32
+LIKE_PSEUDO, CATEGORY_PSEUDO, WORD_PSEUDO, ITEM_PSEUDO = 3.0, 10.0, 20.0, 10.0
+MOST_CATEGORIES = 3_000
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What the catalogue alone says: the same for every part of the baskets."""
+
+    category: npt.NDArray[np.int32]
+    """Codes used for category pairs, shape (items,); all UNKNOWN when there are none, or too many for a table."""
+    words: sparse.csr_matrix | None
+    like: sparse.csr_matrix | None
+
+    @classmethod
+    def of(cls, catalog: Catalog) -> Surroundings:
+        """What `catalog` says, as far as it has names and categories."""
+        category = catalog.category_of() if catalog.levels else np.full(len(catalog), UNKNOWN, dtype=np.int32)
+        if category.max(initial=UNKNOWN) >= MOST_CATEGORIES:
+            category = np.full(len(catalog), UNKNOWN, dtype=np.int32)
+        table = word_table(catalog)
+        like = None if table is None else like_names(table, category)
+        if like is not None and like.nnz <= len(catalog):
+            like = None
+        return cls(category, None if table is None else common_words(table), like)
+
+
+@dataclass(frozen=True)
+class Block:
+    """Numbers of some queries with every item, each of shape (queries, items)."""
+
+    count: Rows
+    expected: Rows
+    near_count: Rows
+    """Near pairs, scaled so that they add up to as many as all pairs; the count where order is not known."""
+    near_expected: Rows
+    signs: Rows
+    """Logarithms of lift-like ratios in the order of `SIGNS`, 0 where a sign is missing, (queries, items, signs)."""
+
+
+class Evidence:
+    """C, F, E of all pairs and of near ones; low-rank factors; lifts of category pairs, word pairs and like names."""
+
+    def __init__(
+        self,
+        counts: PairCounts,
+        near: PairCounts | None,
+        arrays: Mapping[str, npt.NDArray[Any]],
+        category: npt.NDArray[np.int32],
+        like: sparse.csr_matrix | None,
+    ) -> None:
+        self.counts, self.near, self.category, self.like = counts, near, category, like
+        self.vectors: Factors = arrays["vectors"]
+        self.values: Factors = arrays["values"]
+        self.word_vectors: Factors = arrays["word_vectors"]
+        self.word_values: Factors = arrays["word_values"]
+        self.category_lift: Factors = arrays["category_lift"]
+        total = counts.total.astype(np.float64)
+        self.like_total = None if like is None else like @ total
+        self.popularity = np.log((total + ITEM_PSEUDO) / (total.mean() + ITEM_PSEUDO)).astype(np.float32)
+
+    @property
+    def signs_there(self) -> npt.NDArray[np.bool_]:
+        """Which of `SIGNS` say anything here."""
+        there = [self.values, self.like, self.category_lift, self.word_values, self.popularity]
+        return np.array([sign is not None and bool(np.any(sign) if sign is not self.like else True) for sign in there])
+
+    @classmethod
+    def of(
+        cls,
+        baskets: BasketStream,
+        counting: Counting,
+        around: Surroundings,
+        *,
+        rank: int,
+        fewest: int,
+        ordered: bool,
+        rng: np.random.Generator,
+        threads: int | None = None,
+    ) -> Evidence:
+        """The evidence of `baskets`: pairs seen fewer than `fewest` times are left out of the low-rank part."""
+        counts = PairCounts.of(baskets, counting, threads)
+        near = PairCounts.of(baskets, _near(counting), threads) if ordered else None
+        vectors, values = factors(log_lifts(counts, fewest), rank, rng)
+        word_vectors, word_values = _word_factors(counts, around.words, rng)
+        arrays = {
+            "vectors": vectors,
+            "values": values,
+            "word_vectors": word_vectors,
+            "word_values": word_values,
+            "category_lift": _category_lift(counts, around.category),
+        }
+        return cls(counts, near, arrays, around.category, around.like)
+
+    def rows(self, queries: npt.NDArray[np.integer[Any]]) -> Block:
+        """What is known about `queries` with every item."""
+        counts, total = self.counts, self.counts.total
+        count = counts.matrix[queries].toarray().astype(np.float32)
+        expected = counts.expected(total[queries][:, None], total[None]).astype(np.float32)
+        near_count, near_expected = self._near_rows(queries, count, expected)
+        signs = np.zeros((*count.shape, len(SIGNS)), dtype=np.float32)
+        signs[..., 0] = (self.vectors[queries] * self.values) @ self.vectors.T
+        if self.like is not None and self.like_total is not None:
+            together = ((self.like[queries] @ counts.matrix) @ self.like.T).toarray()
+            chance = counts.expected(self.like_total[queries][:, None], self.like_total[None])
+            signs[..., 1] = np.log((together + LIKE_PSEUDO) / (chance + LIKE_PSEUDO))
+        # UNKNOWN is the last row and column of the table, where there are zeros
+        signs[..., 2] = self.category_lift[self.category[queries]][:, self.category]
+        signs[..., 3] = (self.word_vectors[queries] * self.word_values) @ self.word_vectors.T
+        signs[..., 4] = self.popularity
+        return Block(count, expected, near_count, near_expected, signs)
+
+    def _near_rows(self, queries: npt.NDArray[np.integer[Any]], count: Rows, expected: Rows) -> tuple[Rows, Rows]:
+        near = self.near
+        if near is None or not near.records:
+            return count, expected
+        scale = self.counts.records / near.records
+        near_count = near.matrix[queries].toarray() * np.float32(scale)
+        near_expected = near.expected(near.total[queries][:, None] * scale, near.total[None])
+        return near_count.astype(np.float32, copy=False), near_expected.astype(np.float32)
+
+
+def _near(counting: Counting) -> Counting:
+    window = NEAR if counting.window is None else min(NEAR, counting.window)
+    return Counting(
+        window=window,
+        directed=False,
+        min_basket=counting.min_basket,
+        category_level=counting.category_level,
+        once_per_customer=counting.once_per_customer,
+    )
+
+
+def _log_ratio(table: npt.NDArray[Any], total: npt.NDArray[Any], records: int, pseudo: float) -> Factors:
+    """log((C + pseudo) / (E + pseudo)) of groups of items, shape (groups, groups)."""
+    expected = np.outer(total, total) / max(records, 1)
+    return np.log((table + pseudo) / (expected + pseudo)).astype(np.float32)
+
+
+def _category_lift(counts: PairCounts, category: npt.NDArray[np.int32]) -> Factors:
+    """Log-lift of category pairs, shape (categories + 1, categories + 1): the last row and column are unknown ones."""
+    size = int(category.max(initial=UNKNOWN)) + 1
+    known = np.flatnonzero(category != UNKNOWN)
+    member = sparse.csr_matrix((np.ones(len(known)), (known, category[known])), shape=(len(category), size))
+    out = np.zeros((size + 1, size + 1), dtype=np.float32)
+    if size:
+        table = (member.T @ (counts.matrix @ member)).toarray()
+        out[:size, :size] = _log_ratio(table, member.T @ counts.total, counts.records, CATEGORY_PSEUDO)
+    return out
+
+
+def _word_factors(
+    counts: PairCounts, words: sparse.csr_matrix | None, rng: np.random.Generator
+) -> tuple[Factors, Factors]:
+    """The mean log-lift over the word pairs of two names, by few factors: (items, WORD_RANK) and (WORD_RANK,)."""
+    items = counts.matrix.shape[0]
+    if words is None:
+        return np.zeros((items, WORD_RANK), dtype=np.float32), np.zeros(WORD_RANK, dtype=np.float32)
+    holds = sparse.csr_matrix((np.ones(words.nnz, np.float32), words.indices, words.indptr), shape=words.shape)
+    table = (holds.T @ (counts.matrix.astype(np.float32) @ holds)).toarray()
+    lift = _log_ratio(table, holds.T @ counts.total, counts.records, WORD_PSEUDO)
+    vectors, values = factors(lift, WORD_RANK, rng)
+    return np.asarray(words @ vectors, dtype=np.float32), values

@@ -1,0 +1,167 @@
+"""`bayes`: the lift of each pair has a prior made of all that is known about its items; the posterior ranks."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse, special
+
+from neatrec.baskets import Baskets
+from neatrec.errors import must_be
+from neatrec.models.base import Codes, Model, Scores
+from neatrec.models.bayes.calibration import Calibration
+from neatrec.models.bayes.evidence import Evidence, Surroundings
+from neatrec.models.bayes.learning import Lessons, learn
+from neatrec.models.bayes.prior import Weights
+from neatrec.models.counts import CountParameters, PairCounts
+from neatrec.models.parameters import ModelParameters, parameter
+from neatrec.models.run import Run
+
+BLOCK_NUMBERS = 4_000_000
+"""Queries are answered in blocks of about this many pairs: some 150 MB."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class BayesParameters(CountParameters):
+    rank: int = parameter(128, "Factors of the low-rank part of the prior.", low=1)
+    fewest: int = parameter(2, "Pairs seen fewer times are left out of the low-rank part.", low=1)
+    strong_lift: float = parameter(4.0, "A held-out pair teaches when its lift is at least this.", low=1.0)
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """What is known about the lift of pairs: float64 arrays of one length."""
+
+    mean: npt.NDArray[np.float64]
+    low: npt.NDArray[np.float64]
+    high: npt.NDArray[np.float64]
+
+
+class Bayes(Model):
+    """(C + k m) / (E + k): counts, drawn towards a prior mean m by k expected times together.
+
+    m is made of signs: a low-rank reconstruction of the log-lifts, the counts of items of like names, the lift of the
+    two categories, that of the names' words, and how often the item is bought. Weights and k are those that bring most
+    strong pairs of held-out training baskets among the first ten. Where they do not beat shrunk lift there, m is 0 and
+    the model is shrunk lift.
+    """
+
+    name: ClassVar[str] = "bayes"
+    kind: ClassVar[str] = "hybrid"
+    about: ClassVar[str] = "Lift drawn towards what like items, names, categories and low-rank structure predict."
+    Parameters: ClassVar[type[ModelParameters]] = BayesParameters
+    devices: ClassVar[tuple[str, ...]] = ("cpu",)
+    floor: ClassVar[float] = 0.0
+    evidence: Evidence
+    weights: Weights
+    calibration: Calibration
+    lessons: Lessons
+
+    def _learn(self, shards: Iterable[Baskets], run: Run) -> None:
+        around = Surroundings.of(self.catalog)
+        self.evidence, self.lessons = learn(shards, self.parameters, around, run, self._block)
+        self.weights, self.calibration = self.lessons.weights, self.lessons.calibration
+
+    @property
+    def _block(self) -> int:
+        return max(1, BLOCK_NUMBERS // max(len(self.catalog), 1))
+
+    def _score_all(self, queries: Codes) -> Scores:
+        out = np.empty((len(queries), len(self.catalog)), dtype=np.float32)
+        for first in range(0, len(queries), self._block):
+            part = slice(first, first + self._block)
+            out[part] = self.weights.score(self.evidence.rows(queries[part]))
+        return out
+
+    def _score(self, queries: Codes, items: Codes) -> Scores:
+        out = np.empty(len(queries), dtype=np.float32)
+        for rows, wanted, block in self._in_blocks(queries):
+            out[wanted] = self.weights.score(block)[rows, items[wanted]]
+        return out
+
+    def _in_blocks(self, queries: Codes) -> Iterable[tuple[Any, Any, Any]]:
+        """For blocks of distinct queries: rows in the block, places in `queries`, the block."""
+        distinct, place = np.unique(queries, return_inverse=True)
+        for first in range(0, len(distinct), self._block):
+            wanted = np.flatnonzero((place >= first) & (place < first + self._block))
+            yield place[wanted] - first, wanted, self.evidence.rows(distinct[first : first + self._block])
+
+    def posterior(self, queries: npt.ArrayLike, items: npt.ArrayLike, level: float = 0.95) -> Posterior:
+        """Mean and central credible interval of each pair's lift: codes in, as for `score`.
+
+        The prior is calibrated on pairs that would be recommended, so that the mean is what new baskets will show.
+        """
+        if not 0 < level < 1:
+            raise must_be("level", "between 0 and 1", level)
+        queries, items = self._codes("queries", queries), self._codes("items", items)
+        if len(queries) != len(items):
+            raise must_be("items", f"as long as `queries` ({len(queries)})", len(items))
+        shape, rate = np.ones(len(queries)), np.ones(len(queries))
+        for rows, wanted, block in self._in_blocks(queries):
+            chosen = rows, items[wanted]
+            prior = self.weights.log_prior(block.signs[chosen])
+            shape[wanted], rate[wanted] = self.calibration.shape_and_rate(
+                block.count[chosen], block.expected[chosen], prior
+            )
+        tail = (1.0 - level) / 2.0
+        low, high = (special.gammaincinv(shape, share) / rate for share in (tail, 1.0 - tail))
+        return Posterior(shape / rate, low, high)
+
+    def item_vectors(self) -> npt.NDArray[np.float32] | None:
+        """Low-rank factors scaled by the root of their values, shape (items, rank)."""
+        return self.evidence.vectors * np.sqrt(np.abs(self.evidence.values))
+
+    def learned(self) -> dict[str, Any]:
+        return self.lessons.to_dict()
+
+    def _arrays(self) -> dict[str, npt.NDArray[Any]]:
+        evidence = self.evidence
+        arrays = {
+            **_pairs("pair", evidence.counts.matrix),
+            "vectors": evidence.vectors,
+            "values": evidence.values,
+            "word_vectors": evidence.word_vectors,
+            "word_values": evidence.word_values,
+            "category": evidence.category,
+            "category_lift": evidence.category_lift,
+            "weights": self.weights.to_array(),
+            "calibration": self.calibration.to_array(),
+            "lessons": self.lessons.to_array(),
+        }
+        if evidence.near is not None:
+            arrays |= _pairs("near", evidence.near.matrix)
+        if evidence.like is not None:
+            arrays |= _pairs("like", evidence.like)
+        return arrays
+
+    def _restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        size = len(self.catalog)
+        near = PairCounts(_matrix("near", arrays, size)) if "near_start" in arrays else None
+        like = _matrix("like", arrays, size) if "like_start" in arrays else None
+        counts = PairCounts(_matrix("pair", arrays, size))
+        self.evidence = Evidence(counts, near, arrays, arrays["category"], like)
+        self.weights = Weights.from_array(arrays["weights"])
+        self.calibration = Calibration.from_array(arrays["calibration"])
+        self.lessons = Lessons.from_array(self.weights, self.calibration, arrays["lessons"])
+
+
+def _pairs(name: str, matrix: sparse.csr_matrix) -> dict[str, npt.NDArray[Any]]:
+    return {
+        f"{name}_start": matrix.indptr.astype(np.int64),
+        f"{name}_item": matrix.indices.astype(np.int32),
+        f"{name}_count": matrix.data,
+    }
+
+
+def _matrix(name: str, arrays: Mapping[str, npt.NDArray[Any]], size: int) -> sparse.csr_matrix:
+    parts = (arrays[f"{name}_count"], arrays[f"{name}_item"], arrays[f"{name}_start"])
+    matrix = sparse.csr_matrix(parts, shape=(size, size))
+    matrix.check_format(full_check=True)
+    return matrix
