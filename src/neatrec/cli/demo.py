@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from neatrec.cli.audit import show_audit
+from neatrec.cli.leaderboard import show_leaderboard
 from neatrec.cli.source_options import output_folder
-from neatrec.cli.talk import Talk, print_json, print_table
+from neatrec.cli.talk import Talk, percent, print_json, print_table
+from neatrec.text import printable
+
+if TYPE_CHECKING:
+    from neatrec.experiments.demo import Demo
 
 log = logging.getLogger(__name__)
 
 
 def demo(
     talk: Talk,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where the written report goes.")] = Path("neatrec-demo"),
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where report and bundle go.")] = Path("neatrec-demo"),
     seed: Annotated[int, typer.Option(help="Seed of the simulated shop.", min=0)] = 0,
 ) -> None:
     """The main job on a simulated supermarket: which items really go together, and how sure that is."""
@@ -28,12 +33,23 @@ def demo(
         print_json(done.to_json())
         return
     print(done.checked.to_text())
+    print()
     show_audit(done.plain)
-    precision = done.stratified_score.precision
     print(
-        f"Within baskets of one size, month and store the calibrated labels are {100 * precision:.1f} % right:\n"
+        f"Within baskets of one size, month and store the calibrated labels are "
+        f"{percent(done.stratified_score.precision)} right:\n"
         "what only a season or a single store brings together is gone.\n"
     )
+    _show_strongest(done)
+    show_leaderboard(done.board)
+    print()
+    for query in done.queries():
+        names = ", ".join(printable(name) for name in done.model.recommend(query, 3).names)
+        print(f"{printable(done.market.baskets.catalog.name(query))} goes with {names}.")
+    print(f"\nThe report: {done.report}\nAsk for more: neatrec recommend {done.bundle} ITEM")
+
+
+def _show_strongest(done: Demo) -> None:
     labels = done.stratified
     planted = done.market.truth.is_complement(labels.query, labels.item)
     print_table(
@@ -48,7 +64,6 @@ def demo(
                 f"{labels.lift_low[i]:.1f}x chance",
                 bool(planted[i]),
             ]
-            for i in labels.strongest(10)
+            for i in labels.strongest(5)
         ],
     )
-    print(f"The whole study, with tables and figures: {done.report}")

@@ -7,14 +7,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from neatrec.bundle import save_bundle
 from neatrec.experiments.check import CheckResult, check
+from neatrec.experiments.leaderboard import LeaderboardResult
+from neatrec.experiments.reporting import make_report
+from neatrec.experiments.training import DEFAULT_MODEL
 from neatrec.labels import Labels, make_labels
 from neatrec.labels.audit import Audit, audit_labels
 from neatrec.labels.truth import Score, score_against
-from neatrec.report.audit_report import write_audit
+from neatrec.models import Model, Run, make_model
 from neatrec.sources.supermarket import Supermarket, supermarket
 
 STRATA = ("basket_size", "month", "store")
+MODELS = ("pop", "popco", "neat", "lift", "shrunk-lift", "llr")
+QUERIES = 3
+"""Items whose recommendations are shown."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +35,17 @@ class Demo:
     stratified: Labels
     """The calibrated protocol within basket size, month and store: the season's and the single store's traps caught."""
     stratified_score: Score
+    board: LeaderboardResult
+    """Every model, trained on one half of the baskets and judged on the other."""
+    model: Model
+    """The default model, trained on all baskets."""
     report: Path
+    bundle: Path
+
+    def queries(self) -> list[int]:
+        """Items to show recommendations for: those of the strongest pairs."""
+        labels = self.stratified
+        return list(dict.fromkeys(int(labels.query[i]) for i in labels.strongest(len(labels))))[:QUERIES]
 
     def to_json(self) -> dict[str, Any]:
         """The numbers of the demo."""
@@ -40,20 +57,28 @@ class Demo:
                 "precision": self.stratified_score.precision,
                 "recall": self.stratified_score.recall,
             },
+            "leaderboard": self.board.to_json(),
+            "recommendations": [self.model.recommend(query, 3).to_dict() for query in self.queries()],
             "report": str(self.report),
+            "bundle": str(self.bundle),
         }
 
 
 def run_demo(out: Path, *, seed: int = 0, say: Callable[[str], None] = print) -> Demo:
-    """Make a supermarket, check it, label it by both protocols, write the study into `out`."""
+    """Make a supermarket, check it, label it, train and compare models, write report and bundle into `out`."""
     say("simulating a supermarket: planted complements, popular noise, a December trap, a one-store trap")
     market = supermarket(seed=seed)
+    baskets, truth = market.baskets, market.truth
     say("looking the baskets over")
-    checked = check(market.baskets)
+    checked = check(baskets)
     say("labels by both protocols, and how many of them chance alone would make")
-    plain = audit_labels(market.baskets, truth=market.truth, null_rounds=2, seed=seed)
+    plain = audit_labels(baskets, truth=truth, null_rounds=2, seed=seed)
     say("the same within baskets of one size, month and store")
-    stratified = make_labels(market.baskets, "calibrated", (0.05,), strata=STRATA)
-    score = score_against(market.truth, stratified.query, stratified.item, directed=True)
-    write_audit(plain, out)
-    return Demo(market, checked, plain, stratified, score, out / "audit.txt")
+    stratified = make_labels(baskets, "calibrated", (0.05,), strata=STRATA)
+    score = score_against(truth, stratified.query, stratified.item, directed=True)
+    say("training models on one half of the baskets, judging them on the other")
+    board = make_report(baskets, out / "report", MODELS, truth=truth, null_rounds=1, seed=seed, progress=say)
+    say(f"training {DEFAULT_MODEL} on all baskets")
+    model = make_model(DEFAULT_MODEL).fit(baskets, Run(rng=seed))
+    save_bundle(model, out / "bundle", baskets_hash=baskets.hash, seed=seed)
+    return Demo(market, checked, plain, stratified, score, board, model, out / "report" / "index.html", out / "bundle")
