@@ -55,16 +55,17 @@ class Rows:
         return list(pairwise(cuts))
 
     def scratch(self) -> tuple[npt.NDArray[Any], ...]:
-        """One thread's counters: tally, partners met, their counts, then customers, the last of them, their counts."""
+        """One thread's counters: tally, partners met, their counts; people, their counts (see `tallies.py`)."""
         m = len(self.code)
-        people = m if len(self.who) else 0
+        with_people = m if len(self.who) else 0
+        people = np.zeros((with_people, 4), dtype=np.int64)
+        people[:, 2:] = -1
         return (
             np.zeros(m, dtype=np.int64),
             np.empty(m + 1, dtype=np.int32),
             np.empty(m + 1, dtype=np.int64),
-            np.zeros(people, dtype=np.int64),
-            np.full(2 * people, -1, dtype=np.int32),
-            np.empty(people + 1, dtype=np.int64),
+            people,
+            np.empty(with_people + 1, dtype=np.int64),
         )
 
 

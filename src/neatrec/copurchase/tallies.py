@@ -90,37 +90,36 @@ def _tally_window(r, p0, p1, posting, line_rank, back, tally, touched):
 
 
 @compiled
-def _count_customer(j, way, who, tally, customers, last, touched, met):
+def _count_customer(j, way, who, people, touched, met):
     """One more line pair of partner j; a customer counts once a way (0: the row's item first, 1: the partner first).
 
-    Customers come one after another, so that the last one seen is enough to know a new one.
+    people[j] = (tally, customers packed alike, last customer of way 0, of way 1): one place in memory for all. Customers
+    come one after another, so that the last one seen is enough to know a new one.
     """
     one = np.int64(1) << (way << 5)
-    t = tally[j]
+    t = people[j, 0]
     touched[met] = j
-    tally[j] = t + one
-    slot = 2 * np.int64(j) + way
-    if last[slot] != who:
-        last[slot] = who
-        customers[j] += one
+    people[j, 0] = t + one
+    people[j, 1] += one * np.int64(people[j, 2 + way] != who)
+    people[j, 2 + way] = who
     return met + np.int64(t == 0)
 
 
 @compiled
-def _tally_customers(p0, p1, directed, posting, line, who, tally, customers, last, touched):
+def _tally_customers(p0, p1, directed, posting, line, who, people, touched):
     met = np.int64(0)
     for p in range(p0, p1):
         _ask_ahead(p, posting, line)
         s = np.int64(posting[p, 0])
         e = s + posting[p, 1]
+        own = line[e] if directed else np.int64(-1)
         for k in range(s, e):
-            way = np.int64(directed and line[k] < line[e])
-            met = _count_customer(np.uint32(line[k]), way, who[p], tally, customers, last, touched, met)
+            met = _count_customer(np.uint32(line[k]), np.int64(line[k] < own), who[p], people, touched, met)
     return met
 
 
 @compiled
-def _tally_window_customers(r, p0, p1, directed, posting, line_rank, who, tally, customers, last, touched):
+def _tally_window_customers(r, p0, p1, directed, posting, line_rank, who, people, touched):
     met = np.int64(0)
     for p in range(p0, p1):
         _ask_ahead(p, posting, line_rank)
@@ -128,7 +127,7 @@ def _tally_window_customers(r, p0, p1, directed, posting, line_rank, who, tally,
         for k in range(own - posting[p, 1], own + posting[p, 2] + 1):
             if line_rank[k] < r:
                 way = np.int64(directed and k < own)
-                met = _count_customer(np.uint32(line_rank[k]), way, who[p], tally, customers, last, touched, met)
+                met = _count_customer(np.uint32(line_rank[k]), way, who[p], people, touched, met)
     return met
 
 
@@ -136,7 +135,7 @@ def _tally_window_customers(r, p0, p1, directed, posting, line_rank, who, tally,
 def _tally_row(r, way, directed, lines, who, scratch):
     """Fill the counters of row r by one of the five ways; returns how many partners were met."""
     bounds, posting, line_rank, line = lines
-    tally, touched, _, customers, last, _ = scratch
+    tally, touched, _, people, _ = scratch
     p0, p1 = bounds[r], bounds[r + 1]
     if way == ALL:
         return _tally_all(p0, p1, posting, line_rank, tally, touched)
@@ -145,8 +144,8 @@ def _tally_row(r, way, directed, lines, who, scratch):
     if way == WINDOW:
         return _tally_window(r, p0, p1, posting, line_rank, BACKWARD if directed else 1, tally, touched)
     if way == CUSTOMERS:
-        return _tally_customers(p0, p1, directed, posting, line, who, tally, customers, last, touched)
-    return _tally_window_customers(r, p0, p1, directed, posting, line_rank, who, tally, customers, last, touched)
+        return _tally_customers(p0, p1, directed, posting, line, who, people, touched)
+    return _tally_window_customers(r, p0, p1, directed, posting, line_rank, who, people, touched)
 
 
 @compiled
@@ -189,20 +188,19 @@ def _sweep_undirected(r, met, min_count, removal, tally, touched, counts):
 @compiled
 def _sweep_customers(r, met, min_count, once, removal, scratch):
     """`_sweep` that also empties the customers' counters; once: a customer counts once."""
-    tally, touched, counts, customers, last, people = scratch
+    _, touched, counts, people, customers = scratch
     stay, pairs = np.int64(0), np.int64(0)
     for k in range(met):
-        j = np.int64(touched[k])
-        t = customers[j] if once else tally[j]
-        people[stay] = customers[j]
+        j = np.uint32(touched[k])
+        t = people[j, 1] if once else people[j, 0]
+        customers[stay] = people[j, 1]
         counts[stay] = t
         touched[stay] = j
-        tally[j], customers[j] = 0, 0
-        last[2 * j], last[2 * j + 1] = -1, -1
-        if removal[j] != removal[r]:
-            ahead, behind = t & LOW, t >> 32
-            pairs += np.int64(ahead > 0) + np.int64(behind > 0)
-            stay += np.int64(max(ahead, behind) >= min_count)
+        people[j, 0], people[j, 1], people[j, 2], people[j, 3] = 0, 0, -1, -1
+        ahead, behind = t & LOW, t >> 32
+        other = np.int64(removal[j] != removal[r])
+        pairs += other * (np.int64(ahead > 0) + np.int64(behind > 0))
+        stay += other & np.int64(max(ahead, behind) >= min_count)
     return stay, pairs
 
 
@@ -250,11 +248,11 @@ def count_rows(r0, r1, way, directed, once, lines, who, code, removal, screen, s
     out: query, item, count, reverse, customers, the last two of length 0 where they are not wanted.
     """
     # where customers have no counters of their own, every record has its own customer
-    people = scratch[5] if way >= CUSTOMERS else scratch[2]
+    customers = scratch[4] if way >= CUSTOMERS else scratch[2]
     written, pairs = 0, 0
     for r in range(r0, r1):
         stay, met = _count_row(r, way, directed, once, screen[0], lines, who, removal, scratch)
-        written = _write(written, code[r], stay, scratch[1], scratch[2], people, code, directed, screen, out)
+        written = _write(written, code[r], stay, scratch[1], scratch[2], customers, code, directed, screen, out)
         pairs += met
     return written, pairs
 
@@ -262,7 +260,7 @@ def count_rows(r0, r1, way, directed, once, lines, who, code, removal, screen, s
 @compiled
 def margins_of_rows(r0, r1, way, directed, once, lines, who, code, removal, scratch, either, second):
     """either[i] += records of rows r0 to r1 with item i in either place; second[i]: in the second."""
-    _, touched, counts, _, _, _ = scratch
+    _, touched, counts, _, _ = scratch
     for r in range(r0, r1):
         stay, _ = _count_row(r, way, directed, once, 1, lines, who, removal, scratch)
         i = code[r]
