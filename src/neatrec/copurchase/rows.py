@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -40,7 +41,7 @@ class Rows:
     """Line pairs that each row looks at."""
     customers_known: bool
 
-    @property
+    @cached_property
     def most_pairs(self) -> Int64:
         """A bound of the unordered pairs of each row: partners have a lower rank, or are the item itself."""
         return np.minimum(self.visits, np.arange(1, len(self.visits) + 1))

@@ -93,8 +93,8 @@ def _tally_window(r, p0, p1, posting, line_rank, back, tally, touched):
 def _count_customer(j, way, who, people, touched, met):
     """One more line pair of partner j; a customer counts once a way (0: the row's item first, 1: the partner first).
 
-    people[j] = (tally, customers packed alike, last customer of way 0, of way 1): one place in memory for all. Customers
-    come one after another, so that the last one seen is enough to know a new one.
+    people[j] = (tally, customers packed alike, last customer of way 0, of way 1): one place in memory for all.
+    Customers come one after another, so that the last one seen is enough to know a new one.
     """
     one = np.int64(1) << (way << 5)
     t = people[j, 0]
