@@ -19,8 +19,8 @@ from neatrec.models.counts import PairCounts
 
 Rows = npt.NDArray[np.float32]
 
-SIGNS = ("low rank", "like names", "categories", "words", "item")
-"""What the prior is made of, in this order."""
+SIGNS = ("level", "low rank", "like names", "categories", "words", "item")
+"""What the prior is made of, in this order; the level is the same for all pairs."""
 NEAR = 5
 """Pairs at most this far apart in the cart are near."""
 WORD_RANK = 32
@@ -87,8 +87,8 @@ class Evidence:
     @property
     def signs_there(self) -> npt.NDArray[np.bool_]:
         """Which of `SIGNS` say anything here."""
-        there = [self.values, self.like, self.category_lift, self.word_values, self.popularity]
-        return np.array([sign is not None and bool(np.any(sign) if sign is not self.like else True) for sign in there])
+        there = (True, self.values, self.like is not None, self.category_lift, self.word_values, self.popularity)
+        return np.array([bool(np.any(sign)) for sign in there])
 
     @classmethod
     def of(
@@ -124,15 +124,16 @@ class Evidence:
         expected = counts.expected(total[queries][:, None], total[None]).astype(np.float32)
         near_count, near_expected = self._near_rows(queries, count, expected)
         signs = np.zeros((*count.shape, len(SIGNS)), dtype=np.float32)
-        signs[..., 0] = (self.vectors[queries] * self.values) @ self.vectors.T
+        signs[..., 0] = 1.0
+        signs[..., 1] = (self.vectors[queries] * self.values) @ self.vectors.T
         if self.like is not None and self.like_total is not None:
             together = ((self.like[queries] @ counts.matrix) @ self.like.T).toarray()
             chance = counts.expected(self.like_total[queries][:, None], self.like_total[None])
-            signs[..., 1] = np.log((together + LIKE_PSEUDO) / (chance + LIKE_PSEUDO))
+            signs[..., 2] = np.log((together + LIKE_PSEUDO) / (chance + LIKE_PSEUDO))
         # UNKNOWN is the last row and column of the table, where there are zeros
-        signs[..., 2] = self.category_lift[self.category[queries]][:, self.category]
-        signs[..., 3] = (self.word_vectors[queries] * self.word_values) @ self.word_vectors.T
-        signs[..., 4] = self.popularity
+        signs[..., 3] = self.category_lift[self.category[queries]][:, self.category]
+        signs[..., 4] = (self.word_vectors[queries] * self.word_values) @ self.word_vectors.T
+        signs[..., 5] = self.popularity
         return Block(count, expected, near_count, near_expected, signs)
 
     def _near_rows(self, queries: npt.NDArray[np.integer[Any]], count: Rows, expected: Rows) -> tuple[Rows, Rows]:

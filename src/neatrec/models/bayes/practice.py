@@ -27,6 +27,9 @@ SHARE_STEP = 0.4
 PENALTY = 1e-4
 """For each squared weight: of two equally good priors the flatter one."""
 
+TIMID = -1.5
+"""The level of a prior that hardly counts."""
+
 Array = npt.NDArray[Any]
 COLUMNS = ("count", "expected", "near_count", "near_expected", "signs")
 
@@ -165,13 +168,19 @@ def best_strength(practice: Practice) -> tuple[Weights, float]:
 def search(practice: Practice, signs: npt.NDArray[np.bool_], *, near: bool) -> tuple[Weights, float]:
     """The weights that do best, found coordinate by coordinate with shrinking steps, and how well they do.
 
-    `signs`: which signs there are; the others keep the weight 0. Without `near` the share of near pairs stays 0.
+    The search begins twice: with a prior of moderate weights, and near shrunk lift with its best strength. `signs`:
+    which signs there are; the others keep the weight 0. Without `near` the share of near pairs stays 0.
     """
-    point = START.to_array()  # log k, share of near pairs, weights
-    point[0] = np.log(point[0])
-    point[1] *= near
-    point[2:] *= signs
+    begin = _point_of(START) * np.concatenate([[1, near], signs])
+    timid = begin.copy()
+    timid[0], timid[2] = np.log(best_strength(practice)[0].k), TIMID
     free = np.flatnonzero(np.concatenate([[True, near], signs]))
+    found = [_climbed(practice, point, free) for point in (begin, timid)]
+    return max(found, key=lambda end: end[1])
+
+
+def _climbed(practice: Practice, point: npt.NDArray[np.float64], free: npt.NDArray[np.int64]) -> tuple[Weights, float]:
+    """Weights where no further step along one of the `free` coordinates helps, and what they are worth."""
 
     def worth(values: npt.NDArray[np.float64]) -> float:
         return practice.value(_weights_at(values)) - PENALTY * float(np.square(values[2:]).sum())
@@ -184,8 +193,14 @@ def search(practice: Practice, signs: npt.NDArray[np.bool_], *, near: bool) -> t
                 point, best = _try_both_ways(worth, point, best, coordinate, step)
             if best == before:
                 break
-    weights = _weights_at(point)
-    return weights, practice.value(weights)
+    return _weights_at(point), best
+
+
+def _point_of(weights: Weights) -> npt.NDArray[np.float64]:
+    """log k, share of near pairs, level, weights of the other signs."""
+    point = weights.to_array()
+    point[0] = np.log(point[0])
+    return point
 
 
 def _weights_at(point: npt.NDArray[np.float64]) -> Weights:
@@ -200,6 +215,8 @@ def _try_both_ways(
         other = point.copy()
         other[coordinate] += way * (SHARE_STEP if coordinate == 1 else 1.0)
         other[1] = min(max(other[1], 0.0), 1.0)
+        # likeness, categories and words speak for a pair or say nothing; only level and item may go below 0
+        other[3:-1] = np.maximum(other[3:-1], 0.0)
         value = worth(other)
         if value > best:
             return other, value

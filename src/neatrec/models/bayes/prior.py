@@ -53,5 +53,5 @@ class Weights:
         return np.asarray(count / expected, dtype=np.float32)
 
 
-START = Weights(2.0, 0.15, np.full(len(SIGNS), 0.3))
+START = Weights(2.0, 0.15, np.array([0.0, *[0.3] * (len(SIGNS) - 1)]))
 """Where the search for weights begins."""
