@@ -1,8 +1,8 @@
 """How `bayes` learns: parts of the baskets teach the weights, all of them give the evidence.
 
-Where times are known, the last fifth of the baskets judges what came before; otherwise one half judges the other, both
-ways round. k is counted in expected times together and the signs are logarithms of lifts, so that both mean the same
-for a part as for all.
+Where times are known and the last fifth of the baskets holds enough strong pairs, it judges what came before: what
+shoppers buy every week must not judge itself. Otherwise one half judges the other, both ways round. k is counted in
+expected times together and the signs are logarithms of lifts, so that both mean the same for a part as for all.
 """
 
 from __future__ import annotations
@@ -20,10 +20,16 @@ from neatrec.models.bayes.calibration import QUERIES, UNLEARNED, WINNERS, Calibr
 from neatrec.models.bayes.evidence import SIGNS, Evidence, Surroundings
 from neatrec.models.bayes.practice import Practice, allowed, best_strength, practise, search
 from neatrec.models.bayes.prior import Weights
+from neatrec.models.counts import PairCounts
 from neatrec.models.run import Run
-from neatrec.models.tuned import FEWEST
+from neatrec.models.tuned import FEWEST, strong_pairs
 from neatrec.randomness import children
 from neatrec.splits import moment_of_share, uniform_of_ids
+
+LATER = 0.8
+"""Baskets from here on judge, by time."""
+ENOUGH = 1_000
+"""With fewer strong pairs in the last fifth, halves teach more than the right order in time does."""
 
 log = logging.getLogger(__name__)
 
@@ -84,8 +90,8 @@ def learn(
         )
 
     category = counting.category_of(next(iter(shards)).catalog)
-    folds = list(_folds(shards, evidence_of))
-    parts = [practise(one, other.counts, category, parameters.strong_lift, next(rngs), block) for one, other in folds]
+    folds = list(_folds(shards, evidence_of, parameters, run.threads))
+    parts = [practise(one, judge, category, parameters.strong_lift, next(rngs), block) for one, judge in folds]
     practice = [part for part in parts if part is not None]
     lessons = _taught(
         practice, [_winners_of(fold, category, next(rngs), block) for fold in folds], ordered, folds[0][0]
@@ -93,27 +99,35 @@ def learn(
     return evidence_of(shards), lessons
 
 
-def _folds(shards: Iterable[Baskets], evidence_of: Any) -> Iterator[tuple[Evidence, Evidence]]:
-    """Evidence to rank by and evidence to judge by."""
-    first, by_time = _first_part(shards)
-    one, other = (
-        evidence_of([shard.select(mask == part) for shard, mask in zip(shards, first, strict=True)])
-        for part in (True, False)
-    )
-    yield one, other
-    if not by_time:
-        yield other, one
-
-
-def _first_part(shards: Iterable[Baskets]) -> tuple[list[npt.NDArray[np.bool_]], bool]:
-    """Which baskets of each shard rank and do not judge, and whether that goes by time."""
-    times = [shard.times for shard in shards if shard.times is not None]
-    known = len(times) == sum(1 for _ in shards)
-    if known and np.ptp(np.concatenate(times)) > 0:
-        moment = moment_of_share(np.concatenate(times), 0.8)
-        return [of_shard < moment for of_shard in times], True
+def _folds(
+    shards: Iterable[Baskets], evidence_of: Any, parameters: Any, threads: int | None
+) -> Iterator[tuple[Evidence, PairCounts]]:
+    """Evidence to rank by and counts to judge by."""
+    earlier = _before(shards, LATER)
+    if earlier is not None:
+        judge = PairCounts.of(_part(shards, earlier, False), parameters.counting(), threads)
+        if len(strong_pairs(judge, parameters.strong_lift)[0]) >= ENOUGH:
+            yield evidence_of(_part(shards, earlier, True)), judge
+            return
     # a hash and not the digits of the id: ids of a part may all be even
-    return [uniform_of_ids(shard.ids, "practice") < 0.5 for shard in shards], False
+    hashed = [uniform_of_ids(shard.ids, "practice") < 0.5 for shard in shards]
+    half = _before(shards, 0.5) or hashed
+    one, other = (evidence_of(_part(shards, half, part)) for part in (True, False))
+    yield one, other.counts
+    yield other, one.counts
+
+
+def _before(shards: Iterable[Baskets], share: float) -> list[npt.NDArray[np.bool_]] | None:
+    """Which baskets of each shard are of the earliest `share`; None where times are unknown or all the same."""
+    times = [shard.times for shard in shards if shard.times is not None]
+    if len(times) < sum(1 for _ in shards) or np.ptp(np.concatenate(times)) == 0:
+        return None
+    moment = moment_of_share(np.concatenate(times), share)
+    return [of_shard < moment for of_shard in times]
+
+
+def _part(shards: Iterable[Baskets], masks: list[npt.NDArray[np.bool_]], which: bool) -> list[Baskets]:
+    return [shard.select(mask == which) for shard, mask in zip(shards, masks, strict=True)]
 
 
 def _taught(practice: Sequence[Practice], winners: Sequence[Any], ordered: bool, evidence: Evidence) -> Lessons:
@@ -146,17 +160,17 @@ def _cross_checked(practice: Practice, signs: npt.NDArray[np.bool_], *, near: bo
 
 
 def _winners_of(
-    fold: tuple[Evidence, Evidence], category: npt.NDArray[np.int32], rng: np.random.Generator, block: int
+    fold: tuple[Evidence, PairCounts], category: npt.NDArray[np.int32], rng: np.random.Generator, block: int
 ) -> Any:
-    """Gives, for weights, the pairs that they would recommend by the first evidence, and their counts in the other."""
-    evidence, other = fold
+    """Gives, for weights, the pairs that they would recommend by the first evidence, and their later counts."""
+    evidence, later = fold
     share = evidence.counts.total / max(evidence.counts.records, 1)
     size = min(QUERIES, int((share > 0).sum()))
     queries = np.sort(rng.choice(len(share), size, replace=False, p=share)) if size else np.zeros(0, dtype=np.int64)
 
     def winners(weights: Weights) -> Winners:
         found = [
-            _block_winners(evidence, other, category, queries[i : i + block], weights) for i in range(0, size, block)
+            _block_winners(evidence, later, category, queries[i : i + block], weights) for i in range(0, size, block)
         ]
         return Winners.joined(found)
 
@@ -164,7 +178,7 @@ def _winners_of(
 
 
 def _block_winners(
-    evidence: Evidence, other: Evidence, category: npt.NDArray[np.int32], queries: npt.NDArray[Any], weights: Weights
+    evidence: Evidence, later: PairCounts, category: npt.NDArray[np.int32], queries: npt.NDArray[Any], weights: Weights
 ) -> Winners:
     rows = evidence.rows(queries)
     score = np.where(allowed(evidence, category, queries), weights.score(rows), -np.inf)
@@ -173,7 +187,6 @@ def _block_winners(
     places = np.arange(len(queries))[:, None]
     real = np.isfinite(score[places, items])
     row, item = np.broadcast_to(places, items.shape)[real], items[real]
-    later = other.counts
     return Winners(
         count=rows.count[row, item].astype(np.float64),
         expected=rows.expected[row, item].astype(np.float64),

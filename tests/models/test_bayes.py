@@ -1,0 +1,139 @@
+"""`bayes`: what it learns, when it is shrunk lift, and what its posterior says."""
+
+from __future__ import annotations
+
+import logging
+from functools import cache
+
+import numpy as np
+import pytest
+
+from neatrec.baskets import Baskets
+from neatrec.catalog import Catalog
+from neatrec.errors import ParameterError
+from neatrec.models import Run, make_model
+from neatrec.models.bayes import Bayes
+from neatrec.models.bayes.evidence import SIGNS
+from neatrec.sources.supermarket import supermarket
+from toyshop import toy_baskets
+
+
+@cache
+def shop(baskets: int = 12_000) -> object:
+    return supermarket(baskets=baskets, items=500, seed=2)
+
+
+@cache
+def model() -> Bayes:
+    fitted = make_model("bayes", rank=32).fit(shop().baskets, Run(threads=1))  # type: ignore[attr-defined]
+    assert isinstance(fitted, Bayes)
+    return fitted
+
+
+def planted_found(name: str, first: int = 10) -> float:
+    """Share of the planted complements among the first answers."""
+    market = shop()
+    fitted = model() if name == "bayes" else make_model(name).fit(market.baskets)  # type: ignore[attr-defined]
+    truth = market.truth  # type: ignore[attr-defined]
+    found = 0
+    for query in np.unique(truth.query):
+        found += np.isin(truth.item[truth.query == query], fitted.recommend(int(query), first).codes).sum()
+    return float(found / len(truth.query))
+
+
+def test_finds_more_planted_complements_than_the_tuned_statistic() -> None:
+    assert planted_found("bayes") > planted_found("shrunk-lift-tuned") + 0.03
+
+
+def test_says_what_it_learned() -> None:
+    learned = model().learned()
+    assert learned["prior"] == "signs"
+    assert tuple(learned["weights"]) == SIGNS
+    assert learned["validation"]["bayes"] > learned["validation"]["shrunk_lift"]
+    assert 0 <= learned["near"] <= 1
+    assert learned["k"] > 0
+
+
+def test_too_few_strong_pairs_make_it_shrunk_lift(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        fitted = make_model("bayes").fit(toy_baskets(60))
+    assert "bayes is shrunk lift with k = 1" in caplog.text
+    assert fitted.learned()["prior"] == "none: shrunk lift"
+    plain = make_model("shrunk-lift", k=1).fit(toy_baskets(60))
+    np.testing.assert_allclose(fitted.score_all(np.arange(22)), plain.score_all(np.arange(22)), rtol=1e-6)
+
+
+def test_priors_that_do_not_help_make_it_shrunk_lift(caplog: pytest.LogCaptureFixture) -> None:
+    """Pairs that nothing foretells: each item has one partner, and its other companions are drawn anew each time."""
+    rng = np.random.default_rng(4)
+    lists = []
+    for _ in range(8000):
+        pair = rng.integers(200)
+        lists.append([f"left-{pair}", f"right-{pair}", *(f"rare-{n}" for n in rng.choice(4000, size=2, replace=False))])
+    with caplog.at_level(logging.WARNING):
+        fitted = make_model("bayes", rank=4).fit(Baskets.from_lists(lists, ordered=False))
+    learned = fitted.learned()
+    assert learned["strong_pairs"] >= 400
+    assert learned["prior"] == "none: shrunk lift"
+    assert "priors do not help on validation baskets" in caplog.text
+    plain = make_model("shrunk-lift", k=learned["k"]).fit(Baskets.from_lists(lists, ordered=False))
+    np.testing.assert_allclose(fitted.score_all(np.arange(50)), plain.score_all(np.arange(50)), rtol=1e-5)
+
+
+def test_the_posterior_lies_in_its_interval_and_narrows_with_evidence() -> None:
+    fitted, truth = model(), shop().truth  # type: ignore[attr-defined]
+    posterior = fitted.posterior(truth.query, truth.item)
+    assert (posterior.low < posterior.mean).all()
+    assert (posterior.mean < posterior.high).all()
+    narrow = fitted.posterior(truth.query, truth.item, level=0.5)
+    assert (narrow.low > posterior.low).all()
+    assert (narrow.high < posterior.high).all()
+    expected = fitted.evidence.counts.expected(
+        fitted.evidence.counts.total[truth.query], fitted.evidence.counts.total[truth.item]
+    )
+    width = (posterior.high - posterior.low) / posterior.mean
+    known, unknown = expected > np.quantile(expected, 0.8), expected < np.quantile(expected, 0.2)
+    assert np.median(width[known]) < np.median(width[unknown])
+
+
+def test_new_baskets_show_the_lift_that_the_posterior_promised() -> None:
+    """Winner's curse paid for: over what is recommended, counts of a new year come out as the posterior mean says."""
+    year = supermarket(baskets=40_000, items=500, seed=2).baskets
+    first = np.arange(len(year)) % 2 == 0
+    fitted = make_model("bayes", rank=32).fit(year.select(first))
+    assert isinstance(fitted, Bayes)
+    later = make_model("lift").fit(year.select(~first)).counts  # type: ignore[attr-defined]
+    queries = np.argsort(-fitted.item_count)[:200].astype(np.int32)
+    answers = [fitted.recommend(int(query), 10).codes for query in queries]
+    query, item = np.repeat(queries, [len(codes) for codes in answers]), np.concatenate(answers)
+    chance = later.expected(later.total[query], later.total[item])
+    promised = (fitted.posterior(query, item).mean * chance).sum()
+    shown = later.of_pairs(query, item).sum()
+    raw = make_model("lift").fit(year.select(first)).score(query, item)
+    assert shown / promised == pytest.approx(1.0, abs=0.1)
+    assert abs(shown / promised - 1) < abs(shown / (raw * chance).sum() - 1)
+
+
+def test_knows_nothing_of_names_and_categories_where_there_are_none() -> None:
+    rng = np.random.default_rng(0)
+    lists = [[f"i{n}" for n in rng.choice(60, size=4, replace=False)] for _ in range(300)]
+    fitted = make_model("bayes", rank=8).fit(
+        Baskets.from_lists(lists, catalog=Catalog.from_ids(f"i{n}" for n in range(60)))
+    )
+    assert isinstance(fitted, Bayes)
+    assert fitted.evidence.signs_there.tolist() == [True, True, False, False, False, True]
+    assert np.isfinite(fitted.score_all(np.arange(60))).all()
+
+
+def test_a_posterior_of_nothing_and_bad_questions() -> None:
+    assert model().posterior([], []).mean.shape == (0,)
+    with pytest.raises(ParameterError, match="`level` must be between 0 and 1, got 95"):
+        model().posterior([0], [1], level=95)
+    with pytest.raises(ParameterError, match="`items` must be as long as `queries`"):
+        model().posterior([0, 1], [1])
+
+
+def test_gives_vectors_of_its_low_rank_part() -> None:
+    vectors = model().item_vectors()
+    assert vectors is not None
+    assert vectors.shape == (len(model().catalog), 32)
