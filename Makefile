@@ -5,7 +5,7 @@ TOOLS := .tools
 VENV := .venv
 BIN := $(VENV)/bin
 # uv lives in a folder of its own: works where pip refuses system installs, touches nothing outside the clone
-UV := PYTHONPATH=$(CURDIR)/$(TOOLS) $(PYTHON) -m uv
+UV := PYTHONPATH="$(CURDIR)/$(TOOLS)" $(PYTHON) -m uv
 READY := $(VENV)/.ready
 
 .PHONY: help setup demo test test-long check format bench docs clean

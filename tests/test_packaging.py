@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 import tomllib
-import venv
 import zipfile
 from pathlib import Path
 
@@ -60,22 +59,26 @@ def test_the_wheel_holds_its_sql_and_data_files(wheel: Path) -> None:
 
 
 def test_the_wheel_runs_the_demo_in_an_empty_environment(wheel: Path, tmp_path: Path) -> None:
-    """A new environment that sees this one's libraries but not this checkout."""
-    venv.create(tmp_path / "env", with_pip=False)
-    home = tmp_path / "env" / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(home)
-    libraries = next(Path(p) for p in sys.path if p.endswith("site-packages"))
-    for entry in libraries.iterdir():
-        if "neatrec" not in entry.name and not entry.name.endswith(".pth") and not (home / entry.name).exists():
-            (home / entry.name).symlink_to(entry)
+    """The wheel and what it says it needs, nothing else: no checkout, no tools of ours."""
+    python = tmp_path / "env" / "bin" / "python"
+    uv("venv", "--python", sys.executable, str(tmp_path / "env"))
+    uv("pip", "install", "--python", str(python), "--constraint", str(ROOT / "constraints.txt"), str(wheel))
     done = subprocess.run(
-        [str(tmp_path / "env" / "bin" / "python"), "-m", "neatrec", "demo", "--out", str(tmp_path / "demo")],
+        [str(python.with_name("neatrec")), "demo", "--out", str(tmp_path / "demo")],
         capture_output=True,
         text=True,
         cwd=tmp_path,
         env={**os.environ, "NEATREC_CACHE": str(tmp_path / "cache")},
-        timeout=300,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
     assert "calibrated" in done.stdout
+    assert (tmp_path / "demo" / "report" / "index.html").is_file()
+
+
+def uv(*arguments: str) -> None:
+    """Run the uv that `make setup` put beside the checkout."""
+    tools = ROOT / ".tools"
+    assert (tools / "uv").is_dir(), "run `make setup` first: the test installs the wheel with the uv in .tools"
+    environment = {**os.environ, "PYTHONPATH": str(tools)}
+    subprocess.run([sys.executable, "-m", "uv", "--quiet", *arguments], check=True, env=environment, timeout=600)
