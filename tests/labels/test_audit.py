@@ -138,6 +138,13 @@ def test_the_numbers_as_json_hold_no_names(audit):
     assert '"null"' in text
 
 
+def test_rates_of_nothing_are_null_in_json():
+    nothing = SimpleNamespace(query=np.array([], np.int32), item=np.array([], np.int32))
+    audit = audit_labels(Baskets.from_lists([["a", "b"], ["b", "c"]]), truth=nothing, null_rounds=1, min_basket=2)
+    answer = json.loads(json.dumps(audit.to_json(), allow_nan=False))
+    assert [(row["precision"], row["recall"]) for row in answer["truth"]] == [(None, None)] * 6
+
+
 def test_unordered_baskets_without_categories_have_a_study_too(tmp_path):
     contents = [["a", "b", "c"], ["d", "e"], ["a", "d"], ["b", "e"]] * 30
     audit = audit_labels(Baskets.from_lists(contents, ordered=False), null_rounds=0, min_basket=2)

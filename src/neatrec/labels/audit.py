@@ -122,7 +122,12 @@ class Audit:
             "clustering": [vars(row) for row in self.clustering],
             "null": {protocol: null.to_json() for protocol, null in self.nulls.items()},
             "truth": [
-                {"protocol": protocol, "level": level, "precision": score.precision, "recall": score.recall}
+                {
+                    "protocol": protocol,
+                    "level": level,
+                    "precision": _known(score.precision),
+                    "recall": _known(score.recall),
+                }
                 for (protocol, level), score in self.truth.items()
             ],
         }
@@ -248,6 +253,11 @@ def _clustering(labels: Labels, level: float) -> Clustering:
     return Clustering(
         labels.protocol, level, int(of_query.sum()), int(np.count_nonzero(of_query)), int(of_query.max(initial=0))
     )
+
+
+def _known(rate: float) -> float | None:
+    """JSON has no NaN: a rate of nothing is null."""
+    return None if np.isnan(rate) else rate
 
 
 def _scores(truth: Truth, protocols: Sequence[Labels], *, directed: bool) -> dict[tuple[str, float], Score]:
