@@ -113,9 +113,9 @@ def test_every_reason_is_counted_once(tmp_path: Path) -> None:
     assert baskets.catalog.ids.to_pylist() == ["milk", "tea"]
     assert baskets.sizes.tolist() == [2, 1]
     assert list(csv.reader((tmp_path / "r.csv").open())) == [
-        ["file", "line", "column", "reason"],
-        [str(path), "11", "", "the line has fewer fields than the header"],
-        [str(path), "10", "pos", "must be a number, got 'x'"],
+        ["file", "line", "column", "reason", "text"],
+        [str(path), "11", "", "the line has fewer fields than the header", "1,rice"],
+        [str(path), "10", "pos", "must be a number, got 'x'", "1,oil,1,x"],
     ]
 
 
@@ -132,6 +132,40 @@ def test_rejects_go_beside_by_default_and_only_when_there_are_some(
     assert not (tmp_path / "clean.rejects.csv").exists()
     with pytest.raises(SourceError, match="cannot write the rejected rows to"):
         read_baskets(path, **OPTIONS, max_bad_rows=1, rejects=tmp_path / "no" / "such" / "folder.csv")
+
+
+@pytest.mark.parametrize("rejects", ["o.csv", "link.csv", "c.csv", "x.txt", "folder"])
+def test_rejects_are_not_written_over_what_is_read(tmp_path: Path, rejects: str) -> None:
+    path = write(tmp_path / "o.csv", "order_id,sku\n1,tea\n1\n")
+    (tmp_path / "link.csv").symlink_to(path)
+    (tmp_path / "folder").mkdir()
+    write(tmp_path / "c.csv", "sku,name\ntea,Tea\n")
+    write(tmp_path / "x.txt", "bag\n")
+    before = {file: file.read_bytes() for file in tmp_path.iterdir() if file.is_file()}
+    files = {"catalog": tmp_path / "c.csv", "exclude_items": tmp_path / "x.txt"}
+    with pytest.raises(SourceError, match=r"would be written over .*, which is read|it is no file") as caught:
+        read_baskets(path, **OPTIONS, **files, max_bad_rows=1, rejects=tmp_path / rejects)
+    assert caught.value.exit_code == 2
+    assert {file: file.read_bytes() for file in tmp_path.iterdir() if file.is_file()} == before
+
+
+def test_a_source_called_like_its_own_rejects_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = write(tmp_path / "o.rejects.csv", "order_id,sku\n1,tea\n1\n")
+    with pytest.raises(SourceError, match=r"written over .*o\.rejects\.csv, which is read"):
+        read_baskets(path, **OPTIONS, max_bad_rows=1)
+    assert path.read_text() == "order_id,sku\n1,tea\n1\n"
+
+
+@pytest.mark.parametrize("source", [".", "*.csv"])
+def test_rejects_of_the_last_reading_are_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "o.csv", "order_id,sku\n1,tea\n1\n")
+    for _ in range(2):
+        assert read_baskets(source, **OPTIONS, max_bad_rows=5).dropped == {"bad rows": 1}
+        assert sorted(file.name for file in tmp_path.iterdir()) == ["o.csv", "source.rejects.csv"]
 
 
 def test_a_basket_without_a_user_is_a_customer_of_its_own(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import logging
+import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -39,6 +40,8 @@ class BadRow:
     unit: str = "line"
     swallows: bool = False
     """It may have swallowed the rows after it, so it is never put up with."""
+    text: str = ""
+    """The row as it stands in its file, where it is known."""
 
     def error(self, count: int, hint: str) -> SourceError:
         if self.reason == NOT_UTF8:
@@ -78,22 +81,38 @@ class BadRows:
             raise self.rows[0].error(len(self.rows), hint)
 
     def write(self, path: Path) -> None:
-        """All bad rows as CSV: file, line, column, reason."""
-        if not self.rows:
-            return
+        """All bad rows as CSV: file, line, column, reason, text. Written beside and renamed."""
+        beside = path.with_name(f".{path.name}.{os.getpid()}")
         try:
-            with path.open("w", newline="", encoding="utf-8") as stream:
+            with beside.open("w", newline="", encoding="utf-8") as stream:
                 out = csv.writer(stream)
-                out.writerow(["file", "line", "column", "reason"])
+                out.writerow(["file", "line", "column", "reason", "text"])
                 for row in self.rows:
-                    out.writerow([printable(row.file, 1000), row.line or "", printable(row.column or ""), row.reason])
+                    where = [printable(row.file, 1000), row.line or "", printable(row.column or "")]
+                    out.writerow([*where, row.reason, printable(row.text, 1000)])
+            os.replace(beside, path)
         except OSError as error:
+            beside.unlink(missing_ok=True)
             raise SourceError(
                 f"cannot write the rejected rows to {printable(path)}: {error.strerror}",
                 file=str(path),
                 hint="Say where they may go with --rejects FILE.",
             ) from error
         log.warning("%s could not be read; they are listed in %s", plural(len(self.rows), "row"), printable(path))
+
+
+def refuse_to_overwrite(path: Path, read: Sequence[str | Path]) -> None:
+    """An error when rejected rows would be written over a file of the source, or over something that is no file."""
+    if path.exists() and not path.is_file():
+        raise SourceError(f"cannot write the rejected rows to {printable(path)}: it is no file", argument="rejects")
+    for file in map(Path, read):
+        if path.exists() and file.exists() and path.samefile(file):
+            raise SourceError(
+                f"the rejected rows would be written over {printable(file)}, which is read",
+                file=str(file),
+                argument="rejects",
+                hint="Give another file with --rejects FILE.",
+            )
 
 
 def open_at_end(text: CsvText, lines: Sequence[int]) -> set[int]:
@@ -108,13 +127,13 @@ def open_at_end(text: CsvText, lines: Sequence[int]) -> set[int]:
     return found
 
 
-def lines_of(text: CsvText, columns: Sequence[int], wanted: Sequence[tuple[str, ...]]) -> list[int | None]:
-    """The line of each record in `wanted`, known by its values in `columns`; None where it is not found.
+def lines_of(text: CsvText, columns: Sequence[int], wanted: Sequence[tuple[str, ...]]) -> list[tuple[int | None, str]]:
+    """The line and text of each record in `wanted`, known by its values in `columns`; None, "" where it is not found.
 
     Only asked when something is wrong: the fast reader does not number its records.
     """
     left = Counter(wanted)
-    found: dict[tuple[str, ...], list[int]] = {}
+    found: dict[tuple[str, ...], list[tuple[int, str]]] = {}
     # most records need no closer look when few are wanted and no value is written with quotes around or in it
     plain = len(left) <= 8 and not any(set("".join(key)) & set('"\\\r\n') for key in left)
     for line, record in _records(text):
@@ -124,11 +143,12 @@ def lines_of(text: CsvText, columns: Sequence[int], wanted: Sequence[tuple[str, 
         key = tuple(fields[column] for column in columns) if len(fields) == len(text.columns) else ()
         if left[key]:
             left[key] -= 1
-            found.setdefault(key, []).append(line)
+            found.setdefault(key, []).append((line, record))
             if not left.total():
                 break
     lines = {key: iter(numbers) for key, numbers in found.items()}
-    return [next(lines[key], None) if key in lines else None for key in wanted]
+    nowhere: tuple[None, str] = (None, "")
+    return [next(lines[key], nowhere) if key in lines else nowhere for key in wanted]
 
 
 def _records(text: CsvText) -> Iterator[tuple[int, str]]:

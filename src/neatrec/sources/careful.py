@@ -78,14 +78,18 @@ def _try(connection: Any, table: Table, statement: Statement) -> list[BadRow]:
 
 def _rejected(connection: Any, table: Table) -> list[BadRow]:
     rows = connection.execute(
-        "SELECT line, first(error_type ORDER BY byte_position) FROM rejected GROUP BY line ORDER BY line"
+        "SELECT line, first(error_type ORDER BY byte_position), any_value(csv_line) FROM rejected "
+        "GROUP BY line ORDER BY line"
     ).fetchall()
     connection.execute("DROP TABLE rejected")
     connection.execute("DROP TABLE rejected_scan")
     found = []
-    for line, kind in rows:
+    for line, kind, record in rows:
         reason = REASONS.get(str(kind), f"the line is no CSV record ({str(kind).lower()})")
-        found.append(BadRow(table.shown, int(line), None, reason, swallows=kind == "LINE SIZE OVER MAXIMUM"))
+        swallows = kind == "LINE SIZE OVER MAXIMUM"
+        found.append(
+            BadRow(table.shown, int(line), None, reason, swallows=swallows, text=(record or "").rstrip("\r\n"))
+        )
     quotes = [row.line for row in found if row.reason == OPEN_QUOTE and row.line is not None]
     if table.csv is None or not quotes:
         return found

@@ -21,6 +21,7 @@ STRANGERS = {
     b"SQLite format 3": "an SQLite database: export the table as CSV",
     b"%PDF": "a PDF",
 }
+REJECTS = ".rejects.csv"  # rows an earlier reading could not read: never part of a folder or glob
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ def _in_folder(folder: Path) -> list[Path]:
         file
         for file in folder.rglob("*")
         # Spark and Hadoop leave markers that begin with an underscore or a dot
-        if file.name.lower().endswith(ENDINGS) and file.is_file() and not _is_hidden(file.relative_to(folder))
+        if file.name.lower().endswith(ENDINGS) and file.is_file() and not _is_passed_over(file.relative_to(folder))
     )
     if not files:
         raise SourceError(
@@ -69,12 +70,13 @@ def _in_folder(folder: Path) -> list[Path]:
     return files
 
 
-def _is_hidden(inside: Path) -> bool:
-    return any(part.startswith((".", "_")) for part in inside.parts)
+def _is_passed_over(inside: Path) -> bool:
+    return inside.name.lower().endswith(REJECTS) or any(part.startswith((".", "_")) for part in inside.parts)
 
 
 def _matches(pattern: str) -> list[str]:
-    found = sorted(match for match in glob.glob(pattern, recursive=True) if Path(match).is_file())
+    matches = glob.glob(pattern, recursive=True)
+    found = sorted(match for match in matches if Path(match).is_file() and not match.lower().endswith(REJECTS))
     if not found:
         raise SourceError(
             f"no file matches {printable(pattern)}", file=pattern, hint="Quote the pattern, check the folder."

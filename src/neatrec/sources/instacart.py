@@ -84,7 +84,8 @@ def _open(file: Path, folder: Path, options: SourceOptions) -> Table:
 
 def _assembled(connection: Any, tables: dict[str, Table], options: SourceOptions, folder: Path, source: str) -> Baskets:
     lines = [_with(tables[name], _bare(LINE_COLUMNS)) for name in LINES if name in tables]
-    _, bad = stage(connection, lines, _bare(LINE_COLUMNS), options, folder, source)
+    files = [table.shown for table in tables.values()]
+    _, bad = stage(connection, lines, _bare(LINE_COLUMNS), options, folder, source, files)
     _load_orders(connection, _with(tables["orders"], ORDER_COLUMNS), folder)
     products = texts_in_catalogue(connection, _with(tables["products"], PRODUCT_COLUMNS), PRODUCT_COLUMNS, folder)
     names = [_names(connection, tables[f"{what}s"], what, folder) for what in ("department", "aisle")]

@@ -101,7 +101,7 @@ def _refuse_twins(connection: Any, table: Table, columns: Columns) -> None:
     item = str(twin[0][0])
     line = None
     if table.csv is not None:
-        line = lines_of(table.csv, [table.columns.index(columns.item)], [(item,), (item,)])[1]
+        line = lines_of(table.csv, [table.columns.index(columns.item)], [(item,), (item,)])[1][0]
     where = "" if line is None else f", line {line:,}"
     raise SourceError(
         f"{printable(table.shown)}{where}: item {printable(repr(item))} stands in the catalogue twice, with different "

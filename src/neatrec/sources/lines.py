@@ -55,16 +55,16 @@ def _bad_values(connection: Any, table: Table, columns: Columns) -> list[BadRow]
         rows = connection.execute(
             f"SELECT {fields} FROM ({select}) WHERE fate >= ?", [*parameters, FIRST_BAD]
         ).fetchall()
-    places: list[int | None] = [row[0] for row in rows]
+    places: list[tuple[int | None, str]] = [(row[0], "") for row in rows]
     if table.csv is not None:
         at = [table.columns.index(by_role[role]) for role in roles]
         places = lines_of(table.csv, at, [tuple("" if v is None else str(v) for v in row[2:]) for row in rows])
     bad = []
-    for (_, fate, *values), line in zip(rows, places, strict=True):
+    for (_, fate, *values), (line, record) in zip(rows, places, strict=True):
         check = CHECKS[fate - FIRST_BAD]
         reason = check.reason.format(value=printable(repr(values[roles.index(check.role)]), 60))
         unit = "row" if table.csv is None else "line"
-        bad.append(BadRow(table.shown, line, by_role[check.role], reason, unit, check.swallows))
+        bad.append(BadRow(table.shown, line, by_role[check.role], reason, unit, check.swallows, record.rstrip("\n")))
     return sorted(bad, key=lambda row: (row.line is None, row.line or 0))
 
 

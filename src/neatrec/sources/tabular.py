@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,9 @@ from typing import Any
 from neatrec.baskets import Baskets
 from neatrec.errors import SourceError
 from neatrec.sources.assemble import assemble
-from neatrec.sources.bad_rows import BadRows
+from neatrec.sources.bad_rows import BadRows, refuse_to_overwrite
 from neatrec.sources.columns import Columns
-from neatrec.sources.files import find_files, open_file, unreadable
+from neatrec.sources.files import REJECTS, find_files, open_file, unreadable
 from neatrec.sources.item_texts import texts_in_catalogue, texts_in_lines
 from neatrec.sources.items import build_catalog, compare_with_catalogue, merged
 from neatrec.sources.lines import create_lines, load_lines
@@ -100,9 +101,22 @@ def _levels(lines: Columns, in_catalogue: Columns | None) -> tuple[str, ...]:
 
 
 def stage(
-    connection: Any, tables: Sequence[Table], lines: Columns, options: SourceOptions, folder: Path, source: str
+    connection: Any,
+    tables: Sequence[Table],
+    lines: Columns,
+    options: SourceOptions,
+    folder: Path,
+    source: str,
+    more_files: Sequence[str] = (),
 ) -> tuple[list[Table], BadRows]:
-    """All lines in the table `line`; gives the tables as they were read and the bad rows that were put up with."""
+    """All lines in the table `line`; gives the tables as they were read and the bad rows that were put up with.
+
+    `more_files` are read too and, like the tables, not to be written over.
+    """
+    named = [path for path in (options.catalog, options.exclude_items) if isinstance(path, Path)]
+    files = [*(table.shown for table in tables if table.frame is None), *more_files, *named]
+    if options.rejects is not None:
+        refuse_to_overwrite(options.rejects, files)
     bad = BadRows(options.max_bad_rows)
     create_lines(connection, lines)
     read, total = [], 0
@@ -116,8 +130,21 @@ def stage(
             f"{printable(source)} has column names and no rows", file=source, hint="Check the export that wrote it."
         )
     bad.settle(total)
-    bad.write(options.rejects or Path(f"{Path(source).name.split('.')[0] or 'source'}.rejects.csv"))
+    if bad.rows:
+        rejects = options.rejects or default_rejects(source)
+        refuse_to_overwrite(rejects, files)
+        bad.write(rejects)
     return read, bad
+
+
+def default_rejects(source: str) -> Path:
+    """Where rejected rows of `source` go: a file in the working folder.
+
+    >>> default_rejects("shop/orders.2024.csv").name, default_rejects("shop/*.csv").name
+    ('orders.rejects.csv', 'source.rejects.csv')
+    """
+    stem = re.sub(r"[^\w-]+", "-", Path(source).name.split(".")[0]).strip("-")[:100]
+    return Path(f"{stem or 'source'}{REJECTS}")
 
 
 def bought_items(connection: Any) -> dict[str, int]:
