@@ -55,7 +55,7 @@ def test_a_giant_basket_with_all_pairs_is_refused_by_name(engine: str) -> None:
     )
     wanted = (
         r"basket 'till\x1b[2J' has 1,000,000 lines, which make 499,999,500,000 pairs, "
-        "more than `max_basket_pairs` = 200,000,000. Set a window, leave the basket out"
+        "more than `max_basket_pairs` = 200,000,000. Raise --max-basket-pairs, set a window, or leave the basket out"
     )
     with pytest.raises(ResourceError, match=re.escape(wanted)):
         count(giant, Counting(), engine=engine)

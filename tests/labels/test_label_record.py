@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
+import re
+from dataclasses import replace
 
+import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from neatrec.baskets import Baskets
-from neatrec.catalog import Catalog
-from neatrec.errors import ParameterError
-from neatrec.labels import make_labels
+from neatrec.catalog import Catalog, string_array
+from neatrec.errors import ParameterError, ResourceError
+from neatrec.labels import make_labels, shuffle_null
+from neatrec.labels.audit import audit_labels
 
 COLUMNS = [
     *("query", "item", "query_name", "item_name", "count", "expected", "lift", "lift_low", "lift_high"),
-    *("statistic", "p", "q", "customers", "reverse_count", "level"),
+    *("statistic", "p", "q", "customers", "reverse_count", "level", "protocol"),
 ]
 
 
@@ -51,6 +57,55 @@ def test_what_is_not_known_is_null_in_the_table(baskets):
     assert table.num_rows == 4
     for name in ("q", "customers", "reverse_count"):
         assert table[name].null_count == 4
+
+
+def test_the_table_says_what_made_it(baskets, tmp_path):
+    labels = make_labels(baskets, "paper", (0.05, 0.01), min_basket=2)
+    pq.write_table(labels.table(), tmp_path / "labels.parquet")
+    again = pq.read_table(tmp_path / "labels.parquet")
+    assert set(again["protocol"].to_pylist()) == {"paper"}
+    assert json.loads(again.schema.metadata[b"neatrec"]) == {
+        "protocol": "paper",
+        "level_kind": "p",
+        "levels": [0.05, 0.01],
+        "options": labels.options,
+        "hash": labels.hash,
+    }
+
+
+@pytest.mark.parametrize(("asked", "named"), [("deepest", "aisle"), ("department", "department"), (None, None)])
+def test_the_options_name_the_level_whose_pairs_are_left_out(asked, named, caplog):
+    catalog = Catalog(
+        string_array(["bun", "sausage", "tea", "milk"]),
+        levels=("department", "aisle"),
+        categories=np.array([[0, 0], [1, 1], [0, 2], [1, 3]]),
+        category_names=(("a", "b"), ("c", "d", "e", "f")),
+    )
+    shop = Baskets.from_lists([["bun", "sausage"], ["tea", "milk"]] * 20, catalog=catalog)
+    with caplog.at_level(logging.INFO, logger="neatrec.labels"):
+        labels = make_labels(shop, min_basket=2, category_level=asked)
+    assert labels.options["category_level"] == named
+    said = [record.getMessage() for record in caplog.records if "are left out" in record.getMessage()]
+    assert said == ([] if named is None else [f"pairs of one {named} are left out"])
+    assert shuffle_null(shop, labels, 1).rounds == 1
+
+
+def test_items_without_categories_have_no_level_to_leave_out(baskets):
+    assert make_labels(baskets, min_basket=2).options["category_level"] is None
+
+
+def test_the_cap_on_the_pairs_of_a_basket_can_be_moved(baskets):
+    hint = "`max_basket_pairs` = 2. Raise --max-basket-pairs, set a window, or leave the basket out"
+    shop = Baskets.from_lists([["a", "b", "c"]] * 20)
+    with pytest.raises(ResourceError, match=re.escape(hint)):
+        make_labels(shop, min_basket=2, max_basket_pairs=2)
+    with pytest.raises(ResourceError, match=re.escape(hint)):
+        audit_labels(shop, min_basket=2, max_basket_pairs=2)
+    labels = make_labels(shop, min_basket=2, max_basket_pairs=3)
+    assert labels.options["max_basket_pairs"] == 3
+    assert shuffle_null(shop, labels, 1).rounds == 1
+    with pytest.raises(ResourceError, match=re.escape(hint)):
+        shuffle_null(shop, replace(labels, options={**labels.options, "max_basket_pairs": 2}), 1)
 
 
 def test_the_hash_is_that_of_protocol_levels_and_sorted_pairs(baskets):

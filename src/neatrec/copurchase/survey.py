@@ -140,6 +140,7 @@ def _check_basket_size(baskets: Baskets, counting: Counting) -> None:
         raise ResourceError(
             f"basket '{printable(baskets.ids[worst].as_py())}' has {baskets.sizes[worst]:,} lines, which make "
             f"{pairs[worst]:,} pairs, more than `max_basket_pairs` = {counting.max_basket_pairs:,}",
-            hint="Set a window, leave the basket out (it may be a whole day's sales or a test), or raise the cap.",
+            hint="Raise --max-basket-pairs, set a window, or leave the basket out "
+            "(it may be a whole day's sales or a test).",
             argument="max_basket_pairs",
         )

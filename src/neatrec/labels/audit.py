@@ -14,7 +14,7 @@ from neatrec.catalog import UNKNOWN, Catalog
 from neatrec.labels.both_signs import DependentPairs, dependent_pairs
 from neatrec.labels.make import LEVELS, make_labels
 from neatrec.labels.null import NullResult, shuffle_null
-from neatrec.labels.recipe import Recipe
+from neatrec.labels.recipe import MAX_BASKET_PAIRS, Recipe
 from neatrec.labels.record import Labels
 from neatrec.labels.truth import Score, Truth, score_against
 
@@ -145,13 +145,19 @@ def audit_labels(
     min_basket: int = 5,
     category_level: str | None = "deepest",
     strata: Sequence[str] = (),
+    max_basket_pairs: int = MAX_BASKET_PAIRS,
     engine: str = "auto",
     memory_limit: int | str | None = None,
     threads: int | None = None,
 ) -> Audit:
     """The study of the labels of `baskets` by both protocols; `strata` are those of the calibrated one."""
     choice: dict[str, Any] = {"engine": engine, "memory_limit": memory_limit, "threads": threads}
-    common: dict[str, Any] = {"min_basket": min_basket, "category_level": category_level, **choice}
+    common: dict[str, Any] = {
+        "min_basket": min_basket,
+        "category_level": category_level,
+        "max_basket_pairs": max_basket_pairs,
+        **choice,
+    }
     paper = make_labels(baskets, "paper", levels, **common)
     calibrated = make_labels(baskets, "calibrated", levels, strata=strata, **common)
     catalog = baskets.catalog

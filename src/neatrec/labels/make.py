@@ -10,10 +10,10 @@ import numpy.typing as npt
 
 from neatrec.baskets import Baskets
 from neatrec.labels.evidence import Evidence, Test
-from neatrec.labels.recipe import Recipe, make_recipe
+from neatrec.labels.recipe import MAX_BASKET_PAIRS, Recipe, make_recipe
 from neatrec.labels.record import Labels
 from neatrec.statistics import garwood_interval, lift
-from neatrec.text import plural
+from neatrec.text import plural, printable
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +32,7 @@ def make_labels(
     min_basket: int = 5,
     category_level: str | None = "deepest",
     once_per_customer: bool | None = None,
+    max_basket_pairs: int = MAX_BASKET_PAIRS,
     engine: str = "auto",
     memory_limit: int | str | None = None,
     threads: int | None = None,
@@ -41,6 +42,7 @@ def make_labels(
     Calibrated: `levels` are false-discovery rates; `expected` is quasi or product; `strata` names columns whose
     differences must not make labels (basket_size, month, any attribute of the baskets). Paper: `levels` are p-values.
     `once_per_customer` None: once a customer where customers return (calibrated), every basket (paper).
+    A basket with more than `max_basket_pairs` pairs of lines is refused.
 
     >>> baskets = Baskets.from_lists([["bun", "sausage"]] * 30 + [["tea", "milk"]] * 30)
     >>> labels = make_labels(baskets, min_basket=2)
@@ -56,7 +58,10 @@ def make_labels(
         min_basket=min_basket,
         category_level=category_level,
         once_per_customer=once_per_customer,
+        max_basket_pairs=max_basket_pairs,
     )
+    if recipe.category_level is not None:
+        log.info("pairs of one %s are left out", printable(recipe.category_level))
     options = {"engine": engine, "memory_limit": memory_limit, "threads": threads}
     test, evidence = recipe.examine(baskets, options)
     labels = _labels(baskets, recipe, test, evidence)

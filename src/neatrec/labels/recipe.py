@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from neatrec.baskets import Baskets
+from neatrec.catalog import Catalog
 from neatrec.copurchase import Counting, Margins, count
+from neatrec.copurchase.records import DEEPEST
 from neatrec.errors import ParameterError, must_be, must_be_one_of
 from neatrec.labels.calibrated import CalibratedTest
 from neatrec.labels.evidence import Evidence, Test
@@ -21,6 +23,7 @@ from neatrec.labels.stratum_margins import stratum_margins
 
 PROTOCOLS = ("calibrated", "paper")
 EXPECTED = ("quasi", "product")
+MAX_BASKET_PAIRS = 200_000_000
 Engine = Mapping[str, Any]
 """Options of the counting engine: engine, memory_limit, threads."""
 
@@ -35,8 +38,10 @@ class Recipe:
     expected: str = "quasi"
     strata: tuple[str, ...] = ()
     min_basket: int = 5
-    category_level: str | None = "deepest"
+    category_level: str | None = DEEPEST
+    """The level whose pairs are left out; None where they are kept or items have no categories."""
     once_per_customer: bool = False
+    max_basket_pairs: int = MAX_BASKET_PAIRS
 
     def __post_init__(self) -> None:
         if self.protocol not in PROTOCOLS:
@@ -62,6 +67,7 @@ class Recipe:
             min_basket=self.min_basket,
             category_level=self.category_level,
             once_per_customer=self.once_per_customer,
+            max_basket_pairs=self.max_basket_pairs,
         )
 
     @property
@@ -72,6 +78,7 @@ class Recipe:
             "min_basket": self.min_basket,
             "category_level": self.category_level,
             "once_per_customer": self.once_per_customer,
+            "max_basket_pairs": self.max_basket_pairs,
         }
         own = {} if self.protocol == "paper" else {"expected": self.expected, "strata": list(self.strata)}
         return {**common, **own}
@@ -107,6 +114,7 @@ def make_recipe(
     min_basket: int,
     category_level: str | None,
     once_per_customer: bool | None,
+    max_basket_pairs: int = MAX_BASKET_PAIRS,
 ) -> Recipe:
     """The recipe for these baskets: directed where cart order is known, once a customer where customers return."""
     if isinstance(strata, str):
@@ -120,9 +128,21 @@ def make_recipe(
         expected,
         tuple(strata),
         min_basket,
-        category_level,
+        level_of(baskets.catalog, category_level),
         once_per_customer,
+        max_basket_pairs,
     )
+
+
+def level_of(catalog: Catalog, category_level: str | None) -> str | None:
+    """The name of the level whose pairs are left out; None where they are kept or items have no categories.
+
+    >>> level_of(Catalog.from_ids(["tea"], categories=["drinks"]), "deepest")
+    'category'
+    """
+    if not catalog.levels:
+        return None
+    return catalog.levels[-1] if category_level == DEEPEST else category_level
 
 
 def checked_levels(levels: Sequence[float]) -> tuple[float, ...]:

@@ -110,7 +110,10 @@ class Labels:
         return np.argsort(-getattr(self, by), kind="stable")[:k]
 
     def table(self) -> pa.Table:
-        """The labels with ids, names and evidence; `level` is the strictest level at which each is one."""
+        """The labels with ids, names and evidence; `level` is the strictest level at which each is one.
+
+        The schema's metadata says under `neatrec` what made them: protocol, levels, options, hash, as JSON.
+        """
         rows = len(self)
         level = np.full(rows, max(self.levels))
         for narrower in sorted(self.levels, reverse=True):
@@ -128,8 +131,19 @@ class Labels:
             "customers": pa.nulls(rows, pa.int64()) if self.customers is None else pa.array(self.customers),
             "reverse_count": pa.nulls(rows, pa.int64()) if self.reverse is None else pa.array(self.reverse),
             "level": pa.array(level),
+            "protocol": pa.array([self.protocol] * rows, pa.large_string()),
         }
-        return pa.table(columns)
+        return pa.table(columns).replace_schema_metadata({b"neatrec": json.dumps(self._origin()).encode()})
+
+    def _origin(self) -> dict[str, Any]:
+        """What made the labels, for whoever finds the table alone."""
+        return {
+            "protocol": self.protocol,
+            "level_kind": self.level_kind,
+            "levels": list(self.levels),
+            "options": dict(self.options),
+            "hash": self.hash,
+        }
 
     def to_json(self) -> dict[str, Any]:
         """Counts, thresholds and hash: the core of what `neatrec labels --json` prints."""
