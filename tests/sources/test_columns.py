@@ -64,6 +64,8 @@ def test_an_unknown_option_is_an_error_with_a_suggestion() -> None:
     [
         ({"delimiter": ",,"}, "`delimiter` must be one character"),
         ({"encoding": "latin-17"}, "`encoding` must be a text encoding"),
+        ({"encoding": "undefined"}, "`encoding` must be a text encoding"),
+        ({"encoding": "a\0b"}, "`encoding` must be a text encoding"),
         ({"max_bad_rows": "many"}, "`max_bad_rows` must be a whole number"),
         ({"max_bad_rows": -1}, "`max_bad_rows` must be a whole number"),
         ({"until": "2024-13-01"}, "`until` must be a date"),
@@ -81,7 +83,8 @@ def test_options_take_text_for_tuples_and_paths() -> None:
     options = SourceOptions(category="aisle", catalog="c.csv", max_bad_rows="0")  # type: ignore[arg-type]
     assert options.category == ("aisle",)
     assert options.catalog == Path("c.csv")
-    assert options.given() == {"category": ("aisle",), "catalog": Path("c.csv")}
+    assert options.given() == {"category": ("aisle",), "catalog": Path("c.csv"), "max_bad_rows": "0"}
+    assert not SourceOptions().given()
 
 
 def test_moments_and_shares_are_read_exactly() -> None:

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from neatrec.errors import InputError, MissingDependencyError, SourceError
+from neatrec.experiments.loading import load
 from neatrec.sources import SourceOptions, read_baskets, read_source_toml
 
 ORDERS = "order_id,sku,pos\n1,tea,1\n1,milk,2\n"
@@ -43,6 +44,53 @@ def test_a_source_toml_is_a_source_and_options_lie_over_it(tmp_path: Path) -> No
     assert read_baskets(tmp_path / "source.toml").ordered
     with pytest.raises(SourceError, match="no column 'x' for item"):
         read_baskets(tmp_path / "source.toml", item="x")
+
+
+def test_an_option_wins_over_a_source_toml_though_it_says_the_default(tmp_path: Path) -> None:
+    (tmp_path / "o.csv").write_text("order_id,sku\n1,tea\n1\n")
+    (tmp_path / "source.toml").write_text('source = "o.csv"\nmax_bad_rows = 1\nrejects = "r.csv"\n')
+    assert read_baskets(tmp_path / "source.toml").dropped == {"bad rows": 1}
+    for none in (0, "0"):
+        with pytest.raises(SourceError, match="the line has fewer fields"):
+            read_baskets(tmp_path / "source.toml", max_bad_rows=none)
+
+
+def test_a_source_toml_of_the_supermarket_keeps_the_truth(tmp_path: Path) -> None:
+    (tmp_path / "source.toml").write_text('source = "supermarket:baskets=200"\n')
+    shop = load(str(tmp_path / "source.toml"), SourceOptions())
+    assert shop.truth is not None
+    assert len(shop.baskets) == 200
+
+
+def test_saved_baskets_can_be_stratified(tmp_path: Path) -> None:
+    (tmp_path / "o.csv").write_text("order_id,sku,store\n1,tea,north\n2,tea,south\n")
+    read_baskets(tmp_path / "o.csv", attributes="store").save(tmp_path / "saved")
+    assert read_baskets(tmp_path / "saved", attributes="store").attributes["store"].names == ("north", "south")
+    with pytest.raises(SourceError, match="has no attribute 'week'; it has: store"):
+        read_baskets(tmp_path / "saved", attributes="week")
+    with pytest.raises(SourceError, match="`item` does not apply"):
+        read_baskets(tmp_path / "saved", item="sku")
+
+
+def test_a_folder_with_half_of_saved_baskets_is_a_folder_of_tables(tmp_path: Path) -> None:
+    (tmp_path / "baskets.json").write_text("{}")
+    (tmp_path / "o.csv").write_text(ORDERS)
+    assert read_baskets(tmp_path).lines == 2
+
+
+@pytest.mark.parametrize("option", ["source", "catalog", "exclude_items", "rejects"])
+def test_a_path_no_system_takes_is_refused(tmp_path: Path, option: str) -> None:
+    (tmp_path / "o.csv").write_text("order_id,sku\n1,tea\n1\n")
+    paths = {"source": tmp_path / "o.csv", option: "x" * 5000}
+    with pytest.raises(SourceError, match="File name too long"):
+        read_baskets(paths.pop("source"), **paths, max_bad_rows=1)
+
+
+@pytest.mark.parametrize("kind", [pa.float16(), pa.decimal256(50, 2)])
+def test_a_frame_the_database_cannot_take_is_refused(kind: pa.DataType) -> None:
+    column = pa.nulls(1, kind)
+    with pytest.raises(SourceError, match="cannot read the data frame"):
+        read_baskets(pa.table({"order_id": [1], "sku": ["tea"], "price": column}))
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from glob import glob
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -61,9 +63,9 @@ class Source:
         typer.Option(metavar="FILE", help="Item ids to leave out, one a line.", rich_help_panel=ROWS),
     ] = None
     max_bad_rows: Annotated[
-        str,
+        str | None,
         typer.Option(metavar="N|%", help="How many unreadable rows to put up with.", rich_help_panel=ROWS),
-    ] = "0"
+    ] = None
     rejects: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Where unreadable rows are written.", rich_help_panel=ROWS),
@@ -117,6 +119,9 @@ class Engine:
         typer.Option(metavar="SIZE", help="Such as 2GiB; past it the work spills to disk.", rich_help_panel="Counting"),
     ] = None
     threads: Annotated[int | None, typer.Option(help="Default: all cores.", rich_help_panel="Counting")] = None
+    max_basket_pairs: Annotated[
+        int, typer.Option(help="A basket with more pairs is refused.", min=1, rich_help_panel="Counting")
+    ] = 200_000_000
 
     def choices(self) -> dict[str, Any]:
         """What counting functions take, checked."""
@@ -128,18 +133,47 @@ class Engine:
             limit = None if self.memory_limit is None else parse_size(self.memory_limit)
         except ValueError as error:
             raise must_be("--memory-limit", "a size such as 2GiB", self.memory_limit) from error
-        return {"engine": self.engine, "memory_limit": limit, "threads": self.threads}
+        return {
+            "engine": self.engine,
+            "memory_limit": limit,
+            "threads": self.threads,
+            "max_basket_pairs": self.max_basket_pairs,
+        }
 
 
-def output_file(path: Path | None, endings: tuple[str, ...]) -> Path | None:
-    """`path` when it can be written, before any work is done."""
+def output_file(path: Path | None, endings: tuple[str, ...], source: str) -> Path | None:
+    """`path` when it can be written and is none of the files to read, before any work is done."""
     if path is None:
         return None
     if path.suffix not in endings:
         raise must_be("--out", f"a file ending in {' or '.join(endings)}", str(path))
     if not path.parent.is_dir():
         raise must_be("--out", "in a folder that exists", str(path), hint=f"Make {printable(path.parent)} first.")
+    if path.is_dir():
+        raise must_be("--out", "a file", str(path), hint="A folder of that name stands there.")
+    if _is_read(path, source):
+        raise must_be("--out", "none of the files that are read", str(path), hint="Choose another name.")
+    probe = path.with_name(f".{path.name}.part")
+    try:
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise must_be("--out", f"a file that can be written ({error.strerror})", str(path)) from error
     return path
+
+
+def _is_read(path: Path, source: str) -> bool:
+    """Whether SOURCE would read `path`."""
+    if not path.exists():
+        return False
+    try:
+        named = Path(source)
+        if named.is_dir():
+            return path.resolve().is_relative_to(named.resolve())
+        return path.resolve() in {Path(match).resolve() for match in [source, *glob(source)]}
+    except OSError:
+        # a SOURCE that cannot be looked at is refused by its reader, with its own sentence
+        return False
 
 
 def output_folder(path: Path) -> Path:
@@ -148,12 +182,15 @@ def output_folder(path: Path) -> Path:
         raise must_be("--out", "a folder", str(path), hint="A file of that name stands there.")
     try:
         path.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=path):
+            pass
     except OSError as error:
-        raise must_be("--out", f"a folder that can be made ({error.strerror})", str(path)) from error
+        raise must_be("--out", f"a folder that can be written ({error.strerror})", str(path)) from error
     return path
 
 
-def parse_strata(strata: str | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The names of `--strata`, and those among them that are columns of the source."""
-    named = tuple(name.strip() for name in (strata or "").split(",") if name.strip())
+def parse_strata(strata: list[str] | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names of `--strata`, each once, and those among them that are columns of the source."""
+    names = (name.strip() for entry in strata or () for name in entry.split(","))
+    named = tuple(dict.fromkeys(name for name in names if name))
     return named, tuple(name for name in named if name not in ("basket_size", "month"))

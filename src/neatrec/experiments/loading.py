@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from neatrec.baskets import Baskets
-from neatrec.sources import SourceOptions, read_baskets
-from neatrec.sources.mapping import refuse_options, require_attributes
+from neatrec.sources import SourceOptions
+from neatrec.sources.read import is_supermarket, read_named, read_supermarket, settled
 from neatrec.text import plural
 
 if TYPE_CHECKING:
@@ -27,15 +27,12 @@ class Shop:
 
 def load(source: str, options: SourceOptions) -> Shop:
     """The baskets of SOURCE with what was left out said in the log."""
-    if source.split(":")[0] == "supermarket":
-        from neatrec.sources.supermarket import parse_supermarket_spec, supermarket
-
-        market = supermarket(**parse_supermarket_spec(source))
-        refuse_options(source, options, ("attributes",))
-        require_attributes(source, options, market.baskets)
+    source, options = settled(source, options)
+    if is_supermarket(source):
+        market = read_supermarket(source, options)
         shop = Shop(market.baskets, market.truth)
     else:
-        shop = Shop(read_baskets(source, options))
+        shop = Shop(read_named(source, options))
     say_what_was_read(shop.baskets)
     return shop
 

@@ -82,7 +82,7 @@ class BadRows:
 
     def write(self, path: Path) -> None:
         """All bad rows as CSV: file, line, column, reason, text. Written beside and renamed."""
-        beside = path.with_name(f".{path.name}.{os.getpid()}")
+        beside = path.parent / f".rejects-{os.getpid()}"
         try:
             with beside.open("w", newline="", encoding="utf-8") as stream:
                 out = csv.writer(stream)
@@ -92,7 +92,8 @@ class BadRows:
                     out.writerow([*where, row.reason, printable(row.text, 1000)])
             os.replace(beside, path)
         except OSError as error:
-            beside.unlink(missing_ok=True)
+            if os.path.exists(beside):
+                beside.unlink()
             raise SourceError(
                 f"cannot write the rejected rows to {printable(path)}: {error.strerror}",
                 file=str(path),
@@ -103,10 +104,11 @@ class BadRows:
 
 def refuse_to_overwrite(path: Path, read: Sequence[str | Path]) -> None:
     """An error when rejected rows would be written over a file of the source, or over something that is no file."""
-    if path.exists() and not path.is_file():
+    there = os.path.exists(path)
+    if there and not path.is_file():
         raise SourceError(f"cannot write the rejected rows to {printable(path)}: it is no file", argument="rejects")
     for file in map(Path, read):
-        if path.exists() and file.exists() and path.samefile(file):
+        if there and os.path.exists(file) and path.samefile(file):
             raise SourceError(
                 f"the rejected rows would be written over {printable(file)}, which is read",
                 file=str(file),

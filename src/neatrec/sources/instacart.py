@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ PRODUCT_COLUMNS = Columns("product_id", "product_id", name="product_name", categ
 def is_instacart(source: str) -> bool:
     """Whether `source` is a folder with some of the official tables in it."""
     folder = Path(source)
-    if not folder.is_dir():
+    if not os.path.isdir(folder):  # unlike Path.is_dir, never an OSError
         return False
     found = [name for name in (*LINES, *REQUIRED) if _file(folder, name)]
     return any(name in found for name in LINES) or {"aisles", "departments"} <= set(found)

@@ -53,8 +53,8 @@ class SourceOptions:
     """Baskets from this moment on are left out."""
     exclude_items: Path | None = None
     """A text file with one item id a line: bags, fees, deposits."""
-    max_bad_rows: str | int = 0
-    """How many rows that cannot be read are put up with: a number, or a share such as "0.5%"."""
+    max_bad_rows: str | int | None = None
+    """How many rows that cannot be read are put up with: a number, or a share such as "0.5%"; default: none."""
     rejects: Path | None = None
     """Where those rows are written; default: a file in the working folder, named after the source."""
     delimiter: str | None = None
@@ -77,9 +77,8 @@ class SourceOptions:
             columns = getattr(self, name)
             if len(set(columns)) != len(columns) or not all(isinstance(column, str) for column in columns):
                 raise must_be(name, "names of columns that differ", columns)
-        bad_rows_allowed(self.max_bad_rows, 0)
-        if str(self.max_bad_rows).strip().isdigit():
-            keep(self, "max_bad_rows", int(self.max_bad_rows))  # "0" of a command line is the default 0
+        if self.max_bad_rows is not None:
+            bad_rows_allowed(self.max_bad_rows, 0)
         first, last = self.first_moment, self.end_moment
         if first is not None and last is not None and first >= last:
             raise must_be("since", f"before until ({self.until})", self.since)
@@ -151,7 +150,7 @@ def _check_encoding(name: str) -> None:
     try:
         codecs.lookup(name)
         "".encode(name)
-    except LookupError as error:
+    except (LookupError, ValueError) as error:  # a codec may also refuse all text, or its name hold a NUL
         raise must_be("encoding", "a text encoding such as utf-8, utf-16 or latin-1", name) from error
 
 

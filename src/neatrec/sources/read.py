@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from neatrec.baskets import Baskets
 from neatrec.sources.mapping import SourceOptions, options_from, refuse_options, require_attributes
 from neatrec.sources.source_toml import read_source_toml
+
+if TYPE_CHECKING:
+    from neatrec.sources.supermarket import Supermarket
 
 
 def read_baskets(source: Any, options: SourceOptions | None = None, **columns: Any) -> Baskets:
@@ -31,33 +33,50 @@ def read_baskets(source: Any, options: SourceOptions | None = None, **columns: A
     path = os.fspath(source)
     if isinstance(path, bytes):
         path = os.fsdecode(path)
-    if path.endswith(".toml"):
-        path, told = read_source_toml(path)
-        chosen = replace(told, **chosen.given())
-    return _read_named(path, chosen)
+    return read_named(*settled(path, chosen))
 
 
-def _read_named(source: str, options: SourceOptions) -> Baskets:
-    kind = source.split(":", 1)[0]
-    if kind == "supermarket":
-        return _supermarket(source, options)
-    if kind == "complete-journey":
+def settled(source: str, options: SourceOptions) -> tuple[str, SourceOptions]:
+    """What a `source.toml` says with `options` laid over it; any other source as it is."""
+    if not source.endswith(".toml"):
+        return source, options
+    source, told = read_source_toml(source)
+    return source, replace(told, **options.given())
+
+
+def read_named(source: str, options: SourceOptions) -> Baskets:
+    """The baskets of a source that is no `source.toml`."""
+    if is_supermarket(source):
+        return read_supermarket(source, options).baskets
+    if source.split(":", 1)[0] == "complete-journey":
         from neatrec.sources.journey import read_journey
 
         return read_journey(source, options)
-    if (Path(source) / "baskets.json").is_file():
-        refuse_options(source, options, allowed=())
-        return Baskets.load(source)
+    if all(os.path.isfile(os.path.join(source, name)) for name in ("baskets.parquet", "baskets.json")):
+        return _saved(source, options)
     from neatrec.sources.instacart import is_instacart, read_instacart
     from neatrec.sources.tabular import read_tables
 
     return read_instacart(source, options) if is_instacart(source) else read_tables(source, options)
 
 
-def _supermarket(source: str, options: SourceOptions) -> Baskets:
+def _saved(source: str, options: SourceOptions) -> Baskets:
+    refuse_options(source, options, allowed=("attributes",))
+    baskets = Baskets.load(source)
+    require_attributes(source, options, baskets)
+    return baskets
+
+
+def is_supermarket(source: str) -> bool:
+    """Whether `source` asks for the simulated shop."""
+    return source.split(":", 1)[0] == "supermarket"
+
+
+def read_supermarket(source: str, options: SourceOptions) -> Supermarket:
+    """The simulated shop `source` describes: its baskets, and the truth."""
     from neatrec.sources.supermarket import parse_supermarket_spec, supermarket
 
     refuse_options(source, options, allowed=("attributes",))
-    baskets = supermarket(**parse_supermarket_spec(source)).baskets
-    require_attributes(source, options, baskets)
-    return baskets
+    market = supermarket(**parse_supermarket_spec(source))
+    require_attributes(source, options, market.baskets)
+    return market

@@ -66,6 +66,8 @@ def database(tables: Sequence[Table], folder: Path) -> Iterator[Any]:
             f"the source needs more memory or temporary disk than there is: {_first_line(error)}",
             hint="TMPDIR says where temporary files go.",
         ) from error
+    except duckdb.Error as error:
+        raise SourceError(f"cannot read the source: {_first_line(error)}") from error
     finally:
         connection.close()
 
@@ -98,9 +100,9 @@ def _first_line(error: Exception) -> str:
 
 def described(connection: Any, table: Table) -> Table:
     """`table` with the SQL name and type of each column."""
-    if table.frame is not None:
-        connection.register(table.relation, table.frame)
     scan, parameters = table.scan()
     with explained(table):
+        if table.frame is not None:
+            connection.register(table.relation, table.frame)
         rows = connection.execute(f"DESCRIBE SELECT * FROM {scan}", parameters).fetchall()
     return replace(table, types=tuple(Column(name, kind) for name, kind, *_ in rows))

@@ -42,7 +42,7 @@ def _parsed(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise SourceError(f"cannot read {printable(path)}: {error.strerror}", file=str(path)) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:  # no TOML, no UTF-8, or a NUL in the path
         raise SourceError(f"{printable(path)} is not TOML: {printable(error)}", file=str(path)) from error
 
 
@@ -67,7 +67,7 @@ def _checked(path: Path, table: dict[str, Any]) -> dict[str, Any]:
         since: str | None = None
         until: str | None = None
         exclude_items: str | None = None
-        max_bad_rows: str | int = 0
+        max_bad_rows: str | int | None = None
         rejects: str | None = None
         delimiter: str | None = None
         encoding: str | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -60,7 +61,7 @@ def _catalogue_table(options: SourceOptions, folder: Path) -> Table | None:
         return None
     if not isinstance(options.catalog, Path):
         return frame_table(options.catalog, "catalogue_frame")
-    if not options.catalog.exists():
+    if not os.path.exists(options.catalog):  # unlike Path.exists, never an OSError
         find_files(str(options.catalog))
     wanted = [options.item or "", options.catalog_item or "", options.name or "", *options.category]
     file = open_file(options.catalog)
@@ -114,10 +115,10 @@ def stage(
     `more_files` are read too and, like the tables, not to be written over.
     """
     named = [path for path in (options.catalog, options.exclude_items) if isinstance(path, Path)]
-    files = [*(table.shown for table in tables if table.frame is None), *more_files, *named]
+    files: list[str | Path] = [*(table.shown for table in tables if table.frame is None), *more_files, *named]
     if options.rejects is not None:
         refuse_to_overwrite(options.rejects, files)
-    bad = BadRows(options.max_bad_rows)
+    bad = BadRows(options.max_bad_rows or 0)
     create_lines(connection, lines)
     read, total = [], 0
     for table in tables:
