@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from label_reference import pairs_of
 
+from neatrec._version import __version__
 from neatrec.baskets import Baskets
 from neatrec.catalog import Catalog
 from neatrec.labels.audit import audit_labels
@@ -102,7 +103,8 @@ def test_nothing_given_or_nothing_true_has_no_rate():
 
 def test_the_study_is_written_as_text_csv_and_svg(audit, tmp_path):
     written = write_audit(audit, tmp_path / "out")
-    assert {path.name for path in written} == FILES == {path.name for path in (tmp_path / "out").iterdir()}
+    assert {path.name for path in written} == FILES
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {*FILES, "audit.files"}
     for path in written:
         if path.suffix == ".svg":
             assert ElementTree.parse(path).getroot().tag.endswith("svg")
@@ -136,6 +138,41 @@ def test_the_numbers_as_json_hold_no_names(audit):
     text = json.dumps(audit.to_json())
     assert "Bun" not in text
     assert '"null"' in text
+
+
+def test_the_study_says_what_made_it(audit):
+    answer = audit.to_json()
+    assert (answer["format"], answer["version"]) == (1, __version__)
+    assert (answer["seed"], answer["null_rounds"], answer["null_within"]) == (0, 1, "none")
+    assert answer["paper"]["options"] == audit.paper.options
+    assert answer["calibrated"]["options"]["category_level"] == "category"
+    assert answer["calibrated"]["options"]["strata"] == []
+    text = audit_text(audit)
+    assert f"null rounds 1, within none, seed 0; neatrec {__version__}" in text
+    assert "paper: baskets of at least 2 lines; pairs of one category left out; every basket counts\n" in text
+    assert "every basket counts; expected counts quasi; strata none\n" in text
+
+
+def test_files_of_an_earlier_audit_are_removed_and_no_others(audit, tmp_path):
+    folder = tmp_path / "out"
+    folder.mkdir()
+    (folder / "mine.csv").write_text("mine")
+    (tmp_path / "outside.csv").write_text("mine")
+    write_audit(audit, folder)
+    with (folder / "audit.files").open("a") as names:
+        names.write("../outside.csv\n/outside.csv\nmine.txt\n")
+    (folder / "mine.txt").write_text("mine")
+    small = audit_labels(Baskets.from_lists([["a", "b"], ["b", "c"]]), null_rounds=0, min_basket=2)
+    written = {path.name for path in write_audit(small, folder)}
+    assert written < FILES
+    assert {path.name for path in folder.iterdir()} == {*written, "audit.files", "mine.csv", "mine.txt"}
+    assert (tmp_path / "outside.csv").exists()
+
+
+def test_files_that_no_audit_wrote_stay(tmp_path):
+    (tmp_path / "truth.csv").write_text("mine")
+    write_audit(audit_labels(Baskets.from_lists([["a", "b"]]), null_rounds=0, min_basket=2), tmp_path)
+    assert (tmp_path / "truth.csv").read_text() == "mine"
 
 
 def test_rates_of_nothing_are_null_in_json():

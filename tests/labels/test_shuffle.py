@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from neatrec.baskets import Baskets
 from neatrec.errors import ParameterError
 from neatrec.labels import WITHIN, shuffle, shuffled
+from neatrec.labels.audit import audit_labels
 
 CONTENTS = st.lists(st.lists(st.integers(0, 9), max_size=6, unique=True), max_size=12)
 NAMES = st.lists(st.text(max_size=5), min_size=12, max_size=12, unique=True)
@@ -107,3 +108,13 @@ def test_equal_digests_keep_the_order_of_lines():
 def test_what_cannot_be_shuffled_so_is_refused(arguments, message):
     with pytest.raises(ParameterError, match=message):
         shuffled(make([[1, 2]]), *arguments)
+
+
+def test_positions_are_not_kept_where_there_are_none():
+    unordered = Baskets.from_lists([["a", "b"], ["c", "d"]], ordered=False)
+    wanted = r"`within` must not be 'size\+position' for baskets without cart order.*Use 'size'"
+    with pytest.raises(ParameterError, match=wanted):
+        shuffled(unordered, 0, 0, "size+position")
+    with pytest.raises(ParameterError, match=wanted):
+        audit_labels(unordered, null_within="size+position")
+    assert shuffled(unordered, 0, 0, "size").lines == 4

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from neatrec._version import __version__
 from neatrec.baskets import Baskets
 from neatrec.catalog import UNKNOWN, Catalog
 from neatrec.labels.both_signs import DependentPairs, dependent_pairs
@@ -16,8 +17,10 @@ from neatrec.labels.make import LEVELS, make_labels
 from neatrec.labels.null import NullResult, shuffle_null
 from neatrec.labels.recipe import MAX_BASKET_PAIRS, Recipe
 from neatrec.labels.record import Labels
+from neatrec.labels.shuffle import check_within
 from neatrec.labels.truth import Score, Truth, score_against
 
+FORMAT = 1
 BIN_WIDTH = 100
 Counts = npt.NDArray[np.int64]
 
@@ -110,13 +113,24 @@ class Audit:
     """Protocol -> what shuffled baskets make of it; empty without null rounds."""
     truth: Mapping[tuple[str, float], Score]
     """(protocol, level) -> precision and recall; empty where the truth is not known."""
+    seed: int
+    """Seed of the shuffle."""
+    null_rounds: int
+    null_within: str
 
     def to_json(self) -> dict[str, Any]:
-        """The numbers of the study, without names."""
+        """The numbers of the study and what made them, without names of items."""
         return {
+            "format": FORMAT,
+            "version": __version__,
             "source": self.source,
-            "paper": self.paper.to_json(),
-            "calibrated": self.calibrated.to_json(),
+            "seed": self.seed,
+            "null_rounds": self.null_rounds,
+            "null_within": self.null_within,
+            **{
+                labels.protocol: {**labels.to_json(), "options": dict(labels.options)}
+                for labels in (self.paper, self.calibrated)
+            },
             "negatives": [vars(row) for row in self.negatives],
             "overlap": [vars(row) for row in self.overlap],
             "clustering": [vars(row) for row in self.clustering],
@@ -151,6 +165,7 @@ def audit_labels(
     threads: int | None = None,
 ) -> Audit:
     """The study of the labels of `baskets` by both protocols; `strata` are those of the calibrated one."""
+    check_within(baskets, null_within)
     choice: dict[str, Any] = {"engine": engine, "memory_limit": memory_limit, "threads": threads}
     common: dict[str, Any] = {
         "min_basket": min_basket,
@@ -183,6 +198,9 @@ def audit_labels(
         clustering=tuple(_clustering(labels, level) for labels in both for level in labels.levels),
         nulls=nulls,
         truth={} if truth is None else _scores(truth, both, directed=baskets.ordered),
+        seed=seed,
+        null_rounds=null_rounds,
+        null_within=null_within,
     )
 
 

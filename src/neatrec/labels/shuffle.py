@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.baskets import Baskets
-from neatrec.errors import must_be, must_be_one_of
+from neatrec.errors import ParameterError, must_be, must_be_one_of
 from neatrec.labels.md5 import Keys, line_keys
 from neatrec.labels.order import id_rank
 
@@ -26,8 +26,7 @@ def shuffled(baskets: Baskets, seed: int, round_: int, within: str = "none") -> 
     for name, value in (("seed", seed), ("round", round_)):
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
             raise must_be(name, "a whole number of at least 0", value)
-    if within not in WITHIN:
-        raise must_be_one_of("within", WITHIN, within)
+    check_within(baskets, within)
     slots = _lines_by_basket_id(baskets)
     high, low = line_keys(f"{int(seed)}|{int(round_)}|", baskets.ids, baskets.offsets)
     group = _group(baskets, within)
@@ -37,6 +36,18 @@ def shuffled(baskets: Baskets, seed: int, round_: int, within: str = "none") -> 
     items = np.empty_like(baskets.items)
     items[slots] = baskets.items[dealt]
     return replace(baskets, items=items)
+
+
+def check_within(baskets: Baskets, within: str) -> None:
+    """Refuse what a shuffle of these baskets cannot keep: without cart order a line has no position."""
+    if within not in WITHIN:
+        raise must_be_one_of("within", WITHIN, within)
+    if within == "size+position" and not baskets.ordered:
+        raise ParameterError(
+            "`within` must not be 'size+position' for baskets without cart order: their lines have no position",
+            argument="within",
+            hint="Use 'size', or name the column that holds the cart position.",
+        )
 
 
 def _lines_by_basket_id(baskets: Baskets) -> Order:

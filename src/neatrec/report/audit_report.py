@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Container, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from neatrec._version import __version__
 from neatrec.labels.audit import BIN_WIDTH, Audit, CasePair, Histogram
+from neatrec.labels.record import Labels
 from neatrec.report.figures import share_bars
 from neatrec.report.formats import to_csv
 from neatrec.report.show import show_sentence
@@ -19,18 +22,37 @@ SHOWN_BINS = 10
 """Bins of the drawn histogram; the last one holds everything above. The CSV file has them all."""
 SHOWN_CATEGORIES = 30
 """Categories that are drawn, those with the most pairs. The CSV file has them all."""
+LIST = "audit.files"
+"""Names of the files an audit wrote into its folder, one a line."""
+OWN_NAME = re.compile(r"audit\.txt|[a-z_]+\.csv|[a-z0-9-]+\.svg")
 MARK = {"paper": "p", "calibrated": "q"}
 
 
 def write_audit(audit: Audit, folder: str | Path) -> list[Path]:
-    """Write `audit.txt`, a CSV file for each table and an SVG file for each figure into `folder`; gives the paths."""
+    """Write `audit.txt`, a CSV file for each table and an SVG file for each figure into `folder`; gives the paths.
+
+    What an earlier audit wrote there and this one does not is removed: `audit.files` lists it. Other files stay.
+    """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     tables = audit_tables(audit)
     texts = {"audit.txt": audit_text(audit)}
     texts |= {f"{table.name}.csv": to_csv(table) for table in tables}
     texts |= {f"{figure.name}.svg": figure.file() for figure in audit_figures(audit)}
+    _remove_earlier(folder, keep=texts)
+    _write(folder / LIST, "".join(f"{name}\n" for name in texts))
     return [_write(folder / name, text) for name, text in texts.items()]
+
+
+def _remove_earlier(folder: Path, keep: Container[str]) -> None:
+    """Remove what the list of an earlier audit names, as far as an audit could have written it."""
+    try:
+        names = (folder / LIST).read_text(encoding="utf-8").splitlines()
+    except (FileNotFoundError, UnicodeDecodeError):
+        return  # no audit was written here: everything is somebody else's
+    for name in names:
+        if OWN_NAME.fullmatch(name) and name not in keep:
+            (folder / name).unlink(missing_ok=True)
 
 
 def _write(path: Path, text: str) -> Path:
@@ -50,8 +72,25 @@ def audit_text(audit: Audit) -> str:
         f"{audit.paper.pairs:,} different pairs",
         f"hash of the paper labels {audit.paper.hash}",
         f"hash of the calibrated labels {audit.calibrated.hash}",
+        *(f"{labels.protocol}: {_options(labels)}" for labels in (audit.paper, audit.calibrated)),
+        f"null rounds {audit.null_rounds}, within {audit.null_within}, seed {audit.seed}; neatrec {__version__}",
     ]
     return "\n".join(head) + "\n\n" + "\n".join(text_table(table) for table in tables)
+
+
+def _options(labels: Labels) -> str:
+    """The options of a protocol in one line."""
+    made = labels.options
+    level = made["category_level"]
+    parts = [
+        f"baskets of at least {made['min_basket']} lines",
+        "pairs of one category kept" if level is None else f"pairs of one {show_sentence(level)} left out",
+        "a pair counts once a customer" if made["once_per_customer"] else "every basket counts",
+    ]
+    if "strata" in made:
+        parts.append(f"expected counts {made['expected']}")
+        parts.append("strata " + (", ".join(map(show_sentence, made["strata"])) or "none"))
+    return "; ".join(parts)
 
 
 def text_table(table: Table) -> str:
