@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
 from neatrec.kernels import draws as kernel_draws
-from neatrec.kernels.arguments import Draws, Settings, Shard, units_of
-from neatrec.kernels.layout import LOG_VARIANCE, new_table, tail, vector
+from neatrec.kernels import reference
+from neatrec.kernels.arguments import Draws, Settings, Shard, Tally, units_of
+from neatrec.kernels.dispatch import kernel
+from neatrec.kernels.layout import LOG_VARIANCE, VISITOR, Table, new_table, tail, vector
 
 SETTINGS = Settings(
     dim=10,
@@ -27,6 +29,33 @@ SETTINGS = Settings(
     average=False,
 )
 EMPTY = np.zeros(0, dtype=np.uint64)
+USERS = 4
+
+
+class Case(NamedTuple):
+    """How a kernel is set up."""
+
+    name: str
+    tables: tuple[str, ...]
+    vectors: int = 1
+    quick: bool = True
+    """Whether it has a quick way of its own."""
+
+    @property
+    def users(self) -> int:
+        return USERS if "users" in self.tables else 0
+
+
+CASES = {
+    case.name: case
+    for case in (
+        Case("neat", ("items",)),
+        Case("item2vec", ("input", "output")),
+        Case("neat_diagonal", ("items",), vectors=2, quick=False),
+        Case("neat_bpr", ("items", "users"), quick=False),
+        Case("triple2vec", ("queries", "partners", "users"), quick=False),
+    )
+}
 
 
 def make_shard(sizes: list[int], items: int, *, categories: int = 4, users: int = 0, seed: int = 0) -> Shard:
@@ -49,20 +78,20 @@ def make_shard(sizes: list[int], items: int, *, categories: int = 4, users: int 
     )
 
 
-def make_draws(shard: Shard, *, observed: bool = False, bought: bool = False, seed: int = 7) -> Draws:
+def make_draws(shard: Shard, *, observed: bool = False, seed: int = 7) -> Draws:
     items = len(shard.category)
     counts = np.bincount(shard.items, minlength=items) + 1.0
     known, owned = EMPTY, EMPTY
     if observed:
         known = kernel_draws.new_filter(1000)
         kernel_draws.add_pairs(known, shard.items, shard.offsets)
-    if bought:
-        owned = kernel_draws.new_filter(1000)
-        kernel_draws.add_owned(owned, shard.users, shard.items, shard.offsets)
+        if len(shard.users):
+            owned = kernel_draws.new_filter(1000)
+            kernel_draws.add_owned(owned, shard.users, shard.items, shard.offsets)
     return Draws(np.uint64(seed), kernel_draws.alias_table(counts**0.75), known, owned)
 
 
-def make_table(rows: int, dim: int, *, vectors: int = 1, seed: int = 1, scale: float = 0.5) -> np.ndarray:
+def make_table(rows: int, dim: int, *, vectors: int = 1, seed: int = 1, scale: float = 0.5) -> Table:
     rng = np.random.default_rng(seed)
     table = new_table(rows, dim, vectors)
     for number in range(vectors):
@@ -72,5 +101,18 @@ def make_table(rows: int, dim: int, *, vectors: int = 1, seed: int = 1, scale: f
     return table
 
 
-def change(settings: Settings, **changes: Any) -> Settings:
-    return settings._replace(**changes)
+def make_tables(case: Case, items: int, dim: int) -> tuple[Table, ...]:
+    sizes = [USERS if name == "users" else items for name in case.tables]
+    return tuple(make_table(size, dim, vectors=case.vectors, seed=n) for n, size in enumerate(sizes))
+
+
+def train(
+    case: Case, shard: Shard, draws: Draws, settings: Settings, *, compiled: bool, threads: int = 1
+) -> tuple[tuple[Table, ...], Tally]:
+    """The tables and the tally after one pass, of the compiled kernel or of the reference."""
+    tables = make_tables(case, len(shard.category), settings.dim)
+    function = kernel(case.name) if compiled else getattr(reference, case.name)
+    tally = function(tables, shard, draws, settings, 0, len(shard.start), threads)
+    for table in tables:
+        tail(table, settings.dim, VISITOR, case.vectors)[:] = 0  # the quick kernels' own note
+    return tables, tally

@@ -32,6 +32,11 @@ class Crew(NamedTuple):
     """Where they meet: how many have come, and how many meetings there were."""
 
 
+def alone() -> Crew:
+    """A crew of one."""
+    return Crew(0, 1, np.zeros(2, dtype=np.int64))
+
+
 Sums = tuple[float, float, float]
 """Pairs, loss, active hinges."""
 

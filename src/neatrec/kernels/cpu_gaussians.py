@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 from numpy import float32 as f32
-from numpy import uint64 as u64
 
 from neatrec.compiled import compiled
 from neatrec.kernels.arguments import Settings, groups_of
+from neatrec.kernels.cpu_negatives import SEEN_WORDS, enter
 from neatrec.kernels.gaussians import far_likelihoods, near_likelihoods
 from neatrec.kernels.lanes import exponentials
 from neatrec.kernels.layout import LANES, LOG_VARIANCE, width
@@ -29,6 +29,7 @@ class Room(NamedTuple):
 
     item: npt.NDArray[np.int32]  # (1, lines and a window more)
     category: npt.NDArray[np.int32]  # the same
+    seen: npt.NDArray[np.uint64]  # see `enter`
     variance: Floats  # the same
     variances: Floats  # the same numbers, (n, 8)
     log_variances: Floats  # (n, 8)
@@ -67,6 +68,7 @@ def new_room(lines: int, settings: Settings) -> Room:
     return Room(
         item=np.zeros(more, np.int32),
         category=np.zeros(more, np.int32),
+        seen=np.zeros(SEEN_WORDS, np.uint64),
         variance=variance,
         variances=variance.reshape(-1, LANES),
         log_variances=zeros((more[1] // LANES, LANES)),
@@ -93,13 +95,11 @@ def new_room(lines: int, settings: Settings) -> Room:
 
 @compiled(inline="always")
 def gather(tables, shard, low, count, room, dims, near):
-    """Copy `count` lines from `low` on into the room; a mask of their rows comes back."""
-    table, mask, tail = tables[0], u64(0), 8 * len(dims)
+    """Copy `count` lines from `low` on into the room."""
+    table, tail = tables[0], 8 * len(dims)
+    enter(shard, low, count, room)
     for i in range(count):
-        row = shard.items[low + i]
-        mask |= u64(1) << (u64(row) & u64(63))
-        room.item[0, i] = row
-        room.category[0, i] = shard.category[row]
+        row = room.item[0, i]
         copy_row(room.x, i, table, row, dims)
         clear_row(room.gradient, i, dims)
         clear_row(room.forth, i, near)
@@ -108,7 +108,6 @@ def gather(tables, shard, low, count, room, dims, near):
         room.slope[i] = f32(0)
     for eight in range((count + 7) >> 3):
         exponentials(room.variances, eight, room.log_variances, eight, (0,))
-    return mask
 
 
 @compiled(inline="always")

@@ -10,8 +10,7 @@ from __future__ import annotations
 from numpy import float32 as f32
 
 from neatrec.compiled import compiled
-from neatrec.kernels.arguments import LONGEST, Draws, Settings, Shard, Tally, groups_of
-from neatrec.kernels.cpu_crew import side_by_side, tally_of, together
+from neatrec.kernels.arguments import Draws, Settings, Shard, Tally
 from neatrec.kernels.cpu_gaussians import (
     compare_negatives,
     compare_pairs,
@@ -20,10 +19,11 @@ from neatrec.kernels.cpu_gaussians import (
     partners_of,
 )
 from neatrec.kernels.cpu_negatives import accept, basket_key, draw
-from neatrec.kernels.cpu_tape import changes_of_line, in_batches, in_blocks, new_tape, step_variance
+from neatrec.kernels.cpu_run import Ways, run
+from neatrec.kernels.cpu_tape import descend, in_batches, in_blocks, step_variance
 from neatrec.kernels.cpu_visit import RELAXED, at_once, bounds
 from neatrec.kernels.gaussians import hinges, pull, weigh
-from neatrec.kernels.layout import SQUARES, VISITOR, Table, chunks
+from neatrec.kernels.layout import SQUARES, VISITOR, Table
 from neatrec.kernels.rows import (
     add_difference,
     add_row,
@@ -58,28 +58,29 @@ def _compare(tables, room, count, start, stop, groups, settings, dims, slots, ne
 
 
 @compiled(inline="always")
-def _push(tables, room, i, group, unit, settings, rate, dims):
-    """Push the group's active negatives away from line i."""
-    table = tables[0]
-    tail, half, share = 8 * len(dims), f32(0.5 * settings.dim), f32(1.0 / settings.dim)
+def _push(tables, room, i, first, last, unit, settings, rate, dims, slots):
+    """Push the active negatives of line i's groups away from it."""
+    table, tail, half, share = tables[0], 8 * len(dims), f32(0.5 * settings.dim), f32(1.0 / settings.dim)
     total = f32(0)
-    for k in range(settings.negatives):
-        active = room.active[group, k]
-        if active > f32(0):
-            row, precision, distance = room.negative[group, k], room.precision[group, k], room.distance[group, k]
-            force = active * precision
-            if table[row, tail + VISITOR] == f32(unit + 1):
-                # drawn before in this unit and pushed since: from where it stands now
-                distance = square_distance(room.x, i, table, row, dims)
-            table[row, tail + VISITOR] = f32(unit + 1)
-            squares = table[row, tail + SQUARES] + force * force * distance * share
-            table[row, tail + SQUARES] = squares
-            step = force * rate * inverse_root(squares + f32(1e-10))
-            repel(table, row, room.x, i, room.gradient, force, step, dims)
-            slope = force * (half - f32(0.5) * distance * precision)
-            total += slope
-            step_variance(table, row, tail, slope * room.far_variance[group, k], rate, settings)
+    for group in range(first, last):
+        for k in range(settings.negatives):
+            active = room.active[group, k]
+            if active > f32(0):
+                row, precision, distance = room.negative[group, k], room.precision[group, k], room.distance[group, k]
+                force = active * precision
+                if table[row, tail + VISITOR] == f32(unit + 1):
+                    # drawn before in this unit and pushed since: from where it stands now
+                    distance = square_distance(room.x, i, table, row, dims)
+                table[row, tail + VISITOR] = f32(unit + 1)
+                squares = table[row, tail + SQUARES] + force * force * distance * share
+                table[row, tail + SQUARES] = squares
+                step = force * rate * inverse_root(squares + f32(1e-10))
+                repel(table, row, room.x, i, room.gradient, force, step, dims)
+                slope = force * (half - f32(0.5) * distance * precision)
+                total += slope
+                step_variance(table, row, tail, slope * room.far_variance[group, k], rate, settings)
     room.slope[i] += total
+    return f32(0)
 
 
 @compiled(inline="always")
@@ -119,7 +120,7 @@ def neat_unit(tables, shard, draws, settings, unit, first_pair, last_pair, room,
     table, window, negatives = tables[0], settings.window, settings.negatives
     half = f32(0.5 * settings.dim)
     low, count, start, stop = bounds(shard, unit, window)
-    mask = gather(tables, shard, low, count, room, dims, near)
+    gather(tables, shard, low, count, room, dims, near)
     compare_pairs(room, count, settings, dims, near)
     groups = 1 if settings.shared else 2 * window
     basket = shard.basket[unit]
@@ -136,7 +137,7 @@ def neat_unit(tables, shard, draws, settings, unit, first_pair, last_pair, room,
                 continue
             number = (low + i - shard.offsets[basket]) * groups + g
             draw(draws.alias, key, number, room.dice, room.negative, 0, negatives)
-            accept(room.negative, room.dice, 0, negatives, room.item, count, mask, room.item[0, i], -1, draws)
+            accept(room, room.negative, 0, negatives, count, room.item[0, i], -1, draws)
             compare_negatives(table, room, i, 0, settings, dims, slots)
             partners, passes, excess = hinges(
                 room.active, 0, room.likelihood, room.bar, room.forth, room.back, i, ahead, behind, slots
@@ -169,7 +170,9 @@ def neat_unit(tables, shard, draws, settings, unit, first_pair, last_pair, room,
 
 @compiled(fastmath=RELAXED)
 def _blocks(tables, shard, draws, settings, first, last, room, tape, crew, each, dims, slots, near):
-    return in_blocks(neat_unit, tables, shard, draws, settings, first, last, room, tape, crew, each, dims, slots, near)
+    return in_blocks(
+        neat_unit, descend, tables, shard, draws, settings, first, last, room, tape, crew, each, dims, slots, near
+    )
 
 
 @compiled(fastmath=RELAXED)
@@ -177,34 +180,11 @@ def _batches(tables, shard, draws, settings, first, last, room, tape, dims, slot
     return in_batches(neat_unit, tables, shard, draws, settings, first, last, room, tape, dims, slots, near)
 
 
+WAYS = Ways(new_room, _blocks, _batches, _at_once)
+
+
 def neat(
     tables: tuple[Table, ...], shard: Shard, draws: Draws, settings: Settings, first: int, last: int, threads: int = 1
 ) -> Tally:
     """Gaussian items by the max-margin loss on their log expected likelihood; tables: (items,)."""
-    if first == last:
-        return Tally(0, 0.0, 0)
-    lines = LONGEST + 2 * settings.window
-    shape = chunks(settings.dim), chunks(settings.negatives), chunks(settings.window)
-    if settings.batch:
-        tape = new_tape(shard, settings, first, last)
-        room = new_room(lines, settings)
-        return tally_of([_batches(tables, shard, draws, settings, first, last, room, tape, *shape)])
-    if settings.block:
-        tape = new_tape(shard, settings, first, last)
-        rooms = [new_room(lines, settings) for _ in range(threads)]
-        each = changes_of_line(settings, 1, 1)
-        return together(
-            threads,
-            lambda crew: _blocks(
-                tables, shard, draws, settings, first, last, rooms[crew.member], tape, crew, each, *shape
-            ),
-        )
-    return side_by_side(
-        threads,
-        settings,
-        first,
-        last,
-        lambda part, start, stop: _at_once(
-            tables, shard, draws, part, start, stop, new_room(lines, part), groups_of(part), *shape
-        ),
-    )
+    return run(WAYS, tables, shard, draws, settings, first, last, threads)

@@ -8,6 +8,9 @@ from neatrec.compiled import compiled
 from neatrec.kernels.draws import TRIES, counted, holds, mixed, picked
 from neatrec.kernels.rows import prefetch, prefetch_row
 
+SEEN_WORDS = 8
+"""Words of `room.seen`: so many bits that most candidates need no look through the unit's lines."""
+
 
 @compiled(inline="always")
 def basket_key(seed, number):
@@ -42,11 +45,28 @@ def draw(alias, key, group, dice, negative, row, count):
         negative[row, k] = picked(bits, alias)
 
 
+@compiled(inline="always")
+def enter(shard, low, count, room):
+    """Note rows and categories of `count` lines from `low` on; `room.seen` gets a bit for the last bits of each row."""
+    for word in range(SEEN_WORDS):
+        room.seen[word] = u64(0)
+    for i in range(count):
+        row = u64(shard.items[low + i])
+        room.item[0, i] = row
+        room.category[0, i] = shard.category[row]
+        room.seen[(row >> u64(6)) & u64(SEEN_WORDS - 1)] |= u64(1) << (row & u64(63))
+
+
+@compiled(inline="always")
+def _maybe_seen(seen, row):
+    return (seen[(u64(row) >> u64(6)) & u64(SEEN_WORDS - 1)] >> (u64(row) & u64(63))) & u64(1) == u64(1)
+
+
 @compiled
-def _another(item, bits, items, lines, mask, query, user, alias, observed, bought):
+def _another(item, bits, items, lines, seen, query, user, alias, observed, bought):
     for _ in range(TRIES):
         refused = False
-        if (mask >> (u64(item) & u64(63))) & u64(1):
+        if _maybe_seen(seen, item):
             for i in range(lines):
                 refused |= items[0, i] == item
         if len(observed) > 0:
@@ -61,17 +81,22 @@ def _another(item, bits, items, lines, mask, query, user, alias, observed, bough
 
 
 @compiled(inline="always")
-def accept(negative, dice, row, count, items, lines, mask, query, user, draws):
-    """Replace candidates of negative[row] that are refused; one that cannot be replaced becomes the query itself.
-
-    `items` (1, lines) are those of the unit, `mask` says which last six bits they have: most candidates need no look.
-    """
+def accept(room, negative, row, count, lines, query, user, draws):
+    """Replace candidates of negative[row] that are refused; one that cannot be replaced becomes the query itself."""
     for k in range(count):
         item = negative[row, k]
-        suspect = (mask >> (u64(item) & u64(63))) & u64(1) == u64(1)
-        if suspect or len(draws.observed) > 0 or len(draws.bought) > 0:
+        if _maybe_seen(room.seen, item) or len(draws.observed) > 0 or len(draws.bought) > 0:
             negative[row, k] = _another(
-                item, dice[row, k], items, lines, mask, query, user, draws.alias, draws.observed, draws.bought
+                item,
+                room.dice[row, k],
+                room.item,
+                lines,
+                room.seen,
+                query,
+                user,
+                draws.alias,
+                draws.observed,
+                draws.bought,
             )
 
 

@@ -40,7 +40,7 @@ def changes_of_line(settings: Settings, tables: int, streams: int) -> int:
 
 
 def new_tape(
-    shard: Shard, settings: Settings, first: int, last: int, *, tables: int = 1, streams: int = 1, vectors: int = 1
+    shard: Shard, settings: Settings, first: int, last: int, tables: int = 1, streams: int = 1, vectors: int = 1
 ) -> Tape:
     """A tape that holds any block of the units `first` to `last`, or any batch."""
     units = max(1, settings.block)
@@ -112,10 +112,10 @@ def descend_together(tables, tape, count, rate, settings, dims):
 
 
 @compiled(inline="always")
-def in_blocks(ask, tables, shard, draws, settings, first, last, room, tape, crew, each, dims, slots, near):
+def in_blocks(ask, make, tables, shard, draws, settings, first, last, room, tape, crew, each, dims, slots, near):
     """Blocks of units: members share the asking, meet, share the rows, meet again. Sums for member 0, zeros for others.
 
-    `each` is how many changes a line may ask for.
+    `ask` writes down what a unit asks for, `make` makes those changes; `each` is how many a line may ask for.
     """
     tables, shard, draws, room, tape = (
         borrowed(tables),
@@ -141,7 +141,7 @@ def in_blocks(ask, tables, shard, draws, settings, first, last, room, tape, crew
         for n in range(count):
             rate = settings.rate + (settings.last_rate - settings.rate) * (begin + n - first) / (last - first)
             if learns:
-                descend(tables, tape, n, f32(rate), settings, member, members, dims)
+                make(tables, tape, n, f32(rate), settings, member, members, dims)
             if member == 0:
                 pairs += tape.tally[n, 0]
                 loss += tape.tally[n, 1]

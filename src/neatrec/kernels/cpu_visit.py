@@ -52,12 +52,12 @@ def at_once(
             count, stop = 0, start
         queries = stop - start
         rate = f32(settings.rate + (settings.last_rate - settings.rate) * (unit - first) / (last - first))
-        mask = gather(tables, shard, low, count, room, dims, near)
+        gather(tables, shard, low, count, room, dims, near)
         for n in range(queries * groups):
             for k in range(negatives):
                 room.negative[n, k] = room.ahead[n, k]
             query = room.item[0, start + n // groups]
-            accept(room.negative, room.dice, n, negatives, room.item, count, mask, query, -1, draws)
+            accept(room, room.negative, n, negatives, count, query, -1, draws)
         key = basket_key(draws.seed, shard.number[basket])
         for n in range(lines * groups):
             if in_basket(begin + n // groups, n % groups, basket_start, basket_end, settings):
@@ -78,7 +78,8 @@ def at_once(
                         draw_ahead(far, draws.alias, room.dice, room.ahead, m * groups + g, negatives, dims)
             done = until
             if n < queries:
-                for g in range(n * groups, n * groups + groups):
-                    push(tables, room, start + n, g, unit, settings, rate, dims)
+                loss += push(
+                    tables, room, start + n, n * groups, n * groups + groups, unit, settings, rate, dims, slots
+                )
         settle(tables, room, count, settings, rate, dims, near)
     return pairs, loss, active

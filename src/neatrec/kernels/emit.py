@@ -149,3 +149,16 @@ class Emit:
         value = self.multiply_add(exponent, self.all(LOG_2_LOW), value)
         value = self.multiply_add(square, self.all(-0.5), value)
         return self.multiply_add(exponent, self.all(LOG_2_HIGH), b.fadd(value, m))
+
+    def sigmoid_and_softplus(self, x: Any) -> tuple[Any, Any]:
+        """1 / (1 + e^-x) and log(1 + e^x) in every lane."""
+        b = self.builder
+        small = self.exponential(b.fneg(self.call(f"llvm.fabs.v{LANES}f32", VECTOR, [x])))  # at most 1
+        whole = b.fadd(self.all(1.0), small)
+        share = b.fdiv(self.all(1.0), whole)
+        sigmoid = b.select(b.fcmp_ordered(">=", x, self.all(0.0)), share, b.fmul(small, share))
+        return sigmoid, b.fadd(self.larger(x, self.all(0.0)), self.logarithm(whole))
+
+    def root(self, x: Any) -> Any:
+        """sqrt(x + 1e-10) in every lane."""
+        return self.call(f"llvm.sqrt.v{LANES}f32", VECTOR, [self.builder.fadd(x, self.all(1e-10))])

@@ -1,56 +1,23 @@
 """The pieces of the NEAT kernels that are worth vector instructions of their own, for compiled code.
 
-Pairs lie in arrays of shape (lines, window, padded): `near[i, o]` is about line i and line i + 1 + o. The partners of
-line i behind it are therefore at near[i - 1 - o, o].
+Numbers about pairs lie as `bands` says.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from neatrec.kernels.emit import FLOAT, INT32, INT64, INTEGERS, LANES, VECTOR, Emit
+from neatrec.kernels.bands import Band, first_row, for_partners, gathered, gathered_pairs, is_no_pair, loaded
+from neatrec.kernels.emit import FLOAT, INT32, INT64, LANES, VECTOR, Emit
 
 FLAT = 3e38
 """The bar of a pair that is none: no negative passes it."""
 NEVER = 1e37
 """The square distance of a negative that is left out: it passes no bar."""
-
-
-class Band:
-    """The elements of a (lines, window) array that belong to one line: ahead of it, or behind it."""
-
-    def __init__(self, emit: Emit, kind: Any, array: Any, line: Any) -> None:
-        self.emit = emit
-        unpacked = emit.context.make_array(kind)(emit.context, emit.builder, array)
-        self.stride = emit.builder.extract_value(unpacked.strides, 0)
-        self.row = emit.row(kind, array, types.int64, line)
-
-    def ahead(self, o: Any) -> Any:
-        """The address of near[i, o]."""
-        return self.emit.element(self.row, o)
-
-    def behind(self, o: Any) -> Any:
-        """The address of near[i - 1 - o, o]."""
-        b = self.emit.builder
-        lines = b.add(o, INT64(1))
-        offset = b.sub(b.mul(o, INT64(4)), b.mul(lines, self.stride))
-        return b.bitcast(b.gep(self.row, [offset]), FLOAT.as_pointer())
-
-
-def _for_partners(
-    emit: Emit, ahead: tuple[Any, Any], behind: tuple[Any, Any], visit: Callable[[Any, bool], None]
-) -> None:
-    """Emit `visit(o, is_ahead)` for the partners ahead of a line, then for those behind it."""
-    b = emit.builder
-    for (start, stop), is_ahead in ((ahead, True), (behind, False)):
-        with cgutils.for_range(b, b.sub(stop, start)) as loop:
-            visit(b.add(start, loop.index), is_ahead)
 
 
 @intrinsic
@@ -84,32 +51,19 @@ def near_likelihoods(
             emit.row(kind, arguments[n], types.int64, line)
             for n, kind in ((0, distance), (1, precision), (2, bar), (5, x))
         )
-        variances, items, categories = (
-            builder.bitcast(emit.row(kind, arguments[n], types.int64, INT64(0)), element.as_pointer())
-            for n, kind, element in ((6, variance, FLOAT), (7, item, INT32), (8, category, INT32))
-        )
+        variances = first_row(emit, variance, arguments[6], FLOAT)
+        items, categories = (first_row(emit, kind, arguments[n], INT32) for n, kind in ((7, item), (8, category)))
         mine = [emit.load(own, chunk) for chunk in range(len(chunks))]
-        ends = emit.whole(reach, arguments[4])
-        after = builder.add(line, INT64(1))
-        squares = _gathered(
-            emit,
-            len(near),
-            ends,
-            lambda o: _distance(emit, mine, emit.row(x, arguments[5], types.int64, builder.add(after, o))),
-        )
-        reached = _spread(emit, builder.trunc(ends, INT32))
-        own_item, own_category = (_spread(emit, _at(emit, numbers, line)) for numbers in (items, categories))
-        for chunk, square in enumerate(squares):
-            place = builder.add(after, INT64(chunk * LANES))
-            others = _loaded(emit, variances, place, VECTOR)
-            likelihood, inverse = _likelihood(
-                emit, builder.fadd(others, emit.all(_at(emit, variances, line))), square, arguments[9]
-            )
-            same_item = builder.icmp_signed("==", _loaded(emit, items, place, INTEGERS), own_item)
-            same = builder.icmp_signed("==", _loaded(emit, categories, place, INTEGERS), own_category)
-            known = builder.icmp_signed(">=", own_category, ir.Constant(INTEGERS, [0] * LANES))
-            past = builder.icmp_signed(">=", _places(chunk), reached)
-            none = builder.or_(builder.or_(same_item, builder.and_(same, known)), past)
+        ends, after = emit.whole(reach, arguments[4]), builder.add(line, INT64(1))
+
+        def square_of(o: Any) -> Any:
+            return distance_to(emit, mine, emit.row(x, arguments[5], types.int64, builder.add(after, o)))
+
+        spread = emit.all(builder.load(builder.gep(variances, [line])))
+        for chunk, square in enumerate(gathered(emit, len(near), ends, NEVER, square_of)):
+            others = loaded(emit, variances, builder.add(after, INT64(chunk * LANES)), VECTOR)
+            likelihood, inverse = _likelihood(emit, builder.fadd(others, spread), square, arguments[9])
+            none = is_no_pair(emit, items, categories, line, chunk, INT64(0), ends)
             emit.store(square, distances, chunk)
             emit.store(inverse, precisions, chunk)
             height = builder.fsub(likelihood, emit.all(arguments[10]))
@@ -173,10 +127,12 @@ def far_likelihoods(
         def both(k: Any) -> tuple[Any, Any]:
             number = builder.load(builder.gep(numbers, [k]))
             row = emit.row(table, arguments[5], types.int64, number)
-            square = builder.select(builder.icmp_signed("==", number, asked), FLOAT(NEVER), _distance(emit, mine, row))
+            square = builder.select(
+                builder.icmp_signed("==", number, asked), FLOAT(NEVER), distance_to(emit, mine, row)
+            )
             return square, builder.load(emit.element(row, INT64(len(chunks) * LANES)))
 
-        squares, logs = _gathered_pairs(emit, len(slots), stop, both)
+        squares, logs = gathered_pairs(emit, len(slots), stop, NEVER, both)
         for chunk, (square, log) in enumerate(zip(squares, logs, strict=True)):
             spread = emit.exponential(log)
             energy, inverse = _likelihood(emit, builder.fadd(spread, emit.all(arguments[11])), square, arguments[12])
@@ -204,7 +160,8 @@ def far_likelihoods(
     return types.void(*kinds), code
 
 
-def _distance(emit: Emit, mine: list[Any], other: Any) -> Any:
+def distance_to(emit: Emit, mine: list[Any], other: Any) -> Any:
+    """The square distance of a vector in registers and a row."""
     sums = [emit.all(0.0), emit.all(0.0)]
     for chunk, value in enumerate(mine):
         z = emit.builder.fsub(value, emit.load(other, chunk))
@@ -218,53 +175,6 @@ def _likelihood(emit: Emit, variances: Any, distances: Any, half_dim: Any) -> tu
     inverse = b.fdiv(emit.all(1.0), variances)
     determinant = b.fmul(emit.logarithm(variances), emit.all(b.fneg(half_dim)))
     return emit.multiply_add(b.fmul(distances, inverse), emit.all(-0.5), determinant), inverse
-
-
-def _gathered(emit: Emit, chunks: int, stop: Any, value: Callable[[Any], Any]) -> list[Any]:
-    """Vectors of value(0), value(1), ... up to `stop`, NEVER beyond.
-
-    Put together in registers: a vector read back from numbers written one by one waits until they have left the core.
-    """
-    first, _ = _gathered_pairs(emit, chunks, stop, lambda k: (value(k), FLOAT(0.0)))
-    return first
-
-
-def _gathered_pairs(
-    emit: Emit, chunks: int, stop: Any, values: Callable[[Any], tuple[Any, Any]]
-) -> tuple[list[Any], list[Any]]:
-    b = emit.builder
-    places = [[cgutils.alloca_once(b, VECTOR) for _ in range(chunks)] for _ in range(2)]
-    for column, default in zip(places, (NEVER, 0.0), strict=True):
-        for place in column:
-            b.store(emit.all(default), place)
-    with cgutils.for_range(b, stop) as loop:
-        lane = _spread(emit, b.trunc(loop.index, INT32))
-        for column, value in zip(places, values(loop.index), strict=True):
-            for chunk, place in enumerate(column):
-                here = b.icmp_signed("==", _places(chunk), lane)
-                b.store(b.select(here, emit.all(value), b.load(place)), place)
-    return [b.load(place) for place in places[0]], [b.load(place) for place in places[1]]
-
-
-def _places(chunk: int) -> Any:
-    return ir.Constant(INTEGERS, [chunk * LANES + lane for lane in range(LANES)])
-
-
-def _loaded(emit: Emit, numbers: Any, start: Any, kind: Any) -> Any:
-    """A vector of `kind` from element `start` of one row."""
-    loaded = emit.builder.load(emit.builder.bitcast(emit.builder.gep(numbers, [start]), kind.as_pointer()))
-    loaded.align = 4
-    return loaded
-
-
-def _at(emit: Emit, integers: Any, place: Any) -> Any:
-    return emit.builder.load(emit.builder.gep(integers, [place]))
-
-
-def _spread(emit: Emit, integer: Any) -> Any:
-    one = emit.builder.insert_element(ir.Constant(INTEGERS, ir.Undefined), integer, ir.Constant(INT32, 0))
-    first = ir.Constant(INTEGERS, [0] * LANES)
-    return emit.builder.shuffle_vector(one, ir.Constant(INTEGERS, ir.Undefined), first)
 
 
 @intrinsic
@@ -319,7 +229,7 @@ def hinges(
             builder.store(builder.fadd(builder.load(partners), real), partners)
 
         ranges = [tuple(builder.extract_value(arguments[n], end) for end in (0, 1)) for n in (7, 8)]
-        _for_partners(emit, ranges[0], ranges[1], visit)
+        for_partners(emit, ranges[0], ranges[1], visit)
         for chunk, place in enumerate(passes):
             emit.store(builder.load(place), sums, chunk)
         values = [builder.load(partners), builder.load(total), emit.sum(builder.load(excess))]
@@ -389,7 +299,7 @@ def pull(
             builder.store(builder.fadd(builder.load(bent), bend_here), bent)
 
         ranges = [(INT64(0), emit.whole(kind, arguments[n])) for kind, n in ((ahead, 5), (behind, 6))]
-        _for_partners(emit, ranges[0], ranges[1], visit)
+        for_partners(emit, ranges[0], ranges[1], visit)
         away, squares = emit.all(builder.fneg(builder.load(whole))), emit.all(0.0)
         for chunk, place in enumerate(sums):
             value = emit.multiply_add(away, emit.load(own, chunk), builder.load(place))

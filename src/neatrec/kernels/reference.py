@@ -313,6 +313,13 @@ def neat(
     return _train(_neat, tables, shard, draws, settings, first, last)
 
 
+def neat_diagonal(
+    tables: Tables, shard: Shard, draws: Draws, settings: Settings, first: int, last: int, threads: int = 1
+) -> Tally:
+    """The same with a variance for each dimension: rows hold two vectors, means and log-variances."""
+    return _train(_neat, tables, shard, draws, settings, first, last)
+
+
 def neat_bpr(
     tables: Tables, shard: Shard, draws: Draws, settings: Settings, first: int, last: int, threads: int = 1
 ) -> Tally:

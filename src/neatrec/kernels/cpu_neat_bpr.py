@@ -1,0 +1,191 @@
+"""NEAT+bpr on a CPU: `reference.neat_bpr` says what is computed."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numpy import float32 as f32
+from numpy import uint64 as u64
+
+from neatrec.compiled import compiled
+from neatrec.kernels.arguments import Draws, Settings, Shard, Tally
+from neatrec.kernels.cpu_gaussians import Room, compare_negatives, compare_pairs, gather, new_room, partners_of
+from neatrec.kernels.cpu_neat import pull_together
+from neatrec.kernels.cpu_negatives import accept, basket_key, draw
+from neatrec.kernels.cpu_run import Ways, run
+from neatrec.kernels.cpu_tape import descend, in_batches, in_blocks
+from neatrec.kernels.cpu_visit import RELAXED, bounds
+from neatrec.kernels.draws import mixed
+from neatrec.kernels.gaussians import hinges
+from neatrec.kernels.lanes import add_rankings, products
+from neatrec.kernels.layout import Table, width
+from neatrec.kernels.rows import add_difference, add_row, clear_row, copy_row, dot
+
+Floats = npt.NDArray[np.float32]
+WORSE, OTHER = 0, 1
+"""Rows of the arrays about what a user did not buy: in place of the partner, in place of the query."""
+
+
+class UserRoom(NamedTuple):
+    """Working space for a unit and its user."""
+
+    items: Room
+    user: Floats  # (1, width) theta_u
+    liking: Floats  # (lines,) theta_u . mu of each line
+    other: npt.NDArray[np.int64]  # (1, negatives) in place of the query
+    product: Floats  # (2, negatives padded) theta_u . mu' of each negative
+    real: Floats  # (2, negatives padded) 1 for a negative, 0 for one that is left out
+    weight: Floats  # (2, negatives padded) how strongly it is pushed
+
+
+def new_user_room(lines: int, settings: Settings) -> UserRoom:
+    """Room for `lines` lines."""
+    slots = (2, width(settings.negatives))
+    return UserRoom(
+        new_room(lines, settings),
+        np.zeros((1, width(settings.dim)), np.float32),
+        np.zeros(width(lines), np.float32),
+        np.zeros((1, settings.negatives), np.int64),
+        np.zeros(slots, np.float32),
+        np.zeros(slots, np.float32),
+        np.zeros(slots, np.float32),
+    )
+
+
+@compiled(inline="always")
+def _rank_line(room, i, j, settings, user, dims, slots):
+    """The user prefers line j to each of the negatives that line i was given; what that costs."""
+    force, cost = add_rankings(
+        room.weight, WORSE, room.product, WORSE, room.liking[j], f32(1), room.real, WORSE, settings.logistic, slots
+    )
+    add_row(room.items.gradient, j, force, room.user, 0, dims)
+    add_row(user[0], user[1], force, room.items.x, j, dims)
+    return cost
+
+
+@compiled(fastmath=RELAXED)
+def neat_bpr_unit(tables, shard, draws, settings, unit, first_pair, last_pair, room, tape, n, dims, slots, near):
+    """Write down what a unit asks for; of its pairs only those numbered from `first_pair` to `last_pair`."""
+    table, inner, window, negatives = tables[0], room.items, settings.window, settings.negatives
+    half = f32(0.5 * settings.dim)
+    low, count, start, stop = bounds(shard, unit, window)
+    gather(tables, shard, low, count, inner, dims, near)
+    compare_pairs(inner, count, settings, dims, near)
+    groups = 1 if settings.shared else 2 * window
+    basket = shard.basket[unit]
+    user = shard.users[basket]
+    key = basket_key(draws.seed, shard.number[basket])
+    other_key = mixed(key + u64(1))
+    copy_row(room.user, 0, tables[1], user, dims)
+    for i in range(count):
+        room.liking[i] = dot(room.user, 0, inner.x, i, dims)
+    seen, pairs, loss, active = 0, 0.0, 0.0, 0.0
+    at = tape.start[n]
+    for i in range(start, stop):
+        for g in range(groups):
+            ahead, behind = partners_of(inner, i, count, g, settings)
+            if ahead[1] - ahead[0] + behind[1] - behind[0] == 0:
+                continue
+            seen += 1
+            if not (settings.shared or first_pair < seen <= last_pair):
+                continue
+            query, number = inner.item[0, i], (low + i - shard.offsets[basket]) * groups + g
+            draw(draws.alias, other_key, number, inner.dice, room.other, 0, negatives)
+            accept(inner, room.other, 0, negatives, count, query, user, draws)
+            draw(draws.alias, key, number, inner.dice, inner.negative, 0, negatives)
+            accept(inner, inner.negative, 0, negatives, count, query, user, draws)
+            compare_negatives(table, inner, i, 0, settings, dims, slots)
+            partners, passes, excess = hinges(
+                inner.active, 0, inner.likelihood, inner.bar, inner.forth, inner.back, i, ahead, behind, slots
+            )
+            if partners == f32(0):
+                continue
+            for k in range(negatives):
+                room.real[WORSE, k] = f32(inner.negative[0, k] != query)
+                room.real[OTHER, k] = f32(room.other[0, k] != query)
+            clear_row(room.weight, WORSE, slots)
+            clear_row(room.weight, OTHER, slots)
+            products(room.product, WORSE, room.user, 0, table, inner.negative, 0, negatives, dims, slots)
+            products(room.product, OTHER, room.user, 0, table, room.other, 0, negatives, dims, slots)
+            mine = at + 2 * negatives
+            clear_row(tape.vector, mine, dims)
+            for o in range(ahead[0], ahead[1]):
+                if inner.bar[i, o] < f32(1e38):
+                    loss += _rank_line(room, i, i + 1 + o, settings, (tape.vector, mine), dims, slots)
+            for o in range(behind[0], behind[1]):
+                if inner.bar[i - 1 - o, o] < f32(1e38):
+                    loss += _rank_line(room, i, i - 1 - o, settings, (tape.vector, mine), dims, slots)
+            force, cost = add_rankings(
+                room.weight,
+                OTHER,
+                room.product,
+                OTHER,
+                room.liking[i],
+                partners,
+                room.real,
+                OTHER,
+                settings.logistic,
+                slots,
+            )
+            add_row(inner.gradient, i, force, room.user, 0, dims)
+            add_row(tape.vector, mine, force, inner.x, i, dims)
+            pairs += partners
+            loss += excess + cost
+            active += passes
+            for k in range(negatives):
+                # those left out are written as no change at all: the places of the others stay what they are
+                row, precision = inner.negative[0, k], inner.precision[0, k]
+                clear_row(tape.vector, at, dims)
+                tape.table[at], tape.row[at], tape.slope[at] = 0, row, f32(0)
+                if room.real[WORSE, k] > f32(0):
+                    push = inner.active[0, k] * precision
+                    add_difference(tape.vector, at, push, table, row, inner.x, i, dims)
+                    add_difference(inner.gradient, i, push, inner.x, i, table, row, dims)
+                    slope = push * (half - f32(0.5) * inner.distance[0, k] * precision)
+                    inner.slope[i] += slope
+                    tape.slope[at] = slope * inner.far_variance[0, k]
+                    add_row(tape.vector, at, -room.weight[WORSE, k], room.user, 0, dims)
+                    add_row(tape.vector, mine, -room.weight[WORSE, k], table, row, dims)
+                at += 1
+            for k in range(negatives):
+                row = room.other[0, k]
+                clear_row(tape.vector, at, dims)
+                tape.table[at], tape.row[at], tape.slope[at] = 0, row, f32(0)
+                if room.real[OTHER, k] > f32(0):
+                    add_row(tape.vector, at, -room.weight[OTHER, k], room.user, 0, dims)
+                    add_row(tape.vector, mine, -room.weight[OTHER, k], table, row, dims)
+                at += 1
+            tape.table[at], tape.row[at], tape.slope[at] = 1, user, f32(0)
+            at += 1
+    for i in range(count):
+        squared, slope = pull_together(inner, i, count, settings, dims, near)
+        if squared > f32(0):
+            copy_row(tape.vector, at, inner.gradient, i, dims)
+            tape.table[at], tape.row[at], tape.slope[at] = 0, inner.item[0, i], slope
+            at += 1
+    tape.written[n] = at - tape.start[n]
+    tape.tally[n, 0], tape.tally[n, 1], tape.tally[n, 2] = pairs, loss, active
+
+
+@compiled(fastmath=RELAXED)
+def _blocks(tables, shard, draws, settings, first, last, room, tape, crew, each, dims, slots, near):
+    return in_blocks(
+        neat_bpr_unit, descend, tables, shard, draws, settings, first, last, room, tape, crew, each, dims, slots, near
+    )
+
+
+@compiled(fastmath=RELAXED)
+def _batches(tables, shard, draws, settings, first, last, room, tape, dims, slots, near):
+    return in_batches(neat_bpr_unit, tables, shard, draws, settings, first, last, room, tape, dims, slots, near)
+
+
+WAYS = Ways(new_user_room, _blocks, _batches, streams=2)
+
+
+def neat_bpr(
+    tables: tuple[Table, ...], shard: Shard, draws: Draws, settings: Settings, first: int, last: int, threads: int = 1
+) -> Tally:
+    """NEAT with ranking losses of users; tables: (items, users)."""
+    return run(WAYS, tables, shard, draws, settings, first, last, threads)

@@ -1,0 +1,64 @@
+"""`neat-bpr`: NEAT, and users who prefer what they bought."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from neatrec.errors import must_be
+from neatrec.kernels.arguments import Settings
+from neatrec.kernels.layout import Table, vector
+from neatrec.models.embedding import random_table
+from neatrec.models.neat import Neat, NeatParameters
+from neatrec.models.parameters import ModelParameters, parameter
+
+
+@dataclass(frozen=True)
+class NeatBPRParameters(NeatParameters):
+    ranking_loss: str = parameter(
+        "printed",
+        "The users' loss: 1 - sigmoid as the paper prints it, or the usual -log sigmoid.",
+        choices=("printed", "log"),
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.covariance != "spherical":
+            raise must_be("covariance", "spherical for model 'neat-bpr'", self.covariance)
+
+
+class NeatBPR(Neat):
+    """NEAT+bpr: L_item(q, v, v') + L_BPR(u, q, q') + L_BPR(u, v, v'); users are not used in an answer."""
+
+    name: ClassVar[str] = "neat-bpr"
+    about: ClassVar[str] = "NEAT with ranking losses of users; cosine of the means."
+    kernel: ClassVar[str] = "neat_bpr"
+    Parameters: ClassVar[type[ModelParameters]] = NeatBPRParameters
+    needs_users: ClassVar[bool] = True
+    user_vectors: npt.NDArray[np.float32] | None = None
+    _refuse_bought: ClassVar[bool] = True
+
+    def _kernel(self) -> str:
+        return self.kernel
+
+    def _settings(self) -> Settings:
+        return super()._settings()._replace(logistic=self.parameters.ranking_loss == "log")
+
+    def _new_tables(self, rng: np.random.Generator, items: int, users: int) -> dict[str, Table]:
+        dim = self.parameters.dim
+        return {**super()._new_tables(rng, items, users), "users": random_table(rng, users, dim, dim**-0.5)}
+
+    def _keep(self, tables: Mapping[str, Table]) -> None:
+        super()._keep(tables)
+        self.user_vectors = vector(tables["users"], self.parameters.dim).copy()
+
+    def _user_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        return {} if self.user_vectors is None else {"user_vectors": self.user_vectors}
+
+    def _restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        super()._restore(arrays)
+        self.user_vectors = arrays.get("user_vectors")

@@ -1,0 +1,58 @@
+"""`triple2vec`: an item as query, an item as partner and a user, trained on how well the three go together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from neatrec.kernels.layout import Table, vector
+from neatrec.models.embedding import EmbeddingModel, EmbeddingParameters, random_table
+from neatrec.models.parameters import ModelParameters
+
+Vectors = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Triple2VecParameters(EmbeddingParameters):
+    pass
+
+
+class Triple2Vec(EmbeddingModel):
+    """Triple2Vec (Wan and others 2018): cohesion f_q . g_v + f_q . h_u + g_v . h_u, negatives for each of the three."""
+
+    name: ClassVar[str] = "triple2vec"
+    about: ClassVar[str] = "Cohesion of item, item and user by negative sampling; cosine of the item vectors."
+    kernel: ClassVar[str] = "triple2vec"
+    Parameters: ClassVar[type[ModelParameters]] = Triple2VecParameters
+    needs_users: ClassVar[bool] = True
+    partner_vectors: Vectors
+    """Shape (items, dim): the items as partners."""
+    user_vectors: Vectors | None = None
+
+    def _new_tables(self, rng: np.random.Generator, items: int, users: int) -> dict[str, Table]:
+        dim = self.parameters.dim
+        names = {"queries": items, "partners": items, "users": users}
+        return {name: random_table(rng, rows, dim, 0.5 / dim) for name, rows in names.items()}
+
+    def _keep(self, tables: Mapping[str, Table]) -> None:
+        dim = self.parameters.dim
+        self.partner_vectors = vector(tables["partners"], dim).copy()
+        self.user_vectors = vector(tables["users"], dim).copy()
+        self._take(vector(tables["queries"], dim).copy())
+
+    def _arrays(self) -> dict[str, npt.NDArray[Any]]:
+        return {**super()._arrays(), "partner_vectors": self.partner_vectors}
+
+    def _user_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        return {} if self.user_vectors is None else {"user_vectors": self.user_vectors}
+
+    def _restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        super()._restore(arrays)
+        self.partner_vectors = np.ascontiguousarray(arrays["partner_vectors"], dtype=np.float32)
+        self.user_vectors = arrays.get("user_vectors")
+        if self.partner_vectors.shape != self.vectors.shape:
+            raise ValueError("`partner_vectors` must have the shape of `vectors`")
