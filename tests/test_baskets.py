@@ -2,8 +2,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -108,6 +111,87 @@ def test_damaged_or_foreign_folders_are_refused(tmp_path: Path) -> None:
     (tmp_path / "baskets.json").write_text(json.dumps({**about, "format": 99}))
     with pytest.raises(BundleError, match="has basket format 99"):
         Baskets.load(tmp_path)
+
+
+ABOUT_TAMPERINGS = [
+    ("[]", r"baskets\.json is damaged: it must hold an object"),
+    ({"ordered": None}, r"baskets\.json is damaged: `ordered` is missing or not a bool"),
+    ({"ordered": "yes"}, "`ordered` is missing or not a bool"),
+    ({"hash": None}, "`hash` is missing or not text"),
+    ({"source": 3}, "`source` is missing or not text"),
+    ({"dropped": None}, "`dropped` is missing or not a dict"),
+    ({"dropped": {"returns": "many"}}, "`dropped` must count 'returns' in whole numbers"),
+    ({"attributes": []}, "`attributes` is missing or not a dict"),
+    ({"attributes": {"store": 3}}, "`attributes` must list the names of 'store' as text"),
+    ({"attributes": {"town": ["x"]}}, r"baskets\.parquet does not hold .*no column 'attribute:town'"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), ABOUT_TAMPERINGS)
+def test_a_tampered_description_is_refused_by_name(tmp_path: Path, change: Any, message: str) -> None:
+    Baskets.from_lists([["a", "b"], ["b"]], users=["u", "v"]).save(tmp_path)
+    file = tmp_path / "baskets.json"
+    about = json.loads(file.read_text())
+    if isinstance(change, dict):
+        about = {key: value for key, value in {**about, **change}.items() if value is not None}
+    file.write_text(change if isinstance(change, str) else json.dumps(about))
+    with pytest.raises(BundleError, match=message):
+        Baskets.load(tmp_path)
+
+
+TEXT = pa.array(["x", "y"])
+TABLE_TAMPERINGS = [
+    ("baskets", "items", TEXT, r"baskets\.parquet does not hold the baskets it should"),
+    ("baskets", "items", None, "there is no column 'items'"),
+    ("baskets", "items", pa.array([[0, 7], [1]], pa.large_list(pa.int32())), "`items` must be codes of the catalogue"),
+    ("baskets", "basket_id", None, "there is no column 'basket_id'"),
+    ("baskets", "user", TEXT, "column 'user' must hold whole numbers, got string"),
+    ("users", "user_id", None, "there is no column 'user_id'"),
+    ("catalog", "variants", None, r"catalog\.parquet does not hold a catalogue: there is no column 'variants'"),
+    ("catalog", "variants", pa.array([1, 2]), r"catalog\.parquet does not hold a catalogue"),
+    ("catalog", "id", None, "there is no column 'id'"),
+    ("catalog", "id", pa.array(["x", "x"]), "unique and not null"),
+    ("catalog", "category:category", None, "there is no column 'category:category'"),
+    ("catalog", "category:category", TEXT, "'x' is no category of level 'category'"),
+]
+
+
+@pytest.mark.parametrize(("name", "column", "values", "message"), TABLE_TAMPERINGS)
+def test_a_tampered_table_is_refused_by_name(
+    tmp_path: Path, name: str, column: str, values: pa.Array | None, message: str
+) -> None:
+    catalog = Catalog.from_ids(["a", "b"], categories=["drinks", "food"])
+    Baskets.from_lists([["a", "b"], ["b"]], users=["u", "v"], catalog=catalog).save(tmp_path)
+    file = tmp_path / f"{name}.parquet"
+    table = pq.read_table(file)
+    place = table.column_names.index(column)
+    kept = table.schema.metadata
+    table = table.remove_column(place)
+    if values is not None:
+        table = table.add_column(place, column, values)
+    if not table.num_columns:
+        table = pa.table({"other": ["u", "v"]})
+    pq.write_table(table.replace_schema_metadata(kept), file)
+    with pytest.raises(BundleError, match=message):
+        Baskets.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        (b"neatrec_levels", b"3", "must be lists of text"),
+        (b"neatrec_levels", b"[]", "it has 0 levels and names of 1"),
+        (b"neatrec_category_names", b"[[1, 2]]", "must be lists of text"),
+        (b"neatrec_category_names", b"{", "cannot read a catalogue"),
+    ],
+)
+def test_tampered_levels_are_refused(tmp_path: Path, key: bytes, value: bytes, message: str) -> None:
+    file = tmp_path / "catalog.parquet"
+    Catalog.from_ids(["a", "b"], categories=["drinks", "food"]).save(file)
+    table = pq.read_table(file)
+    pq.write_table(table.replace_schema_metadata({**table.schema.metadata, key: value}), file)
+    with pytest.raises(BundleError, match=message):
+        Catalog.load(file)
 
 
 def test_a_stream_must_be_iterable_again() -> None:

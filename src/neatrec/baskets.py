@@ -238,30 +238,81 @@ class Baskets:
             users = pq.read_table(folder / "users.parquet") if "user" in table.column_names else None
         except (OSError, ValueError, pa.ArrowException) as error:
             raise BundleError(f"cannot read baskets from {printable(folder)}: {printable(error)}") from error
-        if about.get("format") != FORMAT_VERSION:
+        _check_about(about, folder)
+        catalog = Catalog.load(folder / "catalog.parquet")
+        try:
+            baskets = _assembled(catalog, about, table, users)
+        except (ParameterError, KeyError, TypeError, ValueError, pa.ArrowException) as error:
+            reason = printable(error.args[0] if error.args else error)
             raise BundleError(
-                f"{printable(folder)} has basket format {about.get('format')!r}, this version reads {FORMAT_VERSION}"
-            )
-        lists = pa.concat_arrays([pa.array([], pa.large_list(pa.int32())), *table["items"].chunks])
-        baskets = cls(
-            catalog=Catalog.load(folder / "catalog.parquet"),
-            items=lists.values.to_numpy(),
-            offsets=lists.offsets.to_numpy(),
-            ids=string_array(table["basket_id"]),
-            ordered=bool(about["ordered"]),
-            users=None if users is None else table["user"].to_numpy(),
-            user_ids=None if users is None else string_array(users["user_id"]),
-            times=None if "time" not in table.column_names else pc.cast(table["time"], pa.int64()).to_numpy(),
-            attributes={
-                name: Attribute(table[f"attribute:{name}"].to_numpy(), tuple(names))
-                for name, names in about["attributes"].items()
-            },
-            dropped=about["dropped"],
-            source=about["source"],
-        )
+                f"{printable(folder / 'baskets.parquet')} does not hold the baskets it should: {reason}",
+                file=str(folder / "baskets.parquet"),
+            ) from error
         if baskets.hash != about["hash"]:
             raise BundleError(f"the baskets in {printable(folder)} are not those that were saved: the hash differs")
         return baskets
+
+
+ABOUT = {"ordered": bool, "source": str, "dropped": dict, "attributes": dict, "hash": str}
+"""What `baskets.json` must hold beside its format."""
+
+
+def _check_about(about: Any, folder: Path) -> None:
+    """Refuse a `baskets.json` that is not what `save` writes."""
+    file = folder / "baskets.json"
+    if not isinstance(about, dict):
+        raise _damaged(file, "it must hold an object")
+    if about.get("format") != FORMAT_VERSION:
+        found = printable(repr(about.get("format")))
+        raise BundleError(f"{printable(folder)} has basket format {found}, this version reads {FORMAT_VERSION}")
+    for key, kind in ABOUT.items():
+        if not isinstance(about.get(key), kind):
+            raise _damaged(file, f"`{key}` is missing or not {'text' if kind is str else f'a {kind.__name__}'}")
+    for reason, rows in about["dropped"].items():
+        if isinstance(rows, bool) or not isinstance(rows, int):
+            raise _damaged(file, f"`dropped` must count {printable(reason)!r} in whole numbers")
+    for name, names in about["attributes"].items():
+        if not isinstance(names, list) or not all(isinstance(value, str) for value in names):
+            raise _damaged(file, f"`attributes` must list the names of {printable(name)!r} as text")
+
+
+def _damaged(file: Path, reason: str) -> BundleError:
+    return BundleError(f"{printable(file)} is damaged: {reason}", file=str(file))
+
+
+def _assembled(catalog: Catalog, about: Mapping[str, Any], table: pa.Table, users: pa.Table | None) -> Baskets:
+    """The baskets of what was read; whatever column is missing or of another type raises."""
+    lists = pa.concat_arrays([pa.array([], pa.large_list(pa.int32())), *_column(table, "items").chunks])
+    return Baskets(
+        catalog=catalog,
+        items=lists.values.to_numpy(),
+        offsets=lists.offsets.to_numpy(),
+        ids=string_array(_column(table, "basket_id")),
+        ordered=about["ordered"],
+        users=None if users is None else _whole(table, "user"),
+        user_ids=None if users is None else string_array(_column(users, "user_id")),
+        times=None if "time" not in table.column_names else pc.cast(table["time"], pa.int64()).to_numpy(),
+        attributes={
+            name: Attribute(_whole(table, f"attribute:{name}"), tuple(names))
+            for name, names in about["attributes"].items()
+        },
+        dropped=about["dropped"],
+        source=about["source"],
+    )
+
+
+def _column(table: pa.Table, name: str) -> pa.ChunkedArray:
+    if name not in table.column_names:
+        raise ParameterError(f"there is no column {printable(name)!r}")
+    return table[name]
+
+
+def _whole(table: pa.Table, name: str) -> npt.NDArray[Any]:
+    """A column of codes."""
+    column = _column(table, name)
+    if not pa.types.is_integer(column.type) or column.null_count:
+        raise ParameterError(f"column {printable(name)!r} must hold whole numbers, got {column.type}")
+    return column.to_numpy()
 
 
 def _update_with_strings(digest: Any, text: pa.LargeStringArray) -> None:

@@ -185,25 +185,50 @@ class Catalog:
 
     @classmethod
     def load(cls, path: str | Path) -> Catalog:
+        """Read what `save` wrote; a damaged or foreign file is refused by name."""
         try:
             table = pq.read_table(Path(path))
-            levels = tuple(json.loads(table.schema.metadata[b"neatrec_levels"]))
+            levels = json.loads(table.schema.metadata[b"neatrec_levels"])
             names = json.loads(table.schema.metadata[b"neatrec_category_names"])
         except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
             raise BundleError(f"cannot read a catalogue from {printable(path)}: {printable(error)}") from error
-        codes = np.full((len(table), len(levels)), UNKNOWN, dtype=np.int32)
-        for position, level in enumerate(levels):
-            lookup = {name: code for code, name in enumerate(names[position])}
-            values = table[f"category:{level}"].cast(pa.large_string()).to_pylist()
-            codes[:, position] = [UNKNOWN if value is None else lookup[value] for value in values]
-        variants = [(v, c) for c, vs in enumerate(table["variants"].to_pylist()) for v in vs or []]
-        all_null = table["name"].null_count == len(table) and len(table) > 0
-        return cls(
-            string_array(table["id"]),
-            None if all_null else string_array(table["name"]),
-            levels=levels,
-            categories=codes,
-            category_names=tuple(tuple(level) for level in names),
-            variants=string_array([v for v, _ in variants]) if variants else None,
-            variant_codes=np.array([c for _, c in variants], dtype=np.int32) if variants else None,
-        )
+        try:
+            return _assembled(table, levels, names)
+        except (ParameterError, KeyError, TypeError, ValueError, pa.ArrowException) as error:
+            reason = printable(error.args[0] if error.args else error)
+            raise BundleError(f"{printable(path)} does not hold a catalogue: {reason}", file=str(path)) from error
+
+
+def _assembled(table: pa.Table, levels: Any, names: Any) -> Catalog:
+    """The catalogue of what was read; whatever is missing or of another type raises."""
+    if not _is_text(levels) or not isinstance(names, list) or not all(_is_text(level) for level in names):
+        raise ParameterError("its levels and their names must be lists of text")
+    if len(levels) != len(names):
+        raise ParameterError(f"it has {len(levels)} levels and names of {len(names)}")
+    for column in ("id", "name", "variants", *(f"category:{level}" for level in levels)):
+        if column not in table.column_names:
+            raise ParameterError(f"there is no column {printable(column)!r}")
+    codes = np.full((len(table), len(levels)), UNKNOWN, dtype=np.int32)
+    for position, level in enumerate(levels):
+        lookup: dict[str | None, int] = {None: UNKNOWN, **{name: code for code, name in enumerate(names[position])}}
+        values = table[f"category:{level}"].cast(pa.large_string()).to_pylist()
+        strange = next((value for value in values if value not in lookup), None)
+        if strange is not None:
+            raise ParameterError(f"{printable(strange)!r} is no category of level {printable(level)!r}")
+        codes[:, position] = [lookup[value] for value in values]
+    lists = table["variants"].cast(pa.large_list(pa.large_string())).to_pylist()
+    variants = [(variant, code) for code, of_item in enumerate(lists) for variant in of_item or []]
+    all_null = table["name"].null_count == len(table) and len(table) > 0
+    return Catalog(
+        string_array(table["id"]),
+        None if all_null else string_array(table["name"]),
+        levels=tuple(levels),
+        categories=codes,
+        category_names=tuple(tuple(level) for level in names),
+        variants=string_array([v for v, _ in variants]) if variants else None,
+        variant_codes=np.array([c for _, c in variants], dtype=np.int32) if variants else None,
+    )
+
+
+def _is_text(values: Any) -> bool:
+    return isinstance(values, list) and all(isinstance(value, str) for value in values)
