@@ -157,9 +157,45 @@ def test_half_known_categories_are_said() -> None:
 def test_a_giant_basket_is_reported_and_does_not_stop_the_check() -> None:
     giant = [f"item {i}" for i in range(60_000)]
     found = check(Baskets.from_lists([*shop(), giant]))
-    assert found.long_baskets == 1
+    assert (found.long_baskets, found.long_lines) == (1, 60_000)
     assert any("1 basket has over 2,000 lines" in warning for warning in found.warnings)
+    assert any(
+        "`labels` will refuse 1 basket of more than 200,000,000 pairs of lines (the largest has 1,799,970,000)"
+        in warning
+        for warning in found.warnings
+    )
     assert found.power is not None
+    assert found.forecast.records >= 1_799_970_000
+    assert (
+        "left out of the trial count (inseparable items, evidence): 1 basket of over 2,000 lines (60,000 lines)"
+        in found.to_text()
+    )
+    answer = found.to_json()
+    assert answer["trial_count"] == {
+        "counted": True,
+        "excluded_baskets": 1,
+        "excluded_lines": 60_000,
+        "longest": 2_000,
+    }
+    assert answer["over_cap"] == {"baskets": 1, "most_pairs": 1_799_970_000, "max_basket_pairs": 200_000_000}
+
+
+def test_long_baskets_below_the_cap_are_forecast_and_will_be_counted() -> None:
+    long = [f"item {i}" for i in range(2_500)]
+    few, found = check(Baskets.from_lists(shop())), check(Baskets.from_lists([*shop(), long]))
+    assert found.forecast.records == few.forecast.records + 2_500 * 2_499 // 2
+    assert found.over_cap == 0
+    assert not any("will refuse" in warning for warning in found.warnings)
+    assert few.to_json()["trial_count"]["excluded_baskets"] == 0
+
+
+def test_suspects_are_shown_with_the_id_that_leaves_them_out() -> None:
+    lists = shop()
+    items = sorted({item for basket in lists for item in basket})
+    catalog = Catalog.from_ids(items, names=[{"bag": "Paper Bag", "gift": "A Gift"}.get(item) for item in items])
+    text = check(Baskets.from_lists(lists, ordered=False, catalog=catalog)).to_text()
+    assert "suspect: Paper Bag (bag) is in" in text
+    assert "suspect: A Gift (gift) is hardly ever bought without item 0 (100% of" in text
 
 
 def test_too_much_data_is_described_without_counting(monkeypatch: pytest.MonkeyPatch) -> None:

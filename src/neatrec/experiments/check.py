@@ -13,6 +13,7 @@ from neatrec._version import __version__
 from neatrec.baskets import Baskets
 from neatrec.catalog import UNKNOWN
 from neatrec.copurchase import Counting, Forecast, forecast
+from neatrec.copurchase.survey import pairs_of_size
 from neatrec.experiments.power import LEVEL, MIN_BASKET, POWER, Power, measure_power
 from neatrec.experiments.suspects import Frequent, Inseparable, frequent_items, inseparable_items
 from neatrec.sources.assemble import GUEST
@@ -22,10 +23,11 @@ log = logging.getLogger(__name__)
 
 FORMAT = 1
 LONG_BASKET = 2_000
-"""Longer baskets are no shopping trip; the pairs of the others are looked at."""
+"""Longer baskets are no shopping trip: the trial count, which looks for suspects and evidence, leaves them out."""
 PATIENCE = 300.0
 """Seconds of counting, by the forecast, past which the data is described without counting its pairs."""
 FEW_BASKETS = 1_000
+CAP = Counting().max_basket_pairs
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0)
 
 
@@ -67,6 +69,13 @@ class CheckResult:
     inseparable: tuple[Inseparable, ...] | None
     """None where pairs were not counted."""
     long_baskets: int
+    """Baskets over 2,000 lines, which the trial count leaves out."""
+    long_lines: int
+    """Their lines."""
+    over_cap: int
+    """Baskets with more pairs of lines than `max_basket_pairs`: `labels` refuses them."""
+    most_pairs: int
+    """Pairs of lines of the largest basket."""
     power: Power | None
     forecast: Forecast
     warnings: tuple[str, ...] = ()
@@ -94,6 +103,17 @@ class CheckResult:
                 "inseparable": None if self.inseparable is None else [asdict(pair) for pair in self.inseparable],
                 "long_baskets": self.long_baskets,
             },
+            "trial_count": {
+                "counted": self.power is not None or self.inseparable is not None,
+                "excluded_baskets": self.long_baskets,
+                "excluded_lines": self.long_lines,
+                "longest": LONG_BASKET,
+            },
+            "over_cap": {
+                "baskets": self.over_cap,
+                "most_pairs": self.most_pairs,
+                "max_basket_pairs": CAP,
+            },
             "power": None if self.power is None else _power_json(self.power),
             "forecast": asdict(self.forecast),
             "warnings": list(self.warnings),
@@ -114,12 +134,15 @@ def check(baskets: Baskets, *, threads: int | None = None) -> CheckResult:
     (7, 1, None)
     """
     counting = Counting(directed=baskets.ordered, min_basket=MIN_BASKET)
-    long = int((baskets.sizes > LONG_BASKET).sum())
-    shopping = baskets.select(baskets.sizes <= LONG_BASKET) if long else baskets
-    cost = forecast(shopping, counting, threads=threads)
-    affordable = cost.seconds <= PATIENCE
+    long = baskets.sizes > LONG_BASKET
+    shopping = baskets.select(~long) if long.any() else baskets
+    pairs = pairs_of_size(baskets.sizes, None)
+    # the forecast is of what `labels` would count with the cap raised: every basket
+    cost = forecast(baskets, replace(counting, max_basket_pairs=max(int(pairs.max(initial=0)), CAP)), threads=threads)
+    trial = forecast(shopping, counting, threads=threads) if long.any() else cost
+    affordable = trial.seconds <= PATIENCE
     if not affordable:
-        log.warning("counting would take about %.0f s: pairs are not looked at here", cost.seconds)
+        log.warning("counting would take about %.0f s: pairs are not looked at here", trial.seconds)
     sales, deepest = baskets.item_counts, baskets.catalog.category_of()
     levels = zip(baskets.catalog.levels, baskets.catalog.category_names, strict=True)
     found = CheckResult(
@@ -139,7 +162,10 @@ def check(baskets: Baskets, *, threads: int | None = None) -> CheckResult:
         dropped=baskets.dropped,
         frequent=frequent_items(baskets),
         inseparable=inseparable_items(shopping, threads) if affordable else None,
-        long_baskets=long,
+        long_baskets=int(long.sum()),
+        long_lines=int(baskets.sizes[long].sum()),
+        over_cap=int((pairs > CAP).sum()),
+        most_pairs=int(pairs.max(initial=0)),
         power=measure_power(shopping, threads) if affordable else None,
         forecast=cost,
     )
@@ -193,7 +219,12 @@ def _warnings(found: CheckResult) -> list[str]:
     if found.long_baskets:
         said.append(
             f"{plural(found.long_baskets, 'basket has', 'baskets have')} over {LONG_BASKET:,} lines: "
-            "are these orders of a business, or ids used again?"
+            "are these orders of a business, or ids used again? The trial count leaves them out; `labels` counts them."
+        )
+    if found.over_cap:
+        said.append(
+            f"`labels` will refuse {plural(found.over_cap, 'basket')} of more than {CAP:,} pairs of lines (the largest "
+            f"has {found.most_pairs:,}): raise --max-basket-pairs, or leave such baskets out."
         )
     left_out = sum(found.dropped.values())
     if left_out > 0.1 * (left_out + found.lines):

@@ -51,11 +51,12 @@ def _left_out(found: CheckResult) -> Iterator[str]:
 
 def _suspects(found: CheckResult) -> Iterator[str]:
     for item in found.frequent[:SHOWN]:
-        yield f"suspect: {printable(item.name, 60)} is in {item.share:.1%} of all baskets"
+        yield f"suspect: {_named(item.name, item.item)} is in {item.share:.1%} of all baskets"
     pairs = found.inseparable or ()
     for pair in pairs[:SHOWN]:
         yield (
-            f"suspect: {printable(pair.name, 60)} is hardly ever bought without {printable(pair.partner_name, 60)} "
+            f"suspect: {_named(pair.name, pair.item)} is hardly ever bought without "
+            f"{_named(pair.partner_name, pair.partner)} "
             f"({pair.share:.0%} of {pair.baskets:,} baskets)"
         )
     more = max(len(found.frequent) - SHOWN, 0) + max(len(pairs) - SHOWN, 0)
@@ -65,8 +66,18 @@ def _suspects(found: CheckResult) -> Iterator[str]:
         yield "If these are bags, fees or gifts, leave them out with --exclude-items FILE."
 
 
+def _named(name: str, item: str) -> str:
+    """The name, with the id that --exclude-items needs where it is another."""
+    return printable(name, 60) if name == item else f"{printable(name, 60)} ({printable(item, 60)})"
+
+
 def _power(found: CheckResult) -> Iterator[str]:
     power = found.power
+    if found.long_baskets:
+        yield (
+            f"left out of the trial count (inseparable items, evidence): {plural(found.long_baskets, 'basket')} of over 2,000 lines "
+            f"({plural(found.long_lines, 'line')})"
+        )
     if power is None:
         yield (
             "evidence: no basket of 5 or more items makes a pair to count"
