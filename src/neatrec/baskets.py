@@ -312,7 +312,8 @@ def _whole(table: pa.Table, name: str) -> npt.NDArray[Any]:
     column = _column(table, name)
     if not pa.types.is_integer(column.type) or column.null_count:
         raise ParameterError(f"column {printable(name)!r} must hold whole numbers, got {column.type}")
-    return column.to_numpy()
+    codes: npt.NDArray[Any] = column.to_numpy()
+    return codes
 
 
 def _update_with_strings(digest: Any, text: pa.LargeStringArray) -> None:

@@ -75,8 +75,8 @@ def _power(found: CheckResult) -> Iterator[str]:
     power = found.power
     if found.long_baskets:
         yield (
-            f"left out of the trial count (inseparable items, evidence): {plural(found.long_baskets, 'basket')} of over 2,000 lines "
-            f"({plural(found.long_lines, 'line')})"
+            f"left out of the trial count (inseparable items, evidence): {plural(found.long_baskets, 'basket')} "
+            f"of over 2,000 lines ({plural(found.long_lines, 'line')})"
         )
     if power is None:
         yield (
