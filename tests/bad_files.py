@@ -372,6 +372,17 @@ VALUES = [
         parquet({"order_id": [1, 1, 2], "sku": ["milk", "tea", "tea"], "pos": ["10", "9", "1"]}),
     ),
     reads("missing ids", csv(GOOD + ",tea,1\n1,,3\nNULL,tea,1\n2,nan,2\n")),
+    reads("ids of spaces", csv(GOOD + '" ",tea,1\n1,\t,3\n1,\u00a0,4\n')),
+    reads("ids that spreadsheets and R write for nothing", csv(GOOD + "NA,tea,1\n1,N/A,3\n1,#N/A,4\nNull,tea,5\n")),
+    reads("ids with spaces and markers in them", csv(HEADER + "1, NA,1\n1,N A,2\n"), "{'1': [' NA', 'N A']}"),
+    *(
+        refuses(
+            f"a column called {name} in parquet",
+            parquet({"order_id": [1, 1, 2], name: [70, 80, 90], "sku": ["tea"] * 3, "pos": ["1", "2", "x"]}),
+            "row 3, column 'pos': must be a number, got 'x'",
+        )
+        for name in ("row_number", "file_row_number")
+    ),
     reads("ids with leading zeros", csv(HEADER + "007,00,1\n007,0,2\n"), "{'007': ['00', '0']}"),
     reads(
         "whole floats for ids",
@@ -496,7 +507,7 @@ CATALOGUES = [
     refuses(
         "a ragged catalogue",
         files("o.csv", o_DOT_csv=GOOD, c_DOT_csv=CATALOG + "salt\n"),
-        "c.csv, line 5: the line has fewer fields",
+        "c.csv, line 5: the line has fewer fields than the header. Mend it: no bad row",
         {**POSITIONS, "catalog": "@c.csv"},
     ),
     reads(

@@ -167,9 +167,22 @@ def test_the_instacart_layout_with_one_of_its_line_tables(tmp_path: Path) -> Non
         read_baskets(folder)
 
 
+def test_the_instacart_layout_keeps_ids_its_tables_do_not_name(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = write_instacart(tmp_path / "shop", ".csv")
+    (folder / "aisles.csv").write_text("aisle_id,aisle\n1,hot drinks\n2,milk\n")
+    (folder / "products.csv").write_text(TABLES["products"].replace("10,Tea,1,1\n", "").replace("Jam,3,1", "Jam,3,9"))
+    catalog = read_baskets(folder).catalog
+    assert catalog.category_path(catalog.ids.to_pylist().index("30")) == ("9", "3")
+    assert "1 item bought is not in products: no name, no category" in caplog.text
+    assert "1 id is not in aisles: the id stands for the name" in caplog.text
+    assert "1 id is not in departments: the id stands for the name" in caplog.text
+
+
 def test_the_instacart_layout_refuses_what_it_cannot_honour(tmp_path: Path) -> None:
     folder = write_instacart(tmp_path / "shop", ".csv")
-    with pytest.raises(SourceError, match="knows its own columns: `basket` does not apply"):
+    with pytest.raises(SourceError, match=r"`basket` does not apply\. Beside it may stand --strata, --exclude-items,"):
         read_baskets(folder, basket="order_id")
     with pytest.raises(SourceError, match="has no attribute 'store'; it has: eval_set, order_dow"):
         read_baskets(folder, attributes="store")

@@ -24,7 +24,7 @@ from neatrec.sources.sql import MISSING
 COLUMNS = {"basket": "order_id", "item": "sku", "position": "pos", "user": "who", "category": ("dep", "aisle")}
 # any text but what a CSV cannot hold in an id, and what means "nothing"
 ids = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\r\n"), min_size=1, max_size=8).filter(
-    lambda text: text not in MISSING
+    lambda text: text not in MISSING and text.strip(" \t\u00a0") != ""
 )
 shops = st.dictionaries(
     ids,

@@ -96,7 +96,7 @@ def test_baskets_that_last_for_days_raise_a_question(tmp_path: Path, caplog: pyt
     assert "1 basket stretches over more than two days: are basket ids used again?" in caplog.text
 
 
-def test_every_reason_is_counted_once(tmp_path: Path) -> None:
+def test_every_reason_is_counted_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = write(
         tmp_path / "o.csv",
         "order_id,sku,qty,pos\n1,tea,1,1\n1,milk,1,2\n1,tea,1,3\n1,bag,1,4\n,tea,1,1\n1,,1,1\n1,jam,0,5\n1,salt,-2,6\n"
@@ -110,6 +110,7 @@ def test_every_reason_is_counted_once(tmp_path: Path) -> None:
     assert baskets.dropped == {
         "bad rows": 2, "no basket or item id": 2, "returns": 2, "excluded items": 1, "repeated lines": 1,
     }  # fmt: skip
+    assert "1 id is to exclude and no item of the source" in caplog.text
     assert baskets.catalog.ids.to_pylist() == ["milk", "tea"]
     assert baskets.sizes.tolist() == [2, 1]
     assert list(csv.reader((tmp_path / "r.csv").open())) == [

@@ -19,6 +19,7 @@ log = logging.getLogger(__name__)
 
 NOT_UTF8 = "the line is not UTF-8"
 OPEN_QUOTE = "a quote is opened and not closed, or text follows a closing quote"
+MEND_OR_PASS = "Mend the data, or let such rows pass with --max-bad-rows 100 or 0.5%."
 REASONS = {
     "MISSING COLUMNS": "the line has fewer fields than the header",
     "TOO MANY COLUMNS": "the line has more fields than the header",
@@ -61,8 +62,9 @@ class BadRow:
 class BadRows:
     """Keeps count of bad rows against what `max_bad_rows` allows."""
 
-    def __init__(self, limit: str | int) -> None:
+    def __init__(self, limit: str | int, hint: str = MEND_OR_PASS) -> None:
         self.limit = limit
+        self.hint = hint
         self.rows: list[BadRow] = []
 
     def add(self, found: Sequence[BadRow]) -> None:
@@ -77,8 +79,7 @@ class BadRows:
     def settle(self, read: int) -> None:
         """An error when there are more bad rows than `max_bad_rows` allows of `read` rows."""
         if len(self.rows) > bad_rows_allowed(self.limit, read):
-            hint = "Mend the data, or let such rows pass with --max-bad-rows 100 or 0.5%."
-            raise self.rows[0].error(len(self.rows), hint)
+            raise self.rows[0].error(len(self.rows), self.hint)
 
     def write(self, path: Path) -> None:
         """All bad rows as CSV: file, line, column, reason, text. Written beside and renamed."""

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from neatrec.errors import SourceError
 from neatrec.sources.columns import Columns
 from neatrec.sources.sql import LARGEST_POSITION, Column, moment, number, raw, text
-from neatrec.sources.tables import Table
+from neatrec.sources.tables import ROW, Table
 from neatrec.text import printable
 
 KEPT, NO_ID, RETURN = 0, 1, 2
@@ -66,7 +66,7 @@ def clean_rows(
     fields += [f"{text(chosen[role])} AS item_{role}" for role in ("name", "group") if role in chosen]
     fields += [f"{text(chosen[f'category {i}'])} AS k{i}" for i in range(len(columns.category))]
     fields += [f"{raw(chosen[role])} AS raw_{role}" for role in RAW_ROLES if role in chosen]
-    fields += ["row_number"] if numbered else []
+    fields += [ROW] if numbered else []
     scan, parameters = table.scan(rejects=rejects, numbered=numbered)
     fate = _fate(chosen, is_csv=table.csv is not None)
     return f"SELECT *, {fate} AS fate FROM (SELECT {', '.join(fields)} FROM {scan})", parameters

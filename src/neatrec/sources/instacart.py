@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from neatrec.sources.roles import missing_column
 from neatrec.sources.session import database, described, workspace
 from neatrec.sources.tables import Table, open_table
 from neatrec.sources.tabular import bought_items, read_excluded, stage
-from neatrec.text import printable
+from neatrec.text import plural, printable
 
 log = logging.getLogger(__name__)
 
@@ -90,16 +91,34 @@ def _assembled(connection: Any, tables: dict[str, Table], options: SourceOptions
     _load_orders(connection, _with(tables["orders"], ORDER_COLUMNS), folder)
     products = texts_in_catalogue(connection, _with(tables["products"], PRODUCT_COLUMNS), PRODUCT_COLUMNS, folder)
     names = [_names(connection, tables[f"{what}s"], what, folder) for what in ("department", "aisle")]
+    bought = bought_items(connection)
+    _say_what_is_missing(bought, products, names)
     texts = {
-        item: Description(about.name, None, tuple(known.get(key) for known, key in zip(names, about.path, strict=True)))
+        # an id that its table does not hold is its own name
+        item: Description(
+            about.name, None, tuple(known.get(key, key) for known, key in zip(names, about.path, strict=True))
+        )
         for item, about in products.items()
     }
     catalog, code_of = build_catalog(
-        bought_items(connection), texts, ("department", "aisle"), excluded=read_excluded(options.exclude_items)
+        bought, texts, ("department", "aisle"), excluded=read_excluded(options.exclude_items)
     )
     return assemble(
         connection, catalog, code_of, LINE_COLUMNS, options, source=source, bad_rows=len(bad.rows), has_details=True
     )
+
+
+def _say_what_is_missing(
+    bought: Iterable[str], products: Mapping[str, Description], names: Sequence[Mapping[str | None, str | None]]
+) -> None:
+    """A word on ids that the tables of products, departments and aisles do not hold."""
+    unknown = sum(item not in products for item in bought)
+    if unknown:
+        log.warning("%s not in products: no name, no category", plural(unknown, "item bought is", "items bought are"))
+    for level, (what, known) in enumerate(zip(("departments", "aisles"), names, strict=True)):
+        absent = {about.path[level] for about in products.values()} - set(known) - {None}
+        if absent:
+            log.warning("%s not in %s: the id stands for the name", plural(len(absent), "id is", "ids are"), what)
 
 
 def _bare(columns: Columns) -> Columns:

@@ -88,7 +88,7 @@ def load_whole(connection: Any, table: Table, columns: Columns, create: str, fol
         return f"{create} FROM ({select})", parameters
 
     table, rejected = read_carefully(connection, table, statement, folder)
-    BadRows(0).add(rejected)
+    BadRows(0, hint="Mend it: no bad row is put up with in a table that describes others.").add(rejected)
     return table
 
 

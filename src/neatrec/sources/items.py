@@ -46,6 +46,9 @@ def build_catalog(
     nothing = Description()
     group_of = {item: described.get(item, nothing).group or item for item in {**described, **bought}}
     _refuse_chains(group_of)
+    strangers = len(excluded - set(group_of) - set(group_of.values()))
+    if strangers:
+        log.warning("%s to exclude and no item of the source", plural(strangers, "id is", "ids are"))
     members: dict[str, list[str]] = {}
     for item, group in group_of.items():
         if item not in excluded and group not in excluded:

@@ -10,7 +10,7 @@ from neatrec.sources.careful import read_carefully
 from neatrec.sources.clean import CHECKS, FIRST_BAD, NO_ID, RAW_ROLES, RETURN, clean_rows
 from neatrec.sources.columns import Columns
 from neatrec.sources.session import explained
-from neatrec.sources.tables import Table
+from neatrec.sources.tables import ROW, Table
 from neatrec.text import printable
 
 
@@ -50,7 +50,7 @@ def _bad_values(connection: Any, table: Table, columns: Columns) -> list[BadRow]
     by_role = columns.by_role()
     roles = [role for role in RAW_ROLES if role in by_role]
     select, parameters = clean_rows(table, columns, numbered=table.csv is None)
-    fields = ", ".join(["row_number" if table.csv is None else "NULL", "fate", *(f"raw_{role}" for role in roles)])
+    fields = ", ".join([ROW if table.csv is None else "NULL", "fate", *(f"raw_{role}" for role in roles)])
     with explained(table):
         rows = connection.execute(
             f"SELECT {fields} FROM ({select}) WHERE fate >= ?", [*parameters, FIRST_BAD]

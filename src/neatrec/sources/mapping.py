@@ -161,8 +161,13 @@ def refuse_options(source: str, options: SourceOptions, allowed: tuple[str, ...]
             raise SourceError(
                 f"{printable(source)} knows its own columns: `{name}` does not apply",
                 argument=name,
-                hint=f"It takes {', '.join(allowed)}." if allowed else "Leave it out.",
+                hint=f"Beside it may stand {', '.join(map(_flag, allowed))}.",
             )
+
+
+def _flag(option: str) -> str:
+    """How an option is said at the prompt."""
+    return "--strata" if option == "attributes" else f"--{option.replace('_', '-')}"
 
 
 def require_attributes(source: str, options: SourceOptions, baskets: Baskets) -> None:

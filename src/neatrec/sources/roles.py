@@ -108,7 +108,5 @@ def missing_column(
 
 
 def _told(role: str, column: str) -> str:
-    """How to say that `column` plays `role`: a flag where there is one, else a key of source.toml."""
-    if role in FLAGS:
-        return f"--{role.replace('_', '-')} {column}"
-    return f'attributes = "{column}" in a source.toml'
+    """How to say that `column` plays `role`: attributes of baskets are read for the strata."""
+    return f"--{role.replace('_', '-') if role in FLAGS else 'strata'} {column}"

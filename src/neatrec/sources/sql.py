@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-# What programs write for "nothing": empty fields, SQL's NULL in exports, pandas after astype(str).
-MISSING = ("", "NULL", "null", "None", "NaN", "nan", "<NA>", "\\N")
+# What programs write for "nothing": empty fields, SQL's NULL in exports, pandas after astype(str), R, spreadsheets.
+MISSING = ("", "NULL", "Null", "null", "None", "NaN", "nan", "NA", "N/A", "#N/A", "<NA>", "\\N")
+_BLANK = "[ \\t\\x{A0}]+"
 _MISSING_SQL = ", ".join(f"'{marker}'" for marker in MISSING)
 LARGEST_POSITION = 2**53  # past it float64 no longer tells neighbours apart
 
@@ -72,7 +73,10 @@ def text(column: Column) -> str:
     value = column.sql
     if column.is_text:
         as_text = raw(column)
-        return f"CASE WHEN {as_text} IN ({_MISSING_SQL}) THEN NULL ELSE {as_text} END"
+        # the comparisons spare most values the pattern: blanks sort before "!" or, the hard space, from U+00A0 on
+        blank = f"({as_text} < '!' OR {as_text} >= chr(160)) AND regexp_full_match({as_text}, '{_BLANK}')"
+        missing = f"{as_text} IN ({_MISSING_SQL}) OR ({blank})"
+        return f"CASE WHEN {missing} THEN NULL ELSE {as_text} END"
     whole = f"CAST(CAST({value} AS HUGEINT) AS VARCHAR)"
     if _FLOAT.fullmatch(column.type):
         is_whole = f"{value} = trunc({value}) AND abs({value}) <= {LARGEST_POSITION}"

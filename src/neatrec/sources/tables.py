@@ -16,6 +16,7 @@ from neatrec.sources.sql import Column
 from neatrec.text import printable
 
 MAX_LINE = 16_000_000
+ROW = '"neatrec: number of the row"'  # in SQL; tables may have columns called row_number and the like
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Table:
         """What stands after FROM, and its parameters.
 
         With `rejects` rows that are no CSV records are set aside in the table `rejected`, otherwise passed over.
-        With `numbered` there is a column `row_number`, counted from 1 (not for CSV: records may span lines).
+        With `numbered` there is a column `ROW`, counted from 1 (not for CSV: records may span lines).
         """
         if self.csv is not None:
             aside = ", rejects_table = 'rejected', rejects_scan = 'rejected_scan', rejects_limit = 0"
@@ -53,13 +54,11 @@ class Table:
             parameters = [str(self.csv.path), self.csv.delimiter, self.csv.escape, self.csv.skip]
             return f"read_csv(?, delim = ?, escape = ?, skip = ?, {options}{keep})", parameters
         if self.parquet is not None:
-            if numbered:
-                inner = "read_parquet(?, binary_as_string = true, file_row_number = true)"
-                return f"(SELECT *, file_row_number + 1 AS row_number FROM {inner})", [str(self.parquet)]
-            return "read_parquet(?, binary_as_string = true)", [str(self.parquet)]
-        if numbered:
-            return f"(SELECT *, row_number() OVER () AS row_number FROM {self.relation})", []
-        return self.relation, []
+            scan, parameters = "read_parquet(?, binary_as_string = true)", [str(self.parquet)]
+        else:
+            scan, parameters = self.relation, []
+        # rows are counted as they come, which is the order of the file
+        return (f"(SELECT *, row_number() OVER () AS {ROW} FROM {scan})" if numbered else scan), parameters
 
 
 def open_table(
