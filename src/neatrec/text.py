@@ -45,6 +45,8 @@ def parse_size(text: str) -> int:
     if not match:
         raise ValueError(f"not a size: {printable(text)}")
     number, unit, binary, _ = match.groups()
+    if float(number) >= 1e15:
+        raise ValueError(f"too large a size: {printable(text)}")
     return int(float(number) * (1024 if binary else 1000) ** " kmgt".index(unit.lower() or " "))
 
 

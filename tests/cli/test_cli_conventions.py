@@ -49,6 +49,10 @@ def test_help_names_every_command(neatrec) -> None:
         (["labels", SMALL, "--out", "no/such/folder/labels.csv"], "in a folder that exists"),
         (["labels", "supermarket:basket=3"], "Did you mean 'baskets'"),
         (["labels", SMALL, "--basket", "order"], "knows its own columns"),
+        (["labels", SMALL, "--out", "/proc/labels.csv"], "a file that can be written"),
+        (["audit", SMALL, "--out", "/proc/self"], "a folder that can be written"),
+        (["labels", SMALL, "--memory-limit", "9" * 40 + "TB"], "a size such as 2GiB"),
+        (["labels", SMALL, "--strata", "moon", "--strata", "store"], "moon"),
         (["check", "nothing-here.csv"], "nothing-here.csv"),
         (["nonsense"], "No such command"),
     ],
@@ -105,6 +109,7 @@ def test_signals_end_with_their_exit_code(tmp_path: Path, number: int, code: int
     started = time.monotonic()
     _, errors = job.communicate(timeout=60)
     assert job.returncode == code
+    assert "stopped by" in errors
     assert time.monotonic() - started < 30
     assert "Traceback" not in errors
 
@@ -131,3 +136,22 @@ def test_nothing_is_written_outside_the_cache_and_the_named_places(neatrec, tmp_
     assert neatrec("labels", SMALL, "--out", "labels.csv", env=environment).returncode == 0
     assert {entry.name for entry in tmp_path.iterdir()} == {"home", "cache", "labels.csv"}
     assert not list(home.iterdir())
+
+
+def test_the_source_is_never_overwritten(neatrec, tmp_path: Path) -> None:
+    text = "order_id,sku\n" + "".join(f"{o},{i}\n" for o in range(9) for i in "abc")
+    (tmp_path / "orders.csv").write_text(text)
+    for source in ("orders.csv", "*.csv", "."):
+        done = neatrec("labels", source, "--basket", "order_id", "--item", "sku", "--out", "orders.csv")
+        assert done.returncode == 2
+        assert "none of the files that are read" in done.stderr
+    assert (tmp_path / "orders.csv").read_text() == text
+
+
+def test_names_with_control_characters_are_escaped_in_json(neatrec, tmp_path: Path) -> None:
+    name = "tea\x9b31m\u202e"
+    (tmp_path / "orders.csv").write_text("order_id,sku\n" + "".join(f"{o},{name}\n{o},milk\n" for o in range(20)))
+    done = neatrec("check", "orders.csv", "--basket", "order_id", "--item", "sku", "--json")
+    assert done.returncode == 0
+    assert done.stdout.isascii()
+    assert name in json.dumps(json.loads(done.stdout), ensure_ascii=False)

@@ -9,6 +9,7 @@ import typer
 
 from neatrec.cli.source_options import Engine, Source, output_folder, parse_strata
 from neatrec.cli.talk import Talk, percent, print_json, print_table
+from neatrec.text import printable
 
 if TYPE_CHECKING:
     from neatrec.labels.audit import Audit
@@ -27,35 +28,38 @@ def audit(
         str, typer.Option(metavar="none|size|size+position", help="What the shuffle keeps.")
     ] = "none",
     strata: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Strata of the calibrated protocol, as for `labels`.")
+        list[str] | None, typer.Option(metavar="A,B", help="Strata of the calibrated protocol, as for `labels`.")
     ] = None,
     min_basket: Annotated[int, typer.Option(help="Smaller baskets are left out.", min=2)] = 5,
     seed: Annotated[int, typer.Option(help="Seed of the shuffle.", min=0)] = 0,
 ) -> None:
     """The study of the labels: coverage, consistency, accuracy, and what both protocols get wrong."""
+    from neatrec.experiments.labelling import check_label_options
     from neatrec.labels.audit import audit_labels
     from neatrec.report.audit_report import write_audit
 
     out = output_folder(out)
+    levels, choices = tuple(level or (0.05, 0.01, 0.001)), engine.choices()
+    check_label_options("calibrated", levels, null_within=null_within)
     named, columns = parse_strata(strata)
     shop = source.read(attributes=columns)
     found = audit_labels(
         shop.baskets,
-        tuple(level or (0.05, 0.01, 0.001)),
+        levels,
         truth=shop.truth,
         null_rounds=null,
         null_within=null_within,
         seed=seed,
         min_basket=min_basket,
         strata=named,
-        **engine.choices(),
+        **choices,
     )
     files = write_audit(found, out)
     if talk.as_json:
         print_json({**found.to_json(), "files": [str(file) for file in files]})
         return
     show_audit(found)
-    print(f"The whole study: {out / 'audit.txt'}, with {len(files) - 1} tables and figures beside it.")
+    print(f"The whole study: {printable(out / 'audit.txt')}, with {len(files) - 1} tables and figures beside it.")
 
 
 def show_audit(found: Audit) -> None:

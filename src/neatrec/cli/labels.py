@@ -34,7 +34,7 @@ def labels(
         str, typer.Option(metavar="quasi|product", help="How counts are expected by chance (calibrated).")
     ] = "quasi",
     strata: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(metavar="A,B", help="Compare within basket_size, month or a column such as store (calibrated)."),
     ] = None,
     null: Annotated[int, typer.Option(metavar="ROUNDS", help="Rounds of the shuffle null.", min=0)] = 0,
@@ -57,15 +57,17 @@ def labels(
     seed: Annotated[int, typer.Option(help="Seed of the shuffle.", min=0)] = 0,
 ) -> None:
     """Which items really go together: evaluation labels by a protocol, with false-discovery rates."""
-    from neatrec.experiments.labelling import run_labels, write_labels
+    from neatrec.experiments.labelling import check_label_options, run_labels, write_labels
 
-    out = output_file(out, (".parquet", ".csv"))
+    out = output_file(out, (".parquet", ".csv"), source.source)
+    levels, choices = tuple(level or (0.05, 0.01, 0.001)), engine.choices()
+    check_label_options(protocol, levels, expected=expected, null_within=null_within)
     named, columns = parse_strata(strata)
     shop = source.read(attributes=columns)
     run = run_labels(
         shop.baskets,
         protocol=protocol,
-        levels=tuple(level or (0.05, 0.01, 0.001)),
+        levels=levels,
         null_rounds=null,
         null_within=null_within,
         seed=seed,
@@ -74,7 +76,7 @@ def labels(
         min_basket=min_basket,
         category_level=None if category_level == "none" else category_level,
         once_per_customer=per_customer,
-        **engine.choices(),
+        **choices,
     )
     if out:
         write_labels(run.labels, out)

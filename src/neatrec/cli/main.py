@@ -67,21 +67,27 @@ def run(arguments: list[str] | None = None) -> NoReturn:
     sys.exit(code)
 
 
+INTERRUPTED = "stopped by the user", {"error": {"kind": "Interrupted", "message": "stopped by the user", "hint": None}}
+TERMINATED = "stopped by SIGTERM", {"error": {"kind": "Terminated", "message": "stopped by SIGTERM", "hint": None}}
+
+
 def exit_code_of(arguments: list[str]) -> int:
     """Run one command; errors become a sentence on stderr (or an object on stdout under `--json`) and an exit code."""
     as_json = "--json" in arguments
     try:
-        return app(arguments, prog_name="neatrec", standalone_mode=False) or 0
+        code = app(arguments, prog_name="neatrec", standalone_mode=False) or 0
+        return _say(*INTERRUPTED, as_json, code) if code == 130 else code  # typer turns Ctrl-C into this code itself
     except NeatrecError as error:
         return _say(str(error), error.to_dict(), as_json, error.exit_code)
     except _UsageError as error:
-        message, hint = error.format_message().rstrip("."), "Run with --help to see what it takes."
+        message = error.format_message().rstrip(".") or "a command is needed"
+        hint = "Run with --help to see what it takes."
         answer = {"error": {"kind": "UsageError", "message": message, "hint": hint}}
         return _say(f"{message}. {hint}", answer, as_json, 2)
     except (KeyboardInterrupt, typer.Abort):
-        return _say("stopped by the user", {"error": {"kind": "Interrupted"}}, as_json, 130)
+        return _say(*INTERRUPTED, as_json, 130)
     except TerminatedError:
-        return _say("stopped by SIGTERM", {"error": {"kind": "Terminated"}}, as_json, 143)
+        return _say(*TERMINATED, as_json, 143)
     except BrokenPipeError:
         return 0
     except Exception as error:  # the last resort: ours to mend, said in a sentence

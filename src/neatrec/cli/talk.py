@@ -60,8 +60,8 @@ class _JsonFormatter(logging.Formatter):
 
 
 def print_json(answer: dict[str, Any]) -> None:
-    """One JSON object on stdout; NaN would not be JSON, so it is an error."""
-    print(json.dumps(answer, indent=2, allow_nan=False, ensure_ascii=False))
+    """One JSON object on stdout, in ASCII: a name's control characters must not reach a terminal. NaN is an error."""
+    print(json.dumps(answer, indent=2, allow_nan=False))
 
 
 def print_table(title: str, columns: list[str], rows: list[list[Any]], *, note: str = "") -> None:

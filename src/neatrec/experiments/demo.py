@@ -19,7 +19,7 @@ from neatrec.models import Model, Run, make_model
 from neatrec.sources.supermarket import Supermarket, supermarket
 
 STRATA = ("basket_size", "month", "store")
-MODELS = ("pop", "popco", "neat", "lift", "shrunk-lift", "llr")
+MODELS = ("pop", "popco", "item2vec", "neat", "lift", "shrunk-lift", "llr")
 QUERIES = 3
 """Items whose recommendations are shown."""
 

@@ -9,8 +9,11 @@ from typing import Any
 
 from neatrec._version import __version__
 from neatrec.baskets import Baskets
-from neatrec.errors import must_be_one_of
-from neatrec.labels import WITHIN, Labels, NullResult, make_labels, shuffle_null
+from neatrec.errors import ResourceError, must_be_one_of
+from neatrec.labels import EXPECTED, PROTOCOLS, WITHIN, Labels, NullResult, make_labels, shuffle_null
+from neatrec.labels.recipe import checked_levels
+from neatrec.labels.shuffle import check_within
+from neatrec.text import printable
 
 JSON_FORMAT = 1
 ENGINE_OPTIONS = ("engine", "memory_limit", "threads")
@@ -39,6 +42,20 @@ class LabelRun:
         }
 
 
+def check_label_options(
+    protocol: str, levels: Sequence[float], *, expected: str = "quasi", null_within: str = "none"
+) -> None:
+    """Refuse options that no baskets could mend: asked before any are read."""
+    checked_levels(levels)
+    for name, choices, chosen in (
+        ("protocol", PROTOCOLS, protocol),
+        ("expected", EXPECTED, expected),
+        ("null_within", WITHIN, null_within),
+    ):
+        if chosen not in choices:
+            raise must_be_one_of(name, choices, chosen)
+
+
 def run_labels(
     baskets: Baskets,
     *,
@@ -50,8 +67,7 @@ def run_labels(
     **options: Any,
 ) -> LabelRun:
     """Labels by `protocol` at `levels`, and `null_rounds` rounds of the shuffle null. `options` go to `make_labels`."""
-    if null_within not in WITHIN:
-        raise must_be_one_of("null_within", WITHIN, null_within)
+    check_within(baskets, null_within)
     labels = make_labels(baskets, protocol, levels, **options)
     null = None
     if null_rounds:
@@ -72,5 +88,7 @@ def write_labels(labels: Labels, path: Path) -> None:
         else:
             pacsv.write_csv(labels.table(), beside)
         beside.replace(path)
+    except OSError as error:
+        raise ResourceError(f"cannot write {printable(path)}: {printable(error)}", file=str(path)) from error
     finally:
         beside.unlink(missing_ok=True)
