@@ -372,6 +372,12 @@ VALUES = [
         parquet({"order_id": [1, 1, 2], "sku": ["milk", "tea", "tea"], "pos": ["10", "9", "1"]}),
     ),
     reads("missing ids", csv(GOOD + ",tea,1\n1,,3\nNULL,tea,1\n2,nan,2\n")),
+    refuses(
+        "an attribute that is no column",
+        csv("order_id,sku,store\n1,tea,north\n"),
+        "has no column 'stor' for attribute.*Likely meant: --strata store",
+        {"basket": "order_id", "item": "sku", "attributes": "stor"},
+    ),
     reads("ids of spaces", csv(GOOD + '" ",tea,1\n1,\t,3\n1,\u00a0,4\n')),
     reads("ids that spreadsheets and R write for nothing", csv(GOOD + "NA,tea,1\n1,N/A,3\n1,#N/A,4\nNull,tea,5\n")),
     reads("ids with spaces and markers in them", csv(HEADER + "1, NA,1\n1,N A,2\n"), "{'1': [' NA', 'N A']}"),
