@@ -21,7 +21,7 @@ from neatrec.text import printable
 log = logging.getLogger(__name__)
 
 DEFAULT_MODEL = "shrunk-lift-tuned"
-"""The best row of our own leaderboard (docs/leaderboard.md): a statistic, and we say so."""
+"""The best statistic of our own leaderboard (docs/evaluation.md), and we say so."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Plan:
         from neatrec.models.parameters import parse_settings
 
         if self.model is None:
-            log.info("model %s: the best row of our own leaderboard; choose another with --model", DEFAULT_MODEL)
+            log.info("model %s: the best statistic of our own leaderboard; choose another with --model", DEFAULT_MODEL)
         chosen = {**self.parameters, **dict(parse_settings(self.settings))}
         return make_model(self.model or DEFAULT_MODEL, chosen, preset=self.preset)
 
