@@ -17,8 +17,6 @@ EVERY_KERNEL = pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
 QUICK_KERNELS = pytest.mark.parametrize("case", [c for c in CASES.values() if c.quick], ids=lambda case: case.name)
 BATCHES = [case for case in CASES.values() if case.vectors == 1]
 BATCH_KERNELS = pytest.mark.parametrize("case", BATCHES, ids=lambda case: case.name)
-    "case", [c for c in CASES.values() if c.vectors == 1], ids=lambda case: case.name
-)
 
 
 def assert_equal_to_the_reference(case: Case, shard: Shard, draws: Draws, settings: Settings) -> None:
