@@ -109,3 +109,30 @@ def spread(emit: Emit, integer: Any) -> Any:
     one = emit.builder.insert_element(ir.Constant(INTEGERS, ir.Undefined), integer, ir.Constant(INT32, 0))
     first = ir.Constant(INTEGERS, [0] * LANES)
     return emit.builder.shuffle_vector(one, ir.Constant(INTEGERS, ir.Undefined), first)
+
+
+class Sums:
+    """A row held in registers while other rows are added to it."""
+
+    def __init__(self, emit: Emit, row: Any, chunks: int) -> None:
+        self.emit, self.row = emit, row
+        self.places = [cgutils.alloca_once(emit.builder, VECTOR) for _ in range(chunks)]
+        for chunk, place in enumerate(self.places):
+            emit.builder.store(emit.load(row, chunk), place)
+
+    def add(self, weight: Any, row: Any) -> None:
+        """Add weight times the row."""
+        b, shares = self.emit.builder, self.emit.all(weight)
+        for chunk, place in enumerate(self.places):
+            b.store(self.emit.multiply_add(shares, self.emit.load(row, chunk), b.load(place)), place)
+
+    def values(self) -> list[Any]:
+        return [self.emit.builder.load(place) for place in self.places]
+
+    def store(self) -> Any:
+        """Write the row back; the vector of its squares comes back."""
+        squares = self.emit.all(0.0)
+        for chunk, value in enumerate(self.values()):
+            self.emit.store(value, self.row, chunk)
+            squares = self.emit.multiply_add(value, value, squares)
+        return squares

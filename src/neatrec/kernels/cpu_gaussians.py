@@ -53,13 +53,13 @@ class Room(NamedTuple):
     ahead: Integers  # (groups, negatives) of the next unit
 
 
-def new_room(lines: int, settings: Settings) -> Room:
-    """Room for `lines` lines."""
+def new_room(lines: int, settings: Settings, streams: int = 1) -> Room:
+    """Room for `lines` lines and so many kinds of negatives."""
     lines = width(lines)
     groups = lines * groups_of(settings)
     near, far = (lines, width(settings.window)), (groups, width(settings.negatives))
     rows, more = (lines, width(settings.dim)), (1, lines + width(settings.window) + LANES)
-    drawn = (groups, settings.negatives)
+    drawn = (streams * groups, settings.negatives)
 
     def zeros(shape: tuple[int, ...]) -> Floats:
         return np.zeros(shape, dtype=np.float32)

@@ -10,12 +10,12 @@ from numpy import float32 as f32
 
 from neatrec.compiled import compiled
 from neatrec.kernels.arguments import Draws, Settings, Shard, Tally, groups_of
-from neatrec.kernels.cpu_negatives import SEEN_WORDS, accept, basket_key, draw, enter
+from neatrec.kernels.cpu_negatives import SEEN_WORDS, accept, basket_key, draw_all, enter, roll_all
 from neatrec.kernels.cpu_run import Ways, run
-from neatrec.kernels.cpu_tape import descend, in_batches, in_blocks
+from neatrec.kernels.cpu_tape import address, descend, in_batches, in_blocks
 from neatrec.kernels.cpu_visit import RELAXED, at_once, bounds
 from neatrec.kernels.layout import LANES, SQUARES, Table, width
-from neatrec.kernels.rows import add_row, clear_row, copy_row, dot, inverse_root
+from neatrec.kernels.rows import add_row, clear_row, copy_row, dot, inverse_root, set_row
 from neatrec.kernels.vectors import combine, exchange_all, far_sigmoids, far_steps, near_sigmoids
 
 Floats = npt.NDArray[np.float32]
@@ -209,50 +209,50 @@ def item2vec_unit(tables, shard, draws, settings, unit, first_pair, last_pair, r
     """Write down what a unit asks for; of its pairs only those numbered from `first_pair` to `last_pair`."""
     window, negatives, table = settings.window, settings.negatives, tables[1]
     low, count, start, stop = bounds(shard, unit, window)
-    _gather(tables, shard, low, count, room, dims, near)
-    _compare_pairs(room, count, start, stop, settings, dims, near)
     groups = 1 if settings.shared else 2 * window
     basket = shard.basket[unit]
     key = basket_key(draws.seed, shard.number[basket])
+    place = (shard.start[unit] - shard.offsets[basket]) * groups
+    roll_all(draws.alias, key, place, room, (stop - start) * groups, negatives)
+    _gather(tables, shard, low, count, room, dims, near)
+    draw_all(table, draws.alias, room, (stop - start) * groups, negatives, dims)
+    _compare_pairs(room, count, start, stop, settings, dims, near)
     seen, pairs, loss = 0, 0.0, 0.0
     at = tape.start[n]
-    for i in range(start, stop):
-        for g in range(groups):
-            partners, cost = _partners(room, i, count, g, settings)
-            if partners == 0:
-                continue
-            seen += 1
-            if not (settings.shared or first_pair < seen <= last_pair):
-                if g < window:
-                    room.forth[i, g] = f32(0)
-                else:
-                    room.back[i - 1 - (g - window), g - window] = f32(0)
-                continue
-            number = (low + i - shard.offsets[basket]) * groups + g
-            draw(draws.alias, key, number, room.dice, room.negative, 0, negatives)
-            accept(room, room.negative, 0, negatives, count, room.item[0, i], -1, draws)
-            pairs += partners
-            loss += cost + far_sigmoids(
-                room.weight,
-                0,
-                table,
-                room.negative,
-                negatives,
-                room.item[0, i],
-                room.f,
-                i,
-                f32(partners),
-                dims,
-                slots,
-            )
-            for k in range(negatives):
-                weight = room.weight[0, k]
-                if weight != f32(0):
-                    clear_row(tape.vector, at, dims)
-                    add_row(tape.vector, at, weight, room.f, i, dims)
-                    add_row(room.f_gradient, i, weight, table, room.negative[0, k], dims)
-                    tape.table[at], tape.row[at], tape.slope[at] = 1, room.negative[0, k], f32(0)
-                    at += 1
+    for group in range((stop - start) * groups):
+        i, g = start + group // groups, group % groups
+        partners, cost = _partners(room, i, count, g, settings)
+        if partners == 0:
+            continue
+        seen += 1
+        if not (settings.shared or first_pair < seen <= last_pair):
+            if g < window:
+                room.forth[i, g] = f32(0)
+            else:
+                room.back[i - 1 - (g - window), g - window] = f32(0)
+            continue
+        accept(room, room.negative, group, negatives, count, room.item[0, i], -1, draws)
+        pairs += partners
+        loss += cost + far_sigmoids(
+            room.weight,
+            group,
+            table,
+            room.negative,
+            negatives,
+            room.item[0, i],
+            room.f,
+            i,
+            f32(partners),
+            dims,
+            slots,
+        )
+        for k in range(negatives):
+            weight, row = room.weight[group, k], room.negative[group, k]
+            if weight != f32(0):
+                set_row(tape.vector, at, weight, room.f, i, dims)
+                add_row(room.f_gradient, i, weight, table, row, dims)
+                address(tape, at, 1, row)
+                at += 1
     for which in range(2):
         for i in range(count):
             if which == 0:
@@ -263,7 +263,7 @@ def item2vec_unit(tables, shard, draws, settings, unit, first_pair, last_pair, r
                 squared = room.norm[i]
             if squared > f32(0):
                 copy_row(tape.vector, at, room.f_gradient if which == 0 else room.g_gradient, i, dims)
-                tape.table[at], tape.row[at], tape.slope[at] = which, room.item[0, i], f32(0)
+                address(tape, at, which, room.item[0, i])
                 at += 1
     tape.written[n] = at - tape.start[n]
     tape.tally[n, 0], tape.tally[n, 1], tape.tally[n, 2] = pairs, loss, 0.0

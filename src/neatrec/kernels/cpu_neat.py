@@ -18,21 +18,13 @@ from neatrec.kernels.cpu_gaussians import (
     new_room,
     partners_of,
 )
-from neatrec.kernels.cpu_negatives import accept, basket_key, draw
+from neatrec.kernels.cpu_negatives import accept, basket_key, draw_all, roll_all
 from neatrec.kernels.cpu_run import Ways, run
 from neatrec.kernels.cpu_tape import descend, in_batches, in_blocks, step_variance
 from neatrec.kernels.cpu_visit import RELAXED, at_once, bounds
 from neatrec.kernels.gaussians import hinges, pull, weigh
 from neatrec.kernels.layout import SQUARES, VISITOR, Table
-from neatrec.kernels.rows import (
-    add_difference,
-    add_row,
-    clear_row,
-    copy_row,
-    inverse_root,
-    repel,
-    square_distance,
-)
+from neatrec.kernels.rows import add_row, copy_row, inverse_root, part, repel, square_distance
 
 
 @compiled(inline="always")
@@ -120,43 +112,42 @@ def neat_unit(tables, shard, draws, settings, unit, first_pair, last_pair, room,
     table, window, negatives = tables[0], settings.window, settings.negatives
     half = f32(0.5 * settings.dim)
     low, count, start, stop = bounds(shard, unit, window)
-    gather(tables, shard, low, count, room, dims, near)
-    compare_pairs(room, count, settings, dims, near)
     groups = 1 if settings.shared else 2 * window
     basket = shard.basket[unit]
     key = basket_key(draws.seed, shard.number[basket])
+    place = (shard.start[unit] - shard.offsets[basket]) * groups
+    roll_all(draws.alias, key, place, room, (stop - start) * groups, negatives)
+    gather(tables, shard, low, count, room, dims, near)
+    draw_all(table, draws.alias, room, (stop - start) * groups, negatives, dims)
+    compare_pairs(room, count, settings, dims, near)
     seen, pairs, loss, active = 0, 0.0, 0.0, 0.0
     at = tape.start[n]
-    for i in range(start, stop):
-        for g in range(groups):
-            ahead, behind = partners_of(room, i, count, g, settings)
-            if ahead[1] - ahead[0] + behind[1] - behind[0] == 0:
-                continue
-            seen += 1
-            if not (settings.shared or first_pair < seen <= last_pair):
-                continue
-            number = (low + i - shard.offsets[basket]) * groups + g
-            draw(draws.alias, key, number, room.dice, room.negative, 0, negatives)
-            accept(room, room.negative, 0, negatives, count, room.item[0, i], -1, draws)
-            compare_negatives(table, room, i, 0, settings, dims, slots)
-            partners, passes, excess = hinges(
-                room.active, 0, room.likelihood, room.bar, room.forth, room.back, i, ahead, behind, slots
-            )
-            pairs += partners
-            loss += excess
-            active += passes
-            for k in range(negatives):
-                if room.active[0, k] > f32(0):
-                    row, precision = room.negative[0, k], room.precision[0, k]
-                    force = room.active[0, k] * precision
-                    clear_row(tape.vector, at, dims)
-                    add_difference(tape.vector, at, force, table, row, room.x, i, dims)
-                    add_difference(room.gradient, i, force, room.x, i, table, row, dims)
-                    slope = force * (half - f32(0.5) * room.distance[0, k] * precision)
-                    room.slope[i] += slope
-                    tape.table[at], tape.row[at] = 0, row
-                    tape.slope[at] = slope * room.far_variance[0, k]
-                    at += 1
+    for group in range((stop - start) * groups):
+        i = start + group // groups
+        ahead, behind = partners_of(room, i, count, group % groups, settings)
+        if ahead[1] - ahead[0] + behind[1] - behind[0] == 0:
+            continue
+        seen += 1
+        if not (settings.shared or first_pair < seen <= last_pair):
+            continue
+        accept(room, room.negative, group, negatives, count, room.item[0, i], -1, draws)
+        compare_negatives(table, room, i, group, settings, dims, slots)
+        partners, passes, excess = hinges(
+            room.active, group, room.likelihood, room.bar, room.forth, room.back, i, ahead, behind, slots
+        )
+        pairs += partners
+        loss += excess
+        active += passes
+        for k in range(negatives):
+            if room.active[group, k] > f32(0):
+                row, precision = room.negative[group, k], room.precision[group, k]
+                force = room.active[group, k] * precision
+                part(tape.vector, at, force, room.x, i, table, row, room.gradient, dims)
+                slope = force * (half - f32(0.5) * room.distance[group, k] * precision)
+                room.slope[i] += slope
+                tape.table[at], tape.row[at] = 0, row
+                tape.slope[at] = slope * room.far_variance[group, k]
+                at += 1
     for i in range(count):
         squared, slope = pull_together(room, i, count, settings, dims, near)
         if squared > f32(0):

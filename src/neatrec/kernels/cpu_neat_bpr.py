@@ -13,15 +13,15 @@ from neatrec.compiled import compiled
 from neatrec.kernels.arguments import Draws, Settings, Shard, Tally
 from neatrec.kernels.cpu_gaussians import Room, compare_negatives, compare_pairs, gather, new_room, partners_of
 from neatrec.kernels.cpu_neat import pull_together
-from neatrec.kernels.cpu_negatives import accept, basket_key, draw
+from neatrec.kernels.cpu_negatives import accept, basket_key, draw_ahead, roll
 from neatrec.kernels.cpu_run import Ways, run
-from neatrec.kernels.cpu_tape import descend, in_batches, in_blocks
+from neatrec.kernels.cpu_tape import address, descend, in_batches, in_blocks
 from neatrec.kernels.cpu_visit import RELAXED, bounds
 from neatrec.kernels.draws import mixed
 from neatrec.kernels.gaussians import hinges
 from neatrec.kernels.lanes import add_rankings, products
 from neatrec.kernels.layout import Table, width
-from neatrec.kernels.rows import add_difference, add_row, clear_row, copy_row, dot
+from neatrec.kernels.rows import add_difference, add_row, clear_row, copy_row, dot, prefetch_row
 
 Floats = npt.NDArray[np.float32]
 WORSE, OTHER = 0, 1
@@ -34,7 +34,6 @@ class UserRoom(NamedTuple):
     items: Room
     user: Floats  # (1, width) theta_u
     liking: Floats  # (lines,) theta_u . mu of each line
-    other: npt.NDArray[np.int64]  # (1, negatives) in place of the query
     product: Floats  # (2, negatives padded) theta_u . mu' of each negative
     real: Floats  # (2, negatives padded) 1 for a negative, 0 for one that is left out
     weight: Floats  # (2, negatives padded) how strongly it is pushed
@@ -44,10 +43,9 @@ def new_user_room(lines: int, settings: Settings) -> UserRoom:
     """Room for `lines` lines."""
     slots = (2, width(settings.negatives))
     return UserRoom(
-        new_room(lines, settings),
+        new_room(lines, settings, streams=2),
         np.zeros((1, width(settings.dim)), np.float32),
         np.zeros(width(lines), np.float32),
-        np.zeros((1, settings.negatives), np.int64),
         np.zeros(slots, np.float32),
         np.zeros(slots, np.float32),
         np.zeros(slots, np.float32),
@@ -71,13 +69,19 @@ def neat_bpr_unit(tables, shard, draws, settings, unit, first_pair, last_pair, r
     table, inner, window, negatives = tables[0], room.items, settings.window, settings.negatives
     half = f32(0.5 * settings.dim)
     low, count, start, stop = bounds(shard, unit, window)
-    gather(tables, shard, low, count, inner, dims, near)
-    compare_pairs(inner, count, settings, dims, near)
     groups = 1 if settings.shared else 2 * window
     basket = shard.basket[unit]
     user = shard.users[basket]
     key = basket_key(draws.seed, shard.number[basket])
-    other_key = mixed(key + u64(1))
+    place, every = (shard.start[unit] - shard.offsets[basket]) * groups, (stop - start) * groups
+    prefetch_row(tables[1], user, dims)
+    for group in range(every):
+        roll(draws.alias, key, place + group, inner.dice, group, negatives)
+        roll(draws.alias, mixed(key + u64(1)), place + group, inner.dice, every + group, negatives)
+    gather(tables, shard, low, count, inner, dims, near)
+    for group in range(2 * every):
+        draw_ahead(table, draws.alias, inner.dice, inner.negative, group, negatives, dims)
+    compare_pairs(inner, count, settings, dims, near)
     copy_row(room.user, 0, tables[1], user, dims)
     for i in range(count):
         room.liking[i] = dot(room.user, 0, inner.x, i, dims)
@@ -91,24 +95,22 @@ def neat_bpr_unit(tables, shard, draws, settings, unit, first_pair, last_pair, r
             seen += 1
             if not (settings.shared or first_pair < seen <= last_pair):
                 continue
-            query, number = inner.item[0, i], (low + i - shard.offsets[basket]) * groups + g
-            draw(draws.alias, other_key, number, inner.dice, room.other, 0, negatives)
-            accept(inner, room.other, 0, negatives, count, query, user, draws)
-            draw(draws.alias, key, number, inner.dice, inner.negative, 0, negatives)
-            accept(inner, inner.negative, 0, negatives, count, query, user, draws)
-            compare_negatives(table, inner, i, 0, settings, dims, slots)
+            query, group = inner.item[0, i], (i - start) * groups + g
+            accept(inner, inner.negative, group, negatives, count, query, user, draws)
+            accept(inner, inner.negative, every + group, negatives, count, query, user, draws)
+            compare_negatives(table, inner, i, group, settings, dims, slots)
             partners, passes, excess = hinges(
-                inner.active, 0, inner.likelihood, inner.bar, inner.forth, inner.back, i, ahead, behind, slots
+                inner.active, group, inner.likelihood, inner.bar, inner.forth, inner.back, i, ahead, behind, slots
             )
             if partners == f32(0):
                 continue
             for k in range(negatives):
-                room.real[WORSE, k] = f32(inner.negative[0, k] != query)
-                room.real[OTHER, k] = f32(room.other[0, k] != query)
+                room.real[WORSE, k] = f32(inner.negative[group, k] != query)
+                room.real[OTHER, k] = f32(inner.negative[every + group, k] != query)
             clear_row(room.weight, WORSE, slots)
             clear_row(room.weight, OTHER, slots)
-            products(room.product, WORSE, room.user, 0, table, inner.negative, 0, negatives, dims, slots)
-            products(room.product, OTHER, room.user, 0, table, room.other, 0, negatives, dims, slots)
+            products(room.product, WORSE, room.user, 0, table, inner.negative, group, negatives, dims, slots)
+            products(room.product, OTHER, room.user, 0, table, inner.negative, every + group, negatives, dims, slots)
             mine = at + 2 * negatives
             clear_row(tape.vector, mine, dims)
             for o in range(ahead[0], ahead[1]):
@@ -136,28 +138,28 @@ def neat_bpr_unit(tables, shard, draws, settings, unit, first_pair, last_pair, r
             active += passes
             for k in range(negatives):
                 # those left out are written as no change at all: the places of the others stay what they are
-                row, precision = inner.negative[0, k], inner.precision[0, k]
+                row, precision = inner.negative[group, k], inner.precision[group, k]
                 clear_row(tape.vector, at, dims)
-                tape.table[at], tape.row[at], tape.slope[at] = 0, row, f32(0)
+                address(tape, at, 0, row)
                 if room.real[WORSE, k] > f32(0):
-                    push = inner.active[0, k] * precision
+                    push = inner.active[group, k] * precision
                     add_difference(tape.vector, at, push, table, row, inner.x, i, dims)
                     add_difference(inner.gradient, i, push, inner.x, i, table, row, dims)
-                    slope = push * (half - f32(0.5) * inner.distance[0, k] * precision)
+                    slope = push * (half - f32(0.5) * inner.distance[group, k] * precision)
                     inner.slope[i] += slope
-                    tape.slope[at] = slope * inner.far_variance[0, k]
+                    tape.slope[at] = slope * inner.far_variance[group, k]
                     add_row(tape.vector, at, -room.weight[WORSE, k], room.user, 0, dims)
                     add_row(tape.vector, mine, -room.weight[WORSE, k], table, row, dims)
                 at += 1
             for k in range(negatives):
-                row = room.other[0, k]
+                row = inner.negative[every + group, k]
                 clear_row(tape.vector, at, dims)
-                tape.table[at], tape.row[at], tape.slope[at] = 0, row, f32(0)
+                address(tape, at, 0, row)
                 if room.real[OTHER, k] > f32(0):
                     add_row(tape.vector, at, -room.weight[OTHER, k], room.user, 0, dims)
                     add_row(tape.vector, mine, -room.weight[OTHER, k], table, row, dims)
                 at += 1
-            tape.table[at], tape.row[at], tape.slope[at] = 1, user, f32(0)
+            address(tape, at, 1, user)
             at += 1
     for i in range(count):
         squared, slope = pull_together(inner, i, count, settings, dims, near)

@@ -37,6 +37,20 @@ def draw_ahead(table, alias, dice, negative, row, count, chunks):
 
 
 @compiled(inline="always")
+def roll_all(alias, key, group, room, count, negatives):
+    """`roll` for `count` groups numbered from `group` on."""
+    for n in range(count):
+        roll(alias, key, group + n, room.dice, n, negatives)
+
+
+@compiled(inline="always")
+def draw_all(table, alias, room, count, negatives, chunks):
+    """`draw_ahead` for the first `count` groups."""
+    for n in range(count):
+        draw_ahead(table, alias, room.dice, room.negative, n, negatives, chunks)
+
+
+@compiled(inline="always")
 def draw(alias, key, group, dice, negative, row, count):
     """The candidates of group number `group` into negative[row], with their random bits in dice[row]."""
     for k in range(count):

@@ -63,6 +63,14 @@ def new_tape(
 
 
 @compiled(inline="always")
+def address(tape, change, table, row):
+    """Say which row a change is for; it has no slope."""
+    tape.table[change] = table
+    tape.row[change] = row
+    tape.slope[change] = f32(0)
+
+
+@compiled(inline="always")
 def clipped(x, low, high):
     return min(max(x, low), high)
 

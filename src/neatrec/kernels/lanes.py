@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
-from neatrec.kernels.bands import gathered
+from neatrec.kernels.bands import Sums, gathered
 from neatrec.kernels.emit import INT64, Emit
 
 
@@ -153,3 +154,58 @@ def add_rankings(
 
     kinds = (to, r, source, j, types.float32, types.float32, real, q, types.boolean, slots)
     return result(*kinds), code
+
+
+@intrinsic
+def take_far(
+    typing_context: Any,
+    to: Any,
+    i: Any,
+    weight: Any,
+    r: Any,
+    table: Any,
+    negative: Any,
+    group: Any,
+    count: Any,
+    chunks: Any,
+) -> Any:
+    """to[i] -= sum over k < count of weight[r, k] table[negative[group, k]]"""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        emit = Emit(context, builder)
+        target, weights, numbers = (
+            emit.row(kind, arguments[n], place, arguments[n + 1])
+            for n, kind, place in ((0, to, i), (2, weight, r), (5, negative, group))
+        )
+        numbers = builder.bitcast(numbers, INT64.as_pointer())
+        sums = Sums(emit, target, len(chunks))
+        with cgutils.for_range(builder, emit.whole(count, arguments[7])) as loop:
+            share = builder.fneg(builder.load(emit.element(weights, loop.index)))
+            row = emit.row(table, arguments[4], types.int64, builder.load(builder.gep(numbers, [loop.index])))
+            sums.add(share, row)
+        sums.store()
+        return emit.nothing()
+
+    return types.void(to, i, weight, r, table, negative, group, count, chunks), code
+
+
+@intrinsic
+def take_near(
+    typing_context: Any, to: Any, r: Any, weight: Any, column: Any, rows: Any, line: Any, count: Any, chunks: Any
+) -> Any:
+    """to[r] -= sum over n < count of weight[n, column] rows[line[0, n]]"""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        emit = Emit(context, builder)
+        target = emit.row(to, arguments[0], r, arguments[1])
+        numbers = builder.bitcast(emit.row(line, arguments[5], types.int64, INT64(0)), INT64.as_pointer())
+        place = emit.whole(column, arguments[3])
+        sums = Sums(emit, target, len(chunks))
+        with cgutils.for_range(builder, emit.whole(count, arguments[6])) as loop:
+            weights = emit.row(weight, arguments[2], types.int64, loop.index)
+            share = builder.fneg(builder.load(emit.element(weights, place)))
+            sums.add(share, emit.row(rows, arguments[4], types.int64, builder.load(builder.gep(numbers, [loop.index]))))
+        sums.store()
+        return emit.nothing()
+
+    return types.void(to, r, weight, column, rows, line, count, chunks), code

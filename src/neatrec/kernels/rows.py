@@ -142,6 +142,43 @@ def add_difference(
 
 
 @intrinsic
+def set_row(typing_context: Any, to: Any, i: Any, scale: Any, source: Any, j: Any, chunks: Any) -> Any:
+    """to[i] = scale source[j]"""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        emit = Emit(context, builder)
+        target, row = emit.row(to, arguments[0], i, arguments[1]), emit.row(source, arguments[3], j, arguments[4])
+        scales = emit.all(arguments[2])
+        for chunk in range(len(chunks)):
+            emit.store(builder.fmul(scales, emit.load(row, chunk)), target, chunk)
+        return emit.nothing()
+
+    return types.void(to, i, types.float32, source, j, chunks), code
+
+
+@intrinsic
+def part(
+    typing_context: Any, to: Any, r: Any, scale: Any, x: Any, i: Any, table: Any, t: Any, gradient: Any, chunks: Any
+) -> Any:
+    """z = scale (x[i] - table[t]);  to[r] = -z;  gradient[i] += z"""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        emit = Emit(context, builder)
+        target, line, row, sums = (
+            emit.row(kind, arguments[n], place, arguments[m])
+            for n, kind, place, m in ((0, to, r, 1), (3, x, i, 4), (5, table, t, 6), (7, gradient, i, 4))
+        )
+        scales = emit.all(arguments[2])
+        for chunk in range(len(chunks)):
+            z = builder.fmul(scales, builder.fsub(emit.load(line, chunk), emit.load(row, chunk)))
+            emit.store(builder.fneg(z), target, chunk)
+            emit.store(builder.fadd(z, emit.load(sums, chunk)), sums, chunk)
+        return emit.nothing()
+
+    return types.void(to, r, types.float32, x, i, table, t, gradient, chunks), code
+
+
+@intrinsic
 def repel(
     typing_context: Any, table: Any, t: Any, x: Any, i: Any, gradient: Any, pull: Any, step: Any, chunks: Any
 ) -> Any:

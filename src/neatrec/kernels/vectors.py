@@ -11,7 +11,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from neatrec.kernels.bands import Band, first_row, for_partners, gathered, gathered_pairs, is_no_pair
+from neatrec.kernels.bands import Band, Sums, first_row, for_partners, gathered, gathered_pairs, is_no_pair
 from neatrec.kernels.emit import FLOAT, INT32, INT64, LANES, VECTOR, Emit
 from neatrec.kernels.lanes import dot_with
 from neatrec.kernels.layout import SQUARES
@@ -238,25 +238,16 @@ def combine(
         line = emit.whole(i, arguments[1])
         target = emit.row(gradient, arguments[0], types.int64, line)
         fore, aft = (Band(emit, kind, arguments[n], line) for n, kind in ((3, ahead_weight), (4, behind_weight)))
-        sums = [cgutils.alloca_once(builder, VECTOR) for _ in range(len(chunks))]
-        for chunk, place in enumerate(sums):
-            builder.store(emit.load(target, chunk), place)
+        sums = Sums(emit, target, len(chunks))
 
         def visit(o: Any, is_ahead: bool) -> None:
-            share = emit.all(builder.load(fore.ahead(o) if is_ahead else aft.behind(o)))
+            share = builder.load(fore.ahead(o) if is_ahead else aft.behind(o))
             distance = builder.add(o, INT64(1))
             number = builder.add(line, distance) if is_ahead else builder.sub(line, distance)
-            row = emit.row(rows, arguments[2], types.int64, number)
-            for chunk, place in enumerate(sums):
-                builder.store(emit.multiply_add(share, emit.load(row, chunk), builder.load(place)), place)
+            sums.add(share, emit.row(rows, arguments[2], types.int64, number))
 
         ranges = [(INT64(0), emit.whole(kind, arguments[n])) for kind, n in ((ahead, 5), (behind, 6))]
         for_partners(emit, ranges[0], ranges[1], visit)
-        squares = emit.all(0.0)
-        for chunk, place in enumerate(sums):
-            value = builder.load(place)
-            emit.store(value, target, chunk)
-            squares = emit.multiply_add(value, value, squares)
-        return emit.sum(squares)
+        return emit.sum(sums.store())
 
     return types.float32(gradient, i, rows, ahead_weight, behind_weight, ahead, behind, chunks), code

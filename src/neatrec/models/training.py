@@ -26,7 +26,7 @@ from neatrec.randomness import kernel_seed
 
 CHUNK = 2**17
 """Lines between two looks at the clock and at `Run.stop`. Fixed, so that reproducible runs do not depend on threads."""
-BLOCK = 256
+BLOCK = 64
 """Baskets in a block of the reproducible mode."""
 LOWEST = 1e-4
 """The learning rate falls to this share of itself."""

@@ -22,15 +22,20 @@ class Triple2VecParameters(EmbeddingParameters):
 
 
 class Triple2Vec(EmbeddingModel):
-    """Triple2Vec (Wan and others 2018): cohesion f_q . g_v + f_q . h_u + g_v . h_u, negatives for each of the three."""
+    """Triple2Vec (Wan and others 2018): cohesion f_q . g_v + f_q . h_u + g_v . h_u, negatives for each of the three.
+
+    An item has two vectors, as query and as partner; its vector in an answer is their sum.
+    """
 
     name: ClassVar[str] = "triple2vec"
-    about: ClassVar[str] = "Cohesion of item, item and user by negative sampling; cosine of the item vectors."
+    about: ClassVar[str] = "Cohesion of item, item and user by negative sampling; cosine of f + g."
     kernel: ClassVar[str] = "triple2vec"
     Parameters: ClassVar[type[ModelParameters]] = Triple2VecParameters
     needs_users: ClassVar[bool] = True
+    query_vectors: Vectors
+    """f, shape (items, dim): the items as queries."""
     partner_vectors: Vectors
-    """Shape (items, dim): the items as partners."""
+    """g, shape (items, dim): the items as partners."""
     user_vectors: Vectors | None = None
 
     def _new_tables(self, rng: np.random.Generator, items: int, users: int) -> dict[str, Table]:
@@ -40,19 +45,21 @@ class Triple2Vec(EmbeddingModel):
 
     def _keep(self, tables: Mapping[str, Table]) -> None:
         dim = self.parameters.dim
+        self.query_vectors = vector(tables["queries"], dim).copy()
         self.partner_vectors = vector(tables["partners"], dim).copy()
         self.user_vectors = vector(tables["users"], dim).copy()
-        self._take(vector(tables["queries"], dim).copy())
+        self._take(self.query_vectors + self.partner_vectors)
 
     def _arrays(self) -> dict[str, npt.NDArray[Any]]:
-        return {**super()._arrays(), "partner_vectors": self.partner_vectors}
+        vectors = {"query_vectors": self.query_vectors, "partner_vectors": self.partner_vectors}
+        return {**super()._arrays(), **vectors}
 
     def _user_arrays(self) -> dict[str, npt.NDArray[Any]]:
         return {} if self.user_vectors is None else {"user_vectors": self.user_vectors}
 
     def _restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         super()._restore(arrays)
-        self.partner_vectors = np.ascontiguousarray(arrays["partner_vectors"], dtype=np.float32)
+        self.query_vectors, self.partner_vectors = arrays["query_vectors"], arrays["partner_vectors"]
         self.user_vectors = arrays.get("user_vectors")
-        if self.partner_vectors.shape != self.vectors.shape:
-            raise ValueError("`partner_vectors` must have the shape of `vectors`")
+        if not self.query_vectors.shape == self.partner_vectors.shape == self.vectors.shape:
+            raise ValueError("`query_vectors` and `partner_vectors` must have the shape of `vectors`")
