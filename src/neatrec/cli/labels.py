@@ -99,7 +99,10 @@ def show_labels(run: LabelRun, strongest: int = 10) -> None:
         rows.append(row)
     kept = "chi-squared above" if labels.protocol == "paper" else "p at most"
     columns = ["level", "labels", kept] + ([] if null is None else ["by chance", "false-discovery rate"])
-    note = f"{labels.baskets:,} baskets, {labels.records:,} co-purchase records, {labels.pairs:,} different pairs"
+    note = (
+        f"{labels.baskets:,} of {run.baskets:,} baskets have {labels.options['min_basket']} or more items: "
+        f"{labels.records:,} co-purchase records, {labels.pairs:,} different pairs"
+    )
     print_table(f"Labels, protocol {labels.protocol}", columns, rows, note=note)
     best = labels.strongest(strongest)
     print_table(

@@ -26,6 +26,8 @@ class LabelRun:
     labels: Labels
     null: NullResult | None
     source: str
+    baskets: int
+    """Baskets read; the smaller ones among them are not counted."""
     seed: int
 
     def to_json(self) -> dict[str, Any]:
@@ -36,6 +38,7 @@ class LabelRun:
             "format": JSON_FORMAT,
             **answer,
             "source": self.source,
+            "baskets_read": self.baskets,
             "seed": self.seed,
             "version": __version__,
             "options": dict(self.labels.options),
@@ -73,7 +76,7 @@ def run_labels(
     if null_rounds:
         engine = {key: options[key] for key in ENGINE_OPTIONS if key in options}
         null = shuffle_null(baskets, labels, null_rounds, within=null_within, seed=seed, **engine)
-    return LabelRun(labels, null, baskets.source, seed)
+    return LabelRun(labels, null, baskets.source, len(baskets), seed)
 
 
 def write_labels(labels: Labels, path: Path) -> None:
