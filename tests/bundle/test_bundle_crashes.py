@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,7 +21,8 @@ import numpy as np
 import pytest
 from crash_worker import PHASES, model_of
 
-from neatrec.bundle import BundleLock, load_bundle, place, read_manifest, save_bundle
+from neatrec.bundle import BundleLock, load_bundle, place, read_manifest, save_bundle, store
+from neatrec.bundle.manifest import Manifest
 from neatrec.bundle.place import Place
 from neatrec.errors import BundleError, ParameterError, ResourceError
 from neatrec.models import Model
@@ -156,6 +158,34 @@ def test_readers_see_one_whole_version_while_it_is_replaced(
         stop.set()
         writer.join()
     assert len(seen) > 1, seen
+
+
+@pytest.mark.parametrize("moved", ["put aside", "put aside and replaced", "removed and written again"])
+def test_a_reader_starts_again_when_the_folder_moves_under_its_hands(
+    tmp_path: Path, moved: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The moments of a replacement by renames, one by one: the older manifest may be in sight before and after."""
+    bundle, other = tmp_path / "bundle", tmp_path / "other"
+    save(1, bundle)
+    save(1 if moved == "removed and written again" else 2, other)
+    at = Place.of(bundle)
+    verify = store.verify_files
+    rounds = []
+
+    def move_after_verifying(folder: Path, manifest: Manifest) -> None:
+        verify(folder, manifest)
+        rounds.append(folder)
+        if len(rounds) == 1:
+            os.rename(at.live, at.previous)
+            if moved != "put aside":
+                os.rename(other, at.live)
+            if moved == "removed and written again":
+                shutil.rmtree(at.previous)
+
+    monkeypatch.setattr(store, "verify_files", move_after_verifying)
+    assert version_in(bundle) == (2 if moved == "put aside and replaced" else 1)
+    again = moved != "removed and written again"  # there the very same files came back: nothing to read anew
+    assert len(rounds) == 2 + again, rounds
 
 
 @contextmanager

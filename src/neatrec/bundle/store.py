@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -23,13 +23,13 @@ from neatrec.bundle.lock import BundleLock, cannot_write
 from neatrec.bundle.manifest import NAME, Manifest, damaged, read_manifest_file, record_of, verify_files
 from neatrec.bundle.place import Place, remove, sync_file
 from neatrec.catalog import Catalog, string_array
-from neatrec.errors import BundleError, InputError
+from neatrec.errors import BundleError, InputError, NeatrecError
 from neatrec.models.base import Model
 from neatrec.models.registry import HOMES, model_class
 from neatrec.text import printable
 
 ARRAYS, ITEMS, USERS = "arrays.safetensors", "items.parquet", "users.parquet"
-TRIES = 5
+TRIES = 20
 """How often a reader starts again because a writer replaced the bundle under its hands."""
 
 log = logging.getLogger(__name__)
@@ -173,24 +173,39 @@ def _read_whole(path: str | Path, read: Callable[[Path, Manifest], Answer], veri
     """What `read` makes of a bundle, all of it from one version although a writer may replace it meanwhile."""
     place = Place.of(path)
     for attempt in range(TRIES):
-        before = _manifest_bytes(place)
+        before = _seen(place)
         try:
             folder = place.readable()
             manifest, content = read_manifest_file(folder)
             if verify:
                 verify_files(folder, manifest)
             answer = read(folder, manifest)
-            if _manifest_bytes(place) == content:
+            after = _seen(place)
+            if after is not None and after.manifest == content:
                 return answer
-        except BundleError:
-            if attempt == TRIES - 1 or _manifest_bytes(place) == before:
-                raise
+        except (NeatrecError, OSError) as error:
+            if attempt < TRIES - 1 and _seen(place) != before:
+                continue
+            if isinstance(error, OSError):
+                raise damaged(place.live, printable(error)) from error
+            raise
     raise BundleError(f"{printable(place.live)} is replaced faster than it can be read", file=str(place.live))
 
 
-def _manifest_bytes(place: Place) -> bytes | None:
+class _Sight(NamedTuple):
+    """What a reader finds at a place. Another folder with the same content, or the same one moved, is another sight."""
+
+    folder: Path
+    inode: int
+    changed: int
+    manifest: bytes
+
+
+def _seen(place: Place) -> _Sight | None:
     try:
-        return (place.readable() / NAME).read_bytes()
+        folder = place.readable()
+        status = folder.stat()
+        return _Sight(folder, status.st_ino, status.st_ctime_ns, (folder / NAME).read_bytes())
     except (BundleError, OSError):
         return None
 
