@@ -20,7 +20,7 @@ from neatrec.kernels.cpu_gaussians import (
 )
 from neatrec.kernels.cpu_negatives import accept, basket_key, draw_all, roll_all
 from neatrec.kernels.cpu_run import Ways, run
-from neatrec.kernels.cpu_tape import descend, in_batches, in_blocks, step_variance
+from neatrec.kernels.cpu_tape import address, descend, in_batches, in_blocks, step_variance
 from neatrec.kernels.cpu_visit import RELAXED, at_once, bounds
 from neatrec.kernels.gaussians import hinges, pull, weigh
 from neatrec.kernels.layout import SQUARES, VISITOR, Table
@@ -106,6 +106,19 @@ def _at_once(tables, shard, draws, settings, first, last, room, groups, dims, sl
     )
 
 
+@compiled(inline="always")
+def write_lines(room, tape, at, count, settings, dims, near):
+    """Write down the change of each line of the unit from place `at` of the tape on; the next free place comes back."""
+    for i in range(count):
+        squared, slope = pull_together(room, i, count, settings, dims, near)
+        if squared > f32(0):
+            copy_row(tape.vector, at, room.gradient, i, dims)
+            address(tape, at, 0, room.item[0, i])
+            tape.slope[at] = slope
+            at += 1
+    return at
+
+
 @compiled(fastmath=RELAXED)
 def neat_unit(tables, shard, draws, settings, unit, first_pair, last_pair, room, tape, n, dims, slots, near):
     """Write down what a unit asks for; of its pairs only those numbered from `first_pair` to `last_pair`."""
@@ -145,16 +158,10 @@ def neat_unit(tables, shard, draws, settings, unit, first_pair, last_pair, room,
                 part(tape.vector, at, force, room.x, i, table, row, room.gradient, dims)
                 slope = force * (half - f32(0.5) * room.distance[group, k] * precision)
                 room.slope[i] += slope
-                tape.table[at], tape.row[at] = 0, row
+                address(tape, at, 0, row)
                 tape.slope[at] = slope * room.far_variance[group, k]
                 at += 1
-    for i in range(count):
-        squared, slope = pull_together(room, i, count, settings, dims, near)
-        if squared > f32(0):
-            copy_row(tape.vector, at, room.gradient, i, dims)
-            tape.table[at], tape.row[at] = 0, room.item[0, i]
-            tape.slope[at] = slope
-            at += 1
+    at = write_lines(room, tape, at, count, settings, dims, near)
     tape.written[n] = at - tape.start[n]
     tape.tally[n, 0], tape.tally[n, 1], tape.tally[n, 2] = pairs, loss, active
 

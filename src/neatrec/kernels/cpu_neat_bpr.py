@@ -12,7 +12,7 @@ from numpy import uint64 as u64
 from neatrec.compiled import compiled
 from neatrec.kernels.arguments import Draws, Settings, Shard, Tally
 from neatrec.kernels.cpu_gaussians import Room, compare_negatives, compare_pairs, gather, new_room, partners_of
-from neatrec.kernels.cpu_neat import pull_together
+from neatrec.kernels.cpu_neat import write_lines
 from neatrec.kernels.cpu_negatives import accept, basket_key, draw_ahead, roll
 from neatrec.kernels.cpu_run import Ways, run
 from neatrec.kernels.cpu_tape import address, descend, in_batches, in_blocks
@@ -21,7 +21,7 @@ from neatrec.kernels.draws import mixed
 from neatrec.kernels.gaussians import hinges
 from neatrec.kernels.lanes import add_rankings, products
 from neatrec.kernels.layout import Table, width
-from neatrec.kernels.rows import add_difference, add_row, clear_row, copy_row, dot, prefetch_row
+from neatrec.kernels.rows import add_row, clear_row, copy_row, dot, part, prefetch_row, set_row
 
 Floats = npt.NDArray[np.float32]
 WORSE, OTHER = 0, 1
@@ -53,8 +53,8 @@ def new_user_room(lines: int, settings: Settings) -> UserRoom:
 
 
 @compiled(inline="always")
-def _rank_line(room, i, j, settings, user, dims, slots):
-    """The user prefers line j to each of the negatives that line i was given; what that costs."""
+def _rank_line(room, j, settings, user, dims, slots):
+    """The user prefers line j to each of the worse partners at hand; what that costs."""
     force, cost = add_rankings(
         room.weight, WORSE, room.product, WORSE, room.liking[j], f32(1), room.real, WORSE, settings.logistic, slots
     )
@@ -63,110 +63,114 @@ def _rank_line(room, i, j, settings, user, dims, slots):
     return cost
 
 
-@compiled(fastmath=RELAXED)
-def neat_bpr_unit(tables, shard, draws, settings, unit, first_pair, last_pair, room, tape, n, dims, slots, near):
-    """Write down what a unit asks for; of its pairs only those numbered from `first_pair` to `last_pair`."""
-    table, inner, window, negatives = tables[0], room.items, settings.window, settings.negatives
-    half = f32(0.5 * settings.dim)
-    low, count, start, stop = bounds(shard, unit, window)
-    groups = 1 if settings.shared else 2 * window
-    basket = shard.basket[unit]
-    user = shard.users[basket]
+@compiled(inline="always")
+def _draw(tables, shard, draws, settings, unit, room, low, count, every, user, dims, near):
+    """Draw all negatives of the unit, first `every` groups of worse partners, then as many of other queries."""
+    inner, negatives, basket = room.items, settings.negatives, shard.basket[unit]
     key = basket_key(draws.seed, shard.number[basket])
-    place, every = (shard.start[unit] - shard.offsets[basket]) * groups, (stop - start) * groups
+    place = (shard.start[unit] - shard.offsets[basket]) * (1 if settings.shared else 2 * settings.window)
     prefetch_row(tables[1], user, dims)
     for group in range(every):
         roll(draws.alias, key, place + group, inner.dice, group, negatives)
         roll(draws.alias, mixed(key + u64(1)), place + group, inner.dice, every + group, negatives)
     gather(tables, shard, low, count, inner, dims, near)
     for group in range(2 * every):
-        draw_ahead(table, draws.alias, inner.dice, inner.negative, group, negatives, dims)
-    compare_pairs(inner, count, settings, dims, near)
+        draw_ahead(tables[0], draws.alias, inner.dice, inner.negative, group, negatives, dims)
     copy_row(room.user, 0, tables[1], user, dims)
     for i in range(count):
         room.liking[i] = dot(room.user, 0, inner.x, i, dims)
+
+
+@compiled(inline="always")
+def _rank(table, room, i, group, other, ahead, behind, partners, settings, user, dims, slots):
+    """The user prefers each partner to the worse ones, and line i to the other queries; what that costs."""
+    inner, negatives, query, loss = room.items, settings.negatives, room.items.item[0, i], f32(0)
+    for k in range(negatives):
+        room.real[WORSE, k] = f32(inner.negative[group, k] != query)
+        room.real[OTHER, k] = f32(inner.negative[other, k] != query)
+    clear_row(room.weight, WORSE, slots)
+    clear_row(room.weight, OTHER, slots)
+    products(room.product, WORSE, room.user, 0, table, inner.negative, group, negatives, dims, slots)
+    products(room.product, OTHER, room.user, 0, table, inner.negative, other, negatives, dims, slots)
+    for o in range(ahead[0], ahead[1]):
+        if inner.bar[i, o] < f32(1e38):
+            loss += _rank_line(room, i + 1 + o, settings, user, dims, slots)
+    for o in range(behind[0], behind[1]):
+        if inner.bar[i - 1 - o, o] < f32(1e38):
+            loss += _rank_line(room, i - 1 - o, settings, user, dims, slots)
+    liking, logistic = room.liking[i], settings.logistic
+    force, cost = add_rankings(
+        room.weight, OTHER, room.product, OTHER, liking, partners, room.real, OTHER, logistic, slots
+    )
+    add_row(inner.gradient, i, force, room.user, 0, dims)
+    add_row(user[0], user[1], force, inner.x, i, dims)
+    return loss + cost
+
+
+@compiled(inline="always")
+def _write(table, room, tape, at, i, group, other, settings, dims):
+    """Write down the changes of the group's negatives; one that is left out is written as no change.
+
+    The user's change stands after them.
+    """
+    inner, negatives, half = room.items, settings.negatives, f32(0.5 * settings.dim)
+    mine = at + 2 * negatives
+    for k in range(negatives):
+        row, precision = inner.negative[group, k], inner.precision[group, k]
+        clear_row(tape.vector, at + k, dims)
+        address(tape, at + k, 0, row)
+        if room.real[WORSE, k] > f32(0):
+            push = inner.active[group, k] * precision
+            part(tape.vector, at + k, push, inner.x, i, table, row, inner.gradient, dims)
+            slope = push * (half - f32(0.5) * inner.distance[group, k] * precision)
+            inner.slope[i] += slope
+            tape.slope[at + k] = slope * inner.far_variance[group, k]
+            add_row(tape.vector, at + k, -room.weight[WORSE, k], room.user, 0, dims)
+            add_row(tape.vector, mine, -room.weight[WORSE, k], table, row, dims)
+    for k in range(negatives):
+        row, weight = inner.negative[other, k], room.weight[OTHER, k]
+        set_row(tape.vector, at + negatives + k, -weight, room.user, 0, dims)
+        address(tape, at + negatives + k, 0, row)
+        add_row(tape.vector, mine, -weight, table, row, dims)
+
+
+@compiled(fastmath=RELAXED)
+def neat_bpr_unit(tables, shard, draws, settings, unit, first_pair, last_pair, room, tape, n, dims, slots, near):
+    """Write down what a unit asks for; of its pairs only those numbered from `first_pair` to `last_pair`."""
+    table, inner, negatives = tables[0], room.items, settings.negatives
+    low, count, start, stop = bounds(shard, unit, settings.window)
+    groups = 1 if settings.shared else 2 * settings.window
+    every, user = (stop - start) * groups, shard.users[shard.basket[unit]]
+    _draw(tables, shard, draws, settings, unit, room, low, count, every, user, dims, near)
+    compare_pairs(inner, count, settings, dims, near)
     seen, pairs, loss, active = 0, 0.0, 0.0, 0.0
     at = tape.start[n]
-    for i in range(start, stop):
-        for g in range(groups):
-            ahead, behind = partners_of(inner, i, count, g, settings)
-            if ahead[1] - ahead[0] + behind[1] - behind[0] == 0:
-                continue
-            seen += 1
-            if not (settings.shared or first_pair < seen <= last_pair):
-                continue
-            query, group = inner.item[0, i], (i - start) * groups + g
-            accept(inner, inner.negative, group, negatives, count, query, user, draws)
-            accept(inner, inner.negative, every + group, negatives, count, query, user, draws)
-            compare_negatives(table, inner, i, group, settings, dims, slots)
-            partners, passes, excess = hinges(
-                inner.active, group, inner.likelihood, inner.bar, inner.forth, inner.back, i, ahead, behind, slots
-            )
-            if partners == f32(0):
-                continue
-            for k in range(negatives):
-                room.real[WORSE, k] = f32(inner.negative[group, k] != query)
-                room.real[OTHER, k] = f32(inner.negative[every + group, k] != query)
-            clear_row(room.weight, WORSE, slots)
-            clear_row(room.weight, OTHER, slots)
-            products(room.product, WORSE, room.user, 0, table, inner.negative, group, negatives, dims, slots)
-            products(room.product, OTHER, room.user, 0, table, inner.negative, every + group, negatives, dims, slots)
-            mine = at + 2 * negatives
-            clear_row(tape.vector, mine, dims)
-            for o in range(ahead[0], ahead[1]):
-                if inner.bar[i, o] < f32(1e38):
-                    loss += _rank_line(room, i, i + 1 + o, settings, (tape.vector, mine), dims, slots)
-            for o in range(behind[0], behind[1]):
-                if inner.bar[i - 1 - o, o] < f32(1e38):
-                    loss += _rank_line(room, i, i - 1 - o, settings, (tape.vector, mine), dims, slots)
-            force, cost = add_rankings(
-                room.weight,
-                OTHER,
-                room.product,
-                OTHER,
-                room.liking[i],
-                partners,
-                room.real,
-                OTHER,
-                settings.logistic,
-                slots,
-            )
-            add_row(inner.gradient, i, force, room.user, 0, dims)
-            add_row(tape.vector, mine, force, inner.x, i, dims)
-            pairs += partners
-            loss += excess + cost
-            active += passes
-            for k in range(negatives):
-                # those left out are written as no change at all: the places of the others stay what they are
-                row, precision = inner.negative[group, k], inner.precision[group, k]
-                clear_row(tape.vector, at, dims)
-                address(tape, at, 0, row)
-                if room.real[WORSE, k] > f32(0):
-                    push = inner.active[group, k] * precision
-                    add_difference(tape.vector, at, push, table, row, inner.x, i, dims)
-                    add_difference(inner.gradient, i, push, inner.x, i, table, row, dims)
-                    slope = push * (half - f32(0.5) * inner.distance[group, k] * precision)
-                    inner.slope[i] += slope
-                    tape.slope[at] = slope * inner.far_variance[group, k]
-                    add_row(tape.vector, at, -room.weight[WORSE, k], room.user, 0, dims)
-                    add_row(tape.vector, mine, -room.weight[WORSE, k], table, row, dims)
-                at += 1
-            for k in range(negatives):
-                row = inner.negative[every + group, k]
-                clear_row(tape.vector, at, dims)
-                address(tape, at, 0, row)
-                if room.real[OTHER, k] > f32(0):
-                    add_row(tape.vector, at, -room.weight[OTHER, k], room.user, 0, dims)
-                    add_row(tape.vector, mine, -room.weight[OTHER, k], table, row, dims)
-                at += 1
-            address(tape, at, 1, user)
-            at += 1
-    for i in range(count):
-        squared, slope = pull_together(inner, i, count, settings, dims, near)
-        if squared > f32(0):
-            copy_row(tape.vector, at, inner.gradient, i, dims)
-            tape.table[at], tape.row[at], tape.slope[at] = 0, inner.item[0, i], slope
-            at += 1
+    for group in range(every):
+        i = start + group // groups
+        ahead, behind = partners_of(inner, i, count, group % groups, settings)
+        if ahead[1] - ahead[0] + behind[1] - behind[0] == 0:
+            continue
+        seen += 1
+        if not (settings.shared or first_pair < seen <= last_pair):
+            continue
+        for drawn in (group, every + group):
+            accept(inner, inner.negative, drawn, negatives, count, inner.item[0, i], user, draws)
+        compare_negatives(table, inner, i, group, settings, dims, slots)
+        partners, passes, excess = hinges(
+            inner.active, group, inner.likelihood, inner.bar, inner.forth, inner.back, i, ahead, behind, slots
+        )
+        if partners == f32(0):
+            continue
+        other, mine = every + group, at + 2 * negatives
+        clear_row(tape.vector, mine, dims)
+        address(tape, mine, 1, user)
+        theirs = tape.vector, mine
+        loss += excess + _rank(table, room, i, group, other, ahead, behind, partners, settings, theirs, dims, slots)
+        pairs += partners
+        active += passes
+        _write(table, room, tape, at, i, group, other, settings, dims)
+        at = mine + 1
+    at = write_lines(inner, tape, at, count, settings, dims, near)
     tape.written[n] = at - tape.start[n]
     tape.tally[n, 0], tape.tally[n, 1], tape.tally[n, 2] = pairs, loss, active
 

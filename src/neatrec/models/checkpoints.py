@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -58,7 +59,8 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
             os.fsync(file.fileno())
         os.replace(fresh, folder / FILE)
     except OSError as error:
-        fresh.unlink(missing_ok=True)
+        with suppress(OSError):  # what could not be written may not be there to remove
+            fresh.unlink()
         raise ResourceError(
             f"cannot write a checkpoint into {printable(folder)}: {printable(error)}",
             hint="Make room on the disk, or train without checkpoints.",

@@ -28,6 +28,8 @@ CHUNK = 2**17
 """Lines between two looks at the clock and at `Run.stop`. Fixed, so that reproducible runs do not depend on threads."""
 BLOCK = 64
 """Baskets in a block of the reproducible mode."""
+SECONDS_BETWEEN = 0.4
+"""Seconds between two calls of `Run.progress`, but at the end of an epoch."""
 LOWEST = 1e-4
 """The learning rate falls to this share of itself."""
 FAR_AWAY = 1e6
@@ -177,6 +179,10 @@ class _Fit:
     def _end_epoch(self) -> None:
         self._check()
         position = self.position
+        if self.task.has_hinges and position.epoch == 0 and position.pairs and not position.active:
+            log.warning(
+                "in the first epoch no pair was compared with a negative: nothing was learned%s", _why(self.task)
+            )
         losses = (*position.losses, position.loss / max(position.pairs, 1))
         validation = position.validation_losses
         if self.run.validation is not None:
@@ -245,7 +251,7 @@ class _Fit:
 
     def _tell(self, lines: int, validation: float | None = None, end: bool = False) -> None:
         now = time.monotonic()
-        if self.run.progress is None or (now - self.said < 0.4 and not end):
+        if self.run.progress is None or (now - self.said < SECONDS_BETWEEN and not end):
             return
         self.said = now
         position, epochs = self.position, self.task.epochs
@@ -267,6 +273,12 @@ class _Fit:
                 validation_loss=validation if validation is not None else validated,
             )
         )
+
+
+def _why(task: Task) -> str:
+    return (
+        "; with `reject_observed`, items bought with every other item have no negatives" if task.reject_observed else ""
+    )
 
 
 def _level(task: Task) -> str | None:
