@@ -41,13 +41,13 @@ def parse_size(text: str) -> int:
     >>> parse_size("2GiB"), parse_size("1.5 MB"), parse_size("4096")
     (2147483648, 1500000, 4096)
     """
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)(b?)\s*", text, flags=re.IGNORECASE)
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(?:([kmgt])(i?))?b?\s*", text, flags=re.IGNORECASE)
     if not match:
         raise ValueError(f"not a size: {printable(text)}")
-    number, unit, binary, _ = match.groups()
+    number, unit, binary = match.groups()
     if float(number) >= 1e15:
         raise ValueError(f"too large a size: {printable(text)}")
-    return int(float(number) * (1024 if binary else 1000) ** " kmgt".index(unit.lower() or " "))
+    return int(float(number) * (1024 if binary else 1000) ** " kmgt".index(unit.lower() if unit else " "))
 
 
 def show_size(size: float) -> str:

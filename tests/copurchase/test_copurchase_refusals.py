@@ -121,6 +121,9 @@ def test_what_would_overflow_a_counter_is_refused(monkeypatch: pytest.MonkeyPatc
         count(twice, engine="memory")
     apart = Baskets.from_lists(["abcdefg"])  # 21 pairs, but no pair more than once
     assert len(count(apart, engine="memory")) == 21
+    # auto turns to the engine with wider counters
+    assert count(twice).count.tolist() == count(twice, engine="duckdb").count.tolist()
+    assert margins(twice).records == margins(twice, engine="duckdb").records
 
 
 def test_auto_takes_memory_where_it_fits_and_says_so(caplog: pytest.LogCaptureFixture) -> None:

@@ -39,10 +39,14 @@ def count(
     """
     found, workers, limit = survey(baskets, counting), thread_count(threads), _limit(memory_limit)
     need = bytes_needed(found, keep_all=keep is None, threads=workers)
-    if _choose(engine, need, limit, stated=memory_limit is not None) == "memory":
-        from neatrec.copurchase.memory import count_in_memory
+    in_memory = _choose(engine, need, limit, stated=memory_limit is not None) == "memory"
+    if in_memory:
+        from neatrec.copurchase.memory import can_count, count_in_memory
 
-        pairs, totals = count_in_memory(make_job(found), keep, workers)
+        job = make_job(found)
+        in_memory = engine == "memory" or can_count(job)
+    if in_memory:
+        pairs, totals = count_in_memory(job, keep, workers)
     else:
         from neatrec.copurchase.duckdb_engine import count_in_duckdb
 
@@ -64,9 +68,11 @@ def margins(
     found, workers, limit = survey(baskets, counting), thread_count(threads), _limit(memory_limit)
     need = bytes_needed(found, keep_all=False, threads=workers)
     if _choose(engine, need, limit, stated=memory_limit is not None) == "memory":
-        from neatrec.copurchase.memory import margins_in_memory
+        from neatrec.copurchase.memory import can_count, margins_in_memory
 
-        return margins_in_memory(make_job(found), workers)
+        job = make_job(found)
+        if engine == "memory" or can_count(job):
+            return margins_in_memory(job, workers)
     from neatrec.copurchase.duckdb_engine import margins_in_duckdb
 
     return margins_in_duckdb(found, limit, workers)

@@ -30,7 +30,7 @@ Result = TypeVar("Result")
 
 def count_in_memory(job: Job, keep: Keep | None, threads: int) -> tuple[PairBlock, Margins]:
     """The kept pairs, sorted, and the margins of all pairs."""
-    _check_counters(job)
+    _refuse_overflow(job)
     rows = make_rows(job)
     margins = _margins(job, rows, threads)
     screen = screen_of(keep, margins)
@@ -46,7 +46,7 @@ def count_in_memory(job: Job, keep: Keep | None, threads: int) -> tuple[PairBloc
 
 def margins_in_memory(job: Job, threads: int) -> Margins:
     """The totals without the pairs, in time and memory of the lines; `once_per_customer` has to look at the pairs."""
-    _check_counters(job)
+    _refuse_overflow(job)
     return _margins(job, make_rows(job) if job.margins_need_pairs else None, threads)
 
 
@@ -171,20 +171,31 @@ def _sorted(block: PairBlock, items: int) -> PairBlock:
     return block.where(order)
 
 
-def _check_counters(job: Job) -> None:
-    """Refuse what would overflow a counter, by ever closer and dearer bounds of the largest pair count."""
-    from neatrec.copurchase import layout
-
-    if int(pairs_of_size(job.sizes, job.counting.window).sum()) <= MOST_COUNTED:
-        return
-    counts = np.zeros(len(job.catalog), dtype=np.int64)
-    layout.line_counts(job.items, job.start, job.stop, counts)
-    # a line has at most 2 * window neighbours, and as many partners as its basket has lines
-    if int(counts.max()) * min(2 * job.window, int(job.sizes.max())) <= MOST_COUNTED:
-        return
-    most = int(layout.largest_tally(job.items, job.start, job.stop, np.zeros((len(job.catalog), 2), dtype=np.int64)))
+def _refuse_overflow(job: Job) -> None:
+    most = _most_counted(job)
     if most > MOST_COUNTED:
         raise ResourceError(
             f"a pair may have up to {most:,} records, more than the memory engine counts ({MOST_COUNTED:,})",
             hint='Use engine="duckdb".',
         )
+
+
+def can_count(job: Job) -> bool:
+    """Whether no pair can overflow a counter."""
+    return _most_counted(job) <= MOST_COUNTED
+
+
+def _most_counted(job: Job) -> int:
+    """No pair is counted more often than this: bounds ever closer and dearer, until one is within `MOST_COUNTED`."""
+    from neatrec.copurchase import layout
+
+    records = int(pairs_of_size(job.sizes, job.counting.window).sum())
+    if records <= MOST_COUNTED:
+        return records
+    counts = np.zeros(len(job.catalog), dtype=np.int64)
+    layout.line_counts(job.items, job.start, job.stop, counts)
+    # a line has at most 2 * window neighbours, and as many partners as its basket has lines
+    busiest = int(counts.max()) * min(2 * job.window, int(job.sizes.max()))
+    if busiest <= MOST_COUNTED:
+        return busiest
+    return int(layout.largest_tally(job.items, job.start, job.stop, np.zeros((len(job.catalog), 2), dtype=np.int64)))

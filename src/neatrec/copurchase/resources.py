@@ -7,12 +7,10 @@ import re
 from pathlib import Path
 
 from neatrec.errors import must_be
+from neatrec.text import parse_size
 
 SHARE = 0.6
 """The part of the available memory that counting may take when no limit is set: others live on the machine too."""
-
-_UNITS = {"": 1, "K": 1000, "M": 1000**2, "G": 1000**3, "T": 1000**4}
-_BINARY = {"KI": 1024, "MI": 1024**2, "GI": 1024**3, "TI": 1024**4}
 
 
 def as_bytes(limit: int | str) -> int:
@@ -21,11 +19,11 @@ def as_bytes(limit: int | str) -> int:
     >>> as_bytes("2GiB"), as_bytes("500 MB"), as_bytes(4096)
     (2147483648, 500000000, 4096)
     """
-    if isinstance(limit, int) and not isinstance(limit, bool) and limit > 0:
-        return limit
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?I?)B?\s*", limit.upper()) if isinstance(limit, str) else None
-    size = 0 if found is None else int(float(found[1]) * ({**_UNITS, **_BINARY}).get(found[2], 0))
-    if size < 1:
+    try:
+        size = parse_size(limit) if isinstance(limit, str) else limit
+    except ValueError:
+        size = 0
+    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
         raise must_be("memory_limit", 'a number of bytes or a size such as "2GB" or "512MiB"', limit)
     return size
 

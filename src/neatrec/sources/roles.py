@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 
@@ -109,4 +110,4 @@ def missing_column(
 
 def _told(role: str, column: str) -> str:
     """How to say that `column` plays `role`: attributes of baskets are read for the strata."""
-    return f"--{role.replace('_', '-') if role in FLAGS else 'strata'} {column}"
+    return f"--{role.replace('_', '-') if role in FLAGS else 'strata'} {shlex.quote(column)}"
