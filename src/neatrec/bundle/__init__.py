@@ -3,6 +3,16 @@
 from neatrec.bundle.export import export_vectors
 from neatrec.bundle.lock import BundleLock
 from neatrec.bundle.manifest import Manifest
-from neatrec.bundle.store import load_bundle, read_manifest, save_bundle, stream_hash
+from neatrec.bundle.store import load_bundle, read_bundle, read_manifest, rewrite_bundle, save_bundle, stream_hash
 
-__all__ = ["BundleLock", "Manifest", "export_vectors", "load_bundle", "read_manifest", "save_bundle", "stream_hash"]
+__all__ = [
+    "BundleLock",
+    "Manifest",
+    "export_vectors",
+    "load_bundle",
+    "read_bundle",
+    "read_manifest",
+    "rewrite_bundle",
+    "save_bundle",
+    "stream_hash",
+]

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
 import platform
+import shutil
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -20,8 +23,8 @@ from safetensors.numpy import save_file
 from neatrec._version import __version__
 from neatrec.baskets import BasketStream, as_shards
 from neatrec.bundle.lock import BundleLock, cannot_write
-from neatrec.bundle.manifest import NAME, Manifest, damaged, read_manifest_file, record_of, verify_files
-from neatrec.bundle.place import Place, remove, sync_file
+from neatrec.bundle.manifest import NAME, FileRecord, Manifest, damaged, read_manifest_file, record_of, verify_files
+from neatrec.bundle.place import Place, remove, sync_file, sync_folder
 from neatrec.catalog import Catalog, string_array
 from neatrec.errors import BundleError, InputError, NeatrecError
 from neatrec.models.base import Model
@@ -34,6 +37,8 @@ TRIES = 20
 
 log = logging.getLogger(__name__)
 Answer = TypeVar("Answer")
+WriteMore = Callable[[Path], Mapping[str, Any]]
+"""Writes further files into the folder of a bundle and says what the manifest's notes should say of them."""
 
 
 def save_bundle(
@@ -44,20 +49,51 @@ def save_bundle(
     seed: int | None,
     keep_users: bool = False,
     notes: Mapping[str, Any] | None = None,
+    write_more: WriteMore | None = None,
 ) -> Manifest:
     """The manifest of the bundle that now stands at `path`.
 
     It is written beside and put in place whole: whatever happens meanwhile, the older bundle stays as it was. Vectors
-    and ids of users are left out unless `keep_users`.
+    and ids of users are left out unless `keep_users`. `write_more(folder)` may add files: a serving table.
     """
+
+    def write(folder: Path) -> Manifest:
+        _write_files(model, folder, keep_users)
+        more = write_more(folder) if write_more is not None else {}
+        return _manifest(model, folder, baskets_hash, seed, keep_users, {**(notes or {}), **more})
+
+    return _exchange(path, write)
+
+
+def rewrite_bundle(path: str | Path, write_more: WriteMore, *, without: str) -> Manifest:
+    """The manifest of the bundle at `path` after its files under the folder `without` were written anew.
+
+    All others stay, byte for byte, and so does what the manifest says but for the notes that `write_more` returns: the
+    same files give the same version again. As with `save_bundle` the older bundle stays as it was until the end.
+    """
+
+    def write(folder: Path) -> Manifest:
+        old, before = _read_whole(path, lambda folder, manifest: (folder, manifest), verify=True)
+        for name in before.files:
+            if not name.startswith(f"{without}/"):
+                _take_over(old / name, folder / name)
+        notes = {**before.notes, **write_more(folder)}
+        return replace(before, notes=notes, files=_records(folder))
+
+    read_manifest(path, verify=False)  # a place without a bundle is refused before anything is made there
+    return _exchange(path, write)
+
+
+def _exchange(path: str | Path, write: Callable[[Path], Manifest]) -> Manifest:
+    """Let `write` fill a folder beside the bundle, then put it in the bundle's place."""
     place = Place.of(path)
     with BundleLock(path):
         try:
             place.recover()
             place.refuse_foreign()
             place.writing.mkdir()
-            _write_files(model, place.writing, keep_users)
-            manifest = _manifest(model, place.writing, baskets_hash, seed, keep_users, notes or {})
+            manifest = write(place.writing)
+            _sync(place.writing)
             (place.writing / NAME).write_bytes(manifest.to_bytes())
             sync_file(place.writing / NAME)
             place.publish()
@@ -73,6 +109,11 @@ def save_bundle(
 def load_bundle(path: str | Path, *, verify: bool = True) -> Model:
     """The model in the bundle at `path`. A file that is not as it was written is refused by name."""
     return _read_whole(path, lambda folder, manifest: _model(folder, manifest), verify)
+
+
+def read_bundle(path: str | Path, read: Callable[[Path, Manifest], Answer], *, verify: bool = True) -> Answer:
+    """What `read(folder, manifest)` makes of the bundle at `path`: of one version, although it may be replaced."""
+    return _read_whole(path, read, verify)
 
 
 def read_manifest(path: str | Path, *, verify: bool = True) -> Manifest:
@@ -94,8 +135,31 @@ def _write_files(model: Model, folder: Path, keep_users: bool) -> None:
     write_items(model, folder)
     if keep_users and model.user_ids is not None:
         pq.write_table(pa.table({"id": model.user_ids}), folder / USERS, compression="zstd")
-    for file in folder.iterdir():
-        sync_file(file)
+
+
+def _sync(folder: Path) -> None:
+    """All files and folders below `folder` are on the disk."""
+    for file in folder.rglob("*"):
+        if file.is_dir():
+            sync_folder(file)
+        else:
+            sync_file(file)
+
+
+def _take_over(old: Path, new: Path) -> None:
+    """`new` holds what `old` holds, as a second name of the same file where the file system allows it."""
+    new.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        os.link(old, new)
+    except OSError as error:
+        log.debug("copying %s: %s", printable(old), printable(error))
+        shutil.copyfile(old, new)
+
+
+def _records(folder: Path) -> dict[str, FileRecord]:
+    """Sizes and hashes of all files below `folder`, by their path inside it."""
+    files = sorted(file for file in folder.rglob("*") if file.is_file())
+    return {file.relative_to(folder).as_posix(): record_of(file) for file in files}
 
 
 def write_arrays(model: Model, folder: Path, keep_users: bool) -> None:
@@ -137,7 +201,7 @@ def _manifest(
         versions=_versions(),
         keeps_users=keep_users,
         notes=dict(notes),
-        files={file.name: record_of(file) for file in sorted(folder.iterdir())},
+        files=_records(folder),
     )
 
 
@@ -211,6 +275,14 @@ def _seen(place: Place) -> _Sight | None:
 
 
 def _model(folder: Path, manifest: Manifest) -> Model:
+    model = model_of(manifest, Catalog.load(folder / ITEMS), _read_arrays(folder / ARRAYS), folder)
+    if USERS in manifest.files:
+        model.user_ids = string_array(pq.read_table(folder / USERS)["id"])
+    return model
+
+
+def model_of(manifest: Manifest, catalog: Catalog, arrays: Mapping[str, Any], folder: Path) -> Model:
+    """The model that a bundle's parts make."""
     if manifest.model not in HOMES:
         raise BundleError(
             f"{printable(folder)} holds a model {printable(manifest.model)!r}, which this version does not know"
@@ -220,10 +292,7 @@ def _model(folder: Path, manifest: Manifest) -> Model:
         parameters = kind.Parameters(**manifest.parameters)
     except (TypeError, InputError) as error:
         raise damaged(folder / NAME, f"the parameters do not fit the model ({printable(error)})") from error
-    model = kind.from_arrays(parameters, Catalog.load(folder / ITEMS), _read_arrays(folder / ARRAYS))
-    if USERS in manifest.files:
-        model.user_ids = string_array(pq.read_table(folder / USERS)["id"])
-    return model
+    return kind.from_arrays(parameters, catalog, arrays)
 
 
 def _read_arrays(file: Path) -> dict[str, np.ndarray[Any, Any]]:

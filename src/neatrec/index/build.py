@@ -1,0 +1,106 @@
+"""`build_index`: a fitted model and its training baskets in, the serving table out."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from neatrec.baskets import BasketStream
+from neatrec.index.pairs import Pairs
+from neatrec.index.projection import Positions, map_items
+from neatrec.index.topk import Best, best_answers
+from neatrec.models.base import Model
+from neatrec.models.counts import CountModel
+from neatrec.text import plural
+
+log = logging.getLogger(__name__)
+
+K = 100
+"""Answers kept for each item."""
+BLOCK = 1_000_000
+"""Pairs whose posterior is asked for at once."""
+
+
+@dataclass(frozen=True, eq=False)
+class IndexArrays:
+    """All that the table's files hold."""
+
+    k: int
+    best: Best
+    columns: dict[str, npt.NDArray[Any]]
+    """Evidence of the answers, each of shape (answers,)."""
+    pairs: Pairs
+    variance: npt.NDArray[np.float32] | None
+    position: Positions | None
+    reason: str
+
+
+def build_index(
+    model: Model,
+    baskets: BasketStream,
+    *,
+    k: int = K,
+    min_count: int | None = None,
+    threads: int | None = None,
+) -> IndexArrays:
+    """The table of a fitted model: each item's best `k` with the evidence of the baskets it learned from."""
+    return index_of(
+        model, Pairs.of(baskets, model.category_level, min_count=min_count, threads=threads), k=k, threads=threads
+    )
+
+
+def index_of(model: Model, pairs: Pairs, *, k: int = K, threads: int | None = None) -> IndexArrays:
+    """The table of a fitted model whose pairs are counted already."""
+    started = time.perf_counter()
+    best = best_answers(model, k, threads=threads)
+    query = best.query
+    columns = pairs.columns(query, best.item)
+    columns |= _posterior(model, query, best.item)
+    log.info(
+        "serving table: %s for %s in %.1f s",
+        plural(len(best.item), "answer"),
+        plural(len(best.start) - 1, "item"),
+        time.perf_counter() - started,
+    )
+    return IndexArrays(k, best, columns, pairs, _variance(model), map_items(model, pairs), _reason(model))
+
+
+def posterior_of(model: Model, queries: npt.ArrayLike, items: npt.ArrayLike) -> dict[str, npt.NDArray[np.float32]]:
+    """Mean and 95 % interval of the lifts of aligned pairs, by the model's own account; nothing where it has none."""
+    posterior: Any = getattr(model, "posterior", None)
+    if posterior is None:
+        return {}
+    found = posterior(queries, items)
+    names = {"posterior": found.mean, "posterior_low": found.low, "posterior_high": found.high}
+    return {name: np.asarray(values, dtype=np.float32) for name, values in names.items()}
+
+
+def _posterior(
+    model: Model, query: npt.NDArray[np.int32], item: npt.NDArray[np.int32]
+) -> dict[str, npt.NDArray[np.float32]]:
+    parts = [
+        posterior_of(model, query[first : first + BLOCK], item[first : first + BLOCK])
+        for first in range(0, max(len(query), 1), BLOCK)
+    ]
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def _variance(model: Model) -> npt.NDArray[np.float32] | None:
+    """One variance an item, the mean over its dimensions where each has its own; None where the model has none."""
+    logs: Any = getattr(model, "log_variance", None)
+    if logs is None:
+        return None
+    variances: npt.NDArray[np.float64] = np.exp(logs.astype(np.float64)).reshape(len(logs), -1)
+    return variances.mean(axis=1).astype(np.float32)
+
+
+def _reason(model: Model) -> str:
+    """Why it names a pair that the counts do not speak for; see `words.REASONS`."""
+    if isinstance(model, CountModel):
+        return "counts"
+    return "popular" if model.name == "pop" else "similar"

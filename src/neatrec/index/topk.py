@@ -1,0 +1,147 @@
+"""The best K of every item, exactly: tiles of a matrix product, or blocks of `score_all`, and a compiled scan."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from neatrec.errors import DivergedError, must_be
+from neatrec.index.scan import keep_best
+from neatrec.models.base import Model
+from neatrec.models.cosine import CosineModel
+from neatrec.models.counts import CountModel
+from neatrec.models.item2vec import Item2VecProduct
+from neatrec.statistics.independence import groups_of
+
+log = logging.getLogger(__name__)
+
+ROWS, COLUMNS = 256, 1024
+"""A tile of scores: 1 MiB, which stays in the cache of a core."""
+BLOCK_NUMBERS = 4_000_000
+"""Scores that `score_all` is asked for at once: 32 MB."""
+
+Codes = npt.NDArray[np.int32]
+Vectors = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Best:
+    """The answers of all items, one item after the other, best first."""
+
+    start: npt.NDArray[np.int64]
+    """Where the answers of each item start, shape (items + 1,)."""
+    item: Codes
+    score: npt.NDArray[np.float32]
+
+    @property
+    def query(self) -> Codes:
+        """The item that each answer belongs to."""
+        return np.repeat(np.arange(len(self.start) - 1, dtype=np.int32), np.diff(self.start))
+
+
+def best_answers(model: Model, k: int, *, threads: int | None = None) -> Best:
+    """What `model.recommend(item, k)` answers for every item. Never items x items numbers at once."""
+    if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
+        raise must_be("k", "a whole number of at least 1", k)
+    asked = np.ones(len(model.catalog), dtype=bool) if model.answers_cold else model.item_count > 0
+    search = _Search(model, int(k), np.flatnonzero(asked).astype(np.int32))
+    workers = threads or os.cpu_count() or 1
+    factors = product_factors(model)
+    if factors is not None:
+        search.by_product(*factors, workers)
+    elif isinstance(model, CountModel) and model.floor >= 0:
+        search.by_seen_pairs(model)
+    else:
+        search.by_blocks()
+    return search.answers()
+
+
+def product_factors(model: Model) -> tuple[Vectors, Vectors] | None:
+    """(left, right) with score_all(q) = left[q] @ right.T, each of shape (items, dim); None where it is no product."""
+    if isinstance(model, CosineModel) and type(model)._score_all is CosineModel._score_all:
+        return model.directions, model.directions
+    if isinstance(model, Item2VecProduct):
+        return model.vectors, model.output
+    return None
+
+
+class _Search:
+    """The best so far of every query."""
+
+    def __init__(self, model: Model, k: int, query: Codes) -> None:
+        self.model, self.query = model, query
+        self.code = np.flatnonzero(model.item_count > 0).astype(np.int32)
+        self.group = groups_of(model.catalog.category_of(model.category_level)).astype(np.int32)
+        self.k = max(1, min(k, len(self.code)))
+        self.best_item = np.zeros((len(query), self.k), dtype=np.int32)
+        self.filled = np.zeros(len(query), dtype=np.int64)
+        self.best: npt.NDArray[Any] = np.zeros((len(query), self.k), dtype=np.float64)
+
+    def by_product(self, left: Vectors, right: Vectors, workers: int) -> None:
+        """One Python thread a core, each with a matrix product of one thread: two pools would fight for the cores."""
+        left, right = np.ascontiguousarray(left[self.query]), np.ascontiguousarray(right[self.code])
+        if not (np.isfinite(left).all() and np.isfinite(right).all()):
+            raise DivergedError(f"model {self.model.name!r} has vectors that are not numbers", hint="Train it anew.")
+        self.best = self.best.astype(np.float32)
+        own = threading.local()
+
+        def rows_from(first: int) -> None:
+            rows = left[first : first + ROWS]
+            if not hasattr(own, "room"):
+                own.room = np.empty(ROWS * COLUMNS, dtype=np.float32)
+            for begin in range(0, len(right), COLUMNS):
+                columns = right[begin : begin + COLUMNS]
+                tile = own.room[: len(rows) * len(columns)].reshape(len(rows), len(columns))
+                np.matmul(rows, columns.T, out=tile)
+                self._scan(tile, first, self.code[begin : begin + COLUMNS])
+
+        with _one_blas_thread(), ThreadPoolExecutor(workers) as pool:
+            list(pool.map(rows_from, range(0, len(left), ROWS)))
+
+    def by_seen_pairs(self, model: CountModel) -> None:
+        """Only pairs that were seen score above the floor of a model of counts: the others are not looked at."""
+        matrix = model.counts.matrix
+        for number, query in enumerate(self.query):
+            items = matrix.indices[matrix.indptr[query] : matrix.indptr[query + 1]].astype(np.int32)
+            if len(items):
+                scores = model.score(np.full(len(items), query, dtype=np.int32), items)
+                self._scan(scores[None], number, items)
+
+    def by_blocks(self) -> None:
+        size = max(1, BLOCK_NUMBERS // max(len(self.group), 1))
+        for first in range(0, len(self.query), size):
+            scores = self.model.score_all(self.query[first : first + size])
+            self._scan(np.ascontiguousarray(scores[:, self.code], dtype=np.float64), first, self.code)
+
+    def _scan(self, scores: npt.NDArray[Any], first: int, code: Codes) -> None:
+        # float32 has no lower number than -inf to leave out; a score that low is no score
+        floor = scores.dtype.type(self.model.floor)
+        keep_best(scores, first, self.query, code, self.group, floor, self.best, self.best_item, self.filled)
+
+    def answers(self) -> Best:
+        found = np.zeros(len(self.group), dtype=np.int64)
+        found[self.query] = self.filled
+        chosen = np.arange(self.k)[None] < self.filled[:, None]  # (queries, k)
+        start = np.concatenate([[0], np.cumsum(found)]).astype(np.int64)
+        return Best(start, self.best_item[chosen], self.best[chosen].astype(np.float32))
+
+
+@contextmanager
+def _one_blas_thread() -> Iterator[None]:
+    try:
+        from threadpoolctl import threadpool_limits
+    except ImportError:
+        log.info("threadpoolctl is not installed: the matrix product keeps its own threads")
+        yield
+        return
+    with threadpool_limits(limits=1, user_api="blas"):
+        yield
