@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from neatrec.baskets import Baskets
 from neatrec.catalog import Catalog
-from neatrec.models.answers import Recommendations, best, combined
+from neatrec.models import Model, base, make_model
+from neatrec.models.answers import Recommendations, best, combined, median, name_best
 
 few_values = hnp.arrays(np.float64, st.integers(1, 40), elements=st.sampled_from([-1.0, 0.0, 0.5, 2.0, 7.0]))
 
@@ -31,6 +33,84 @@ def test_a_cart_item_says_zero_for_its_median_and_one_for_its_best(parts: np.nda
             assert (np.argsort(row, kind="stable") == np.argsort(scaled, kind="stable")).all()
         else:
             assert (scaled == 0).all()
+
+
+@given(
+    st.integers(1, 5_000),
+    st.sampled_from([np.float32, np.float64]),
+    st.sampled_from(["spread", "few values", "sorted", "mostly zero", "infinite"]),
+    st.integers(0, 2**32 - 1),
+)
+def test_the_fast_median_is_the_median(size: int, dtype: type, shape: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    values = rng.normal(size=size).astype(dtype)
+    if shape == "few values":
+        values = rng.integers(0, 3, size).astype(dtype)
+    elif shape == "sorted":
+        values = np.sort(values)
+    elif shape == "mostly zero":
+        values[rng.random(size) < 0.8] = 0
+    elif shape == "infinite":
+        values[rng.random(size) < 0.2] = -np.inf
+    assert median(values) == np.median(values.astype(np.float64))
+
+
+@given(
+    hnp.arrays(np.float32, st.tuples(st.integers(1, 4), st.just(9)), elements=st.integers(-2, 5).map(float)),
+    st.sets(st.integers(0, 8), min_size=1).map(sorted),
+    st.sampled_from([-np.inf, 0.0, 4.0]),
+    st.integers(1, 10),
+)
+def test_the_best_of_a_cart_are_those_of_a_plain_computation(
+    rows: np.ndarray, candidates: list[int], floor: float, k: int
+) -> None:
+    chosen = [v for v in candidates if any(row[v] > floor for row in rows)]
+    parts = rows[:, chosen].astype(np.float64)
+    scaled = combined(parts) if len(rows) > 1 and chosen else parts
+    total = scaled.sum(axis=0) / len(rows)
+    order = sorted(range(len(chosen)), key=lambda c: (-total[c], c))[:k]
+    named = name_best(rows, np.array(candidates, dtype=np.int32), floor, k)
+    assert named.codes.tolist() == [chosen[c] for c in order]
+    assert named.scores.tolist() == [total[c] for c in order]
+    assert named.parts.tolist() == [scaled[:, c].tolist() for c in order]
+
+
+@pytest.fixture(scope="module")
+def trained() -> dict[str, Model]:
+    rng = np.random.default_rng(0)
+    lists = [[f"i{v}" for v in rng.choice(40, size=5, replace=False)] for _ in range(300)]
+    catalog = Catalog.from_ids([f"i{v}" for v in range(42)], categories=[f"c{v % 7}" for v in range(42)])
+    baskets = Baskets.from_lists(lists, catalog=catalog, ordered=True)
+    named = {name: make_model(name).fit(baskets) for name in ("pop", "popco", "llr", "cf")}
+    return {**named, "neat": make_model("neat", dim=8, epochs=1).fit(baskets)}
+
+
+@pytest.mark.parametrize("block", [1, 200, 8_000_000])
+@pytest.mark.parametrize("name", ["pop", "popco", "llr", "cf", "neat"])
+def test_many_carts_are_answered_as_one_by_one(
+    trained: dict[str, Model], name: str, block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Carts of one, of a repeated item, with an item never bought (40) and of nothing else (41)."""
+    monkeypatch.setattr(base, "BLOCK_SCORES", block)
+    carts = [[3], [1, 2, 3], [7, 7, 9], [40, 5, 6], [41], [0, 10, 20, 30, 33]]
+    together = trained[name].recommend_carts([np.array(cart, dtype=np.int32) for cart in carts], k=4)
+    assert [codes.tolist() for codes in together] == [trained[name].recommend(cart, 4).codes.tolist() for cart in carts]
+    assert trained[name].recommend_carts([], k=4) == []
+
+
+def test_a_model_with_answers_of_its_own_gives_them_to_many_carts_too(trained: dict[str, Model]) -> None:
+    popco = type(trained["popco"])
+
+    class Reversed(popco):  # type: ignore[misc, valid-type]
+        def recommend(self, *asked: object, **options: object) -> Recommendations:
+            answer = super().recommend(*asked, **options)
+            return Recommendations(
+                answer.catalog, answer.cart, answer.codes[::-1], answer.scores, answer.asked, answer.parts
+            )
+
+    model = Reversed.from_arrays(trained["popco"].parameters, trained["popco"].catalog, trained["popco"].arrays())
+    cart = np.array([1, 2], dtype=np.int32)
+    assert model.recommend_carts([cart])[0].tolist() == trained["popco"].recommend(cart).codes[::-1].tolist()
 
 
 def test_a_loud_item_does_not_drown_the_others() -> None:

@@ -28,7 +28,10 @@ SMALLEST_CART = 2
 
 
 class Recommender(Protocol):
-    """What completion needs of a model: answers for a cart. Every `neatrec.models.Model` is one."""
+    """What completion needs of a model: answers for a cart. Every `neatrec.models.Model` is one.
+
+    One that also has `recommend_carts(carts, k)`, the codes for many carts at once, is asked that way.
+    """
 
     def recommend(self, items: Any, k: int = 10) -> Any: ...
 
@@ -79,12 +82,14 @@ def _alone_in_category(category: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]
 
 def places(model: Recommender, left_out: LeftOut, *, k: int = max(KS)) -> Places:
     """Where the hidden item stands among the first k answers for each cart, from 0; -1 where it does not, (carts,)."""
+    together = getattr(model, "recommend_carts", None)
+    answers = together(left_out.carts, k) if together else [model.recommend(cart, k).codes for cart in left_out.carts]
 
-    def place(cart: npt.NDArray[np.int32], item: np.int32) -> int:
-        at = np.flatnonzero(model.recommend(cart, k=k).codes == item)
+    def place(codes: npt.NDArray[np.int32], item: np.int32) -> int:
+        at = np.flatnonzero(codes == item)
         return int(at[0]) if len(at) else -1
 
-    return np.array([place(*pair) for pair in zip(left_out.carts, left_out.hidden, strict=True)], dtype=np.int64)
+    return np.array([place(*pair) for pair in zip(answers, left_out.hidden, strict=True)], dtype=np.int64)
 
 
 @dataclass(frozen=True)

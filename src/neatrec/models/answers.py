@@ -111,7 +111,37 @@ class Recommendations:
         )
 
 
-def combined(parts: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+@dataclass(frozen=True)
+class Named:
+    """What is recommended, best first: codes and scores, (answers,), and what each query says, (answers, queries)."""
+
+    codes: npt.NDArray[np.int32]
+    scores: npt.NDArray[np.float64]
+    parts: npt.NDArray[np.float64]
+
+
+def name_best(rows: npt.NDArray[Any], candidates: npt.NDArray[np.int32], floor: float, k: int) -> Named:
+    """The `k` best of `candidates` by the scores of one or several queries, `rows` (queries, items).
+
+    What no query scores above `floor` is left out. Several queries are put on one scale and averaged (`combined`).
+    """
+    parts = rows.take(candidates, axis=1)  # (queries, candidates)
+    if floor > -np.inf:
+        worth = np.flatnonzero((parts > floor).any(axis=0))
+        parts, candidates = parts.take(worth, axis=1), candidates[worth]
+    if not parts.size:
+        return Named(candidates[:0], np.zeros(0), np.zeros((0, len(parts))))
+    ends = [_scale(part) if len(parts) > 1 else ONE_SCALE for part in parts]
+    total = np.zeros(parts.shape[1])
+    for part, (middle, reach) in zip(parts, ends, strict=True):
+        total += (part - middle) / reach
+    total /= len(parts)
+    top = best(total, k)
+    shown = [(part[top] - middle) / reach for part, (middle, reach) in zip(parts, ends, strict=True)]
+    return Named(candidates[top], total[top], np.stack(shown, axis=1))
+
+
+def combined(parts: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     """Scores of several queries on one scale, shape (queries, candidates): 0 for the median, 1 for the best.
 
     A query that scores all candidates alike says nothing and gets zeros.
@@ -119,10 +149,41 @@ def combined(parts: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     >>> combined(np.array([[0.0, 1.0, 9.0], [5.0, 5.0, 5.0]])).tolist()
     [[-0.125, 0.0, 1.0], [0.0, 0.0, 0.0]]
     """
-    middle = np.median(parts, axis=1, keepdims=True)
-    reach = parts.max(axis=1, keepdims=True) - middle
-    flat = reach <= 0
-    return np.where(flat, 0.0, (parts - middle) / np.where(flat, 1.0, reach))
+    return np.stack([(part - middle) / reach for part in parts for middle, reach in [_scale(part)]])
+
+
+ONE_SCALE = np.float64(0.0), np.float64(1.0)
+"""One query keeps its own scores."""
+
+
+def _scale(part: npt.NDArray[Any]) -> tuple[np.float64, np.float64]:
+    """The median, and how far above it the best is; infinitely far where it is not above, so that all become 0."""
+    middle = median(part)
+    reach = np.float64(part.max()) - middle
+    return middle, reach if reach > 0 else np.float64(np.inf)
+
+
+SAMPLED = 512
+"""Values that are looked at first to find the median's neighbourhood."""
+
+
+def median(values: npt.NDArray[Any]) -> np.float64:
+    """The median, as `np.median` has it, several times faster where there are many values.
+
+    A sample says about where it is: only the values in that neighbourhood need be put in order.
+
+    >>> float(median(np.array([4.0, 1.0, 3.0, 2.0])))
+    2.5
+    """
+    first, last = (len(values) - 1) // 2, len(values) // 2
+    sample = np.sort(values[:: max(1, len(values) // SAMPLED)])
+    low, high = sample[int(0.42 * len(sample))], sample[min(int(0.58 * len(sample)) + 1, len(sample) - 1)]
+    below = int(np.count_nonzero(values < low))
+    near = values[(values >= low) & (values <= high)]
+    if not below <= first <= last < below + len(near):
+        near, below = values, 0
+    ordered = np.partition(near, sorted({first - below, last - below}))
+    return (np.float64(ordered[first - below]) + np.float64(ordered[last - below])) / 2.0
 
 
 def best(scores: npt.NDArray[Any], k: int) -> npt.NDArray[np.intp]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,7 +13,7 @@ import pyarrow as pa
 from neatrec.baskets import Baskets, BasketStream, as_shards
 from neatrec.catalog import Catalog
 from neatrec.errors import BundleError, DivergedError, ParameterError, must_be
-from neatrec.models.answers import Recommendations, best, combined
+from neatrec.models.answers import Recommendations, name_best
 from neatrec.models.items import Item, find_items, in_categories, same_category_as
 from neatrec.models.parameters import ModelParameters
 from neatrec.models.run import Run
@@ -175,15 +175,28 @@ class Model(ABC):
         notes = tuple(self._never_bought(code) for code in cart if code not in asked)
         if not len(asked) or not len(candidates):
             return Recommendations.empty(self.catalog, cart, notes)
-        parts = self.score_all(asked)[:, candidates].astype(np.float64)  # (asked, candidates)
-        worth = (parts > self.floor).any(axis=0)
-        parts, candidates = parts[:, worth], candidates[worth]
-        if not len(candidates):
+        named = name_best(self.score_all(asked), candidates, self.floor, int(k))
+        if not len(named.codes):
             return Recommendations.empty(self.catalog, cart, notes)
-        scaled = combined(parts) if len(asked) > 1 else parts
-        total = scaled.mean(axis=0)
-        top = best(total, int(k))
-        return Recommendations(self.catalog, cart, candidates[top], total[top], asked, scaled[:, top].T, notes)
+        return Recommendations(self.catalog, cart, named.codes, named.scores, asked, named.parts, notes)
+
+    def recommend_carts(self, carts: Sequence[Codes], k: int = 10) -> list[Codes]:
+        """The codes that `recommend` answers to each cart of codes; many carts are faster together."""
+        if type(self).recommend is not Model.recommend:
+            return [self.recommend(cart.tolist(), k).codes for cart in carts]
+        out: list[Codes] = []
+        for block in _together([self._codes("carts", np.unique(cart)) for cart in carts], len(self.catalog)):
+            lines = np.unique(np.concatenate(block))
+            asked = lines if self.answers_cold else lines[self.item_count[lines] > 0]
+            rows = self.score_all(asked)
+            out += [self._complete(cart, asked, rows, k) for cart in block]
+        return out
+
+    def _complete(self, cart: Codes, asked: Codes, rows: Scores, k: int) -> Codes:
+        """The answer to one cart, `rows` being the scores of `asked`, which holds all of the cart that can be asked."""
+        mine = rows[np.flatnonzero(np.isin(asked, cart))]
+        candidates = np.flatnonzero(self._candidates(cart, None, (), same_category=False)).astype(np.int32)
+        return name_best(mine, candidates, self.floor, k).codes if len(mine) else np.zeros(0, dtype=np.int32)
 
     def _candidates(
         self,
@@ -245,3 +258,21 @@ class Model(ABC):
     @abstractmethod
     def _restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Take back what `_arrays` gave (and `_user_arrays`, where it is there)."""
+
+
+BLOCK_SCORES = 8_000_000
+"""Scores of carts in memory at a time."""
+
+
+def _together(carts: Sequence[Codes], items: int) -> Iterator[list[Codes]]:
+    """The carts in blocks whose lines have about `BLOCK_SCORES` scores, and at least one cart."""
+    block: list[Codes] = []
+    lines = 0
+    for cart in carts:
+        if block and (lines + len(cart)) * items > BLOCK_SCORES:
+            yield block
+            block, lines = [], 0
+        block.append(cart)
+        lines += len(cart)
+    if block:
+        yield block
