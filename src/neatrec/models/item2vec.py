@@ -11,13 +11,13 @@ import numpy.typing as npt
 
 from neatrec.kernels.layout import Table, new_table, vector
 from neatrec.models.base import Codes, Scores
-from neatrec.models.embedding import EmbeddingModel, EmbeddingParameters, random_table
+from neatrec.models.embedding import PAPER, EmbeddingModel, EmbeddingParameters, random_table
 from neatrec.models.parameters import ModelParameters
 
 
 @dataclass(frozen=True)
 class Item2VecParameters(EmbeddingParameters):
-    pass
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": {**PAPER, "batch_reduction": "sum"}}
 
 
 class Item2Vec(EmbeddingModel):
@@ -52,6 +52,7 @@ class Item2VecProduct(Item2Vec):
     """Item2Vec ranked by what it was trained on: the query's input vector times the item's output vector."""
 
     name: ClassVar[str] = "item2vec-product"
+    learns_like: ClassVar[str] = "item2vec"
     about: ClassVar[str] = "The vectors of item2vec, ranked by input x output."
 
     def _score(self, queries: Codes, items: Codes) -> Scores:

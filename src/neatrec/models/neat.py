@@ -107,6 +107,7 @@ class NeatLikelihood(Neat):
     """NEAT ranked by the log expected likelihood that it was trained on."""
 
     name: ClassVar[str] = "neat-likelihood"
+    learns_like: ClassVar[str] = "neat"
     about: ClassVar[str] = "The Gaussians of neat, ranked by expected likelihood."
 
     def _score(self, queries: Codes, items: Codes) -> Scores:
