@@ -18,6 +18,7 @@ from neatrec.models.bayes.calibration import Calibration
 from neatrec.models.bayes.evidence import Evidence, Surroundings
 from neatrec.models.bayes.learning import Lessons, learn
 from neatrec.models.bayes.prior import Weights
+from neatrec.models.bayes.scoring import score_pairs, score_rows
 from neatrec.models.counts import CountParameters, PairCounts
 from neatrec.models.parameters import ModelParameters, parameter
 from neatrec.models.run import Run
@@ -77,14 +78,11 @@ class Bayes(Model):
         out = np.empty((len(queries), len(self.catalog)), dtype=np.float32)
         for first in range(0, len(queries), self._block):
             part = slice(first, first + self._block)
-            out[part] = self.weights.score(self.evidence.rows(queries[part]))
+            out[part] = score_rows(self.evidence, self.weights, queries[part])
         return out
 
     def _score(self, queries: Codes, items: Codes) -> Scores:
-        out = np.empty(len(queries), dtype=np.float32)
-        for rows, wanted, block in self._in_blocks(queries):
-            out[wanted] = self.weights.score(block)[rows, items[wanted]]
-        return out
+        return score_pairs(self.evidence, self.weights, queries, items)
 
     def _in_blocks(self, queries: Codes) -> Iterable[tuple[Any, Any, Any]]:
         """For blocks of distinct queries: rows in the block, places in `queries`, the block."""
