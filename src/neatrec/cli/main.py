@@ -13,12 +13,16 @@ from neatrec._version import __version__
 from neatrec.cli.audit import audit
 from neatrec.cli.check import check
 from neatrec.cli.demo import demo
+from neatrec.cli.export import export as export_table
 from neatrec.cli.groups import with_groups
+from neatrec.cli.index import index
 from neatrec.cli.labels import labels
 from neatrec.cli.leaderboard import benchmark, export, leaderboard
+from neatrec.cli.publish import diff, publish, rollback
 from neatrec.cli.recommend import recommend
 from neatrec.cli.report import report, verify
 from neatrec.cli.reproduce import reproduce
+from neatrec.cli.serve import serve
 from neatrec.cli.show import config, show
 from neatrec.cli.signals import TerminatedError, leave_on_sigterm
 from neatrec.cli.talk import print_json
@@ -35,8 +39,27 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (check, labels, audit, train, recommend, show, config, leaderboard, report, verify, reproduce, demo):
+for command in (
+    check,
+    labels,
+    audit,
+    train,
+    recommend,
+    show,
+    config,
+    leaderboard,
+    report,
+    verify,
+    reproduce,
+    demo,
+    index,
+    serve,
+    publish,
+    rollback,
+    diff,
+):
     app.command(command.__name__)(with_groups(command))
+app.command("export")(with_groups(export_table))
 benchmark.command("export")(with_groups(export))
 app.add_typer(benchmark, name="benchmark")
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from neatrec.cli.index import print_coverage
 from neatrec.cli.talk import Talk, print_json, print_table
 
 
@@ -36,14 +37,19 @@ def _show_models(talk: Talk) -> None:
 
 def _show_bundle(talk: Talk, bundle: Path) -> None:
     from neatrec.bundle import read_manifest
+    from neatrec.index import Index, has_table
 
-    manifest = read_manifest(bundle).to_dict()
+    found = read_manifest(bundle)
+    manifest = found.to_dict()
+    coverage = Index.open(bundle, verify=False).coverage() if has_table(found) else None
     if talk.as_json:
-        print_json(manifest)
+        print_json({**manifest, "coverage": coverage})
         return
     rows: list[list[object]] = [[key, value] for key, value in manifest.items() if not isinstance(value, dict | list)]
     rows += [[f"parameter {key}", value] for key, value in manifest["parameters"].items()]
     print_table(str(bundle), ["field", "value"], [[key, str(value)] for key, value in rows])
+    if coverage is not None:
+        print_coverage(coverage)
 
 
 def config(

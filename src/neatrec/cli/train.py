@@ -50,6 +50,10 @@ def train(
     keep_users: Annotated[
         bool, typer.Option("--keep-users", help="Keep user ids and vectors in the bundle.", rich_help_panel=HOW)
     ] = False,
+    index: Annotated[
+        bool,
+        typer.Option("--index/--no-index", help="Write the serving table with its evidence.", rich_help_panel=HOW),
+    ] = True,
 ) -> None:
     """Train a model and write it as a bundle."""
     from neatrec.experiments.training import Plan, train_bundle
@@ -69,6 +73,7 @@ def train(
             resume=resume,
             validation_share=validation,
             keep_users=keep_users,
+            index=index,
             progress=ShowProgress(talk),
             stop=stop,
         )

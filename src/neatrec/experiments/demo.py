@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from neatrec.bundle import save_bundle
 from neatrec.experiments.check import CheckResult, check
 from neatrec.experiments.leaderboard import LeaderboardResult
 from neatrec.experiments.reporting import make_report
 from neatrec.experiments.training import DEFAULT_MODEL
+from neatrec.index import save_indexed
 from neatrec.labels import Labels, make_labels
 from neatrec.labels.audit import Audit, audit_labels
 from neatrec.labels.truth import Score, score_against
@@ -80,5 +80,5 @@ def run_demo(out: Path, *, seed: int = 0, say: Callable[[str], None] = print) ->
     board = make_report(baskets, out / "report", MODELS, truth=truth, null_rounds=1, seed=seed, progress=say)
     say(f"training {DEFAULT_MODEL} on all baskets")
     model = make_model(DEFAULT_MODEL).fit(baskets, Run(rng=seed))
-    save_bundle(model, out / "bundle", baskets_hash=baskets.hash, seed=seed)
+    save_indexed(model, out / "bundle", baskets, seed=seed)
     return Demo(market, checked, plain, stratified, score, board, model, out / "report" / "index.html", out / "bundle")

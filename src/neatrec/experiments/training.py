@@ -12,6 +12,7 @@ from typing import Any
 from neatrec.baskets import Baskets
 from neatrec.bundle import BundleLock, save_bundle
 from neatrec.errors import must_be
+from neatrec.index import save_indexed
 from neatrec.models import make_model
 from neatrec.models.base import Model
 from neatrec.models.run import Progress, Run
@@ -62,12 +63,14 @@ def train_bundle(
     resume: bool = False,
     validation_share: float = 0.0,
     keep_users: bool = False,
+    index: bool = True,
     progress: Callable[[Progress], None] | None = None,
     stop: Callable[[], bool] | None = None,
 ) -> dict[str, Any]:
     """Train by `plan` and write the bundle `out`; what was there before stays until the new one is whole.
 
-    The model and the run are checked and the place is locked before the baskets are read.
+    The model and the run are checked and the place is locked before the baskets are read. With `index` the bundle has
+    its serving table, made of the baskets that the model learned from.
     """
     if not 0 <= validation_share < 1:
         raise must_be("validation", "a share between 0 and 1", validation_share)
@@ -81,7 +84,10 @@ def train_bundle(
         started = time.perf_counter()
         model.fit(baskets, replace(run, checkpoints=lock.checkpoints, resume=resume, validation=kept_out))
         seconds = time.perf_counter() - started
-        manifest = save_bundle(model, out, baskets_hash=baskets.hash, seed=seed, keep_users=keep_users)
+        if index:
+            manifest = save_indexed(model, out, baskets, seed=seed, keep_users=keep_users, threads=threads)
+        else:
+            manifest = save_bundle(model, out, baskets_hash=baskets.hash, seed=seed, keep_users=keep_users)
         lock.remove_checkpoints()
     log.info("wrote %s", printable(out))
     return {

@@ -6,7 +6,7 @@ from neatrec.index.evidence import Evidence
 from neatrec.index.files import write_index
 from neatrec.index.grades import GRADES
 from neatrec.index.opened import Index
-from neatrec.index.rewrite import has_table, rewrite_index
+from neatrec.index.rewrite import has_table, rewrite_index, save_indexed
 from neatrec.index.words import FOOTER
 
 __all__ = [
@@ -20,5 +20,6 @@ __all__ = [
     "has_table",
     "index_of",
     "rewrite_index",
+    "save_indexed",
     "write_index",
 ]

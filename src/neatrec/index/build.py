@@ -95,8 +95,8 @@ def _variance(model: Model) -> npt.NDArray[np.float32] | None:
     logs: Any = getattr(model, "log_variance", None)
     if logs is None:
         return None
-    variances: npt.NDArray[np.float64] = np.exp(logs.astype(np.float64)).reshape(len(logs), -1)
-    return variances.mean(axis=1).astype(np.float32)
+    variances = np.exp(np.asarray(logs, dtype=np.float64)).reshape(len(logs), -1)
+    return np.asarray(variances.mean(axis=1), dtype=np.float32)
 
 
 def _reason(model: Model) -> str:

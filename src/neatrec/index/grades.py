@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 GRADES = ("strong", "some", "predicted", "category", "rule")
-"""Best first. The first three are about a pair; `category`: answered from the item's category; `rule`: set by the shop."""
+"""Best first. The first three are about a pair; `category`: answered from the category; `rule`: set by the shop."""
 STRONG, SOME, PREDICTED, CATEGORY, RULE = range(len(GRADES))
 
 STRONG_Q, STRONG_LOW, STRONG_TIMES = 0.001, 2.0, 3

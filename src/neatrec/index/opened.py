@@ -36,6 +36,8 @@ class Index:
 
     >>> index = Index.open("bundle")  # doctest: +SKIP
     >>> index.answers(17).item[:10]  # doctest: +SKIP
+
+    `columns` are those of all answers, item after item; those of an item begin at `start[code]`.
     """
 
     def __init__(self, folder: Path, manifest: Manifest, about: dict[str, Any]) -> None:
@@ -52,8 +54,9 @@ class Index:
         columns = read_columns(folder, ANSWERS)
         self._has_posterior = "posterior" in columns
         rows = len(columns["item"])
-        self._columns = {name: columns[name] if name in columns else missing(name, rows) for name in COLUMNS}
-        self._start: list[int] = starts(items["answers"]).tolist()
+        self.columns = {name: columns[name] if name in columns else missing(name, rows) for name in COLUMNS}
+        self.start = starts(items["answers"])
+        self._start: list[int] = self.start.tolist()
         self._facts = ItemFacts(self.item_count, self.variance, str(about["reason"]))
         self._folder, self._arrays = folder, _mapped(folder / ARRAYS)
 
@@ -77,7 +80,7 @@ class Index:
     def answers(self, code: int) -> Answers:
         """The best of an item by the table, at most `k`: slices, nothing is copied."""
         first, last = self._start[code], self._start[code + 1]
-        return Answers(code, self._facts, {name: values[first:last] for name, values in self._columns.items()})
+        return Answers(code, self._facts, {name: values[first:last] for name, values in self.columns.items()})
 
     def evidence(self, query: int, item: int) -> Evidence:
         """What the training baskets say about any pair, in the table or not."""
@@ -85,7 +88,7 @@ class Index:
             if not 0 <= code < len(self):
                 raise must_be("item", f"a code of the catalogue (0 to {len(self) - 1})", code)
         first, last = self._start[query], self._start[query + 1]
-        rows = np.flatnonzero(self._columns["item"][first:last] == item)
+        rows = np.flatnonzero(self.columns["item"][first:last] == item)
         if len(rows):
             return self.answers(query).evidence(int(rows[0]))
         columns = self._evidence_columns(np.array([query]), np.array([item]))
@@ -148,11 +151,11 @@ class Index:
         `none`: items without an answer. Categories and rules belong to a service, so their shares are 0 here.
         """
         bought = self.item_count > 0
-        start = np.array(self._start)
+        start = self.start
         grade = np.full(len(self), len(GRADES), dtype=np.int64)
         has = np.diff(start) > 0
         # the best evidence among an item's answers, not the grade of its first one
-        grade[has] = np.minimum.reduceat(self._columns["grade"], start[:-1][has]) if has.any() else 0
+        grade[has] = np.minimum.reduceat(self.columns["grade"], start[:-1][has]) if has.any() else 0
         items = np.bincount(grade[bought], minlength=RULE + 2) / max(int(bought.sum()), 1)
         lines = np.bincount(grade[bought], self.item_count[bought], minlength=RULE + 2)
         sales = lines / max(int(lines.sum()), 1)

@@ -1,4 +1,4 @@
-"""The table of a bundle written anew, without its baskets."""
+"""A bundle saved with its table, and the table of a bundle written anew."""
 
 from __future__ import annotations
 
@@ -6,33 +6,82 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from neatrec.bundle import BundleLock, Manifest, rewrite_bundle
-from neatrec.index.build import index_of
+from neatrec.baskets import BasketStream
+from neatrec.bundle import BundleLock, Manifest, load_bundle, read_manifest, rewrite_bundle, save_bundle, stream_hash
+from neatrec.errors import BundleError
+from neatrec.index.build import IndexArrays, K, build_index, index_of
 from neatrec.index.files import FOLDER, NOTE, write_index
 from neatrec.index.opened import Index
+from neatrec.models.base import Model
+from neatrec.text import printable
+
+
+def save_indexed(
+    model: Model,
+    path: str | Path,
+    baskets: BasketStream,
+    *,
+    seed: int | None,
+    k: int = K,
+    keep_users: bool = False,
+    notes: Mapping[str, Any] | None = None,
+    threads: int | None = None,
+) -> Manifest:
+    """The manifest of the bundle that now stands at `path`, with the serving table of the baskets it learned from."""
+    return save_bundle(
+        model,
+        path,
+        baskets_hash=stream_hash(baskets),
+        seed=seed,
+        keep_users=keep_users,
+        notes=notes,
+        write_more=lambda folder: write_index(build_index(model, baskets, k=k, threads=threads), folder),
+    )
 
 
 def rewrite_index(
     bundle: str | Path,
     *,
+    baskets: BasketStream | None = None,
     k: int | None = None,
     attachment: Mapping[str, Any] | None = None,
     threads: int | None = None,
 ) -> Manifest:
-    """The manifest of the bundle after its table was computed again from its model and its pair counts.
+    """The manifest of the bundle after its table was computed again, put in place whole.
 
-    `k` None: as many answers as before. `attachment` None: what was attached before stays.
+    From its model and the pair counts it holds, or from the `baskets` it learned from where it has no table yet. `k`
+    None: as many answers as before. `attachment` None: what was attached before stays.
     """
     with BundleLock(bundle):
-        old = Index.open(bundle)
-
-        def write(folder: Path) -> dict[str, Any]:
+        if baskets is None:
+            old = Index.open(bundle)
             arrays = index_of(old.model, old.pairs, k=old.k if k is None else k, threads=threads)
-            return write_index(arrays, folder, old.attachment if attachment is None else attachment)
-
-        return rewrite_bundle(bundle, write, without=FOLDER)
+            kept = old.attachment
+        else:
+            arrays, kept = _from_baskets(bundle, baskets, k, threads), _attached(bundle)
+        return rewrite_bundle(
+            bundle,
+            lambda folder: write_index(arrays, folder, kept if attachment is None else attachment),
+            without=FOLDER,
+        )
 
 
 def has_table(manifest: Manifest) -> bool:
     """Whether a bundle has a serving table."""
     return NOTE in manifest.notes
+
+
+def _from_baskets(bundle: str | Path, baskets: BasketStream, k: int | None, threads: int | None) -> IndexArrays:
+    manifest = read_manifest(bundle)
+    if stream_hash(baskets) != manifest.data_hash:
+        raise BundleError(
+            f"{printable(bundle)} did not learn from these baskets: their hash is not the one in its manifest",
+            file=str(bundle),
+            hint="Evidence must come from the training baskets. Name the source it was trained on, or train it anew.",
+        )
+    before = manifest.notes.get(NOTE, {}).get("k", K)
+    return build_index(load_bundle(bundle), baskets, k=before if k is None else k, threads=threads)
+
+
+def _attached(bundle: str | Path) -> dict[str, Any] | None:
+    return Index.open(bundle).attachment if has_table(read_manifest(bundle, verify=False)) else None

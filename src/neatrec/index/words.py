@@ -11,7 +11,7 @@ FOOTER = "Association, not proof of extra sales."
 
 REASONS = {
     "similar": "suggested because similar items go together",
-    "counts": "too little to tell it from chance",
+    "counts": "chance may explain it",
     "popular": "suggested because it is bought often",
 }
 """Why a model names a pair that its counts do not speak for."""
@@ -42,7 +42,7 @@ def _seen(count: int, customers: int, expected: float) -> str:
 def _predicted(count: int, reason: str, public: bool) -> str:
     why = REASONS[reason]
     if public:
-        return f"{why[0].upper()}{why[1:]}." if reason != "counts" else "Too little is known to tell it from chance."
+        return f"{why[0].upper()}{why[1:]}."
     return f"{_times(count)}; {why}."
 
 

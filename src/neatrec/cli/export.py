@@ -1,0 +1,27 @@
+"""`neatrec export`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from neatrec.cli.talk import Talk, print_json
+
+
+def export(
+    talk: Talk,
+    bundle: Annotated[Path, typer.Argument(help="A bundle with its serving table, or a store.", show_default=False)],
+    out: Annotated[Path, typer.Option(metavar="F.parquet|F.csv|F.sql", help="The file to write.")],
+) -> None:
+    """The serving table as a file: every item's answers with their evidence."""
+    from neatrec.experiments.publish_store import bundle_in
+    from neatrec.experiments.table_export import export_table
+    from neatrec.index import Index
+
+    rows = export_table(Index.open(bundle_in(bundle)), out)
+    if talk.as_json:
+        print_json({"out": str(out), "answers": rows})
+    else:
+        print(f"{rows:,} answers in {out}")

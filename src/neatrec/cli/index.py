@@ -1,0 +1,50 @@
+"""`neatrec index`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from neatrec.cli.source_options import Source
+from neatrec.cli.talk import Talk, percent, print_json, print_table
+
+
+def index(
+    talk: Talk,
+    bundle: Annotated[Path, typer.Argument(help="A bundle that `neatrec train` wrote.", show_default=False)],
+    k: Annotated[int | None, typer.Option("--k", "-k", help="Answers kept for each item. Default: as before.")] = None,
+    report: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="A report whose leaderboard and tables the page shows.")
+    ] = None,
+    source: Annotated[
+        str | None,
+        typer.Option(metavar="SOURCE", help="The training baskets, for a bundle that was written without a table."),
+    ] = None,
+    threads: Annotated[int | None, typer.Option(help="Default: all cores.")] = None,
+) -> None:
+    """Write a bundle's serving table anew: each item's best answers with their evidence."""
+    from neatrec.experiments.attaching import read_report
+    from neatrec.index import Index, rewrite_index
+
+    attachment = None if report is None else read_report(report)
+    baskets = None if source is None else Source(source).read().baskets
+    rewrite_index(bundle, baskets=baskets, k=k, attachment=attachment, threads=threads)
+    opened = Index.open(bundle)
+    if talk.as_json:
+        answers = {"answers": len(opened.columns["item"]), "coverage": opened.coverage()}
+        print_json({"bundle": str(bundle), "version": opened.version, "k": opened.k, **answers})
+        return
+    print(f"{len(opened.columns['item']):,} answers, at most {opened.k} an item, in {bundle}")
+    print_coverage(opened.coverage())
+
+
+def print_coverage(coverage: dict[str, dict[str, float]]) -> None:
+    """The share of items and of sales at each grade of evidence."""
+    rows = [
+        [grade, percent(shares["items"]), percent(shares["sales"])]
+        for grade, shares in coverage.items()
+        if grade not in ("category", "rule")
+    ]
+    print_table("Best evidence among an item's answers", ["grade", "items", "sales"], rows)

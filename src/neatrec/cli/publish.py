@@ -1,0 +1,90 @@
+"""`neatrec publish`, `neatrec rollback` and `neatrec diff`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from neatrec.cli.talk import Talk, percent, print_json, print_table
+
+if TYPE_CHECKING:
+    from neatrec.experiments.publish_diff import Difference
+
+StoreFolder = Annotated[Path, typer.Argument(metavar="STORE", help="The folder of the store.", show_default=False)]
+
+
+def publish(
+    talk: Talk,
+    bundle: Annotated[Path, typer.Argument(help="The new bundle, with its serving table.", show_default=False)],
+    store: StoreFolder,
+    gate: Annotated[
+        Path | None, typer.Option(metavar="F.toml", help="Limits. Default: gate.toml in the store, else our own.")
+    ] = None,
+) -> None:
+    """Let a bundle go live unless it differs too much from the live one (exit code 3)."""
+    from neatrec.experiments.publish import publish as publish_bundle
+    from neatrec.experiments.publish_gate import Gate
+
+    answer = publish_bundle(bundle, store, None if gate is None else Gate.read(gate))
+    if talk.as_json:
+        print_json(answer)
+        return
+    what = "is live" if answer["published"] else "was live already"
+    print(f"version {answer['live']} ({answer['version'][:12]}) {what} in {store}")
+    if answer["difference"] is not None:
+        print(f"{percent(answer['difference']['top10_changed'])} of the first ten answers changed, by sales")
+
+
+def rollback(
+    talk: Talk,
+    store: StoreFolder,
+    to: Annotated[int | None, typer.Option(metavar="N", help="This version. Default: the one before.")] = None,
+) -> None:
+    """Make the version before the live one live again."""
+    from neatrec.experiments.publish import rollback as roll_back
+
+    answer = roll_back(store, to)
+    if talk.as_json:
+        print_json(answer)
+    else:
+        print(f"version {answer['live']} ({answer['version'][:12]}) is live in {store}")
+
+
+def diff(
+    talk: Talk,
+    a: Annotated[Path, typer.Argument(metavar="A", help="A bundle or a store.", show_default=False)],
+    b: Annotated[Path, typer.Argument(metavar="B", help="Another one, the newer.", show_default=False)],
+    listed: Annotated[int, typer.Option("--list", metavar="N", help="How many changes are named.", min=0)] = 20,
+) -> None:
+    """What changed between two bundles: sizes, evidence, answers, and for which items most."""
+    from neatrec.experiments.publish_diff import compare
+    from neatrec.experiments.publish_store import bundle_in
+    from neatrec.index import Index
+
+    found = compare(Index.open(bundle_in(a)), Index.open(bundle_in(b)), listed=listed)
+    if talk.as_json:
+        print_json(found.to_json())
+    else:
+        _show(found)
+
+
+def _show(found: Difference) -> None:
+    rows: list[list[object]] = [
+        ["version", *(version[:12] for version in found.versions)],
+        ["training lines", *(f"{lines:,}" for lines in found.rows)],
+        ["bought items", *(f"{items:,}" for items in found.items)],
+        ["sales with evidence", *(percent(share) for share in found.coverage)],
+    ]
+    if found.held_out is not None:
+        rows.append(["held-out HR@10", *(f"{value:.4f}" for value in found.held_out)])
+    print_table("Two bundles", ["", "A", "B"], rows)
+    print(f"{percent(found.top10_changed)} of the first ten answers changed, by sales; ", end="")
+    print(f"{found.items_new:,} items are new, {found.items_gone:,} are gone.")
+    if found.changes:
+        lines = [
+            [change.name, change.sales, percent(change.changed), ", ".join(change.came), ", ".join(change.gone)]
+            for change in found.changes
+        ]
+        print_table("Largest changes", ["item", "sales", "changed", "came", "gone"], lines)

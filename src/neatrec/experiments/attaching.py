@@ -1,0 +1,81 @@
+"""What a report says, small enough to travel with a bundle: its first leaderboard and its tables."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from neatrec.errors import BundleError
+from neatrec.report.folder import FORMAT, RUN, file_hash
+from neatrec.text import printable
+
+LARGEST_TABLE = 500
+"""Rows of a table that are taken along."""
+MEASURE = "hr@10"
+"""The held-out measure by which a publish gate compares two bundles."""
+
+
+def read_report(folder: str | Path) -> dict[str, Any]:
+    """The attachment that `neatrec index --report` puts into a bundle.
+
+    `format, source, leaderboard {level, candidates, labels, queries, models [{name, kind, mean, low, high}]}, tables
+    [{name, caption, columns, rows}]`: means and limits by metric ("hr@10"), cells of tables as text.
+    """
+    folder = Path(folder)
+    try:
+        run = json.loads((folder / RUN).read_text(encoding="utf-8"))
+        if run["format"] != FORMAT:
+            raise _no_report(folder, f"{RUN} has format {printable(run['format'])}, this version reads {FORMAT}")
+        tables = [_table(folder, name, schema, run["files"]) for name, schema in run["tables"].items()]
+        board = run["boards"][0]
+        return {
+            "format": FORMAT,
+            "source": str(run.get("source", "")),
+            "leaderboard": _leaderboard(board, board["results"][0]),
+            "tables": tables,
+        }
+    except (OSError, ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
+        raise _no_report(folder, printable(repr(error))) from error
+
+
+def held_out(attachment: Mapping[str, Any] | None, model: str) -> float | None:
+    """HR@10 of a model by the attached leaderboard; None where there is none."""
+    if attachment is None:
+        return None
+    for line in attachment.get("leaderboard", {}).get("models", ()):
+        if line["name"] == model:
+            value = line["mean"].get(MEASURE)
+            return None if value is None else float(value)
+    return None
+
+
+def _leaderboard(board: Mapping[str, Any], result: Mapping[str, Any]) -> dict[str, Any]:
+    models = [
+        {"name": name, "kind": board["models"].get(name, {}).get("kind", ""), **_means(line)}
+        for name, line in result["models"].items()
+    ]
+    return {**{key: result[key] for key in ("level", "candidates", "labels", "queries")}, "models": models}
+
+
+def _means(line: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: dict(line[key]) for key in ("mean", "low", "high")}
+
+
+def _table(folder: Path, name: str, schema: Mapping[str, Any], hashes: Mapping[str, str]) -> dict[str, Any]:
+    file = folder / "tables" / f"{name}.csv"
+    if file_hash(file) != hashes[f"tables/{name}.csv"]:
+        raise _no_report(folder, f"tables/{printable(name)}.csv is not as it was written")
+    with file.open(encoding="utf-8", newline="") as stream:
+        rows = list(csv.reader(stream))
+    return {"name": name, "caption": schema["caption"], "columns": rows[0], "rows": rows[1 : LARGEST_TABLE + 1]}
+
+
+def _no_report(folder: Path, why: str) -> BundleError:
+    return BundleError(
+        f"{printable(folder)} is no report that can be attached: {why}",
+        file=str(folder),
+        hint="`neatrec report` writes one.",
+    )

@@ -1,0 +1,88 @@
+"""`neatrec publish` and `neatrec rollback`: a new bundle goes live inside the gate, and back."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+from neatrec.bundle import read_manifest
+from neatrec.bundle.place import Place
+from neatrec.errors import BundleError, GateError, must_be
+from neatrec.experiments.publish_diff import Difference, compare
+from neatrec.experiments.publish_gate import Gate
+from neatrec.experiments.publish_store import Store, Version
+from neatrec.index import Index
+from neatrec.text import printable
+
+log = logging.getLogger(__name__)
+
+
+def publish(bundle: str | Path, store: str | Path, gate: Gate | None = None) -> dict[str, Any]:
+    """What was published: the bundle is live now, or `GateError` says why it is not and the live one stays.
+
+    `gate` None: the limits of the store's `gate.toml`, or the defaults. The first publish passes.
+    """
+    place = Store(store)
+    with place.locked():
+        new = Index.open(bundle)
+        limits = gate or (Gate.read(place.gate_file) if place.gate_file.exists() else Gate())
+        live = place.current()
+        if live is not None and read_manifest(live.folder, verify=False).content_hash == new.version:
+            log.info("%s is live already", printable(bundle))
+            return _answer(place, live, None, published=False)
+        change = None if live is None else compare(Index.open(live.folder), new)
+        if change is not None:
+            limits.check(change)
+        version = place.add(Place.of(bundle).readable())
+        if read_manifest(version.folder, verify=False).content_hash != new.version:
+            raise GateError("not published: the bundle was replaced while it was being compared", hint="Publish again.")
+        place.make_live(version)
+        place.prune()
+    log.info("version %d is live", version.number)
+    return _answer(place, version, change, published=True)
+
+
+def rollback(store: str | Path, to: int | None = None) -> dict[str, Any]:
+    """What is live now: the version before the live one, or version `to`; the one left is not returned to."""
+    place = Store(store)
+    if not place.folder.is_dir():
+        raise must_be("store", "a store that `neatrec publish` made", str(store))
+    with place.locked():
+        versions = place.versions()
+        target = _named(versions, to) if to is not None else _before(place, versions)
+        read_manifest(target.folder)  # whole, or refused by the file's name
+        if to is None and (live := place.current()) is not None:
+            live.mark.touch()
+        target.mark.unlink(missing_ok=True)
+        place.make_live(target)
+    log.info("version %d is live", target.number)
+    return _answer(place, target, None, published=False)
+
+
+def _before(place: Store, versions: list[Version]) -> Version:
+    live = place.current()
+    earlier = [v for v in versions if live is not None and v.number < live.number and not v.mark.exists()]
+    if not earlier:
+        raise BundleError(
+            f"{printable(place.folder)} holds no version before the live one", hint="The live one is untouched."
+        )
+    return earlier[-1]
+
+
+def _named(versions: list[Version], number: int) -> Version:
+    for version in versions:
+        if version.number == number:
+            return version
+    raise must_be("to", f"one of the versions {', '.join(str(v.number) for v in versions) or '(none)'}", number)
+
+
+def _answer(place: Store, live: Version, change: Difference | None, *, published: bool) -> dict[str, Any]:
+    return {
+        "store": str(place.folder),
+        "published": published,
+        "live": live.number,
+        "version": read_manifest(live.folder, verify=False).content_hash,
+        "kept": [version.number for version in place.versions()],
+        "difference": None if change is None else change.to_json(),
+    }

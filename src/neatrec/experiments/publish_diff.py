@@ -1,0 +1,142 @@
+"""`neatrec diff`: what changed between two bundles, and for which items most."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from neatrec.experiments.attaching import held_out
+from neatrec.index import Index
+
+FIRST = 10
+"""Answers of an item that are compared."""
+LISTED = 20
+"""Items that are named."""
+BLOCK = 100_000
+"""Items compared at once."""
+
+Codes = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Change:
+    """An item whose first ten answers are not the same."""
+
+    id: str
+    name: str
+    sales: int
+    """Its lines in the newer bundle's training baskets."""
+    changed: float
+    """Share of its first ten answers that are new or gone."""
+    gone: tuple[str, ...]
+    came: tuple[str, ...]
+    """Names, best first."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Two bundles side by side: pairs of (older, newer)."""
+
+    versions: tuple[str, str]
+    rows: tuple[int, int]
+    """Training lines."""
+    items: tuple[int, int]
+    """Items that a training basket holds."""
+    coverage: tuple[float, float]
+    """Share of sales whose item has an answer with strong or some evidence."""
+    held_out: tuple[float, float] | None
+    """HR@10 by the attached leaderboards, where both have one."""
+    top10_changed: float
+    """Of the first ten answers of items in both, weighed by sales, the share that changed."""
+    items_new: int
+    items_gone: int
+    changes: tuple[Change, ...]
+    """The largest, by sales and share changed."""
+
+    def to_json(self) -> dict[str, Any]:
+        """As `neatrec diff --json` prints it."""
+        pairs = {name: list(getattr(self, name)) for name in ("versions", "rows", "items", "coverage")}
+        changes = [{**vars(change), "gone": list(change.gone), "came": list(change.came)} for change in self.changes]
+        return {
+            **pairs,
+            "held_out": None if self.held_out is None else list(self.held_out),
+            "top10_changed": self.top10_changed,
+            "items_new": self.items_new,
+            "items_gone": self.items_gone,
+            "changes": changes,
+        }
+
+
+def compare(old: Index, new: Index, *, listed: int = LISTED) -> Difference:
+    """What changed from `old` to `new`; items are the same by their ids."""
+    old_of = _codes_in(new, old)
+    bought_old, bought_new = old.item_count > 0, new.item_count > 0
+    both = np.flatnonzero(bought_new & (old_of >= 0) & bought_old[np.maximum(old_of, 0)])
+    share = _changed(old, new, both, old_of)
+    sales = new.item_count[both].astype(np.float64)
+    measures = held_out(old.attachment, old.manifest.model), held_out(new.attachment, new.manifest.model)
+    order = np.lexsort((both, -sales * share))[:listed]
+    return Difference(
+        versions=(old.version, new.version),
+        rows=(old.manifest.lines, new.manifest.lines),
+        items=(int(bought_old.sum()), int(bought_new.sum())),
+        coverage=(_covered(old), _covered(new)),
+        held_out=None if measures[0] is None or measures[1] is None else (measures[0], measures[1]),
+        top10_changed=float((share * sales).sum() / max(sales.sum(), 1.0)),
+        items_new=int(bought_new.sum()) - len(both),
+        items_gone=int(bought_old.sum()) - len(both),
+        changes=tuple(
+            _change(old, new, int(both[i]), int(old_of[both[i]]), float(share[i])) for i in order if share[i] > 0
+        ),
+    )
+
+
+def _covered(index: Index) -> float:
+    shares = index.coverage()
+    return shares["strong"]["sales"] + shares["some"]["sales"]
+
+
+def _codes_in(new: Index, old: Index) -> Codes:
+    """The old code of each new item, -1 where it is not there, shape (items of new,)."""
+    if new.catalog.hash == old.catalog.hash:
+        return np.arange(len(new), dtype=np.int32)
+    lookup = old.catalog.code_of
+    return np.array([lookup.get(item, -1) for item in new.catalog.ids.to_pylist()], dtype=np.int32)
+
+
+def first_answers(index: Index, codes: npt.NDArray[np.integer[Any]]) -> Codes:
+    """The first ten answers of some items, -1 where there are fewer, shape (items, 10)."""
+    first = index.start[codes][:, None] + np.arange(FIRST)
+    inside = first < index.start[codes + 1][:, None]
+    items = index.columns["item"]
+    return np.where(inside, items[np.where(inside, first, 0)] if len(items) else -1, -1).astype(np.int32)
+
+
+def _changed(old: Index, new: Index, both: npt.NDArray[np.intp], old_of: Codes) -> npt.NDArray[np.float64]:
+    """For each item in both the share of its first ten that is not in the other's first ten, shape (both,)."""
+    out = np.zeros(len(both))
+    for begin in range(0, len(both), BLOCK):
+        part = both[begin : begin + BLOCK]
+        before, after = first_answers(old, old_of[part]), first_answers(new, part)
+        as_old = np.where(after >= 0, old_of[np.maximum(after, 0)], -2)
+        kept = ((as_old[:, :, None] == before[:, None, :]) & (as_old >= 0)[:, :, None]).sum(axis=(1, 2))
+        length = np.maximum((before >= 0).sum(axis=1), (after >= 0).sum(axis=1))
+        out[begin : begin + BLOCK] = 1.0 - kept / np.maximum(length, 1)
+        out[begin : begin + BLOCK][length == 0] = 0.0
+    return out
+
+
+def _change(old: Index, new: Index, code: int, old_code: int, share: float) -> Change:
+    before = {old.catalog.id(c): old.catalog.name(c) for c in first_answers(old, np.array([old_code]))[0] if c >= 0}
+    after = {new.catalog.id(c): new.catalog.name(c) for c in first_answers(new, np.array([code]))[0] if c >= 0}
+    return Change(
+        id=new.catalog.id(code),
+        name=new.catalog.name(code),
+        sales=int(new.item_count[code]),
+        changed=share,
+        gone=tuple(name for item, name in before.items() if item not in after),
+        came=tuple(name for item, name in after.items() if item not in before),
+    )
