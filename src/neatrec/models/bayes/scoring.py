@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
 
 from neatrec.compiled import compiled
 from neatrec.models.bayes.evidence import LIKE_PSEUDO, Evidence
@@ -24,11 +23,14 @@ def score_pairs(evidence: Evidence, weights: Weights, queries: Codes, items: Cod
     order = np.argsort(queries, kind="stable")
     asked, start = np.unique(queries[order], return_index=True)
     offsets = np.append(start, len(queries)).astype(np.int64)
+    chosen = items[order]
+    products = _products(evidence, weights, queries[order], chosen)
+    together = np.zeros(0, dtype=np.float32)
+    if evidence.like is not None and weights.signs is not None:
+        together = np.empty(len(chosen), dtype=np.float32)
+        lent_pairs(asked, offsets, chosen, _csr(evidence.like), _table(evidence.counts), together)
     out = np.empty(len(queries), dtype=np.float32)
-    sorted_items = items[order]
-    out[order] = _means(
-        evidence, weights, asked, offsets, sorted_items, _products(evidence, weights, queries[order], sorted_items)
-    )
+    out[order] = _means(evidence, weights, asked, offsets, chosen, products, together)
     return out
 
 
@@ -40,7 +42,14 @@ def score_rows(evidence: Evidence, weights: Weights, queries: Codes) -> npt.NDAr
     products = np.zeros((len(queries), size), dtype=np.float32)
     for vectors, scale in _factors(evidence, weights):
         products += (vectors[queries] * scale) @ vectors.T
-    return _means(evidence, weights, queries, offsets, every, products.ravel()).reshape(len(queries), size)
+    together = np.zeros((0, 0), dtype=np.float32)
+    if evidence.like is not None and weights.signs is not None:
+        reached = np.zeros((len(queries), size), dtype=np.float32)
+        lent_rows(queries, _csr(evidence.like), _table(evidence.counts), reached)
+        # items first: each likeness is then applied to all queries at once
+        together = np.ascontiguousarray((evidence.like @ np.ascontiguousarray(reached.T)).T, dtype=np.float32)
+    found = _means(evidence, weights, queries, offsets, every, products.ravel(), together.ravel())
+    return found.reshape(len(queries), size)
 
 
 def _factors(evidence: Evidence, weights: Weights) -> list[tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]]:
@@ -67,39 +76,38 @@ def _means(
     offsets: npt.NDArray[np.int64],
     items: Codes,
     products: npt.NDArray[np.float32],
+    together: npt.NDArray[np.float32],
 ) -> npt.NDArray[np.float32]:
     counts, near = evidence.counts, evidence.near
     if near is None or not near.records:
         near = counts
     scale = counts.records / max(near.records, 1)
-    has_like = weights.signs is not None and evidence.like is not None
-    signs = np.zeros(6) if weights.signs is None else weights.signs
     out = np.empty(len(items), dtype=np.float32)
     posterior_means(
-        queries.astype(np.int64),
+        queries,
         offsets,
         items,
         products,
+        together,
         _table(counts),
         (*_table(near), scale),
-        _csr(evidence.like) if has_like else _NOTHING,
-        evidence.like_total if has_like else _NOTHING[2],
+        np.zeros(0) if evidence.like_total is None else evidence.like_total,
         evidence.category,
         evidence.category_lift,
         evidence.popularity,
         (weights.k, weights.near, weights.signs is not None, LIKE_PSEUDO, FARTHEST),
-        signs,
+        np.zeros(6) if weights.signs is None else weights.signs,
         out,
     )
     return out
 
 
-_NOTHING = np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.int32), np.zeros(0)
-
-
-def _csr(matrix: Any) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], npt.NDArray[np.float64]]:
-    matrix = sparse.csr_matrix(matrix)
-    return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32, copy=False), matrix.data.astype(np.float64)
+def _csr(matrix: Any) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], npt.NDArray[np.float32]]:
+    return (
+        matrix.indptr.astype(np.int64, copy=False),
+        matrix.indices.astype(np.int32, copy=False),
+        matrix.data.astype(np.float32, copy=False),
+    )
 
 
 def _table(counts: PairCounts) -> tuple[Any, ...]:
@@ -110,13 +118,35 @@ def _table(counts: PairCounts) -> tuple[Any, ...]:
 
 @compiled
 def lent(query, like, pairs, out):  # type: ignore[no-untyped-def]
-    """Adds to `out` (items,) what the items of like names were bought with, by how alike they are."""
-    like_start, like_item, like_weight = like
+    """Adds to `out` (items,) what the items of names like the query's were bought with, by how alike they are."""
+    like_start, like_item, likeness = like
     start, item, count = pairs[0], pairs[1], pairs[2]
     for near in range(like_start[query], like_start[query + 1]):
         other = like_item[near]
         for place in range(start[other], start[other + 1]):
-            out[item[place]] += like_weight[near] * count[place]
+            out[item[place]] += likeness[near] * count[place]
+
+
+@compiled
+def lent_rows(queries, like, pairs, out):  # type: ignore[no-untyped-def]
+    """`lent` of each query, out: (queries, items), zeros before."""
+    for r in range(len(queries)):
+        lent(queries[r], like, pairs, out[r])
+
+
+@compiled
+def lent_pairs(queries, offsets, items, like, pairs, out):  # type: ignore[no-untyped-def]
+    """Times together of all that is like the query with all that is like the item, for the items of each query."""
+    like_start, like_item, likeness = like
+    reached = np.empty(len(like_start) - 1, dtype=np.float32)
+    for r in range(len(queries)):
+        reached[:] = 0.0
+        lent(queries[r], like, pairs, reached)
+        for pair in range(offsets[r], offsets[r + 1]):
+            together = np.float32(0.0)
+            for place in range(like_start[items[pair]], like_start[items[pair] + 1]):
+                together += likeness[place] * reached[like_item[place]]
+            out[pair] = together
 
 
 @compiled
@@ -125,9 +155,9 @@ def posterior_means(  # type: ignore[no-untyped-def]
     offsets,
     items,
     products,
+    together,
     pairs,
     near,
-    like,
     like_total,
     category,
     category_lift,
@@ -138,23 +168,19 @@ def posterior_means(  # type: ignore[no-untyped-def]
 ):
     """(C + k m) / (E + k) for the items of each query, from offsets[r] to offsets[r + 1] of `items`.
 
-    pairs, near: rows, items, counts, totals, records (and what near counts are multiplied by); like: rows, items,
-    likeness; products: (pairs,), the signs that are products of vectors, weighted; out: (pairs,).
+    pairs, near: rows, items, counts, totals, records (and what near counts are multiplied by); products: (pairs,), the
+    signs that are products of vectors, weighted; together: (pairs,), of what is like both, or empty; out: (pairs,).
     """
     start, item, count, total, records = pairs
     near_start, near_item, near_count, near_total, near_records, scale = near
     k, share, with_prior, pseudo, farthest = numbers
-    size = len(category)
-    mine, close, reached = np.zeros(size), np.zeros(size), np.zeros(size)
+    mine, close = np.zeros(len(category)), np.zeros(len(category))
     for r in range(len(queries)):
         q = queries[r]
         for place in range(start[q], start[q + 1]):
             mine[item[place]] = count[place]
         for place in range(near_start[q], near_start[q + 1]):
             close[near_item[place]] = near_count[place] * scale
-        if len(like_total):
-            reached[:] = 0.0
-            lent(q, like, pairs, reached)
         for pair in range(offsets[r], offsets[r + 1]):
             v = items[pair]
             expected = total[q] * total[v] / records
@@ -164,12 +190,9 @@ def posterior_means(  # type: ignore[no-untyped-def]
             if with_prior:
                 mean = signs[0] + products[pair] + signs[5] * popularity[v]
                 mean += signs[3] * category_lift[category[q], category[v]]
-                if len(like_total):
-                    together = 0.0
-                    for place in range(like[0][v], like[0][v + 1]):
-                        together += like[2][place] * reached[like[1][place]]
+                if len(together):
                     chance = like_total[q] * like_total[v] / records
-                    mean += signs[2] * np.log((together + pseudo) / (chance + pseudo))
+                    mean += signs[2] * np.log((together[pair] + pseudo) / (chance + pseudo))
                 above += k * np.exp(min(max(mean, -farthest), farthest))
             out[pair] = above / below
         for place in range(start[q], start[q + 1]):
