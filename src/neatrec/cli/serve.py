@@ -1,0 +1,77 @@
+"""`neatrec serve`."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from neatrec.cli.talk import Talk
+from neatrec.text import printable
+
+log = logging.getLogger(__name__)
+WHO = "Who may ask, and what is told"
+SHOP = "What the shop decides"
+
+
+def serve(
+    talk: Talk,
+    bundle: Annotated[
+        Path, typer.Argument(metavar="BUNDLE|STORE", help="A bundle, or a store whose `current` is live.")
+    ],
+    compare: Annotated[
+        list[Path] | None, typer.Option(metavar="BUNDLE", help="Another model beside it; may be repeated.")
+    ] = None,
+    host: Annotated[str, typer.Option(help="Anything but loopback needs a key.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535)] = 8000,
+    workers: Annotated[int, typer.Option(min=1, max=64, help="Processes; they share the mapped table.")] = 1,
+    rules: Annotated[
+        Path | None,
+        typer.Option(metavar="rules.csv", help="query,item,action,position,until,note.", rich_help_panel=SHOP),
+    ] = None,
+    available: Annotated[
+        Path | None, typer.Option(metavar="items.txt", help="Ids that may be named.", rich_help_panel=SHOP)
+    ] = None,
+    api_key_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="One key a line, at most two. Or: NEATREC_API_KEY.", rich_help_panel=WHO),
+    ] = None,
+    cors_origin: Annotated[
+        list[str] | None,
+        typer.Option(metavar="https://SHOP", help="A page that may ask; may be repeated.", rich_help_panel=WHO),
+    ] = None,
+    public: Annotated[bool, typer.Option("--public", help="Withhold counts.", rich_help_panel=WHO)] = False,
+    in_flight: Annotated[int, typer.Option(min=1, max=10_000, help="Requests at once; more get 503.")] = 128,
+) -> None:
+    """Serve answers with their evidence: an API for shops, a page for people."""
+    from neatrec.serve.run import serve as run
+    from neatrec.serve.settings import Settings
+
+    settings = Settings(
+        bundle=bundle.absolute(),
+        compare=tuple(path.absolute() for path in compare or ()),
+        rules=rules and rules.absolute(),
+        available=available and available.absolute(),
+        key_file=api_key_file and api_key_file.absolute(),
+        cors=tuple(cors_origin or ()),
+        public=public,
+        in_flight=in_flight,
+    )
+    log.info("serving %s on http://%s:%d (Ctrl-C ends it)", printable(bundle), host, port)
+    run(settings, host=host, port=port, workers=workers, log_config=log_config(talk))
+
+
+def log_config(talk: Talk) -> dict[str, Any]:
+    """The log of the server and of each worker, in the form that was asked for."""
+    formatter = "_JsonFormatter" if talk.log_json else "_LineFormatter"
+    level = "DEBUG" if talk.verbose else "WARNING" if talk.quiet else "INFO"
+    ours = {"handlers": ["stderr"], "propagate": False}
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "formatters": {"line": {"()": f"neatrec.cli.talk.{formatter}"}},
+        "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line", "stream": "ext://sys.stderr"}},
+        "loggers": {"neatrec": {**ours, "level": level}, "uvicorn": {**ours, "level": "WARNING"}},
+    }

@@ -1,0 +1,84 @@
+"""The application: routes of the API, the page, the gate around both."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.resources import files
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
+from starlette.staticfiles import StaticFiles
+
+from neatrec._version import __version__
+from neatrec.serve.api import add_api
+from neatrec.serve.gate import App, Gate
+from neatrec.serve.library import Library
+from neatrec.serve.metrics import Metrics
+from neatrec.serve.page import add_page, show_problem
+from neatrec.serve.problems import Problem
+from neatrec.serve.settings import Settings
+
+ABOUT = (
+    "What goes with what, with the evidence. Every answer names the version of the bundle it came from. "
+    "Association, not proof of extra sales."
+)
+
+
+def make_app(settings: Settings, library: Library | None = None) -> App:
+    """The service as an ASGI application. The bundle is opened and verified here: a bad one does not start."""
+    metrics = Metrics() if library is None else library.metrics
+    shelves = Library(settings, metrics) if library is None else library
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        shelves.start()
+        yield
+        shelves.stop()
+
+    app = FastAPI(
+        title="neatrec", version=__version__, description=ABOUT, lifespan=lifespan, docs_url=None, redoc_url=None
+    )
+    app.add_exception_handler(Problem, _problem)
+    app.add_exception_handler(HTTPException, _http)
+    add_api(app, metrics, shelves, public=settings.public)
+    add_page(app, public=settings.public)
+    app.mount("/static", StaticFiles(directory=str(files("neatrec.serve") / "static")), name="static")
+    if settings.cors:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=list(settings.cors),
+            allow_methods=["GET", "POST"],
+            allow_headers=["authorization", "content-type", "x-api-key"],
+            max_age=600,
+        )
+    return Gate(app, shelves, metrics, settings.in_flight)
+
+
+async def _problem(request: Request, problem: Exception) -> Any:
+    if not isinstance(problem, Problem):
+        raise problem
+    if _wants_page(request):
+        return show_problem(request, problem)
+    return JSONResponse(problem.to_dict(), problem.status)
+
+
+async def _http(request: Request, error: Exception) -> Any:
+    """What the framework itself refuses: no such path, no such method."""
+    if not isinstance(error, HTTPException):
+        raise error
+    messages = {404: "there is nothing at this address", 405: "this address does not take this method"}
+    hint = "GET /openapi.json lists what there is."
+    problem = Problem(error.status_code, "NotFound", messages.get(error.status_code, error.detail), hint=hint)
+    if _wants_page(request):
+        return show_problem(request, problem)
+    return JSONResponse(problem.to_dict(), error.status_code, headers=error.headers)
+
+
+def _wants_page(request: Request) -> bool:
+    path = request.url.path
+    is_api = path.startswith("/v1/") or path in ("/metrics", "/healthz", "/readyz", "/openapi.json")
+    return not is_api and "text/html" in request.headers.get("accept", "")

@@ -1,0 +1,114 @@
+"""What every request passes first: a bound on how many are worked on, keys, the size of the body, headers, metrics."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from neatrec.serve.limits import LARGEST_BODY
+from neatrec.serve.metrics import Metrics
+from neatrec.serve.problems import Problem, busy, no_key, too_large
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+log = logging.getLogger(__name__)
+
+OPEN = frozenset({"/healthz", "/readyz"})
+"""Probes need no key and are never shed."""
+POLICY = (
+    b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
+    b"base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS = (
+    (b"content-security-policy", POLICY),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+)
+
+
+class Gate:
+    """The outermost layer."""
+
+    def __init__(self, app: App, library: Any, metrics: Metrics, most: int) -> None:
+        self.app = app
+        self.library = library
+        self.metrics = metrics
+        self.most = most
+        self.in_flight = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        if scope["path"] in OPEN:
+            await self._serve(scope, receive, send)
+            return
+        if self.in_flight >= self.most:
+            self.metrics.shed.inc()
+            await refuse(busy(), send)
+            return
+        self.in_flight += 1
+        try:
+            # all that arrived at the same moment are counted before the first of them is worked on
+            await asyncio.sleep(0)
+            await self._serve(scope, receive, send)
+        finally:
+            self.in_flight -= 1
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        started = time.perf_counter()
+        sent: list[int] = []
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                sent.append(message["status"])
+                message["headers"] = [*message["headers"], *HEADERS]
+            await send(message)
+
+        edition = self.library.edition
+        scope["neatrec"] = edition  # one request, one edition
+        try:
+            self._check(scope)
+            await self.app(scope, receive, with_headers)
+        except Problem as problem:
+            await refuse(problem, with_headers)
+        except Exception:
+            log.exception("a request failed")
+            if sent:
+                raise
+            await refuse(Problem(500, "Fault", "the service failed", hint="The log says why."), with_headers)
+        finally:
+            route = getattr(scope.get("route"), "path", "other")
+            version = edition.main.short
+            self.metrics.requests.labels(route, str(sent[0] if sent else 0), version).inc()
+            self.metrics.latency.labels(route, version).observe(time.perf_counter() - started)
+
+    def _check(self, scope: Scope) -> None:
+        headers = dict(scope["headers"])
+        allowed = self.library.keys.admit(headers.get(b"authorization"), headers.get(b"x-api-key"))
+        if not allowed and scope["path"] not in OPEN:
+            raise no_key()
+        length = headers.get(b"content-length", b"0")
+        if not length.isdigit() or int(length) > LARGEST_BODY:
+            raise too_large(LARGEST_BODY)
+
+
+async def refuse(problem: Problem, send: Send) -> None:
+    """Send `problem` as the answer."""
+    body = json.dumps(problem.to_dict()).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    if problem.status == 503:
+        headers.append((b"retry-after", b"1"))
+    if problem.status == 401:
+        headers.append((b"www-authenticate", b'Basic realm="neatrec", charset="UTF-8"'))
+    await send({"type": "http.response.start", "status": problem.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

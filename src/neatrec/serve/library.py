@@ -1,0 +1,127 @@
+"""The live edition, and the watch that replaces it when a bundle, the rules, the list or the keys change."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from neatrec.errors import NeatrecError
+from neatrec.index import Index
+from neatrec.serve.edition import Edition, make_edition
+from neatrec.serve.keys import Keys, read_keys
+from neatrec.serve.metrics import Metrics
+from neatrec.serve.rules import Rules, read_available, read_rules
+from neatrec.serve.settings import Settings
+from neatrec.serve.shelf import Shelf
+from neatrec.serve.where import Stamp, bundle_at, stamp_of
+from neatrec.text import printable
+
+log = logging.getLogger(__name__)
+Kept = TypeVar("Kept")
+
+
+class Watched(Generic[Kept]):
+    """Something read from a place, read again when the place changes; what was there stays when the new one is bad."""
+
+    def __init__(self, place: Path, read: Callable[[Path], Kept], refused: Callable[[], None], what: str) -> None:
+        self.place, self.read, self.refused, self.what = place, read, refused, what
+        self.stamp: Stamp = stamp_of(place)
+        self.kept = read(place)
+
+    def renewed(self) -> bool:
+        """Whether something new was read just now."""
+        stamp = stamp_of(self.place)
+        if stamp == self.stamp:
+            return False
+        self.stamp = stamp  # a bad one is not tried again before it changes
+        try:
+            self.kept = self.read(self.place)
+        except (NeatrecError, OSError) as error:
+            self.refused()
+            log.error("%s refused, the old one stays: %s", self.what, printable(error, 500))
+            return False
+        log.info("%s taken: %s", self.what, printable(self.place))
+        return True
+
+
+class Library:
+    """What is served. Requests read `edition` and `keys` once; a thread of its own puts new ones in their place."""
+
+    def __init__(self, settings: Settings, metrics: Metrics) -> None:
+        self.settings, self.metrics = settings, metrics
+        self.shelves = [
+            Watched(place, _open, metrics.refused.inc, f"bundle at {printable(place)}")
+            for place in (settings.bundle, *settings.compare)
+        ]
+        self.rules = self._file(settings.rules, read_rules, "rules")
+        self.available = self._file(settings.available, read_available, "available")
+        self.key_file = self._file(settings.key_file, read_keys, "keys")
+        self.keys: Keys = read_keys(None) if self.key_file is None else self.key_file.kept
+        self.edition = self._edition(_today())
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._say_live()
+
+    def _file(self, place: Path | None, read: Callable[[Path], Kept], what: str) -> Watched[Kept] | None:
+        counter = self.metrics.bad_files.labels(what)
+        return None if place is None else Watched(place, read, counter.inc, what)
+
+    def _edition(self, day: date) -> Edition:
+        shelves: dict[str, Shelf] = {}
+        for watched in self.shelves:
+            shelf = watched.kept
+            if shelf.name in shelves:
+                shelf = Shelf(shelf.index, f"{shelf.name}-{len(shelves) + 1}")
+            shelves[shelf.name] = shelf
+        rules = Rules() if self.rules is None else self.rules.kept
+        return make_edition(shelves, rules, None if self.available is None else self.available.kept, day)
+
+    def look(self) -> bool:
+        """Look once for something new; whether there was any."""
+        swapped = [watched.renewed() for watched in self.shelves]
+        decided = [watched.renewed() for watched in (self.rules, self.available) if watched is not None]
+        if self.key_file is not None and self.key_file.renewed():
+            self.keys = self.key_file.kept
+        if not any([*swapped, *decided]) and self.edition.day == _today():
+            return False
+        self.edition = self._edition(_today())
+        if any(swapped):
+            self.metrics.swaps.inc()
+            self._say_live()
+        return True
+
+    def _say_live(self) -> None:
+        main = self.edition.main
+        self.metrics.live(main.short, main.index.manifest.created)
+
+    def start(self) -> None:
+        """Look for changes from now on."""
+        self._stop.clear()
+        self._thread = threading.Thread(target=self._watch, name="neatrec-watch", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._stop.wait(self.settings.interval):
+            try:
+                self.look()
+            except Exception:  # the watch must outlive whatever it meets; the live edition is untouched
+                log.exception("looking for changes failed")
+
+
+def _open(place: Path) -> Shelf:
+    shelf = Shelf(Index.open(bundle_at(place), verify=True))
+    _ = shelf.search, shelf.graded, shelf.index.model  # made before the first request needs them
+    return shelf
+
+
+def _today() -> date:
+    return datetime.now(UTC).date()

@@ -1,0 +1,17 @@
+"""What one request may ask for."""
+
+from __future__ import annotations
+
+K = 10
+"""Answers when `k` is not given."""
+MOST_K = 100
+MOST_ITEMS = 100
+"""Items in a cart, ids to exclude, categories to choose from."""
+LONGEST_ID = 256
+LONGEST_SEARCH = 256
+LARGEST_BODY = 1024 * 1024
+LONGEST_QUERY_STRING = 32 * 1024
+IN_FLIGHT = 128
+"""Requests that are worked on at the same time; more are answered with 503 at once."""
+CACHE_BYTES = 32 * 1024 * 1024
+"""Rendered answers that are kept for the next caller."""

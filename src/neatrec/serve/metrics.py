@@ -1,0 +1,59 @@
+"""What /metrics tells, by bundle version."""
+
+from __future__ import annotations
+
+import os
+import time
+from datetime import datetime
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
+
+SHARED = "PROMETHEUS_MULTIPROC_DIR"
+"""The folder through which several workers add up; prometheus-client reads the variable."""
+BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
+
+
+class Metrics:
+    """Counters of one process, or of all workers where they share a folder."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        made: Any = {"registry": self.registry, "namespace": "neatrec"}
+        self.requests = Counter("requests", "Requests answered", ["route", "status", "bundle"], **made)
+        self.latency = Histogram("request_seconds", "Time to answer", ["route", "bundle"], buckets=BUCKETS, **made)
+        self.unknown = Counter("unknown_items", "Requests for items the bundle does not hold", ["bundle"], **made)
+        self.empty = Counter("empty_answers", "Answers without any item", ["bundle"], **made)
+        self.short = Counter("short_answers", "Answers with fewer items than asked for", ["bundle"], **made)
+        self.answers = Counter("answers", "Items named, by grade", ["grade", "bundle"], **made)
+        self.rule_hits = Counter("rule_hits", "Rules that changed an answer", ["action", "bundle"], **made)
+        self.shed = Counter("shed_requests", "Requests refused because too many were in flight", **made)
+        self.refused = Counter("refused_bundles", "Bundles that were not taken because they are bad", **made)
+        self.swaps = Counter("bundle_swaps", "Bundles taken while serving", **made)
+        self.bad_files = Counter("bad_files", "Rules, lists or keys not taken because they are bad", ["file"], **made)
+        modes: Any = {**made, "multiprocess_mode": "mostrecent"}
+        self.age = Gauge("bundle_created_timestamp_seconds", "When the live bundle was made", ["bundle"], **modes)
+        self.loaded = Gauge("bundle_loaded_timestamp_seconds", "When the live bundle was taken", ["bundle"], **modes)
+
+    def live(self, version: str, created: str) -> None:
+        """`version` answers from now on; the age is the time since its creation."""
+        for gauge, value in ((self.age, _seconds(created)), (self.loaded, time.time())):
+            if SHARED not in os.environ:
+                gauge.clear()
+            gauge.labels(version).set(value)
+
+    def text(self) -> bytes:
+        """The page for Prometheus."""
+        if SHARED not in os.environ:
+            return generate_latest(self.registry)
+        registry = CollectorRegistry()
+        MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+        return generate_latest(registry)
+
+
+def _seconds(created: str) -> float:
+    try:
+        return datetime.fromisoformat(created).timestamp()
+    except ValueError:
+        return 0.0

@@ -1,0 +1,64 @@
+"""Start the server: one process, or several workers."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import shutil
+import tempfile
+from typing import Any
+
+import uvicorn
+
+from neatrec.errors import must_be
+from neatrec.serve import keys, metrics
+from neatrec.serve import settings as told
+from neatrec.serve.app import make_app
+from neatrec.serve.gate import App
+from neatrec.serve.settings import Settings
+
+DRAIN = 30
+"""Seconds that requests in progress are given after SIGTERM."""
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach `host`."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def refuse_open_door(host: str, settings: Settings) -> None:
+    """Anything but loopback needs a key."""
+    if not is_loopback(host) and not keys.read_keys(settings.key_file):
+        hint = f"Set {keys.VARIABLE}, or give --api-key-file."
+        raise must_be("host", "a loopback address unless there is an API key", host, hint=hint)
+
+
+def serve(settings: Settings, *, host: str, port: int, workers: int, log_config: dict[str, Any] | None) -> None:
+    """Serve until told to end. SIGTERM and Ctrl-C let requests in progress finish."""
+    refuse_open_door(host, settings)
+    options: dict[str, Any] = {
+        "host": host,
+        "port": port,
+        "log_config": log_config,
+        "access_log": False,
+        "server_header": False,
+        "timeout_graceful_shutdown": DRAIN,
+        "backlog": 4096,
+    }
+    if workers == 1:
+        uvicorn.run(make_app(settings), **options)
+        return
+    shared = tempfile.mkdtemp(prefix="neatrec-metrics-")
+    os.environ |= {told.VARIABLE: settings.to_json(), metrics.SHARED: shared}
+    try:
+        uvicorn.run("neatrec.serve.run:worker_app", factory=True, workers=workers, **options)
+    finally:
+        shutil.rmtree(shared, ignore_errors=True)
+
+
+def worker_app() -> App:
+    """The application of one of several workers, which learn the settings from the environment."""
+    return make_app(Settings.from_json(os.environ[told.VARIABLE]))

@@ -1,0 +1,85 @@
+"""Search by name that forgives typos: pieces of three bytes, looked up in a table, then judged by likeness."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import SequenceMatcher
+
+import numpy as np
+import numpy.typing as npt
+
+JUDGED = 120
+"""Names that share most pieces with the words are judged one by one."""
+NEAR = 0.55
+"""How alike a name must be to be found, 0 to 1."""
+LONGEST = 120
+"""Bytes of a name that are looked at."""
+BUCKETS = 1 << 18
+
+
+class NameSearch:
+    """Finds items by what people type: whole words, beginnings of words, or something close to the name."""
+
+    def __init__(self, names: Sequence[str], popularity: npt.NDArray[np.int64]) -> None:
+        self.names = [folded(name) for name in names]
+        self.popularity = popularity
+        pieces, owners = _pieces_of(self.names)
+        order = np.argsort(pieces, kind="stable")
+        self.owners = owners[order].astype(np.int32)
+        # postings of piece p: owners[start[p]:start[p + 1]]
+        self.start = np.searchsorted(pieces[order], np.arange(BUCKETS + 1)).astype(np.int64)
+        self.size = np.maximum(np.bincount(owners, minlength=len(names)), 1)
+
+    def find(self, text: str, count: int) -> list[int]:
+        """Codes of the items whose name fits `text` best, the best first; among equals the best seller."""
+        words = folded(text)
+        if not words:
+            return []
+        wanted = np.unique(_pieces_of([words])[0])
+        shared = np.zeros(len(self.names), dtype=np.int32)
+        for piece in wanted.tolist():
+            shared[self.owners[self.start[piece] : self.start[piece + 1]]] += 1
+        # a short name that shares as many pieces is nearer than a long one
+        merit = shared / len(wanted) + 0.1 * shared / self.size
+        likely = np.flatnonzero(shared)
+        if len(likely) > JUDGED:
+            likely = likely[np.lexsort((-self.popularity[likely], -np.round(merit[likely], 2)))[:JUDGED]]
+        judged = [(self._likeness(words, int(code)), int(self.popularity[code]), int(code)) for code in likely]
+        judged.sort(key=lambda hit: (-round(hit[0], 1), -hit[1], hit[2]))
+        return [code for likeness, _, code in judged if likeness >= NEAR][:count]
+
+    def _likeness(self, words: str, code: int) -> float:
+        name = self.names[code]
+        if name == words:
+            return 2.0
+        if f" {name}".find(f" {words}") >= 0:  # the words begin a word of the name
+            return 1.5
+        parts, typed = name.split(), words.split()
+        if all(any(part.startswith(word) for part in parts) for word in typed):
+            return 1.3
+        whole = SequenceMatcher(None, words, name, autojunk=False).ratio()
+        by_word = sum(max((_ratio(word, part) for part in parts), default=0.0) for word in typed) / len(typed)
+        return max(whole, 0.95 * by_word if by_word > 0.7 else 0.0)
+
+
+def folded(text: str) -> str:
+    """Small letters, one blank between words."""
+    return " ".join(text.casefold().split())[:LONGEST]
+
+
+def _ratio(one: str, other: str) -> float:
+    return SequenceMatcher(None, one, other, autojunk=False).ratio()
+
+
+def _pieces_of(names: Sequence[str]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Every piece of three bytes of every name as a bucket, and the position of the name it is from; both (pieces,)."""
+    texts = [f" {name} ".encode() for name in names]
+    length = np.fromiter((len(text) for text in texts), dtype=np.int64, count=len(texts))
+    letters = np.frombuffer(b"".join(texts), dtype=np.uint8).astype(np.int64)
+    owner = np.repeat(np.arange(len(texts)), length)
+    if len(letters) < 3:
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    inside = owner[:-2] == owner[2:]
+    piece = (letters[:-2] * 40503 + letters[1:-1] * 9973 + letters[2:]) % BUCKETS
+    key = np.unique(owner[:-2][inside] * BUCKETS + piece[inside])
+    return key % BUCKETS, key // BUCKETS

@@ -1,0 +1,222 @@
+"""The JSON of the API as pydantic models: what OpenAPI shows, with examples, and how a cart is read."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from neatrec.serve.limits import LONGEST_ID, MOST_ITEMS, MOST_K, K
+
+Id = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_ID, pattern="^[^\\x00]+$")]
+Level = Literal["strong", "some", "predicted", "category"]
+Grade = Literal["strong", "some", "predicted", "category", "rule"]
+WORDS = (
+    "In 37 orders by 31 customers; 2.3 expected by chance; at least 9x chance (95 %). Of pairs with evidence this "
+    "strong about 1 in 1,000 is expected to be coincidence."
+)
+PASTA: Any = {"id": "24852", "name": "Spaghetti", "category": ["dry goods pasta", "dry pasta"]}
+EVIDENCE: Any = {
+    "words": WORDS,
+    "count": 37,
+    "customers": 31,
+    "expected": 2.3,
+    "lift": 13.5,
+    "lift_low": 9.2,
+    "lift_high": 19.1,
+    "q": 0.00099,
+    "forward": 21,
+    "backward": 16,
+    "query_count": 410,
+    "item_count": 388,
+}
+
+
+class Item(BaseModel):
+    """An item of the catalogue."""
+
+    model_config = ConfigDict(json_schema_extra={"example": PASTA})
+    id: str
+    name: str
+    category: list[str] = Field(description="Names of its categories, shallow to deep.")
+
+
+class FoundItem(Item):
+    count: int | None = Field(default=None, description="Lines in the training baskets; withheld by --public.")
+
+
+class EvidenceOut(BaseModel):
+    """What the training baskets say about a pair. Numbers are null where not known, and withheld by --public."""
+
+    model_config = ConfigDict(json_schema_extra={"example": EVIDENCE})
+    words: str = Field(description="The evidence in one or two sentences.")
+    count: int | None = Field(default=None, description="Baskets that hold both.")
+    customers: int | None = Field(default=None, description="Distinct customers who bought both in one basket.")
+    expected: float | None = Field(default=None, description="How many there would be by chance.")
+    lift: float | None = Field(default=None, description="Times seen over times expected.")
+    lift_low: float | None = Field(default=None, description="Lower end of the 95 % interval of the lift.")
+    lift_high: float | None = Field(default=None, description="Upper end of the 95 % interval of the lift.")
+    q: float | None = Field(default=None, description="Share of coincidences among pairs with evidence as strong.")
+    forward: int | None = Field(default=None, description="Baskets in which the query went into the cart first.")
+    backward: int | None = Field(default=None, description="Baskets in which the item did.")
+    query_count: int | None = Field(default=None, description="Baskets that hold the query.")
+    item_count: int | None = Field(default=None, description="Baskets that hold the item.")
+    query_variance: float | None = None
+    item_variance: float | None = None
+    posterior: float | None = Field(default=None, description="What a Bayesian model makes of the lift.")
+    posterior_low: float | None = None
+    posterior_high: float | None = None
+
+
+class Complement(Item):
+    """One answer."""
+
+    rank: int
+    score: float | None = Field(description="The model's score; null for a rule, withheld by --public.")
+    grade: Grade
+    evidence: EvidenceOut
+
+
+class Complements(BaseModel):
+    """What goes with an item."""
+
+    bundle: str = Field(description="The version of the bundle that answered: the hash of its content.")
+    model: str
+    query: Item
+    complements: list[Complement]
+    notes: list[str] = Field(description="What a reader should know: a new item, for example.")
+    footer: str
+
+
+class GoesWith(Item):
+    grade: Grade
+    words: str
+
+
+class CartComplement(Item):
+    rank: int
+    score: float | None
+    grade: Grade = Field(description="The best grade among the cart items it goes with.")
+    goes_with: list[GoesWith] = Field(description="The cart items it goes with, the one that speaks loudest first.")
+
+
+class CartComplements(BaseModel):
+    """What completes a cart."""
+
+    bundle: str
+    model: str
+    cart: list[Item]
+    complements: list[CartComplement]
+    notes: list[str]
+    footer: str
+
+
+class Cart(BaseModel):
+    """A cart and the same filters as for one item."""
+
+    model_config = ConfigDict(
+        extra="forbid", strict=True, json_schema_extra={"example": {"items": ["24852", "21137"], "k": 5}}
+    )
+    items: list[Id] = Field(min_length=1, max_length=MOST_ITEMS, description="Ids of what is in the cart.")
+    k: int = Field(default=K, ge=1, le=MOST_K)
+    category: list[Id] = Field(default_factory=list, max_length=MOST_ITEMS)
+    exclude: list[Id] = Field(default_factory=list, max_length=MOST_ITEMS)
+    min_evidence: Level | None = None
+    diversify: bool = False
+    model: Id | None = None
+
+
+class Pair(BaseModel):
+    """The evidence card of two items."""
+
+    bundle: str
+    model: str
+    a: Item
+    b: Item
+    score: float | None
+    grade: Grade
+    evidence: EvidenceOut
+    footer: str
+
+
+class Found(BaseModel):
+    """Items by name."""
+
+    bundle: str
+    q: str
+    items: list[FoundItem]
+
+
+class Served(BaseModel):
+    name: str
+    kind: str
+    bundle: str
+    created: str
+    items: int
+    k: int = Field(description="Answers an item has in the table.")
+    coverage: dict[str, dict[str, float]] = Field(
+        description="For each grade the share of items, and of sales, with an answer of that grade."
+    )
+
+
+class ModelOut(BaseModel):
+    """What answers."""
+
+    bundle: str
+    models: list[Served]
+    version: str = Field(description="Of neatrec.")
+    public: bool
+
+
+class Health(BaseModel):
+    status: Literal["ok"]
+    bundle: str | None = None
+
+
+class ErrorBody(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    kind: str
+    message: str
+    hint: str | None
+
+
+class ErrorOut(BaseModel):
+    """Every error: what is wrong and what to do next."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {
+                "error": {
+                    "kind": "UnknownItemError",
+                    "message": "no item has the id 'spagetti'",
+                    "hint": "Did you mean 'Spaghetti'?",
+                    "near": [PASTA],
+                }
+            }
+        }
+    )
+    error: ErrorBody
+
+
+def parameter(name: str, schema: dict[str, Any], about: str, *, required: bool = False) -> dict[str, Any]:
+    """One entry of an OpenAPI parameter list."""
+    where = {"name": name, "in": "query", "required": required, "description": about, "schema": schema}
+    return {**where, "style": "form", "explode": True} if schema["type"] == "array" else where
+
+
+ID: dict[str, Any] = {"type": "string", "minLength": 1, "maxLength": LONGEST_ID, "pattern": "^[^\\x00]+$"}
+IDS: dict[str, Any] = {"type": "array", "items": ID, "maxItems": MOST_ITEMS}
+MODEL = parameter("model", ID, "Another model given by --compare. Default: the first.")
+FILTERS = [
+    parameter("k", {"type": "integer", "minimum": 1, "maximum": MOST_K, "default": K}, "How many answers."),
+    parameter("category", IDS, "Only items of this category (name or path); may be repeated."),
+    parameter("exclude", IDS, "Ids not to name; may be repeated."),
+    parameter(
+        "min_evidence",
+        {"type": "string", "enum": ["strong", "some", "predicted", "category"]},
+        "The least evidence an answer must have. Default `some`; for a new item `category`.",
+    ),
+    parameter("diversify", {"type": "boolean", "default": False}, "At most one answer a category."),
+    MODEL,
+    parameter("category_of", ID, "The category of an item the bundle does not hold: answers come from it."),
+]

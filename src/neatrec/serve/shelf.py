@@ -1,0 +1,134 @@
+"""One opened bundle, with what is needed to answer from it quickly."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from neatrec.catalog import UNKNOWN
+from neatrec.index import Index
+from neatrec.index.grades import PREDICTED, SOME_Q
+from neatrec.serve.problems import unknown_choice, unknown_item
+from neatrec.serve.search import NameSearch
+
+NEAR = 5
+"""Near names in a 404."""
+SHORT = 12
+"""Characters of a version that are shown to people and counted by."""
+
+
+class Shelf:
+    """A bundle's index and lookups over its catalogue. Nothing in it changes once it is made."""
+
+    def __init__(self, index: Index, name: str | None = None) -> None:
+        self.index = index
+        self.catalog = index.catalog
+        self.version = index.version
+        self.short = index.version[:SHORT]
+        self.name = name or str(index.manifest.model)
+        self.ids: list[str] = self.catalog.ids.to_pylist()
+        self.names: list[str] = self._names()
+        self.count: list[int] = index.item_count.tolist()
+        self.level = self._category_level()
+        self.category_codes = self.catalog.category_of(self.level)
+        self.category: list[int] = self.category_codes.tolist()
+        """The category that two items must not share, UNKNOWN where not known."""
+        self._chosen: dict[str, npt.NDArray[np.bool_]] = {}
+
+    def _names(self) -> list[str]:
+        if self.catalog.names is None:
+            return self.ids
+        return [name or item for name, item in zip(self.catalog.names.to_pylist(), self.ids, strict=True)]
+
+    def _category_level(self) -> str | None:
+        level = self.index.manifest.parameters.get("category_level")
+        return level if level in self.catalog.levels else None
+
+    @cached_property
+    def search(self) -> NameSearch:
+        return NameSearch(self.names, self.index.item_count)
+
+    def code(self, item: str) -> int | None:
+        """The code of an id or of a variant's id; None when there is no such item."""
+        code = self.catalog.code_of.get(item)
+        return self.catalog.code_of_variant.get(item) if code is None else code
+
+    def known(self, item: str) -> int:
+        """The code of an item that must be there, else a 404 with near names."""
+        code = self.code(item)
+        if code is None:
+            raise unknown_item(item, [self.brief(near) for near in self.search.find(item, NEAR)])
+        return code
+
+    def brief(self, code: int) -> dict[str, Any]:
+        """An item as a list shows it."""
+        return {"id": self.ids[code], "name": self.names[code], "category": self.path(code)}
+
+    def path(self, code: int) -> list[str]:
+        return list(self.catalog.category_path(code))
+
+    def in_category(self, name: str) -> npt.NDArray[np.bool_]:
+        """Which items belong to the category called `name` at any level (or by a path "a / b"), shape (items,)."""
+        found = self._chosen.get(name)
+        if found is None:
+            found = self._members(name)
+            if len(self._chosen) < 1000:  # names come from callers: what is kept must have an end
+                self._chosen[name] = found
+        return found
+
+    def _members(self, name: str) -> npt.NDArray[np.bool_]:
+        found = self._at_any_level(name)
+        steps = [step.strip() for step in name.replace(">", "/").split("/") if step.strip()]
+        if found is None and len(steps) > 1:
+            parts = [self._at_any_level(step) for step in steps]
+            masks = [part for part in parts if part is not None]
+            found = np.logical_and.reduce(masks) if len(masks) == len(parts) else None
+        if found is None:
+            raise unknown_choice("category", self.category_names, name, status=404)
+        return found
+
+    def _at_any_level(self, name: str) -> npt.NDArray[np.bool_] | None:
+        found = None
+        for level, names in zip(self.catalog.levels, self.catalog.category_names, strict=True):
+            codes = [code for code, other in enumerate(names) if other.casefold() == name.casefold()]
+            if codes:
+                here = np.isin(self.catalog.category_of(level), codes)
+                found = here if found is None else found | here
+        return found
+
+    @cached_property
+    def category_names(self) -> list[str]:
+        return sorted({name for names in self.catalog.category_names for name in names})
+
+    def may_have_more(self, code: int, level: int) -> bool:
+        """Whether answers of grade `level` or better may exist beyond the table of an item."""
+        table = self.index.answers(code)
+        if len(table) < self.index.k:
+            return False
+        if level >= PREDICTED:
+            return True
+        return bool(self.graded[level][code] > int((table.grade <= level).sum()))
+
+    @cached_property
+    def graded(self) -> tuple[npt.NDArray[np.int64], ...]:
+        """For `strong` and `some`: how many pairs of that grade or better each item has in all, shape (items,).
+
+        Items whose table holds them all need no exact scores; without this, every short answer would ask for them.
+        """
+        pairs = self.index.pairs
+        place = np.flatnonzero(np.asarray(pairs.q) <= SOME_Q)  # the others are graded lower whatever their lift
+        query = (np.searchsorted(pairs.start, place, side="right") - 1).astype(np.int32)
+        item = np.asarray(pairs.item)[place]
+        grade = pairs.columns(query, item)["grade"]
+        return tuple(self._pairs_of(query[grade <= level], item[grade <= level]) for level in range(PREDICTED))
+
+    def _pairs_of(self, query: npt.NDArray[np.int32], item: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
+        size = len(self.ids)
+        return np.bincount(query, minlength=size) + np.bincount(item, minlength=size)
+
+    def same_category(self, codes: list[int]) -> set[int]:
+        """The categories of `codes`, the unknown one left out."""
+        return {self.category[code] for code in codes} - {UNKNOWN}
