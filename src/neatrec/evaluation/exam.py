@@ -145,9 +145,13 @@ def sit(model: Scorer, exam: Exam, *, label_free: bool = True) -> Answers:
     A model that gives scores but no recommendations (`recommend`) completes no carts.
     """
     judged = {candidates.name: judge(model, candidates, exam.asked, top=TOP) for candidates in exam.candidates}
-    if not label_free:
-        return Answers(judged)
+    answers = Answers(judged)
+    return with_label_free(model, exam, answers) if label_free else answers
+
+
+def with_label_free(model: Scorer, exam: Exam, answers: Answers) -> Answers:
+    """`answers`, and what the model answers to the questions that need no labels."""
     best = None if exam.held_out_recall is None else best_of(model, exam.held_out_recall, top=TOP)
     recommends = exam.left_out is not None and callable(getattr(model, "recommend", None))
     completed = places(model, exam.left_out) if recommends else None  # type: ignore[arg-type]
-    return Answers(judged, best, completed)
+    return Answers(answers.judged, best, completed)

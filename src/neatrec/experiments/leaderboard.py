@@ -90,7 +90,7 @@ class LeaderboardResult:
     trainings: Mapping[str, Sequence[Training]]
     grades: Grades
     seconds: Mapping[str, float] = field(default_factory=dict)
-    """What labels, training and evaluation took; for what was found, what it took then."""
+    """What labels, questions, training, judging, label-free measures and grading took; for what was found, then."""
 
     def to_json(self) -> dict[str, Any]:
         """The answer as `--json` prints it."""
@@ -173,8 +173,13 @@ def run_leaderboard(
     trainings = contest.hold(chosen, skipped, skip=models is None)
     chosen = tuple(contestant for contestant in chosen if contestant.name in trainings)
     graded = measured(lambda: contest.grade(trainings))
-    seconds["evaluation"] += graded.seconds + sum(run.evaluate_seconds for runs in trainings.values() for run in runs)
-    seconds["training"] = sum(run.own_seconds for runs in trainings.values() for run in runs)
+    done = [run for runs in trainings.values() for run in runs]
+    seconds |= {
+        "training": sum(run.own_seconds for run in done),
+        "judging": sum(run.judge_seconds for run in done),
+        "label-free measures": sum(run.label_free_seconds for run in done),
+        "grading": graded.seconds,
+    }
     result = LeaderboardResult(options, split or {}, chosen, skipped, exam, trainings, graded.result, seconds)
     if out is not None:
         result.write(out)
@@ -196,7 +201,7 @@ def _prepare(
     labelled = time.perf_counter()
     say(f"{plural(len(labels), 'label')} from {plural(len(test), 'test basket')} ({options.protocol} protocol)")
     exam = make_exam(train, test, labels, **options.questions)
-    return exam, {"labels": labelled - start, "evaluation": time.perf_counter() - labelled}
+    return exam, {"labels": labelled - start, "questions": time.perf_counter() - labelled}
 
 
 def _shelf(out: str | Path | None, exam: Exam, options: Options, chosen: Sequence[Contestant]) -> Shelf:

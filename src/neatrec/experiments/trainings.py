@@ -18,7 +18,7 @@ from safetensors.numpy import save_file
 from neatrec.baskets import Baskets
 from neatrec.bundle import load_bundle, read_manifest, save_bundle
 from neatrec.errors import BundleError
-from neatrec.evaluation.exam import Answers, Exam, sit
+from neatrec.evaluation.exam import Answers, Exam, sit, with_label_free
 from neatrec.experiments.contestants import Contestant
 from neatrec.experiments.measure import measured
 from neatrec.models import Model, Run
@@ -26,9 +26,9 @@ from neatrec.text import printable
 
 log = logging.getLogger(__name__)
 
-FORMAT = 1
+FORMAT = 2
 Took = dict[str, float | None]
-COSTS = ("train_seconds", "peak_mb", "evaluate_seconds")
+COSTS = ("train_seconds", "peak_mb", "judge_seconds", "label_free_seconds")
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,10 @@ class Training:
     train_seconds: float | None
     """None where the training was found in a bundle that does not say."""
     peak_mb: float | None
-    evaluate_seconds: float
+    judge_seconds: float
+    """Seconds for the ranks of the labels."""
+    label_free_seconds: float = 0.0
+    """Seconds for the questions that need no labels."""
     reused: str | None = None
     """What was found: its "answers", its "bundle", the "arrays" of a model that learns the same; None: trained."""
 
@@ -99,8 +102,11 @@ def train_and_sit(
         return found
     bundle = shelf.bundle(contestant, seed)
     model, cost, reused = _model(contestant, seed, train, bundle, shelf, run)
-    judged = measured(lambda: sit(model, exam, label_free=label_free))
-    training = Training(judged.result, cost["train_seconds"], cost["peak_mb"], judged.seconds, reused)
+    judged = measured(lambda: sit(model, exam, label_free=False))
+    answered = measured(lambda: with_label_free(model, exam, judged.result) if label_free else judged.result)
+    training = Training(
+        answered.result, cost["train_seconds"], cost["peak_mb"], judged.seconds, answered.seconds, reused
+    )
     if kept is not None:
         _write_answers(kept, key, training)
     return training

@@ -1,0 +1,75 @@
+"""Where the time of a whole leaderboard goes: the Instacart half-split, every model, one seed, three levels, a report.
+
+`python -m benchmarks.leaderboard_time` needs the Instacart orders (NEATREC_DATA). It prints the seconds of each stage,
+for each model those of training, ranks and label-free answers, and what share of the whole is not training.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks.harness import data_folder, save
+from neatrec.experiments.leaderboard import LEVELS, LeaderboardResult, run_leaderboard
+from neatrec.experiments.reporting import trained_gaussian, write_report
+from neatrec.labels.audit import audit_labels
+from neatrec.models import MODEL_NAMES
+from neatrec.sources import read_baskets
+from neatrec.splits import half
+
+
+def by_model(board: LeaderboardResult) -> list[dict[str, Any]]:
+    """Seconds of each model's first training."""
+    rows = []
+    for name, runs in board.trainings.items():
+        run = runs[0]
+        took = {"train": run.own_seconds, "judge": run.judge_seconds, "label_free": run.label_free_seconds}
+        rows.append({"model": name, **{stage: round(seconds, 2) for stage, seconds in took.items()}})
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--models", nargs="+", default=list(MODEL_NAMES), help="default: every model")
+    parser.add_argument("--protocol", default="calibrated")
+    parser.add_argument("--no-record", action="store_true", help="print, and leave benchmarks/results as it is")
+    chosen = parser.parse_args()
+    folder = data_folder("instacart", ["order_products__train.parquet"])
+    start = time.perf_counter()
+    split = half(read_baskets(str(folder)))
+    seconds = {"read and split": time.perf_counter() - start}
+    with tempfile.TemporaryDirectory() as shelf:
+        start = time.perf_counter()
+        board = run_leaderboard(
+            split.train, split.test, chosen.models, protocol=chosen.protocol, out=shelf, split={"method": "half"}
+        )
+        whole = time.perf_counter() - start
+        seconds |= board.seconds
+        seconds["files"] = whole - sum(board.seconds.values())
+        start = time.perf_counter()
+        gaussian = trained_gaussian(board, Path(shelf))
+        audit = audit_labels(split.test, LEVELS)
+        seconds["study of the labels"] = time.perf_counter() - start
+        start = time.perf_counter()
+        write_report(board, Path(shelf) / "report", source="Instacart", audit=audit, gaussian=gaussian)
+        seconds["report"] = time.perf_counter() - start
+    total = sum(seconds.values())
+    stages = [{"stage": name, "seconds": round(value, 2)} for name, value in seconds.items()]
+    share = (total - seconds["training"]) / total
+    for row in by_model(board):
+        took = "  ".join(f"{stage} {row[stage]:8.2f}" for stage in ("train", "judge", "label_free"))
+        print(f"{row['model']:20s} {took}")
+    for row in stages:
+        print(f"{row['stage']:24s} {row['seconds']:8.2f} s")
+    print(f"{'all':24s} {total:8.2f} s, of which {share:.1%} are not training")
+    if not chosen.no_record:
+        whole_run = {"seconds": round(total, 1), "share_beside_training": round(share, 4)}
+        tables = {"stages": stages, "models": by_model(board), "whole": whole_run}
+        print(save("leaderboard_time", tables, ["numpy", "scipy", "numba", "implicit"]))
+
+
+if __name__ == "__main__":
+    main()
