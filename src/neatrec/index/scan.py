@@ -1,45 +1,105 @@
-"""The compiled scan: rows of scores in, the best of each row kept."""
+"""The compiled scan: rows of scores in, the best of each row kept.
+
+The best of a row are a heap whose root is the worst of them: the lowest score, and of equal scores the largest code.
+Items are offered in the order of their codes, so that one with the root's score is worse than the root.
+"""
 
 from __future__ import annotations
 
 from neatrec.compiled import compiled
 
-CHUNK = 64
+CHUNK = 16
 """Scores looked at together: mostly none of them is among the best, and one comparison says so."""
 
 
 @compiled(fastmath={"nnan", "nsz", "reassoc"})
-def keep_best(scores, first_query, query, code, group, floor, best, best_item, filled):
-    """Put the scores (rows, columns) of the queries `query[first_query + row]` and the items `code[column]` (ascending,
-    the next ones after those of the call before) into `best` and `best_item` (queries, k), best first, equal ones in
-    the order they came; `filled` (queries,) says how many there are. Items of the query's own group, and scores that
-    are not above `floor`, are left out.
+def keep_best(scores, first, query, code, group, floor, best, best_item, filled):
+    """Offer the scores (rows, columns) of the queries `query[first + row]` and the items `code[column]` to the heaps
+    `best` and `best_item` (queries, k), of which `filled` (queries,) are in use. Codes ascend, also from call to call.
+    Items of the query's own group, and scores that are not above `floor`, are left out.
     """
     rows, columns = scores.shape
     k = best.shape[1]
+    whole = columns // CHUNK * CHUNK
     for row in range(rows):
-        me = first_query + row
+        me = first + row
         mine = group[query[me]]
-        have = filled[me]
-        limit = best[me, k - 1] if have == k else floor
-        for begin in range(0, columns, CHUNK):
-            end = min(columns, begin + CHUNK)
+        limit = best[me, 0] if filled[me] == k else floor
+        for begin in range(0, whole, CHUNK):
             highest = scores[row, begin]
-            for column in range(begin + 1, end):
-                highest = max(highest, scores[row, column])
-            if not highest > limit:
-                continue
-            for column in range(begin, end):
-                score = scores[row, column]
-                if score > limit and group[code[column]] != mine:
-                    place = min(have, k - 1)
-                    while place > 0 and best[me, place - 1] < score:
-                        best[me, place] = best[me, place - 1]
-                        best_item[me, place] = best_item[me, place - 1]
-                        place -= 1
-                    best[me, place] = score
-                    best_item[me, place] = code[column]
-                    have = min(have + 1, k)
-                    if have == k:
-                        limit = best[me, k - 1]
-        filled[me] = have
+            for step in range(1, CHUNK):
+                highest = max(highest, scores[row, begin + step])
+            if highest > limit:
+                for column in range(begin, begin + CHUNK):
+                    if scores[row, column] > limit and group[code[column]] != mine:
+                        limit = _offer(best[me], best_item[me], filled, me, scores[row, column], code[column], floor)
+        for column in range(whole, columns):
+            if scores[row, column] > limit and group[code[column]] != mine:
+                limit = _offer(best[me], best_item[me], filled, me, scores[row, column], code[column], floor)
+
+
+@compiled
+def keep_best_of_lists(start, scores, items, first, query, group, floor, best, best_item, filled):
+    """As `keep_best`, for queries that are scored with items of their own: `start[row]:start[row + 1]` are those of
+    `query[first + row]` in `scores` and `items`, ascending.
+    """
+    k = best.shape[1]
+    for row in range(len(start) - 1):
+        me = first + row
+        mine = group[query[me]]
+        limit = best[me, 0] if filled[me] == k else floor
+        for place in range(start[row], start[row + 1]):
+            if scores[place] > limit and group[items[place]] != mine:
+                limit = _offer(best[me], best_item[me], filled, me, scores[place], items[place], floor)
+
+
+@compiled
+def put_in_order(best, best_item, filled):
+    """Turn each heap into a list, best first."""
+    for me in range(len(best)):
+        for last in range(filled[me] - 1, 0, -1):
+            score, item = best[me, last], best_item[me, last]
+            best[me, last], best_item[me, last] = best[me, 0], best_item[me, 0]
+            _sink(best[me], best_item[me], last, score, item)
+
+
+@compiled
+def _offer(heap, heap_item, filled, me, score, item, floor):
+    """Put (score, item), which is better than the root, into a heap; the score that the next one must exceed."""
+    k, have = len(heap), filled[me]
+    if have == k:
+        _sink(heap, heap_item, k, score, item)
+        return heap[0]
+    place = have
+    while place > 0:
+        above = (place - 1) // 2
+        if not _worse(score, item, heap[above], heap_item[above]):
+            break
+        heap[place], heap_item[place] = heap[above], heap_item[above]
+        place = above
+    heap[place], heap_item[place] = score, item
+    filled[me] = have + 1
+    return heap[0] if have + 1 == k else floor
+
+
+@compiled
+def _sink(heap, heap_item, size, score, item):
+    """Replace the root of the first `size` by (score, item)."""
+    place = 0
+    while True:
+        below = 2 * place + 1
+        if below >= size:
+            break
+        other = below + 1
+        if other < size and _worse(heap[other], heap_item[other], heap[below], heap_item[below]):
+            below = other
+        if not _worse(heap[below], heap_item[below], score, item):
+            break
+        heap[place], heap_item[place] = heap[below], heap_item[below]
+        place = below
+    heap[place], heap_item[place] = score, item
+
+
+@compiled
+def _worse(score, item, other_score, other_item):
+    return score < other_score or (score == other_score and item > other_item)

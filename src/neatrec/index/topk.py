@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.errors import DivergedError, must_be
-from neatrec.index.scan import keep_best
+from neatrec.index.scan import keep_best, keep_best_of_lists, put_in_order
 from neatrec.models.base import Model
 from neatrec.models.cosine import CosineModel
 from neatrec.models.counts import CountModel
@@ -24,10 +24,10 @@ from neatrec.statistics.independence import groups_of
 
 log = logging.getLogger(__name__)
 
-ROWS, COLUMNS = 256, 1024
-"""A tile of scores: 1 MiB, which stays in the cache of a core."""
+ROWS, COLUMNS = 512, 1024
+"""A tile of scores: 2 MiB, which stays in the cache of a core."""
 BLOCK_NUMBERS = 4_000_000
-"""Scores that `score_all` is asked for at once: 32 MB."""
+"""Scores that a model is asked for at once: 32 MB."""
 
 Codes = npt.NDArray[np.int32]
 Vectors = npt.NDArray[np.float32]
@@ -53,15 +53,20 @@ def best_answers(model: Model, k: int, *, threads: int | None = None) -> Best:
     if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
         raise must_be("k", "a whole number of at least 1", k)
     asked = np.ones(len(model.catalog), dtype=bool) if model.answers_cold else model.item_count > 0
-    search = _Search(model, int(k), np.flatnonzero(asked).astype(np.int32))
-    workers = threads or os.cpu_count() or 1
+    search = Search(
+        query=np.flatnonzero(asked).astype(np.int32),
+        code=np.flatnonzero(model.item_count > 0).astype(np.int32),
+        group=groups_of(model.catalog.category_of(model.category_level)).astype(np.int32),
+        k=int(k),
+        floor=model.floor,
+    )
     factors = product_factors(model)
     if factors is not None:
-        search.by_product(*factors, workers)
+        search.by_product(*factors, threads or os.cpu_count() or 1)
     elif isinstance(model, CountModel) and model.floor >= 0:
         search.by_seen_pairs(model)
     else:
-        search.by_blocks()
+        search.by_blocks(model)
     return search.answers()
 
 
@@ -74,23 +79,28 @@ def product_factors(model: Model) -> tuple[Vectors, Vectors] | None:
     return None
 
 
-class _Search:
-    """The best so far of every query."""
+class Search:
+    """The best so far of every query.
 
-    def __init__(self, model: Model, k: int, query: Codes) -> None:
-        self.model, self.query = model, query
-        self.code = np.flatnonzero(model.item_count > 0).astype(np.int32)
-        self.group = groups_of(model.catalog.category_of(model.category_level)).astype(np.int32)
-        self.k = max(1, min(k, len(self.code)))
+    `query` and `code` are the items to answer for and those to answer with, ascending; items of one `group` (items,)
+    are no answers to each other.
+    """
+
+    def __init__(self, query: Codes, code: Codes, group: Codes, k: int, floor: float) -> None:
+        self.query, self.code, self.group, self.floor = query, code, group, floor
+        self.k = max(1, min(k, len(code)))
         self.best_item = np.zeros((len(query), self.k), dtype=np.int32)
         self.filled = np.zeros(len(query), dtype=np.int64)
         self.best: npt.NDArray[Any] = np.zeros((len(query), self.k), dtype=np.float64)
 
-    def by_product(self, left: Vectors, right: Vectors, workers: int) -> None:
-        """One Python thread a core, each with a matrix product of one thread: two pools would fight for the cores."""
+    def by_product(self, left: Vectors, right: Vectors, threads: int) -> None:
+        """left @ right.T, tile by tile.
+
+        One Python thread a core, each with a matrix product of one thread: two pools would fight for the cores.
+        """
         left, right = np.ascontiguousarray(left[self.query]), np.ascontiguousarray(right[self.code])
         if not (np.isfinite(left).all() and np.isfinite(right).all()):
-            raise DivergedError(f"model {self.model.name!r} has vectors that are not numbers", hint="Train it anew.")
+            raise DivergedError("the model has vectors that are not numbers", hint="Train it anew.")
         self.best = self.best.astype(np.float32)
         own = threading.local()
 
@@ -104,30 +114,46 @@ class _Search:
                 np.matmul(rows, columns.T, out=tile)
                 self._scan(tile, first, self.code[begin : begin + COLUMNS])
 
-        with _one_blas_thread(), ThreadPoolExecutor(workers) as pool:
+        with _one_blas_thread(), ThreadPoolExecutor(threads) as pool:
             list(pool.map(rows_from, range(0, len(left), ROWS)))
 
     def by_seen_pairs(self, model: CountModel) -> None:
         """Only pairs that were seen score above the floor of a model of counts: the others are not looked at."""
         matrix = model.counts.matrix
-        for number, query in enumerate(self.query):
-            items = matrix.indices[matrix.indptr[query] : matrix.indptr[query + 1]].astype(np.int32)
-            if len(items):
-                scores = model.score(np.full(len(items), query, dtype=np.int32), items)
-                self._scan(scores[None], number, items)
+        length = np.diff(matrix.indptr)[self.query].astype(np.int64)
+        # as many queries at once as have about BLOCK_NUMBERS pairs
+        block = np.cumsum(length) // BLOCK_NUMBERS
+        for number in np.unique(block):
+            chosen = np.flatnonzero(block == number)
+            rows = matrix[self.query[chosen]]
+            items = rows.indices.astype(np.int32)
+            scores = model.score(np.repeat(self.query[chosen], np.diff(rows.indptr)), items)
+            keep_best_of_lists(
+                rows.indptr.astype(np.int64),
+                scores,
+                items,
+                int(chosen[0]),
+                self.query,
+                self.group,
+                self.floor,
+                self.best,
+                self.best_item,
+                self.filled,
+            )
 
-    def by_blocks(self) -> None:
+    def by_blocks(self, model: Model) -> None:
+        """All scores, some queries at a time."""
         size = max(1, BLOCK_NUMBERS // max(len(self.group), 1))
         for first in range(0, len(self.query), size):
-            scores = self.model.score_all(self.query[first : first + size])
+            scores = model.score_all(self.query[first : first + size])
             self._scan(np.ascontiguousarray(scores[:, self.code], dtype=np.float64), first, self.code)
 
     def _scan(self, scores: npt.NDArray[Any], first: int, code: Codes) -> None:
-        # float32 has no lower number than -inf to leave out; a score that low is no score
-        floor = scores.dtype.type(self.model.floor)
+        floor = scores.dtype.type(self.floor)
         keep_best(scores, first, self.query, code, self.group, floor, self.best, self.best_item, self.filled)
 
     def answers(self) -> Best:
+        put_in_order(self.best, self.best_item, self.filled)
         found = np.zeros(len(self.group), dtype=np.int64)
         found[self.query] = self.filled
         chosen = np.arange(self.k)[None] < self.filled[:, None]  # (queries, k)
