@@ -44,6 +44,7 @@ def make_app(settings: Settings, library: Library | None = None) -> App:
     )
     app.add_exception_handler(Problem, _problem)
     app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(Exception, _fault)
     add_api(app, metrics, shelves, public=settings.public)
     add_page(app, public=settings.public)
     app.mount("/static", StaticFiles(directory=str(files("neatrec.serve") / "static")), name="static")
@@ -64,6 +65,12 @@ async def _problem(request: Request, problem: Exception) -> Any:
     if _wants_page(request):
         return show_problem(request, problem)
     return JSONResponse(problem.to_dict(), problem.status)
+
+
+async def _fault(request: Request, error: Exception) -> Any:
+    """A fault of ours: the gate logs it, the caller learns nothing of the inside."""
+    problem = Problem(500, "Fault", "the service failed", hint="The log of the service says why.")
+    return show_problem(request, problem) if _wants_page(request) else JSONResponse(problem.to_dict(), 500)
 
 
 async def _http(request: Request, error: Exception) -> Any:

@@ -81,11 +81,10 @@ class Gate:
             await self.app(scope, receive, with_headers)
         except Problem as problem:
             await refuse(problem, with_headers)
-        except Exception:
+        except Exception:  # the last resort: one failed request must not end the connection without an answer
             log.exception("a request failed")
-            if sent:
-                raise
-            await refuse(Problem(500, "Fault", "the service failed", hint="The log says why."), with_headers)
+            if not sent:
+                await refuse(Problem(500, "Fault", "the service failed", hint="Its log says why."), with_headers)
         finally:
             route = getattr(scope.get("route"), "path", "other")
             version = edition.main.short
@@ -95,7 +94,9 @@ class Gate:
     def _check(self, scope: Scope) -> None:
         headers = dict(scope["headers"])
         allowed = self.library.keys.admit(headers.get(b"authorization"), headers.get(b"x-api-key"))
-        if not allowed and scope["path"] not in OPEN:
+        # a browser asks beforehand whether it may ask at all; it cannot send a key then, and learns nothing else
+        beforehand = scope["method"] == "OPTIONS" and b"access-control-request-method" in headers
+        if not allowed and not beforehand and scope["path"] not in OPEN:
             raise no_key()
         length = headers.get(b"content-length", b"0")
         if not length.isdigit() or int(length) > LARGEST_BODY:

@@ -53,12 +53,14 @@ class ItemMap:
 
 
 def _to_square(position: npt.NDArray[np.float32], order: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """Positions in the square; the outermost half percent is drawn at the rim, so that few do not squeeze all."""
+    """Positions in the square. Long tails are drawn in (asinh), so that a few far items do not squeeze all others."""
     if not len(order):
         return np.zeros(position.shape)
-    low, high = np.percentile(position[order], [0.5, 99.5], axis=0)
-    share = (position.astype(np.float64) - low) / np.maximum(high - low, 1e-9)
-    placed: npt.NDArray[np.float64] = np.nan_to_num(np.clip(share, 0, 1)) * (SIDE - 40) + 20
+    low, middle, high = np.percentile(position[order], [25, 50, 75], axis=0)
+    drawn = np.arcsinh((position.astype(np.float64) - middle) / np.maximum(high - low, 1e-9))
+    least, most = drawn[order].min(axis=0), drawn[order].max(axis=0)
+    share = np.clip((drawn - least) / np.maximum(most - least, 1e-9), 0, 1)
+    placed: npt.NDArray[np.float64] = np.nan_to_num(share) * (SIDE - 40) + 20
     return placed
 
 

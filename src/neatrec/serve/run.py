@@ -5,17 +5,19 @@ from __future__ import annotations
 import ipaddress
 import os
 import shutil
+import socket
 import tempfile
 from typing import Any
 
 import uvicorn
 
-from neatrec.errors import must_be
+from neatrec.errors import ResourceError, must_be
 from neatrec.serve import keys, metrics
 from neatrec.serve import settings as told
 from neatrec.serve.app import make_app
 from neatrec.serve.gate import App
 from neatrec.serve.settings import Settings
+from neatrec.text import printable
 
 DRAIN = 30
 """Seconds that requests in progress are given after SIGTERM."""
@@ -36,9 +38,24 @@ def refuse_open_door(host: str, settings: Settings) -> None:
         raise must_be("host", "a loopback address unless there is an API key", host, hint=hint)
 
 
+def refuse_taken_port(host: str, port: int) -> None:
+    """A port that another program has is said in a sentence, before the bundle is opened."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        with socket.socket(family) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((host, port))
+    except OSError as error:
+        why = printable(error.strerror or error)
+        raise ResourceError(
+            f"port {port} of {printable(host)} cannot be used: {why}", hint="Give another --port."
+        ) from error
+
+
 def serve(settings: Settings, *, host: str, port: int, workers: int, log_config: dict[str, Any] | None) -> None:
     """Serve until told to end. SIGTERM and Ctrl-C let requests in progress finish."""
     refuse_open_door(host, settings)
+    refuse_taken_port(host, port)
     options: dict[str, Any] = {
         "host": host,
         "port": port,

@@ -1,0 +1,139 @@
+"""`neatrec serve` as a process: it starts, drains, shares work among workers, and keeps its key to itself."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+KEY = "a-key-that-nobody-must-see"
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def serving(*arguments: object, key: str | None = None) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A server that answers, and its address."""
+    port = free_port()
+    environment = {**os.environ, **({"NEATREC_API_KEY": key} if key else {})}
+    words = [sys.executable, "-m", "neatrec", "serve", *map(str, arguments), "--port", str(port)]
+    process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env=environment)
+    url = f"http://127.0.0.1:{port}"
+    try:
+        wait_for(process, url)
+        yield process, url
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            process.wait(60)
+        if process.stderr:
+            process.stderr.close()
+
+
+def wait_for(process: subprocess.Popen[str], url: str) -> None:
+    for _ in range(1200):
+        if process.poll() is not None:
+            raise AssertionError(process.stderr.read() if process.stderr else "ended")
+        try:
+            if httpx.get(f"{url}/readyz", timeout=5).status_code == 200:
+                return
+        except httpx.TransportError:
+            time.sleep(0.05)
+    raise AssertionError("the server did not become ready")
+
+
+def test_sigterm_lets_requests_in_progress_finish(bundle: Path) -> None:
+    """A request whose body is still on its way when SIGTERM arrives is answered; a new connection is not."""
+    with serving(bundle) as (process, url):
+        host, port = url.removeprefix("http://").split(":")
+        body = b'{"items": ["101"], "k": 3}'
+        head = f"POST /v1/cart/complements HTTP/1.1\r\nhost: {host}\r\ncontent-length: {len(body)}\r\n\r\n".encode()
+        with socket.create_connection((host, int(port))) as line:
+            line.sendall(head + body[:5])
+            time.sleep(0.3)
+            process.send_signal(signal.SIGTERM)
+            time.sleep(0.5)
+            with pytest.raises(OSError, match=r"."), socket.create_connection((host, int(port)), timeout=2) as late:
+                late.sendall(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
+                if not late.recv(100):
+                    raise ConnectionResetError("closed")
+            line.sendall(body[5:])
+            answer = b""
+            while part := line.recv(65536):
+                answer += part
+        assert answer.startswith(b"HTTP/1.1 200")
+        assert b'"complements"' in answer
+        assert process.wait(30) == 143
+
+
+def test_workers_share_the_work_the_metrics_and_the_swap(bundle: Path) -> None:
+    with serving(bundle, "--workers", 2) as (process, url):
+        errors: list[int] = []
+
+        def ask() -> None:
+            for _ in range(40):
+                answer = httpx.get(f"{url}/v1/complements?item=100")
+                if answer.status_code != 200:
+                    errors.append(answer.status_code)
+
+        askers = [threading.Thread(target=ask) for _ in range(4)]
+        for asker in askers:
+            asker.start()
+        for asker in askers:
+            asker.join()
+        text = httpx.get(f"{url}/metrics").text
+    line = next(line for line in text.split("\n") if 'route="/v1/complements",status="200"' in line)
+    assert not errors
+    assert float(line.split(" ")[-1]) == 160
+    assert process.returncode in (0, 143)
+
+
+def test_the_key_is_neither_in_the_process_list_nor_in_the_log(bundle: Path) -> None:
+    with serving(bundle, "--verbose", key=KEY) as (process, url):
+        assert httpx.get(f"{url}/v1/model").status_code == 401
+        assert httpx.get(f"{url}/v1/model", headers={"Authorization": f"Bearer {KEY}"}).status_code == 200
+        listed = subprocess.run(["ps", "-ww", "-o", "args=", "-p", str(process.pid)], capture_output=True, text=True)
+        process.terminate()
+        process.wait(60)
+        log = process.stderr.read() if process.stderr else ""
+    assert "neatrec serve" in listed.stdout.replace("-m neatrec", "neatrec")
+    assert KEY not in listed.stdout
+    assert KEY not in log
+    assert "serving" in log
+
+
+def test_mistakes_are_said_before_it_starts(bundle: Path, tmp_path: Path) -> None:
+    def refused(*arguments: object) -> str:
+        words = [sys.executable, "-m", "neatrec", "serve", *map(str, arguments)]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 2, done.stderr
+        return done.stderr
+
+    assert "loopback address unless there is an API key" in refused(bundle, "--host", "0.0.0.0")
+    assert "there is no bundle" in refused(tmp_path / "nothing")
+    assert "cannot read" in refused(bundle, "--rules", tmp_path / "rules.csv")
+
+
+def test_a_port_that_is_taken_is_said(bundle: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        words = [sys.executable, "-m", "neatrec", "serve", str(bundle), "--port", str(port)]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2
+    assert f"port {port} of 127.0.0.1 cannot be used" in done.stderr

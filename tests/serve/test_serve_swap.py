@@ -1,0 +1,180 @@
+"""A new bundle takes over while requests go on; a bad one does not."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from serve_shop import write_bundle
+from starlette.testclient import TestClient
+
+from neatrec.errors import BundleError
+from neatrec.index import Index
+from neatrec.serve.app import make_app
+from neatrec.serve.library import Library
+from neatrec.serve.metrics import Metrics
+from neatrec.serve.settings import Settings
+
+
+@pytest.fixture(scope="module")
+def versions(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Bundles of three nights."""
+    folder = tmp_path_factory.mktemp("nights")
+    return [write_bundle(folder / f"night-{seed}", seed=seed) for seed in (1, 2, 3)]
+
+
+def flip(store: Path, bundle: Path) -> None:
+    """`current` names another bundle, in one step, as `publish` does it."""
+    link = store / ".next"
+    link.symlink_to(bundle)
+    os.replace(link, store / "current")
+
+
+def damaged_copy(bundle: Path, folder: Path, number: int = 0) -> Path:
+    """A copy with one flipped byte in one of its files."""
+    copy = folder / f"damaged-{number}"
+    shutil.copytree(bundle, copy)
+    files = sorted(file for file in copy.rglob("*") if file.is_file())
+    file = files[number % len(files)]
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+    return copy
+
+
+def test_a_flip_is_noticed_and_every_answer_names_its_version(versions: list[Path], tmp_path: Path) -> None:
+    flip(tmp_path, versions[0])
+    library = Library(Settings(tmp_path), Metrics())
+    asking = TestClient(make_app(library.settings, library))
+    hashes = [Index.open(bundle).version for bundle in versions]
+    assert asking.get("/v1/complements?item=100").json()["bundle"] == hashes[0]
+    for bundle, version in zip(versions[1:], hashes[1:], strict=True):
+        flip(tmp_path, bundle)
+        assert library.look()
+        assert not library.look()
+        assert asking.get("/v1/complements?item=100").json()["bundle"] == version
+        assert asking.get("/readyz").json()["bundle"] == version
+    metrics = asking.get("/metrics").text
+    assert "neatrec_bundle_swaps_total 2.0" in metrics
+    assert f'neatrec_bundle_created_timestamp_seconds{{bundle="{hashes[2][:12]}"}}' in metrics
+    assert f'bundle="{hashes[0][:12]}",route="/v1/complements",status="200"' in metrics
+
+
+def test_a_bundle_replaced_in_its_place_is_noticed(tmp_path: Path) -> None:
+    bundle = write_bundle(tmp_path / "bundle", seed=1)
+    library = Library(Settings(bundle), Metrics())
+    before = library.edition.main.version
+    write_bundle(bundle, seed=2)
+    assert library.look()
+    assert library.edition.main.version == Index.open(bundle).version != before
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_a_damaged_bundle_is_refused_and_the_old_one_stays(
+    versions: list[Path], tmp_path: Path, number: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    flip(tmp_path, versions[0])
+    metrics = Metrics()
+    library = Library(Settings(tmp_path), metrics)
+    before = library.edition
+    flip(tmp_path, damaged_copy(versions[1], tmp_path, number))
+    assert not library.look()
+    assert library.edition is before
+    assert b"neatrec_refused_bundles_total 1.0" in metrics.text()
+    assert "refused, the old one stays" in caplog.text
+    flip(tmp_path, versions[2])
+    assert library.look()
+
+
+def test_a_store_whose_link_vanished_keeps_answering(versions: list[Path], tmp_path: Path) -> None:
+    flip(tmp_path, versions[0])
+    library = Library(Settings(tmp_path), Metrics())
+    (tmp_path / "current").unlink()
+    assert not library.look()
+    assert library.edition.main.version == Index.open(versions[0]).version
+
+
+def test_a_server_does_not_start_on_a_damaged_bundle(versions: list[Path], tmp_path: Path) -> None:
+    with pytest.raises(BundleError, match="damaged"):
+        Library(Settings(damaged_copy(versions[0], tmp_path)), Metrics())
+    with pytest.raises(BundleError, match="there is no bundle"):
+        Library(Settings(tmp_path / "nothing"), Metrics())
+
+
+def test_an_old_bundle_that_is_removed_still_answers(tmp_path: Path) -> None:
+    """Between the removal of an old version and the next look, exact answers still come from the old one."""
+    bundle = write_bundle(tmp_path / "bundle", k=3)
+    library = Library(Settings(bundle), Metrics())
+    asking = TestClient(make_app(library.settings, library))
+    shutil.rmtree(bundle)
+    answer = asking.get("/v1/complements?item=100&k=30&min_evidence=predicted")
+    assert len(answer.json()["complements"]) == 30
+
+
+def test_swaps_under_load_fail_no_request_and_mix_no_versions(
+    versions: list[Path], tmp_path: Path, running: Callable[[Any], str]
+) -> None:
+    store = tmp_path / "store"
+    store.mkdir()
+    flip(store, versions[0])
+    settings = Settings(store, interval=0.02)
+    metrics = Metrics()
+    library = Library(settings, metrics)
+    url = running(make_app(settings, library))
+    paths = ["/v1/complements?item=100&k=50&min_evidence=predicted", "/v1/items/101/complements"]
+    expected = {Index.open(bundle).version: said(bundle, paths) for bundle in versions}
+    stop, wrong, seen = threading.Event(), [], set()
+
+    def ask() -> None:
+        with httpx.Client(base_url=url) as asking:
+            while not stop.is_set():
+                for path in paths:
+                    answer = asking.get(path)
+                    body = answer.json()
+                    seen.add(body.get("bundle"))
+                    if answer.status_code != 200 or body["complements"] != expected[body["bundle"]][path]:
+                        wrong.append((answer.status_code, path))
+
+    askers = [threading.Thread(target=ask) for _ in range(3)]
+    for asker in askers:
+        asker.start()
+    try:
+        for number in range(9):
+            before = library.edition
+            flip(store, versions[(number + 1) % 3])
+            wait_until(lambda before=before: library.edition is not before)
+            if number % 3 == 0:
+                flip(store, damaged_copy(versions[number % 3], tmp_path, number))
+                wait_until(lambda number=number: refused(metrics) == number // 3 + 1)
+    finally:
+        stop.set()
+        for asker in askers:
+            asker.join()
+    assert not wrong
+    assert seen == set(expected)
+    assert refused(metrics) == 3
+
+
+def said(bundle: Path, paths: list[str]) -> dict[str, Any]:
+    """What a server over one bundle alone says."""
+    asking = TestClient(make_app(Settings(bundle)))
+    return {path: asking.get(path).json()["complements"] for path in paths}
+
+
+def refused(metrics: Metrics) -> int:
+    return int(metrics.refused._value.get())
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    paused = threading.Event()
+    for _ in range(2000):
+        if true():
+            return
+        paused.wait(0.02)
+    raise AssertionError("waited in vain")
