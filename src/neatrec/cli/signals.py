@@ -22,19 +22,21 @@ def _terminate(number: int, frame: Any) -> NoReturn:
 
 
 class StopFlag:
-    """True once a signal has asked for an end."""
+    """True once a signal has asked for an end. Until somebody looks at it, signals end the work on the spot."""
 
     def __init__(self) -> None:
         self.signal: int | None = None
+        self.watched = False
 
     def __call__(self) -> bool:
+        self.watched = True
         return self.signal is not None
 
     def receive(self, number: int, frame: Any) -> None:
-        """The first signal waits for a safe moment; the second one does not."""
-        if self.signal is not None:
-            raise KeyboardInterrupt if number == signal.SIGINT else TerminatedError
-        self.signal = number
+        """The first signal waits for a safe moment, if one will come; the second one does not."""
+        first, self.signal = self.signal is None, number
+        if not (first and self.watched):
+            raise KeyboardInterrupt
 
 
 @contextmanager
@@ -44,6 +46,8 @@ def at_a_safe_moment() -> Iterator[StopFlag]:
     before = {number: signal.signal(number, flag.receive) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield flag
+        if flag.signal is not None:  # it came after the last look
+            raise KeyboardInterrupt
     except KeyboardInterrupt:
         if flag.signal == signal.SIGTERM:
             raise TerminatedError from None

@@ -61,22 +61,21 @@ def train(
     plan = Plan(model=model, preset=preset, settings=tuple(settings or ()))
     if config is not None:
         plan = read_training_toml(config).updated(plan)
-    with at_a_safe_moment() as stop:
-        answer = train_bundle(
-            lambda: source.read().baskets,
-            out,
-            plan,
-            device=device,
-            threads=threads,
-            seed=seed,
-            reproducible=reproducible,
-            resume=resume,
-            validation_share=validation,
-            keep_users=keep_users,
-            index=index,
-            progress=ShowProgress(talk),
-            stop=stop,
-        )
+    answer = train_bundle(
+        lambda: source.read().baskets,
+        out,
+        plan,
+        device=device,
+        threads=threads,
+        seed=seed,
+        reproducible=reproducible,
+        resume=resume,
+        validation_share=validation,
+        keep_users=keep_users,
+        index=index,
+        progress=ShowProgress(talk),
+        stopping=at_a_safe_moment,
+    )
     if talk.as_json:
         print_json(answer)
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -65,24 +66,27 @@ def train_bundle(
     keep_users: bool = False,
     index: bool = True,
     progress: Callable[[Progress], None] | None = None,
-    stop: Callable[[], bool] | None = None,
+    stopping: Callable[[], AbstractContextManager[Callable[[], bool] | None]] = nullcontext,
 ) -> dict[str, Any]:
     """Train by `plan` and write the bundle `out`; what was there before stays until the new one is whole.
 
     The model and the run are checked and the place is locked before the baskets are read. With `index` the bundle has
-    its serving table, made of the baskets that the model learned from.
+    its serving table, made of the baskets that the model learned from. `stopping` makes what stands around the fit: a
+    context that gives `Run.stop`.
     """
     if not 0 <= validation_share < 1:
         raise must_be("validation", "a share between 0 and 1", validation_share)
     model = plan.make()
-    run = Run(rng=seed, device=device, threads=threads, reproducible=reproducible, progress=progress, stop=stop)
+    run = Run(rng=seed, device=device, threads=threads, reproducible=reproducible, progress=progress)
     with BundleLock(out) as lock:
         baskets = read()
         kept_out = None
         if validation_share:
             baskets, kept_out = validation_split(baskets, share=validation_share, seed=seed)
         started = time.perf_counter()
-        model.fit(baskets, replace(run, checkpoints=lock.checkpoints, resume=resume, validation=kept_out))
+        run = replace(run, checkpoints=lock.checkpoints, resume=resume, validation=kept_out)
+        with stopping() as stop:
+            model.fit(baskets, replace(run, stop=stop))
         seconds = time.perf_counter() - started
         if index:
             manifest = save_indexed(model, out, baskets, seed=seed, keep_users=keep_users, threads=threads)

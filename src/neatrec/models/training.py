@@ -17,6 +17,7 @@ from neatrec.baskets import Baskets, as_shards
 from neatrec.catalog import UNKNOWN, Catalog
 from neatrec.errors import DivergedError
 from neatrec.kernels.arguments import Settings, Shard
+from neatrec.kernels.compiling import said_when_compiling
 from neatrec.kernels.dispatch import Kernel, kernel
 from neatrec.kernels.layout import Table
 from neatrec.models.checkpoints import Checkpoint, Position, load_checkpoint, save_checkpoint
@@ -76,7 +77,8 @@ class Trained:
 
 def train(task: Task, shards: Iterable[Baskets], run: Run) -> Trained:
     """Train the task's tables on a stream of shards; memory holds the tables and one shard at a time."""
-    return _Fit(task, shards, run).run_all()
+    with said_when_compiling(lambda: log.info("compiling %s, which later runs need not do", task.kernel)):
+        return _Fit(task, shards, run).run_all()
 
 
 class _Fit:
@@ -125,6 +127,7 @@ class _Fit:
         }
 
     def run_all(self) -> Trained:
+        self._maybe_stop()
         while self.position.epoch < self.task.epochs and not self._is_over():
             self._epoch()
         order = self.visits.row_of_item
