@@ -78,10 +78,10 @@ class ExternalScores:
                 **where,
             )
         codes = [
-            _codes(table[column], catalog, f"column {column} of {printable(file)}", where)
+            _codes(table[column], catalog, f"column {column} of {printable(file)}", {**where, "column": column})
             for column in ("query", "item")
         ]
-        score = _numbers(table["score"], name, file, where)
+        score = _numbers(table["score"], name, file, {**where, "column": "score"})
         try:
             return cls(name, catalog, codes[0], codes[1], score)
         except ParameterError as error:
@@ -105,34 +105,36 @@ class ExternalScores:
         return out
 
 
-def _codes(column: pa.ChunkedArray, catalog: Catalog, what: str, where: dict[str, str]) -> npt.NDArray[np.int64]:
+def _codes(column: pa.ChunkedArray, catalog: Catalog, what: str, where: dict[str, Any]) -> npt.NDArray[np.int64]:
     ids = string_array(column)
     codes = pc.index_in(ids, catalog.ids)
     if codes.null_count:
         first = int(np.flatnonzero(codes.is_null().to_numpy(zero_copy_only=False))[0])
         raise SourceError(
             f"{what} names {plural(codes.null_count, 'item')} that the baskets do not know, "
-            f"{printable(ids[first].as_py(), 40)!r} for one",
+            f"{printable(ids[first].as_py(), 40)!r} in row {first + 1:,} for one",
             hint="Ids are compared as text: they must be written as in the baskets.",
             **where,
+            row=first + 1,
         )
     return np.asarray(codes.to_numpy(zero_copy_only=False), dtype=np.int64)
 
 
-def _numbers(column: pa.ChunkedArray, name: str, file: str | Path, where: dict[str, str]) -> npt.NDArray[np.float64]:
+def _numbers(column: pa.ChunkedArray, name: str, file: str | Path, where: dict[str, Any]) -> npt.NDArray[np.float64]:
     try:
         values = np.asarray(column.cast(pa.float64()).to_numpy())
     except pa.ArrowException as error:
         raise SourceError(
             f"column score of {printable(file)} must hold numbers: {printable(error)}", **where
         ) from error
-    bad = int(np.isnan(values).sum())  # nulls too: they become NaN
-    if bad:
+    bad = np.flatnonzero(np.isnan(values))  # nulls too: they become NaN
+    if len(bad):
         raise SourceError(
-            f"the scores of {printable(name)!r} in {printable(file)} hold {plural(bad, 'value')} that "
-            f"{'is' if bad == 1 else 'are'} not a number",
+            f"the scores of {printable(name)!r} in {printable(file)} hold {plural(len(bad), 'value')} that "
+            f"{'is' if len(bad) == 1 else 'are'} not a number, the first in row {bad[0] + 1:,}",
             hint="Leave pairs without a score out of the file.",
             **where,
+            row=int(bad[0]) + 1,
         )
     return values
 

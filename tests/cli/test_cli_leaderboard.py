@@ -1,0 +1,200 @@
+"""`neatrec leaderboard` from the prompt: JSON, models and scores from elsewhere, mistakes, going on after a kill."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from neatrec.cli.main import exit_code_of
+from neatrec.sources import read_baskets
+
+MARKET = "supermarket:baskets=3000,items=150,seed=1"
+LEVEL = ("--level", "0.05")
+
+
+def answer(capfd: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
+    code = exit_code_of(["leaderboard", MARKET, *map(str, arguments), "--json"])
+    out, err = capfd.readouterr()
+    assert code == 0, err
+    found: dict[str, Any] = json.loads(out)
+    return found
+
+
+def refused(capfd: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
+    """The error of a leaderboard that exits with 2; the sentence stands on stderr too."""
+    assert exit_code_of(["leaderboard", MARKET, *map(str, arguments), "--json"]) == 2
+    out, err = capfd.readouterr()
+    error: dict[str, Any] = json.loads(out)["error"]
+    assert error["message"] in err
+    assert "Traceback" not in err
+    return error
+
+
+def test_the_json_has_the_promised_shape(capfd) -> None:
+    got = answer(capfd, "--models", "pop,shrunk-lift", "--models", "popco", "--recall", "50")
+    assert (got["split"], got["protocol"], got["level_kind"], got["seed"]) == ("half", "calibrated", "q", 0)
+    assert {"name", "kind", "hr", "ndcg", "ci", "mrr", "coverage", "train_seconds", "peak_mb", "seeds"} <= got[
+        "models"
+    ][0].keys()
+    assert [result["level"] for result in got["results"]] == [0.05, 0.05, 0.01, 0.01, 0.001, 0.001]
+    assert {result["candidates"] for result in got["results"]} == {"recall50", "catalogue"}
+    assert {"level", "candidates", "labels", "queries", "ceiling", "models", "tests"} <= got["results"][0].keys()
+    assert got["models"] == got["results"][0]["models"]
+    hits = [line["hr"]["10"] for line in got["models"]]
+    assert hits == sorted(hits, reverse=True)
+    assert {line["name"] for line in got["models"]} == {"pop", "popco", "shrunk-lift"}
+    for line in got["models"]:
+        low, high = line["ci"]["hr"]["10"]
+        assert 0 <= low <= line["hr"]["10"] <= high <= 1
+    assert got["label_free"].keys() == {"held_out_lift", "basket_completion"}
+    assert {"better", "worse", "metric", "difference", "ci", "p", "p_holm"} == got["results"][0]["tests"][0].keys()
+
+
+def test_people_get_a_table_that_says_what_one_training_leaves_out(capfd) -> None:
+    assert exit_code_of(["leaderboard", MARKET, "--models", "popco", *LEVEL]) == 0
+    out = " ".join(capfd.readouterr().out.split())
+    assert "popco" in out
+    assert "best possible HR@10" in out
+    assert "the intervals do not cover how trainings differ" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence", "hint"),
+    [
+        (["--models", "shrunk-lft"], "`model` must be one of pop, popco", "Did you mean 'shrunk-lift'?"),
+        (["--models", "popco@papr"], "'papr'", None),
+        (["--split", "halves"], "must be one of half, time, random", "Did you mean 'half'?"),
+        (["--protocol", "papre", "--models", "pop"], "`protocol` must be", "Did you mean 'paper'?"),
+        (["--models", "no_such_module:Model"], "cannot import the model no_such_module:Model", "PYTHONPATH"),
+        (["--models", "json:dumps"], "json:dumps must be a class with fit, score, score_all", "Derive it"),
+        (["--models", "pop", "--models", "pop"], "two models of the leaderboard are called 'pop'", "name of its own"),
+        (["--models", "pop", "--scores", "theirs"], "`scores` must be of the form NAME=FILE.parquet", None),
+        (["--split-seed", "3"], "`--split-seed` must be used with --split random", None),
+    ],
+)
+def test_a_mistake_is_a_sentence_with_a_next_step(capfd, arguments: list[str], sentence: str, hint: str | None) -> None:
+    error = refused(capfd, *arguments)
+    assert sentence in error["message"]
+    if hint:
+        assert hint in error["hint"]
+
+
+def write_scores(file: Path, **columns: list[Any]) -> Path:
+    content = {"query": ["1", "2"], "item": ["2", "3"], "score": [1.0, 2.0]} | columns
+    pq.write_table(pa.table({name: values for name, values in content.items() if values}), file)
+    return file
+
+
+def item_ids() -> list[str]:
+    return read_baskets(MARKET).catalog.ids.to_pylist()
+
+
+def test_scores_from_elsewhere_stand_beside_ours(capfd, tmp_path: Path) -> None:
+    ids = item_ids()
+    pairs = [(q, v, float(len(v))) for q in ids[:40] for v in ids[40:60]]
+    query, item, score = map(list, zip(*pairs, strict=True))
+    file = write_scores(tmp_path / "theirs.parquet", query=query, item=item, score=score)
+    got = answer(capfd, "--models", "popco", "--scores", f"theirs={file}", *LEVEL)
+    line = next(line for line in got["models"] if line["name"] == "theirs")
+    assert line["kind"] == "outside"
+    assert line["ci"]["hr"]["10"][0] <= line["hr"]["10"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "sentence", "where"),
+    [
+        ({"score": None}, "must have the columns query, item and score, it has no score", {}),
+        ({"item": ["2", "no such"]}, "'no such' in row 2 for one", {"column": "item", "row": 2}),
+        (
+            {"score": [1.0, float("nan")]},
+            "1 value that is not a number, the first in row 2",
+            {"column": "score", "row": 2},
+        ),
+        ({"score": ["high", "low"]}, "must hold numbers", {"column": "score"}),
+        ({"query": ["1", "1"], "item": ["2", "2"]}, "twice", {}),
+    ],
+)
+def test_a_bad_file_of_scores_is_named_with_its_column_and_row(
+    capfd, tmp_path: Path, columns: dict[str, Any], sentence: str, where: dict[str, Any]
+) -> None:
+    ids = item_ids()[:3]
+    known = {"1": ids[0], "2": ids[1], "3": ids[2]}
+    content = {"query": ["1", "2"], "item": ["2", "3"], **columns}
+    mapped = {k: [known.get(x, x) for x in v] if k in ("query", "item") else v for k, v in content.items()}
+    file = write_scores(tmp_path / "bad.parquet", **mapped)
+    error = refused(capfd, "--models", "pop", "--scores", f"theirs={file}")
+    assert sentence in error["message"]
+    assert error["file"] == str(file)
+    assert {key: error[key] for key in where} == where
+
+
+def test_a_file_that_is_no_parquet_is_named(capfd, tmp_path: Path) -> None:
+    (tmp_path / "no.parquet").write_text("query,item,score\n")
+    error = refused(capfd, "--models", "pop", "--scores", f"theirs={tmp_path / 'no.parquet'}")
+    assert "cannot read scores from" in error["message"]
+    assert error["file"].endswith("no.parquet")
+
+
+OUTSIDE = """
+import time
+from pathlib import Path
+
+from neatrec.models.popco import PopCo
+
+
+class Slow(PopCo):
+    name = "slow"
+    kind = "hybrid"
+
+    def fit(self, baskets, run=None):
+        while not Path("go").exists():
+            time.sleep(0.05)
+        return super().fit(baskets, run)
+"""
+
+
+def times_of(folder: Path) -> dict[str, int]:
+    return {str(file.relative_to(folder)): file.stat().st_mtime_ns for file in folder.rglob("*") if file.is_file()}
+
+
+def test_a_class_from_elsewhere_takes_part_and_a_killed_run_goes_on(neatrec, tmp_path: Path) -> None:
+    """The first run is killed while the second model learns; the next one takes up what the first has done."""
+    (tmp_path / "theirs.py").write_text(OUTSIDE)
+    words = ["leaderboard", MARKET, "--models", "popco,theirs:Slow", "--out", "board", *LEVEL, "--json"]
+    job = subprocess.Popen([sys.executable, "-m", "neatrec", *words], cwd=tmp_path, stdout=subprocess.DEVNULL)
+    record = tmp_path / "board" / "answers" / "popco-seed0.json"
+    patience = time.monotonic() + 240
+    while not record.exists():
+        assert job.poll() is None
+        assert time.monotonic() < patience
+        time.sleep(0.05)
+    job.send_signal(signal.SIGKILL)
+    assert job.wait(timeout=60) == -signal.SIGKILL
+    assert not (tmp_path / "board" / "leaderboard.json").exists()
+    before = times_of(tmp_path / "board")
+
+    (tmp_path / "go").touch()
+    done = neatrec(*words)
+    assert done.returncode == 0, done.stderr
+    got = json.loads(done.stdout)
+    assert {line["name"] for line in got["models"]} == {"popco", "slow"}
+    assert len({line["hr"]["10"] for line in got["models"]}) == 1
+    after = times_of(tmp_path / "board")
+    assert {name: after[name] for name in before} == before
+
+    again = neatrec(*words)
+    assert again.returncode == 0, again.stderr
+    kept = {
+        name: when for name, when in times_of(tmp_path / "board").items() if name.startswith(("answers", "bundles"))
+    }
+    assert kept.items() <= after.items()
+    assert json.loads(again.stdout)["results"] == got["results"]
