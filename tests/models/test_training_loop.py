@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from neatrec.baskets import Baskets
 from neatrec.errors import BundleError, DivergedError, ParameterError, ResourceError
-from neatrec.models import Run, make_model, training
+from neatrec.models import Run, make_model, places, training
 from neatrec.models.base import Model
 from neatrec.models.checkpoints import FILE
 from neatrec.models.run import Progress
@@ -39,7 +39,7 @@ def assert_same(one: Model, other: Model) -> None:
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several chunks in an epoch of the toy baskets."""
-    monkeypatch.setattr(training, "CHUNK", 300)
+    monkeypatch.setattr(places, "CHUNK", 300)
 
 
 class Stopper:
@@ -281,8 +281,3 @@ def test_every_basket_is_visited_once(sizes: list[int], seed: int) -> None:
 def test_options_of_a_run_are_checked(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         Run(**options)
-
-
-def test_a_device_without_kernels_is_refused() -> None:
-    with pytest.raises(ParameterError, match="`device` must be cpu for model 'neat', got 'gpu'"):
-        fit(run=Run(device="gpu"))

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from importlib import import_module
 from typing import Protocol
 
-from neatrec.errors import MissingDependencyError, must_be_one_of
+from neatrec.errors import must_be_one_of
+from neatrec.kernels import gpu, gpu_shape
 from neatrec.kernels.arguments import Draws, Settings, Shard, Tally
 from neatrec.kernels.layout import Table
+
+log = logging.getLogger(__name__)
 
 
 class Kernel(Protocol):
@@ -33,16 +37,35 @@ CPU = {
     "triple2vec": "neatrec.kernels.cpu_triple2vec",
 }
 """Kernel -> the module of its compiled version."""
+OTHERS = {"gpu": "neatrec.kernels.gpu_call", "reference": "neatrec.kernels.reference"}
+"""Device -> the module of all its kernels."""
 
 
-def kernel(name: str, device: str = "auto") -> Kernel:
-    """The kernel `name` for a device: `auto` and `cpu` are the compiled ones, `reference` is plain NumPy."""
+def kernel(name: str, device: str = "cpu") -> Kernel:
+    """The kernel `name` for a device: `cpu` is compiled, `gpu` is CUDA, `reference` plain NumPy."""
     if name not in CPU:
         raise must_be_one_of("kernel", CPU, name)
-    if device == "reference":
-        found: Kernel = getattr(import_module("neatrec.kernels.reference"), name)
-        return found
-    if device not in ("auto", "cpu"):
-        raise MissingDependencyError(f"there are no kernels for the device {device!r}", hint="Use --device cpu.")
-    found = getattr(import_module(CPU[name]), name)
+    if device not in ("cpu", *OTHERS):
+        raise must_be_one_of("device", ("cpu", *OTHERS), device)
+    if device == "gpu":
+        gpu.cupy()
+    found: Kernel = getattr(import_module(CPU[name] if device == "cpu" else OTHERS[device]), name)
     return found
+
+
+def chosen_device(name: str, device: str, settings: Settings, reproducible: bool) -> str:
+    """`cpu` or `gpu` for what was asked: `auto` is the GPU where it can do all of it, and the log says which.
+
+    Asked for by name, a GPU that is not there or cannot do it is an error.
+    """
+    if device == "cpu":
+        return "cpu"
+    refused = gpu_shape.refusal(name, settings, reproducible)
+    if device == "gpu":
+        gpu.cupy()
+        if refused is not None:
+            raise refused
+        return "gpu"
+    reason = gpu.trouble() or (refused.message if refused is not None else None)
+    log.info("training on the %s%s", "CPU" if reason else "GPU", f": {reason}" if reason else "")
+    return "cpu" if reason else "gpu"

@@ -81,7 +81,7 @@ class EmbeddingModel(CosineModel):
     """A model that learns vectors by one pass after another over the baskets."""
 
     kind: ClassVar[str] = "paper"
-    devices: ClassVar[tuple[str, ...]] = ("cpu",)
+    devices: ClassVar[tuple[str, ...]] = ("cpu", "gpu")
     Parameters: ClassVar[type[ModelParameters]] = EmbeddingParameters
     kernel: ClassVar[str]
     """The kernel that trains it."""

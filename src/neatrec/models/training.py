@@ -16,17 +16,16 @@ import pyarrow as pa
 from neatrec.baskets import Baskets, as_shards
 from neatrec.catalog import UNKNOWN, Catalog
 from neatrec.errors import DivergedError
-from neatrec.kernels.arguments import Settings, Shard
+from neatrec.kernels.arguments import Settings
 from neatrec.kernels.compiling import said_when_compiling
-from neatrec.kernels.dispatch import Kernel, kernel
+from neatrec.kernels.dispatch import Kernel, chosen_device, kernel
 from neatrec.kernels.layout import Table
 from neatrec.models.checkpoints import Checkpoint, Position, load_checkpoint, save_checkpoint
+from neatrec.models.places import place_for
 from neatrec.models.run import Progress, Run
 from neatrec.models.sampling import Visits, new_draws
 from neatrec.randomness import kernel_seed
 
-CHUNK = 2**17
-"""Lines between two looks at the clock and at `Run.stop`. Fixed, so that reproducible runs do not depend on threads."""
 BLOCK = 64
 """Baskets in a block of the reproducible mode."""
 SECONDS_BETWEEN = 0.4
@@ -84,19 +83,23 @@ def train(task: Task, shards: Iterable[Baskets], run: Run) -> Trained:
 class _Fit:
     def __init__(self, task: Task, shards: Iterable[Baskets], run: Run) -> None:
         self.task, self.shards, self.run = task, shards, run
-        self.kernel: Kernel = kernel(task.kernel, run.device)
+        device = chosen_device(task.kernel, run.device, task.settings, run.reproducible)
+        self.kernel: Kernel = kernel(task.kernel, device)
         self.seed = int(run.rng) if not isinstance(run.rng, np.random.Generator) else kernel_seed(run.rng)
         self.visits = Visits(shards, task.item_count, task.catalog.category_of(_level(task)), task.needs_users)
         if task.category_level is None:
             self.visits.category[:] = UNKNOWN
         self.lines = int(task.item_count.sum())
-        self.draws = new_draws(
+        self.place = place_for(device, self.visits, self.lines)
+        draws = new_draws(
             self.visits, shards, task.exponent, task.reject_observed, task.needs_users and task.refuse_bought
         )
         block = BLOCK if run.reproducible and not task.settings.batch else 0
         self.settings = task.settings._replace(block=block)
         self.position = Position()
         self.tables = self._tables()
+        self.learning = self.place.take(self.tables)
+        self.draws = self.place.draws(draws)
         self.started = time.monotonic()
         self.said = 0.0
 
@@ -122,6 +125,7 @@ class _Fit:
             "parameters": dict(self.task.parameters),
             "seed": self.seed,
             "reproducible": self.run.reproducible,
+            "device": self.place.device,
             "catalog": self.task.catalog.hash,
             "lines": self.lines,
         }
@@ -136,42 +140,43 @@ class _Fit:
 
     def _save(self) -> None:
         if self.run.checkpoints is not None:
+            self.place.bring_back(self.tables)
             position = replace(self.position, seconds=self._seconds())
             save_checkpoint(self.run.checkpoints, Checkpoint(self._about(), position, self.tables))
 
     # ---- an epoch
 
     def _epoch(self) -> None:
-        epoch, done = self.position.epoch, 0
+        done = 0
         self.epoch_started, self.pairs_before = time.monotonic(), self.position.pairs
         for number, shard in enumerate(self.shards):
             if number >= self.position.shard:
-                visit = self.visits.arranged(shard, number, epoch, self.seed)
-                self._chunks(visit, number, done)
+                self._spans(shard, number, done)
             done += shard.lines
         self._end_epoch()
 
-    def _chunks(self, visit: Shard, number: int, lines_before: int) -> None:
-        draws = self.visits.seeded(self.draws, self.seed, self.position.epoch, number)
-        ends = _chunk_ends(visit)
-        for chunk in range(self.position.chunk, len(ends) - 1):
-            first, last = ends[chunk], ends[chunk + 1]
+    def _spans(self, shard: Baskets, number: int, lines_before: int) -> None:
+        epoch, chunk = self.position.epoch, self.position.chunk
+        draws = self.visits.seeded(self.draws, self.seed, epoch, number)
+        for span in self.place.spans(shard, number, epoch, self.seed, chunk):
+            chunk += 1
             settings = self.settings._replace(
-                rate=self._rate(lines_before + int(visit.start[first])),
-                last_rate=self._rate(lines_before + int(visit.stop[last - 1])),
+                rate=self._rate(lines_before + span.begin), last_rate=self._rate(lines_before + span.end)
             )
-            tally = self.kernel(tuple(self.tables.values()), visit, draws, settings, first, last, self.run.thread_count)
+            tally = self.kernel(
+                self.learning, span.visit, draws, settings, span.first, span.last, self.run.thread_count
+            )
             self.position = replace(
                 self.position,
                 shard=number,
-                chunk=chunk + 1,
+                chunk=chunk,
                 pairs=self.position.pairs + tally.pairs,
                 loss=self.position.loss + tally.loss,
                 active=self.position.active + tally.active,
             )
             if not math.isfinite(tally.loss):
                 raise self._diverged("the loss is not a number any more")
-            self._tell(lines_before + int(visit.stop[last - 1]))
+            self._tell(lines_before + span.end)
             self._maybe_stop()
         self.position = replace(self.position, shard=number + 1, chunk=0)
 
@@ -180,6 +185,7 @@ class _Fit:
         return self.task.learning_rate * max(1.0 - share, LOWEST)
 
     def _end_epoch(self) -> None:
+        self.place.bring_back(self.tables)
         self._check()
         position = self.position
         if self.task.has_hinges and position.epoch == 0 and position.pairs and not position.active:
@@ -203,9 +209,7 @@ class _Fit:
         for number, shard in enumerate(as_shards(self.run.validation or ())):
             visit = self.visits.arranged(shard, number, 0, self.seed, keep=False)
             draws = self.visits.seeded(self.draws, self.seed, -1, number)
-            tally = self.kernel(
-                tuple(self.tables.values()), visit, draws, settings, 0, len(visit.start), self.run.thread_count
-            )
+            tally = self.kernel(self.learning, visit, draws, settings, 0, len(visit.start), self.run.thread_count)
             pairs, loss = pairs + tally.pairs, loss + tally.loss
         return loss / max(pairs, 1)
 
@@ -286,12 +290,3 @@ def _why(task: Task) -> str:
 
 def _level(task: Task) -> str | None:
     return None if task.category_level in (None, "deepest") else task.category_level
-
-
-def _chunk_ends(visit: Shard) -> list[int]:
-    """Units where chunks begin and the last one ends."""
-    units = len(visit.start)
-    if not units:
-        return [0]
-    inner = np.searchsorted(visit.start, np.arange(CHUNK, int(visit.stop[-1]), CHUNK))
-    return [0, *sorted({int(n) for n in inner} - {0, units}), units]

@@ -1,0 +1,143 @@
+"""How a kernel is launched: constants of the compiled code, warps to a block, how many units are worked on at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from neatrec.errors import ParameterError, must_be
+from neatrec.kernels.arguments import Settings, groups_of
+
+SOURCES = {
+    "neat": ("common", "neat"),
+    "neat_bpr": ("common", "neat"),
+    "item2vec": ("common", "shelf", "item2vec"),
+    "triple2vec": ("common", "shelf", "triple2vec"),
+}
+MOST_WINDOW = 16
+"""A lane of the warp for each partner of a query."""
+MOST_NEGATIVES = 32
+"""A lane of the warp for each negative."""
+RESERVED = 1024
+"""Shared memory the system takes from each block."""
+REGISTERS = 65536
+"""Of one multiprocessor."""
+TAKEN = 4
+"""Units that a warp takes from the queue at a time."""
+FEWEST_WARPS = 8
+UNITS_A_WARP = 16
+"""At the start a warp more is set to work for each so many units done."""
+
+
+class Card(NamedTuple):
+    """What a launch must know of the GPU."""
+
+    multiprocessors: int
+    shared_memory: int
+    """Bytes of one multiprocessor."""
+    shared_memory_of_block: int
+
+
+class Shape(NamedTuple):
+    """Constants of one compiled kernel."""
+
+    warps: int
+    """To a block."""
+    blocks: int
+    """To a multiprocessor."""
+    room: int
+    """Bytes of shared memory a warp."""
+
+    @property
+    def shared_memory(self) -> int:
+        return self.warps * self.room
+
+    def options(self, name: str, settings: Settings) -> tuple[str, ...]:
+        """The compiler's command line."""
+        numbers = {
+            "DIM": settings.dim,
+            "WINDOW": settings.window,
+            "NEGATIVES": settings.negatives,
+            "GROUPS": groups_of(settings),
+            "RANKING": int(name == "neat_bpr"),
+            "WARPS": self.warps,
+            "BLOCKS": self.blocks,
+            "TAKEN": TAKEN,
+            "ROOM_BYTES": self.room,
+        }
+        return tuple(f"-D{key}={value}" for key, value in numbers.items())
+
+
+def _ring(lines: int, dim: int) -> int:
+    """Places for `lines` lines: a power of two, but where vectors are long."""
+    return 1 << (lines - 1).bit_length() if dim <= 128 else lines
+
+
+def room_bytes(name: str, settings: Settings) -> int:
+    """Shared memory of one warp: the lines within a window on both sides of a query, and numbers about them."""
+    stride, window = -(-settings.dim // 4) + 1, settings.window
+    slots = _ring(2 * window + 1, settings.dim)
+    if name in ("neat", "neat_bpr"):
+        ways = _ring(window + 1, settings.dim)
+        floats = 3 * slots * window + ways * window + 5 * slots + ways + 64
+        size = 16 * ((slots + ways) * stride + slots) + 4 * floats
+    else:
+        size = 32 * slots * stride + 4 * (4 * slots + 96)
+    return -(-size // 16) * 16
+
+
+def registers(name: str, settings: Settings) -> int:
+    """About how many registers a thread wants."""
+    parts = -(-settings.dim // 128)
+    least = {"neat": 80, "item2vec": 80, "neat_bpr": 160, "triple2vec": 112}[name]
+    return min(255, least + (parts - 1) * {"neat": 32, "item2vec": 32, "neat_bpr": 48, "triple2vec": 40}[name])
+
+
+def shape_of(name: str, settings: Settings, card: Card) -> Shape:
+    """Warps and blocks that fill a multiprocessor as far as its shared memory and registers go."""
+    room = room_bytes(name, settings)
+    if room > card.shared_memory_of_block:
+        raise must_be(
+            "window",
+            f"smaller at dim {settings.dim} on device gpu ({room:,} of {card.shared_memory_of_block:,} bytes a warp)",
+            settings.window,
+            hint="Use device cpu.",
+        )
+    by_registers = REGISTERS // (registers(name, settings) * 32)
+    warps = max(n for n in (8, 4, 2, 1) if n == 1 or (n <= by_registers and n * room <= card.shared_memory_of_block))
+    by_memory = card.shared_memory // (warps * room + RESERVED)
+    return Shape(warps, max(1, min(by_memory, by_registers // warps)), room)
+
+
+def refusal(name: str, settings: Settings, reproducible: bool) -> ParameterError | None:
+    """What was asked for and cannot be had on a GPU, as the error that says so."""
+    hint = "Use device cpu."
+    if name not in SOURCES:
+        return must_be("covariance", "spherical on device gpu", "diagonal", hint=hint)
+    if reproducible:
+        return must_be("reproducible", "false on device gpu, where sums come in any order", True, hint=hint)
+    if settings.batch:
+        return must_be("optimizer", "adagrad on device gpu: mini-batches run on the CPU", "sgd", hint=hint)
+    if settings.window > MOST_WINDOW:
+        return must_be("window", f"at most {MOST_WINDOW} on device gpu", settings.window, hint=hint)
+    if settings.negatives > MOST_NEGATIVES:
+        return must_be("negatives", f"at most {MOST_NEGATIVES} on device gpu", settings.negatives, hint=hint)
+    return None
+
+
+def launches(first: int, last: int, done: int, most_warps: int) -> Iterator[tuple[int, int, int]]:
+    """(first, last, warps) of the launches for units `first` to `last`, after `done` units of the same fit.
+
+    Warps that change one row at the same time do not see each other's sums of squares; where these are still small,
+    their steps together would be far too long. So a fit begins with few warps and has more as it goes.
+
+    >>> list(launches(0, 1000, 0, 32))
+    [(0, 256, 8), (256, 512, 16), (512, 1000, 32)]
+    """
+    while first < last:
+        warps = min(most_warps, max(FEWEST_WARPS, done // UNITS_A_WARP))
+        size = last - first if warps == most_warps else max(done, FEWEST_WARPS * UNITS_A_WARP * 2)
+        end = min(last, first + size)
+        yield first, end, warps
+        done += end - first
+        first = end

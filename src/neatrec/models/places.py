@@ -1,0 +1,131 @@
+"""Where a fit runs: how shards reach the kernel and tables come back, on the CPU and on a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import numpy as np
+
+from neatrec.baskets import Baskets
+from neatrec.kernels.arguments import Draws, Shard
+from neatrec.kernels.layout import Table
+from neatrec.models.sampling import Visits
+
+if TYPE_CHECKING:
+    from neatrec.kernels.gpu_call import GpuTables
+    from neatrec.kernels.gpu_feed import Feed
+
+CHUNK = 2**17
+"""Lines between two looks at the clock and at `Run.stop`. Fixed, so that reproducible runs do not depend on threads."""
+
+
+class Span(NamedTuple):
+    """One call of the kernel: units `first` to `last` of a visit, the lines `begin` to `end` of their shard."""
+
+    visit: Shard
+    first: int
+    last: int
+    begin: int
+    end: int
+
+
+class Place(Protocol):
+    """Holds what a kernel works on."""
+
+    device: str
+
+    def spans(self, shard: Baskets, number: int, epoch: int, seed: int, first: int) -> Iterator[Span]:
+        """The spans of shard `number` from the one numbered `first` on, baskets in an order of their own each epoch."""
+
+    def take(self, tables: Mapping[str, Table]) -> tuple[Table, ...]:
+        """What the kernel is given for these tables."""
+
+    def bring_back(self, tables: Mapping[str, Table]) -> None:
+        """Put into `tables` what was learned so far."""
+
+    def draws(self, draws: Draws) -> Draws:
+        """Where the kernel draws from."""
+
+
+class OnCpu:
+    """The tables themselves; shards are copied in the order of their visit."""
+
+    device = "cpu"
+
+    def __init__(self, visits: Visits) -> None:
+        self.visits = visits
+
+    def spans(self, shard: Baskets, number: int, epoch: int, seed: int, first: int) -> Iterator[Span]:
+        visit = self.visits.arranged(shard, number, epoch, seed)
+        ends = _chunk_ends(visit)
+        for chunk in range(first, len(ends) - 1):
+            start, stop = ends[chunk], ends[chunk + 1]
+            yield Span(visit, start, stop, int(visit.start[start]), int(visit.stop[stop - 1]))
+
+    def take(self, tables: Mapping[str, Table]) -> tuple[Table, ...]:
+        return tuple(tables.values())
+
+    def bring_back(self, tables: Mapping[str, Table]) -> None:
+        pass
+
+    def draws(self, draws: Draws) -> Draws:
+        return draws
+
+
+class OnGpu:
+    """Tables and, where they fit, baskets stay in the memory of the GPU for the whole fit."""
+
+    device = "gpu"
+
+    def __init__(self, visits: Visits, lines: int) -> None:
+        self.visits, self.lines = visits, lines
+        self._feed: Feed | None = None
+        self._tables: GpuTables | None = None
+
+    def spans(self, shard: Baskets, number: int, epoch: int, seed: int, first: int) -> Iterator[Span]:
+        from neatrec.kernels.gpu_feed import Raw
+
+        rng = np.random.default_rng([seed, 1, epoch, number])
+        raw = Raw(shard.items, shard.offsets, self.visits.users_of(shard), shard.ordered)
+        for piece in self.feed.pieces(raw, number, int(rng.integers(2**62)), first):
+            yield Span(piece.shard, 0, len(piece.shard.start), piece.begin, piece.end)
+
+    @property
+    def feed(self) -> Feed:
+        """Made when it is first needed: what is free is known once the tables are there."""
+        from neatrec.kernels.gpu_feed import Feed
+
+        if self._feed is None:
+            self._feed = Feed(self.visits.row_of_item, self.visits.category, self.lines)
+        return self._feed
+
+    def take(self, tables: Mapping[str, Table]) -> tuple[Table, ...]:
+        from neatrec.kernels.gpu_call import to_gpu
+
+        if self._tables is None:
+            self._tables = to_gpu(tuple(tables.values()))
+        return self._tables
+
+    def bring_back(self, tables: Mapping[str, Table]) -> None:
+        from neatrec.kernels.gpu_call import from_gpu
+
+        if self._tables is not None:
+            from_gpu(self._tables, tuple(tables.values()))
+
+    def draws(self, draws: Draws) -> Draws:
+        return self.feed.draws(draws)
+
+
+def place_for(device: str, visits: Visits, lines: int) -> Place:
+    """The place for a device, `cpu` or `gpu`; `lines` of all shards together."""
+    return OnGpu(visits, lines) if device == "gpu" else OnCpu(visits)
+
+
+def _chunk_ends(visit: Shard) -> list[int]:
+    """Units where chunks begin and the last one ends."""
+    units = len(visit.start)
+    if not units:
+        return [0]
+    inner = np.searchsorted(visit.start, np.arange(CHUNK, int(visit.stop[-1]), CHUNK))
+    return [0, *sorted({int(n) for n in inner} - {0, units}), units]
