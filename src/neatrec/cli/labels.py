@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -54,17 +55,21 @@ def labels(
         ),
     ] = None,
     out: Annotated[Path | None, typer.Option(metavar="F.parquet|F.csv", help="Write the label table.")] = None,
+    state: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Keep counts here and add SOURCE to them: the answer is that of all baskets."),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the shuffle.", min=0)] = 0,
 ) -> None:
     """Which items really go together: evaluation labels by a protocol, with false-discovery rates."""
-    from neatrec.experiments.labelling import check_label_options, run_labels, write_labels
+    from neatrec.experiments.labelling import check_label_options, run_labels, run_labels_with_state, write_labels
 
     out = output_file(out, (".parquet", ".csv"), source.source)
     levels, choices = tuple(level or (0.05, 0.01, 0.001)), engine.choices()
     check_label_options(protocol, levels, expected=expected, null_within=null_within)
     named, columns = parse_strata(strata)
     shop = source.read(attributes=columns)
-    run = run_labels(
+    run = (run_labels if state is None else partial(run_labels_with_state, state=state))(
         shop.baskets,
         protocol=protocol,
         levels=levels,

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from neatrec._version import __version__
 from neatrec.baskets import Baskets
+from neatrec.copurchase import Counting
+from neatrec.copurchase.state import Added, append
 from neatrec.errors import ResourceError, must_be_one_of
 from neatrec.labels import EXPECTED, PROTOCOLS, WITHIN, Labels, NullResult, make_labels, shuffle_null
-from neatrec.labels.recipe import checked_levels
+from neatrec.labels.appended import labels_of_state
+from neatrec.labels.recipe import MAX_BASKET_PAIRS, checked_levels, level_of
 from neatrec.labels.shuffle import check_within
-from neatrec.text import printable
+from neatrec.text import plural, printable
+
+log = logging.getLogger(__name__)
 
 JSON_FORMAT = 1
 ENGINE_OPTIONS = ("engine", "memory_limit", "threads")
@@ -29,11 +35,15 @@ class LabelRun:
     baskets: int
     """Baskets read; the smaller ones among them are not counted."""
     seed: int
+    added: Added | None = None
+    """What was added to a state, where counts are kept in one."""
 
     def to_json(self) -> dict[str, Any]:
         """The object that `neatrec labels --json` prints."""
         answer = self.labels.to_json()
         answer["null"] = None if self.null is None else self.null.to_json()
+        if self.added is not None:
+            answer["state"] = {"added": self.added.baskets, "skipped": self.added.skipped, "baskets": self.added.total}
         return {
             "format": JSON_FORMAT,
             **answer,
@@ -77,6 +87,44 @@ def run_labels(
         engine = {key: options[key] for key in ENGINE_OPTIONS if key in options}
         null = shuffle_null(baskets, labels, null_rounds, within=null_within, seed=seed, **engine)
     return LabelRun(labels, null, baskets.source, len(baskets), seed)
+
+
+def run_labels_with_state(
+    baskets: Baskets,
+    state: Path,
+    *,
+    protocol: str = "calibrated",
+    levels: Sequence[float] = (0.05, 0.01, 0.001),
+    null_rounds: int = 0,
+    null_within: str = "none",
+    seed: int = 0,
+    min_basket: int = 5,
+    category_level: str | None = "deepest",
+    max_basket_pairs: int = MAX_BASKET_PAIRS,
+    **options: Any,
+) -> LabelRun:
+    """`run_labels` of all baskets that were ever added to the folder `state`, these now among them."""
+    check_within(baskets, null_within)
+    engine = {key: options.pop(key) for key in ENGINE_OPTIONS if key in options}
+    counting = Counting(
+        directed=baskets.ordered,
+        min_basket=min_basket,
+        category_level=level_of(baskets.catalog, category_level),
+        max_basket_pairs=max_basket_pairs,
+    )
+    kept, added = append(state, baskets, counting, engine=engine)
+    log.info("%s added, %s there already, %s in the state", *map(_baskets, (added.baskets, added.skipped, added.total)))
+    labels = labels_of_state(kept, protocol, levels, max_basket_pairs=max_basket_pairs, **options)
+    null = None
+    if null_rounds:
+        everything = kept.baskets()
+        labels = replace(labels, basket_hash=everything.hash)
+        null = shuffle_null(everything, labels, null_rounds, within=null_within, seed=seed, **engine)
+    return LabelRun(labels, null, baskets.source, added.total, seed, added)
+
+
+def _baskets(number: int) -> str:
+    return plural(number, "basket")
 
 
 def write_labels(labels: Labels, path: Path) -> None:

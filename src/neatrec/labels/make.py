@@ -60,11 +60,20 @@ def make_labels(
         once_per_customer=once_per_customer,
         max_basket_pairs=max_basket_pairs,
     )
+    say_what_is_left_out(recipe)
+    options = {"engine": engine, "memory_limit": memory_limit, "threads": threads}
+    return labels_from(recipe, *recipe.examine(baskets, options), basket_hash=baskets.hash)
+
+
+def say_what_is_left_out(recipe: Recipe) -> None:
+    """One line in the log."""
     if recipe.category_level is not None:
         log.info("pairs of one %s are left out", printable(recipe.category_level))
-    options = {"engine": engine, "memory_limit": memory_limit, "threads": threads}
-    test, evidence = recipe.examine(baskets, options)
-    labels = _labels(baskets, recipe, test, evidence)
+
+
+def labels_from(recipe: Recipe, test: Test, evidence: Evidence, *, basket_hash: str) -> Labels:
+    """The pairs that pass, with their evidence; a warning where none does."""
+    labels = _labels(recipe, test, evidence, basket_hash)
     if not len(labels):
         log.warning(
             "no labels at %s = %s among %s of %s",
@@ -76,7 +85,7 @@ def make_labels(
     return labels
 
 
-def _labels(baskets: Baskets, recipe: Recipe, test: Test, evidence: Evidence) -> Labels:
+def _labels(recipe: Recipe, test: Test, evidence: Evidence, basket_hash: str) -> Labels:
     thresholds = test.thresholds(evidence, recipe.levels)
     chosen = np.flatnonzero(test.passes(evidence, thresholds[max(recipe.levels)]))
     pairs, totals = evidence.pairs, evidence.pairs.margins
@@ -91,8 +100,8 @@ def _labels(baskets: Baskets, recipe: Recipe, test: Test, evidence: Evidence) ->
         baskets=totals.baskets,
         records=totals.records,
         pairs=totals.pairs,
-        basket_hash=baskets.hash,
-        catalog=baskets.catalog,
+        basket_hash=basket_hash,
+        catalog=pairs.catalog,
         query=query,
         item=item,
         count=count,

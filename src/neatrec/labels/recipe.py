@@ -10,7 +10,7 @@ import numpy as np
 
 from neatrec.baskets import Baskets
 from neatrec.catalog import Catalog
-from neatrec.copurchase import Counting, Margins, count
+from neatrec.copurchase import CoPurchases, Counting, Keep, Margins, count
 from neatrec.copurchase.records import DEEPEST
 from neatrec.errors import ParameterError, must_be, must_be_one_of
 from neatrec.labels.calibrated import CalibratedTest
@@ -85,20 +85,31 @@ class Recipe:
 
     def examine(self, baskets: Baskets, engine: Engine, *, at_least: float = 0.0) -> tuple[Test, Evidence]:
         """Count the pairs, keep those that may be labels (and all with p <= `at_least`), and test them."""
+
+        def counted(keep: Keep) -> CoPurchases:
+            return count(baskets, self.counting, keep=keep, **engine)
+
+        return self.examine_counted(counted, lambda: baskets, at_least=at_least)
+
+    def examine_counted(
+        self, counted: Callable[[Keep], CoPurchases], baskets: Callable[[], Baskets], *, at_least: float = 0.0
+    ) -> tuple[Test, Evidence]:
+        """`examine` where `counted` has the pairs that a `keep` leaves; `baskets` are asked for only by strata."""
         if self.protocol == "paper":
             paper = PaperTest(self.levels, self.directed)
-            return paper, paper.judge(count(baskets, self.counting, keep=paper, **engine))
+            return paper, paper.judge(counted(paper))
         test = CalibratedTest(self.levels, directed=self.directed, fit=self._fit(baskets), at_least=at_least)
-        return test, test.judge(count(baskets, self.counting, keep=test, **engine))
+        return test, test.judge(counted(test))
 
-    def _fit(self, baskets: Baskets) -> Callable[[Margins], Expected]:
+    def _fit(self, baskets: Callable[[], Baskets]) -> Callable[[Margins], Expected]:
         """What makes expected counts of the margins of a count: theirs, or those of the strata they are made of."""
         if not self.strata:
             return lambda margins: fit_expected(margins, self.expected, directed=self.directed)
-        strata = strata_of(baskets, self.strata)
+        shop = baskets()
+        strata = strata_of(shop, self.strata)
 
         def fit(margins: Margins) -> Expected:
-            parts = stratum_margins(baskets, strata, self.counting)
+            parts = stratum_margins(shop, strata, self.counting)
             return fit_strata(parts, margins.category, self.expected, directed=self.directed)
 
         return fit
