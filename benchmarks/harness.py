@@ -76,18 +76,20 @@ def spread(values: Sequence[float]) -> dict[str, float]:
     return {"median": round(statistics.median(values), 4), "min": round(min(values), 4), "max": round(max(values), 4)}
 
 
-def save(name: str, tables: Mapping[str, Any], packages: Sequence[str]) -> Path:
-    """Write `results/NAME.json`: what was measured, when, on what machine, with which versions."""
+def save(
+    name: str, tables: Mapping[str, Any], packages: Sequence[str], *, file: str | None = None, options: str = ""
+) -> Path:
+    """Write `results/FILE.json` (default: NAME): what was measured, when, on what machine, with which versions."""
     RESULTS.mkdir(exist_ok=True)
     record = {
         "benchmark": name,
-        "command": f"python -m benchmarks.{name}",
+        "command": f"python -m benchmarks.{name} {options}".rstrip(),
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "machine": machine(),
         "versions": versions(packages),
         "results": dict(tables),
     }
-    path = RESULTS / f"{name}.json"
+    path = RESULTS / f"{file or name}.json"
     path.write_text(json.dumps(record, indent=2) + "\n")
     return path
 

@@ -15,6 +15,8 @@ from benchmarks.label_data import read_orders
 
 WINDOW, NEGATIVES, DIM = 5, 5, 100
 BATCH, BATCHES = 128, 400
+TORCH_FOLDER = "NEATREC_TORCH"
+"""The variable that names the folder PyTorch lies in, where it is not installed with the rest."""
 
 Job = Callable[[], int]
 
@@ -60,11 +62,6 @@ def gensim_skip_gram() -> Job:
     return job
 
 
-def torch_folder() -> str | None:
-    """Where PyTorch lies: NEATREC_TORCH names a folder that `pip install --target` filled."""
-    return os.environ.get("NEATREC_TORCH")
-
-
 def torch_neat() -> Job:
     return _torch_neat(sparse=False)
 
@@ -75,8 +72,8 @@ def torch_neat_sparse() -> Job:
 
 def _torch_neat(sparse: bool) -> Job:
     """NEAT with `nn.Embedding`, autograd and SGD, batches of 128 pairs with five negatives each, one thread."""
-    if (folder := torch_folder()) is not None:
-        sys.path.insert(0, folder)
+    if folder := os.environ.get(TORCH_FOLDER):
+        sys.path.append(folder)
     import torch
 
     torch.set_num_threads(1)

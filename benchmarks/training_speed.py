@@ -1,7 +1,7 @@
 """How fast the embedding models train, in directed positive pairs a CPU-second, beside gensim and PyTorch.
 
-    python -m benchmarks.training_speed            # all tables, written to benchmarks/results/training_speed.json
-    python -m benchmarks.training_speed --rounds 3 --no-large
+    python -m benchmarks.training_speed            # written to benchmarks/results/training_speed.json
+    python -m benchmarks.training_speed --large    # 3.2 million simulated baskets: results/training_speed_large.json
 
 Whole baskets of the Instacart train orders, no pair left out for its category, dim 100, window 5, five negatives. Every
 job runs in a process of its own, in turn with the others. Ours are whole fits of several epochs on one thread (compiled
@@ -11,6 +11,8 @@ code is loaded before the clock starts); gensim's is the call of `train` alone, 
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from typing import Any
@@ -20,7 +22,7 @@ import numpy as np
 from benchmarks.harness import ROOT, measure_in_turn, save, summary, table
 from benchmarks.label_data import read_orders
 from benchmarks.label_speed import _baskets
-from benchmarks.training_peers import torch_folder
+from benchmarks.training_peers import TORCH_FOLDER
 from neatrec.baskets import Baskets
 from neatrec.models import Run, make_model
 from neatrec.models.run import Progress
@@ -53,7 +55,9 @@ THREADS = {
     "reproducible, 1 thread": (HERE, "neat_reproducible"),
     "reproducible, 2 threads": (HERE, "neat_reproducible_two_threads"),
 }
-LARGE = {"neat, 5 epochs, 2 threads": (HERE, "neat_simulated")}
+LARGE = {"neat, 2 threads": (HERE, "neat_simulated")}
+LARGE_EPOCHS = "NEATREC_BENCHMARK_EPOCHS"
+"""How the epochs of the large table reach its process."""
 
 Job = Callable[[], Any]
 
@@ -111,14 +115,16 @@ def neat_simulated() -> Job:
     from neatrec.sources.supermarket import supermarket
 
     baskets = supermarket(baskets=3_200_000, items=50_000).baskets
+    epochs = int(os.environ[LARGE_EPOCHS])
     _warm("neat", baskets, {})
     seen: list[Progress] = []
 
     def job() -> dict[str, float]:
-        model = make_model("neat", epochs=5)
+        model = make_model("neat", dim=100, epochs=epochs)
         model.fit(baskets, Run(threads=2, progress=_epoch_ends(seen)))
         size = baskets.items.nbytes + baskets.offsets.nbytes
         return {
+            "epochs": epochs,
             "lines": baskets.lines,
             "pairs": sum(p.pairs for p in seen),
             "baskets_mib": round(size / 2**20),
@@ -199,23 +205,37 @@ def as_table(rows: Sequence[dict[str, Any]]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--no-large", action="store_true", help="leave out the 3.2 million simulated baskets")
+    parser.add_argument("--torch", metavar="DIR", help="a folder that holds PyTorch (a venv's site-packages)")
+    parser.add_argument("--large", action="store_true", help="only the 3.2 million simulated baskets")
+    parser.add_argument("--epochs", type=int, default=5, help="epochs of --large")
     arguments = parser.parse_args()
-    read_orders()  # says what is missing before anything runs
+    if arguments.large:
+        os.environ[LARGE_EPOCHS] = str(arguments.epochs)
+        written = save("training_speed", {"large": large()}, PACKAGES, file="training_speed_large", options="--large")
+    else:
+        read_orders()  # says what is missing before anything runs
+        written = save("training_speed", tables(arguments.rounds, arguments.torch), PACKAGES)
+    print(f"\nwritten to {written.relative_to(ROOT)}")
+
+
+def tables(rounds: int, torch: str | None) -> dict[str, Any]:
+    """Every table but the large one; peers that are not there are named and left out."""
     models = dict(MODELS)
     if find_spec("gensim") is None:
         print("gensim is not installed and is left out: pip install gensim==4.4.0")
         del models[GENSIM]
-    results = {"models": compare("models", models, arguments.rounds)}
-    if find_spec("torch") is None and torch_folder() is None:
-        print("PyTorch is left out: pip install --target DIR torch==2.13.0, then set NEATREC_TORCH=DIR")
+    results = {"models": compare("models", models, rounds), "threads": compare("threads", THREADS, rounds)}
+    if torch is not None:
+        os.environ[TORCH_FOLDER] = torch
+        sys.path.append(torch)  # so that its version is found
+    if find_spec("torch") is None:
+        print(
+            "PyTorch is left out: install torch==2.13.0 in a venv of its own, then --torch VENV/lib/.../site-packages"
+        )
     else:
-        jobs = {"neat": MODELS["neat"], **TORCH}
-        results["PyTorch"] = compare("PyTorch, as one writes it from the paper", jobs, arguments.rounds)
-    results["threads"] = compare("threads", THREADS, arguments.rounds)
-    if not arguments.no_large:
-        results["large"] = large()
-    print(f"\nwritten to {save('training_speed', results, PACKAGES).relative_to(ROOT)}")
+        jobs = {**TORCH, "neat": MODELS["neat"]}
+        results["PyTorch"] = compare("PyTorch, as one writes it from the paper", jobs, rounds)
+    return results
 
 
 def large() -> list[dict[str, Any]]:
@@ -226,7 +246,7 @@ def large() -> list[dict[str, Any]]:
         row["pairs_per_second"] = round(found["pairs"] / wall)
         peak, before = row["peak_mib"]["median"], row["before_mib"]["median"]
         print(
-            f"{row['name']}: {found['pairs'] / 1e6:.0f} million pairs in {wall:.1f} s, "
+            f"{row['name']}, {found['epochs']} epochs: {found['pairs'] / 1e6:.0f} million pairs in {wall:.1f} s, "
             f"{found['pairs'] / wall / 1e6:.1f} million a second; peak {peak:.0f} MiB, {peak - before:.0f} MiB above "
             f"the baskets ({found['baskets_mib']} MiB) in memory; parameters {found['parameters_mib']} MiB"
         )
