@@ -65,8 +65,7 @@ def test_an_item_never_bought_has_no_answers_and_is_none() -> None:
 
 
 def test_ties_go_to_the_smaller_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(topk, "ROWS", 3)
-    monkeypatch.setattr(topk, "COLUMNS", 5)
+    monkeypatch.setattr(topk, "TILE", 5)
     items = 23
     vectors = np.zeros((items, 4), dtype=np.float32)
     vectors[:, 0] = 1.0
@@ -103,15 +102,16 @@ def test_the_scan_keeps_what_sorting_would(queries: int, items: int, k: int, lev
 
 
 @settings(max_examples=30, deadline=None)
-@given(st.integers(2, 80), st.integers(1, 20), st.integers(0, 10**6))
-def test_tiles_of_any_size_give_the_whole_product(items: int, k: int, seed: int) -> None:
+@given(st.integers(2, 80), st.integers(1, 20), st.booleans(), st.integers(0, 10**6))
+def test_tiles_of_any_size_give_the_whole_product(items: int, k: int, symmetric: bool, seed: int) -> None:
+    """Small whole numbers: products are exact, and there are many ties."""
     rng = np.random.default_rng(seed)
     left, right = (rng.integers(-3, 4, (items, 5)).astype(np.float32) for _ in range(2))
+    right = left if symmetric else right
     every = np.arange(items, dtype=np.int32)
     search = Search(every, every, every, k, floor=-np.inf)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(topk, "ROWS", int(rng.integers(1, 20)))
-        patch.setattr(topk, "COLUMNS", int(rng.integers(1, 40)))
+        patch.setattr(topk, "TILE", int(rng.integers(1, 40)))
         search.by_product(left, right, threads=2)
     found = search.answers()
     scores = left @ right.T

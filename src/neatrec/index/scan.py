@@ -1,10 +1,12 @@
 """The compiled scan: rows of scores in, the best of each row kept.
 
-The best of a row are a heap whose root is the worst of them: the lowest score, and of equal scores the largest code.
-Items are offered in the order of their codes, so that one with the root's score is worse than the root.
+The best of a query are a heap whose root is the worst of them: the lowest score, and of equal scores the largest code.
+What is kept does not depend on the order in which items are offered.
 """
 
 from __future__ import annotations
+
+import numpy as np
 
 from neatrec.compiled import compiled
 
@@ -15,8 +17,8 @@ CHUNK = 16
 @compiled(fastmath={"nnan", "nsz", "reassoc"})
 def keep_best(scores, first, query, code, group, floor, best, best_item, filled):
     """Offer the scores (rows, columns) of the queries `query[first + row]` and the items `code[column]` to the heaps
-    `best` and `best_item` (queries, k), of which `filled` (queries,) are in use. Codes ascend, also from call to call.
-    Items of the query's own group, and scores that are not above `floor`, are left out.
+    `best` and `best_item` (queries, k), of which `filled` (queries,) are in use. Items of the query's own group, and
+    scores that are not above `floor`, are left out.
     """
     rows, columns = scores.shape
     k = best.shape[1]
@@ -29,19 +31,48 @@ def keep_best(scores, first, query, code, group, floor, best, best_item, filled)
             highest = scores[row, begin]
             for step in range(1, CHUNK):
                 highest = max(highest, scores[row, begin + step])
-            if highest > limit:
+            if highest >= limit:
                 for column in range(begin, begin + CHUNK):
-                    if scores[row, column] > limit and group[code[column]] != mine:
+                    if scores[row, column] >= limit and group[code[column]] != mine:
                         limit = _offer(best[me], best_item[me], filled, me, scores[row, column], code[column], floor)
         for column in range(whole, columns):
-            if scores[row, column] > limit and group[code[column]] != mine:
+            if scores[row, column] >= limit and group[code[column]] != mine:
                 limit = _offer(best[me], best_item[me], filled, me, scores[row, column], code[column], floor)
+
+
+@compiled(fastmath={"nnan", "nsz", "reassoc"})
+def keep_best_down(scores, first, query, code, group, floor, best, best_item, filled):
+    """As `keep_best` with the two sides changed: a column is the query `query[first + column]`, a row the item
+    `code[row]`. The other half of a symmetric product needs no product of its own.
+    """
+    rows, columns = scores.shape
+    k = best.shape[1]
+    whole = columns // CHUNK * CHUNK
+    limit = np.empty(columns, dtype=scores.dtype)
+    for column in range(columns):
+        limit[column] = best[first + column, 0] if filled[first + column] == k else floor
+    for row in range(rows):
+        item = code[row]
+        its = group[item]
+        for begin in range(0, whole, CHUNK):
+            highest = scores[row, begin] - limit[begin]
+            for step in range(1, CHUNK):
+                highest = max(highest, scores[row, begin + step] - limit[begin + step])
+            if highest >= 0:
+                for column in range(begin, begin + CHUNK):
+                    me = first + column
+                    if scores[row, column] >= limit[column] and group[query[me]] != its:
+                        limit[column] = _offer(best[me], best_item[me], filled, me, scores[row, column], item, floor)
+        for column in range(whole, columns):
+            me = first + column
+            if scores[row, column] >= limit[column] and group[query[me]] != its:
+                limit[column] = _offer(best[me], best_item[me], filled, me, scores[row, column], item, floor)
 
 
 @compiled
 def keep_best_of_lists(start, scores, items, first, query, group, floor, best, best_item, filled):
     """As `keep_best`, for queries that are scored with items of their own: `start[row]:start[row + 1]` are those of
-    `query[first + row]` in `scores` and `items`, ascending.
+    `query[first + row]` in `scores` and `items`.
     """
     k = best.shape[1]
     for row in range(len(start) - 1):
@@ -49,7 +80,7 @@ def keep_best_of_lists(start, scores, items, first, query, group, floor, best, b
         mine = group[query[me]]
         limit = best[me, 0] if filled[me] == k else floor
         for place in range(start[row], start[row + 1]):
-            if scores[place] > limit and group[items[place]] != mine:
+            if scores[place] >= limit and group[items[place]] != mine:
                 limit = _offer(best[me], best_item[me], filled, me, scores[place], items[place], floor)
 
 
@@ -65,11 +96,14 @@ def put_in_order(best, best_item, filled):
 
 @compiled
 def _offer(heap, heap_item, filled, me, score, item, floor):
-    """Put (score, item), which is better than the root, into a heap; the score that the next one must exceed."""
+    """Put (score, item) into a heap if it is among the best; the least score that the next one must have."""
     k, have = len(heap), filled[me]
     if have == k:
-        _sink(heap, heap_item, k, score, item)
+        if _worse(heap[0], heap_item[0], score, item):
+            _sink(heap, heap_item, k, score, item)
         return heap[0]
+    if not score > floor:
+        return floor
     place = have
     while place > 0:
         above = (place - 1) // 2

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.errors import DivergedError, must_be
-from neatrec.index.scan import keep_best, keep_best_of_lists, put_in_order
+from neatrec.index.scan import keep_best, keep_best_down, keep_best_of_lists, put_in_order
 from neatrec.models.base import Model
 from neatrec.models.cosine import CosineModel
 from neatrec.models.counts import CountModel
@@ -24,8 +24,8 @@ from neatrec.statistics.independence import groups_of
 
 log = logging.getLogger(__name__)
 
-ROWS, COLUMNS = 512, 1024
-"""A tile of scores: 2 MiB, which stays in the cache of a core."""
+TILE = 512
+"""Queries and items of a tile: 1 MiB of scores, which stay in the cache of a core."""
 BLOCK_NUMBERS = 4_000_000
 """Scores that a model is asked for at once: 32 MB."""
 
@@ -94,28 +94,33 @@ class Search:
         self.best: npt.NDArray[Any] = np.zeros((len(query), self.k), dtype=np.float64)
 
     def by_product(self, left: Vectors, right: Vectors, threads: int) -> None:
-        """left @ right.T, tile by tile.
+        """left @ right.T, tile by tile; where both are one, each tile serves both of its sides.
 
         One Python thread a core, each with a matrix product of one thread: two pools would fight for the cores.
         """
+        both = left is right and np.array_equal(self.query, self.code)
         left, right = np.ascontiguousarray(left[self.query]), np.ascontiguousarray(right[self.code])
         if not (np.isfinite(left).all() and np.isfinite(right).all()):
             raise DivergedError("the model has vectors that are not numbers", hint="Train it anew.")
         self.best = self.best.astype(np.float32)
+        busy = [threading.Lock() for _ in range(0, len(left), TILE)]
         own = threading.local()
 
-        def rows_from(first: int) -> None:
-            rows = left[first : first + ROWS]
+        def work(tile: tuple[int, int]) -> None:
+            row, column = tile[0] * TILE, tile[1] * TILE
+            one, other = left[row : row + TILE], right[column : column + TILE]
             if not hasattr(own, "room"):
-                own.room = np.empty(ROWS * COLUMNS, dtype=np.float32)
-            for begin in range(0, len(right), COLUMNS):
-                columns = right[begin : begin + COLUMNS]
-                tile = own.room[: len(rows) * len(columns)].reshape(len(rows), len(columns))
-                np.matmul(rows, columns.T, out=tile)
-                self._scan(tile, first, self.code[begin : begin + COLUMNS])
+                own.room = np.empty(TILE * TILE, dtype=np.float32)
+            scores = own.room[: len(one) * len(other)].reshape(len(one), len(other))
+            np.matmul(one, other.T, out=scores)
+            with busy[tile[0]]:
+                self._scan(scores, row, self.code[column : column + TILE])
+            if both and row != column:
+                with busy[tile[1]]:
+                    self._scan(scores, column, self.code[row : row + TILE], keep_best_down)
 
         with _one_blas_thread(), ThreadPoolExecutor(threads) as pool:
-            list(pool.map(rows_from, range(0, len(left), ROWS)))
+            list(pool.map(work, _tiles(len(left), len(right), half=both)))
 
     def by_seen_pairs(self, model: CountModel) -> None:
         """Only pairs that were seen score above the floor of a model of counts: the others are not looked at."""
@@ -148,9 +153,9 @@ class Search:
             scores = model.score_all(self.query[first : first + size])
             self._scan(np.ascontiguousarray(scores[:, self.code], dtype=np.float64), first, self.code)
 
-    def _scan(self, scores: npt.NDArray[Any], first: int, code: Codes) -> None:
+    def _scan(self, scores: npt.NDArray[Any], first: int, code: Codes, keep: Any = keep_best) -> None:
         floor = scores.dtype.type(self.floor)
-        keep_best(scores, first, self.query, code, self.group, floor, self.best, self.best_item, self.filled)
+        keep(scores, first, self.query, code, self.group, floor, self.best, self.best_item, self.filled)
 
     def answers(self) -> Best:
         put_in_order(self.best, self.best_item, self.filled)
@@ -159,6 +164,14 @@ class Search:
         chosen = np.arange(self.k)[None] < self.filled[:, None]  # (queries, k)
         start = np.concatenate([[0], np.cumsum(found)]).astype(np.int64)
         return Best(start, self.best_item[chosen], self.best[chosen].astype(np.float32))
+
+
+def _tiles(rows: int, columns: int, *, half: bool) -> list[tuple[int, int]]:
+    """All tiles of a product, or one half and the diagonal; neighbours in the list share no row where that can be."""
+    down, across = -(-rows // TILE), -(-columns // TILE)
+    return [
+        (row, (row + step) % across) for step in range(across) for row in range(down) if not half or row + step < across
+    ]
 
 
 @contextmanager
