@@ -29,9 +29,10 @@ def evidence_words(
         return "Items of one category are not counted together."
     if grade == PREDICTED:
         return _predicted(count, reason, public)
-    seen = "Bought together" if public else _seen(count, customers, expected)
-    parted = " " if public else "; "
-    return f"{seen}{parted}at least {at_least(lift_low)}x chance (95 %). {_coincidence(q)}"
+    low = at_least(lift_low)
+    if public:
+        return f"Bought together at least {low}x as often as by chance (95 %). {_coincidence(q)}"
+    return f"{_seen(count, customers, expected)}; at least {low}x chance (95 %). {_coincidence(q)}"
 
 
 def _seen(count: int, customers: int, expected: float) -> str:
