@@ -72,8 +72,8 @@ def write_report(
     run = run_record(source, [board_record(board, result, ranks)], {**result.seconds, **(seconds or {})})
     sections, files_only = report_sections(board, result, audit, gaussian)
     sections.append(run_section(run, VERIFY))
-    lead = verdict(board) + _warnings(result)
-    page = Page(title or f"Which model finds what goes with what: {source or 'these baskets'}", lead, tuple(sections))
+    lead = (*verdict(board), *_warnings(result), *((f"The baskets: {source}.",) if source else ()))
+    page = Page(title or "Which model finds what goes with what", lead, tuple(sections))
     return write_folder(
         page, out, run=run, parquet={"ranks": ranks, "labels": result.exam.labels.table()}, more_tables=files_only
     )

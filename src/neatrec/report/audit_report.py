@@ -129,11 +129,11 @@ def audit_tables(audit: Audit) -> list[Table]:
 
 def _labels(audit: Audit) -> Table:
     columns = (
-        Column("protocol", "protocol"),
-        Column("level", "level"),
-        Column("labels", "labels", "number"),
-        Column("queries", "queries", "number"),
-        Column("most_of_one_query", "most of one query", "number"),
+        Column("protocol", "Protocol"),
+        Column("level", "Level"),
+        Column("labels", "Labels", "number"),
+        Column("queries", "Queries", "number"),
+        Column("most_of_one_query", "Most of one query", "number"),
     )
     rows = [
         (c.protocol, f"{MARK[c.protocol]} = {c.level:g}", c.labels, c.queries, c.most_of_one_query)
@@ -145,12 +145,12 @@ def _labels(audit: Audit) -> Table:
 
 def _false_discoveries(audit: Audit) -> Table:
     columns = (
-        Column("protocol", "protocol"),
-        Column("level", "level"),
-        Column("labels", "labels", "number"),
-        Column("by_chance", "by chance", "number", 1),
-        Column("rate", "false-discovery rate", "share", 2),
-        Column("rerun", "threshold re-made", "number", 1),
+        Column("protocol", "Protocol"),
+        Column("level", "Level"),
+        Column("labels", "Labels", "number"),
+        Column("by_chance", "By chance", "number", 1),
+        Column("rate", "False-discovery rate", "share", 2),
+        Column("rerun", "Threshold re-made", "number", 1),
     )
     rows = [
         (
@@ -176,12 +176,12 @@ def _false_discoveries(audit: Audit) -> Table:
 
 def _truth(audit: Audit) -> Table:
     columns = (
-        Column("protocol", "protocol"),
-        Column("level", "level"),
-        Column("labels", "labels", "number"),
-        Column("right", "true", "number"),
-        Column("precision", "precision", "share", 1),
-        Column("recall", "recall", "share", 1),
+        Column("protocol", "Protocol"),
+        Column("level", "Level"),
+        Column("labels", "Labels", "number"),
+        Column("right", "True", "number"),
+        Column("precision", "Precision", "share", 1),
+        Column("recall", "Recall", "share", 1),
     )
     rows = [
         (protocol, f"{MARK[protocol]} = {level:g}", score.given, score.right, score.precision, score.recall)
@@ -192,11 +192,11 @@ def _truth(audit: Audit) -> Table:
 
 def _negatives(audit: Audit) -> Table:
     columns = (
-        Column("level", "level"),
-        Column("pairs", "negative pairs", "number"),
-        Column("lift_above_one", "lift above 1", "number"),
-        Column("quasi_lift_above_one", "above quasi-independence", "number"),
-        Column("share", "share with lift above 1", "share", 1),
+        Column("level", "Level"),
+        Column("pairs", "Negative pairs", "number"),
+        Column("lift_above_one", "Lift above 1", "number"),
+        Column("quasi_lift_above_one", "Above quasi-independence", "number"),
+        Column("share", "Share with lift above 1", "share", 1),
     )
     rows = [
         (
@@ -218,10 +218,10 @@ def _negatives(audit: Audit) -> Table:
 
 def _overlap(audit: Audit) -> Table:
     columns = (
-        Column("level", "level"),
-        Column("both", "both", "number"),
-        Column("only_paper", "only paper", "number"),
-        Column("only_calibrated", "only calibrated", "number"),
+        Column("level", "Level"),
+        Column("both", "Both", "number"),
+        Column("only_paper", "Only paper", "number"),
+        Column("only_calibrated", "Only calibrated", "number"),
     )
     rows = [(f"{row.level:g}", row.both, row.only_paper, row.only_calibrated) for row in audit.overlap]
     return Table("overlap", "Labels that both protocols find", columns, tuple(rows))
@@ -231,7 +231,7 @@ def _coverage(audit: Audit) -> Table:
     keys = list(audit.coverage[0].of_labels) if audit.coverage else []
     columns = [
         Column("category", audit.category_level or "category"),
-        Column("pairs", "all pairs", "share", 3),
+        Column("pairs", "All pairs", "share", 3),
         *(Column(f"{p}_{level:g}", f"{p} {MARK[p]} = {level:g}", "share", 3) for p, level in keys),
     ]
     rows = [(row.name, row.of_pairs, *(row.of_labels[key] for key in keys)) for row in audit.coverage]
@@ -241,12 +241,12 @@ def _coverage(audit: Audit) -> Table:
 
 def _consistency(audit: Audit) -> Table:
     columns = (
-        Column("level", "level"),
-        Column("sign", "sign"),
-        Column("from", "chi-squared from", "number"),
-        Column("to", "below", "number"),
-        Column("pairs", "pairs", "number"),
-        Column("share", "share", "share", 3),
+        Column("level", "Level"),
+        Column("sign", "Sign"),
+        Column("from", "Chi-squared from", "number"),
+        Column("to", "Below", "number"),
+        Column("pairs", "Pairs", "number"),
+        Column("share", "Share", "share", 3),
     )
     rows = [
         (
@@ -266,7 +266,7 @@ def _consistency(audit: Audit) -> Table:
 def _first_bins(audit: Audit) -> Table:
     """The histograms side by side, as far as they are drawn."""
     drawn = [histogram for histogram in audit.consistency if len(histogram.count)]
-    columns = [Column("bin", "chi-squared from", "number")]
+    columns = [Column("bin", "Chi-squared from", "number")]
     for number, h in enumerate(drawn):
         columns.append(Column(f"share_{number}", f"{'+' if h.positive else '-'} p = {h.level:g}", "share", 2))
     rows = zip((BIN_WIDTH * place for place in range(SHOWN_BINS)), *(_binned(h) for h in drawn), strict=True)
@@ -278,19 +278,19 @@ def _first_bins(audit: Audit) -> Table:
 
 def _cases(name: str, caption: str, pairs: Sequence[CasePair]) -> Table:
     columns = (
-        Column("query", "query"),
-        Column("item", "item"),
-        Column("count", "together", "number"),
-        Column("expected", "expected (paper)", "number", 2),
-        Column("chi_squared", "chi-squared", "number", 2),
-        Column("lift", "lift (quasi)", "number", 2),
+        Column("query", "Query"),
+        Column("item", "Item"),
+        Column("count", "Together", "number"),
+        Column("expected", "Expected (paper)", "number", 2),
+        Column("chi_squared", "Chi-squared", "number", 2),
+        Column("lift", "Lift (quasi)", "number", 2),
     )
     rows = [(c.query, c.item, c.count, c.expected, c.statistic, c.true_lift) for c in pairs]
     return Table(name, caption, columns, tuple(rows))
 
 
 def _popular(audit: Audit) -> Table:
-    columns = (Column("rank", "rank", "number"), Column("item", "item"), Column("lines", "lines", "number"))
+    columns = (Column("rank", "Rank", "number"), Column("item", "Item"), Column("lines", "Lines", "number"))
     rows = [(rank, name, lines) for rank, (name, lines) in enumerate(audit.popular, 1)]
     return Table("popular", "Accuracy: the most popular items", columns, tuple(rows))
 

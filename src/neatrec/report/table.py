@@ -123,7 +123,7 @@ def best_cells(columns: Sequence[Column], rows: Sequence[Sequence[Any]], keys: S
             continue
         values = [row[place] for row in rows]
         numbers = [np.nan if v is None else v[0] if isinstance(v, tuple) else v for v in values]
-        if not rows or np.isnan(numbers).all():
+        if not rows or np.isnan(numbers).all() or np.nanmax(numbers) == 0:  # where all have nothing, none is best
             continue
         # equal as shown is equal: bold must not claim more than the digits do
         highest = show_number(float(np.nanmax(numbers)), column.digits)

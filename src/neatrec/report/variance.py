@@ -8,6 +8,9 @@ import numpy.typing as npt
 from neatrec.report.figures import popularity_chart
 from neatrec.report.page import Figures, Section, Words
 
+CLEAR = 0.3
+"""A correlation at least this far from 0 is called a tie."""
+
 
 def variance_section(purchases: npt.ArrayLike, log_variance: npt.ArrayLike, model: str) -> Section:
     """The figure and its correlation, over the items sold in training. Arrays of shape (items,)."""
@@ -20,10 +23,23 @@ def variance_section(purchases: npt.ArrayLike, log_variance: npt.ArrayLike, mode
     )
     figure = popularity_chart("popularity-variance", bought[sold], spread[sold], correlation, caption)
     words = Words(
-        f"{model} learns a Gaussian for each item. What is bought with everything gets a wide one: its variance "
-        "follows its popularity, and is not a measure of how sure a recommendation is."
+        f"{model} learns a Gaussian for each item. {_in_words(correlation)} The variance is not a measure of how sure "
+        "a recommendation is."
     )
     return Section("variance", "Popularity and variance", (words, Figures((figure,))))
+
+
+def _in_words(correlation: float) -> str:
+    """What the correlation says.
+
+    >>> _in_words(0.82)
+    'The paper finds wide ones for what is bought often, and so does this training: the two rise together.'
+    """
+    if correlation >= CLEAR:
+        return "The paper finds wide ones for what is bought often, and so does this training: the two rise together."
+    if correlation <= -CLEAR:
+        return "The paper finds wide ones for what is bought often; this training finds narrow ones."
+    return "The paper finds wide ones for what is bought often; this training shows no clear tie between the two."
 
 
 def log_correlation(purchases: npt.NDArray[np.float64], log_variance: npt.NDArray[np.float64]) -> float:
