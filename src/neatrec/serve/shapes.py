@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
 from neatrec.serve.limits import LONGEST_ID, MOST_ITEMS, MOST_K, K
 
@@ -30,6 +30,14 @@ EVIDENCE: Any = {
     "query_count": 410,
     "item_count": 388,
 }
+
+
+def _whole(value: Any) -> Any:
+    """24.0 is a whole number to JSON."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Whole = Annotated[int, BeforeValidator(_whole)]
 
 
 class Item(BaseModel):
@@ -118,7 +126,7 @@ class Cart(BaseModel):
         extra="forbid", strict=True, json_schema_extra={"example": {"items": ["24852", "21137"], "k": 5}}
     )
     items: list[Id] = Field(min_length=1, max_length=MOST_ITEMS, description="Ids of what is in the cart.")
-    k: int = Field(default=K, ge=1, le=MOST_K)
+    k: Whole = Field(default=K, ge=1, le=MOST_K)
     category: list[Id] = Field(default_factory=list, max_length=MOST_ITEMS)
     exclude: list[Id] = Field(default_factory=list, max_length=MOST_ITEMS)
     min_evidence: Level | None = None
