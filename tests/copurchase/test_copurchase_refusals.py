@@ -127,7 +127,7 @@ def test_what_would_overflow_a_counter_is_refused(monkeypatch: pytest.MonkeyPatc
 
 
 def test_auto_takes_memory_where_it_fits_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "neatrec.copurchase")
+    caplog.set_level(logging.DEBUG, "neatrec.copurchase")
     count(ORDERED)
     assert "counting with the memory engine (chosen by size)" in caplog.text
     caplog.clear()
@@ -141,7 +141,7 @@ def test_auto_goes_to_disk_where_memory_is_short(
     caplog.set_level(logging.INFO, "neatrec.copurchase")
     monkeypatch.setattr(counter, "bytes_needed", lambda *_, **__: 2**50)
     assert len(count(ORDERED)) == 3
-    assert "counting with the duckdb engine (chosen by size): about 1048576.0 GiB of" in caplog.text
+    assert "counting with the duckdb engine (chosen by size): needs about 1048576.0 GiB in memory" in caplog.text
 
 
 def test_sizes_are_read_and_written() -> None:

@@ -25,6 +25,7 @@ from neatrec.cli.reproduce import reproduce
 from neatrec.cli.serve import serve
 from neatrec.cli.show import config, show
 from neatrec.cli.signals import TerminatedError, leave_on_sigterm
+from neatrec.cli.sql import sql
 from neatrec.cli.talk import print_json
 from neatrec.cli.train import train
 from neatrec.errors import NeatrecError
@@ -57,6 +58,7 @@ for command in (
     publish,
     rollback,
     diff,
+    sql,
 ):
     app.command(command.__name__)(with_groups(command))
 app.command("export")(with_groups(export_table))

@@ -101,8 +101,10 @@ def _choose(engine: str, need: int, limit: int, *, stated: bool) -> str:
             argument="memory_limit",
         )
     chosen = ("memory" if fits else "duckdb") if engine == "auto" else engine
-    log.info(
-        "counting with the %s engine (%s): about %s of %s needed in memory",
+    # what fits in memory is what everybody expects: only the way over the disk is worth a line
+    log.log(
+        logging.DEBUG if chosen == "memory" else logging.INFO,
+        "counting with the %s engine (%s): needs about %s in memory, may use %s",
         chosen,
         "chosen by size" if engine == "auto" else "as asked",
         human(need),

@@ -10,7 +10,6 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +17,10 @@ import numpy as np
 import pyarrow as pa
 
 from neatrec.copurchase.job import removal_codes
-from neatrec.copurchase.records import Counting, Keep, Margins, PairBlock
+from neatrec.copurchase.records import Counting, Int64, Keep, Margins, PairBlock
 from neatrec.copurchase.resources import human
 from neatrec.copurchase.screen import kept, screen_of
+from neatrec.copurchase.statements import MARGINS, RECALL_STEPS, counting_steps
 from neatrec.copurchase.survey import Survey, pairs_of_size
 from neatrec.errors import MissingDependencyError, ResourceError
 from neatrec.text import printable
@@ -31,18 +31,11 @@ BLOCK = 1 << 20
 log = logging.getLogger(__name__)
 
 
-def statement(name: str) -> str:
-    """The text of one of the SQL files, named for the table it yields."""
-    return (files("neatrec.copurchase") / "sql" / f"{name}.sql").read_text(encoding="utf-8")
-
-
 def count_in_duckdb(survey: Survey, keep: Keep | None, memory_limit: int, threads: int) -> tuple[PairBlock, Margins]:
     """The kept pairs, sorted, and the margins of all pairs."""
     counting = survey.counting
     with _database(memory_limit, threads) as con:
         _count_pairs(con, survey)
-        pairs_view = "directed_pairs" if counting.directed else "undirected_pairs"
-        con.execute(f"CREATE VIEW pairs AS {statement(pairs_view)}")
         pairs = int(con.execute("SELECT COUNT(*) FROM pairs").fetchall()[0][0])
         totals = _margins(con, survey, pairs)
         if keep is None:
@@ -55,6 +48,16 @@ def margins_in_duckdb(survey: Survey, memory_limit: int, threads: int) -> Margin
     with _database(memory_limit, threads) as con:
         _count_pairs(con, survey)
         return _margins(con, survey, 0)
+
+
+def recall_in_duckdb(survey: Survey, size: int, place: Int64, memory_limit: int, threads: int) -> PairBlock:
+    """For each query its `size` items bought with it most often, best first; equal counts by ascending `place`."""
+    with _database(memory_limit, threads) as con:
+        _count_pairs(con, survey, recall=size, place=place)
+        for step in RECALL_STEPS:
+            con.execute(f"CREATE {'VIEW' if step.view else 'TABLE'} {step.name} AS {step.query}")
+        found = con.execute("SELECT * FROM recall_sets ORDER BY query, best").fetchnumpy()
+        return PairBlock(*(found[column] for column in ("query", "item", "pair_count")))
 
 
 @contextmanager
@@ -92,19 +95,14 @@ def _database(memory_limit: int, threads: int) -> Iterator[Any]:
             con.close()
 
 
-def _count_pairs(con: Any, survey: Survey) -> None:
-    """Leave the table `pair_counts`."""
+def _count_pairs(con: Any, survey: Survey, *, recall: int = 0, place: Int64 | None = None) -> None:
+    """Leave the table `pair_counts` and the view `pairs`."""
     _load_lines(con, survey)
-    _load_settings(con, survey)
-    for table in ("counted_baskets", "lines"):
-        con.execute(f"CREATE TABLE {table} AS {statement(table)}")
-    con.execute(f"CREATE VIEW records AS {statement(_records_statement(survey))}")
-    name = "pair_counts"
-    if survey.users_known:
-        con.execute(f"CREATE TABLE customer_pairs AS {statement('customer_pairs')}")
-        name = "pair_counts_once_per_customer" if survey.counting.once_per_customer else "pair_counts_with_customers"
-    con.execute(f"CREATE TABLE pair_counts AS {statement(name)}")
-    con.execute("DROP TABLE IF EXISTS customer_pairs")
+    _load_settings(con, survey, recall=recall, place=place)
+    for step in counting_steps(survey.counting, users_known=survey.users_known, narrow=_is_narrow(survey)):
+        con.execute(f"CREATE {'VIEW' if step.view else 'TABLE'} {step.name} AS {step.query}")
+        if step.name == "pair_counts":
+            con.execute("DROP TABLE IF EXISTS customer_pairs")  # the disk may need its room
 
 
 def _load_lines(con: Any, survey: Survey) -> None:
@@ -125,15 +123,16 @@ def _load_lines(con: Any, survey: Survey) -> None:
         done += len(shard)
 
 
-def _load_settings(con: Any, survey: Survey) -> None:
+def _load_settings(con: Any, survey: Survey, *, recall: int = 0, place: Int64 | None = None) -> None:
     """The tables `items`, `settings` and `steps`."""
     removal = removal_codes(survey.counting.category_of(survey.catalog))
-    con.execute("CREATE TABLE items (item INTEGER, removal INTEGER)")
-    _insert(con, "items", item=np.arange(len(removal)), removal=removal)
+    codes = np.arange(len(removal))
+    con.execute("CREATE TABLE items (item INTEGER, removal INTEGER, place BIGINT)")
+    _insert(con, "items", item=codes, removal=removal, place=codes if place is None else place)
     longest = int(survey.sizes.max(initial=1))
     reach = longest if survey.counting.window is None else min(survey.counting.window, longest)
-    con.execute("CREATE TABLE settings (min_basket BIGINT, reach BIGINT)")
-    con.execute("INSERT INTO settings VALUES (?, ?)", [min(survey.counting.min_basket, 2**62), reach])
+    con.execute("CREATE TABLE settings (min_basket BIGINT, reach BIGINT, recall BIGINT)")
+    con.execute("INSERT INTO settings VALUES (?, ?, ?)", [min(survey.counting.min_basket, 2**62), reach, recall])
     con.execute("CREATE TABLE steps (step INTEGER)")
     if survey.counting.window is not None:
         _insert(con, "steps", step=np.arange(1, reach + 1))
@@ -145,19 +144,19 @@ def _insert(con: Any, table: str, **columns: Any) -> None:
     con.unregister("incoming")
 
 
-def _records_statement(survey: Survey) -> str:
-    """The cheaper of the two ways to the same records: by steps inside the window, or by all pairs of a basket."""
+def _is_narrow(survey: Survey) -> bool:
+    """Whether records are cheaper by steps inside the window than by all pairs of a basket; they are the same."""
     if survey.counting.window is None:
-        return "records"
+        return False
     lines = int(survey.sizes.sum())
     by_steps = survey.counting.window * lines
     by_baskets = 2 * int(pairs_of_size(survey.sizes, None).sum()) + lines
-    return "records_in_window" if by_steps <= by_baskets else "records"
+    return by_steps <= by_baskets
 
 
 def _margins(con: Any, survey: Survey, pairs: int) -> Margins:
     counting = survey.counting
-    found = con.execute(statement("margins")).fetchnumpy()
+    found = con.execute(MARGINS.query).fetchnumpy()
     columns = ("records_first", "records_second") if counting.directed else ("records_either", "records_either")
     first, second = (np.zeros(len(survey.catalog), dtype=np.int64) for _ in columns)
     first[found["item"]], second[found["item"]] = (found[column] for column in columns)

@@ -1,5 +1,4 @@
 -- Baskets with enough lines, counted before any other filter: basket.
 SELECT sized.basket
 FROM (SELECT basket, COUNT(*) AS size FROM basket_lines GROUP BY basket) AS sized
-CROSS JOIN settings
-WHERE sized.size >= settings.min_basket
+WHERE sized.size >= (SELECT min_basket FROM settings)

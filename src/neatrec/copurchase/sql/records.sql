@@ -7,5 +7,4 @@ SELECT
   a.customer
 FROM lines AS a
 JOIN lines AS b ON b.basket = a.basket
-CROSS JOIN settings
-WHERE b.position > a.position AND b.position - a.position <= settings.reach AND a.removal <> b.removal
+WHERE b.position > a.position AND b.position - a.position <= (SELECT reach FROM settings) AND a.removal <> b.removal
