@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import cached_property
 from typing import Any
 
@@ -36,6 +37,9 @@ class Shelf:
         self.category_codes = self.catalog.category_of(self.level)
         self.category: list[int] = self.category_codes.tolist()
         """The category that two items must not share, UNKNOWN where not known."""
+        self.variance: list[float] | None = None if index.variance is None else index.variance.tolist()
+        self.reason = str(index.manifest.notes["topk"]["reason"])
+        self._briefs: dict[int, str] = {}
         self._chosen: dict[str, npt.NDArray[np.bool_]] = {}
 
     def _names(self) -> list[str]:
@@ -66,6 +70,13 @@ class Shelf:
     def brief(self, code: int) -> dict[str, Any]:
         """An item as a list shows it."""
         return {"id": self.ids[code], "name": self.names[code], "category": self.path(code)}
+
+    def brief_json(self, code: int) -> str:
+        """`brief` as JSON without its braces, kept once made: every answer repeats it."""
+        text = self._briefs.get(code)
+        if text is None:
+            text = self._briefs[code] = json.dumps(self.brief(code), ensure_ascii=False, separators=(",", ":"))[1:-1]
+        return text
 
     def path(self, code: int) -> list[str]:
         return list(self.catalog.category_path(code))
