@@ -30,6 +30,7 @@ COLUMNS: dict[str, Any] = {
 }
 """Columns of an answer. Whole numbers are -1 and others NaN where they are not known."""
 
+EVERY = slice(None)
 NUMBERS = tuple(name for name in COLUMNS if name not in {"item", "score", "grade"})
 
 
@@ -64,10 +65,8 @@ class ItemFacts:
 class Answers:
     """Arrays of one length, best first: `item`, `score`, `grade` (a number into `GRADES`) and the evidence's numbers.
 
-    Those of a table are slices of the mapped file: making them copies nothing.
+    Those of a table are slices of the mapped file, made when they are asked for: nothing is copied.
     """
-
-    __slots__ = (*COLUMNS, "_facts", "query")
 
     item: npt.NDArray[np.int32]
     score: npt.NDArray[np.float32]
@@ -85,11 +84,19 @@ class Answers:
     posterior_low: npt.NDArray[np.float32]
     posterior_high: npt.NDArray[np.float32]
 
-    def __init__(self, query: int, facts: ItemFacts, columns: Mapping[str, npt.NDArray[Any]]) -> None:
+    def __init__(
+        self, query: int, facts: ItemFacts, columns: Mapping[str, npt.NDArray[Any]], rows: slice = EVERY
+    ) -> None:
+        """The answers of one query that stand in these rows of `columns`."""
         self.query = query
-        self._facts = facts
-        for name in COLUMNS:
-            setattr(self, name, columns[name])
+        self._facts, self._columns, self._rows = facts, columns, rows
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in COLUMNS:
+            raise AttributeError(f"answers have no {name!r}")
+        values = self._columns[name][self._rows]
+        setattr(self, name, values)
+        return values
 
     def __len__(self) -> int:
         return len(self.item)

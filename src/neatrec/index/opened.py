@@ -79,8 +79,7 @@ class Index:
 
     def answers(self, code: int) -> Answers:
         """The best of an item by the table, at most `k`: slices, nothing is copied."""
-        first, last = self._start[code], self._start[code + 1]
-        return Answers(code, self._facts, {name: values[first:last] for name, values in self.columns.items()})
+        return Answers(code, self._facts, self.columns, slice(self._start[code], self._start[code + 1]))
 
     def evidence(self, query: int, item: int) -> Evidence:
         """What the training baskets say about any pair, in the table or not."""
