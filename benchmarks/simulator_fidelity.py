@@ -26,6 +26,7 @@ from scipy import sparse
 
 from neatrec.baskets import Baskets
 from neatrec.labels import make_labels
+from neatrec.labels.truth import score_against
 from neatrec.sources.supermarket import TRAP_NAMES, supermarket
 
 Codes = npt.NDArray[np.int64]
@@ -173,7 +174,8 @@ def labels_against_truth() -> None:
             right = int(truth.is_complement(query, item).sum())
             traps = [int(truth.is_trap(query, item, trap).sum()) for trap in TRAP_NAMES]
             cells = [protocol, ", ".join(strata) or "none", level, len(query), right]
-            cells += [f"{truth.precision(query, item):.3f}", f"{truth.recall(query, item):.3f}", *traps]
+            score = score_against(truth, query, item, directed=True)
+            cells += [f"{score.precision:.3f}", f"{score.recall:.3f}", *traps]
             print(f"| {' | '.join(map(str, cells))} | {len(query) - right - sum(traps)} |")
 
 

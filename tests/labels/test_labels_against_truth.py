@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from neatrec.labels import Labels, make_labels
+from neatrec.labels.truth import score_against
 from neatrec.sources.supermarket import TRAP_NAMES, Supermarket, Truth, supermarket
 
 ALL_STRATA = ("basket_size", "month", "store")
@@ -37,7 +38,8 @@ def stratified(market: Supermarket) -> Labels:
 def precision_and_recall(truth: Truth, labels: Labels, level: float = 0.05) -> tuple[float, float]:
     chosen = labels.at(level)
     query, item = labels.query[chosen], labels.item[chosen]
-    return truth.precision(query, item), truth.recall(query, item)
+    score = score_against(truth, query, item, directed=True)
+    return score.precision, score.recall
 
 
 def trap_labels(truth: Truth, labels: Labels, trap: str | None = None) -> int:

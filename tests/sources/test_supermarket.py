@@ -229,17 +229,13 @@ def test_a_shop_without_strength_has_no_complements() -> None:
     planted = supermarket(100, 600, seed=5).truth
     assert len(market.truth.query) == 0
     assert 0.9 < pooled_lift(market.baskets, planted.query, planted.item) < 1.1
-    assert np.isnan(market.truth.recall([0], [1]))
-    assert market.truth.precision([0], [1]) == 0
+    assert not market.truth.is_complement([0], [1]).any()
 
 
-def test_precision_and_recall_count_directed_pairs(market: Supermarket) -> None:
+def test_the_truth_knows_its_pairs_and_their_direction(market: Supermarket) -> None:
     truth = market.truth
-    assert truth.precision(truth.query, truth.item) == truth.recall(truth.query, truth.item) == 1
-    one_way = ~truth.is_complement(truth.item, truth.query)
-    assert truth.precision(truth.item[one_way], truth.query[one_way]) == 0
-    assert truth.recall(truth.query[:10], truth.item[:10]) == 10 / len(truth.query)
-    assert np.isnan(truth.precision([], []))
+    assert truth.is_complement(truth.query, truth.item).all()
+    assert not truth.is_complement(truth.item, truth.query).all()
     assert truth.is_trap(truth.trap_query, truth.trap_item).all()
     assert truth.is_trap(truth.trap_query, truth.trap_item, "december").sum() == (truth.trap_kind == 0).sum()
     assert not truth.is_trap(truth.query, truth.item).any()

@@ -12,6 +12,7 @@ import typer
 from neatrec.cli.source_options import Source, output_folder
 from neatrec.cli.talk import Talk, print_json, print_table
 from neatrec.errors import must_be
+from neatrec.text import printable
 
 if TYPE_CHECKING:
     from neatrec.baskets import Baskets
@@ -126,6 +127,8 @@ def _hold(source: Source, contest: Contest, out: Path | None) -> tuple[Leaderboa
     parts = contest.part(source.read().baskets)
     about = {"method": parts.method, **parts.options}
     result = run_leaderboard(parts.train, parts.test, models, split=about, out=out, progress=log.info, **options)
+    if out is not None:
+        log.info("wrote %s", printable(out))
     return result, parts
 
 

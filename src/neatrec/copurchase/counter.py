@@ -7,12 +7,12 @@ import logging
 from neatrec.baskets import BasketStream
 from neatrec.copurchase.forecast import Forecast, bytes_needed, forecast_of
 from neatrec.copurchase.job import make_job
-from neatrec.copurchase.records import CoPurchases, Counting, Keep, Margins
+from neatrec.copurchase.records import CoPurchases, Counting, Keep, Margins, PairBlock
 from neatrec.copurchase.resources import SHARE, as_bytes, available_memory, human, thread_count
-from neatrec.copurchase.survey import survey
+from neatrec.copurchase.survey import Survey, survey
 from neatrec.errors import ResourceError, must_be_one_of
 
-ENGINES = ("auto", "memory", "duckdb")
+ENGINES = ("auto", "memory", "duckdb", "spark")
 EVERY_PAIR = Counting()
 
 log = logging.getLogger(__name__)
@@ -38,6 +38,11 @@ def count(
     ([0, 1], [1, 2, 1])
     """
     found, workers, limit = survey(baskets, counting), thread_count(threads), _limit(memory_limit)
+    if engine == "spark":
+        from neatrec.copurchase.spark.engine import count_in_spark
+
+        pairs, totals = count_in_spark(found, keep, workers)
+        return _counted(found, pairs, totals)
     need = bytes_needed(found, keep_all=keep is None, threads=workers)
     in_memory = _choose(engine, need, limit, stated=memory_limit is not None) == "memory"
     if in_memory:
@@ -51,8 +56,12 @@ def count(
         from neatrec.copurchase.duckdb_engine import count_in_duckdb
 
         pairs, totals = count_in_duckdb(found, keep, limit, workers)
+    return _counted(found, pairs, totals)
+
+
+def _counted(found: Survey, pairs: PairBlock, totals: Margins) -> CoPurchases:
     return CoPurchases(
-        found.catalog, counting, totals, pairs.query, pairs.item, pairs.count, pairs.reverse, pairs.customers
+        found.catalog, found.counting, totals, pairs.query, pairs.item, pairs.count, pairs.reverse, pairs.customers
     )
 
 
@@ -66,6 +75,10 @@ def margins(
 ) -> Margins:
     """The totals of a count without its pairs, in time and memory of the lines (`once_per_customer`: of the pairs)."""
     found, workers, limit = survey(baskets, counting), thread_count(threads), _limit(memory_limit)
+    if engine == "spark":
+        from neatrec.copurchase.spark.engine import margins_in_spark
+
+        return margins_in_spark(found, workers)
     need = bytes_needed(found, keep_all=False, threads=workers)
     if _choose(engine, need, limit, stated=memory_limit is not None) == "memory":
         from neatrec.copurchase.memory import can_count, margins_in_memory

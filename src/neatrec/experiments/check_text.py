@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from neatrec.experiments.power import LEVEL, POWER, Power, Tier
+from neatrec.experiments.suspects import FREQUENT
 from neatrec.text import plural, printable, show_size
 
 if TYPE_CHECKING:
@@ -50,8 +51,10 @@ def _left_out(found: CheckResult) -> Iterator[str]:
 
 
 def _suspects(found: CheckResult) -> Iterator[str]:
-    for item in found.frequent[:SHOWN]:
-        yield f"suspect: {_named(item.name, item.item)} is in {item.share:.1%} of all baskets"
+    if found.frequent:
+        some = [f"{_named(item.name, item.item)} {item.share:.1%}" for item in found.frequent[:SHOWN]]
+        more = f" and {len(found.frequent) - SHOWN:,} more" if len(found.frequent) > SHOWN else ""
+        yield f"in over {FREQUENT:.0%} of all baskets: {', '.join(some)}{more}"
     pairs = found.inseparable or ()
     for pair in pairs[:SHOWN]:
         yield (
@@ -59,11 +62,10 @@ def _suspects(found: CheckResult) -> Iterator[str]:
             f"{_named(pair.partner_name, pair.partner)} "
             f"({pair.share:.0%} of {pair.baskets:,} baskets)"
         )
-    more = max(len(found.frequent) - SHOWN, 0) + max(len(pairs) - SHOWN, 0)
-    if more:
-        yield f"and {more:,} more suspects (--json lists them all)"
+    if len(pairs) > SHOWN:
+        yield f"and {len(pairs) - SHOWN:,} more suspects (--json lists them all)"
     if found.frequent or pairs:
-        yield "If these are bags, fees or gifts, leave them out with --exclude-items FILE."
+        yield "If there are bags, fees or gifts among these, leave them out with --exclude-items FILE."
 
 
 def _named(name: str, item: str) -> str:

@@ -183,7 +183,6 @@ def run_leaderboard(
     result = LeaderboardResult(options, split or {}, chosen, skipped, exam, trainings, graded.result, seconds)
     if out is not None:
         result.write(out)
-        say(f"wrote {printable(out)}")
     return result
 
 

@@ -78,7 +78,8 @@ def shuffle_null(
         for level in recipe.levels:
             for counts, threshold in ((passed, labels.thresholds[level]), (rerun, own[level])):
                 counts[level].append(ways * int(np.count_nonzero(test.passes(evidence, threshold))))
-        log.info("shuffle %d of %d: %s by chance", round_ + 1, rounds, {k: v[-1] for k, v in passed.items()})
+        found = ", ".join(f"{counts[-1]:,} at {level:g}" for level, counts in passed.items())
+        log.info("shuffle %d of %d: labels by chance: %s", round_ + 1, rounds, found)
     return NullResult(
         rounds,
         within,

@@ -47,15 +47,5 @@ class Truth:
         chosen = slice(None) if trap is None else self.trap_kind == TRAP_NAMES.index(trap)
         return np.isin(self._key(query, item), self._key(self.trap_query[chosen], self.trap_item[chosen]))
 
-    def precision(self, query: npt.ArrayLike, item: npt.ArrayLike) -> float:
-        """The share of the given pairs that were planted; NaN when none are given."""
-        right = self.is_complement(query, item)
-        return float(right.mean()) if len(right) else float("nan")
-
-    def recall(self, query: npt.ArrayLike, item: npt.ArrayLike) -> float:
-        """The share of the planted pairs that are given; NaN when none were planted."""
-        found = np.isin(self._key(self.query, self.item), self._key(query, item))
-        return float(found.mean()) if len(found) else float("nan")
-
     def _key(self, query: npt.ArrayLike, item: npt.ArrayLike) -> npt.NDArray[np.int64]:
         return np.asarray(query, dtype=np.int64) * self.items + np.asarray(item, dtype=np.int64)
