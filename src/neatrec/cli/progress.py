@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -40,7 +41,7 @@ def sentence(progress: Progress) -> str:
     "epoch 3 of 40, 1.9 M pairs/s, loss 0.214, 31 % of hinges active, 12 s left"
     """
     parts = [
-        f"epoch {min(progress.epoch + (progress.done < 1), progress.epochs)} of {progress.epochs}",
+        f"epoch {max(1, math.ceil(progress.done * progress.epochs - 1e-9))} of {progress.epochs}",
         f"{progress.pairs_per_second / 1e6:.2f} M pairs/s",
         f"loss {progress.loss:.4f}",
     ]

@@ -1,0 +1,143 @@
+"""`neatrec recommend`, `show` and `config`: answers from a bundle, near names, the models and their parameters."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from neatrec.bundle import load_bundle, save_bundle
+from neatrec.cli.main import exit_code_of
+from neatrec.models import MODEL_NAMES, Run, make_model
+from toyshop import toy_baskets
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("recommend") / "bundle"
+    model = make_model("neat", {"dim": 8, "epochs": 20}).fit(toy_baskets(), Run(threads=1, rng=1))
+    save_bundle(model, path, baskets_hash=toy_baskets().hash, seed=1)
+    return path
+
+
+def answer(capsys: pytest.CaptureFixture[str], *words: object) -> dict:
+    assert exit_code_of([*map(str, words), "--json"]) == 0
+    found: dict = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_what_goes_with_an_item_is_a_table(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code_of(["recommend", str(bundle), "Tea", "-k", "3"]) == 0
+    shown = capsys.readouterr().out
+    assert "Goes with Tea (neat)" in shown
+    assert "Biscuits" in shown
+    assert "food / bakery" in shown
+
+
+def test_ids_variants_and_names_ask_for_the_same_item(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tea = next(str(id_) for id_, name in zip(*_ids_and_names(bundle), strict=True) if name == "Tea")
+    answers = [answer(capsys, "recommend", bundle, item, "-k", 4) for item in ("Tea", "tea", tea, "tea-green")]
+    assert all(found == answers[0] for found in answers)
+    assert (answers[0]["model"], answers[0]["kind"]) == ("neat", "paper")
+    assert [line["rank"] for line in answers[0]["recommendations"]] == [1, 2, 3, 4]
+
+
+def _ids_and_names(bundle: Path) -> tuple[list[str], list[str]]:
+    catalog = load_bundle(bundle).catalog
+    return catalog.ids.to_pylist(), catalog.names.to_pylist()
+
+
+def test_a_cart_is_answered_without_itself(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = answer(capsys, "recommend", bundle, "Bread", "Chips", "-k", 20)
+    names = {line["name"] for line in found["recommendations"]}
+    assert {"Butter", "Salsa"} <= names
+    assert not {"Bread", "Chips"} & names
+
+
+def test_answers_can_be_narrowed(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    drinks = answer(capsys, "recommend", bundle, "Bread", "--category", "drinks", "-k", 20)["recommendations"]
+    assert {line["category"][0] for line in drinks} == {"drinks"}
+    every = answer(capsys, "recommend", bundle, "Bread", "-k", 3)["recommendations"]
+    without = answer(capsys, "recommend", bundle, "Bread", "--exclude", every[0]["id"], "-k", 2)["recommendations"]
+    assert [line["id"] for line in without] == [line["id"] for line in every[1:]]
+    same = answer(capsys, "recommend", bundle, "Apple", "--same-category", "-k", 30)["recommendations"]
+    assert "Banana" in {line["name"] for line in same}
+    assert "Banana" not in {
+        line["name"] for line in answer(capsys, "recommend", bundle, "Apple", "-k", 30)["recommendations"]
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["Biscuit"], "Biscuits"),
+        (["Tea", "Bred"], "Bread"),
+        (["Tea", "--category", "drinkz"], "drinks"),
+        (["Tea", "-k", "0"], "Invalid value for '-k'"),
+        (["Tea", "--exclud", "Tea"], "--exclude"),
+    ],
+)
+def test_near_names_are_suggested(words: list[str], sentence: str, bundle: Path, capsys) -> None:
+    assert exit_code_of(["recommend", str(bundle), *words]) == 2
+    said = capsys.readouterr()
+    assert sentence in said.err
+    assert said.out == ""
+    assert "Traceback" not in said.err
+
+
+def test_near_names_are_in_the_json_of_the_error(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code_of(["recommend", str(bundle), "Biscuit", "--json"]) == 2
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert "Biscuit" in error["message"]
+    assert "Biscuits" in error["hint"]
+
+
+def test_an_item_never_bought_is_answered_with_a_note(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code_of(["recommend", str(bundle), "Saffron"]) == 0
+    assert "note: " in capsys.readouterr().err
+
+
+def test_a_bundle_that_is_none_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for command in (["recommend", str(tmp_path / "none"), "Tea"], ["show", str(tmp_path / "none")]):
+        assert exit_code_of(command) == 2
+        assert "none" in capsys.readouterr().err
+
+
+def test_show_says_what_a_bundle_holds(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code_of(["show", str(bundle)]) == 0
+    shown = capsys.readouterr().out
+    for words in ("neat", "parameter dim", "parameter margin", toy_baskets().hash[:20]):
+        assert words in shown
+    found = answer(capsys, "show", bundle)
+    assert (found["model"], found["seed"], found["parameters"]["dim"]) == ("neat", 1, 8)
+
+
+def test_show_without_a_bundle_names_every_model(capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code_of(["show"]) == 0
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in MODEL_NAMES)
+    models = {entry["name"]: entry for entry in answer(capsys, "show")["models"]}
+    assert set(models) == set(MODEL_NAMES)
+    neat = {parameter["name"]: parameter["default"] for parameter in models["neat"]["parameters"]}
+    assert neat == make_model("neat").parameters.to_dict()
+
+
+def test_config_is_toml_with_every_default(capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code_of(["config", "--model", "neat"]) == 0
+    file = tomllib.loads(capsys.readouterr().out)
+    assert file["model"] == "neat"
+    wanted = {name: value for name, value in make_model("neat").parameters.to_dict().items() if value is not None}
+    assert file["parameters"] == wanted
+    assert exit_code_of(["config", "--full"]) == 0
+    shown = capsys.readouterr().out
+    assert all(f'model = "{name}"' in shown for name in MODEL_NAMES)
+    assert tomllib.loads(shown) == {}  # one file trains one model: all of it is a comment
+
+
+def test_config_must_be_asked_for_something(capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code_of(["config"]) == 2
+    assert "--full or for one --model NAME" in capsys.readouterr().err
+    assert exit_code_of(["config", "--model", "net"]) == 2
+    assert "Did you mean 'neat'" in capsys.readouterr().err

@@ -1,0 +1,311 @@
+"""`neatrec train`: what is trained, what is said, what is refused, and how it is stopped and goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from neatrec.bundle import load_bundle, read_manifest
+from neatrec.cli.main import exit_code_of
+from neatrec.cli.progress import sentence
+from neatrec.cli.signals import TerminatedError, at_a_safe_moment
+from neatrec.models.base import Model
+from neatrec.models.run import Progress
+
+SMALL = "supermarket:baskets=400,items=80"
+LONG = "supermarket:baskets=3000,items=150"
+QUICK = ["--model", "neat", "--set", "dim=8", "--set", "epochs=3", "--no-index"]
+
+
+def train(out: Path, *options: str) -> int:
+    return exit_code_of(["train", SMALL, "--out", str(out), *QUICK, *options])
+
+
+def assert_same(one: Model, other: Model) -> None:
+    a, b = one.arrays(), other.arrays()
+    assert a.keys() == b.keys()
+    for name, array in a.items():
+        np.testing.assert_array_equal(array, b[name], err_msg=name)
+
+
+def test_a_bundle_is_trained_and_answers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert train(tmp_path / "bundle") == 0
+    said = capsys.readouterr()
+    assert re.match(r"neat \(paper\) trained in [\d.]+ s, bundle in .*bundle\n", said.out)
+    epochs = re.findall(r"epoch (\d) of 3, [\d.]+ M pairs/s, loss [\d.]+, \d+ % of hinges active, ", said.err)
+    assert sorted(set(epochs)) == ["1", "2", "3"]
+    assert epochs == sorted(epochs)
+    assert "\r" not in said.err  # plain lines: nobody is looking at a terminal
+    assert load_bundle(tmp_path / "bundle").parameters.dim == 8
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["bundle"]
+
+
+def test_quiet_says_the_answer_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert train(tmp_path / "bundle", "--quiet") == 0
+    said = capsys.readouterr()
+    assert said.err == ""
+    assert said.out.startswith("neat (paper) trained")
+
+
+def test_a_terminal_gets_one_moving_line(tmp_path: Path, monkeypatch, capsys) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    assert train(tmp_path / "bundle") == 0
+    lines = [line for line in capsys.readouterr().err.split("\n") if "pairs/s" in line]
+    assert len(lines) == 1
+    assert lines[0].count("\r\x1b[K") >= 3
+    assert "epoch 3 of 3" in lines[0].rsplit("\r", 1)[1]
+
+
+def test_json_is_one_object_with_what_was_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "bundle"
+    assert train(out, "--json", "--seed", "7") == 0
+    answer = json.loads(capsys.readouterr().out)
+    manifest = read_manifest(out)
+    assert (answer["model"], answer["kind"], answer["bundle"], answer["seed"]) == ("neat", "paper", str(out), 7)
+    assert (answer["content_hash"], answer["data_hash"]) == (manifest.content_hash, manifest.data_hash)
+    assert answer["train_seconds"] > 0
+    assert manifest.seed == 7
+
+
+def test_preset_config_and_set_are_put_over_each_other(tmp_path: Path) -> None:
+    file = tmp_path / "plan.toml"
+    file.write_text('model = "neat"\npreset = "paper"\n[parameters]\ndim = 6\nepochs = 2\nmargin = 0.7\n')
+    out = tmp_path / "bundle"
+    arguments = ["train", SMALL, "--out", str(out), "--config", str(file), "--set", "epochs=1", "--no-index", "-q"]
+    assert exit_code_of(arguments) == 0
+    found = read_manifest(out).parameters
+    assert (found["dim"], found["epochs"], found["margin"]) == (6, 1, 0.7)  # the file over the preset, --set over it
+    assert (found["optimizer"], found["batch_size"], found["reject_observed"]) == ("sgd", 128, True)
+    assert exit_code_of([*arguments, "--model", "item2vec", "--set", "margin=1"]) == 2
+
+
+def test_the_printed_config_trains_what_it_shows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code_of(["config", "--model", "item2vec"]) == 0
+    file = tmp_path / "item2vec.toml"
+    file.write_text(capsys.readouterr().out)
+    out = tmp_path / "bundle"
+    words = ["train", SMALL, "--out", str(out), "--config", str(file), "--set", "epochs=1", "--no-index", "-q"]
+    assert exit_code_of(words) == 0
+    assert load_bundle(out).parameters == type(load_bundle(out).parameters)(epochs=1)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--model", "net"], "Did you mean 'neat'"),
+        (["--model", "neat", "--set", "epoch=3"], "Did you mean 'epochs'"),
+        (["--model", "neat", "--set", "epochs"], "key=value"),
+        (["--model", "neat", "--set", "epochs=2", "--set", "epochs=3"], "given once for each key"),
+        (["--model", "neat", "--set", "epochs=many"], "`epochs`"),
+        (["--model", "neat", "--set", "epochs=0"], "`epochs` must be at least 1"),
+        (["--model", "neat", "--preset", "papr"], "paper"),
+        (["--threads", "0"], "`threads` must be"),
+        (["--device", "tpu"], "`device` must be one of"),
+        (["--validation", "1.5"], "`validation` must be a share between 0 and 1"),
+        (["--config", "nowhere.toml"], "cannot read nowhere.toml"),
+        (["--set", "k=2", "--model", "pop"], "no parameters, got 'k'"),
+        (["--resum"], "No such option"),
+    ],
+)
+def test_mistakes_are_named_before_any_work(options: list[str], sentence: str, tmp_path: Path, capsys) -> None:
+    out = tmp_path / "bundle"
+    assert exit_code_of(["train", SMALL, "--out", str(out), *options]) == 2
+    said = capsys.readouterr()
+    assert sentence in said.err
+    assert "Traceback" not in said.err
+    assert "baskets" not in said.err
+    assert not out.exists()
+
+
+def test_a_key_that_a_config_may_not_hold_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "plan.toml"
+    file.write_text('modle = "neat"\n')
+    assert exit_code_of(["train", SMALL, "--out", str(tmp_path / "bundle"), "--config", str(file)]) == 2
+    assert "key 'modle'" in capsys.readouterr().err
+
+
+def test_without_a_model_the_best_of_our_table_is_taken_and_named(tmp_path: Path, capsys) -> None:
+    assert exit_code_of(["train", SMALL, "--out", str(tmp_path / "bundle"), "--no-index"]) == 0
+    said = capsys.readouterr()
+    name = read_manifest(tmp_path / "bundle").model
+    assert f"model {name}: the best" in said.err
+    assert "choose another with --model" in said.err
+
+
+def test_the_same_seed_gives_the_same_bits_at_any_thread_count(tmp_path: Path) -> None:
+    for name, options in {"a": ["--threads", "1"], "b": ["--threads", "3"], "c": ["--seed", "1"]}.items():
+        assert train(tmp_path / name, "--reproducible", "-q", *options) == 0
+    a, b, c = (load_bundle(tmp_path / name) for name in "abc")
+    assert_same(a, b)
+    assert not np.array_equal(a.item_vectors(), c.item_vectors())
+
+
+def test_an_early_stop_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--model", "neat", "--set", "dim=8", "--set", "epochs=444", "--set", "learning_rate=0.5", "--no-index"]
+    assert exit_code_of(["train", SMALL, "--out", str(tmp_path / "bundle"), "--validation", "0.2", *words]) == 0
+    said = capsys.readouterr().err
+    assert "validation loss" in said
+    assert "stopping early" in said
+
+
+@pytest.mark.parametrize(
+    ("progress", "words"),
+    [
+        (
+            Progress(0, 4, 0.1, 400, 2e6, 0.5, 0.25, 3.0, 27.4),
+            "epoch 1 of 4, 2.00 M pairs/s, loss 0.5000, 25 % of hinges",
+        ),
+        (Progress(1, 4, 0.25, 400, 2e6, 0.5, None, 3.0, 9.0), "epoch 1 of 4, 2.00 M pairs/s, loss 0.5000, 9 s left"),
+        (
+            Progress(1, 4, 0.3, 400, 2e6, 0.5, None, 3.0, 7.0, 0.7),
+            "epoch 2 of 4, 2.00 M pairs/s, loss 0.5000, validation",
+        ),
+        (Progress(4, 4, 1.0, 400, 2e6, 0.5, None, 3.0, 0.0), "epoch 4 of 4, 2.00 M pairs/s, loss 0.5000, 3.0 s"),
+    ],
+)
+def test_progress_names_the_epoch_its_numbers_are_of(progress: Progress, words: str) -> None:
+    assert sentence(progress).startswith(words)
+
+
+class Training:
+    """`neatrec train` in a process of its own, in many short epochs."""
+
+    def __init__(self, out: Path, *options: str) -> None:
+        self.out = out
+        words = ["train", LONG, "--out", str(out), "--model", "neat", "--set", "dim=16", "--set", "epochs=100"]
+        words += ["--no-index", "--reproducible", "--threads", "1", *options]
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "neatrec", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+
+    def until(self, words: str) -> str:
+        """Wait for a line that says `words`."""
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            if words in line:
+                return line
+        raise AssertionError(f"ended without saying {words!r}")
+
+    def end(self) -> tuple[int, str]:
+        out, errors = self.process.communicate(timeout=300)
+        return self.process.returncode, out + errors
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Model:
+    """What a run that nobody stops comes to."""
+    out = tmp_path_factory.mktemp("whole") / "bundle"
+    code, said = Training(out, "--quiet").end()
+    assert code == 0, said
+    return load_bundle(out)
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "words"), [(signal.SIGINT, 130, "by the user"), (signal.SIGTERM, 143, "by SIGTERM")]
+)
+def test_a_signal_leaves_a_checkpoint_from_which_it_goes_on(
+    number: int, code: int, words: str, whole: Model, tmp_path: Path
+) -> None:
+    out = tmp_path / "bundle"
+    job = Training(out)
+    job.until("epoch 5 of 100")
+    job.process.send_signal(number)
+    found, said = job.end()
+    assert found == code
+    assert f"stopped {words}" in said
+    assert "Traceback" not in said
+    assert not out.exists()
+    again = Training(out, "--resume", "--threads", "2")
+    epoch = int(re.findall(r"after (\d+) of 100 epochs", again.until("going on after"))[0])
+    assert 4 <= epoch < 100
+    assert again.end()[0] == 0
+    assert_same(load_bundle(out), whole)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["bundle"]
+
+
+def test_a_second_run_into_the_same_bundle_is_refused_while_the_first_lives(tmp_path: Path, neatrec) -> None:
+    out = tmp_path / "bundle"
+    first = Training(out)
+    try:
+        first.until("epoch 2 of 100")
+        second = neatrec("train", SMALL, "--out", out, *QUICK)
+        assert second.returncode == 2, second.stderr
+        assert f"{first.process.pid}" in second.stderr
+        assert first.process.poll() is None
+    finally:
+        first.process.kill()
+        first.end()
+    assert neatrec("train", SMALL, "--out", out, *QUICK).returncode == 0  # a dead run stops nobody
+
+
+def test_a_checkpoint_of_another_run_is_not_gone_on_from(tmp_path: Path, neatrec) -> None:
+    out = tmp_path / "bundle"
+    job = Training(out)
+    job.until("epoch 2 of 100")
+    job.process.send_signal(signal.SIGINT)
+    assert job.end()[0] == 130
+    done = neatrec("train", LONG, "--out", out, *QUICK, "--resume")
+    assert done.returncode == 2
+    assert "is of another fit" in done.stderr
+    assert "Train without --resume" in done.stderr
+
+
+@pytest.mark.parametrize(("number", "error"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, TerminatedError)])
+class TestSafeMoment:
+    """When a signal ends the work at once, and when it waits."""
+
+    def test_at_once_where_nobody_looks(self, number: int, error: type[BaseException]) -> None:
+        with pytest.raises(error), at_a_safe_moment():  # noqa: PT012 (the block is what is tested)
+            _send(number)
+            pytest.fail("the work went on")
+
+    def test_at_the_next_look_where_somebody_does(self, number: int, error: type[BaseException]) -> None:
+        looks = []
+        with pytest.raises(error), at_a_safe_moment() as stop:  # noqa: PT012 (the block is what is tested)
+            looks.append(stop())
+            _send(number)
+            looks.append(stop())
+            raise KeyboardInterrupt
+        assert looks == [False, True]
+
+    def test_the_second_one_does_not_wait(self, number: int, error: type[BaseException]) -> None:
+        with pytest.raises(error), at_a_safe_moment() as stop:  # noqa: PT012 (the block is what is tested)
+            stop()
+            _send(number)
+            _send(number)
+            pytest.fail("the work went on")
+
+    def test_one_that_nobody_saw_counts_at_the_end(self, number: int, error: type[BaseException]) -> None:
+        with pytest.raises(error), at_a_safe_moment() as stop:  # noqa: PT012 (the block is what is tested)
+            stop()
+            _send(number)
+
+    def test_what_was_before_is_put_back(self, number: int, error: type[BaseException]) -> None:
+        before: Any = signal.getsignal(number)
+        with pytest.raises(error), at_a_safe_moment():
+            _send(number)
+        assert signal.getsignal(number) is before
+
+
+def _send(number: int) -> None:
+    os.kill(os.getpid(), number)
+    time.sleep(0.01)
+
+
+def test_a_first_run_says_that_it_compiles(tmp_path: Path, neatrec) -> None:
+    words = ["train", SMALL, *QUICK, "--out"]
+    environment = {**os.environ, "NEATREC_CACHE": str(tmp_path / "cache")}
+    first, second = (neatrec(*words, tmp_path / name, env=environment) for name in ("one", "two"))
+    assert (first.returncode, second.returncode) == (0, 0)
+    assert first.stderr.count("compiling neat, which later runs need not do") == 1
+    assert "compiling" not in second.stderr
