@@ -111,13 +111,14 @@ def summarise(
     names = metric_names(ks)
     totals = {name: _totals(runs, asked, chosen, ks) for name, runs in judged.items()}
     resampled = _resampled(totals, rounds, seed)
-    standings = [_standing(name, totals[name], resampled[name], names, judged[name]) for name in judged]
+    ends = _ends(resampled, list(judged))
+    standings = [_standing(name, totals[name], ends[name], names, judged[name]) for name in judged]
     wanted = [metric for metric in tested if metric in names]
     return Summary(
         labels=int(chosen.sum()),
         queries=len(np.unique(asked.query[chosen])),
         standings=tuple(standings),
-        tests=tuple(test for metric in wanted for test in _tests(totals, resampled, names, metric, flips, seed)),
+        tests=_tests(totals, resampled, names, wanted, flips, seed),
     )
 
 
@@ -126,12 +127,12 @@ def _totals(runs: Sequence[Judged], asked: Asked, chosen: npt.NDArray[np.bool_],
         raise ParameterError("each model must have been judged at least once")
     if len(asked.query) == 0:
         return _Totals(np.zeros((len(runs), 0, len(metric_names(ks)))), np.zeros(0))
-    sizes = np.add.reduceat(chosen.astype(np.float64), asked.offsets[:-1])
-    kept = sizes > 0
-    by_seed = [
-        np.add.reduceat(metric_values(run.higher, run.equal, ks) * chosen[:, None], asked.offsets[:-1]) for run in runs
-    ]
-    return _Totals(np.stack(by_seed)[:, kept], sizes[kept])
+    places = np.flatnonzero(chosen)
+    _, start, sizes = np.unique(asked.query[places], return_index=True, return_counts=True)
+    by_seed = np.zeros((len(runs), len(start), len(metric_names(ks))))
+    for number, run in enumerate(runs if len(start) else ()):
+        np.add.reduceat(metric_values(run.higher[places], run.equal[places], ks), start, out=by_seed[number])
+    return _Totals(by_seed, sizes.astype(np.float64))
 
 
 def _resampled(totals: Mapping[str, _Totals], rounds: int, seed: int) -> dict[str, Floats]:
@@ -150,8 +151,19 @@ def _resampled(totals: Mapping[str, _Totals], rounds: int, seed: int) -> dict[st
     return out
 
 
-def _standing(name: str, total: _Totals, resampled: Floats, names: Sequence[str], runs: Sequence[Judged]) -> Standing:
-    low, high = interval(resampled)
+def _ends(resampled: Mapping[str, Floats], names: Sequence[str]) -> dict[str, tuple[Floats, Floats]]:
+    """The ends of the intervals of each model, all found at once."""
+    if not names:
+        return {}
+    low, high = interval(np.concatenate([resampled[name] for name in names], axis=1))
+    ends = zip(np.split(low, len(names)), np.split(high, len(names)), strict=True)
+    return dict(zip(names, ends, strict=True))
+
+
+def _standing(
+    name: str, total: _Totals, ends: tuple[Floats, Floats], names: Sequence[str], runs: Sequence[Judged]
+) -> Standing:
+    low, high = ends
     labels = max(total.sizes.sum(), 1.0)
     by_training = total.by_seed.sum(axis=1) / labels  # (seeds, metrics)
     macro = (total.mean / total.sizes[:, None]).mean(axis=0) if len(total.sizes) else np.zeros(len(names))
@@ -186,23 +198,25 @@ def _tests(
     totals: Mapping[str, _Totals],
     resampled: Mapping[str, Floats],
     names: Sequence[str],
-    metric: str,
+    metrics: Sequence[str],
     flips: int,
     seed: int,
-) -> list[PairedTest]:
-    column = names.index(metric)
+) -> tuple[PairedTest, ...]:
+    """All pairs of models on each metric, under the same sign patterns."""
     pairs = list(combinations(totals, 2))
-    if not pairs or not len(next(iter(totals.values())).sizes):
-        return []
+    if not pairs or not metrics or not len(next(iter(totals.values())).sizes):
+        return ()
     labels = next(iter(totals.values())).sizes.sum()
-    ordered = [(a, b) if _level(totals[a], column) >= _level(totals[b], column) else (b, a) for a, b in pairs]
-    per_query = np.stack([totals[a].mean[:, column] - totals[b].mean[:, column] for a, b in ordered], axis=1)
-    low, high = interval(np.stack([resampled[a][:, column] - resampled[b][:, column] for a, b in ordered], axis=1))
+    means = {name: total.mean for name, total in totals.items()}  # (queries, metrics) each
+    asked = []
+    for metric in metrics:
+        column = names.index(metric)
+        level = {name: float(mean[:, column].sum()) for name, mean in means.items()}
+        asked += [(metric, column, *((a, b) if level[a] >= level[b] else (b, a))) for a, b in pairs]
+    per_query = np.stack([means[a][:, c] - means[b][:, c] for _, c, a, b in asked], axis=1)
+    low, high = interval(np.stack([resampled[a][:, c] - resampled[b][:, c] for _, c, a, b in asked], axis=1))
     p = sign_flip_p(per_query, flips=flips, rng=seed)
-    means = per_query.sum(axis=0) / labels
-    lines: list[Any] = [means.tolist(), low.tolist(), high.tolist(), p.tolist(), holm(p).tolist()]
-    return [PairedTest(a, b, metric, *line) for (a, b), *line in zip(ordered, *lines, strict=True)]
-
-
-def _level(total: _Totals, column: int) -> float:
-    return float(total.mean[:, column].sum())
+    corrected = np.concatenate([holm(part) for part in np.split(p, len(metrics))])
+    difference = per_query.sum(axis=0) / labels
+    lines: list[Any] = [difference.tolist(), low.tolist(), high.tolist(), p.tolist(), corrected.tolist()]
+    return tuple(PairedTest(a, b, metric, *line) for (metric, _, a, b), *line in zip(asked, *lines, strict=True))
