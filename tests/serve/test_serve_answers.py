@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import pairwise
 from pathlib import Path
 from urllib.parse import quote
@@ -11,8 +12,11 @@ from serve_shop import AWKWARD, INJECTIONS, id_of
 from starlette.testclient import TestClient
 
 from neatrec.index import Index
+from neatrec.serve.answers import lines_of
 from neatrec.serve.app import make_app
+from neatrec.serve.render import evidence_json
 from neatrec.serve.settings import Settings
+from neatrec.serve.shelf import Shelf
 
 FOOTER = "Association, not proof of extra sales."
 
@@ -39,6 +43,23 @@ def test_an_item_is_answered_from_the_table_with_evidence_in_words(client: TestC
     assert best["score"] == pytest.approx(float(index.answers(code).score[0]), rel=1e-5)
     assert answer["bundle"] == index.version
     assert answer["footer"] == FOOTER
+
+
+@pytest.mark.parametrize("which", ["bundle", "gaussian_bundle"])
+def test_lines_hold_the_evidence_of_the_table_and_json_repeats_it(which: str, request: pytest.FixtureRequest) -> None:
+    shelf = Shelf(Index.open(request.getfixturevalue(which)))
+    for code in range(0, len(shelf.ids), 5):
+        table = shelf.index.answers(code)
+        for row, line in enumerate(lines_of(shelf, table, list(range(len(table))))):
+            evidence = table.evidence(row)
+            assert repr(line.evidence) == repr(evidence)  # NaN is like NaN
+            out = json.loads(evidence_json(evidence, False))
+            known = {name: value for name, value in evidence.to_dict().items() if name in out}
+            assert out.pop("words") == evidence.words()
+            assert out == {
+                name: value if value is None else pytest.approx(value, rel=1e-5) for name, value in known.items()
+            }
+            assert json.loads(evidence_json(evidence, True)) == {"words": evidence.words(public=True)}
 
 
 def test_weak_evidence_is_left_out_unless_asked_for(client: TestClient) -> None:

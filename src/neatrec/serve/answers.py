@@ -19,6 +19,8 @@ from neatrec.text import printable
 MEMBERS = 200
 """Best sellers of a category that are asked on behalf of a new item."""
 SOME = GRADES.index("some")
+COUNTED = NUMBERS.index("posterior")
+"""`Evidence` has what is counted of a pair, then the items' own numbers, then the posterior."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,21 +108,14 @@ def lines_of(shelf: Shelf, table: Answers, rows: list[int]) -> list[Line]:
     """Chosen rows of a table. Column by column: asking row by row takes several times as long."""
     if not rows:
         return []
-    columns = [getattr(table, name)[rows].tolist() for name in NUMBERS]
-    items, scores, grades = (getattr(table, name)[rows].tolist() for name in ("item", "score", "grade"))
+    columns = {name: getattr(table, name)[rows].tolist() for name in ("item", "score", "grade", *NUMBERS)}
     query, variance, nan = table.query, shelf.variance, float("nan")
     lines = []
-    for place, item in enumerate(items):
-        evidence = Evidence(
-            **{name: column[place] for name, column in zip(NUMBERS, columns, strict=True)},
-            query_count=shelf.count[query],
-            item_count=shelf.count[item],
-            query_variance=nan if variance is None else variance[query],
-            item_variance=nan if variance is None else variance[item],
-            grade=GRADES[grades[place]],
-            reason=shelf.reason,
-        )
-        lines.append(Line(item, scores[place], evidence))
+    for item, score, grade, *numbers in zip(*columns.values(), strict=True):
+        spread = (nan, nan) if variance is None else (variance[query], variance[item])
+        own = (shelf.count[query], shelf.count[item], *spread)
+        evidence = Evidence(*(*numbers[:COUNTED], *own, *numbers[COUNTED:], GRADES[grade], shelf.reason))
+        lines.append(Line(item, score, evidence))
     return lines
 
 

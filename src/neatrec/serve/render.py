@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import math
 from collections import Counter
+from math import isfinite
 from typing import Any
 
 from neatrec.index import FOOTER, Evidence
@@ -13,20 +13,7 @@ from neatrec.serve.cart import CartAnswered, CartLine
 from neatrec.serve.edition import Rendered
 from neatrec.serve.shelf import Shelf
 
-WHOLE = ("count", "customers", "forward", "backward", "query_count", "item_count")
-REAL = (
-    "expected",
-    "lift",
-    "lift_low",
-    "lift_high",
-    "q",
-    "query_variance",
-    "item_variance",
-    "posterior",
-    "posterior_low",
-    "posterior_high",
-)
-ALWAYS = ("expected", "lift", "lift_low", "lift_high", "q")
+SELDOM = ("query_variance", "item_variance", "posterior", "posterior_low", "posterior_high")
 
 
 def dumps(answer: Any) -> bytes:
@@ -34,8 +21,8 @@ def dumps(answer: Any) -> bytes:
 
 
 def number(value: float) -> float | None:
-    """Six digits are more than any count supports; None where not known or not finite."""
-    return float(f"{value:.6g}") if math.isfinite(value) else None
+    """`real` as a number."""
+    return float(f"{value:.6g}") if isfinite(value) else None
 
 
 def evidence_out(evidence: Evidence, public: bool) -> dict[str, Any]:
@@ -45,21 +32,31 @@ def evidence_out(evidence: Evidence, public: bool) -> dict[str, Any]:
 
 
 def evidence_json(evidence: Evidence, public: bool) -> str:
-    """`evidence_out` as text. Written by hand: it is half the work of an answer. Variances only where there are any."""
-    words = json.dumps(evidence.words(public=public))
+    """`evidence_out` as text, written by hand: it is half the work of an answer. Words are ours: nothing to escape.
+
+    Variances and posteriors stand there only where the model has them.
+    """
+    e = evidence
     if public:
-        return f'{{"words":{words}}}'
-    parts = [f'{{"words":{words}']
-    for name in WHOLE:
-        value = getattr(evidence, name)
-        parts.append(f'"{name}":{value if value >= 0 else "null"}')
-    for name in REAL:
-        value = getattr(evidence, name)
-        if math.isfinite(value):
-            parts.append(f'"{name}":{value:.6g}')
-        elif name in ALWAYS:
-            parts.append(f'"{name}":null')
-    return ",".join(parts) + "}"
+        return f'{{"words":"{e.words(public=True)}"}}'
+    rest = ""
+    if e.item_variance == e.item_variance or e.posterior == e.posterior:
+        rest = "".join(f',"{name}":{real(getattr(e, name))}' for name in SELDOM)
+    return (
+        f'{{"words":"{e.words()}","count":{whole(e.count)},"customers":{whole(e.customers)},'
+        f'"forward":{whole(e.forward)},"backward":{whole(e.backward)},"query_count":{whole(e.query_count)},'
+        f'"item_count":{whole(e.item_count)},"expected":{real(e.expected)},"lift":{real(e.lift)},'
+        f'"lift_low":{real(e.lift_low)},"lift_high":{real(e.lift_high)},"q":{real(e.q)}{rest}}}'
+    )
+
+
+def whole(value: int) -> str:
+    return str(value) if value >= 0 else "null"
+
+
+def real(value: float) -> str:
+    """Six digits are more than any count supports; null where not known or not finite."""
+    return f"{value:.6g}" if isfinite(value) else "null"
 
 
 def score_out(score: float | None, public: bool) -> float | None:
@@ -78,9 +75,9 @@ def complements_out(answered: Answered, query: dict[str, Any], public: bool) -> 
 
 
 def _line_json(shelf: Shelf, rank: int, line: Line, public: bool) -> str:
-    score, evidence = score_out(line.score, public), line.evidence
+    score, evidence = "null" if public or line.score is None else real(line.score), line.evidence
     return (
-        f'{{"rank":{rank},{shelf.brief_json(line.code)},"score":{"null" if score is None else score},'
+        f'{{"rank":{rank},{shelf.brief_json(line.code)},"score":{score},'
         f'"grade":"{evidence.grade}","evidence":{evidence_json(evidence, public)}}}'
     )
 

@@ -1,0 +1,361 @@
+"""The service under load: 100,000 items, one worker, wrk; overload; swaps; beside gensim behind the same framework.
+
+`python -m benchmarks.serve_load` writes results/serve_load.json. Needs wrk (Debian and Ubuntu: the package `wrk`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from json import loads
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.harness import ROOT, save, table
+
+ITEMS, BASKETS, LINES, SHELVES, DIM = 100_000, 150_000, 6, 400, 100
+SECONDS, CONNECTIONS, FLOOD = 10, 16, 2000
+SWAPS, CORRUPT = 50, 10
+ASK = "/v1/complements?k=10&min_evidence=predicted&item="
+
+LUA = """
+math.randomseed(os.time())
+request = function()
+  return wrk.format("GET", "%s" .. math.random(0, %d))
+end
+"""
+
+
+def big_bundle(path: Path, *, items: int = ITEMS, baskets: int = BASKETS, seed: int = 0) -> Path:
+    """A bundle over random baskets in which each item has a partner; ids are 0 to items - 1."""
+    from neatrec.baskets import Baskets
+    from neatrec.catalog import Catalog
+    from neatrec.index.rewrite import save_indexed
+    from neatrec.models import Run, make_model
+
+    rng = np.random.default_rng(seed)
+    catalog = Catalog.from_ids(
+        [str(code) for code in range(items)],
+        names=[f"Item number {code}" for code in range(items)],
+        categories=[f"shelf {code % SHELVES}" for code in range(items)],
+    )
+    first = rng.integers(items, size=(baskets, LINES // 2))
+    lines = np.concatenate([first, (first + 1) % items], axis=1)  # each line brings its partner
+    lines[:, -1] = rng.integers(items, size=baskets)
+    lists = [list(dict.fromkeys(map(str, row))) for row in lines.tolist()]
+    made = Baskets.from_lists(lists, ids=[str(number) for number in range(baskets)], catalog=catalog)
+    model = make_model("shrunk-lift").fit(made, Run(rng=seed))
+    save_indexed(model, path, made, seed=seed)
+    return path
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def server(words: list[str], port: int) -> Iterator[tuple[subprocess.Popen[bytes], float]]:
+    """A process that answers /healthz, and the seconds until it did."""
+    # bytecode may be kept as at any shop; a warm start is what a restart is
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+    started = time.perf_counter()
+    process = subprocess.Popen(words, cwd=ROOT, env=environment, stderr=subprocess.DEVNULL)
+    try:
+        while not healthy(port):
+            if process.poll() is not None:
+                sys.exit(f"{' '.join(words)} ended")
+            time.sleep(0.01)
+        yield process, time.perf_counter() - started
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(60)
+
+
+def healthy(port: int) -> bool:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=5) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
+
+
+def neatrec_words(bundle: Path, port: int, *more: str) -> list[str]:
+    return [sys.executable, "-m", "neatrec", "serve", str(bundle), "--port", str(port), "--quiet", *more]
+
+
+def wrk(port: int, path: str, items: int, *, connections: int = CONNECTIONS, seconds: int = SECONDS) -> dict[str, Any]:
+    """Requests a second, latencies and failures by wrk, asking for random items."""
+    tool = shutil.which("wrk")
+    if tool is None:
+        sys.exit("This benchmark needs wrk: install the package `wrk`.")
+    with tempfile.NamedTemporaryFile("w", suffix=".lua") as script:
+        script.write(LUA % (path, items - 1))
+        script.flush()
+        words = [tool, "-t2", f"-c{connections}", f"-d{seconds}s", "--latency", "-s", script.name]
+        done = subprocess.run([*words, f"http://127.0.0.1:{port}"], capture_output=True, text=True, check=True)
+    return read_wrk(done.stdout)
+
+
+def read_wrk(text: str) -> dict[str, Any]:
+    def number(pattern: str) -> float:
+        found = re.search(pattern, text)
+        return float(found[1]) if found else 0.0
+
+    scale = {"us": 1e-3, "ms": 1.0, "s": 1e3}
+    latency = {
+        share: float(value) * scale[unit] for share, value, unit in re.findall(r"(50|99)%\s+([\d.]+)(us|ms|s)\b", text)
+    }
+    return {
+        "requests_per_second": number(r"Requests/sec:\s+([\d.]+)"),
+        "requests": int(number(r"(\d+) requests in")),
+        "p50_ms": latency.get("50"),
+        "p99_ms": latency.get("99"),
+        "not_2xx": int(number(r"Non-2xx or 3xx responses: (\d+)")),
+        "socket_errors": sum(map(int, re.findall(r"(?:connect|read|write|timeout) (\d+)", text))),
+    }
+
+
+def memory(process: subprocess.Popen[bytes]) -> dict[str, float]:
+    """Resident MiB of a process: its own, and the mapped files it shares with others."""
+    text = Path(f"/proc/{process.pid}/status").read_text()
+    kib = {name: int(value) for name, value in re.findall(r"(VmRSS|RssAnon|RssFile):\s+(\d+)", text)}
+    return {name: round(value / 1024, 1) for name, value in kib.items()}
+
+
+def cpu_seconds(process: subprocess.Popen[bytes]) -> float:
+    fields = Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def measured(process: subprocess.Popen[bytes], ask: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """What wrk says, and the processor time that the server took for a request."""
+    before = cpu_seconds(process)
+    answer = ask()
+    spent = cpu_seconds(process) - before
+    return {**answer, "cpu_ms_per_request": round(1000 * spent / max(answer["requests"], 1), 4)}
+
+
+def steady(bundle: Path, *, items: int = ITEMS, seconds: int = SECONDS) -> dict[str, Any]:
+    """One worker, 16 connections, k = 10, items at random; the start and the memory too."""
+    port = free_port()
+    with server(neatrec_words(bundle, port), port):
+        pass  # bytecode and compiled code are on the disk now
+    with server(neatrec_words(bundle, port), port) as (process, ready):
+        wrk(port, ASK, items, seconds=2)
+        answer = measured(process, lambda: wrk(port, ASK, items, seconds=seconds))
+        return {**answer, "ready_seconds": round(ready, 2), "memory_mib": memory(process)}
+
+
+def flood(bundle: Path, *, items: int = ITEMS, seconds: int = 20) -> dict[str, Any]:
+    """2,000 connections: it sheds, and is healthy within a second of their end."""
+    port = free_port()
+    with server(neatrec_words(bundle, port), port) as (process, _):
+        answer = wrk(port, ASK, items, connections=FLOOD, seconds=seconds)
+        ended = time.perf_counter()
+        while not healthy(port):
+            time.sleep(0.01)
+        back = time.perf_counter() - ended
+        after = wrk(port, ASK, items, seconds=2)
+        return {
+            **answer,
+            "healthy_after_seconds": round(back, 3),
+            "not_2xx_afterwards": after["not_2xx"],
+            "memory_mib": memory(process),
+        }
+
+
+def swaps(folder: Path, *, count: int = SWAPS, corrupt: int = CORRUPT) -> dict[str, Any]:
+    """Swaps and corrupt bundles while four callers check every answer against the version it names."""
+    nights = [big_bundle(folder / f"night-{seed}", items=2000, baskets=6000, seed=seed) for seed in (1, 2)]
+    expected = dict(map(answers_alone, nights))
+    store = folder / "store"
+    store.mkdir()
+    flip(store, nights[0])
+    port = free_port()
+    failed: list[Any] = []
+    mixed: list[Any] = []
+    asked = [0] * 4
+    stop = threading.Event()
+
+    def ask(place: int) -> None:
+        while not stop.is_set():
+            for item in ("0", "7"):
+                try:
+                    body = get(port, f"{ASK}{item}")
+                except (OSError, ValueError) as error:
+                    failed.append(repr(error))
+                    continue
+                asked[place] += 1
+                if body["complements"] != expected[body["bundle"]][item]:
+                    mixed.append(body["bundle"])
+
+    with server(neatrec_words(store, port), port):
+        callers = [threading.Thread(target=ask, args=(place,)) for place in range(4)]
+        for caller in callers:
+            caller.start()
+        try:
+            refused = _swap_all(store, nights, list(expected), port, count, corrupt)
+        finally:
+            stop.set()
+            for caller in callers:
+                caller.join()
+    return {
+        "swaps": count,
+        "corrupt": corrupt,
+        "refused": refused,
+        "requests": sum(asked),
+        "failed": len(failed),
+        "mixed": len(mixed),
+    }
+
+
+def _swap_all(store: Path, nights: list[Path], versions: list[str], port: int, count: int, corrupt: int) -> int:
+    """All swaps and corruptions, each waited for; how many corrupt bundles were refused."""
+    every = max(count // corrupt, 1)
+    broken = 0
+    for number in range(count):
+        target = (number + 1) % 2
+        flip(store, nights[target])
+        wait_until(lambda target=target: get(port, "/readyz")["bundle"] == versions[target])
+        if number % every == 0 and broken < corrupt:
+            flip(store, damaged_copy(nights[1 - target], store, broken))
+            broken += 1
+            wait_until(lambda broken=broken: refused_by(port) >= broken)
+    return refused_by(port)
+
+
+def answers_alone(bundle: Path) -> tuple[str, dict[str, Any]]:
+    """The version of a bundle, and what a server over it alone says."""
+    port = free_port()
+    with server(neatrec_words(bundle, port), port):
+        answers = {item: get(port, f"{ASK}{item}") for item in ("0", "7")}
+    return answers["0"]["bundle"], {item: answer["complements"] for item, answer in answers.items()}
+
+
+def get(port: int, path: str) -> Any:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as answer:
+        return loads(answer.read())
+
+
+def refused_by(port: int) -> int:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
+        found = re.search(r"neatrec_refused_bundles_total (\d+)", answer.read().decode())
+    return int(found[1]) if found else 0
+
+
+def flip(store: Path, bundle: Path) -> None:
+    """`current` names another bundle in one step."""
+    link = store / ".next"
+    link.symlink_to(bundle)
+    os.replace(link, store / "current")
+
+
+def damaged_copy(bundle: Path, folder: Path, number: int) -> Path:
+    """A copy of a bundle with one flipped byte in one of its files."""
+    copy = folder / f"damaged-{number}"
+    shutil.copytree(bundle, copy)
+    files = sorted(file for file in copy.rglob("*") if file.is_file())
+    file = files[number % len(files)]
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+    return copy
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    for _ in range(6000):
+        if true():
+            return
+        time.sleep(0.02)
+    sys.exit("the server did not take notice")
+
+
+def gensim_app() -> Any:
+    """gensim's `most_similar` behind FastAPI, as small as it can be."""
+    from fastapi import FastAPI
+    from gensim.models import KeyedVectors
+
+    rng = np.random.default_rng(0)
+    vectors = KeyedVectors(DIM)
+    vectors.add_vectors([str(code) for code in range(ITEMS)], rng.standard_normal((ITEMS, DIM), dtype=np.float32))
+    vectors.fill_norms()
+    app = FastAPI()
+
+    @app.get("/healthz")
+    async def healthz() -> dict[str, str]:
+        return {"status": "ok"}
+
+    @app.get("/similar")
+    async def similar(item: str, k: int = 10) -> list[tuple[str, float]]:
+        return [(name, float(score)) for name, score in vectors.most_similar(item, topn=k)]
+
+    return app
+
+
+def gensim(*, seconds: int = SECONDS) -> dict[str, Any]:
+    """The same question of gensim behind the same framework and server."""
+    port = free_port()
+    words = [
+        sys.executable,
+        "-m",
+        "uvicorn",
+        "benchmarks.serve_load:gensim_app",
+        "--factory",
+        "--port",
+        str(port),
+        "--no-access-log",
+    ]
+    with server(words, port) as (process, _):
+        return measured(process, lambda: wrk(port, "/similar?k=10&item=", ITEMS, seconds=seconds))
+
+
+def everything() -> dict[str, Any]:
+    """All measurements; the two services in turn, so that a busy moment of the machine hits both."""
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        bundle = big_bundle(folder / "bundle")
+        rounds = [(steady(bundle), gensim()) for _ in range(2)]
+        ours, peer = (max(column, key=lambda row: row["requests_per_second"]) for column in zip(*rounds, strict=True))
+        return {
+            "items": ITEMS,
+            "neatrec": ours,
+            "gensim_most_similar": peer,
+            "requests_ratio": round(ours["requests_per_second"] / peer["requests_per_second"], 2),
+            "p99_ratio": round(peer["p99_ms"] / ours["p99_ms"], 2),
+            "flood": flood(bundle),
+            "swaps": swaps(folder),
+            "load_average": round(os.getloadavg()[0], 1),
+        }
+
+
+def show(results: Mapping[str, Any]) -> None:
+    rows = [["service", "requests/s", "p50 ms", "p99 ms", "not 2xx", "CPU ms"]]
+    for name in ("neatrec", "gensim_most_similar"):
+        row = results[name]
+        keys = ("requests_per_second", "p50_ms", "p99_ms", "not_2xx", "cpu_ms_per_request")
+        rows.append([name, *(f"{row[key]:,.2f}" for key in keys)])
+    print(table(rows))
+    print(f"ready after {results['neatrec']['ready_seconds']} s; memory {results['neatrec']['memory_mib']}")
+    print(f"flood: {results['flood']}")
+    print(f"swaps: {results['swaps']}")
+
+
+if __name__ == "__main__":
+    found = everything()
+    show(found)
+    print(save("serve_load", found, ["fastapi", "uvicorn", "gensim"]))
