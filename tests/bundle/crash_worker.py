@@ -27,25 +27,25 @@ def model_of(version: int) -> Model:
 
 def work(bundle: Path, version: int, way: str) -> None:
     """Save version after version into `bundle`."""
-    _announce(store, "write_arrays", "arrays")
-    _announce(store, "write_items", "items")
-    _announce(store, "_manifest", "manifest")
-    _announce(place, "sync_folder", "sync")
-    _announce(place, "remove", "remove")
-    _announce(place, "exchange", "rename", answer=None if way == "exchange" else False)
-    _announce(os, "rename", "rename")
+    announce(store, "write_arrays", "arrays")
+    announce(store, "write_items", "items")
+    announce(store, "_manifest", "manifest")
+    announce(place, "sync_folder", "sync")
+    announce(place, "remove", "remove")
+    announce(place, "exchange", "rename", answer=None if way == "exchange" else False)
+    announce(os, "rename", "rename")
     while True:
         version += 1
-        _say(f"train {version}")
+        say(f"train {version}")
         save_bundle(model_of(version), bundle, baskets_hash=str(version), seed=0, notes={"version": version})
 
 
-def _announce(module: Any, name: str, phase: str, answer: bool | None = None) -> None:
+def announce(module: Any, name: str, phase: str, answer: bool | None = None) -> None:
     """Let `module.name` say that it begins, and take a little time before and after so that a kill can land inside."""
     real: Callable[..., Any] = getattr(module, name)
 
     def slow(*arguments: Any, **options: Any) -> Any:
-        _say(phase)
+        say(phase)
         result = real(*arguments, **options) if answer is None else answer
         time.sleep(0.004)
         return result
@@ -53,13 +53,13 @@ def _announce(module: Any, name: str, phase: str, answer: bool | None = None) ->
     setattr(module, name, slow)
 
 
-def _say(line: str) -> None:
+def say(line: str) -> None:
     os.write(1, f"{line}\n".encode())
     time.sleep(0.004)
 
 
-def main() -> None:
-    model_of(0)  # compiled and warm before the first fork
+def serve(work: Callable[[Path, int, str], None]) -> None:
+    """Fork a child for each line that comes in."""
     os.write(1, b"ready\n")
     for line in sys.stdin:
         bundle, version, way = line.split("\t")
@@ -72,4 +72,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    model_of(0)  # compiled and warm before the first fork
+    serve(work)

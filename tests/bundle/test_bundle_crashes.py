@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import shutil
-import signal
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -20,6 +18,7 @@ import crash_worker
 import numpy as np
 import pytest
 from crash_worker import PHASES, model_of
+from killing import Worker, kill_in, started
 
 from neatrec.bundle import BundleLock, load_bundle, place, read_manifest, save_bundle, store
 from neatrec.bundle.manifest import Manifest
@@ -47,42 +46,13 @@ def names_beside(bundle: Path) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def worker() -> Iterator[subprocess.Popen[str]]:
-    script = Path(crash_worker.__file__)
-    environment = {**os.environ, "PYTHONPATH": str(script.parents[1])}
-    process = subprocess.Popen(
-        [sys.executable, str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
-    yield process
-    process.kill()
-    process.wait()
-
-
-def kill_in(worker: subprocess.Popen[str], order: str, target: str, delay: float) -> tuple[str, int]:
-    """Start a child, kill it with -9 a moment after it has said `target`; its last phase and the version it was at."""
-    assert worker.stdin is not None
-    assert worker.stdout is not None
-    worker.stdin.write(order + "\n")
-    worker.stdin.flush()
-    pid = int(worker.stdout.readline().split()[1])
-    phase, version, killed = "", 0, False
-    for line in worker.stdout:
-        word, *number = line.split()
-        if word == "gone":
-            break
-        phase = word
-        version = int(number[0]) if number else version
-        if phase == target and not killed and version:
-            time.sleep(delay)
-            os.kill(pid, signal.SIGKILL)
-            killed = True
-    return phase, version
+def worker() -> Iterator[Worker]:
+    with started(crash_worker.__file__) as process:
+        yield process
 
 
 @pytest.mark.parametrize("way", ["exchange", "renames"])
-def test_kill_minus_nine_in_every_phase(worker: subprocess.Popen[str], tmp_path: Path, way: str) -> None:
+def test_kill_minus_nine_in_every_phase(worker: Worker, tmp_path: Path, way: str) -> None:
     bundle = tmp_path / "bundle"
     save(1, bundle)
     rng = np.random.default_rng(20)
