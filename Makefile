@@ -34,7 +34,15 @@ format: $(READY)  ## format and mend what ruff can mend
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-test: check  ## everything CI runs
+# the page is tested in a real browser; without one its tests fail, they do not skip
+.PHONY: browser
+browser:
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
+	  { if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; \
+	    elif command -v sudo >/dev/null && sudo -n true 2>/dev/null && command -v apt-get >/dev/null; then sudo apt-get update -qq && sudo apt-get install -y -qq --no-install-recommends chromium; \
+	    else echo "The page is tested in a real Chromium: install the package 'chromium', or set NEATREC_CHROMIUM to a browser." >&2; fi; }
+
+test: check browser  ## everything CI runs
 	$(BIN)/pytest -m "not long"
 
 test-long: $(READY)  ## what takes longer than CI should
