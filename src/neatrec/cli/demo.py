@@ -47,6 +47,7 @@ def demo(
         names = ", ".join(printable(name) for name in done.model.recommend(query, 3).names)
         print(f"{printable(done.market.baskets.catalog.name(query))} goes with {names}.")
     print(f"\nThe report: {done.report}\nAsk for more: neatrec recommend {done.bundle} ITEM")
+    print(f"Look at it and ask by HTTP: neatrec serve {done.bundle}")
 
 
 def _show_strongest(done: Demo) -> None:
