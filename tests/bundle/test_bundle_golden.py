@@ -14,7 +14,7 @@ GOLDEN = sorted(folder for folder in Path(__file__).parent.glob("golden-v*/*") i
 
 
 def test_there_is_a_golden_bundle_for_each_kind_of_arrays() -> None:
-    assert {folder.name for folder in GOLDEN} >= {"pop", "shrunk-lift-tuned", "cf"}
+    assert {folder.name for folder in GOLDEN} >= {"pop", "shrunk-lift-tuned", "cf", "neat", "item2vec", "triple2vec"}
 
 
 @pytest.mark.parametrize("folder", GOLDEN, ids=lambda folder: f"{folder.parent.name}/{folder.name}")
