@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 UV := PYTHONPATH="$(CURDIR)/$(TOOLS)" $(PYTHON) -m uv
 READY := $(VENV)/.ready
 
-.PHONY: help setup demo test test-long check format bench docs clean
+.PHONY: help setup demo test test-long test-gpu check format bench docs clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -47,6 +47,9 @@ test: check browser  ## everything CI runs
 
 test-long: $(READY)  ## what takes longer than CI should
 	$(BIN)/pytest -m long
+
+test-gpu:  ## the GPU tests, with the interpreter that is there: installs nothing
+	PYTHONPATH=src $(PYTHON) -m pytest -o addopts=-ra -p no:cacheprovider tests/gpu tests/kernels/test_gpu_host.py tests/kernels/test_gpu_kernels.py tests/kernels/test_gpu_ranking.py
 
 bench: $(READY)  ## measure against the peers; results go to benchmarks/results
 	$(BIN)/python -m benchmarks

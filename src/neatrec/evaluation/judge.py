@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from neatrec.errors import DivergedError, ParameterError
+from neatrec.errors import DivergedError, ParameterError, must_be
 from neatrec.evaluation.candidates import Candidates, Catalogue, Codes, Numbers, RecallSet
 from neatrec.evaluation.kernels import rank_lists, rank_rows
 from neatrec.text import printable
@@ -70,10 +70,15 @@ class Judged:
     """The best candidates of each query, equal scores by ascending code, -1 where there are no more, (queries, top)."""
 
 
-def judge(model: Scorer, candidates: Candidates, asked: Asked, *, top: int = 20) -> Judged:
-    """How `model` ranks the records of `asked` among `candidates`, and its `top` best of each query."""
+def judge(model: Scorer, candidates: Candidates, asked: Asked, *, top: int = 20, device: str = "cpu") -> Judged:
+    """How `model` ranks the records of `asked` among `candidates`, and its `top` best of each query.
+
+    On device `gpu` scores are float32 products, for models that are such products (`factors`).
+    """
     if not np.array_equal(candidates.queries, asked.queries):
         raise ParameterError("`candidates` must be made for the queries of the label records")
+    if device == "gpu":
+        return _judge_on_gpu(model, candidates, asked, top)
     labels, rows = len(asked.query), len(asked.queries)
     out = Judged(
         np.zeros(labels, dtype=np.int32), np.zeros(labels, dtype=np.int32), np.full((rows, top), -1, dtype=np.int32)
@@ -145,6 +150,20 @@ def _judge_catalogue(model: Scorer, candidates: Catalogue, asked: Asked, out: Ju
             nan,
         )
         _refuse_nan(model, queries, nan)
+
+
+def _judge_on_gpu(model: Scorer, candidates: Candidates, asked: Asked, top: int) -> Judged:
+    from neatrec.kernels.gpu_ranking import Labels, Ranker
+
+    factors = model.factors() if hasattr(model, "factors") else None
+    if factors is None:
+        raise must_be("device", f"cpu for model {printable(model.name)!r}, whose score is no product", "gpu")
+    ranker, labels = Ranker(*factors), Labels(asked.offsets, asked.item)
+    if isinstance(candidates, RecallSet):
+        found = ranker.lists(candidates.queries, candidates.offsets, candidates.items, labels, top)
+    else:
+        found = ranker.catalogue(candidates.queries, candidates.sold, candidates.category, labels, top)
+    return Judged(found.higher, found.equal, found.best)
 
 
 def _blocks(offsets: Numbers, size: int) -> Iterator[tuple[int, int]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from functools import cache
 from importlib import import_module
 from importlib.resources import files
@@ -12,8 +11,6 @@ from neatrec.errors import MissingDependencyError, NeatrecError, ResourceError
 
 INSTALL = "Install neatrec[gpu] (CUDA 13) or neatrec[gpu12] (CUDA 12), or use device cpu."
 DRIVER = "Install or update the NVIDIA driver (580 or later for CUDA 13, 525 or later for CUDA 12), or use device cpu."
-
-log = logging.getLogger(__name__)
 
 
 def cupy() -> Any:
@@ -42,10 +39,15 @@ def trouble() -> str | None:
     return None
 
 
+def source_of(name: str) -> str:
+    """A CUDA source of the package."""
+    return files("neatrec.kernels").joinpath("cuda", f"{name}.cu").read_text("utf-8")
+
+
 @cache
 def compiled_module(sources: tuple[str, ...], options: tuple[str, ...]) -> Any:
     """The CUDA sources of the package, put together and compiled for the GPU at hand; CuPy keeps the result on disk."""
-    code = "\n".join(files("neatrec.kernels").joinpath("cuda", f"{name}.cu").read_text("utf-8") for name in sources)
+    code = "\n".join(source_of(name) for name in sources)
     cp = cupy()
     try:
         module = cp.RawModule(code=code, options=("-std=c++17", *options))

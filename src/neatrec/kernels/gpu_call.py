@@ -14,7 +14,7 @@ import numpy as np
 
 from neatrec.errors import ResourceError
 from neatrec.kernels.arguments import Draws, Settings, Shard, Tally
-from neatrec.kernels.gpu import compiled_module, cupy, out_of_memory
+from neatrec.kernels.gpu import compiled_module, cupy, out_of_memory, require_memory
 from neatrec.kernels.gpu_shape import SOURCES, Card, Shape, launches, refusal, shape_of
 from neatrec.kernels.layout import LOG_VARIANCE, Table, width
 
@@ -44,10 +44,11 @@ def to_gpu(tables: tuple[Table, ...]) -> GpuTables:
     """Tables copied to the GPU."""
     cp = cupy()
     needed = sum(table.nbytes for table in tables)
+    require_memory(needed, "the model")
     try:
         return GpuTables(cp.asarray(np.ascontiguousarray(table)) for table in tables)
     except cp.cuda.memory.OutOfMemoryError as error:
-        raise out_of_memory(needed, "the model's tables") from error
+        raise out_of_memory(needed, "the model") from error
 
 
 def from_gpu(source: GpuTables, tables: tuple[Table, ...]) -> None:

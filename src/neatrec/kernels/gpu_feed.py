@@ -13,8 +13,8 @@ import numpy.typing as npt
 from neatrec.kernels.arguments import LONGEST, Draws, Shard
 from neatrec.kernels.gpu import compiled_module, cupy, out_of_memory, sized
 
-PIECE_LINES = 2**25
-"""Lines of a piece: a launch takes some hundredths of a second, so progress and stop are never far away."""
+PIECE_LINES = 2**26
+"""Lines of a piece: a launch takes about a tenth of a second, so progress and stop are never far away."""
 BYTES_A_LINE = 24
 """On the GPU, with baskets of a few lines: item, offsets, units and their order, and room to arrange them."""
 SHARE = 0.7

@@ -63,22 +63,22 @@ class Shape(NamedTuple):
             "WARPS": self.warps,
             "BLOCKS": self.blocks,
             "TAKEN": TAKEN,
+            "POWERS": int(_powers(name, settings)),
             "ROOM_BYTES": self.room,
         }
         return tuple(f"-D{key}={value}" for key, value in numbers.items())
 
 
-def _ring(lines: int, dim: int) -> int:
-    """Places for `lines` lines: a power of two, but where vectors are long."""
-    return 1 << (lines - 1).bit_length() if dim <= 128 else lines
+def _powers(name: str, settings: Settings) -> bool:
+    """Whether lines have a power of two of places: quicker to find, but more of them."""
+    return name in ("neat", "item2vec") and settings.dim <= 128 and settings.window <= 8
 
 
 def room_bytes(name: str, settings: Settings) -> int:
     """Shared memory of one warp: the lines within a window on both sides of a query, and numbers about them."""
-    stride, window = -(-settings.dim // 4) + 1, settings.window
-    slots = _ring(2 * window + 1, settings.dim)
+    stride, window, powers = -(-settings.dim // 4) + 1, settings.window, _powers(name, settings)
+    slots, ways = (1 << (lines - 1).bit_length() if powers else lines for lines in (2 * window + 1, window + 1))
     if name in ("neat", "neat_bpr"):
-        ways = _ring(window + 1, settings.dim)
         floats = 3 * slots * window + ways * window + 5 * slots + ways + 64
         size = 16 * ((slots + ways) * stride + slots) + 4 * floats
     else:
@@ -87,10 +87,9 @@ def room_bytes(name: str, settings: Settings) -> int:
 
 
 def registers(name: str, settings: Settings) -> int:
-    """About how many registers a thread wants."""
-    parts = -(-settings.dim // 128)
-    least = {"neat": 80, "item2vec": 80, "neat_bpr": 160, "triple2vec": 112}[name]
-    return min(255, least + (parts - 1) * {"neat": 32, "item2vec": 32, "neat_bpr": 48, "triple2vec": 40}[name])
+    """How many registers a thread is given: fewer than it wants, where more warps at once are worth more."""
+    least = {"neat": 112, "item2vec": 112, "neat_bpr": 80, "triple2vec": 80}[name]
+    return min(255, least + (-(-settings.dim // 128) - 1) * 32)
 
 
 def shape_of(name: str, settings: Settings, card: Card) -> Shape:
@@ -104,9 +103,14 @@ def shape_of(name: str, settings: Settings, card: Card) -> Shape:
             hint="Use device cpu.",
         )
     by_registers = REGISTERS // (registers(name, settings) * 32)
-    warps = max(n for n in (8, 4, 2, 1) if n == 1 or (n <= by_registers and n * room <= card.shared_memory_of_block))
-    by_memory = card.shared_memory // (warps * room + RESERVED)
-    return Shape(warps, max(1, min(by_memory, by_registers // warps)), room)
+
+    def blocks(warps: int) -> int:
+        if warps * room > card.shared_memory_of_block:
+            return 0
+        return min(card.shared_memory // (warps * room + RESERVED), by_registers // warps)
+
+    warps = max((8, 4, 2, 1), key=lambda n: (n * blocks(n), n))
+    return Shape(warps, blocks(warps), room) if blocks(warps) else Shape(1, 1, room)
 
 
 def refusal(name: str, settings: Settings, reproducible: bool) -> ParameterError | None:

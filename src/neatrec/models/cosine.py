@@ -36,6 +36,11 @@ class CosineModel(Model):
         scores: Scores = self.directions[queries] @ self.directions.T
         return scores
 
+    def factors(self) -> tuple[Vectors, Vectors] | None:
+        """Vectors of queries and items whose product is the score; None for a model that scores in another way."""
+        scores_by_cosine = type(self)._score_all is CosineModel._score_all
+        return (self.directions, self.directions) if scores_by_cosine else None
+
     def item_vectors(self) -> Vectors:
         return self.vectors
 

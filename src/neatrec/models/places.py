@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from neatrec.baskets import Baskets
 from neatrec.kernels.arguments import Draws, Shard
@@ -44,6 +45,9 @@ class Place(Protocol):
     def bring_back(self, tables: Mapping[str, Table]) -> None:
         """Put into `tables` what was learned so far."""
 
+    def here(self, array: Any) -> npt.NDArray[np.float32]:
+        """A part of a table in the memory of the host."""
+
     def draws(self, draws: Draws) -> Draws:
         """Where the kernel draws from."""
 
@@ -68,6 +72,9 @@ class OnCpu:
 
     def bring_back(self, tables: Mapping[str, Table]) -> None:
         pass
+
+    def here(self, array: Any) -> npt.NDArray[np.float32]:
+        return np.asarray(array)
 
     def draws(self, draws: Draws) -> Draws:
         return draws
@@ -112,6 +119,10 @@ class OnGpu:
 
         if self._tables is not None:
             from_gpu(self._tables, tuple(tables.values()))
+
+    def here(self, array: Any) -> npt.NDArray[np.float32]:
+        found: npt.NDArray[np.float32] = array.get()
+        return found
 
     def draws(self, draws: Draws) -> Draws:
         return self.feed.draws(draws)

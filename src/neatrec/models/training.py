@@ -134,6 +134,7 @@ class _Fit:
         self._maybe_stop()
         while self.position.epoch < self.task.epochs and not self._is_over():
             self._epoch()
+        self.place.bring_back(self.tables)
         order = self.visits.row_of_item
         tables = {name: table if "user" in name else table[order] for name, table in self.tables.items()}
         return Trained(tables, self.visits.user_ids, self.position.losses, self.position.validation_losses)
@@ -185,7 +186,6 @@ class _Fit:
         return self.task.learning_rate * max(1.0 - share, LOWEST)
 
     def _end_epoch(self) -> None:
-        self.place.bring_back(self.tables)
         self._check()
         position = self.position
         if self.task.has_hinges and position.epoch == 0 and position.pairs and not position.active:
@@ -231,12 +231,13 @@ class _Fit:
             raise KeyboardInterrupt
 
     def _check(self) -> None:
-        for name, table in self.tables.items():
-            largest = float(np.abs(table[:, : self.settings.dim]).max(initial=0.0))
+        tables = dict(zip(self.tables, self.learning, strict=True))  # wherever they are
+        for name, table in tables.items():
+            largest = float(abs(table[:, : self.settings.dim]).max()) if len(table) else 0.0
             if not largest < FAR_AWAY:
                 raise self._diverged(f"vectors of {name} have run away (largest number {largest:g})")
         if self.task.log_variance is not None:
-            self._check_variance(self.task.log_variance(self.tables))
+            self._check_variance(self.place.here(self.task.log_variance(tables)))
 
     def _check_variance(self, log_variance: npt.NDArray[np.float32]) -> None:
         bought = log_variance[self.visits.count_of_row > 0]

@@ -2,8 +2,8 @@
 //
 // A warp works on one unit (a basket) at a time. A lane holds the float4s lane, lane + 32, ... of a vector, so that
 // vectors in shared memory are each lane's own; numbers about pairs and negatives are spread over the lanes instead.
-// DIM, WINDOW, NEGATIVES, GROUPS, WARPS, BLOCKS, TAKEN, RANKING and ROOM_BYTES come from the compiler's command line
-// (`gpu_shape.py`).
+// DIM, WINDOW, NEGATIVES, GROUPS, WARPS, BLOCKS, TAKEN, RANKING, POWERS and ROOM_BYTES come from the compiler's
+// command line (`gpu_shape.py`).
 
 typedef unsigned int u32;
 typedef unsigned long long u64;
@@ -16,11 +16,11 @@ constexpr int TAIL = (DIM + 7) / 8 * 8;                 // floats before a row's
 constexpr int ROW = (TAIL + 8 + 15) / 16 * 16;          // floats of a row
 constexpr int ZEROS = 4 * VECTORS < TAIL ? 4 * VECTORS : TAIL + 4;  // where a row has four floats that stay zero
 
-// Lines are kept by their number modulo a power of two, which costs one instruction, where vectors are not too long.
+// Lines are kept by their number modulo a power of two, which costs one instruction, where shared memory allows it.
 __device__ constexpr int ring_of(int lines) {
     int size = 1;
     while (size < lines) size *= 2;
-    return PARTS == 1 ? size : lines;
+    return POWERS ? size : lines;
 }
 constexpr int SLOTS = ring_of(2 * WINDOW + 1);          // a query and its partners on both sides
 constexpr int STRIDE = VECTORS + 1;                     // float4s of a vector in shared memory, the last one zero
@@ -140,6 +140,8 @@ __device__ __forceinline__ Vector row_of(const float* table, int row, const Lane
 __device__ __forceinline__ float4 tail_of(const float* table, int row) {
     return __ldcg((const float4*)(table + (i64)row * ROW + TAIL));
 }
+// A register whose value nobody reads is given away while its load is under way, and who gets it must wait for the load.
+__device__ __forceinline__ void hold(float4 v) { asm volatile("" ::"f"(v.w)); }
 __device__ __forceinline__ void raise(float* to, float4 v) {
 #if __CUDA_ARCH__ >= 900
     asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w)

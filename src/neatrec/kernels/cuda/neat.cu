@@ -127,6 +127,8 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) train(const Cal
     const int lane = warp.id;
     const Room room = room_at(memory + (threadIdx.x >> 5) * ROOM_BYTES);
     float* const table = call.table[0];
+    for (int n = 0; n < SLOTS; n++) keep(room.x, n, warp, zeros());  // no NaN where a line has nobody before it
+    for (int n = 0; n < WAYS; n++) keep(room.way, n, warp, zeros());
     Queue queue = {0, 0};
     Seen seen = {0, 0, 0};
     for (i64 number = take(call, queue, lane); number >= 0; number = take(call, queue, lane)) {
@@ -150,7 +152,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) train(const Cal
             const bool is_query = i >= unit.start && i < unit.stop;
             int first = (i - unit.start) * GROUPS;
             Vector negatives[KEEPS ? NEGATIVES : 1];
-            float4 tail;
+            float4 tail = make_float4(0, 0, 0, 0);
             int negative = -1;
             auto look = [&](int group) {  // ask for the negatives of a group
                 if (group / TOGETHER != drawn) {
@@ -176,6 +178,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) train(const Cal
                     next_tail = tail_of(table, row);
                 }
                 arrive(call, unit, room, t, here, here_tail, user, warp);
+                hold(here_tail);
             }
             if (i < 0) continue;
             // line i: its way down so far, its slope (spread over the lanes), hinges of its pairs (a lane a partner)
@@ -287,14 +290,14 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) train(const Cal
                         raise_tail(table, negative, between(tail.x + move, call.low, call.high) - tail.x,
                                    squared * (1.0f / DIM), squares);
                     }
+                    hold(tail);
 #pragma unroll
                     for (int k = 0; k < NEGATIVES; k++) {
                         const float push = __shfl_sync(ALL, force, k), scale = __shfl_sync(ALL, step, k);
                         const int k_row = __shfl_sync(ALL, negative, k);
                         float hate = 0;
                         if constexpr (RANKING) hate = __shfl_sync(ALL, dislike, k);
-                        if (push == 0 && hate == 0) continue;
-                        const Vector far_row = KEEPS ? negatives[KEEPS ? k : 0] : row_of(table, k_row, warp);
+                        const Vector far_row = KEEPS ? negatives[KEEPS ? k : 0] : row_of(table, max(k_row, 0), warp);
                         Vector away = zeros();
                         add_difference(away, push, query, far_row);
                         add(way, 1.0f, away);
@@ -302,7 +305,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) train(const Cal
                             add(towards, -hate, far_row);
                             add(away, hate, user.vector);
                         }
-                        if (call.learns) raise_row(table, k_row, warp, scale, away);
+                        if (call.learns && (push != 0 || hate != 0)) raise_row(table, k_row, warp, scale, away);
                     }
                     if constexpr (RANKING) {
                         const float length = total(dot(towards, towards));
@@ -334,7 +337,6 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) train(const Cal
 #pragma unroll
             for (int n = 0; n < WINDOW; n++) {
                 const float pull = __shfl_sync(ALL, weight, WINDOW + n);
-                if (pull == 0) continue;
                 const int other = (u32)(i - 1 - n) % WAYS;
                 const Vector x = kept(room.x, (u32)(i - 1 - n) % SLOTS, warp);
                 add_difference(way, pull, x, query);

@@ -1,0 +1,299 @@
+"""Training on one GPU: speed, sizes, quality beside the CPU, PyTorch on the same card.
+
+    PYTHONPATH=src python -m benchmarks.gpu_training                       # all but the quality
+    PYTHONPATH=src python -m benchmarks.gpu_training --quality FOLDER --commit HASH
+    PYTHONPATH=src python -m benchmarks.gpu_training --only speed,top
+
+Baskets are simulated (`supermarket`); dim 100, window 5, five negatives shared by the pairs of a place. FOLDER holds
+`train/` (saved baskets) and `NAME.npz` files (query, item, queries, offsets, items: labels and their recall sets).
+Writes benchmarks/results/gpu_training.json and .md; `--results` names another folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.harness import RESULTS, machine, versions
+from neatrec.baskets import Baskets
+from neatrec.kernels import gpu
+from neatrec.models import Run, make_model
+from neatrec.models.run import Progress
+
+MODELS = ("neat", "neat-bpr", "item2vec", "triple2vec")
+PARTS = ("speed", "roofs", "bundle", "top", "torch", "sweep", "quality", "large")
+PACKAGES = ("numpy", "numba", "cupy-cuda13x", "torch")
+SEEDS = 5
+SETTINGS: dict[str, Any] = {"dim": 100, "window": 5, "negatives": 5, "negative_exponent": 0.75, "learning_rate": 0.2}
+OF_NEAT = {"margin": 0.5, "variance_learning_rate": 0.05, "start_log_variance": 0.0}
+"""Written out, so that numbers of different days can be compared whatever the defaults become."""
+
+Row = dict[str, Any]
+
+
+def simulated(baskets: int, items: int) -> Baskets:
+    from neatrec.sources.supermarket import supermarket
+
+    return supermarket(baskets=baskets, items=items).baskets
+
+
+def fit(
+    name: str, baskets: Baskets, device: str = "gpu", seed: int = 0, **settings: Any
+) -> tuple[Any, list[Progress], float]:
+    """(model, progress at the end of each epoch, seconds of the whole fit)."""
+    ends: list[Progress] = []
+
+    def note(progress: Progress) -> None:
+        if progress.epoch == len(ends) + 1:
+            ends.append(progress)
+
+    model = make_model(name, {**SETTINGS, **(OF_NEAT if name.startswith("neat") else {}), **settings})
+    started = time.perf_counter()
+    model.fit(baskets, Run(rng=seed, device=device, progress=note))
+    return model, ends, time.perf_counter() - started
+
+
+def pairs_a_second(ends: list[Progress]) -> float:
+    """Pairs a second of the training loop, the first epoch (start of the kernels, baskets to the card) left out."""
+    later = ends[1:] or ends
+    return float(np.median([end.pairs_per_second for end in later]))
+
+
+def speed(baskets: Baskets) -> list[Row]:
+    """Pairs a second of each model: as the training loop sees it, and of the kernel alone."""
+    rows = []
+    for name in MODELS:
+        fit(name, baskets.select(np.arange(20_000)), epochs=1)  # compiles
+        _, ends, seconds = fit(name, baskets, epochs=5)
+        pairs = sum(end.pairs for end in ends)
+        rows.append(
+            {
+                "model": name,
+                "billion_pairs_a_second": round(pairs_a_second(ends) / 1e9, 3),
+                "million_pairs": round(pairs / 1e6),
+                "training_seconds": round(ends[-1].seconds, 3),
+                "fit_seconds": round(seconds, 3),
+                "losses": [round(end.loss, 4) for end in ends],
+            }
+        )
+        print(rows[-1], flush=True)
+    return rows
+
+
+def bundle(baskets: Baskets) -> list[Row]:
+    """From baskets in memory to a saved bundle."""
+    from neatrec.bundle import save_bundle
+
+    rows = []
+    for name in ("neat",):
+        with tempfile.TemporaryDirectory() as folder:
+            started = time.perf_counter()
+            model, ends, _ = fit(name, baskets, epochs=5)
+            fitted = time.perf_counter()
+            save_bundle(model, Path(folder) / "bundle", baskets_hash=baskets.hash, seed=0)
+            ended = time.perf_counter()
+        rows.append(
+            {
+                "model": name,
+                "training_seconds": round(ends[-1].seconds, 3),
+                "fit_seconds": round(fitted - started, 3),
+                "hash_and_save_seconds": round(ended - fitted, 3),
+                "seconds": round(ended - started, 3),
+            }
+        )
+    return rows
+
+
+def large(_: Baskets) -> list[Row]:
+    """The size of Walmart's data: 14 million baskets, 100,000 items."""
+    baskets = simulated(14_000_000, 100_000)
+    _, ends, seconds = fit("neat", baskets, epochs=5)
+    return [
+        {
+            "baskets": len(baskets),
+            "lines": baskets.lines,
+            "billion_pairs_a_second": round(pairs_a_second(ends) / 1e9, 3),
+            "training_seconds": round(ends[-1].seconds, 3),
+            "fit_seconds": round(seconds, 3),
+        }
+    ]
+
+
+def top(baskets: Baskets) -> list[Row]:
+    """The exact best 20 of all items for each of 50,000, by cosine, own category left out; checked on some rows."""
+    from neatrec.kernels.gpu_ranking import Ranker
+
+    rng = np.random.default_rng(0)
+    vectors = rng.normal(size=(50_000, 100)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    category = rng.integers(0, 130, size=50_000).astype(np.int32)
+    queries, sold = np.arange(50_000, dtype=np.int32), np.ones(50_000, dtype=bool)
+    times = []
+    for _ in range(4):
+        started = time.perf_counter()
+        found = Ranker(vectors).catalogue(queries, sold, category)
+        times.append(time.perf_counter() - started)
+    some = rng.integers(0, 50_000, size=200)
+    scores = vectors[some].astype(np.float64) @ vectors.T.astype(np.float64)
+    scores[category[some][:, None] == category[None]] = -np.inf
+    wanted = -np.sort(-scores, axis=1)[:, :20]
+    error = float(np.abs(np.take_along_axis(scores, found.best[some], axis=1) - wanted).max())
+    return [{"items": 50_000, "k": 20, "seconds": round(float(np.median(times[1:])), 4), "largest_error": error}]
+
+
+def torch(baskets: Baskets) -> list[Row]:
+    from benchmarks.gpu_torch import torch_speeds
+
+    return torch_speeds(baskets)
+
+
+def roofs(baskets: Baskets) -> list[Row]:
+    from benchmarks.gpu_roofs import measure_roofs
+
+    return [
+        {"what": what, "billion_rows_a_second": round(value, 2)}
+        for what, value in measure_roofs(gpu.cupy(), baskets.item_counts).items()
+    ]
+
+
+def sweep(baskets: Baskets) -> list[Row]:
+    """No NaN, and a loss that falls, over margins, dimensions and learning rates."""
+    some = baskets.select(np.arange(100_000))
+    rows = []
+    for margin in (0.1, 1.0, 10.0):
+        for dim in (8, 100, 512):
+            for rate in (0.05, 0.2, 0.5):
+                model, ends, _ = fit("neat", some, margin=margin, dim=dim, learning_rate=rate, epochs=3)
+                finite = bool(np.isfinite(model.vectors).all() and np.isfinite(model.log_variance).all())
+                losses = [round(end.loss, 4) for end in ends]
+                rows.append({"margin": margin, "dim": dim, "learning_rate": rate, "finite": finite, "losses": losses})
+    return rows
+
+
+def quality(folder: Path) -> list[Row]:
+    """HR@10 on the half-split, trained on the GPU and on the CPU with five seeds each."""
+    from neatrec.evaluation.candidates import RecallSet
+    from neatrec.evaluation.judge import Asked, judge
+    from neatrec.evaluation.summary import summarise
+
+    train = Baskets.load(folder / "train")
+    models: dict[str, list[Any]] = {}
+    curves = {}
+    for device in ("gpu", "cpu"):
+        fits = [fit("neat", train, device, seed, epochs=40) for seed in range(SEEDS)]
+        models[device] = [model for model, _, _ in fits]
+        curves[device] = {
+            "losses": np.mean([[end.loss for end in ends] for _, ends, _ in fits], axis=0).round(4).tolist(),
+            "fit_seconds": round(float(np.median([seconds for _, _, seconds in fits])), 3),
+        }
+    rows = []
+    for file in sorted(folder.glob("*.npz")):
+        exam = np.load(file)
+        asked = Asked.from_pairs(exam["query"], exam["item"])
+        recall = RecallSet("recall200", exam["queries"], exam["offsets"], exam["items"], exam["counts"])
+        judged = {device: [judge(model, recall, asked) for model in found] for device, found in models.items()}
+        for standing in summarise(judged, asked).standings:
+            rows.append(
+                {
+                    "labels": file.stem,
+                    "device": standing.name,
+                    "hr@10": round(standing.mean["hr@10"], 4),
+                    "interval": [round(standing.low["hr@10"], 4), round(standing.high["hr@10"], 4)],
+                    "ndcg@10": round(standing.mean["ndcg@10"], 4),
+                    "seed_sd": round((standing.seed_sd or {}).get("hr@10", 0.0), 4),
+                    **curves[standing.name],
+                }
+            )
+    return rows
+
+
+def card() -> Row:
+    cp = gpu.cupy()
+    about = cp.cuda.runtime.getDeviceProperties(0)
+    return {
+        "name": about["name"].decode(),
+        "multiprocessors": about["multiProcessorCount"],
+        "memory_gib": round(about["totalGlobalMem"] / 2**30, 1),
+        "l2_mib": round(about["l2CacheSize"] / 2**20),
+        "driver": cp.cuda.runtime.driverGetVersion(),
+        "cuda": cp.cuda.runtime.runtimeGetVersion(),
+    }
+
+
+def as_markdown(record: Row) -> str:
+    used = record["card"]
+    numbers = ", ".join(f"{name} {number}" for name, number in record["versions"].items())
+    lines = [
+        "# Training on a GPU",
+        "",
+        f"{record['date']}, {used['name']}, CUDA {used['cuda']} (driver for {used['driver']}), {numbers}, commit "
+        f"{record['commit']}; `{record['command']}`. Data: {record['data']}.",
+    ]
+    for name, rows in record["results"].items():
+        head = list(rows[0])
+        lines += ["", f"## {name}", "", f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
+        lines += [f"| {' | '.join(_cell(row[key]) for key in head)} |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def _cell(value: Any) -> str:
+    return " ".join(_cell(part) for part in value) if isinstance(value, list) else str(value)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--baskets", type=int, default=3_200_000)
+    parser.add_argument("--items", type=int, default=49_688)
+    parser.add_argument("--only", default=",".join(PARTS), help="parts to run, of " + ", ".join(PARTS))
+    parser.add_argument("--quality", type=Path, help="a folder with the half-split, its labels and recall sets")
+    parser.add_argument("--commit", default="unknown")
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    arguments = parser.parse_args()
+    if (trouble := gpu.trouble()) is not None:
+        print(f"left out: {trouble}")
+        return
+    baskets = simulated(arguments.baskets, arguments.items)
+    jobs: dict[str, Callable[[], list[Row]]] = {
+        name: lambda job=job: job(baskets)  # type: ignore[misc]
+        for name, job in (
+            ("speed", speed),
+            ("roofs", roofs),
+            ("bundle", bundle),
+            ("top", top),
+            ("torch", torch),
+            ("sweep", sweep),
+            ("large", large),
+        )
+    }
+    if arguments.quality is not None:
+        jobs["quality"] = lambda: quality(arguments.quality)
+    record: Row = {
+        "benchmark": "gpu_training",
+        "command": "python -m benchmarks.gpu_training",
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "commit": arguments.commit,
+        "card": card(),
+        "machine": machine(),
+        "versions": versions(PACKAGES),
+        "data": f"{len(baskets):,} simulated baskets, {baskets.lines:,} lines, {len(baskets.catalog):,} items",
+        "results": {},
+    }
+    arguments.results.mkdir(parents=True, exist_ok=True)
+    for name in (part for part in PARTS if part in arguments.only.split(",") and part in jobs):
+        started = time.perf_counter()
+        record["results"][name] = jobs[name]()
+        print(f"== {name} ({time.perf_counter() - started:.0f} s)", *record["results"][name], sep="\n", flush=True)
+        (arguments.results / "gpu_training.json").write_text(json.dumps(record, indent=2) + "\n")
+        (arguments.results / "gpu_training.md").write_text(as_markdown(record))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,176 @@
+"""Whole fits on a GPU: the same contract as on the CPU, baskets that stay there and baskets that come in pieces."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from neatrec.baskets import Baskets
+from neatrec.errors import ParameterError, ResourceError
+from neatrec.kernels import gpu, gpu_call, gpu_feed
+from neatrec.models import Run, make_model
+from neatrec.models.base import Model
+from neatrec.models.run import Progress
+from toyshop import toy_baskets
+
+TROUBLE = gpu.trouble()
+pytestmark = pytest.mark.skipif(TROUBLE is not None, reason=f"needs a GPU: {TROUBLE}")
+MODELS = ("neat", "neat-bpr", "item2vec", "triple2vec")
+ON_GPU = Run(rng=5, device="gpu")
+
+
+def fit(name: str, run: Run = ON_GPU, baskets: Any = None, **changes: Any) -> Model:
+    settings = {"dim": 8, "epochs": 4, **changes}
+    return make_model(name, settings).fit(toy_baskets() if baskets is None else baskets, run)
+
+
+@pytest.mark.parametrize("name", ["neat", "item2vec"])
+def test_losses_are_like_those_of_the_cpu(name: str) -> None:
+    there, here = fit(name), fit(name, Run(rng=5, device="cpu", threads=1))
+    assert there.history == pytest.approx(here.history, rel=0.1)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_losses_fall(name: str) -> None:
+    losses = fit(name).history
+    assert losses[-1] < losses[0]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_what_a_gpu_learned_can_be_kept_and_asked(name: str) -> None:
+    model = fit(name)
+    again = type(model).from_arrays(model.parameters, model.catalog, model.arrays(users=True))
+    code = int(np.argmax(model.item_count))
+    assert again.recommend(code, k=3).codes.tolist() == model.recommend(code, k=3).codes.tolist()
+
+
+def test_baskets_in_pieces_see_the_same_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    def pairs() -> list[int]:
+        seen: list[Progress] = []
+        fit("neat", Run(rng=5, device="gpu", progress=seen.append), epochs=2)
+        return [progress.pairs for progress in seen if progress.epoch and progress.done == progress.epoch / 2]
+
+    whole = pairs()
+    monkeypatch.setattr(gpu_feed, "PIECE_LINES", 2**10)
+    monkeypatch.setattr(gpu_feed.Feed.__init__, "__kwdefaults__", {"limit": 10_000, "piece_lines": 1_000})
+    assert pairs() == whole
+
+
+def test_a_feed_that_does_not_keep_gives_what_one_that_keeps_gives() -> None:
+    baskets = toy_baskets()
+    rows = np.arange(len(baskets.catalog), dtype=np.int32)
+    raw = gpu_feed.Raw(baskets.items, baskets.offsets, np.zeros(0, np.int32), baskets.ordered)
+    feeds = [gpu_feed.Feed(rows, rows, baskets.lines, limit=limit, piece_lines=500) for limit in (10_000, 10**9)]
+    assert [feed.stays for feed in feeds] == [False, True]
+    one, other = (list(feed.pieces(raw, 0, seed=3)) for feed in feeds)
+    assert len(one) == len(other) > 2
+    for a, b in zip(one, other, strict=True):
+        assert (a.begin, a.end) == (b.begin, b.end)
+        for x, y in zip(a.shard, b.shard, strict=True):
+            np.testing.assert_array_equal(x.get(), y.get())
+    assert sum(piece.end - piece.begin for piece in one) == baskets.lines
+
+
+def test_units_and_shuffled_lines_equal_those_of_the_cpu() -> None:
+    from neatrec.kernels.arguments import units_of
+    from neatrec.kernels.arrange import arrange
+
+    sizes = np.array([3, 1, 700, 2, 0, 40])
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    items = np.arange(offsets[-1], dtype=np.int32)
+    raw = gpu_feed.Raw(items, offsets, np.zeros(0, np.int32), ordered=False)
+    (piece,) = gpu_feed.Feed(items, items, len(items)).pieces(raw, 0, seed=11)
+    order = np.argsort(piece.shard.start.get())
+    for found, wanted in zip((piece.shard.basket, piece.shard.start, piece.shard.stop), units_of(offsets), strict=True):
+        np.testing.assert_array_equal(found.get()[order], wanted)
+    wanted = arrange(
+        items,
+        offsets,
+        order=np.arange(len(sizes)),
+        first_number=0,
+        row_of_item=items,
+        category=items,
+        users=np.zeros(0, np.int32),
+        shuffle_seed=11,
+    )
+    np.testing.assert_array_equal(piece.shard.items.get(), wanted.items)
+
+
+def test_a_stopped_fit_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
+    looks = iter([False, True])
+    with pytest.raises(KeyboardInterrupt):
+        fit("neat", Run(rng=5, device="gpu", checkpoints=tmp_path, stop=lambda: next(looks)))
+    model = fit("neat", Run(rng=5, device="gpu", checkpoints=tmp_path, resume=True))
+    assert len(model.history) == 4
+
+
+def test_validation_baskets_stop_a_fit() -> None:
+    model = fit("neat", Run(rng=5, device="gpu", validation=toy_baskets(), patience=1), epochs=60, learning_rate=2.0)
+    assert len(model.history) < 60
+
+
+def test_auto_trains_on_the_gpu_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO", logger="neatrec"):
+        fit("neat", Run(rng=5))
+    assert "training on the GPU" in caplog.text
+
+
+def test_auto_takes_the_cpu_for_what_a_gpu_cannot_do(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO", logger="neatrec"):
+        fit("neat", Run(rng=5), covariance="diagonal", epochs=1)
+    assert "training on the CPU: `covariance` must be spherical on device gpu" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("run", "settings", "message"),
+    [
+        (ON_GPU, {"covariance": "diagonal"}, "`covariance` must be spherical on device gpu"),
+        (ON_GPU, {"optimizer": "sgd", "negatives_shared": False}, "`optimizer` must be adagrad on device gpu"),
+        (Run(device="gpu", reproducible=True), {}, "`reproducible` must be false on device gpu"),
+        (ON_GPU, {"window": 20}, "`window` must be at most 16 on device gpu"),
+    ],
+)
+def test_what_a_gpu_cannot_do_is_refused(run: Run, settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        fit("neat", run, **settings)
+
+
+def test_out_of_memory_says_how_much_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    cp = gpu.cupy()
+
+    def full(*_: Any, **__: Any) -> Any:
+        raise cp.cuda.memory.OutOfMemoryError(1, 2, 3)
+
+    monkeypatch.setattr(cp, "asarray", full)
+    with pytest.raises(ResourceError, match=r"the model needs 0\.4 MB of GPU memory"):
+        gpu_call.to_gpu((np.zeros((1000, 112), dtype=np.float32),))
+
+
+def test_baskets_of_several_shards_are_one_fit() -> None:
+    baskets: Baskets = toy_baskets()
+    half = len(baskets) // 2
+    shards = [baskets.select(np.arange(half)), baskets.select(np.arange(half, len(baskets)))]
+    model = fit("neat", baskets=shards)
+    assert model.history[-1] == pytest.approx(fit("neat").history[-1], rel=0.1)
+
+
+def test_models_are_judged_as_on_the_cpu() -> None:
+    from neatrec.evaluation.candidates import catalogue, partners, recall_set
+    from neatrec.evaluation.judge import Asked, judge
+
+    baskets = toy_baskets()
+    model = fit("neat")
+    queries = np.flatnonzero(model.item_count > 0)[:30].astype(np.int32)
+    bought_with = partners(baskets, queries)
+    some = np.repeat(bought_with.queries, np.diff(bought_with.offsets)), bought_with.items
+    asked = Asked.from_pairs(*some)
+    for candidates in (recall_set(bought_with, 20), catalogue(baskets, asked.queries)):
+        here, there = (judge(model, candidates, asked, device=device) for device in ("cpu", "gpu"))
+        assert np.mean(here.higher == there.higher) > 0.99  # float64 and float32 may part two that are almost level
+        assert np.array_equal(here.equal > 0, there.equal > 0)
+        assert np.mean(here.best == there.best) > 0.99
+    with pytest.raises(ParameterError, match="`device` must be cpu for model 'neat-likelihood'"):
+        judge(fit("neat-likelihood"), candidates, asked, device="gpu")
