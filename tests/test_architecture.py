@@ -50,6 +50,7 @@ LIGHT_ROOMS = (
     "labels",
     "evaluation",
     "bundle",
+    "index",
 )
 HEAVY = ("duckdb", "pydantic", "typer", "rich", "matplotlib", "implicit", "fastapi", "jinja2", "pandas", "polars")
 

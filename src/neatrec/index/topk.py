@@ -60,13 +60,13 @@ def best_answers(model: Model, k: int, *, threads: int | None = None) -> Best:
         k=int(k),
         floor=model.floor,
     )
-    factors = product_factors(model)
+    factors, workers = product_factors(model), threads or os.cpu_count() or 1
     if factors is not None:
-        search.by_product(*factors, threads or os.cpu_count() or 1)
+        search.by_product(*factors, workers)
     elif isinstance(model, CountModel) and model.floor >= 0:
         search.by_seen_pairs(model)
     else:
-        search.by_blocks(model)
+        search.by_blocks(model, workers)
     return search.answers()
 
 
@@ -146,12 +146,16 @@ class Search:
                 self.filled,
             )
 
-    def by_blocks(self, model: Model) -> None:
+    def by_blocks(self, model: Model, threads: int) -> None:
         """All scores, some queries at a time."""
         size = max(1, BLOCK_NUMBERS // max(len(self.group), 1))
-        for first in range(0, len(self.query), size):
+
+        def work(first: int) -> None:
             scores = model.score_all(self.query[first : first + size])
             self._scan(np.ascontiguousarray(scores[:, self.code], dtype=np.float64), first, self.code)
+
+        with _one_blas_thread(), ThreadPoolExecutor(threads) as pool:
+            list(pool.map(work, range(0, len(self.query), size)))
 
     def _scan(self, scores: npt.NDArray[Any], first: int, code: Codes, keep: Any = keep_best) -> None:
         floor = scores.dtype.type(self.floor)
