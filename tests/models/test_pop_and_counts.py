@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import sparse
 
 from neatrec.baskets import Baskets
 from neatrec.catalog import Catalog
 from neatrec.errors import ParameterError
 from neatrec.models import Run, make_model
+from neatrec.models.counts import PairCounts
 from toyshop import code, toy_baskets
 
 ITEMS = [f"i{n}" for n in range(7)]
@@ -127,3 +129,20 @@ def test_a_catalogue_without_pairs_is_scored_with_zeros() -> None:
         model = make_model(name).fit(baskets)
         assert not model.score_all([0, 1]).any()
         assert len(model.recommend("tea")) == 0
+
+
+@given(st.integers(0, 2**32 - 1), st.booleans())
+@settings(max_examples=25, deadline=None)
+def test_a_pair_is_found_whatever_the_order_of_its_row(seed: int, shuffled: bool) -> None:
+    rng = np.random.default_rng(seed)
+    dense = rng.integers(0, 3, (9, 9)).astype(np.int32)
+    matrix = sparse.csr_matrix(dense)
+    if shuffled:
+        for row in range(9):
+            part = slice(matrix.indptr[row], matrix.indptr[row + 1])
+            order = rng.permutation(part.stop - part.start)
+            matrix.indices[part], matrix.data[part] = matrix.indices[part][order], matrix.data[part][order]
+        matrix.has_sorted_indices = bool((np.diff(matrix.indices) > 0).all())
+    queries, items = (rng.integers(0, 9, 40).astype(np.int32) for _ in range(2))
+    assert PairCounts(matrix).of_pairs(queries, items).tolist() == dense[queries, items].tolist()
+    assert PairCounts(matrix).of_pairs(queries[:0], items[:0]).tolist() == []

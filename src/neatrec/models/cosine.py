@@ -8,9 +8,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from neatrec.compiled import compiled
 from neatrec.models.base import Codes, Model, Scores
 
 Vectors = npt.NDArray[np.float32]
+
+
+@compiled
+def dot_pairs(vectors, queries, items, out):  # type: ignore[no-untyped-def]
+    """The product of each pair's vectors, summed in float64; vectors: (items, dim), the others (pairs,)."""
+    for pair in range(len(queries)):
+        one, other = vectors[queries[pair]], vectors[items[pair]]
+        total = 0.0
+        for place in range(vectors.shape[1]):
+            total += np.float64(one[place]) * np.float64(other[place])
+        out[pair] = total
 
 
 class CosineModel(Model):
@@ -28,8 +40,8 @@ class CosineModel(Model):
         self.directions = (vectors / np.where(length == 0, 1.0, length)).astype(np.float32)
 
     def _score(self, queries: Codes, items: Codes) -> Scores:
-        one, other = self.directions[queries], self.directions[items]
-        scores: Scores = np.einsum("nd,nd->n", one, other, dtype=np.float64)
+        scores = np.empty(len(queries))
+        dot_pairs(self.directions, queries, items, scores)
         return scores
 
     def _score_all(self, queries: Codes) -> Scores:

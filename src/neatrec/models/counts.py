@@ -12,6 +12,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from neatrec.baskets import Baskets, BasketStream
+from neatrec.compiled import compiled
 from neatrec.copurchase import Counting, count
 from neatrec.models.base import Codes, Model, Scores
 from neatrec.models.parameters import ModelParameters, parameter
@@ -45,11 +46,29 @@ class CountParameters(ModelParameters):
         )
 
 
+@compiled
+def look_up(start, item, count, queries, items, out):  # type: ignore[no-untyped-def]
+    """The count of each pair, 0 left where it was never seen; items of a row ascend; the last three: (pairs,)."""
+    for pair in range(len(queries)):
+        first, end = start[queries[pair]], start[queries[pair] + 1]
+        wanted = items[pair]
+        last = end
+        while first < last:
+            middle = (first + last) // 2
+            if item[middle] < wanted:
+                first = middle + 1
+            else:
+                last = middle
+        if first < end and item[first] == wanted:
+            out[pair] = count[first]
+
+
 class PairCounts:
     """C, the symmetric matrix of pair counts; F, its row sums; N, their sum; E = F_q F_v / N."""
 
     def __init__(self, matrix: sparse.csr_matrix) -> None:
-        self.matrix = matrix
+        # a pair is looked up by halving its row
+        self.matrix = matrix if matrix.has_sorted_indices else matrix.sorted_indices()
         self.total: npt.NDArray[np.int64] = np.asarray(matrix.sum(axis=1, dtype=np.int64)).ravel()
         self.records = int(self.total.sum())
 
@@ -67,9 +86,10 @@ class PairCounts:
 
     def of_pairs(self, queries: Codes, items: Codes) -> Counts:
         """C of each pair, 0 for one never seen, shape (pairs,)."""
-        if not len(queries):
-            return np.zeros(0, dtype=self.matrix.dtype)
-        return np.asarray(self.matrix[queries, items]).ravel()
+        matrix = self.matrix
+        out = np.zeros(len(queries), dtype=matrix.dtype)
+        look_up(matrix.indptr, matrix.indices, matrix.data, queries, items, out)
+        return out
 
     def expected(self, query_total: npt.ArrayLike, item_total: npt.ArrayLike) -> Floats:
         """F_q F_v / N in float64: the product of two totals leaves 64 bits."""
