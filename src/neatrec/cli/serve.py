@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from neatrec.cli.talk import Talk
+from neatrec.serve.limits import IN_FLIGHT
 from neatrec.text import printable
 
 log = logging.getLogger(__name__)
@@ -43,7 +44,7 @@ def serve(
         typer.Option(metavar="https://SHOP", help="A page that may ask; may be repeated.", rich_help_panel=WHO),
     ] = None,
     public: Annotated[bool, typer.Option("--public", help="Withhold counts.", rich_help_panel=WHO)] = False,
-    in_flight: Annotated[int, typer.Option(min=1, max=10_000, help="Requests at once; more get 503.")] = 128,
+    in_flight: Annotated[int, typer.Option(min=1, max=10_000, help="Requests at once; more get 503.")] = IN_FLIGHT,
 ) -> None:
     """Serve answers with their evidence: an API for shops, a page for people."""
     from neatrec.serve.run import serve as run

@@ -88,7 +88,10 @@ class Library:
             self.keys = self.key_file.kept
         if not any([*swapped, *decided]) and self.edition.day == _today():
             return False
-        self.edition = self._edition(_today())
+        edition = self._edition(_today())
+        for shelf in edition.shelves.values():
+            _ = shelf.search  # while the old edition still answers
+        self.edition = edition
         if any(swapped):
             self.metrics.swaps.inc()
             self._say_live()
@@ -110,6 +113,8 @@ class Library:
             self._thread.join()
 
     def _watch(self) -> None:
+        for shelf in self.edition.shelves.values():
+            _ = shelf.search  # takes a moment with many items: not before the first answer, but before most searches
         while not self._stop.wait(self.settings.interval):
             try:
                 self.look()
@@ -119,7 +124,7 @@ class Library:
 
 def _open(place: Path) -> Shelf:
     shelf = Shelf(Index.open(bundle_at(place), verify=True))
-    _ = shelf.search, shelf.graded, shelf.index.model  # made before the first request needs them
+    _ = shelf.graded, shelf.index.model  # made before the first request needs them
     return shelf
 
 

@@ -11,7 +11,7 @@ LONGEST_ID = 256
 LONGEST_SEARCH = 256
 LARGEST_BODY = 1024 * 1024
 LONGEST_QUERY_STRING = 32 * 1024
-IN_FLIGHT = 128
+IN_FLIGHT = 64
 """Requests that are worked on at the same time; more are answered with 503 at once."""
 CACHE_BYTES = 32 * 1024 * 1024
 """Rendered answers that are kept for the next caller."""

@@ -23,19 +23,17 @@ class NameSearch:
     def __init__(self, names: Sequence[str], popularity: npt.NDArray[np.int64]) -> None:
         self.names = [folded(name) for name in names]
         self.popularity = popularity
-        pieces, owners = _pieces_of(self.names)
-        order = np.argsort(pieces, kind="stable")
-        self.owners = owners[order].astype(np.int32)
-        # postings of piece p: owners[start[p]:start[p + 1]]
-        self.start = np.searchsorted(pieces[order], np.arange(BUCKETS + 1)).astype(np.int64)
-        self.size = np.maximum(np.bincount(owners, minlength=len(names)), 1)
+        pieces, self.owners = _pieces_of(self.names)
+        # names with piece p: owners[start[p]:start[p + 1]]
+        self.start = np.searchsorted(pieces, np.arange(BUCKETS + 1))
+        self.size = np.maximum(np.bincount(self.owners, minlength=len(names)), 1)
 
     def find(self, text: str, count: int) -> list[int]:
         """Codes of the items whose name fits `text` best, the best first; among equals the best seller."""
         words = folded(text)
         if not words:
             return []
-        wanted = np.unique(_pieces_of([words])[0])
+        wanted = _pieces_of([words])[0]
         shared = np.zeros(len(self.names), dtype=np.int32)
         for piece in wanted.tolist():
             shared[self.owners[self.start[piece] : self.start[piece + 1]]] += 1
@@ -45,7 +43,7 @@ class NameSearch:
         if len(likely) > JUDGED:
             likely = likely[np.lexsort((-self.popularity[likely], -np.round(merit[likely], 2)))[:JUDGED]]
         judged = [(self._likeness(words, int(code)), int(self.popularity[code]), int(code)) for code in likely]
-        judged.sort(key=lambda hit: (-round(hit[0], 1), -hit[1], hit[2]))
+        judged.sort(key=lambda hit: (-round(20 * hit[0]), -hit[1], hit[2]))
         return [code for likeness, _, code in judged if likeness >= NEAR][:count]
 
     def _likeness(self, words: str, code: int) -> float:
@@ -71,15 +69,14 @@ def _ratio(one: str, other: str) -> float:
     return SequenceMatcher(None, one, other, autojunk=False).ratio()
 
 
-def _pieces_of(names: Sequence[str]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Every piece of three bytes of every name as a bucket, and the position of the name it is from; both (pieces,)."""
-    texts = [f" {name} ".encode() for name in names]
+def _pieces_of(names: Sequence[str]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
+    """Every piece of three bytes of every name as a bucket, ascending, and the name it is from; both (pieces,)."""
+    texts = [f" {name} ".encode("utf-8", "replace") for name in names]
     length = np.fromiter((len(text) for text in texts), dtype=np.int64, count=len(texts))
     letters = np.frombuffer(b"".join(texts), dtype=np.uint8).astype(np.int64)
     owner = np.repeat(np.arange(len(texts)), length)
-    if len(letters) < 3:
-        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
     inside = owner[:-2] == owner[2:]
     piece = (letters[:-2] * 40503 + letters[1:-1] * 9973 + letters[2:]) % BUCKETS
-    key = np.unique(owner[:-2][inside] * BUCKETS + piece[inside])
-    return key % BUCKETS, key // BUCKETS
+    key = np.sort(piece[inside] * len(texts) + owner[:-2][inside])
+    key = key[np.diff(key, prepend=-1) > 0]  # a piece that a name has twice counts once
+    return key // len(texts), (key % len(texts)).astype(np.int32)
