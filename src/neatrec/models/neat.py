@@ -14,6 +14,7 @@ from neatrec.kernels.arguments import Settings
 from neatrec.kernels.layout import LOG_VARIANCE, Table, tail, vector
 from neatrec.models.base import Codes, Scores
 from neatrec.models.embedding import PAPER, EmbeddingModel, EmbeddingParameters, random_table
+from neatrec.models.likelihood import likelihood_pairs, likelihood_rows
 from neatrec.models.parameters import ModelParameters, parameter
 
 
@@ -111,19 +112,13 @@ class NeatLikelihood(Neat):
     about: ClassVar[str] = "The Gaussians of neat, ranked by expected likelihood."
 
     def _score(self, queries: Codes, items: Codes) -> Scores:
-        variance = np.exp(self._spread().astype(np.float64))
-        both = variance[queries] + variance[items]  # (pairs, dim or 1)
-        z = self.vectors[queries].astype(np.float64) - self.vectors[items]
-        dims = self.parameters.dim // both.shape[1]
-        scores: Scores = -0.5 * (dims * np.log(2 * np.pi * both).sum(axis=1) + (z * z / both).sum(axis=1))
-        return scores
+        return likelihood_pairs(self.vectors, self.log_variance, queries, items)
 
     def _score_all(self, queries: Codes) -> Scores:
+        if not self._is_diagonal:
+            return likelihood_rows(self.vectors, self.log_variance, queries)
         every = np.arange(len(self.catalog), dtype=np.int32)
         out = np.empty((len(queries), len(every)))
-        for n, query in enumerate(queries):
-            out[n] = self._score(np.full(len(every), query), every)
+        for row, query in enumerate(queries):
+            out[row] = self._score(np.full(len(every), query, dtype=np.int32), every)
         return out
-
-    def _spread(self) -> npt.NDArray[np.float32]:
-        return self.log_variance.reshape(len(self.log_variance), -1)
