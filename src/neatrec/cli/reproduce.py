@@ -26,6 +26,7 @@ def reproduce(
     seed: Annotated[int, typer.Option(help="Of the first training.", min=0)] = 0,
     margin_seeds: Annotated[int, typer.Option(help="Trainings for each margin; 0 leaves the study out.", min=0)] = 1,
     journey: Annotated[bool, typer.Option(help="Complete Journey in place of the Walmart data.")] = True,
+    journey_seeds: Annotated[int, typer.Option(help="Trainings of each model there, at most --seeds.", min=1)] = 2,
     keep: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Keep trainings there; a second run takes them up.")
     ] = None,
@@ -46,6 +47,7 @@ def reproduce(
         seed=seed,
         margin_seeds=margin_seeds,
         journey=journey,
+        journey_seeds=journey_seeds,
         keep=keep,
         device=device,
         threads=threads,

@@ -56,6 +56,8 @@ from neatrec.text import printable
 log = logging.getLogger(__name__)
 
 SEEDS = 5
+JOURNEY_SEEDS = 2
+"""Complete Journey stands in for another data set and is twice as large: two trainings show their spread."""
 TOP_ITEMS = 20
 JOURNEY = "journey"
 IN_PLACE = "Complete Journey in place of the Walmart data"
@@ -90,6 +92,7 @@ class _Bench:
     run: Run
     models: Models
     seeds: int
+    journey_seeds: int
     seed: int
     margin_seeds: int
     """Trainings for each margin; 0 leaves the study out."""
@@ -114,6 +117,7 @@ def reproduce_instacart(
     seeds: int = SEEDS,
     seed: int = 0,
     journey: bool = True,
+    journey_seeds: int = JOURNEY_SEEDS,
     margin_seeds: int = 1,
     null_rounds: int = 3,
     keep: str | Path | None = None,
@@ -126,16 +130,16 @@ def reproduce_instacart(
 
     With `order_products__prior` the split is the paper's own; without it the train orders are halved. `models` default
     to all of ours, and to the paper's settings (`@paper`) of those that have some. `journey` trains and judges on
-    Complete Journey too, in place of the Walmart data; `margin_seeds` trainings are made for each margin of the margin
-    study, 0 leaves it out. `keep` is a folder for trainings, taken up by a second run. `options` go to
-    `run_leaderboard`.
+    Complete Journey too, in place of the Walmart data, with at most `journey_seeds` trainings of each model;
+    `margin_seeds` trainings are made for each margin of the margin study, 0 leaves it out. `keep` is a folder for
+    trainings, taken up by a second run. `options` go to `run_leaderboard`.
     """
     say = progress or log.info
     data = read_instacart(folder)
     with shelf_for(keep) as shelf:
         run = Run(rng=seed, device=device, threads=threads)
         chosen = all_models() if models is None else models
-        bench = _Bench(shelf, run, chosen, seeds, seed, margin_seeds, options, say)
+        bench = _Bench(shelf, run, chosen, seeds, min(journey_seeds, seeds), seed, margin_seeds, options, say)
         audit, dependent = _study(bench, data.ins_e, null_rounds)
         instacart = _train(bench, "instacart", "Instacart", data.train, data.test, data.split)
         other = read_complete_journey(LEVELS, threads) if journey else None
@@ -173,7 +177,7 @@ def _train(
         bench.models,
         protocol="paper",
         levels=LEVELS,
-        seeds=bench.seeds,
+        seeds=bench.journey_seeds if name == JOURNEY else bench.seeds,
         seed=bench.seed,
         split=split,
         out=bench.shelf / name,
