@@ -22,8 +22,10 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.gpu_kernels import kernel_speed
 from benchmarks.harness import RESULTS, machine, versions
 from neatrec.baskets import Baskets
+from neatrec.errors import DivergedError
 from neatrec.kernels import gpu
 from neatrec.models import Run, make_model
 from neatrec.models.run import Progress
@@ -32,6 +34,7 @@ MODELS = ("neat", "neat-bpr", "item2vec", "triple2vec")
 PARTS = ("speed", "roofs", "bundle", "top", "torch", "sweep", "quality", "large")
 PACKAGES = ("numpy", "numba", "cupy-cuda13x", "torch")
 SEEDS = 5
+CURVE = (1, 2, 5, 10, 20, 40)
 SETTINGS: dict[str, Any] = {"dim": 100, "window": 5, "negatives": 5, "negative_exponent": 0.75, "learning_rate": 0.2}
 OF_NEAT = {"margin": 0.5, "variance_learning_rate": 0.05, "start_log_variance": 0.0}
 """Written out, so that numbers of different days can be compared whatever the defaults become."""
@@ -45,6 +48,10 @@ def simulated(baskets: int, items: int) -> Baskets:
     return supermarket(baskets=baskets, items=items).baskets
 
 
+def settings_of(name: str, **changes: Any) -> dict[str, Any]:
+    return {**SETTINGS, **(OF_NEAT if name.startswith("neat") else {}), **changes}
+
+
 def fit(
     name: str, baskets: Baskets, device: str = "gpu", seed: int = 0, **settings: Any
 ) -> tuple[Any, list[Progress], float]:
@@ -55,7 +62,7 @@ def fit(
         if progress.epoch == len(ends) + 1:
             ends.append(progress)
 
-    model = make_model(name, {**SETTINGS, **(OF_NEAT if name.startswith("neat") else {}), **settings})
+    model = make_model(name, settings_of(name, **settings))
     started = time.perf_counter()
     model.fit(baskets, Run(rng=seed, device=device, progress=note))
     return model, ends, time.perf_counter() - started
@@ -77,7 +84,8 @@ def speed(baskets: Baskets) -> list[Row]:
         rows.append(
             {
                 "model": name,
-                "billion_pairs_a_second": round(pairs_a_second(ends) / 1e9, 3),
+                "kernel_billion_pairs_a_second": round(kernel_speed(name, baskets, settings_of(name)) / 1e9, 3),
+                "loop_billion_pairs_a_second": round(pairs_a_second(ends) / 1e9, 3),
                 "million_pairs": round(pairs / 1e6),
                 "training_seconds": round(ends[-1].seconds, 3),
                 "fit_seconds": round(seconds, 3),
@@ -171,11 +179,17 @@ def sweep(baskets: Baskets) -> list[Row]:
     for margin in (0.1, 1.0, 10.0):
         for dim in (8, 100, 512):
             for rate in (0.05, 0.2, 0.5):
-                model, ends, _ = fit("neat", some, margin=margin, dim=dim, learning_rate=rate, epochs=3)
-                finite = bool(np.isfinite(model.vectors).all() and np.isfinite(model.log_variance).all())
-                losses = [round(end.loss, 4) for end in ends]
-                rows.append({"margin": margin, "dim": dim, "learning_rate": rate, "finite": finite, "losses": losses})
+                rows.append({"margin": margin, "dim": dim, "learning_rate": rate, **_outcome(some, margin, dim, rate)})
     return rows
+
+
+def _outcome(baskets: Baskets, margin: float, dim: int, rate: float) -> Row:
+    try:
+        model, ends, _ = fit("neat", baskets, margin=margin, dim=dim, learning_rate=rate, epochs=3)
+    except DivergedError as error:
+        return {"finite": False, "losses": str(error)}
+    finite = bool(np.isfinite(model.vectors).all() and np.isfinite(model.log_variance).all())
+    return {"finite": finite, "losses": [round(end.loss, 4) for end in ends]}
 
 
 def quality(folder: Path) -> list[Row]:
@@ -191,7 +205,9 @@ def quality(folder: Path) -> list[Row]:
         fits = [fit("neat", train, device, seed, epochs=40) for seed in range(SEEDS)]
         models[device] = [model for model, _, _ in fits]
         curves[device] = {
-            "losses": np.mean([[end.loss for end in ends] for _, ends, _ in fits], axis=0).round(4).tolist(),
+            f"losses after {CURVE} epochs": np.mean([[ends[n - 1].loss for n in CURVE] for _, ends, _ in fits], axis=0)
+            .round(4)
+            .tolist(),
             "fit_seconds": round(float(np.median([seconds for _, _, seconds in fits])), 3),
         }
     rows = []

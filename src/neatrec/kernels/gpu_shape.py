@@ -63,21 +63,15 @@ class Shape(NamedTuple):
             "WARPS": self.warps,
             "BLOCKS": self.blocks,
             "TAKEN": TAKEN,
-            "POWERS": int(_powers(name, settings)),
             "ROOM_BYTES": self.room,
         }
         return tuple(f"-D{key}={value}" for key, value in numbers.items())
 
 
-def _powers(name: str, settings: Settings) -> bool:
-    """Whether lines have a power of two of places: quicker to find, but more of them."""
-    return name in ("neat", "item2vec") and settings.dim <= 128 and settings.window <= 8
-
-
 def room_bytes(name: str, settings: Settings) -> int:
     """Shared memory of one warp: the lines within a window on both sides of a query, and numbers about them."""
-    stride, window, powers = -(-settings.dim // 4) + 1, settings.window, _powers(name, settings)
-    slots, ways = (1 << (lines - 1).bit_length() if powers else lines for lines in (2 * window + 1, window + 1))
+    stride, window = -(-settings.dim // 4) + 1, settings.window
+    slots, ways = 2 * window + 1, window + 1
     if name in ("neat", "neat_bpr"):
         floats = 3 * slots * window + ways * window + 5 * slots + ways + 64
         size = 16 * ((slots + ways) * stride + slots) + 4 * floats
@@ -88,7 +82,7 @@ def room_bytes(name: str, settings: Settings) -> int:
 
 def registers(name: str, settings: Settings) -> int:
     """How many registers a thread is given: fewer than it wants, where more warps at once are worth more."""
-    least = {"neat": 112, "item2vec": 112, "neat_bpr": 80, "triple2vec": 80}[name]
+    least = {"neat": 80, "item2vec": 112, "neat_bpr": 96, "triple2vec": 96}[name]
     return min(255, least + (-(-settings.dim // 128) - 1) * 32)
 
 
@@ -109,7 +103,7 @@ def shape_of(name: str, settings: Settings, card: Card) -> Shape:
             return 0
         return min(card.shared_memory // (warps * room + RESERVED), by_registers // warps)
 
-    warps = max((8, 4, 2, 1), key=lambda n: (n * blocks(n), n))
+    warps = max((8, 4, 2), key=lambda n: (n * blocks(n), n))
     return Shape(warps, blocks(warps), room) if blocks(warps) else Shape(1, 1, room)
 
 

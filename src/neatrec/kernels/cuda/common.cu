@@ -2,8 +2,8 @@
 //
 // A warp works on one unit (a basket) at a time. A lane holds the float4s lane, lane + 32, ... of a vector, so that
 // vectors in shared memory are each lane's own; numbers about pairs and negatives are spread over the lanes instead.
-// DIM, WINDOW, NEGATIVES, GROUPS, WARPS, BLOCKS, TAKEN, RANKING, POWERS and ROOM_BYTES come from the compiler's
-// command line (`gpu_shape.py`).
+// DIM, WINDOW, NEGATIVES, GROUPS, WARPS, BLOCKS, TAKEN, RANKING and ROOM_BYTES come from the compiler's command line
+// (`gpu_shape.py`).
 
 typedef unsigned int u32;
 typedef unsigned long long u64;
@@ -16,13 +16,7 @@ constexpr int TAIL = (DIM + 7) / 8 * 8;                 // floats before a row's
 constexpr int ROW = (TAIL + 8 + 15) / 16 * 16;          // floats of a row
 constexpr int ZEROS = 4 * VECTORS < TAIL ? 4 * VECTORS : TAIL + 4;  // where a row has four floats that stay zero
 
-// Lines are kept by their number modulo a power of two, which costs one instruction, where shared memory allows it.
-__device__ constexpr int ring_of(int lines) {
-    int size = 1;
-    while (size < lines) size *= 2;
-    return POWERS ? size : lines;
-}
-constexpr int SLOTS = ring_of(2 * WINDOW + 1);          // a query and its partners on both sides
+constexpr int SLOTS = 2 * WINDOW + 1;                   // lines kept: a query and its partners on both sides
 constexpr int STRIDE = VECTORS + 1;                     // float4s of a vector in shared memory, the last one zero
 constexpr int TOGETHER = 32 / NEGATIVES;                // groups whose negatives are drawn at the same time
 constexpr int DRAWN = TOGETHER * NEGATIVES;

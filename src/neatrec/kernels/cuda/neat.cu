@@ -9,7 +9,7 @@ constexpr float NO_PAIR = 3e38f;
 constexpr float NEVER = -1e30f;
 constexpr bool KEEPS = NEGATIVES * PARTS <= 8;  // negatives stay in registers; otherwise they are read again
 
-constexpr int WAYS = ring_of(WINDOW + 1);  // lines that have pairs to come
+constexpr int WAYS = WINDOW + 1;  // lines that have pairs to come
 
 struct Room {
     float4* x;        // (SLOTS, STRIDE): lines by number % SLOTS
@@ -152,6 +152,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) train(const Cal
             const bool is_query = i >= unit.start && i < unit.stop;
             int first = (i - unit.start) * GROUPS;
             Vector negatives[KEEPS ? NEGATIVES : 1];
+            int rows[KEEPS ? NEGATIVES : 1];
             float4 tail = make_float4(0, 0, 0, 0);
             int negative = -1;
             auto look = [&](int group) {  // ask for the negatives of a group
@@ -163,7 +164,10 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) train(const Cal
                 const int* from = room.negative + group % TOGETHER * NEGATIVES;
                 if constexpr (KEEPS) {
 #pragma unroll
-                    for (int k = 0; k < NEGATIVES; k++) negatives[k] = row_of(table, max(from[k], 0), warp);
+                    for (int k = 0; k < NEGATIVES; k++) {
+                        rows[k] = from[k];
+                        negatives[k] = row_of(table, max(rows[k], 0), warp);
+                    }
                 }
                 negative = lane < NEGATIVES ? from[lane] : -1;
                 tail = tail_of(table, max(negative, 0));
@@ -294,7 +298,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) train(const Cal
 #pragma unroll
                     for (int k = 0; k < NEGATIVES; k++) {
                         const float push = __shfl_sync(ALL, force, k), scale = __shfl_sync(ALL, step, k);
-                        const int k_row = __shfl_sync(ALL, negative, k);
+                        const int k_row = KEEPS ? rows[KEEPS ? k : 0] : __shfl_sync(ALL, negative, k);
                         float hate = 0;
                         if constexpr (RANKING) hate = __shfl_sync(ALL, dislike, k);
                         const Vector far_row = KEEPS ? negatives[KEEPS ? k : 0] : row_of(table, max(k_row, 0), warp);
