@@ -13,8 +13,9 @@ from scipy import sparse
 from neatrec.baskets import BasketStream
 from neatrec.catalog import UNKNOWN, Catalog
 from neatrec.copurchase import Counting
-from neatrec.models.bayes.lowrank import Factors, factors, log_lifts
+from neatrec.models.bayes.lowrank import Factors, factors, like_company, log_lifts, unit_vectors
 from neatrec.models.bayes.names import common_words, like_names, word_table
+from neatrec.models.bayes.order import Order, directed_counts
 from neatrec.models.counts import PairCounts
 
 Rows = npt.NDArray[np.float32]
@@ -73,8 +74,12 @@ class Evidence:
         arrays: Mapping[str, npt.NDArray[Any]],
         category: npt.NDArray[np.int32],
         like: sparse.csr_matrix | None,
+        company: sparse.csr_matrix,
+        order: Order,
+        directed: sparse.csr_matrix | None = None,
     ) -> None:
         self.counts, self.near, self.category, self.like = counts, near, category, like
+        self.company, self.order, self.directed = company, order, directed
         self.vectors: Factors = arrays["vectors"]
         self.values: Factors = arrays["values"]
         self.word_vectors: Factors = arrays["word_vectors"]
@@ -82,6 +87,8 @@ class Evidence:
         self.category_lift: Factors = arrays["category_lift"]
         total = counts.total.astype(np.float64)
         self.like_total = None if like is None else like @ total
+        self.unit = unit_vectors(self.vectors, self.values)
+        self.company_total = self.company @ total
         self.popularity = np.log((total + ITEM_PSEUDO) / (total.mean() + ITEM_PSEUDO)).astype(np.float32)
 
     @property
@@ -104,7 +111,8 @@ class Evidence:
         threads: int | None = None,
     ) -> Evidence:
         """The evidence of `baskets`: pairs seen fewer than `fewest` times are left out of the low-rank part."""
-        counts = PairCounts.of(baskets, counting, threads)
+        directed = directed_counts(baskets, counting, threads) if ordered else None
+        counts = _undirected(baskets, counting, directed, threads)
         near = PairCounts.of(baskets, _near(counting), threads) if ordered else None
         vectors, values = factors(log_lifts(counts, fewest), rank, rng)
         word_vectors, word_values = _word_factors(counts, around.words, rng)
@@ -115,7 +123,9 @@ class Evidence:
             "word_values": word_values,
             "category_lift": _category_lift(counts, around.category),
         }
-        return cls(counts, near, arrays, around.category, around.like)
+        company = like_company(unit_vectors(vectors, values), around.category)
+        order = Order.of(directed, around.category)
+        return cls(counts, near, arrays, around.category, around.like, company, order, directed)
 
     def rows(self, queries: npt.NDArray[np.integer[Any]]) -> Block:
         """What is known about `queries` with every item."""
@@ -144,6 +154,17 @@ class Evidence:
         near_count = near.matrix[queries].toarray() * np.float32(scale)
         near_expected = near.expected(near.total[queries][:, None] * scale, near.total[None])
         return near_count.astype(np.float32, copy=False), near_expected.astype(np.float32)
+
+
+def _undirected(
+    baskets: BasketStream, counting: Counting, directed: sparse.csr_matrix | None, threads: int | None
+) -> PairCounts:
+    # a customer who bought in both orders counts once here and twice there
+    if directed is None or counting.once_per_customer:
+        return PairCounts.of(baskets, counting, threads)
+    matrix = directed + directed.T
+    matrix.sort_indices()
+    return PairCounts(matrix)
 
 
 def _near(counting: Counting) -> Counting:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,8 +18,11 @@ import numpy.typing as npt
 from neatrec.baskets import Baskets
 from neatrec.models.bayes.calibration import QUERIES, UNLEARNED, WINNERS, Calibration, Winners, calibrate
 from neatrec.models.bayes.evidence import SIGNS, Evidence, Surroundings
+from neatrec.models.bayes.exercise import Judge, exercise, learn_ranking
+from neatrec.models.bayes.order import directed_counts
 from neatrec.models.bayes.practice import Practice, allowed, best_strength, practise, search
 from neatrec.models.bayes.prior import Weights
+from neatrec.models.bayes.ranking import HINTS, Ranking, rank_rows
 from neatrec.models.counts import PairCounts
 from neatrec.models.run import Run
 from neatrec.models.tuned import FEWEST, strong_pairs
@@ -39,34 +42,45 @@ class Lessons:
     """What was learned, and how well it did on strong pairs that it was not learned from."""
 
     weights: Weights
+    ranking: Ranking | None
     calibration: Calibration
     strong_pairs: int
     with_prior: float
     """Weighted hits and gains of strong pairs under the prior; 0 when there were too few to learn from."""
     without: float
     """The same of shrunk lift, its strength learned the same way."""
+    ranked: float = 0.0
+    """Hits and gains of surely strong pairs under the ranking; 0 when there were too few to learn from."""
+    lifted: float = 0.0
+    """The same of the posterior lift."""
 
     def to_dict(self) -> dict[str, Any]:
         weights = self.weights
         signs = {} if weights.signs is None else dict(zip(SIGNS, weights.signs.round(6).tolist(), strict=True))
         judged = {"bayes": self.with_prior, "shrunk_lift": self.without}
+        hints = {} if self.ranking is None else dict(zip(HINTS, self.ranking.weights.round(6).tolist(), strict=True))
         return {
             "prior": "signs" if signs else "none: shrunk lift",
             "k": round(weights.k, 6),
             "near": round(weights.near, 6),
             "weights": signs,
+            "ranks_by": "odds of a surely strong pair" if hints else "posterior lift",
+            "ranking": hints,
             "posterior": {name: round(value, 6) for name, value in vars(self.calibration).items()},
             "strong_pairs": self.strong_pairs,
             "validation": {name: round(x, 6) for name, x in judged.items() if self.strong_pairs >= FEWEST},
+            "validation_of_ranking": {"odds": round(self.ranked, 6), "posterior_lift": round(self.lifted, 6)},
         }
 
     def to_array(self) -> npt.NDArray[np.float64]:
-        return np.array([self.strong_pairs, self.with_prior, self.without])
+        return np.array([self.strong_pairs, self.with_prior, self.without, self.ranked, self.lifted])
 
     @classmethod
-    def from_array(cls, weights: Weights, calibration: Calibration, values: npt.NDArray[np.float64]) -> Lessons:
-        pairs, with_prior, without = values.tolist()
-        return cls(weights, calibration, int(pairs), with_prior, without)
+    def from_array(
+        cls, weights: Weights, ranking: Ranking | None, calibration: Calibration, values: npt.NDArray[np.float64]
+    ) -> Lessons:
+        pairs, *gains = values.tolist()
+        return cls(weights, ranking, calibration, int(pairs), *gains)
 
 
 def learn(
@@ -75,7 +89,7 @@ def learn(
     """The evidence of all baskets, and what its parts taught."""
     counting = parameters.counting()
     ordered = all(shard.ordered for shard in shards)
-    rngs = iter(children(run.rng, 8))
+    rngs = iter(children(run.rng, 10))
 
     def evidence_of(baskets: Iterable[Baskets]) -> Evidence:
         return Evidence.of(
@@ -90,31 +104,44 @@ def learn(
         )
 
     category = counting.category_of(next(iter(shards)).catalog)
-    folds = list(_folds(shards, evidence_of, parameters, run.threads))
-    parts = [practise(one, judge, category, parameters.strong_lift, next(rngs), block) for one, judge in folds]
+    folds = list(_folds(shards, evidence_of, parameters, ordered, run.threads))
+    parts = [practise(one, judge.counts, category, parameters.strong_lift, next(rngs), block) for one, judge in folds]
     practice = [part for part in parts if part is not None]
-    lessons = _taught(
-        practice, [_winners_of(fold, category, next(rngs), block) for fold in folds], ordered, folds[0][0]
-    )
-    return evidence_of(shards), lessons
+    lessons = _taught(practice, ordered, folds[0][0])
+    if lessons.weights.signs is not None:
+        exercises = [
+            exercise(one, judge, lessons.weights, category, parameters.strong_lift, next(rngs), block)
+            for one, judge in folds
+        ]
+        ranking, ranked, lifted = learn_ranking(exercises)
+        lessons = replace(lessons, ranking=ranking, ranked=ranked, lifted=lifted)
+    if lessons.strong_pairs >= FEWEST:
+        winners = [_winners_of(fold, category, lessons, next(rngs), block) for fold in folds]
+        calibration = calibrate(Winners.joined(winners), signs=lessons.weights.signs is not None)
+        lessons = replace(lessons, calibration=calibration)
+    evidence = evidence_of(shards)
+    evidence.directed = None
+    return evidence, lessons
 
 
 def _folds(
-    shards: Iterable[Baskets], evidence_of: Any, parameters: Any, threads: int | None
-) -> Iterator[tuple[Evidence, PairCounts]]:
+    shards: Iterable[Baskets], evidence_of: Any, parameters: Any, ordered: bool, threads: int | None
+) -> Iterator[tuple[Evidence, Judge]]:
     """Evidence to rank by and counts to judge by."""
     earlier = _before(shards, LATER)
     if earlier is not None:
-        judge = PairCounts.of(_part(shards, earlier, False), parameters.counting(), threads)
+        later, counting = _part(shards, earlier, False), parameters.counting()
+        judge = PairCounts.of(later, counting, threads)
         if len(strong_pairs(judge, parameters.strong_lift)[0]) >= ENOUGH:
-            yield evidence_of(_part(shards, earlier, True)), judge
+            directed = directed_counts(later, counting, threads) if ordered else None
+            yield evidence_of(_part(shards, earlier, True)), Judge(judge, directed)
             return
     # a hash and not the digits of the id: ids of a part may all be even
     hashed = [uniform_of_ids(shard.ids, "practice") < 0.5 for shard in shards]
     half = _before(shards, 0.5) or hashed
     one, other = (evidence_of(_part(shards, half, part)) for part in (True, False))
-    yield one, other.counts
-    yield other, one.counts
+    yield one, Judge(other.counts, other.directed)
+    yield other, Judge(one.counts, one.directed)
 
 
 def _before(shards: Iterable[Baskets], share: float) -> list[npt.NDArray[np.bool_]] | None:
@@ -130,11 +157,12 @@ def _part(shards: Iterable[Baskets], masks: list[npt.NDArray[np.bool_]], which: 
     return [shard.select(mask == which) for shard, mask in zip(shards, masks, strict=True)]
 
 
-def _taught(practice: Sequence[Practice], winners: Sequence[Any], ordered: bool, evidence: Evidence) -> Lessons:
+def _taught(practice: Sequence[Practice], ordered: bool, evidence: Evidence) -> Lessons:
+    """What strong pairs taught about the prior."""
     pairs = sum(len(part.strong) for part in practice)
     if pairs < FEWEST:
         log.warning("only %d strong pairs in the validation baskets: bayes is shrunk lift with k = 1", pairs)
-        return Lessons(Weights(1.0, 0.0, None), UNLEARNED, pairs, 0.0, 0.0)
+        return Lessons(Weights(1.0, 0.0, None), None, UNLEARNED, pairs, 0.0, 0.0)
     whole = Practice.joined(practice)
     signs = evidence.signs_there
     with_prior, without = _cross_checked(whole, signs, near=ordered)
@@ -143,8 +171,7 @@ def _taught(practice: Sequence[Practice], winners: Sequence[Any], ordered: bool,
     if not helps:
         log.warning("priors do not help on validation baskets: bayes is shrunk lift with k = %g", weights.k)
     log.info("strong pairs: %d, gain with the prior %.4f, shrunk lift %.4f", pairs, with_prior, without)
-    calibration = calibrate(Winners.joined([make(weights) for make in winners]), signs=helps)
-    return Lessons(weights, calibration, pairs, with_prior, without)
+    return Lessons(weights, None, UNLEARNED, pairs, with_prior, without)
 
 
 def _cross_checked(practice: Practice, signs: npt.NDArray[np.bool_], *, near: bool) -> tuple[float, float]:
@@ -160,28 +187,29 @@ def _cross_checked(practice: Practice, signs: npt.NDArray[np.bool_], *, near: bo
 
 
 def _winners_of(
-    fold: tuple[Evidence, PairCounts], category: npt.NDArray[np.int32], rng: np.random.Generator, block: int
-) -> Any:
-    """Gives, for weights, the pairs that they would recommend by the first evidence, and their later counts."""
-    evidence, later = fold
+    fold: tuple[Evidence, Judge],
+    category: npt.NDArray[np.int32],
+    lessons: Lessons,
+    rng: np.random.Generator,
+    block: int,
+) -> Winners:
+    """The pairs that would be recommended by the first evidence, and their later counts."""
+    evidence, judge = fold
     share = evidence.counts.total / max(evidence.counts.records, 1)
     size = min(QUERIES, int((share > 0).sum()))
     queries = np.sort(rng.choice(len(share), size, replace=False, p=share)) if size else np.zeros(0, dtype=np.int64)
-
-    def winners(weights: Weights) -> Winners:
-        found = [
-            _block_winners(evidence, later, category, queries[i : i + block], weights) for i in range(0, size, block)
-        ]
-        return Winners.joined(found)
-
-    return winners
+    found = [
+        _block_winners(evidence, judge.counts, category, queries[i : i + block], lessons) for i in range(0, size, block)
+    ]
+    return Winners.joined(found)
 
 
 def _block_winners(
-    evidence: Evidence, later: PairCounts, category: npt.NDArray[np.int32], queries: npt.NDArray[Any], weights: Weights
+    evidence: Evidence, later: PairCounts, category: npt.NDArray[np.int32], queries: npt.NDArray[Any], lessons: Lessons
 ) -> Winners:
     rows = evidence.rows(queries)
-    score = np.where(allowed(evidence, category, queries), weights.score(rows), -np.inf)
+    ranked = rank_rows(evidence, lessons.weights, lessons.ranking, queries.astype(np.int32))
+    score = np.where(allowed(evidence, category, queries), ranked, -np.inf)
     most = min(WINNERS, score.shape[1])
     items = np.argpartition(-score, most - 1, axis=1)[:, :most]
     places = np.arange(len(queries))[:, None]
@@ -190,7 +218,7 @@ def _block_winners(
     return Winners(
         count=rows.count[row, item].astype(np.float64),
         expected=rows.expected[row, item].astype(np.float64),
-        log_prior=weights.log_prior(rows.signs[row, item]).astype(np.float64),
+        log_prior=lessons.weights.log_prior(rows.signs[row, item]).astype(np.float64),
         later_count=later.of_pairs(queries[row].astype(np.int32), item.astype(np.int32)).astype(np.float64),
         later_expected=later.expected(later.total[queries[row]], later.total[item]),
     )

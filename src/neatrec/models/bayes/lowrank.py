@@ -9,6 +9,8 @@ import numpy.typing as npt
 from scipy import sparse
 from threadpoolctl import threadpool_limits
 
+from neatrec.catalog import UNKNOWN
+from neatrec.models.bayes.names import ROWS, nearest
 from neatrec.models.counts import PairCounts
 
 Factors = npt.NDArray[np.float32]
@@ -18,6 +20,8 @@ PSEUDO = 3.0
 SPARE = 20
 """Directions carried along beyond the rank, so that the last ones kept are exact enough."""
 ROUNDS = 3
+COMPANY = 0.2
+"""Cosine of their vectors below which two items do not keep like company."""
 
 
 def log_lifts(counts: PairCounts, fewest: int) -> sparse.csr_matrix:
@@ -52,3 +56,27 @@ def factors(matrix: Any, rank: int, rng: np.random.Generator) -> tuple[Factors, 
         vectors[used, : len(largest)] = basis @ turned[:, largest]
     values[: len(largest)] = found[largest]
     return vectors, values
+
+
+def unit_vectors(vectors: Factors, values: Factors) -> Factors:
+    """Vectors of length 1 whose products are the cosines of the factors, zeros where there are none; (items, rank)."""
+    scaled = vectors * np.sqrt(np.abs(values))
+    length = np.linalg.norm(scaled, axis=1, keepdims=True)
+    return np.asarray(scaled / np.where(length > 0, length, 1), dtype=np.float32)
+
+
+def like_company(unit: Factors, category: npt.NDArray[np.int32]) -> sparse.csr_matrix:
+    """How much each item borrows from those of its category that keep like company, shape (items, items), float32.
+
+    The squared cosine of their vectors; 1 for the item itself. An item without category borrows from none.
+    """
+    alone = np.flatnonzero(category == UNKNOWN)
+    found = [(alone, alone, np.ones(len(alone), dtype=np.float32))]
+    with threadpool_limits(limits=1, user_api="blas"):
+        for code in np.unique(category[category != UNKNOWN]):
+            members = np.flatnonzero(category == code)
+            for start in range(0, len(members), ROWS):
+                rows = members[start : start + ROWS]
+                found.append(nearest(unit[rows] @ unit[members].T, rows, members, COMPANY))
+    rows, columns, likeness = (np.concatenate(part) for part in zip(*found, strict=True))
+    return sparse.csr_matrix((likeness, (rows, columns)), shape=(len(category), len(category)))

@@ -17,8 +17,9 @@ from neatrec.models.base import Codes, Model, Scores
 from neatrec.models.bayes.calibration import Calibration
 from neatrec.models.bayes.evidence import Evidence, Surroundings
 from neatrec.models.bayes.learning import Lessons, learn
+from neatrec.models.bayes.order import Order
 from neatrec.models.bayes.prior import Weights
-from neatrec.models.bayes.scoring import score_pairs, score_rows
+from neatrec.models.bayes.ranking import Ranking, rank_pairs, rank_rows
 from neatrec.models.counts import CountParameters, PairCounts
 from neatrec.models.parameters import ModelParameters, parameter
 from neatrec.models.run import Run
@@ -46,12 +47,14 @@ class Posterior:
 
 
 class Bayes(Model):
-    """(C + k m) / (E + k): counts, drawn towards a prior mean m by k expected times together.
+    """Lifts drawn towards what everything else says, ranked by how surely new baskets will show them.
 
-    m is made of signs: a low-rank reconstruction of the log-lifts, the counts of items of like names, the lift of the
-    two categories, that of the names' words, and how often the item is bought. Weights and k are those that bring most
+    The posterior lift is (C + k m) / (E + k): counts, drawn towards a prior mean m by k expected times together. m is
+    made of signs: a low-rank reconstruction of the log-lifts, the counts of items of like names, the lift of the two
+    categories, that of the names' words, and how often the item is bought. Weights and k are those that bring most
     strong pairs of held-out training baskets among the first ten. Where they do not beat shrunk lift there, m is 0 and
-    the model is shrunk lift.
+    the model is shrunk lift. The score is the odds that a pair turns out surely strong in other baskets (`Ranking`), or
+    the posterior lift where the odds do not rank held-out baskets better.
     """
 
     name: ClassVar[str] = "bayes"
@@ -62,13 +65,18 @@ class Bayes(Model):
     floor: ClassVar[float] = 0.0
     evidence: Evidence
     weights: Weights
+    ranking: Ranking | None
     calibration: Calibration
     lessons: Lessons
 
     def _learn(self, shards: Iterable[Baskets], run: Run) -> None:
         around = Surroundings.of(self.catalog)
         self.evidence, self.lessons = learn(shards, self.parameters, around, run, self._block)
-        self.weights, self.calibration = self.lessons.weights, self.lessons.calibration
+        self._take(self.lessons)
+
+    def _take(self, lessons: Lessons) -> None:
+        self.lessons, self.weights = lessons, lessons.weights
+        self.ranking, self.calibration = lessons.ranking, lessons.calibration
 
     @property
     def _block(self) -> int:
@@ -78,11 +86,11 @@ class Bayes(Model):
         out = np.empty((len(queries), len(self.catalog)), dtype=np.float32)
         for first in range(0, len(queries), self._block):
             part = slice(first, first + self._block)
-            out[part] = score_rows(self.evidence, self.weights, queries[part])
+            out[part] = rank_rows(self.evidence, self.weights, self.ranking, queries[part])
         return out
 
     def _score(self, queries: Codes, items: Codes) -> Scores:
-        return score_pairs(self.evidence, self.weights, queries, items)
+        return rank_pairs(self.evidence, self.weights, self.ranking, queries, items)
 
     def _in_blocks(self, queries: Codes) -> Iterable[tuple[Any, Any, Any]]:
         """For blocks of distinct queries: rows in the block, places in `queries`, the block."""
@@ -129,7 +137,10 @@ class Bayes(Model):
             "word_values": evidence.word_values,
             "category": evidence.category,
             "category_lift": evidence.category_lift,
+            **_pairs("company", evidence.company),
+            **evidence.order.arrays(),
             "weights": self.weights.to_array(),
+            "ranking": np.zeros(0) if self.ranking is None else self.ranking.to_array(),
             "calibration": self.calibration.to_array(),
             "lessons": self.lessons.to_array(),
         }
@@ -144,10 +155,14 @@ class Bayes(Model):
         near = PairCounts(_matrix("near", arrays, size)) if "near_start" in arrays else None
         like = _matrix("like", arrays, size) if "like_start" in arrays else None
         counts = PairCounts(_matrix("pair", arrays, size))
-        self.evidence = Evidence(counts, near, arrays, arrays["category"], like)
-        self.weights = Weights.from_array(arrays["weights"])
-        self.calibration = Calibration.from_array(arrays["calibration"])
-        self.lessons = Lessons.from_array(self.weights, self.calibration, arrays["lessons"])
+        company = _matrix("company", arrays, size)
+        self.evidence = Evidence(counts, near, arrays, arrays["category"], like, company, Order.from_arrays(arrays))
+        learned = (
+            Weights.from_array(arrays["weights"]),
+            Ranking.from_array(arrays["ranking"]),
+            Calibration.from_array(arrays["calibration"]),
+        )
+        self._take(Lessons.from_array(*learned, arrays["lessons"]))
 
 
 def _pairs(name: str, matrix: sparse.csr_matrix) -> dict[str, npt.NDArray[Any]]:

@@ -78,9 +78,18 @@ def like_names(table: sparse.csr_matrix, category: npt.NDArray[np.int32]) -> spa
 def _likest(
     unit: sparse.csr_matrix, rows: npt.NDArray[np.int64], members: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.float32]]:
-    cosine = (unit[rows] @ unit[members].T).toarray()  # (rows, members)
+    return nearest((unit[rows] @ unit[members].T).toarray(), rows, members, LIKENESS)
+
+
+def nearest(
+    cosine: npt.NDArray[np.float32], rows: npt.NDArray[np.int64], members: npt.NDArray[np.int64], likeness: float
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+    """Rows, members and squared cosines of the NEIGHBOURS nearest of each row above `likeness`; 1 for the row itself.
+
+    `cosine` has shape (rows, members) and is written to.
+    """
     cosine[rows[:, None] == members] = 1.0
-    least = np.full(len(rows), LIKENESS, dtype=np.float32)
+    least = np.full(len(rows), likeness, dtype=np.float32)
     if len(members) > NEIGHBOURS:
         least = np.maximum(least, np.partition(cosine, -NEIGHBOURS, axis=1)[:, -NEIGHBOURS])
     row, column = np.nonzero(cosine >= least[:, None])

@@ -53,8 +53,7 @@ class Practice:
     def value(self, weights: Weights) -> float:
         """Weighted mean, over the strong pairs, of hit among the first ten plus 1 / log2(1 + rank) of a hit."""
         higher = higher_ranked(weights.score(self), self.start, self.strong)
-        gain = np.where(higher < FIRST, 1.0 + 1.0 / np.log2(2.0 + higher), 0.0)
-        return float((self.weight * gain).sum() / self.weight.sum())
+        return float((self.weight * gains(higher)).sum() / self.weight.sum())
 
     @property
     def queries(self) -> int:
@@ -78,6 +77,11 @@ class Practice:
         starts = [part.start[:-1] + offset for part, offset in zip(parts, offsets, strict=False)]
         strong = [part.strong + offset for part, offset in zip(parts, offsets, strict=False)]
         return cls(start=np.concatenate([*starts, offsets[-1:]]), strong=np.concatenate(strong), **columns)
+
+
+def gains(higher: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """1 + 1 / log2(1 + rank) for a rank among the first ten, else 0; `higher` is how many stand above."""
+    return np.where(higher < FIRST, 1.0 + 1.0 / np.log2(2.0 + higher), 0.0)
 
 
 @compiled

@@ -28,7 +28,7 @@ def score_pairs(evidence: Evidence, weights: Weights, queries: Codes, items: Cod
     together = np.zeros(0, dtype=np.float32)
     if evidence.like is not None and weights.signs is not None:
         together = np.empty(len(chosen), dtype=np.float32)
-        lent_pairs(asked, offsets, chosen, _csr(evidence.like), _table(evidence.counts), together)
+        lent_pairs(asked, offsets, chosen, csr_parts(evidence.like), pair_table(evidence.counts), together)
     out = np.empty(len(queries), dtype=np.float32)
     out[order] = _means(evidence, weights, asked, offsets, chosen, products, together)
     return out
@@ -45,7 +45,7 @@ def score_rows(evidence: Evidence, weights: Weights, queries: Codes) -> npt.NDAr
     together = np.zeros((0, 0), dtype=np.float32)
     if evidence.like is not None and weights.signs is not None:
         reached = np.zeros((len(queries), size), dtype=np.float32)
-        lent_rows(queries, _csr(evidence.like), _table(evidence.counts), reached)
+        lent_rows(queries, csr_parts(evidence.like), pair_table(evidence.counts), reached)
         # items first: each likeness is then applied to all queries at once
         together = np.ascontiguousarray((evidence.like @ np.ascontiguousarray(reached.T)).T, dtype=np.float32)
     found = _means(evidence, weights, queries, offsets, every, products.ravel(), together.ravel())
@@ -89,8 +89,8 @@ def _means(
         items,
         products,
         together,
-        _table(counts),
-        (*_table(near), scale),
+        pair_table(counts),
+        (*pair_table(near), scale),
         np.zeros(0) if evidence.like_total is None else evidence.like_total,
         evidence.category,
         evidence.category_lift,
@@ -102,7 +102,8 @@ def _means(
     return out
 
 
-def _csr(matrix: Any) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], npt.NDArray[np.float32]]:
+def csr_parts(matrix: Any) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], npt.NDArray[np.float32]]:
+    """Rows, items and weights of a sparse matrix, as compiled code takes them."""
     return (
         matrix.indptr.astype(np.int64, copy=False),
         matrix.indices.astype(np.int32, copy=False),
@@ -110,7 +111,8 @@ def _csr(matrix: Any) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], npt
     )
 
 
-def _table(counts: PairCounts) -> tuple[Any, ...]:
+def pair_table(counts: PairCounts) -> tuple[Any, ...]:
+    """Rows, items, counts, totals and records, as compiled code takes them."""
     matrix = counts.matrix
     start, item = matrix.indptr.astype(np.int64, copy=False), matrix.indices.astype(np.int32, copy=False)
     return start, item, matrix.data, counts.total.astype(np.float64), float(max(counts.records, 1))
