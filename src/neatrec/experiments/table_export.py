@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -38,8 +39,10 @@ def export_table(index: Index, path: str | Path) -> int:
         writers[path.suffix](blocks(index), beside)
         os.replace(beside, path)
     except OSError as error:
-        kind = ResourceError if error.errno in {28, 122} else ParameterError
-        raise kind(f"cannot write {printable(path)}: {printable(error.strerror or error)}", file=str(path)) from error
+        kind = ResourceError if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG} else ParameterError
+        # Arrow puts a long story into its errors; the system's own words are enough
+        why = os.strerror(error.errno) if error.errno else printable(error)
+        raise kind(f"cannot write {printable(path)}: {why}", file=str(path)) from error
     finally:
         beside.unlink(missing_ok=True)
     return len(index.columns["item"])

@@ -1,0 +1,119 @@
+"""`neatrec index`, `publish`, `rollback`, `diff` and `export`: what they print and their exit codes."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pyarrow.parquet as pq
+import pytest
+
+from neatrec.cli.main import exit_code_of
+
+MARKET = "supermarket:baskets=3000,items=120,seed={}"
+
+
+def answer(done) -> dict:
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def log_as_before() -> Iterator[None]:
+    """A command sets the log up for its process; the next tests of this one shall not notice."""
+    ours = logging.getLogger("neatrec")
+    before = ours.handlers, ours.level, ours.propagate
+    yield
+    ours.handlers, ours.level, ours.propagate = before
+
+
+@pytest.fixture
+def neatrec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable:
+    """A command in an empty folder; here in this process, where many of them take no time to start."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words: object) -> SimpleNamespace:
+        code = exit_code_of([str(word) for word in words])
+        said = capsys.readouterr()
+        return SimpleNamespace(returncode=code, stdout=said.out, stderr=said.err)
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two bundles with a table, and one without."""
+    folder = tmp_path_factory.mktemp("shop")
+    for name, seed, more in (("one", 1, []), ("two", 2, []), ("bare", 1, ["--no-index"])):
+        words = ["train", MARKET.format(seed), "--model", "shrunk-lift", "--out", str(folder / name), *more]
+        assert exit_code_of([*words, "--quiet"]) == 0
+    return folder
+
+
+def test_train_writes_the_table_and_show_says_what_it_covers(neatrec, shop: Path) -> None:
+    got = answer(neatrec("show", shop / "one", "--json"))
+    assert sum(shares["sales"] for shares in got["coverage"].values()) == pytest.approx(1.0)
+    assert got["notes"]["topk"]["k"] == 100
+    assert "Best evidence among an item's" in neatrec("show", shop / "one").stdout
+    assert answer(neatrec("show", shop / "bare", "--json"))["coverage"] is None
+
+
+def test_index_writes_another_k(neatrec, shop: Path, tmp_path: Path) -> None:
+    neatrec("train", MARKET.format(1), "--model", "pop", "--out", "bundle")
+    got = answer(neatrec("index", "bundle", "--k", "3", "--json"))
+    assert (got["k"], got["answers"]) == (3, 3 * 120)
+    assert "at most 3 an item" in neatrec("index", "bundle").stdout
+    assert neatrec("index", "bundle", "--k", "0").returncode == 2
+
+
+def test_index_needs_the_baskets_of_a_bundle_without_a_table(neatrec, shop: Path) -> None:
+    done = neatrec("index", shop / "bare")
+    assert done.returncode == 2
+    assert "has no serving table" in done.stderr
+    assert "did not learn from these baskets" in neatrec("index", shop / "bare", "--source", MARKET.format(2)).stderr
+    got = answer(neatrec("index", shop / "bare", "--source", MARKET.format(1), "--json"))
+    assert got["answers"] > 0
+
+
+def test_a_night_at_the_prompt(neatrec, shop: Path) -> None:
+    assert answer(neatrec("publish", shop / "one", "store", "--json"))["live"] == 1
+    refused = neatrec("publish", shop / "two", "store", "--json")
+    assert refused.returncode == 3
+    error = json.loads(refused.stdout)["error"]
+    assert error["kind"] == "GateError"
+    assert any("first ten answers changed" in reason for reason in error["reasons"])
+    assert "error: not published" in neatrec("publish", shop / "two", "store").stderr
+    changed = answer(neatrec("diff", "store", shop / "two", "--json", "--list", "2"))
+    assert len(changed["changes"]) == 2
+    assert 0.5 < changed["top10_changed"] <= 1
+    assert changed["changes"][0]["name"] in neatrec("diff", "store", shop / "two").stdout
+
+
+def test_a_gate_of_ones_own_and_back(neatrec, shop: Path, tmp_path: Path) -> None:
+    (tmp_path / "wide.toml").write_text("top10_changed = 1\n")
+    neatrec("publish", shop / "one", "store")
+    assert "version 2" in neatrec("publish", shop / "two", "store", "--gate", "wide.toml").stdout
+    assert "version 1" in neatrec("rollback", "store").stdout
+    assert neatrec("rollback", "store").returncode == 2
+    assert answer(neatrec("rollback", "store", "--to", "2", "--json"))["live"] == 2
+    assert (
+        "Did you mean 'top10_changed'?"
+        in neatrec("publish", shop / "one", "store", "--gate", _file(tmp_path, "top10_change = 1")).stderr
+    )
+
+
+def test_export_from_a_bundle_or_a_store(neatrec, shop: Path, tmp_path: Path) -> None:
+    neatrec("publish", shop / "one", "store")
+    for source in (shop / "one", "store"):
+        got = answer(neatrec("export", source, "--out", "t.parquet", "--json"))
+        assert pq.read_table(tmp_path / "t.parquet").num_rows == got["answers"] > 0
+    assert neatrec("export", shop / "one", "--out", "t.doc").returncode == 2
+
+
+def _file(folder: Path, text: str) -> Path:
+    file = folder / "gate.toml"
+    file.write_text(text)
+    return file
