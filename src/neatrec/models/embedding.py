@@ -38,12 +38,16 @@ PAPER: Mapping[str, Any] = {
 On real baskets the sum runs away with this learning rate, but for item2vec, which learns next to nothing by the mean:
 each model takes the one by which it learns.
 """
+FEWEST_EPOCHS, MOST_EPOCHS = 5, 160
+"""Bounds of what `epochs` left open may become."""
 
 
 @dataclass(frozen=True)
 class EmbeddingParameters(ModelParameters):
     dim: int = parameter(100, "Numbers in a vector.", low=1, high=4096)
-    epochs: int = parameter(40, "Passes over the baskets.", low=1)
+    epochs: int | None = parameter(
+        None, "Passes over the baskets; none: as many as the amount of data asks for, from 5 to 160.", low=1
+    )
     window: int = parameter(5, "Items at most this many places apart in a basket make a pair.", low=1, high=64)
     negatives: int = parameter(5, "Items drawn to compare a pair with.", low=1, high=64)
     negatives_shared: bool = parameter(
@@ -85,6 +89,8 @@ class EmbeddingModel(CosineModel):
     Parameters: ClassVar[type[ModelParameters]] = EmbeddingParameters
     kernel: ClassVar[str]
     """The kernel that trains it."""
+    lines_visited: ClassVar[int]
+    """How many basket lines a fit visits in all where `epochs` is left open (docs/tuning.md)."""
     _has_hinges: ClassVar[bool] = False
     _refuse_bought: ClassVar[bool] = False
     """Whether items that a user has bought are refused as negatives in that user's baskets."""
@@ -104,7 +110,7 @@ class EmbeddingModel(CosineModel):
             exponent=self.parameters.negative_exponent,
             reject_observed=self.parameters.reject_observed,
             learning_rate=self.parameters.learning_rate,
-            epochs=self.parameters.epochs,
+            epochs=self._epochs(),
             needs_users=self.needs_users,
             has_hinges=self._has_hinges,
             refuse_bought=self._refuse_bought,
@@ -114,6 +120,14 @@ class EmbeddingModel(CosineModel):
         self.history = trained.losses
         self.user_ids = trained.user_ids
         self._keep(trained.tables)
+
+    def _epochs(self) -> int:
+        """What was asked for, or what brings the fit to as many lines as served best on validation baskets."""
+        asked: int | None = self.parameters.epochs
+        if asked is not None:
+            return asked
+        lines = max(int(self.item_count.sum()), 1)
+        return min(max(round(self.lines_visited / lines), FEWEST_EPOCHS), MOST_EPOCHS)
 
     def _log_variances(self) -> Callable[[Mapping[str, Table]], Vectors] | None:
         return None

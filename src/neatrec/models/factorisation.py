@@ -71,11 +71,11 @@ class Factorisation(CosineModel):
 @dataclass(frozen=True)
 class CFParameters(ModelParameters):
     dim: int = parameter(100, "Numbers in a vector.", low=1)
-    epochs: int = parameter(15, "Rounds of alternating least squares.", low=1)
-    regularization: float = parameter(1.0, "Weight of the squared length of the vectors.", low=0.0)
-    alpha: float = parameter(10.0, "Confidence that one purchase adds.", above=0.0)
+    epochs: int = parameter(30, "Rounds of alternating least squares.", low=1)
+    regularization: float = parameter(100.0, "Weight of the squared length of the vectors.", low=0.0)
+    alpha: float = parameter(100.0, "Confidence that one purchase adds.", above=0.0)
 
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": {"regularization": 0.01, "alpha": 1.0}}
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": {"epochs": 15, "regularization": 0.01, "alpha": 1.0}}
     """The paper states the dimension only: the rest is what the library does when told nothing."""
 
 
@@ -101,11 +101,13 @@ class CF(Factorisation):
 @dataclass(frozen=True)
 class BPRMFParameters(ModelParameters):
     dim: int = parameter(100, "Numbers in a vector; the item's bias is one more.", low=1)
-    epochs: int = parameter(30, "Passes over the purchases.", low=1)
+    epochs: int = parameter(100, "Passes over the purchases.", low=1)
     learning_rate: float = parameter(0.05, "Step of the gradient descent.", above=0.0)
-    regularization: float = parameter(0.01, "Weight of the squared length of the vectors.", low=0.0)
+    regularization: float = parameter(0.03, "Weight of the squared length of the vectors.", low=0.0)
 
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": {"epochs": 100, "learning_rate": 0.01}}
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "paper": {"epochs": 100, "learning_rate": 0.01, "regularization": 0.01}
+    }
     """As for `cf`: the library's own defaults."""
 
 

@@ -12,11 +12,16 @@ import numpy.typing as npt
 from neatrec.kernels.layout import Table, new_table, vector
 from neatrec.models.base import Codes, Scores
 from neatrec.models.embedding import PAPER, EmbeddingModel, EmbeddingParameters, random_table
-from neatrec.models.parameters import ModelParameters
+from neatrec.models.parameters import ModelParameters, again
 
 
 @dataclass(frozen=True)
 class Item2VecParameters(EmbeddingParameters):
+    window: int = again(EmbeddingParameters, "window", 10)
+    negatives: int = again(EmbeddingParameters, "negatives", 10)
+    negative_exponent: float = again(EmbeddingParameters, "negative_exponent", 1.0)
+    learning_rate: float = again(EmbeddingParameters, "learning_rate", 0.8)
+
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": {**PAPER, "batch_reduction": "sum"}}
 
 
@@ -26,6 +31,7 @@ class Item2Vec(EmbeddingModel):
     name: ClassVar[str] = "item2vec"
     about: ClassVar[str] = "Skip-gram with negative sampling; cosine of the input vectors."
     kernel: ClassVar[str] = "item2vec"
+    lines_visited: ClassVar[int] = 28_000_000
     Parameters: ClassVar[type[ModelParameters]] = Item2VecParameters
     output: npt.NDArray[np.float32]
     """Shape (items, dim)."""

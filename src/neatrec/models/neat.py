@@ -15,22 +15,29 @@ from neatrec.kernels.layout import LOG_VARIANCE, Table, tail, vector
 from neatrec.models.base import Codes, Scores
 from neatrec.models.embedding import PAPER, EmbeddingModel, EmbeddingParameters, random_table
 from neatrec.models.likelihood import likelihood_pairs, likelihood_rows
-from neatrec.models.parameters import ModelParameters, parameter
+from neatrec.models.parameters import ModelParameters, again, parameter
 
 
 @dataclass(frozen=True)
 class NeatParameters(EmbeddingParameters):
-    margin: float = parameter(0.5, "How much likelier a pair must be than a negative.", low=0.0)
+    negative_exponent: float = again(EmbeddingParameters, "negative_exponent", 0.5)
+    margin: float = parameter(0.2, "How much likelier a pair must be than a negative.", low=0.0)
     covariance: str = parameter(
         "spherical", "One variance for all dimensions of an item, or one for each.", choices=("spherical", "diagonal")
     )
-    variance_learning_rate: float = parameter(0.05, "Step of the log-variances at the start.", low=0.0)
-    start_log_variance: float = parameter(0.0, "Where log-variances start.")
+    variance_learning_rate: float = parameter(0.2, "Step of the log-variances at the start.", low=0.0)
+    start_log_variance: float = parameter(-2.0, "Where log-variances start.")
     least_log_variance: float = parameter(-4.0, "Log-variances stay above this.")
     most_log_variance: float = parameter(2.0, "Log-variances stay below this.")
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        "paper": {**PAPER, "margin": 0.5, "covariance": "spherical", "variance_learning_rate": 0.05}
+        "paper": {
+            **PAPER,
+            "margin": 0.5,
+            "covariance": "spherical",
+            "variance_learning_rate": 0.05,
+            "start_log_variance": 0.0,
+        }
     }
 
     def __post_init__(self) -> None:
@@ -51,6 +58,7 @@ class Neat(EmbeddingModel):
     name: ClassVar[str] = "neat"
     about: ClassVar[str] = "Gaussian item embeddings by expected likelihood; cosine of the means."
     kernel: ClassVar[str] = "neat"
+    lines_visited: ClassVar[int] = 56_000_000
     Parameters: ClassVar[type[ModelParameters]] = NeatParameters
     log_variance: npt.NDArray[np.float32]
     """Shape (items,), or (items, dim) with diagonal covariance."""

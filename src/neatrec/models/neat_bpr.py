@@ -14,11 +14,18 @@ from neatrec.kernels.arguments import Settings
 from neatrec.kernels.layout import Table, vector
 from neatrec.models.embedding import random_table
 from neatrec.models.neat import Neat, NeatParameters
-from neatrec.models.parameters import ModelParameters, parameter
+from neatrec.models.parameters import ModelParameters, again, parameter
 
 
 @dataclass(frozen=True)
 class NeatBPRParameters(NeatParameters):
+    window: int = again(NeatParameters, "window", 3)
+    negatives: int = again(NeatParameters, "negatives", 10)
+    negative_exponent: float = again(NeatParameters, "negative_exponent", 0.75)
+    learning_rate: float = again(NeatParameters, "learning_rate", 0.3)
+    margin: float = again(NeatParameters, "margin", 0.5)
+    variance_learning_rate: float = again(NeatParameters, "variance_learning_rate", 0.1)
+    start_log_variance: float = again(NeatParameters, "start_log_variance", -1.0)
     ranking_loss: str = parameter(
         "printed",
         "The users' loss: 1 - sigmoid as the paper prints it, or the usual -log sigmoid.",

@@ -31,6 +31,11 @@ def parameter(
     return field(default=default, metadata={**metadata, "choices": tuple(choices) if choices else None})
 
 
+def again(parameters: type[ModelParameters], name: str, default: Any) -> Any:
+    """The field `name` of `parameters` with another default: what was found best for a model of its own."""
+    return field(default=default, metadata=parameters.__dataclass_fields__[name].metadata)
+
+
 @dataclass(frozen=True)
 class ModelParameters:
     """What a model is, apart from how a run is done. Checked when made; saved with the model."""

@@ -11,14 +11,16 @@ import numpy.typing as npt
 
 from neatrec.kernels.layout import Table, vector
 from neatrec.models.embedding import EmbeddingModel, EmbeddingParameters, random_table
-from neatrec.models.parameters import ModelParameters
+from neatrec.models.parameters import ModelParameters, again
 
 Vectors = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True)
 class Triple2VecParameters(EmbeddingParameters):
-    pass
+    window: int = again(EmbeddingParameters, "window", 10)
+    negatives: int = again(EmbeddingParameters, "negatives", 10)
+    learning_rate: float = again(EmbeddingParameters, "learning_rate", 0.4)
 
 
 class Triple2Vec(EmbeddingModel):
@@ -30,6 +32,7 @@ class Triple2Vec(EmbeddingModel):
     name: ClassVar[str] = "triple2vec"
     about: ClassVar[str] = "Cohesion of item, item and user by negative sampling; cosine of f + g."
     kernel: ClassVar[str] = "triple2vec"
+    lines_visited: ClassVar[int] = 7_000_000
     Parameters: ClassVar[type[ModelParameters]] = Triple2VecParameters
     needs_users: ClassVar[bool] = True
     query_vectors: Vectors

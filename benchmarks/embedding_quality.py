@@ -1,0 +1,142 @@
+"""How good the embedding models are on the half-split of the Instacart orders, over several training seeds.
+
+    python -m benchmarks.embedding_quality                     # 5 seeds, written to results/embedding_quality.json
+    python -m benchmarks.embedding_quality --rows neat neat-gpu --seeds 2 --jobs 8
+
+Paper labels at .05, recall set of 200. Defaults and the preset `paper`; beside them co-purchase counts (all pairs and
+window 5) and gensim's skip-gram, fed with the pairs that item2vec sees as sentences of two items. Differences are
+paired by query; intervals come from resampling queries and training seeds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import defaultdict
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from benchmarks.half_split import Outcome, Trial, attempts, parts
+from benchmarks.harness import save, table
+from benchmarks.tuning import SPACES, best
+from neatrec.evaluation.judge import Judged
+from neatrec.evaluation.summary import Summary, summarise
+from neatrec.models import make_model
+
+PAPER = ("neat", "neat-bpr", "item2vec", "triple2vec")
+ROWS: dict[str, Trial] = {
+    **{name: Trial(name, {}) for name in (*PAPER, "neat-likelihood", "item2vec-product", "popco", "shrunk-lift")},
+    "popco, window 5": Trial("popco", {"window": 5}),
+    **{f"{name}, preset paper": Trial(name, {}, "paper") for name in PAPER},
+    **{f"{name}-gpu": Trial(name, {}, device="gpu") for name in PAPER},
+    "gensim": Trial("gensim", {}),
+}
+"""Row -> what is trained."""
+ONCE = ("popco", "popco, window 5", "shrunk-lift")
+"""Rows that do not depend on a seed."""
+COMPARED = (
+    ("neat", "item2vec"),
+    ("neat", "popco"),
+    ("neat", "popco, window 5"),
+    ("item2vec", "gensim"),
+    ("triple2vec", "item2vec"),
+    ("neat-bpr", "neat"),
+    ("neat-likelihood", "neat"),
+    *((f"{name}-gpu", name) for name in PAPER),
+)
+"""Whose difference is shown: first minus second."""
+
+
+LIKE = {"neat-likelihood": "neat", "item2vec-product": "item2vec"}
+
+
+def settings_of(row: str, tuned: list[dict[str, Any]] | None) -> Mapping[str, Any]:
+    """The defaults, or what the trials in a file of `benchmarks.tuning` found best; gensim takes item2vec's."""
+    trial = ROWS[row]
+    if trial.model == "gensim":
+        ours = settings_of("item2vec", tuned) or make_model("item2vec").parameters.to_dict()
+        return {key: ours[key] for key in ("epochs", "window", "negatives", "negative_exponent")}
+    name = LIKE.get(trial.model, trial.model)
+    if tuned is None or trial.preset or trial.settings or name not in SPACES:
+        return trial.settings
+    return best(name, tuned)
+
+
+def standings(found: Summary, outcomes: dict[str, list[Outcome]]) -> list[dict[str, Any]]:
+    """A line a row, best first."""
+    lines = []
+    for s in sorted(found.standings, key=lambda s: -s.mean["hr@10"]):
+        runs = outcomes[s.name]
+        follows = [run.correlation for run in runs if run.correlation is not None]
+        lines.append(
+            {
+                "row": s.name,
+                "hr@10": round(s.mean["hr@10"], 4),
+                "from": round(s.low["hr@10"], 4),
+                "to": round(s.high["hr@10"], 4),
+                "ndcg@10": round(s.mean["ndcg@10"], 4),
+                "seeds": len(runs),
+                "sd of seeds": None if s.seed_sd is None else round(s.seed_sd["hr@10"], 4),
+                "variance ~ popularity": round(sum(follows) / len(follows), 3) if follows else None,
+                "seconds": round(sum(run.seconds for run in runs) / len(runs), 1),
+            }
+        )
+    return lines
+
+
+def differences(found: Summary) -> list[dict[str, Any]]:
+    """First minus second in HR@10 with its interval."""
+    lines = []
+    for first, second in COMPARED:
+        for test in found.tests:
+            if {test.better, test.worse} == {first, second} and test.metric == "hr@10":
+                sign = 1 if test.better == first else -1
+                low, high = sorted((sign * test.low, sign * test.high))
+                line = {"first": first, "second": second, "hr@10": sign * test.difference, "from": low, "to": high}
+                lines.append({key: round(x, 4) if isinstance(x, float) else x for key, x in line.items()})
+    return lines
+
+
+def as_rows(lines: list[dict[str, Any]]) -> list[list[str]]:
+    """A head and a row a line."""
+    return [list(lines[0]), *([str(cell) for cell in line.values()] for line in lines)] if lines else [["none"]]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", nargs="*", choices=list(ROWS), help="only these")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--threads", type=int)
+    parser.add_argument("--baskets", type=Path, help="a folder that `Baskets.save` wrote, instead of the order files")
+    parser.add_argument("--tuned", type=Path, help="settings from this file of `benchmarks.tuning`, not the defaults")
+    parser.add_argument("--name", default="embedding_quality", help="of the record in results/")
+    options = parser.parse_args()
+    rows = options.rows or [name for name in ROWS if not name.endswith("-gpu")]
+    if "gensim" in rows and find_spec("gensim") is None:
+        raise SystemExit("The row gensim needs gensim, which is not installed: name the other rows with --rows.")
+    tuned = json.loads(options.tuned.read_text()) if options.tuned else None
+    work, row_of = [], {}
+    for row in rows:
+        for seed in range(1 if row in ONCE else options.seeds):
+            settings = settings_of(row, tuned)
+            trial = Trial(ROWS[row].model, settings, ROWS[row].preset, seed, ROWS[row].device)
+            row_of[repr(trial)] = row
+            work.append(trial)
+    outcomes: dict[str, list[Outcome]] = defaultdict(list)
+    for outcome in attempts(work, options.baskets, False, options.jobs, options.threads):
+        row = row_of[repr(outcome.trial)]
+        outcomes[row].append(outcome)
+        print(row, outcome.trial.seed, outcome.means(), outcome.correlation, outcome.seconds, flush=True)
+    judged: dict[str, list[Judged]] = {row: [outcome.judged[0] for outcome in outcomes[row]] for row in rows}
+    found = summarise(judged, parts(options.baskets, False)[0].exam.asked)
+    tables = {"standings": standings(found, outcomes), "differences": differences(found)}
+    for name, lines in tables.items():
+        print(f"\n{name}\n{table(as_rows(lines))}")
+    save("embedding_quality", tables, ("numpy", "numba", "gensim", "cupy"), file=options.name)
+
+
+if __name__ == "__main__":
+    main()
