@@ -89,12 +89,15 @@ class OnGpu:
         self.visits, self.lines = visits, lines
         self._feed: Feed | None = None
         self._tables: GpuTables | None = None
+        self._users: dict[int, npt.NDArray[np.int32]] = {}  # by shard: looking them up takes longer than an epoch
 
     def spans(self, shard: Baskets, number: int, epoch: int, seed: int, first: int) -> Iterator[Span]:
         from neatrec.kernels.gpu_feed import Raw
 
         rng = np.random.default_rng([seed, 1, epoch, number])
-        raw = Raw(shard.items, shard.offsets, self.visits.users_of(shard), shard.ordered)
+        if number not in self._users:
+            self._users[number] = self.visits.users_of(shard)
+        raw = Raw(shard.items, shard.offsets, self._users[number], shard.ordered)
         for piece in self.feed.pieces(raw, number, int(rng.integers(2**62)), first):
             yield Span(piece.shard, 0, len(piece.shard.start), piece.begin, piece.end)
 

@@ -95,6 +95,14 @@ __device__ __forceinline__ void arrive(const Call& call, const Unit& unit, const
     __syncwarp();
 }
 
+// How far a log-variance moves. From where it is seen between its bounds: if each of several warps also brought back what
+// the others together had moved it beyond, it would swing ever wider.
+__device__ __forceinline__ float move_of(const Call& call, float rate, float4 tail, float spread) {
+    float seen = between(tail.x, call.low, call.high);
+    float step = rate * call.variance_rate * spread * rsqrtf(tail.z + spread * spread + TINY);
+    return between(seen + between(step, -LARGEST_STEP, LARGEST_STEP), call.low, call.high) - seen;
+}
+
 // The change of line j's row.
 __device__ __forceinline__ void leave(const Call& call, const Room& room, int j, float rate, const User& user,
                                       const Lane& warp) {
@@ -107,9 +115,8 @@ __device__ __forceinline__ void leave(const Call& call, const Room& room, int j,
         float4 tail = room.tail[slot];
         raise_row(call.table[0], row, warp, step_of(rate, tail.y, squared), way);
         if (lane == 0) {
-            float spread = room.slope[(u32)j % WAYS] * room.variance[slot], squares = spread * spread;
-            float step = between(rate * call.variance_rate * spread * rsqrtf(tail.z + squares + TINY), -LARGEST_STEP, LARGEST_STEP);
-            raise_tail(call.table[0], row, between(tail.x + step, call.low, call.high) - tail.x, squared * (1.0f / DIM), squares);
+            float spread = room.slope[(u32)j % WAYS] * room.variance[slot];
+            raise_tail(call.table[0], row, move_of(call, rate, tail, spread), squared * (1.0f / DIM), spread * spread);
         }
     }
     __syncwarp();
@@ -288,11 +295,8 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) train(const Cal
                     // negatives are pushed away; lane k knows about negative k
                     const float step = -step_of(rate, tail.y, squared);
                     if (negative >= 0 && squared > 0 && call.learns) {
-                        const float spread = bend * far_variance, squares = spread * spread;
-                        const float move = between(rate * call.variance_rate * spread * rsqrtf(tail.z + squares + TINY),
-                                                   -LARGEST_STEP, LARGEST_STEP);
-                        raise_tail(table, negative, between(tail.x + move, call.low, call.high) - tail.x,
-                                   squared * (1.0f / DIM), squares);
+                        const float spread = bend * far_variance;
+                        raise_tail(table, negative, move_of(call, rate, tail, spread), squared * (1.0f / DIM), spread * spread);
                     }
                     hold(tail);
 #pragma unroll
