@@ -173,6 +173,12 @@ def test_a_cart_is_completed_and_says_which_items_speak(client: TestClient) -> N
     assert "no such item is not in the bundle" in answer["notes"][0]
 
 
+def test_a_cart_item_that_nobody_bought_is_said(client: TestClient) -> None:
+    answer = client.post("/v1/cart/complements", json={"items": ["900", "101"]}).json()
+    assert answer["notes"] == ["Oat Drink is in no training basket."]
+    assert answer["complements"][0]["name"] == "Salsa"
+
+
 def test_a_cart_of_one_is_answered_in_the_order_of_its_item(client: TestClient) -> None:
     one = ask(client, item="101", k=10)
     cart = client.post("/v1/cart/complements", json={"items": ["101"], "k": 10}).json()

@@ -135,3 +135,14 @@ def test_a_port_that_is_taken_is_said(bundle: Path) -> None:
         done = subprocess.run(words, capture_output=True, text=True, timeout=120)
     assert done.returncode == 2
     assert f"port {port} of 127.0.0.1 cannot be used" in done.stderr
+
+
+@pytest.mark.long
+def test_the_demo_ends_with_a_command_that_serves_what_it_built(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "neatrec", "demo", "--out", str(tmp_path / "demo")]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=600, cwd=tmp_path)
+    command = done.stdout.strip().split("\n")[-1].split(": ")[1].split(" ")
+    assert command[:2] == ["neatrec", "serve"]
+    with serving(*command[2:]) as (_, url):
+        item = httpx.get(f"{url}/v1/items?q=spaghetti").json()["items"][0]["id"]
+        assert httpx.get(f"{url}/v1/complements?item={item}").json()["complements"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,9 +9,7 @@ import typer
 
 from neatrec.cli.talk import Talk
 from neatrec.serve.limits import IN_FLIGHT
-from neatrec.text import printable
 
-log = logging.getLogger(__name__)
 WHO = "Who may ask, and what is told"
 SHOP = "What the shop decides"
 
@@ -60,7 +57,6 @@ def serve(
         public=public,
         in_flight=in_flight,
     )
-    log.info("serving %s on http://%s:%d (Ctrl-C ends it)", printable(bundle), host, port)
     run(settings, host=host, port=port, workers=workers, log_config=log_config(talk))
 
 

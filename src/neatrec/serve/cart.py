@@ -53,6 +53,7 @@ def completes(edition: Edition, shelf: Shelf, items: list[str], question: Questi
         shelf.known(items[0])
     unknown = [item for item, code in held.items() if code is None]
     notes = [f"{printable(item, 60)} is not in the bundle and was left out." for item in unknown[:5]]
+    notes += [f"{printable(shelf.names[code], 60)} is in no training basket." for code in cart if not shelf.count[code]]
     sieve = Sieve(shelf, edition.decided[shelf.name], question, cart)
     level = LEVELS.index(question.min_evidence or "some")
     votes: dict[int, list[Speaker]] = {}

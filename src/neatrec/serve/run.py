@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import logging
 import os
 import shutil
 import socket
@@ -18,6 +19,8 @@ from neatrec.serve.app import make_app
 from neatrec.serve.gate import App
 from neatrec.serve.settings import Settings
 from neatrec.text import printable
+
+log = logging.getLogger(__name__)
 
 DRAIN = 30
 """Seconds that requests in progress are given after SIGTERM."""
@@ -64,10 +67,14 @@ def serve(settings: Settings, *, host: str, port: int, workers: int, log_config:
         "server_header": False,
         "timeout_graceful_shutdown": DRAIN,
         "backlog": 4096,
+        "ws": "none",
     }
+    app = make_app(settings)  # a bad bundle is refused here, not by every worker
+    log.info("serving %s on http://%s:%d (Ctrl-C ends it)", printable(settings.bundle), printable(host), port)
     if workers == 1:
-        uvicorn.run(make_app(settings), **options)
+        uvicorn.run(app, **options)
         return
+    del app
     shared = tempfile.mkdtemp(prefix="neatrec-metrics-")
     os.environ |= {told.VARIABLE: settings.to_json(), metrics.SHARED: shared}
     try:
