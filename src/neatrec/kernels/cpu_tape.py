@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 from numpy import float32 as f32
+from numpy import int64 as i64
 
 from neatrec.compiled import compiled
 from neatrec.kernels.arguments import Settings, Shard, groups_of
@@ -170,15 +171,15 @@ def in_batches(ask, tables, shard, draws, settings, first, last, room, tape, dim
     )
     scale = 1.0 / settings.batch if settings.average else 1.0
     pairs, loss, active = 0.0, 0.0, 0.0
-    space, used = settings.batch, 0
-    rate = f32(0)
+    # numbers of one type from the start: with a second one everything below would be compiled twice
+    space, used, rate = i64(settings.batch), i64(0), f32(0)
     for unit in range(first, last):
         rate = f32((settings.rate + (settings.last_rate - settings.rate) * (unit - first) / (last - first)) * scale)
-        done = 0
+        done = i64(0)
         while True:
             tape.start[0] = used
             ask(tables, shard, draws, settings, unit, done, done + space, room, tape, 0, dims, slots, near)
-            seen = int(tape.tally[0, 0])
+            seen = i64(tape.tally[0, 0])
             pairs += tape.tally[0, 0]
             loss += tape.tally[0, 1]
             active += tape.tally[0, 2]
@@ -188,6 +189,6 @@ def in_batches(ask, tables, shard, draws, settings, first, last, room, tape, dim
             if space > 0:
                 break
             descend_together(tables, tape, used, rate, settings, dims)
-            used, space = 0, settings.batch
+            used, space = i64(0), i64(settings.batch)
     descend_together(tables, tape, used, rate, settings, dims)
     return pairs, loss, active
