@@ -82,9 +82,14 @@ def test_pairs_that_do_not_fit_are_refused_with_their_size() -> None:
 def test_too_little_memory_for_duckdb_is_told_in_our_words() -> None:
     baskets = make_shop(3000, 20_000, 30)
     with pytest.raises(
-        ResourceError, match=r"DuckDB cannot count these baskets within 1 MiB: .*\. Raise `memory_limit`"
+        ResourceError,
+        match=r"DuckDB cannot count these baskets within 1 MiB: .*\. Raise `memory_limit` to 1\.0 GiB, or use",
     ):
-        count(baskets, Counting(), keep=lambda block, _: block.count > 9, engine="duckdb", memory_limit="1MiB")
+        count(
+            baskets, Counting(), keep=lambda block, _: block.count > 9, engine="duckdb", memory_limit="1MiB", threads=2
+        )
+    # what the sentence names is enough
+    count(baskets, Counting(), keep=lambda block, _: block.count > 9, engine="duckdb", memory_limit="1GiB", threads=2)
 
 
 def test_a_disk_that_cannot_be_written_is_told_in_our_words(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,6 +28,9 @@ from neatrec.text import printable
 BLOCK = 1 << 20
 """Pairs that `keep` sees at a time."""
 
+BYTES_A_THREAD = 512 << 20
+"""With so much a thread DuckDB groups and spills what does not fit; with much less it may fail."""
+
 log = logging.getLogger(__name__)
 
 
@@ -84,7 +87,7 @@ def _database(memory_limit: int, threads: int) -> Iterator[Any]:
         except duckdb.OutOfMemoryException as error:
             raise ResourceError(
                 f"DuckDB cannot count these baskets within {human(memory_limit)}: {printable(error)}",
-                hint="Raise `memory_limit`, or use fewer `threads`.",
+                hint=f"Raise `memory_limit` to {human(_enough(memory_limit, threads))}, or use fewer `threads`.",
             ) from error
         except duckdb.IOException as error:
             raise ResourceError(
@@ -93,6 +96,11 @@ def _database(memory_limit: int, threads: int) -> Iterator[Any]:
             ) from error
         finally:
             con.close()
+
+
+def _enough(memory_limit: int, threads: int) -> int:
+    """What will do where `memory_limit` did not: what each thread needs to spill in order, or twice what there was."""
+    return max(threads * BYTES_A_THREAD, 2 * memory_limit)
 
 
 def _count_pairs(con: Any, survey: Survey, *, recall: int = 0, place: Int64 | None = None) -> None:

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from neatrec.baskets import Baskets
 from neatrec.catalog import Catalog, string_array
 from neatrec.copurchase.records import CoPurchases, Counting, Int32, Keep, Margins, PairBlock
-from neatrec.copurchase.screen import kept, screen_of
+from neatrec.copurchase.screen import Screen, kept, screen_of
 from neatrec.copurchase.state.folder import read_manifest
 from neatrec.copurchase.state.rows import Rows, all_rows, damage_told, merged, read_rows
 from neatrec.copurchase.state.segments import Names, as_read, joined, read_segment
@@ -77,19 +77,21 @@ class CountState:
         blocks, pairs = [PairBlock.room(0, reverse=counting.directed, customers=known)], 0
         for rows in self._rows():
             pairs += len(rows)
-            block = self._block(rows, counting)
-            blocks.append(kept(block.where(screen.passes(block)), margins, keep))
+            blocks.append(kept(self._block(rows, counting, screen), margins, keep))
         found = PairBlock.joined(blocks)
         found = found.where(np.lexsort((found.item, found.query)))
         return CoPurchases(self.catalog, counting, replace(margins, pairs=pairs), *found.columns)  # type: ignore[arg-type]
 
-    def _block(self, rows: Rows, counting: Counting) -> PairBlock:
-        query, item = self.codes[rows.first], self.codes[rows.second]
+    def _block(self, rows: Rows, counting: Counting, screen: Screen) -> PairBlock:
+        """The pairs that pass the screen."""
+        value = rows.customers if counting.once_per_customer else rows.count
+        chosen = rows.passing(value, self.codes, screen, directed=counting.directed)
+        reverse = rows.reverse(value)[chosen] if counting.directed else None
+        few = rows.where(chosen)
+        query, item = self.codes[few.first], self.codes[few.second]
         if not counting.directed:
             query, item = np.minimum(query, item), np.maximum(query, item)
-        value = rows.customers if counting.once_per_customer else rows.count
-        reverse = rows.reverse(value) if counting.directed else None
-        return PairBlock(query, item, value, reverse, None if self.users is None else rows.customers)
+        return PairBlock(query, item, value[chosen], reverse, None if self.users is None else few.customers)
 
     def _rows(self) -> Iterator[Rows]:
         """All pairs in order."""

@@ -17,7 +17,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from neatrec.copurchase.records import Int64
+from neatrec.copurchase.records import Int32, Int64
+from neatrec.copurchase.screen import Screen
+from neatrec.copurchase.state.kernels import merge, screened
 from neatrec.errors import BundleError
 from neatrec.text import printable
 
@@ -62,6 +64,14 @@ class Rows:
     def _high(self) -> Int64:
         return (self.key >> 1) & 0x7FFFFFFF
 
+    def passing(self, value: Int64, codes: Int32, screen: Screen, *, directed: bool) -> Int64:
+        """The places of the rows that pass the screen; `codes` turns the state's numbers into catalogue codes."""
+        chosen = np.empty(len(self), dtype=np.int64)
+        vectors = map(_plain, screen.vectors())
+        return chosen[
+            : screened(_plain(self.key), _plain(value), _plain(codes), directed, screen.min_count, *vectors, chosen)
+        ]
+
     def reverse(self, values: Int64) -> Int64:
         """`values` of each pair's other way, 0 where it was never seen; both ways must stand here."""
         out = np.zeros(len(self), dtype=np.int64)
@@ -103,9 +113,23 @@ def merged(groups: Iterable[Rows], more: Rows) -> Iterator[Rows]:
     done = 0
     for group in groups:
         end = done + int(np.searchsorted(more.key[done:], group.key[-1] | 1, side="right"))
-        yield group if end == done else combined([group, more.where(slice(done, end))])
+        yield group if end == done else _sum(group, more.where(slice(done, end)))
         done = end
     yield from cut(more.where(slice(done, None)))
+
+
+def _sum(one: Rows, other: Rows) -> Rows:
+    """`combined` of two that are sorted already, in one walk."""
+    room = Rows(*(np.empty(len(one) + len(other), dtype=np.int64) for _ in range(3)))
+    both = (one.key, one.count, one.customers, other.key, other.count, other.customers)
+    return room.where(slice(merge(*map(_plain, both), room.key, room.count, room.customers)))
+
+
+def _plain(values: Any) -> Any:
+    """Read-only and in one piece: the kernel is compiled once."""
+    out = np.ascontiguousarray(values).view()
+    out.flags.writeable = False
+    return out
 
 
 def cut(rows: Rows, size: int = GROUP) -> Iterator[Rows]:
