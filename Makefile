@@ -42,7 +42,15 @@ browser:
 	    elif command -v sudo >/dev/null && sudo -n true 2>/dev/null && command -v apt-get >/dev/null; then sudo apt-get update -qq && sudo apt-get install -y -qq --no-install-recommends chromium; \
 	    else echo "The page is tested in a real Chromium: install the package 'chromium', or set NEATREC_CHROMIUM to a browser." >&2; fi; }
 
-test: check browser  ## everything CI runs
+# the Spark engine is tested in local mode; without Java its tests are skipped with a sentence
+.PHONY: java
+java:
+	@command -v java >/dev/null || test -x "$$JAVA_HOME/bin/java" || \
+	  { if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then apt-get update -qq && apt-get install -y -qq --no-install-recommends openjdk-17-jre-headless; \
+	    elif command -v sudo >/dev/null && sudo -n true 2>/dev/null && command -v apt-get >/dev/null; then sudo apt-get update -qq && sudo apt-get install -y -qq --no-install-recommends openjdk-17-jre-headless; \
+	    else echo "The Spark engine is tested with Java 17: install the package 'openjdk-17-jre-headless', or set JAVA_HOME." >&2; fi; }
+
+test: check browser java  ## everything CI runs
 	$(BIN)/pytest -m "not long"
 
 test-long: $(READY)  ## what takes longer than CI should

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 COLUMNS = "Columns of SOURCE"
 ROWS = "Rows of SOURCE"
-ENGINES = ("auto", "memory", "duckdb")
+ENGINES = ("auto", "memory", "duckdb", "spark")
 
 
 def _column(meaning: str) -> Any:
@@ -112,8 +112,14 @@ class Engine:
     """Options of everything that counts pairs."""
 
     engine: Annotated[
-        str, typer.Option(metavar="auto|memory|duckdb", help="What counts the pairs.", rich_help_panel="Counting")
+        str, typer.Option(metavar="auto|memory|duckdb|spark", help="What counts the pairs.", rich_help_panel="Counting")
     ] = "auto"
+    spark_master: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", help="With --engine spark. Default: SPARK_MASTER, else here.", rich_help_panel="Counting"
+        ),
+    ] = None
     memory_limit: Annotated[
         str | None,
         typer.Option(metavar="SIZE", help="Such as 2GiB; past it the work spills to disk.", rich_help_panel="Counting"),
@@ -133,12 +139,22 @@ class Engine:
             limit = None if self.memory_limit is None else parse_size(self.memory_limit)
         except ValueError as error:
             raise must_be("--memory-limit", "a size such as 2GiB", self.memory_limit) from error
+        self._connect(limit)
         return {
             "engine": self.engine,
             "memory_limit": limit,
             "threads": self.threads,
             "max_basket_pairs": self.max_basket_pairs,
         }
+
+    def _connect(self, memory: int | None) -> None:
+        """With Spark: a session at the master that was named, or a sentence, before anything is read."""
+        if self.engine == "spark":
+            from neatrec.copurchase.spark import connect
+
+            connect(self.spark_master, threads=self.threads, memory=memory)
+        elif self.spark_master is not None:
+            raise must_be("--spark-master", "given with --engine spark", self.spark_master)
 
 
 def output_file(path: Path | None, endings: tuple[str, ...], source: str) -> Path | None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy import special
 
 from neatrec.copurchase import CoPurchases, Margins, PairBlock, Screen
+from neatrec.labels.cut import Bin, largest_discovery
 from neatrec.labels.evidence import Evidence, Floats, Mask
 from neatrec.labels.expected import Expected, Factors
 from neatrec.statistics import benjamini_hochberg, largest_mean, poisson_log_tail, poisson_tail, possible_pairs
@@ -74,11 +76,22 @@ class CalibratedTest:
 
     def judge(self, pairs: CoPurchases) -> Evidence:
         expected = self._fit(pairs.margins).of(pairs.query, pairs.item)
-        # never 0: a threshold of 0 means that there are no labels
-        p = np.maximum(poisson_tail(pairs.count, expected), SMALLEST_P)
+        p = _tail(pairs.count, expected)
         # zero where p is 1; finite where p underflows
         surprise = np.maximum(-poisson_log_tail(pairs.count, expected) / np.log(10.0), 0.0)
         return Evidence(pairs, expected, surprise, p, benjamini_hochberg(p, self.tests(pairs.margins)).q)
+
+    def p_of(self, block: PairBlock, margins: Margins) -> Floats:
+        """The p-value of each pair, for an engine that tests pairs where they are."""
+        return _tail(block.count, self._fit(margins).of(block.query, block.item))
+
+    def cut(self, margins: Margins, bins: list[Bin], p_in_bin: Callable[[int], Floats]) -> float:
+        """The largest p-value that decides anything: pairs beyond it change no label, threshold or q-value."""
+        return max(self.at_least, largest_discovery(bins, p_in_bin, max(self.levels), self.tests(margins)))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What another process needs: the fit, not the baskets it was made from."""
+        return {**self.__dict__, "_fit_to": self._fit_to if self._fitted is None else None}
 
     def thresholds(self, evidence: Evidence, levels: tuple[float, ...]) -> dict[float, float]:
         """The largest p that is a discovery at each level; 0 where there is none."""
@@ -98,3 +111,8 @@ class CalibratedTest:
         if self._tests is None:
             self._tests = possible_pairs(margins.first, margins.second, margins.category, directed=self.directed)
         return self._tests
+
+
+def _tail(count: Counts, expected: Floats) -> Floats:
+    """P(X >= count); never 0: a threshold of 0 means that there are no labels."""
+    return np.maximum(poisson_tail(count, expected), SMALLEST_P)

@@ -1,0 +1,207 @@
+"""The Spark engine: pairs are counted and tested where they are, and only what is asked for comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from neatrec.copurchase.job import removal_codes
+from neatrec.copurchase.records import Counting, Int64, Keep, Margins, PairBlock
+from neatrec.copurchase.screen import kept, screen_of
+from neatrec.copurchase.spark.session import connect, told
+from neatrec.copurchase.statements import MARGINS, RECALL_STEPS, counting_steps
+from neatrec.copurchase.survey import Survey
+
+Floats = npt.NDArray[np.float64]
+PAIRS = "query int, item int, pair_count bigint, reverse_count bigint, customers bigint"
+BINS_A_DECADE = 64
+Bin = tuple[int, int, float]
+"""Of p-values that lie together: the number of the bin (larger: smaller p), how many, the smallest."""
+
+
+@runtime_checkable
+class Cutting(Protocol):
+    """A `keep` that can say from a histogram of p-values which of the pairs it keeps it will need."""
+
+    def p_of(self, block: PairBlock, margins: Margins) -> Floats:
+        """The p-value of each pair."""
+
+    def cut(self, margins: Margins, bins: list[Bin], p_in_bin: Callable[[int], Floats]) -> float:
+        """The largest p-value that is needed; `p_in_bin` fetches the p-values of one bin."""
+
+
+def count_in_spark(survey: Survey, keep: Keep | None, threads: int) -> tuple[PairBlock, Margins]:
+    """The kept pairs, sorted, and the margins of all pairs."""
+    with _counted(survey, threads) as session:
+        pairs = session.table("pairs")
+        totals = _margins(session, survey, pairs.count())
+        found = _block(_collected(pairs), survey.counting) if keep is None else _kept(pairs, totals, keep, survey)
+        return found.where(np.lexsort((found.item, found.query))), totals
+
+
+def margins_in_spark(survey: Survey, threads: int) -> Margins:
+    """The totals without the pairs."""
+    with _counted(survey, threads) as session:
+        return _margins(session, survey, 0)
+
+
+def recall_in_spark(survey: Survey, size: int, place: Int64, threads: int) -> PairBlock:
+    """For each query its `size` items bought with it most often, best first; equal counts by ascending `place`."""
+    with _counted(survey, threads, recall=size, place=place) as session:
+        for step in RECALL_STEPS:
+            session.sql(step.query).createOrReplaceTempView(step.name)
+        found = _collected(session.sql("SELECT * FROM recall_sets ORDER BY query, best"))
+        return PairBlock(*(found[name].to_numpy() for name in ("query", "item", "pair_count")))
+
+
+def plan_of(survey: Survey, threads: int = 2) -> str:
+    """How Spark would count the pairs, in its own words."""
+    with _counted(survey, threads) as session:
+        return str(session.table("pairs")._jdf.queryExecution().toString())
+
+
+@contextmanager
+def _counted(survey: Survey, threads: int, *, recall: int = 0, place: Int64 | None = None) -> Iterator[Any]:
+    """A session of its own names in which `pair_counts` and `pairs` stand; Spark's troubles told as ours."""
+    session = connect(threads=threads).newSession()
+    try:
+        _load(session, survey, recall, place)
+        for step in counting_steps(survey.counting, users_known=survey.users_known):
+            frame = session.sql(step.query)
+            if step.name == "pair_counts":
+                frame = frame.persist()  # margins, pairs and recall sets are all made of it
+            frame.createOrReplaceTempView(step.name)
+        yield session
+    except Exception as error:
+        if (ours := told(error)) is error:
+            raise
+        raise ours from error
+    finally:
+        session.catalog.clearCache()
+
+
+def _load(session: Any, survey: Survey, recall: int, place: Int64 | None) -> None:
+    """The tables the statements read."""
+    lines, baskets, done = [], [], 0
+    for shard, customers in survey.shards_with_customers():
+        position = np.arange(1, shard.lines + 1) - np.repeat(shard.offsets[:-1], shard.sizes)
+        lines.append(
+            _frame(session, basket=shard.basket_of_line + done, position=position.astype(np.int32), item=shard.items)
+        )
+        nobody = pa.nulls(len(shard), pa.int32())
+        people = nobody if customers is None else np.asarray(customers, dtype=np.int32)
+        baskets.append(_frame(session, basket=np.arange(done, done + len(shard)), customer=people))
+        done += len(shard)
+    removal = removal_codes(survey.counting.category_of(survey.catalog))
+    codes = np.arange(len(removal), dtype=np.int32)
+    order = codes.astype(np.int64) if place is None else place
+    longest = int(survey.sizes.max(initial=1))
+    reach = longest if survey.counting.window is None else min(survey.counting.window, longest)
+    settings = [np.array([value]) for value in (min(survey.counting.min_basket, 2**62), reach, recall)]
+    for name, frames in {
+        "basket_lines": lines,
+        "baskets": baskets,
+        "items": [_frame(session, item=codes, removal=removal, place=order)],
+        "settings": [_frame(session, **dict(zip(("min_basket", "reach", "recall"), settings, strict=True)))],
+    }.items():
+        whole = frames[0]
+        for frame in frames[1:]:
+            whole = whole.unionAll(frame)
+        whole.createOrReplaceTempView(name)
+
+
+def _frame(session: Any, **columns: Any) -> Any:
+    table = pa.table(columns)
+    try:
+        return session.createDataFrame(table)
+    except TypeError:  # before Spark 4
+        return session.createDataFrame(table.to_pandas())
+
+
+def _collected(frame: Any) -> pa.Table:
+    if hasattr(frame, "toArrow"):
+        return frame.toArrow()
+    return pa.Table.from_pandas(frame.toPandas())  # before Spark 4
+
+
+def _margins(session: Any, survey: Survey, pairs: int) -> Margins:
+    counting = survey.counting
+    found = _collected(session.sql(MARGINS.query))
+    columns = ("records_first", "records_second") if counting.directed else ("records_either", "records_either")
+    first, second = (np.zeros(len(survey.catalog), dtype=np.int64) for _ in columns)
+    item = found["item"].to_numpy()
+    first[item], second[item] = (found[column].to_numpy() for column in columns)
+    records = int(first.sum()) if counting.directed else int(first.sum()) // 2
+    baskets = int((survey.sizes >= counting.min_basket).sum())
+    return Margins(first, second, records, pairs, baskets, counting.category_of(survey.catalog))
+
+
+def _kept(pairs: Any, totals: Margins, keep: Keep, survey: Survey) -> PairBlock:
+    """The pairs that pass the screen and `keep`, judged by the workers; of a `Cutting` only those it needs."""
+    totals = replace(totals, pairs=0)  # as every engine shows it to `keep`
+    counting, customers = survey.counting, survey.users_known
+    screen = screen_of(keep, totals)
+    often_enough = pairs.where(f"pair_count >= {int(screen.min_count)}")
+    cutting: Any = keep if isinstance(keep, Cutting) else None
+
+    def judged(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            block = _block(batch, counting, customers=customers)
+            block = kept(block.where(screen.passes(block)), totals, keep)
+            p = np.zeros(len(block)) if cutting is None else cutting.p_of(block, totals)
+            yield _batch(block, p)
+
+    frame = often_enough.mapInArrow(judged, f"{PAIRS}, p double, bin int")
+    if cutting is not None:
+        frame = frame.persist()
+        frame = frame.where(f"p <= {_cut(frame, totals, cutting)!r}D")
+    return _block(_collected(frame), counting, customers=customers)
+
+
+def _cut(frame: Any, totals: Margins, cutting: Cutting) -> float:
+    """The largest p-value that is needed, from a histogram and the p-values of a bin or two."""
+    rows = frame.groupBy("bin").agg({"*": "count", "p": "min"}).collect()
+    bins = sorted((int(row["bin"]), int(row["count(1)"]), float(row["min(p)"])) for row in rows)
+
+    def p_in_bin(number: int) -> Floats:
+        values: Floats = _collected(frame.where(f"bin = {number}").select("p"))["p"].to_numpy()
+        return values
+
+    return cutting.cut(totals, bins, p_in_bin)
+
+
+def _batch(block: PairBlock, p: Floats) -> pa.RecordBatch:
+    """What a worker sends back of a block."""
+    nothing = pa.nulls(len(block), pa.int64())
+    columns = [pa.array(block.query), pa.array(block.item), pa.array(block.count)]
+    columns += [nothing if values is None else pa.array(values) for values in (block.reverse, block.customers)]
+    with np.errstate(divide="ignore"):
+        bins = np.floor(-np.log10(p) * BINS_A_DECADE)
+    columns += [pa.array(p), pa.array(np.clip(bins, 0, 2**31 - 1).astype(np.int32))]
+    names = ["query", "item", "pair_count", "reverse_count", "customers", "p", "bin"]
+    return pa.RecordBatch.from_arrays(columns, names)
+
+
+def _block(rows: Any, counting: Counting, *, customers: bool | None = None) -> PairBlock:
+    """Rows of `pairs` as a block; an unknown column is None."""
+    if customers is None:
+        customers = rows["customers"].null_count < len(rows)
+    query, item, number, reverse, people = (rows.column(name) for name in rows.schema.names[:5])
+    return PairBlock(
+        _array(query, np.int32),
+        _array(item, np.int32),
+        _array(number, np.int64),
+        _array(reverse, np.int64) if counting.directed else None,
+        _array(people, np.int64) if customers else None,
+    )
+
+
+def _array(column: Any, dtype: Any) -> npt.NDArray[Any]:
+    plain = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    return np.asarray(plain.to_numpy(zero_copy_only=False), dtype=dtype)

@@ -1,0 +1,158 @@
+"""The Spark session: found, or made; what stands in its way told in a sentence."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from neatrec.errors import MissingDependencyError, ResourceError, SourceError, must_be
+from neatrec.text import printable
+
+JAVA = 17
+"""The oldest Java that runs every Spark we take."""
+PATIENCE = 5.0
+"""Seconds to wait for a master to answer."""
+GET_JAVA = f"Install it (Debian, Ubuntu: apt install openjdk-{JAVA}-jre-headless) or set JAVA_HOME."
+
+log = logging.getLogger(__name__)
+
+
+def connect(master: str | None = None, *, threads: int | None = None, memory: int | None = None) -> Any:
+    """The session of this process: the one that is active, else a new one at `master`.
+
+    `master` is a Spark URL; default: the environment's SPARK_MASTER, else this machine. `threads` and `memory` (bytes)
+    are for this machine only. Spark keeps one session a process and ends it with the process.
+    """
+    sql = _pyspark()
+    active = sql.SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    master = master or os.environ.get("SPARK_MASTER") or f"local[{threads or '*'}]"
+    _check_java()
+    _check_master(master)
+    builder = sql.SparkSession.builder.appName("neatrec").master(master)
+    for key, value in _settings(master, threads, memory).items():
+        builder = builder.config(key, value)
+    try:
+        session = builder.getOrCreate()
+    except Exception as error:
+        if type(error).__module__.split(".")[0] not in ("py4j", "pyspark"):
+            raise
+        raise ResourceError(
+            f"cannot start Spark at {printable(master)}: {first_line(error)}",
+            hint="Check the master's address and what its log says.",
+        ) from error
+    session.sparkContext.setLogLevel("ERROR")
+    if master.startswith("local") and "PYSPARK_PYTHON" not in os.environ:
+        # workers on this machine would otherwise run whatever `python3` is
+        session.sparkContext.pythonExec = sys.executable
+    log.info("counting on Spark %s at %s", session.version, printable(master))
+    return session
+
+
+def _pyspark() -> Any:
+    try:
+        return importlib.import_module("pyspark.sql")
+    except ImportError as error:
+        raise MissingDependencyError(
+            "the spark engine needs PySpark",
+            hint="pip install 'neatrec[spark]', or pip install 'pyspark>=3.5,<5' pandas",
+        ) from error
+
+
+def _check_java() -> None:
+    """Spark without Java, or with an old one, would end in a page of stack."""
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    if java is None or not os.access(java, os.X_OK):
+        where = f"JAVA_HOME is {printable(home)}, and there is no bin/java in it" if home else "there is no java"
+        raise MissingDependencyError(f"the spark engine needs Java {JAVA} or later: {where}", hint=GET_JAVA)
+    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False, timeout=60)
+    found = re.search(r'version "(\d+)(?:\.(\d+))?', said.stderr + said.stdout)
+    if found is None:
+        raise MissingDependencyError(f"{printable(java)} does not say which Java it is", hint=GET_JAVA)
+    version = int(found[2] or 0) if found[1] == "1" else int(found[1])
+    if version < JAVA:
+        raise MissingDependencyError(
+            f"the spark engine needs Java {JAVA} or later, {printable(java)} is Java {version}", hint=GET_JAVA
+        )
+
+
+def _check_master(master: str) -> None:
+    """Ask a standalone master whether it is there: Spark itself would try for a minute and then say it at length."""
+    if not re.match(r"local(\[|$)|spark://|yarn|k8s://|mesos://", master):
+        wanted = "a Spark URL such as local[4], spark://host:7077, yarn or k8s://https://host"
+        raise must_be("spark_master", wanted, master)
+    if not master.startswith("spark://"):
+        return
+    failures = []
+    for address in master.removeprefix("spark://").split(","):
+        host, _, port = address.rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=PATIENCE).close()
+            return
+        except (OSError, ValueError) as error:
+            failures.append(f"{printable(address)} ({printable(error)})")
+    raise ResourceError(
+        f"no Spark master answers at {', '.join(failures)}",
+        hint="Check --spark-master or SPARK_MASTER, and that the master runs.",
+    )
+
+
+def _settings(master: str, threads: int | None, memory: int | None) -> dict[str, str]:
+    settings = {"spark.sql.session.timeZone": "UTC", "spark.sql.execution.arrow.pyspark.enabled": "true"}
+    if master.startswith("local"):
+        parts = 2 * (threads or os.cpu_count() or 1)
+        settings |= {
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.driver.host": "127.0.0.1",
+            "spark.sql.shuffle.partitions": str(parts),
+        }
+        if memory is not None:
+            settings["spark.driver.memory"] = f"{max(memory >> 20, 512)}m"
+    return settings
+
+
+def first_line(error: BaseException) -> str:
+    """What Spark said, without its stack."""
+    text = str(getattr(error, "java_exception", None) or error)
+    said = [line for line in text.splitlines() if line.strip()]
+    return printable(said[0] if said else type(error).__name__, 300)
+
+
+def told(error: Exception) -> Exception:
+    """A failure of Spark as one of ours: which thing, what to do; an unknown one as it is."""
+    if type(error).__module__.split(".")[0] not in ("py4j", "pyspark"):
+        return error
+    text = str(error)
+    if found := re.search(r"ModuleNotFoundError: No module named '(\w+)'", text):
+        return MissingDependencyError(
+            f"the Python of the Spark workers has no {found[1]}",
+            hint="Install neatrec there too, or name a Python that has it with PYSPARK_PYTHON.",
+        )
+    if "No space left on device" in text:
+        return ResourceError(
+            "a Spark worker has no disk left for its spill", hint="Set SPARK_LOCAL_DIRS to a larger disk."
+        )
+    if "OutOfMemoryError" in text or "OUT_OF_MEMORY" in text:
+        return ResourceError(
+            f"Spark ran out of memory: {first_line(error)}",
+            hint="Give executors more (spark.executor.memory), or raise spark.sql.shuffle.partitions.",
+        )
+    if found := re.search(r"(?:file:|hdfs:|s3a?:|abfss?:|gs:)//?[^\s,\]]+", text):
+        return SourceError(
+            f"Spark cannot read {printable(found[0])}: {first_line(error)}",
+            file=found[0],
+            hint="Replace the file, or leave it out; nothing was written.",
+        )
+    return ResourceError(f"Spark failed: {first_line(error)}", hint="Its log says more.")

@@ -1,0 +1,91 @@
+"""Spark gives what the memory engine gives: pairs, margins, labels, chance and recall sets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from neatrec.baskets import Baskets
+from neatrec.catalog import Catalog
+from neatrec.copurchase import Counting, count, margins
+from neatrec.copurchase.recall import recall_pairs
+from neatrec.copurchase.spark.engine import plan_of
+from neatrec.copurchase.survey import survey
+from neatrec.evaluation.candidates import RECALL_COUNTING, id_order, partners, recall_set
+from neatrec.labels import make_labels, shuffle_null
+from neatrec.sources.supermarket import supermarket
+
+pytestmark = pytest.mark.usefixtures("spark")
+COLUMNS = ("query", "item", "count", "reverse", "customers")
+
+
+def awkward() -> Baskets:
+    """Ids that are no ASCII, ties everywhere, one item in every basket, one long basket, baskets of one."""
+    words = ["naïve", "😀", "O'Neil; DROP", "", "ß", "漢字", "a\tb", '"', "ﬀ", "zz"]
+    rng = np.random.default_rng(1)
+    contents = [["😀", *rng.permutation([w for w in words if w != "😀"])[: size % 6]] for size in range(40)]
+    contents += [["ß"], list(rng.permutation(words))]
+    catalog = Catalog.from_ids(
+        sorted(words), categories=[None if n % 4 == 0 else f"ç{n % 3}" for n in range(len(words))]
+    )
+    return Baskets.from_lists(contents, users=[f"ü{n % 7}" for n in range(len(contents))], catalog=catalog)
+
+
+@pytest.mark.parametrize("counting", [Counting(once_per_customer=True), Counting(directed=False), Counting(window=2)])
+def test_awkward_baskets_are_counted_alike(counting: Counting) -> None:
+    baskets = awkward()
+    found, expected = (count(baskets, counting, engine=engine) for engine in ("spark", "memory"))
+    for name in COLUMNS:
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
+    for name in ("first", "second", "records", "pairs", "baskets", "category"):
+        np.testing.assert_array_equal(getattr(found.margins, name), getattr(expected.margins, name), err_msg=name)
+
+
+def test_shards_without_users_and_with_nothing_to_count(spark: Any) -> None:
+    baskets = Baskets.from_lists([["a"], ["b"], ["a", "b"]])
+    shards = [baskets.select(np.arange(2)), baskets.select(np.array([2]))]
+    found = count(shards, Counting(), engine="spark")
+    assert (found.count.tolist(), found.customers) == ([1], None)
+    nothing = margins(baskets, Counting(min_basket=3), engine="spark")
+    assert (nothing.records, nothing.baskets) == (0, 0)
+
+
+@pytest.fixture(scope="module")
+def shop() -> Baskets:
+    return supermarket(baskets=2500, items=120, seed=2).baskets
+
+
+@pytest.mark.parametrize("protocol", ["calibrated", "paper"])
+def test_labels_have_the_same_hash(shop: Baskets, protocol: str) -> None:
+    found, expected = (make_labels(shop, protocol, engine=engine) for engine in ("spark", "memory"))
+    assert len(expected) > 10
+    assert found.hash == expected.hash
+    assert found.table().equals(expected.table())
+    assert found.to_json() == expected.to_json()
+
+
+def test_chance_makes_the_same_labels(shop: Baskets) -> None:
+    labels = make_labels(shop, levels=(0.2, 0.01))
+    found, expected = (shuffle_null(shop, labels, 1, engine=engine) for engine in ("spark", "memory"))
+    assert found == expected
+
+
+@pytest.mark.parametrize("engine", ["spark", "duckdb", "memory"])
+def test_recall_sets_are_those_of_the_evaluation(engine: str) -> None:
+    baskets = awkward()
+    queries = np.arange(len(baskets.catalog), dtype=np.int32)
+    expected = recall_set(partners(baskets, queries), size=4)
+    found = recall_pairs(baskets, RECALL_COUNTING, 4, id_order(baskets.catalog), engine=engine)
+    np.testing.assert_array_equal(found.query, np.repeat(queries, np.diff(expected.offsets)))
+    np.testing.assert_array_equal(found.item, expected.items)
+    np.testing.assert_array_equal(found.count, expected.counts)
+
+
+@pytest.mark.parametrize("once", [False, True])
+def test_the_plan_has_no_cross_join(once: bool) -> None:
+    plan = plan_of(survey(awkward(), Counting(once_per_customer=once)))
+    assert "Join" in plan
+    for word in ("Cartesian", "NestedLoop", "Cross"):
+        assert word not in plan

@@ -1,0 +1,139 @@
+"""What stands in Spark's way is told in a sentence that names it and the next step. No session is made here."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from neatrec.copurchase.spark import session
+from neatrec.errors import MissingDependencyError, ParameterError, ResourceError, SourceError
+
+
+def java(folder: Path, said: str) -> None:
+    (folder / "bin").mkdir()
+    file = folder / "bin" / "java"
+    file.write_text(f"#!/bin/sh\necho '{said}' >&2\n")
+    file.chmod(0o755)
+
+
+def test_without_pyspark_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark.sql", None)
+    with pytest.raises(
+        MissingDependencyError, match=r"the spark engine needs PySpark\. pip install 'neatrec\[spark\]'"
+    ):
+        session.connect("local")
+
+
+def test_without_java_the_package_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    wanted = (
+        r"needs Java 17 or later: there is no java\. Install it \(Debian, Ubuntu: apt install openjdk-17-jre-headless"
+    )
+    with pytest.raises(MissingDependencyError, match=wanted):
+        session._check_java()
+
+
+def test_a_java_home_without_java_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(MissingDependencyError, match=r"JAVA_HOME is .*, and there is no bin/java in it"):
+        session._check_java()
+
+
+@pytest.mark.parametrize(
+    ("said", "version"), [('openjdk version "11.0.2" 2019-01-15', 11), ('java version "1.8.0_292"', 8)]
+)
+def test_an_old_java_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, said: str, version: int) -> None:
+    java(tmp_path, said)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(MissingDependencyError, match=rf"needs Java 17 or later, .*java is Java {version}\. Install it"):
+        session._check_java()
+
+
+def test_a_java_that_says_nothing_is_no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    java(tmp_path, "hello")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(MissingDependencyError, match="does not say which Java it is"):
+        session._check_java()
+
+
+def test_a_new_java_will_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    java(tmp_path, 'openjdk version "21" 2023-09-19')
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    session._check_java()
+
+
+def test_a_master_that_does_not_answer_is_named() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound and not listening: nobody else can answer there
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(
+            ResourceError, match=rf"no Spark master answers at {address} .*Check --spark-master or SPARK"
+        ):
+            session._check_master(f"spark://{address}")
+
+
+def test_what_is_no_master_is_refused() -> None:
+    with pytest.raises(ParameterError, match="`spark_master` must be a Spark URL such as"):
+        session._check_master("http://host")
+
+
+def test_a_master_that_answers_will_do() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        session._check_master(f"spark://127.0.0.1:{server.getsockname()[1]}")
+
+
+class SparkError(Exception):
+    """As Spark raises them, by the module's name."""
+
+    __module__ = "pyspark.errors"
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "sentence"),
+    [
+        ("ModuleNotFoundError: No module named 'neatrec'", MissingDependencyError, "Spark workers has no neatrec"),
+        ("java.io.IOException: No space left on device", ResourceError, "no disk left for its spill. Set SPARK_LOCAL"),
+        ("java.lang.OutOfMemoryError: heap", ResourceError, "Spark ran out of memory: .* Give executors more"),
+        ("[FAILED_READ_FILE] Cannot read file:///d/x.parquet.", SourceError, "Spark cannot read file:///d/x.parquet"),
+        ("boom\n at org.apache", ResourceError, "Spark failed: boom. Its log says more"),
+    ],
+)
+def test_failures_of_spark_are_told_in_our_words(text: str, kind: type, sentence: str) -> None:
+    ours = session.told(SparkError(text))
+    assert type(ours) is kind
+    with pytest.raises(kind, match=sentence):
+        raise ours
+
+
+def test_other_failures_stay_what_they_are() -> None:
+    error = ValueError("ours")
+    assert session.told(error) is error
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("--spark-master", "local"), "`--spark-master` must be given with --engine spark, got 'local'"),
+        (("--engine", "spark", "--spark-master", "nowhere"), "`spark_master` must be a Spark URL such as local[4]"),
+        (("--engine", "sparc"), "Did you mean 'spark'?"),
+    ],
+)
+def test_the_prompt_says_what_is_wrong_before_anything_is_read(
+    options: tuple[str, ...], sentence: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from neatrec.cli.main import exit_code_of
+
+    class NoSession:
+        class SparkSession:
+            @staticmethod
+            def getActiveSession() -> None:
+                return None
+
+    monkeypatch.setattr(session, "_pyspark", lambda: NoSession)
+    monkeypatch.setattr(session, "_check_java", lambda: None)
+    assert exit_code_of(["labels", "no such file", *options]) == 2
+    assert sentence in capsys.readouterr().err
