@@ -77,9 +77,12 @@ async def _http(request: Request, error: Exception) -> Any:
     """What the framework itself refuses: no such path, no such method."""
     if not isinstance(error, HTTPException):
         raise error
-    messages = {404: "there is nothing at this address", 405: "this address does not take this method"}
-    hint = "GET /openapi.json lists what there is."
-    problem = Problem(error.status_code, "NotFound", messages.get(error.status_code, error.detail), hint=hint)
+    known = {
+        404: ("NotFound", "there is nothing at this address"),
+        405: ("Method", "this address takes another method"),
+    }
+    kind, message = known.get(error.status_code, ("Refused", error.detail))
+    problem = Problem(error.status_code, kind, message, hint="GET /openapi.json lists what there is.")
     if _wants_page(request):
         return show_problem(request, problem)
     return JSONResponse(problem.to_dict(), error.status_code, headers=error.headers)

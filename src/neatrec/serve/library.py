@@ -75,7 +75,7 @@ class Library:
         for watched in self.shelves:
             shelf = watched.kept
             if shelf.name in shelves:
-                shelf = Shelf(shelf.index, f"{shelf.name}-{len(shelves) + 1}")
+                shelf = shelf.renamed(f"{shelf.name}-{len(shelves) + 1}")
             shelves[shelf.name] = shelf
         rules = Rules() if self.rules is None else self.rules.kept
         return make_edition(shelves, rules, None if self.available is None else self.available.kept, day)

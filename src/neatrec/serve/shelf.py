@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from copy import copy
 from functools import cached_property
 from typing import Any
 
@@ -24,12 +25,12 @@ SHORT = 12
 class Shelf:
     """A bundle's index and lookups over its catalogue. Nothing in it changes once it is made."""
 
-    def __init__(self, index: Index, name: str | None = None) -> None:
+    def __init__(self, index: Index) -> None:
         self.index = index
         self.catalog = index.catalog
         self.version = index.version
         self.short = index.version[:SHORT]
-        self.name = name or str(index.manifest.model)
+        self.name = str(index.manifest.model)
         self.ids: list[str] = self.catalog.ids.to_pylist()
         self.names: list[str] = self._names()
         self.count: list[int] = index.item_count.tolist()
@@ -41,6 +42,12 @@ class Shelf:
         self.reason = str(index.manifest.notes["topk"]["reason"])
         self._briefs: dict[int, str] = {}
         self._chosen: dict[str, npt.NDArray[np.bool_]] = {}
+
+    def renamed(self, name: str) -> Shelf:
+        """The same shelf under another name, for a second bundle of one model."""
+        other = copy(self)
+        other.name = name
+        return other
 
     def _names(self) -> list[str]:
         if self.catalog.names is None:
