@@ -157,6 +157,18 @@ class Shards:
             yield shard
 
 
+def test_baskets_handed_over_in_parts_are_counted_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(duckdb_engine, "BASKETS_AT_A_TIME", 7)
+    whole = make_shop(40, 15, 5, users=7)
+    shards = [whole.select(np.arange(11)), whole.select(np.arange(11, 40))]
+    found, expected = (
+        count(shards, Counting(window=2), engine="duckdb"),
+        count(whole, Counting(window=2), engine="memory"),
+    )
+    for name in ("query", "item", "count", "reverse", "customers"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
+
+
 def test_duckdb_holds_one_shard_at_a_time() -> None:
     whole = make_shop(40, 15, 5, users=7)
     shards = Shards(whole, 8)

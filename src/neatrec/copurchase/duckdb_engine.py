@@ -28,6 +28,8 @@ from neatrec.text import printable
 BLOCK = 1 << 20
 """Pairs that `keep` sees at a time."""
 
+BASKETS_AT_A_TIME = 1 << 17
+"""Baskets whose lines are handed to DuckDB at a time."""
 BYTES_A_THREAD = 512 << 20
 """With so much a thread DuckDB groups and spills what does not fit; with much less it may fail."""
 
@@ -114,20 +116,21 @@ def _count_pairs(con: Any, survey: Survey, *, recall: int = 0, place: Int64 | No
 
 
 def _load_lines(con: Any, survey: Survey) -> None:
-    """The tables `basket_lines` and `baskets`, a shard at a time."""
+    """The tables `basket_lines` and `baskets`, some baskets at a time: their columns are larger than the lines."""
     con.execute("CREATE TABLE basket_lines (basket BIGINT, position INTEGER, item INTEGER)")
     con.execute("CREATE TABLE baskets (basket BIGINT, customer INTEGER)")
     done = 0
     for shard, customers in survey.shards_with_customers():
-        nobody = pa.nulls(len(shard), pa.int32())
-        _insert(
-            con,
-            "baskets",
-            basket=np.arange(done, done + len(shard)),
-            customer=nobody if customers is None else customers,
-        )
-        position = np.arange(1, shard.lines + 1) - np.repeat(shard.offsets[:-1], shard.sizes)
-        _insert(con, "basket_lines", basket=shard.basket_of_line + done, position=position, item=shard.items)
+        for start in range(0, len(shard), BASKETS_AT_A_TIME):
+            part = slice(start, min(start + BASKETS_AT_A_TIME, len(shard)))
+            numbers = np.arange(done + part.start, done + part.stop)
+            people = pa.nulls(len(numbers), pa.int32()) if customers is None else customers[part]
+            _insert(con, "baskets", basket=numbers, customer=people)
+            sizes, first, last = shard.sizes[part], shard.offsets[part.start], shard.offsets[part.stop]
+            position = np.arange(1, last - first + 1) - np.repeat(shard.offsets[part] - first, sizes)
+            _insert(
+                con, "basket_lines", basket=np.repeat(numbers, sizes), position=position, item=shard.items[first:last]
+            )
         done += len(shard)
 
 
