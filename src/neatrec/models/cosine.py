@@ -15,12 +15,12 @@ Vectors = npt.NDArray[np.float32]
 
 
 @compiled
-def dot_pairs(vectors, queries, items, out):  # type: ignore[no-untyped-def]
-    """The product of each pair's vectors, summed in float64; vectors: (items, dim), the others (pairs,)."""
+def dot_pairs(ours, theirs, queries, items, out):  # type: ignore[no-untyped-def]
+    """The product of each pair's vectors, summed in float64; ours, theirs: (items, dim), the others (pairs,)."""
     for pair in range(len(queries)):
-        one, other = vectors[queries[pair]], vectors[items[pair]]
+        one, other = ours[queries[pair]], theirs[items[pair]]
         total = 0.0
-        for place in range(vectors.shape[1]):
+        for place in range(ours.shape[1]):
             total += np.float64(one[place]) * np.float64(other[place])
         out[pair] = total
 
@@ -41,7 +41,7 @@ class CosineModel(Model):
 
     def _score(self, queries: Codes, items: Codes) -> Scores:
         scores = np.empty(len(queries))
-        dot_pairs(self.directions, queries, items, scores)
+        dot_pairs(self.directions, self.directions, queries, items, scores)
         return scores
 
     def _score_all(self, queries: Codes) -> Scores:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from neatrec.kernels.layout import Table, new_table, vector
 from neatrec.models.base import Codes, Scores
+from neatrec.models.cosine import dot_pairs
 from neatrec.models.embedding import PAPER, EmbeddingModel, EmbeddingParameters, random_table
 from neatrec.models.parameters import ModelParameters, again
 
@@ -62,7 +63,8 @@ class Item2VecProduct(Item2Vec):
     about: ClassVar[str] = "The vectors of item2vec, ranked by input x output."
 
     def _score(self, queries: Codes, items: Codes) -> Scores:
-        scores: Scores = np.einsum("nd,nd->n", self.vectors[queries], self.output[items], dtype=np.float64)
+        scores = np.empty(len(queries))
+        dot_pairs(self.vectors, self.output, queries, items, scores)
         return scores
 
     def _score_all(self, queries: Codes) -> Scores:

@@ -16,7 +16,7 @@ def likelihood_rows(vectors: npt.NDArray[Any], log_variance: npt.NDArray[Any], q
     """Of each query with every item, shape (queries, items); log_variance: (items,), one for all dimensions."""
     means, variance = vectors.astype(np.float64), np.exp(log_variance.astype(np.float64))
     length = np.einsum("nd,nd->n", means, means)
-    apart = means[queries] @ means.T
+    apart: Floats = means[queries] @ means.T
     apart *= -2.0
     apart += length[queries][:, None]
     apart += length
