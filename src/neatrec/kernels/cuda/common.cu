@@ -72,7 +72,9 @@ struct Lane {
 __device__ __forceinline__ float4 operator-(float4 a, float4 b) {
     return make_float4(a.x - b.x, a.y - b.y, a.z - b.z, a.w - b.w);
 }
-__device__ __forceinline__ float4 operator*(float s, float4 a) { return make_float4(s * a.x, s * a.y, s * a.z, s * a.w); }
+__device__ __forceinline__ float4 operator*(float s, float4 a) {
+    return make_float4(s * a.x, s * a.y, s * a.z, s * a.w);
+}
 __device__ __forceinline__ float dot(float4 a, float4 b, float sum) {
     return fmaf(a.x, b.x, fmaf(a.y, b.y, fmaf(a.z, b.z, fmaf(a.w, b.w, sum))));
 }
@@ -301,7 +303,8 @@ __device__ __forceinline__ float step_of(float rate, float before, float squared
 }
 
 __device__ __forceinline__ float rate_at(const Call& call, i64 unit) {
-    return call.rate + (call.last_rate - call.rate) * (float)((double)(unit - call.first) / (double)(call.last - call.first));
+    const double share = (double)(unit - call.first) / (double)(call.last - call.first);
+    return call.rate + (call.last_rate - call.rate) * (float)share;
 }
 
 // What a warp has seen; every lane has its own loss and active hinges, all have the same pairs.

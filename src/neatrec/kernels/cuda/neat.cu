@@ -296,7 +296,8 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) train(const Cal
                     const float step = -step_of(rate, tail.y, squared);
                     if (negative >= 0 && squared > 0 && call.learns) {
                         const float spread = bend * far_variance;
-                        raise_tail(table, negative, move_of(call, rate, tail, spread), squared * (1.0f / DIM), spread * spread);
+                        const float move = move_of(call, rate, tail, spread);
+                        raise_tail(table, negative, move, squared * (1.0f / DIM), spread * spread);
                     }
                     hold(tail);
 #pragma unroll
