@@ -103,7 +103,7 @@ def item2vec() -> Job:
 
 
 def item2vec_fresh() -> Job:
-    return _fit("item2vec", negatives_shared=False)
+    return _fit("item2vec", negatives_shared=False, negative_exponent=0.75)
 
 
 def triple2vec() -> Job:
@@ -137,7 +137,8 @@ def neat_simulated() -> Job:
 def _fit(name: str, *, threads: int = 1, reproducible: bool = False, preset: str | None = None, **settings: Any) -> Job:
     orders = read_orders()
     baskets = _with_users(_baskets(orders))
-    settings = {"dim": 100, "epochs": EPOCHS, "category_level": None, **settings}
+    # what gensim is given too, whatever the model's own defaults are
+    settings = {"dim": 100, "epochs": EPOCHS, "category_level": None, "window": 5, "negatives": 5, **settings}
     _warm(name, baskets, settings, preset, reproducible)
     seen: list[Progress] = []
 
