@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from neatrec.bundle import load_bundle, read_manifest, save_bundle
-from neatrec.errors import BundleError, ParameterError
+from neatrec.errors import BundleError, ParameterError, ResourceError
 from neatrec.index import GRADES, Index, has_table, rewrite_index, save_indexed
 from neatrec.models import Model, Run, make_model
 from toyshop import code, toy_baskets, toy_catalog
@@ -226,3 +228,22 @@ def test_the_manifest_states_what_the_evidence_is_made_of(bundle: Path) -> None:
         "topk/items.arrow",
         "topk/pairs.arrow",
     }
+
+
+@pytest.mark.parametrize(
+    ("number", "kind", "message"),
+    [(errno.ENOSPC, ResourceError, "No space left on device"), (errno.EROFS, ParameterError, "Read-only file system")],
+)
+def test_a_disk_that_takes_no_table_is_a_sentence_and_the_old_one_stays(
+    bundle: Path, monkeypatch: pytest.MonkeyPatch, number: int, kind: type[Exception], message: str
+) -> None:
+    before = Index.open(bundle).version
+
+    def refuse(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("neatrec.index.files._write", refuse)
+    with pytest.raises(kind, match=f"cannot write the bundle .*{message}"):
+        rewrite_index(bundle, k=2)
+    assert Index.open(bundle).version == before
+    assert [file.name for file in bundle.parent.iterdir()] == ["bundle"]
