@@ -15,6 +15,8 @@ from serve_shop import write_bundle
 from starlette.testclient import TestClient
 
 from neatrec.errors import BundleError
+from neatrec.experiments.publish import publish, rollback
+from neatrec.experiments.publish_gate import Gate
 from neatrec.index import Index
 from neatrec.serve.app import make_app
 from neatrec.serve.library import Library
@@ -64,6 +66,20 @@ def test_a_flip_is_noticed_and_every_answer_names_its_version(versions: list[Pat
     assert "neatrec_bundle_swaps_total 2.0" in metrics
     assert f'neatrec_bundle_created_timestamp_seconds{{bundle="{hashes[2][:12]}"}}' in metrics
     assert f'bundle="{hashes[0][:12]}",route="/v1/complements",status="200"' in metrics
+
+
+def test_publish_and_rollback_reach_the_server(versions: list[Path], tmp_path: Path) -> None:
+    store, gate = tmp_path / "store", Gate(coverage_fall=1, top10_changed=1)
+    publish(versions[0], store, gate)
+    library = Library(Settings(store), Metrics())
+    hashes = [Index.open(bundle).version for bundle in versions]
+    assert library.edition.main.version == hashes[0]
+    publish(versions[1], store, gate)
+    assert library.look()
+    assert library.edition.main.version == hashes[1]
+    rollback(store)
+    assert library.look()
+    assert library.edition.main.version == hashes[0]
 
 
 def test_a_bundle_replaced_in_its_place_is_noticed(tmp_path: Path) -> None:
