@@ -116,7 +116,7 @@ def test_many_short_runs_make_the_rows_of_one(tmp_path: Path, monkeypatch) -> No
         (rows.second, pairs.item),
         (rows.count, pairs.count),
         (rows.customers, pairs.customers),
-        (rows.reverse(rows.count), pairs.reverse),
+        (rows.reverse(rows.count, np.arange(len(rows))), pairs.reverse),
     ):
         np.testing.assert_array_equal(found[back], expected)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -71,13 +72,16 @@ def _counted(survey: Survey, threads: int, *, recall: int = 0, place: Int64 | No
     """A session of its own names in which `pair_counts` and `pairs` stand; Spark's troubles told as ours."""
     session = connect(threads=threads).newSession()
     try:
-        _load(session, survey, recall, place)
-        for step in counting_steps(survey.counting, users_known=survey.users_known):
-            frame = session.sql(step.query)
-            if step.name == "pair_counts":
-                frame = frame.persist()  # margins, pairs and recall sets are all made of it
-            frame.createOrReplaceTempView(step.name)
-        yield session
+        with warnings.catch_warnings():
+            # PySpark looks at the version of pandas before it hands out Arrow; no pandas is used here
+            warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
+            _load(session, survey, recall, place)
+            for step in counting_steps(survey.counting, users_known=survey.users_known):
+                frame = session.sql(step.query)
+                if step.name == "pair_counts":
+                    frame = frame.persist()  # margins, pairs and recall sets are all made of it
+                frame.createOrReplaceTempView(step.name)
+            yield session
     except Exception as error:
         if (ours := told(error)) is error:
             raise

@@ -86,7 +86,7 @@ class CountState:
         """The pairs that pass the screen."""
         value = rows.customers if counting.once_per_customer else rows.count
         chosen = rows.passing(value, self.codes, screen, directed=counting.directed)
-        reverse = rows.reverse(value)[chosen] if counting.directed else None
+        reverse = rows.reverse(value, chosen) if counting.directed else None
         few = rows.where(chosen)
         query, item = self.codes[few.first], self.codes[few.second]
         if not counting.directed:

@@ -72,11 +72,13 @@ class Rows:
             : screened(_plain(self.key), _plain(value), _plain(codes), directed, screen.min_count, *vectors, chosen)
         ]
 
-    def reverse(self, values: Int64) -> Int64:
-        """`values` of each pair's other way, 0 where it was never seen; both ways must stand here."""
-        out = np.zeros(len(self), dtype=np.int64)
-        upper = np.flatnonzero(self.key[1:] >> 1 == self.key[:-1] >> 1)
-        out[upper], out[upper + 1] = values[upper + 1], values[upper]
+    def reverse(self, values: Int64, chosen: Int64) -> Int64:
+        """`values` of the other way of the pairs at `chosen`, 0 where it was never seen; both ways must stand here."""
+        out = np.zeros(len(chosen), dtype=np.int64)
+        for step in (-1, 1):
+            beside = np.clip(chosen + step, 0, len(self) - 1)
+            other = (beside != chosen) & (self.key[beside] >> 1 == self.key[chosen] >> 1)
+            out[other] = values[beside[other]]
         return out
 
 

@@ -153,15 +153,21 @@ def empty_shelf(catalog: Catalog) -> Shelf:
 
 def paths_of(catalog: Catalog) -> Iterator[CategoryPath]:
     """The category names of each item; a name that carries its parents only to be unique is told without them."""
+    known: dict[tuple[int, ...], CategoryPath] = {}  # items are many, paths are few
     for row in (catalog.categories if catalog.categories is not None else np.zeros((len(catalog), 0))).tolist():
-        path: list[str | None] = []
-        for names, code in zip(catalog.category_names, row, strict=True):
-            parents = BETWEEN.join(part for part in path if part is not None) + BETWEEN
-            name = None if code == UNKNOWN else names[code]
-            path.append(
-                name.removeprefix(parents) or name if name is not None and len(parents) > len(BETWEEN) else name
-            )
-        yield tuple(path)
+        codes = tuple(row)
+        if codes not in known:
+            known[codes] = _path(catalog, codes)
+        yield known[codes]
+
+
+def _path(catalog: Catalog, codes: tuple[int, ...]) -> CategoryPath:
+    path: list[str | None] = []
+    for names, code in zip(catalog.category_names, codes, strict=True):
+        parents = "".join(part + BETWEEN for part in path if part is not None)
+        name = None if code == UNKNOWN else names[code]
+        path.append(name if name is None else name.removeprefix(parents) or name)
+    return tuple(path)
 
 
 def is_nested(catalog: Catalog) -> bool:
