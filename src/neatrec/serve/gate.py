@@ -54,7 +54,8 @@ class Gate:
             return
         if self.in_flight >= self.most:
             self.metrics.shed.inc()
-            await refuse(busy(), send)
+            for message in SHED:
+                await send(dict(message))
             return
         self.in_flight += 1
         try:
@@ -105,11 +106,21 @@ class Gate:
 
 async def refuse(problem: Problem, send: Send) -> None:
     """Send `problem` as the answer."""
+    for message in messages(problem):
+        await send(message)
+
+
+def messages(problem: Problem) -> tuple[Message, Message]:
+    """What is sent for `problem`."""
     body = json.dumps(problem.to_dict()).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     if problem.status == 503:
         headers.append((b"retry-after", b"1"))
     if problem.status == 401:
         headers.append((b"www-authenticate", b'Basic realm="neatrec", charset="UTF-8"'))
-    await send({"type": "http.response.start", "status": problem.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+    start = {"type": "http.response.start", "status": problem.status, "headers": headers}
+    return start, {"type": "http.response.body", "body": body}
+
+
+SHED = messages(busy())
+"""Made once: in the moments when it is needed there is no time to make it."""
