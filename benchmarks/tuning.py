@@ -99,6 +99,27 @@ def best(model: str, trials: list[dict[str, Any]]) -> dict[str, Any]:
     return settings
 
 
+def page(trials: list[dict[str, Any]]) -> str:
+    """The trials of each model as Markdown tables, best first, the chosen one bold."""
+    lines: list[str] = []
+    for model, space in SPACES.items():
+        mine = sorted((t for t in trials if t["model"] == model), key=lambda t: -t["hr@10"])
+        follows = any(t["correlation"] is not None for t in mine)
+        heads = [*(f"`{key}`" for key in space), "HR@10", "NDCG@10", *(["variance ~ popularity"] if follows else [])]
+        lines += [f"### {model}: {len(mine)} trials", "", _row(heads), "|" + "---|" * len(heads)]
+        for trial in mine:
+            cells = [str(trial["settings"][key]) for key in space]
+            cells += [f"{trial[key]:.3f}" for key in ("hr@10", "ndcg@10", "correlation") if trial[key] is not None]
+            bold = trial["settings"] == best(model, mine)
+            lines.append(_row([f"**{cell}**" for cell in cells] if bold else cells))
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _row(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", default=list(SPACES))
@@ -108,7 +129,11 @@ def main() -> None:
     parser.add_argument("--threads", type=int)
     parser.add_argument("--baskets", type=Path, help="a folder that `Baskets.save` wrote, instead of the order files")
     parser.add_argument("--file", type=Path, default=FILE)
+    parser.add_argument("--page", action="store_true", help="print the trials that are kept as the tables of the docs")
     options = parser.parse_args()
+    if options.page:
+        print(page(json.loads(options.file.read_text())))
+        return
     known: list[dict[str, Any]] = json.loads(options.file.read_text()) if options.file.exists() else []
     done = [(trial["model"], trial["settings"]) for trial in known]
     wanted = [
