@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from neatrec.baskets import Baskets
+from neatrec.catalog import string_array
 from neatrec.errors import BundleError, DivergedError, ParameterError, ResourceError
 from neatrec.models import Run, make_model, places, training
 from neatrec.models.base import Model
@@ -188,6 +190,58 @@ def _validation_losses(run: Run, learned: Baskets) -> list[float]:
     assert seen.pop(0, None) is None
     assert list(seen) == list(range(1, len(model.learned()["losses"]) + 1))
     return [loss for loss in seen.values() if loss is not None]
+
+
+def _of_users(baskets: Baskets, users: str) -> Baskets:
+    """`baskets` of the users `users`, a letter each, taken in turn."""
+    names = sorted(set(users))
+    codes = np.array([names.index(users[n % len(users)]) for n in range(len(baskets))], dtype=np.int32)
+    return replace(baskets, users=codes, user_ids=string_array(names))
+
+
+@pytest.mark.parametrize("name", ["triple2vec", "neat-bpr"])
+def test_validation_baskets_of_users_never_seen_are_left_out(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    learned = _of_users(toy_baskets(), "bd")
+    kept_out = toy_baskets().select(np.arange(12))
+    mixed, known = _of_users(kept_out, "abc"), _of_users(kept_out.select(np.arange(1, 12, 3)), "b")
+    seen: list[list[float | None]] = []
+    for validation in (mixed, known):
+        losses: list[float | None] = []
+        run = replace(REPRODUCIBLE, validation=validation, progress=lambda p, to=losses: to.append(p.validation_loss))
+        with caplog.at_level(logging.INFO, logger="neatrec"):
+            fit(name, run, learned)
+        seen.append(losses)
+    assert seen[0][-1] is not None
+    assert seen[0][-1] == seen[1][-1]
+    assert caplog.text.count("left out") == 1
+    assert "8 of 12 validation baskets left out: their users have no training basket" in caplog.text
+
+
+@pytest.mark.parametrize("name", ["triple2vec", "neat-bpr"])
+def test_validation_without_a_known_user_is_refused(name: str) -> None:
+    kept_out = toy_baskets().select(np.arange(12))
+    learned = _of_users(toy_baskets(), "bd")
+    with pytest.raises(ParameterError, match=r"no user of its 12 baskets has a training basket\. Keep out a smaller"):
+        fit(name, replace(REPRODUCIBLE, validation=_of_users(kept_out, "ac")), learned)
+    with pytest.raises(ParameterError, match="`validation` must be baskets whose users are known"):
+        fit(name, replace(REPRODUCIBLE, validation=replace(kept_out, users=None, user_ids=None)), learned)
+
+
+def test_validation_over_another_catalogue_or_without_baskets_is_refused() -> None:
+    with pytest.raises(ParameterError, match="`validation` must be baskets over the catalogue of the training"):
+        fit(run=replace(REPRODUCIBLE, validation=Baskets.from_lists([["tea", "milk"]])))
+    with pytest.raises(ParameterError, match="`validation` must be at least one basket, got 0"):
+        fit(run=replace(REPRODUCIBLE, validation=toy_baskets().select(np.arange(0))))
+
+
+def test_a_stream_that_brings_a_new_user_later_is_refused() -> None:
+    from neatrec.models.sampling import Visits
+
+    first, later = _of_users(toy_baskets(), "ab"), _of_users(toy_baskets(), "abc")
+    visits = Visits([first], first.item_counts, first.catalog.category_of(), with_users=True)
+    assert visits.users_of(first).max() == 1
+    with pytest.raises(ParameterError, match="a user whom the first pass over the baskets did not see"):
+        visits.users_of(later)
 
 
 def test_a_learning_rate_far_too_high_is_named() -> None:

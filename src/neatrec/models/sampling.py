@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from neatrec.baskets import Baskets
-from neatrec.catalog import string_array
-from neatrec.errors import ResourceError
+from neatrec.baskets import Baskets, BasketStream, as_shards
+from neatrec.catalog import Catalog, string_array
+from neatrec.errors import ParameterError, ResourceError, must_be
 from neatrec.kernels.arguments import Draws, Shard
 from neatrec.kernels.arrange import arrange
 from neatrec.kernels.draws import add_owned, add_pairs, alias_table, new_filter
@@ -42,7 +42,7 @@ class Visits:
         self.category = category_of_item[by_row].astype(np.int32)
         self.user_ids: pa.LargeStringArray | None = _all_users(shards) if with_users else None
 
-    def arranged(self, shard: Baskets, number: int, epoch: int, seed: int, keep: bool = True) -> Shard:
+    def arranged(self, shard: Baskets, number: int, epoch: int, seed: int) -> Shard:
         """The baskets of a shard in a random order of their own for each epoch."""
         rng = np.random.default_rng([seed, 1, epoch, number])
         return arrange(
@@ -60,14 +60,62 @@ class Visits:
         """The row of each basket's user, shape (baskets,); empty for models without users."""
         if self.user_ids is None or shard.users is None or shard.user_ids is None:
             return np.zeros(0, dtype=np.int32)
-        row_of_user = pc.index_in(shard.user_ids, value_set=self.user_ids).to_numpy(zero_copy_only=False)
-        rows: npt.NDArray[np.int32] = row_of_user[shard.users].astype(np.int32)
+        rows = self._user_rows(shard.users, shard.user_ids)
+        if rows.min(initial=0) < 0:  # a kernel would read outside of its tables
+            raise ParameterError("a basket is of a user whom the first pass over the baskets did not see")
+        return rows
+
+    def with_known_users(self, shard: Baskets) -> Baskets:
+        """The baskets of users who are in the training baskets; all of them for models without users."""
+        if self.user_ids is None or shard.users is None or shard.user_ids is None:
+            return shard
+        known = self._user_rows(shard.users, shard.user_ids) >= 0
+        return shard if known.all() else shard.select(known)
+
+    def _user_rows(self, users: npt.NDArray[np.int32], ids: pa.LargeStringArray) -> npt.NDArray[np.int32]:
+        """Shape (baskets,); -1 for a user whom no training basket has."""
+        row_of_user = pc.fill_null(pc.index_in(ids, value_set=self.user_ids), -1).to_numpy(zero_copy_only=False)
+        rows: npt.NDArray[np.int32] = row_of_user[users].astype(np.int32)
         return rows
 
     def seeded(self, draws: Draws, seed: int, epoch: int, number: int) -> Draws:
         """The draws of one epoch over one shard."""
         rng = np.random.default_rng([seed, 2, epoch + 1, number])
         return draws._replace(seed=np.uint64(rng.integers(2**63)))
+
+
+class KeptOut:
+    """The validation baskets that a fit can judge by, shard by shard: those of users whom it learns about."""
+
+    def __init__(self, visits: Visits, validation: BasketStream, catalog: Catalog) -> None:
+        self.visits, self.shards = visits, as_shards(validation)
+        found = left = 0
+        for shard in self.shards:
+            self._check(shard, catalog)
+            found += len(shard)
+            left += len(visits.with_known_users(shard))
+        if not found:
+            raise must_be("validation", "at least one basket", found)
+        if not left:
+            raise ParameterError(
+                f"`validation` is of no use: no user of its {plural(found, 'basket')} has a training basket",
+                hint="Keep out a smaller share, or train without validation.",
+            )
+        if left < found:
+            log.info(
+                "%s of %s left out: their users have no training basket",
+                f"{found - left:,}",
+                plural(found, "validation basket"),
+            )
+
+    def _check(self, shard: Baskets, catalog: Catalog) -> None:
+        if shard.catalog is not catalog and shard.catalog.hash != catalog.hash:
+            raise ParameterError("`validation` must be baskets over the catalogue of the training baskets")
+        if self.visits.user_ids is not None and shard.users is None:
+            raise ParameterError("`validation` must be baskets whose users are known: the model learns from users")
+
+    def __iter__(self) -> Iterator[Baskets]:
+        return map(self.visits.with_known_users, self.shards)
 
 
 def _all_users(shards: Iterable[Baskets]) -> pa.LargeStringArray:

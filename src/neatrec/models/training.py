@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from neatrec.baskets import Baskets, as_shards
+from neatrec.baskets import Baskets
 from neatrec.catalog import UNKNOWN, Catalog
 from neatrec.errors import DivergedError
 from neatrec.kernels.arguments import Settings
@@ -23,7 +23,7 @@ from neatrec.kernels.layout import Table
 from neatrec.models.checkpoints import Checkpoint, Position, load_checkpoint, save_checkpoint
 from neatrec.models.places import place_for
 from neatrec.models.run import Progress, Run
-from neatrec.models.sampling import Visits, new_draws
+from neatrec.models.sampling import KeptOut, Visits, new_draws
 from neatrec.randomness import kernel_seed
 
 BLOCK = 64
@@ -89,6 +89,8 @@ class _Fit:
         self.visits = Visits(shards, task.item_count, task.catalog.category_of(_level(task)), task.needs_users)
         if task.category_level is None:
             self.visits.category[:] = UNKNOWN
+        kept_out = run.validation
+        self.kept_out = None if kept_out is None else KeptOut(self.visits, kept_out, task.catalog)
         self.lines = int(task.item_count.sum())
         self.place = place_for(device, self.visits, self.lines)
         draws = new_draws(
@@ -194,20 +196,20 @@ class _Fit:
             )
         losses = (*position.losses, position.loss / max(position.pairs, 1))
         validation = position.validation_losses
-        if self.run.validation is not None:
-            validation = (*validation, self._validation_loss())
+        if self.kept_out is not None:
+            validation = (*validation, self._validation_loss(self.kept_out))
         self._tell(self.lines, validation=validation[-1] if validation else None, end=True)
         self.position = Position(
             position.epoch + 1, losses=losses, validation_losses=validation, seconds=position.seconds
         )
         self._save()
 
-    def _validation_loss(self) -> float:
+    def _validation_loss(self, kept_out: KeptOut) -> float:
         """Mean loss a pair on the validation baskets, with the same negatives every time."""
         pairs, loss = 0, 0.0
         settings = self.settings._replace(block=BLOCK, batch=0, rate=0.0, last_rate=0.0)
-        for number, shard in enumerate(as_shards(self.run.validation or ())):
-            visit = self.visits.arranged(shard, number, 0, self.seed, keep=False)
+        for number, shard in enumerate(kept_out):
+            visit = self.visits.arranged(shard, number, 0, self.seed)
             draws = self.visits.seeded(self.draws, self.seed, -1, number)
             tally = self.kernel(self.learning, visit, draws, settings, 0, len(visit.start), self.run.thread_count)
             pairs, loss = pairs + tally.pairs, loss + tally.loss
