@@ -12,6 +12,7 @@ from scipy import sparse
 
 from neatrec import statistics
 from neatrec.baskets import Baskets
+from neatrec.catalog import string_array
 from neatrec.models import make_model
 from neatrec.models.counts import CountParameters, PairCounts
 from neatrec.models.tuned import STRENGTHS, hits_by_strength, strong_pairs
@@ -60,15 +61,29 @@ def test_accidents_among_rare_items_call_for_more_shrinkage() -> None:
     assert dict(zip(STRENGTHS, hits.tolist(), strict=True))[1.0] == 1
 
 
-def test_the_strength_with_most_hits_is_chosen() -> None:
+def sixty_pairs() -> Baskets:
+    """6,000 baskets of a pair that belongs together and three accidents."""
     rng = np.random.default_rng(2)
     lists = []
     for _ in range(6000):
         pair = rng.integers(60)
         lists.append([f"left-{pair}", f"right-{pair}", *(f"rare-{n}" for n in rng.choice(3000, size=3, replace=False))])
-    learned = make_model("shrunk-lift-tuned").fit(Baskets.from_lists(lists)).learned()
+    return Baskets.from_lists(lists)
+
+
+def test_the_strength_with_most_hits_is_chosen() -> None:
+    learned = make_model("shrunk-lift-tuned").fit(sixty_pairs()).learned()
     assert learned["strong_pairs"] >= 240
     assert learned["hit_rates"][f"{learned['k']:g}"] == max(learned["hit_rates"].values()) > 0.9
+
+
+def test_ids_that_the_rule_puts_on_one_side_are_halved_by_a_hash() -> None:
+    """The orders with id % 4 == 0, say: no half may be empty, and strong pairs are found again in the other."""
+    baskets = sixty_pairs()
+    fourth = replace(baskets, ids=string_array([str(4 * n) for n in range(len(baskets))]))
+    learned = make_model("shrunk-lift-tuned").fit(fourth).learned()
+    assert learned["strong_pairs"] >= 240
+    assert max(learned["hit_rates"].values()) > 0.9
 
 
 def test_where_times_are_known_the_later_baskets_judge() -> None:

@@ -23,7 +23,7 @@ from neatrec.models.counts import CountModel, CountParameters, Counts, Floats, P
 from neatrec.models.parameters import ModelParameters, parameter
 from neatrec.models.run import Run
 from neatrec.randomness import as_generator
-from neatrec.splits import moment_of_share, validation_mask
+from neatrec.splits import moment_of_share, uniform_of_ids, validation_mask
 
 STRENGTHS = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)
 STRONG_COUNT = 5
@@ -32,6 +32,8 @@ FIRST = 10
 """Ranks that count as a hit."""
 FEWEST = 100
 """With fewer strong pairs a choice would be noise: k stays 1."""
+LEAST_SHARE = 0.25
+"""A half with a smaller share of the baskets than this is no half."""
 MOST_QUERIES = 5_000
 """More queries than this are sampled: the choice does not get better, only slower."""
 
@@ -67,14 +69,15 @@ class ShrunkLiftTuned(CountModel):
         self.hit_rates = hits / pairs if pairs >= FEWEST else np.zeros(0)
         # argmax takes the first of equals: the weakest shrinkage
         self.k = STRENGTHS[int(np.argmax(self.hit_rates))] if len(self.hit_rates) else 1.0
-        if not len(self.hit_rates):
+        if len(self.hit_rates):
+            log.info("k = %g, chosen by %d strong pairs of the validation baskets", self.k, pairs)
+        else:
             log.warning("only %d strong pairs in the validation baskets: k stays 1", pairs)
-        log.info("k = %g, chosen by %d strong pairs of the validation baskets", self.k, pairs)
 
     def _folds(self, shards: Iterable[Baskets], run: Run) -> Iterator[tuple[PairCounts, PairCounts]]:
         """Counts to rank by and counts to judge by."""
         earlier = _before_the_last_fifth(shards)
-        first = [validation_mask(shard.ids) for shard in shards] if earlier is None else earlier
+        first = _halves(shards) if earlier is None else earlier
         one, other = (
             [shard.select(mask == part) for shard, mask in zip(shards, first, strict=True)] for part in (True, False)
         )
@@ -100,6 +103,16 @@ class ShrunkLiftTuned(CountModel):
         self.k = float(arrays["k"][0])
         self.hit_rates = arrays["hit_rates"]
         self.strong_pairs = int(arrays["strong_pairs"][0])
+
+
+def _halves(shards: Iterable[Baskets]) -> list[npt.NDArray[np.bool_]]:
+    """Which baskets of each shard are of the first half: by the split's rule, or by a hash where that is lopsided."""
+    by_rule = [validation_mask(shard.ids) for shard in shards]
+    share = sum(int(mask.sum()) for mask in by_rule) / max(sum(len(mask) for mask in by_rule), 1)
+    if LEAST_SHARE <= share <= 1 - LEAST_SHARE:
+        return by_rule
+    # ids such as those of every fourth order all fall on one side
+    return [uniform_of_ids(shard.ids, "shrunk-lift-tuned") < 0.5 for shard in shards]
 
 
 def _before_the_last_fifth(shards: Iterable[Baskets]) -> list[npt.NDArray[np.bool_]] | None:
