@@ -115,6 +115,12 @@ def test_the_printed_config_trains_what_it_shows(tmp_path: Path, capsys: pytest.
         (["--config", "nowhere.toml"], "cannot read nowhere.toml"),
         (["--set", "k=2", "--model", "pop"], "no parameters, got 'k'"),
         (["--resum"], "No such option"),
+        (["--model", "cf", "--validation", "0.3"], "`validation` is of no use to model 'cf', which does not train in"),
+        (["--validation", "0.3"], "`validation` is of no use to model 'shrunk-lift-tuned'"),
+        (["--model", "shrunk-lift", "--resume"], "`resume` is of no use to model 'shrunk-lift', which does not train"),
+        (["--model", "pop", "--keep-users"], "`keep_users` is of no use to model 'pop', which learns nothing about"),
+        (["--model", "neat", "--keep-users"], "`keep_users` is of no use to model 'neat'"),
+        (["--model", "pop", "--device", "gpu"], "`device` must be cpu for model 'pop', got 'gpu'"),
     ],
 )
 def test_mistakes_are_named_before_any_work(options: list[str], sentence: str, tmp_path: Path, capsys) -> None:
@@ -125,6 +131,29 @@ def test_mistakes_are_named_before_any_work(options: list[str], sentence: str, t
     assert "Traceback" not in said.err
     assert "baskets" not in said.err
     assert not out.exists()
+
+
+@pytest.mark.parametrize("options", [[], ["--set", "covariance=diagonal"]])
+def test_a_gpu_that_is_not_there_is_said_before_any_work(
+    options: list[str], tmp_path: Path, monkeypatch, capsys
+) -> None:
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    monkeypatch.setattr("neatrec.cli.source_options.Source.read", lambda source: pytest.fail("the baskets were read"))
+    assert train(tmp_path / "bundle", "--device", "gpu", *options) == 2
+    assert "device 'gpu' needs CuPy" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("users", [True, False])
+def test_the_manifest_says_whether_users_are_kept(users: bool, tmp_path: Path, capsys) -> None:
+    file, out = tmp_path / "orders.csv", tmp_path / "bundle"
+    rows = [f"{n},{item},u{n % 5}" for n in range(40) for item in ("tea", "milk", f"i{n % 7}")]
+    file.write_text("\n".join(["basket,item,user", *rows]) + "\n")
+    words = ["train", str(file), "--basket", "basket", "--item", "item", *(["--user", "user"] if users else [])]
+    words += ["--model", "cf", "--set", "dim=4", "--set", "epochs=2", "--no-index", "--out", str(out), "--keep-users"]
+    assert exit_code_of(words) == 0
+    assert read_manifest(out).keeps_users is users
+    assert (load_bundle(out).user_ids is not None) is users
+    assert ("no users are kept" in capsys.readouterr().err) is not users
 
 
 def test_a_key_that_a_config_may_not_hold_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -234,6 +234,24 @@ def test_validation_over_another_catalogue_or_without_baskets_is_refused() -> No
         fit(run=replace(REPRODUCIBLE, validation=toy_baskets().select(np.arange(0))))
 
 
+def test_a_model_without_epochs_refuses_validation_and_resume(tmp_path: Path) -> None:
+    with pytest.raises(
+        ParameterError, match="`validation` is of no use to model 'pop', which does not train in epochs"
+    ):
+        make_model("pop").fit(toy_baskets(), Run(validation=toy_baskets()))
+    with pytest.raises(ParameterError, match="`resume` is of no use to model 'cf', which does not train in epochs"):
+        make_model("cf").fit(toy_baskets(), Run(checkpoints=tmp_path, resume=True))
+
+
+def test_a_model_of_ones_own_learns_on_the_cpu_unless_it_says_otherwise() -> None:
+    class Mine(type(make_model("pop"))):  # type: ignore[misc]
+        name = "mine"
+
+    assert Model.devices == ("cpu",)
+    with pytest.raises(ParameterError, match="`device` must be cpu for model 'mine', got 'gpu'"):
+        Mine().fit(toy_baskets(), Run(device="gpu"))
+
+
 def test_a_stream_that_brings_a_new_user_later_is_refused() -> None:
     from neatrec.models.sampling import Visits
 

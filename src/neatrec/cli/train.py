@@ -39,12 +39,15 @@ def train(
         bool, typer.Option("--reproducible", help="The same bits at any thread count.", rich_help_panel=HOW)
     ] = False,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on from the checkpoint beside DIR.", rich_help_panel=HOW)
+        bool,
+        typer.Option("--resume", help="Go on from the checkpoint beside DIR, if there is one.", rich_help_panel=HOW),
     ] = False,
     validation: Annotated[
         float,
         typer.Option(
-            help="Share of baskets kept out of training; stop when their loss stops falling.", rich_help_panel=HOW
+            help="Share of baskets kept out of training: stop when their loss has not fallen for two epochs (the "
+            "bundle holds the last epoch, not the best). For models that train in epochs.",
+            rich_help_panel=HOW,
         ),
     ] = 0.0,
     keep_users: Annotated[

@@ -100,7 +100,8 @@ def _outside(address: str) -> Contestant:
     parameters: Any = getattr(sample, "parameters", None)
     described = parameters.to_dict() if hasattr(parameters, "to_dict") else repr(parameters)
     identity = _identity(address, described, _source(found))
-    return Contestant(name, str(getattr(sample, "kind", KIND)), found, identity, ours=False)
+    devices = tuple(getattr(sample, "devices", ("cpu", "gpu")))
+    return Contestant(name, str(getattr(sample, "kind", KIND)), found, identity, devices=devices, ours=False)
 
 
 def _scores(name: str, file: str | Path, train: Baskets) -> Contestant:

@@ -12,7 +12,7 @@ from typing import Any
 
 from neatrec.baskets import Baskets
 from neatrec.bundle import BundleLock, save_bundle
-from neatrec.errors import must_be
+from neatrec.errors import ParameterError, must_be
 from neatrec.index import save_indexed
 from neatrec.models import make_model
 from neatrec.models.base import Model
@@ -76,18 +76,35 @@ def train_bundle(
     """
     if not 0 <= validation_share < 1:
         raise must_be("validation", "a share between 0 and 1", validation_share)
-    model = plan.make()
-    run = Run(rng=seed, device=device, threads=threads, reproducible=reproducible, progress=progress)
-    with BundleLock(out) as lock:
+    model, lock = plan.make(), BundleLock(out)
+    run = Run(
+        rng=seed,
+        device=device,
+        threads=threads,
+        reproducible=reproducible,
+        progress=progress,
+        checkpoints=lock.checkpoints,
+        resume=resume,
+    )
+    model.check_run(run, validation=validation_share > 0)
+    if keep_users and not model.learns_about_users():
+        raise ParameterError(
+            f"`keep_users` is of no use to model {model.name!r}, which learns nothing about users",
+            hint="Leave keep_users out.",
+            argument="keep_users",
+        )
+    with lock:
         baskets = read()
         kept_out = None
         if validation_share:
             baskets, kept_out = validation_split(baskets, share=validation_share, seed=seed)
         started = time.perf_counter()
-        run = replace(run, checkpoints=lock.checkpoints, resume=resume, validation=kept_out)
         with stopping() as stop:
-            model.fit(baskets, replace(run, stop=stop))
+            model.fit(baskets, replace(run, validation=kept_out, stop=stop))
         seconds = time.perf_counter() - started
+        if keep_users and model.user_ids is None:
+            log.warning("no users are kept: those of these baskets are not known")
+            keep_users = False
         if index:
             manifest = save_indexed(model, out, baskets, seed=seed, keep_users=keep_users, threads=threads)
         else:

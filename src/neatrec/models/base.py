@@ -13,6 +13,7 @@ import pyarrow as pa
 from neatrec.baskets import Baskets, BasketStream, as_shards
 from neatrec.catalog import Catalog
 from neatrec.errors import BundleError, DivergedError, ParameterError, must_be
+from neatrec.kernels.gpu import cupy
 from neatrec.models.answers import Recommendations, name_best
 from neatrec.models.items import Item, find_items, in_categories, same_category_as
 from neatrec.models.parameters import ModelParameters
@@ -40,8 +41,10 @@ class Model(ABC):
     """Whether it can learn only from baskets whose users are known."""
     answers_cold: ClassVar[bool] = False
     """Whether it has an answer for an item that no training basket holds."""
-    devices: ClassVar[tuple[str, ...]] = ("cpu", "gpu")
+    devices: ClassVar[tuple[str, ...]] = ("cpu",)
     """Where it can learn."""
+    trains_in_epochs: ClassVar[bool] = False
+    """Whether a fit can be judged by validation baskets after each epoch, stop early, and be resumed."""
     floor: ClassVar[float] = -np.inf
     """`recommend` leaves out what scores no higher: 0 where 0 means never bought together."""
 
@@ -58,13 +61,31 @@ class Model(ABC):
     def fit(self, baskets: BasketStream, run: Run | None = None) -> Self:
         """The model itself, having learned from `baskets` (shards over one catalogue, iterated as often as needed)."""
         run = Run() if run is None else run
-        if run.device not in ("auto", *self.devices):
-            raise must_be("device", f"{' or '.join(self.devices)} for model {self.name!r}", run.device)
+        self.check_run(run, validation=run.validation is not None)
         shards = as_shards(baskets)
         catalog, count = self._look_over(shards)
         self._catalog, self._item_count, self.user_ids = catalog, count, None
         self._learn(shards, run)
         return self
+
+    def check_run(self, run: Run, *, validation: bool = False) -> None:
+        """Refuse what a fit by `run` could not honour, before any basket is read; `validation`: there will be some."""
+        if run.device not in ("auto", *self.devices):
+            raise must_be("device", f"{' or '.join(self.devices)} for model {self.name!r}", run.device)
+        if run.device == "gpu":
+            cupy()
+        for option, asked in (("validation", validation), ("resume", run.resume)):
+            if asked and not self.trains_in_epochs:
+                raise ParameterError(
+                    f"`{option}` is of no use to model {self.name!r}, which does not train in epochs",
+                    hint=f"Leave {option} out, or choose a model that does, such as neat.",
+                    argument=option,
+                )
+
+    @classmethod
+    def learns_about_users(cls) -> bool:
+        """Whether it has arrays about users that a bundle may keep."""
+        return cls._user_arrays is not Model._user_arrays
 
     def _look_over(self, shards: Iterable[Baskets]) -> tuple[Catalog, npt.NDArray[np.int64]]:
         """One pass over the stream: the common catalogue, and how many lines each item has, shape (items,)."""

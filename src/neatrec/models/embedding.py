@@ -13,6 +13,7 @@ import numpy.typing as npt
 from neatrec.baskets import Baskets
 from neatrec.errors import must_be
 from neatrec.kernels.arguments import Settings
+from neatrec.kernels.dispatch import chosen_device
 from neatrec.kernels.layout import Table, new_table, vector
 from neatrec.models.cosine import CosineModel
 from neatrec.models.parameters import ModelParameters, parameter
@@ -38,7 +39,7 @@ PAPER: Mapping[str, Any] = {
 On Instacart's orders the sum runs away with this learning rate, but for item2vec, which therefore takes the sum; the
 others take the mean. By the mean neat and neat-bpr learn, triple2vec (and item2vec) next to nothing in five epochs.
 """
-FEWEST_EPOCHS, MOST_EPOCHS = 5, 160
+FEWEST_EPOCHS, MOST_EPOCHS = 5, 320
 """Bounds of what `epochs` left open may become."""
 
 
@@ -46,7 +47,7 @@ FEWEST_EPOCHS, MOST_EPOCHS = 5, 160
 class EmbeddingParameters(ModelParameters):
     dim: int = parameter(100, "Numbers in a vector.", low=1, high=4096)
     epochs: int | None = parameter(
-        None, "Passes over the baskets; none: as many as the amount of data asks for, from 5 to 160.", low=1
+        None, "Passes over the baskets; none: as many as the amount of data asks for, from 5 to 320.", low=1
     )
     window: int = parameter(5, "Items at most this many places apart in a basket make a pair.", low=1, high=64)
     negatives: int = parameter(5, "Items drawn to compare a pair with.", low=1, high=64)
@@ -86,6 +87,7 @@ class EmbeddingModel(CosineModel):
 
     kind: ClassVar[str] = "paper"
     devices: ClassVar[tuple[str, ...]] = ("cpu", "gpu")
+    trains_in_epochs: ClassVar[bool] = True
     Parameters: ClassVar[type[ModelParameters]] = EmbeddingParameters
     kernel: ClassVar[str]
     """The kernel that trains it."""
@@ -96,6 +98,11 @@ class EmbeddingModel(CosineModel):
     """Whether items that a user has bought are refused as negatives in that user's baskets."""
     history: tuple[float, ...] = ()
     """Mean loss a pair of each epoch of the fit."""
+
+    def check_run(self, run: Run, *, validation: bool = False) -> None:
+        super().check_run(run, validation=validation)
+        if run.device == "gpu":  # settings that a GPU cannot honour
+            chosen_device(self._kernel(), run.device, self._settings(), run.reproducible)
 
     def _learn(self, shards: Iterable[Baskets], run: Run) -> None:
         task = Task(
