@@ -6,6 +6,11 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# how long an example takes says more about the machine than about the code
+settings.register_profile("neatrec", deadline=None)
+settings.load_profile("neatrec")
 
 DATA = Path(os.environ.get("NEATREC_DATA") or Path(__file__).parents[2] / "shared" / "data")
 

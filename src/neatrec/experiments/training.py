@@ -23,7 +23,7 @@ from neatrec.text import printable
 log = logging.getLogger(__name__)
 
 DEFAULT_MODEL = "shrunk-lift-tuned"
-"""The best statistic of our own leaderboard (docs/evaluation.md), and we say so."""
+"""The best of the statistics on the half-split with the paper's labels; why none of the others: docs/evaluation.md."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Plan:
         from neatrec.models.parameters import parse_settings
 
         if self.model is None:
-            log.info("model %s: the best statistic of our own leaderboard; choose another with --model", DEFAULT_MODEL)
+            log.info("model %s: the best statistic on the paper's labels; choose another with --model", DEFAULT_MODEL)
         chosen = {**self.parameters, **dict(parse_settings(self.settings))}
         return make_model(self.model or DEFAULT_MODEL, chosen, preset=self.preset)
 
