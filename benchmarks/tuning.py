@@ -82,6 +82,12 @@ def draw_trials(name: str, trials: int) -> list[dict[str, Any]]:
     return chosen
 
 
+def further(name: str, known: list[dict[str, Any]]) -> dict[str, Any]:
+    """One more trial: the best so far with twice the epochs, since more epochs were never tried."""
+    found = best(name, known)
+    return {**found, "epochs": 2 * found["epochs"]}
+
+
 def record(outcome: Outcome) -> dict[str, Any]:
     """What is kept of a trial."""
     trial = outcome.trial
@@ -129,6 +135,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int)
     parser.add_argument("--baskets", type=Path, help="a folder that `Baskets.save` wrote, instead of the order files")
     parser.add_argument("--file", type=Path, default=FILE)
+    parser.add_argument("--further", action="store_true", help="only one more trial each: the best, twice the epochs")
     parser.add_argument("--page", action="store_true", help="print the trials that are kept as the tables of the docs")
     options = parser.parse_args()
     if options.page:
@@ -142,6 +149,8 @@ def main() -> None:
         for settings in draw_trials(name, options.trials)
         if (name, settings) not in done
     ]
+    if options.further:
+        wanted = [Trial(name, further(name, known), device=options.device) for name in options.models]
     for outcome in attempts(wanted, options.baskets, True, options.jobs, options.threads):
         known.append(record(outcome))
         options.file.write_text(json.dumps(known, indent=1) + "\n")

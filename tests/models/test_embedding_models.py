@@ -16,7 +16,7 @@ from neatrec.kernels import formulas
 from neatrec.kernels.formulas import Gaussians
 from neatrec.models import Run, make_model, model_class
 from neatrec.models.item2vec import Item2VecProduct
-from neatrec.models.neat import NeatLikelihood
+from neatrec.models.neat import Neat, NeatLikelihood
 from neatrec.splits import half
 from toyshop import code, toy_baskets, toy_catalog
 
@@ -147,6 +147,17 @@ def test_an_item_never_bought_keeps_where_it_started_and_is_never_drawn() -> Non
     start, end = fit("neat", epochs=1, learning_rate=1e-9), fit("neat")
     np.testing.assert_allclose(end.vectors[never], start.vectors[never], atol=1e-6)
     assert end.log_variance[never] == end.parameters.start_log_variance
+
+
+@pytest.mark.parametrize(("visits", "epochs"), [(0.1, 5), (7.2, 7), (1e6, 320)])
+def test_epochs_left_open_follow_the_amount_of_data(
+    visits: float, epochs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = len(toy_baskets().items)
+    monkeypatch.setattr(Neat, "lines_visited", int(visits * lines))
+    model = make_model("neat", dim=4).fit(toy_baskets(), RUN)
+    assert len(model.learned()["losses"]) == epochs
+    assert make_model("neat", dim=4, epochs=2).fit(toy_baskets(), RUN).learned()["losses"][2:] == []
 
 
 @pytest.mark.parametrize("name", NAMES)

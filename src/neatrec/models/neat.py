@@ -58,7 +58,7 @@ class Neat(EmbeddingModel):
     name: ClassVar[str] = "neat"
     about: ClassVar[str] = "Gaussian item embeddings by expected likelihood; cosine of the means."
     kernel: ClassVar[str] = "neat"
-    lines_visited: ClassVar[int] = 56_000_000
+    lines_visited: ClassVar[int] = 110_000_000
     Parameters: ClassVar[type[ModelParameters]] = NeatParameters
     log_variance: npt.NDArray[np.float32]
     """Shape (items,), or (items, dim) with diagonal covariance."""

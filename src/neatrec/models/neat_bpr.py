@@ -44,6 +44,7 @@ class NeatBPR(Neat):
     name: ClassVar[str] = "neat-bpr"
     about: ClassVar[str] = "NEAT with ranking losses of users; cosine of the means."
     kernel: ClassVar[str] = "neat_bpr"
+    lines_visited: ClassVar[int] = 56_000_000
     Parameters: ClassVar[type[ModelParameters]] = NeatBPRParameters
     needs_users: ClassVar[bool] = True
     user_vectors: npt.NDArray[np.float32] | None = None
