@@ -102,7 +102,7 @@ def test_resuming_a_finished_fit_gives_the_same_model(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"dim": 9}, "is of another fit: parameters was"),
+        ({"dim": 9}, "is of another fit: parameter dim was 8, now it is 9"),
         ({"run": replace(REPRODUCIBLE, rng=9)}, "is of another fit: seed was 5, now it is 9"),
         ({"run": replace(REPRODUCIBLE, reproducible=False)}, "is of another fit: reproducible was True"),
     ],
@@ -119,6 +119,42 @@ def test_a_checkpoint_of_other_baskets_is_refused(tmp_path: Path) -> None:
     fewer = toy_baskets().select(np.arange(50))
     with pytest.raises(BundleError, match="is of another fit: lines was"):
         fit(run=replace(REPRODUCIBLE, checkpoints=tmp_path, resume=True), baskets=fewer)
+
+
+def _changed(kind: str) -> Any:
+    """Baskets that differ from the toy ones in one thing, and in neither the catalogue nor the number of lines."""
+    baskets = toy_baskets()
+    if kind == "order":
+        return baskets.select(np.arange(len(baskets))[::-1])
+    if kind == "items":
+        return replace(baskets, items=np.roll(baskets.items, 1))
+    return Shards(2)
+
+
+@pytest.mark.parametrize("kind", ["order", "items", "shards"])
+def test_a_checkpoint_of_as_many_other_lines_is_refused(kind: str, tmp_path: Path) -> None:
+    fit(run=replace(REPRODUCIBLE, checkpoints=tmp_path))
+    with pytest.raises(BundleError, match=r"is of another fit: hash of the baskets was [0-9a-f]{64}, now it is"):
+        fit(run=replace(REPRODUCIBLE, checkpoints=tmp_path, resume=True), baskets=_changed(kind))
+
+
+def test_a_checkpoint_judged_by_other_validation_baskets_is_refused(tmp_path: Path) -> None:
+    run = replace(REPRODUCIBLE, checkpoints=tmp_path)
+    fit(run=replace(run, validation=toy_baskets().select(np.arange(9))))
+    for other in (None, toy_baskets().select(np.arange(8))):
+        with pytest.raises(BundleError, match="is of another fit: hash of the validation baskets was"):
+            fit(run=replace(run, resume=True, validation=other))
+
+
+def test_a_checkpoint_for_another_number_of_epochs_is_refused(tmp_path: Path, monkeypatch) -> None:
+    run = replace(REPRODUCIBLE, checkpoints=tmp_path)
+    settings = {"dim": 8, "epochs": None}  # left open: the amount of data decides
+    model = type(make_model("neat"))
+    monkeypatch.setattr(model, "_epochs", lambda model: 3)
+    make_model("neat", settings).fit(toy_baskets(), run)
+    monkeypatch.setattr(model, "_epochs", lambda model: 4)
+    with pytest.raises(BundleError, match="is of another fit: number of epochs was 3, now it is 4"):
+        make_model("neat", settings).fit(toy_baskets(), replace(run, resume=True))
 
 
 @pytest.mark.parametrize("kept", [0, 10, 1000])

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from neatrec.baskets import Baskets
+from neatrec.baskets import Baskets, BasketStream, as_shards
 from neatrec.catalog import UNKNOWN, Catalog
 from neatrec.errors import DivergedError
 from neatrec.kernels.arguments import Settings
@@ -112,7 +114,7 @@ class _Fit:
         users = 0 if self.visits.user_ids is None else len(self.visits.user_ids)
         tables = self.task.new_tables(rng, len(self.task.catalog), users)
         if self.run.resume and self.run.checkpoints is not None:
-            found = load_checkpoint(self.run.checkpoints, self._about())
+            found = load_checkpoint(self.run.checkpoints, self._about)
             if found is not None:
                 self.position = found.position
                 for name, table in tables.items():
@@ -120,16 +122,20 @@ class _Fit:
                 log.info("going on after %d of %d epochs", self.position.epoch, self.task.epochs)
         return tables
 
+    @cached_property
     def _about(self) -> dict[str, Any]:
-        """Which fit this is: what a checkpoint must agree with."""
+        """Which fit this is: what a checkpoint must agree with, one thing after the other."""
         return {
             "model": self.task.name,
-            "parameters": dict(self.task.parameters),
+            **{f"parameter {name}": value for name, value in self.task.parameters.items()},
+            "number of epochs": self.task.epochs,
             "seed": self.seed,
             "reproducible": self.run.reproducible,
             "device": self.place.device,
-            "catalog": self.task.catalog.hash,
+            "hash of the catalogue": self.task.catalog.hash,
             "lines": self.lines,
+            "hash of the baskets": _hash(self.shards),
+            "hash of the validation baskets": None if self.run.validation is None else _hash(self.run.validation),
         }
 
     def run_all(self) -> Trained:
@@ -145,7 +151,7 @@ class _Fit:
         if self.run.checkpoints is not None:
             self.place.bring_back(self.tables)
             position = replace(self.position, seconds=self._seconds())
-            save_checkpoint(self.run.checkpoints, Checkpoint(self._about(), position, self.tables))
+            save_checkpoint(self.run.checkpoints, Checkpoint(self._about, position, self.tables))
 
     # ---- an epoch
 
@@ -283,6 +289,11 @@ class _Fit:
                 validation_loss=validation if validation is not None else validated,
             )
         )
+
+
+def _hash(baskets: BasketStream) -> str:
+    """A hash of all that the shards hold, and of how they are cut: a position in a fit counts shards."""
+    return hashlib.sha256("|".join(shard.hash for shard in as_shards(baskets)).encode()).hexdigest()
 
 
 def _why(task: Task) -> str:
