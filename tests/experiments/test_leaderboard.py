@@ -264,6 +264,30 @@ def test_models_that_learn_the_same_are_trained_once(split: Split, monkeypatch: 
     assert together["train_seconds"] == lines_of(board.to_json())["jaccard"]["train_seconds"]
 
 
+class LearnsItsOwnWay(LLR):
+    """Says of itself, by inheritance, that it learns what jaccard learns."""
+
+    name = "own-way"
+    fits: ClassVar[int] = 0
+
+    def _learn(self, shards: Any, run: Any) -> None:
+        type(self).fits += 1
+        super()._learn(shards, run)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_subclass_from_elsewhere_neither_takes_nor_gives_arrays(
+    first: bool, split: Split, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LLR, "learns_like", "jaccard", raising=False)
+    monkeypatch.setattr(LearnsItsOwnWay, "fits", 0)
+    own, ours = LearnsItsOwnWay(), ["jaccard", "llr"]
+    board = run_leaderboard(split.train, split.test, [own, *ours] if first else [*ours, own], **QUICK)
+    reused = {name: runs[0].reused for name, runs in board.trainings.items()}
+    assert reused == {"own-way": None, "jaccard": None, "llr": "arrays"}
+    assert LearnsItsOwnWay.fits == 1
+
+
 def test_a_device_that_a_model_cannot_use_is_not_forced_on_it(split: Split) -> None:
     steps: list[str] = []
     run_leaderboard(split.train, split.test, ["pop"], device="gpu", progress=steps.append, **QUICK)

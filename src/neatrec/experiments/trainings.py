@@ -130,15 +130,19 @@ def _model(
 def _learned(
     contestant: Contestant, model: Any, seed: int, train: Baskets, shelf: Shelf, run: Run
 ) -> tuple[Any, Took, str | None]:
-    """The model trained, or given what another one learned that learns the same; then it took what that took."""
+    """The model trained, or given what another one learned that learns the same; then it took what that took.
+
+    Only our own classes are known to learn the same: a subclass from elsewhere may learn in its own way.
+    """
     key = contestant.learning, seed
-    if key in shelf.learned:
+    shares = contestant.ours and contestant.learning in shelf.shared
+    if shares and key in shelf.learned:
         other, took = shelf.learned[key]
         return type(model).from_arrays(model.parameters, other.catalog, other.arrays()), took, "arrays"
     work: Callable[[], Any] = lambda: model.fit(train, run)  # noqa: E731 (a name for the type)
     cost = measured(work)
     took = {"train_seconds": cost.seconds, "peak_mb": cost.peak_mb}
-    if contestant.learning in shelf.shared:
+    if shares:
         shelf.learned[key] = model, took
     return model, took, None
 
