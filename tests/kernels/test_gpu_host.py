@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import sys
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from kernel_cases import CASES, SETTINGS
 
 from neatrec.errors import MissingDependencyError, NeatrecError, ParameterError, ResourceError
-from neatrec.kernels import gpu, gpu_shape
+from neatrec.kernels import gpu, gpu_call, gpu_shape
 from neatrec.kernels.arguments import units_of
 from neatrec.kernels.dispatch import chosen_device, kernel
 from neatrec.kernels.gpu_call import CALL, FLAGS, POINTERS, REAL, WHOLE
@@ -39,8 +40,11 @@ class FakeModule:
         if self.fault is not None:
             raise self.fault
 
+    def get_function(self, name: str) -> Any:
+        return SimpleNamespace()
 
-def fake_cupy(count: Any = 1, free: int = 10**9, fault: Exception | None = None) -> Any:
+
+def fake_cupy(count: Any = 1, free: int = 10**9, fault: Exception | None = None, card: Card = H200) -> Any:
     """As much of CuPy as is asked before a kernel runs; `count` may be an exception that asking raises."""
 
     def device_count() -> int:
@@ -50,8 +54,10 @@ def fake_cupy(count: Any = 1, free: int = 10**9, fault: Exception | None = None)
 
     runtime = SimpleNamespace(getDeviceCount=device_count, memGetInfo=lambda: (free, 2 * free))
     compiler = SimpleNamespace(CompileException=CompileError)
+    names = ("MultiProcessorCount", "MaxSharedMemoryPerMultiprocessor", "MaxSharedMemoryPerBlockOptin")
+    device = SimpleNamespace(attributes=dict(zip(names, card, strict=True)))
     return SimpleNamespace(
-        cuda=SimpleNamespace(runtime=runtime, compiler=compiler),
+        cuda=SimpleNamespace(runtime=runtime, compiler=compiler, Device=lambda: device),
         RawModule=lambda code, options: FakeModule(fault),
         get_default_memory_pool=lambda: SimpleNamespace(free_bytes=lambda: 0),
     )
@@ -59,9 +65,12 @@ def fake_cupy(count: Any = 1, free: int = 10**9, fault: Exception | None = None)
 
 @pytest.fixture(autouse=True)
 def _forget_modules() -> Any:
-    gpu.compiled_module.cache_clear()
+    kept = (gpu.compiled_module, gpu_call.card, gpu_call._function)
+    for function in kept:
+        function.cache_clear()
     yield
-    gpu.compiled_module.cache_clear()
+    for function in kept:
+        function.cache_clear()
 
 
 @pytest.fixture
@@ -153,6 +162,36 @@ def test_what_a_gpu_cannot_do_is_refused_by_name_and_left_to_the_cpu_by_auto(
         chosen_device(name, "gpu", settings, reproducible)
     assert chosen_device(name, "auto", settings, reproducible) == "cpu"
     assert chosen_device(name, "cpu", settings, reproducible) == "cpu"
+
+
+FALLS_BACK: dict[str, tuple[Any, dict[str, Any], type[Exception], str]] = {
+    "a small card": (
+        {"card": T4},
+        {"dim": 512, "window": 10},
+        ParameterError,
+        r"`window` must be smaller at dim 512 on device gpu \(.* of 65,536 bytes a warp\), got 10",
+    ),
+    "no compiler": (
+        {"fault": ImportError("libnvrtc.so.13")},
+        {},
+        MissingDependencyError,
+        r"needs CUDA's compiler \(NVRTC\), which does not answer \(libnvrtc",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", FALLS_BACK)
+def test_auto_falls_back_where_a_gpu_by_name_is_an_error(
+    case: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    cupy, changes, error, message = FALLS_BACK[case]
+    monkeypatch.setitem(sys.modules, "cupy", fake_cupy(**cupy))
+    settings = SETTINGS._replace(**changes)
+    with pytest.raises(error, match=message):
+        chosen_device("item2vec", "gpu", settings, reproducible=False)
+    with caplog.at_level(logging.INFO, logger="neatrec"):
+        assert chosen_device("item2vec", "auto", settings, reproducible=False) == "cpu"
+    assert re.search(f"training on the CPU: .*{message}", caplog.text)
 
 
 def test_unknown_kernels_and_devices_are_refused() -> None:

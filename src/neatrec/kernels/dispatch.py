@@ -6,8 +6,8 @@ import logging
 from importlib import import_module
 from typing import Protocol
 
-from neatrec.errors import must_be_one_of
-from neatrec.kernels import gpu, gpu_shape
+from neatrec.errors import MissingDependencyError, ParameterError, must_be_one_of
+from neatrec.kernels import gpu, gpu_call, gpu_shape
 from neatrec.kernels.arguments import Draws, Settings, Shard, Tally
 from neatrec.kernels.layout import Table
 
@@ -60,12 +60,22 @@ def chosen_device(name: str, device: str, settings: Settings, reproducible: bool
     """
     if device == "cpu":
         return "cpu"
+    try:
+        _require_gpu(name, settings, reproducible)
+    except (MissingDependencyError, ParameterError) as error:
+        if device == "gpu":
+            raise
+        log.info("training on the CPU: %s", error.message)
+        return "cpu"
+    if device == "auto":
+        log.info("training on the GPU")
+    return "gpu"
+
+
+def _require_gpu(name: str, settings: Settings, reproducible: bool) -> None:
+    """Raise what keeps this from being trained on a GPU: none there, a setting it cannot honour, no compiler."""
+    gpu.cupy()
     refused = gpu_shape.refusal(name, settings, reproducible)
-    if device == "gpu":
-        gpu.cupy()
-        if refused is not None:
-            raise refused
-        return "gpu"
-    reason = gpu.trouble() or (refused.message if refused is not None else None)
-    log.info("training on the %s%s", "CPU" if reason else "GPU", f": {reason}" if reason else "")
-    return "cpu" if reason else "gpu"
+    if refused is not None:
+        raise refused
+    gpu_call.prepare(name, settings)

@@ -75,6 +75,13 @@ def _function(name: str, options: tuple[str, ...], shared_memory: int) -> Any:
     return function
 
 
+def prepare(name: str, settings: Settings) -> None:
+    """Compile the kernel for the GPU at hand, or say what is missing there: room for these settings, the compiler."""
+    shape = shape_of(name, settings, card())
+    compiled_module(("visits",), ())
+    _function(name, shape.options(name, settings), shape.shared_memory)
+
+
 def run(
     name: str,
     tables: tuple[Any, ...],
