@@ -17,8 +17,9 @@ import pytest
 
 from neatrec.bundle import load_bundle, read_manifest
 from neatrec.cli.main import exit_code_of
-from neatrec.cli.progress import sentence
+from neatrec.cli.progress import ShowProgress, sentence
 from neatrec.cli.signals import TerminatedError, at_a_safe_moment
+from neatrec.cli.talk import Talk
 from neatrec.models.base import Model
 from neatrec.models.run import Progress
 
@@ -204,6 +205,17 @@ def test_an_early_stop_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str
 )
 def test_progress_names_the_epoch_its_numbers_are_of(progress: Progress, words: str) -> None:
     assert sentence(progress).startswith(words)
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_the_last_line_of_progress_is_said_once(terminal: bool, monkeypatch, capsys) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal, raising=False)
+    show = ShowProgress(Talk(), seconds_between_lines=-1.0)
+    for epoch, done in [(0, 0.5), (1, 0.5), (1, 1.0), (2, 1.0)]:  # the last lines of an epoch, then its end
+        show(Progress(epoch, 2, done, 400, 2e6, 0.5, None, 3.0, 0.0))
+    said = capsys.readouterr().err
+    assert said.count("epoch 2 of 2") == 1
+    assert said.count("\n") == (1 if terminal else 3)
 
 
 class Training:

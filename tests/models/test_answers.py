@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as hnp
 from neatrec.baskets import Baskets
 from neatrec.catalog import Catalog
 from neatrec.models import Model, base, make_model
-from neatrec.models.answers import Recommendations, best, combined, median, name_best
+from neatrec.models.answers import Recommendations, best, median, name_best
 
 few_values = hnp.arrays(np.float64, st.integers(1, 40), elements=st.sampled_from([-1.0, 0.0, 0.5, 2.0, 7.0]))
 
@@ -24,9 +24,15 @@ def test_best_is_a_full_sort_with_ties_to_the_smaller_position(scores: np.ndarra
     assert best(scores, k).tolist() == plain
 
 
-@given(hnp.arrays(np.float64, st.tuples(st.integers(1, 4), st.integers(1, 12)), elements=st.integers(-9, 9).map(float)))
+def scales(rows: np.ndarray) -> np.ndarray:
+    """What each query of a cart says of each item, as `name_best` puts it on one scale, shape (queries, items)."""
+    named = name_best(rows, np.arange(rows.shape[1], dtype=np.int32), -np.inf, rows.shape[1])
+    return named.parts[np.argsort(named.codes)].T
+
+
+@given(hnp.arrays(np.float64, st.tuples(st.integers(2, 4), st.integers(1, 12)), elements=st.integers(-9, 9).map(float)))
 def test_a_cart_item_says_zero_for_its_median_and_one_for_its_best(parts: np.ndarray) -> None:
-    for row, scaled in zip(parts, combined(parts), strict=True):
+    for row, scaled in zip(parts, scales(parts), strict=True):
         if row.max() > np.median(row):
             assert scaled.max() == 1.0
             assert abs(np.median(scaled)) < 1e-12
@@ -66,7 +72,12 @@ def test_the_best_of_a_cart_are_those_of_a_plain_computation(
 ) -> None:
     chosen = [v for v in candidates if any(row[v] > floor for row in rows)]
     parts = rows[:, chosen].astype(np.float64)
-    scaled = combined(parts) if len(rows) > 1 and chosen else parts
+    if len(rows) > 1 and chosen:
+        middle = np.median(parts, axis=1, keepdims=True)
+        reach = parts.max(axis=1, keepdims=True) - middle
+        scaled = (parts - middle) / np.where(reach > 0, reach, np.inf)
+    else:
+        scaled = parts
     total = scaled.sum(axis=0) / len(rows)
     order = sorted(range(len(chosen)), key=lambda c: (-total[c], c))[:k]
     named = name_best(rows, np.array(candidates, dtype=np.int32), floor, k)
@@ -115,7 +126,7 @@ def test_a_model_with_answers_of_its_own_gives_them_to_many_carts_too(trained: d
 
 def test_a_loud_item_does_not_drown_the_others() -> None:
     """Item 0 has scores a thousand times as large; both best partners still come out level."""
-    scaled = combined(np.array([[1000.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0]]))
+    scaled = scales(np.array([[1000.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0]]))
     assert scaled.mean(axis=0).tolist() == [0.5, 0.5, 0.0, 0.0]
 
 

@@ -26,11 +26,12 @@ class ShowProgress:
         self.said_at = time.monotonic()
 
     def __call__(self, progress: Progress) -> None:
+        over = progress.epoch >= progress.epochs
+        if progress.done >= 1 and not over:
+            return  # the last epoch is about to be told of as a whole
         if self.moving:
-            sys.stderr.write("\r\x1b[K" + sentence(progress))
+            sys.stderr.write("\r\x1b[K" + sentence(progress) + ("\n" if over else ""))
             sys.stderr.flush()
-            if progress.done >= 1:
-                sys.stderr.write("\n")
         elif progress.epoch > self.said_epoch or time.monotonic() - self.said_at > self.seconds_between_lines:
             self.said_epoch, self.said_at = progress.epoch, time.monotonic()
             log.info("%s", sentence(progress))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from neatrec.cli.index import print_coverage
 from neatrec.cli.talk import Talk, print_json, print_table
+from neatrec.text import plural
 
 
 def show(
@@ -47,9 +49,28 @@ def _show_bundle(talk: Talk, bundle: Path) -> None:
         return
     rows: list[list[object]] = [[key, value] for key, value in manifest.items() if not isinstance(value, dict | list)]
     rows += [[f"parameter {key}", value] for key, value in manifest["parameters"].items()]
+    rows += _learned(manifest["learned"])
     print_table(str(bundle), ["field", "value"], [[key, str(value)] for key, value in rows])
     if coverage is not None:
         print_coverage(coverage)
+
+
+def _learned(learned: Mapping[str, Any]) -> list[list[object]]:
+    """A row for each thing that the fit found out; of losses, how many epochs were run."""
+    rows: list[list[object]] = [["epochs run", len(learned["losses"])]] if "losses" in learned else []
+    return rows + [[f"learned {key}", _brief(value)] for key, value in learned.items()]
+
+
+def _brief(value: Any) -> str:
+    """
+    >>> _brief([0.5, 0.3, 0.2]), _brief({"1": 0.25, "2": [7]})
+    ('3 values, the last 0.2', '1: 0.25, 2: 1 value, the last 7')
+    """
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}: {_brief(part)}" for key, part in value.items())
+    if isinstance(value, list):
+        return plural(len(value), "value") + (f", the last {_brief(value[-1])}" if value else "")
+    return str(value)
 
 
 def config(

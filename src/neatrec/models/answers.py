@@ -123,7 +123,11 @@ class Named:
 def name_best(rows: npt.NDArray[Any], candidates: npt.NDArray[np.int32], floor: float, k: int) -> Named:
     """The `k` best of `candidates` by the scores of one or several queries, `rows` (queries, items).
 
-    What no query scores above `floor` is left out. Several queries are put on one scale and averaged (`combined`).
+    What no query scores above `floor` is left out. Several queries are put on one scale and averaged: 0 for a query's
+    median candidate, 1 for its best; one that scores all alike says nothing and gets zeros.
+
+    >>> name_best(np.array([[0.0, 1.0, 9.0], [5.0, 5.0, 5.0]]), np.arange(3), -np.inf, 2).parts.tolist()
+    [[1.0, 0.0], [0.0, 0.0]]
     """
     parts = rows.take(candidates, axis=1)  # (queries, candidates)
     if floor > -np.inf:
@@ -139,17 +143,6 @@ def name_best(rows: npt.NDArray[Any], candidates: npt.NDArray[np.int32], floor: 
     top = best(total, k)
     shown = [(part[top] - middle) / reach for part, (middle, reach) in zip(parts, ends, strict=True)]
     return Named(candidates[top], total[top], np.stack(shown, axis=1))
-
-
-def combined(parts: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """Scores of several queries on one scale, shape (queries, candidates): 0 for the median, 1 for the best.
-
-    A query that scores all candidates alike says nothing and gets zeros.
-
-    >>> combined(np.array([[0.0, 1.0, 9.0], [5.0, 5.0, 5.0]])).tolist()
-    [[-0.125, 0.0, 1.0], [0.0, 0.0, 0.0]]
-    """
-    return np.stack([(part - middle) / reach for part in parts for middle, reach in [_scale(part)]])
 
 
 ONE_SCALE = np.float64(0.0), np.float64(1.0)
