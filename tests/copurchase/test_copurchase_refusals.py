@@ -71,7 +71,7 @@ def test_the_cap_can_be_moved() -> None:
 
 def test_engines_threads_and_limits_are_checked() -> None:
     with pytest.raises(
-        ParameterError, match=r"`engine` must be one of auto, memory, duckdb, got 'duckbd'. Did you mean"
+        ParameterError, match=r"`engine` must be one of auto, memory, duckdb, spark, got 'duckbd'. Did you mean"
     ):
         count(ORDERED, engine="duckbd")
     with pytest.raises(ParameterError, match="`threads` must be None or a whole number from 1 to 1024, got 0"):

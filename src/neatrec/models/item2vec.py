@@ -32,7 +32,7 @@ class Item2Vec(EmbeddingModel):
     name: ClassVar[str] = "item2vec"
     about: ClassVar[str] = "Skip-gram with negative sampling; cosine of the input vectors."
     kernel: ClassVar[str] = "item2vec"
-    lines_visited: ClassVar[int] = 28_000_000
+    lines_visited: ClassVar[int] = 56_000_000
     Parameters: ClassVar[type[ModelParameters]] = Item2VecParameters
     output: npt.NDArray[np.float32]
     """Shape (items, dim)."""
