@@ -27,8 +27,8 @@ def kernel_speed(name: str, baskets: Baskets, settings: dict[str, Any]) -> float
     draws = new_draws(visits, [baskets], model.parameters.negative_exponent, False, model._refuse_bought)
     users = 0 if visits.user_ids is None else len(visits.user_ids)
     tables = gpu_call.to_gpu(tuple(model._new_tables(np.random.default_rng(0), len(baskets.catalog), users).values()))
+    there = gpu_call.draws_to_gpu(draws)
     feed = Feed(visits.row_of_item, visits.category, baskets.lines)
-    there = feed.draws(draws)
     raw = Raw(baskets.items, baskets.offsets, visits.users_of(baskets), baskets.ordered)
     rate = model.parameters.learning_rate
     given = model._settings()._replace(rate=rate, last_rate=rate)

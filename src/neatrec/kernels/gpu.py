@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from importlib.resources import files
@@ -75,6 +77,16 @@ def require_memory(needed: int, what: str) -> None:
     free = cp.cuda.runtime.memGetInfo()[0] + cp.get_default_memory_pool().free_bytes()
     if needed > free:
         raise out_of_memory(needed, what, free)
+
+
+@contextmanager
+def memory_for(needed: int, what: str) -> Iterator[None]:
+    """Within the block a GPU whose memory is full is told of by what was to lie there and its size in bytes."""
+    cp = cupy()
+    try:
+        yield
+    except cp.cuda.memory.OutOfMemoryError as error:
+        raise out_of_memory(needed, what) from error
 
 
 def out_of_memory(needed: int, what: str, free: int | None = None) -> ResourceError:

@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from neatrec.errors import ResourceError
 from neatrec.kernels.arguments import Draws, Settings, Shard, Tally
-from neatrec.kernels.gpu import compiled_module, cupy, out_of_memory, require_memory
+from neatrec.kernels.gpu import compiled_module, cupy, memory_for, require_memory
 from neatrec.kernels.gpu_shape import SOURCES, Card, Shape, launches, refusal, shape_of
 from neatrec.kernels.layout import LOG_VARIANCE, Table, width
 
@@ -45,10 +44,8 @@ def to_gpu(tables: tuple[Table, ...]) -> GpuTables:
     cp = cupy()
     needed = sum(table.nbytes for table in tables)
     require_memory(needed, "the model")
-    try:
+    with memory_for(needed, "the model"):
         return GpuTables(cp.asarray(np.ascontiguousarray(table)) for table in tables)
-    except cp.cuda.memory.OutOfMemoryError as error:
-        raise out_of_memory(needed, "the model") from error
 
 
 def from_gpu(source: GpuTables, tables: tuple[Table, ...]) -> None:
@@ -109,6 +106,13 @@ def _learns(settings: Settings) -> bool:
     return settings.rate != 0 or settings.last_rate != 0
 
 
+def draws_to_gpu(draws: Draws) -> Draws:
+    """The draws with their tables copied to the GPU."""
+    cp = cupy()
+    with memory_for(sum(array.nbytes for array in draws[1:]), "what negatives are drawn from"):
+        return Draws(draws.seed, *(cp.asarray(array) for array in draws[1:]))
+
+
 def _launch(
     name: str,
     tables: GpuTables,
@@ -121,10 +125,9 @@ def _launch(
 ) -> Tally:
     cp = cupy()
     function = _function(name, shape.options(name, settings), shape.shared_memory)
-    try:
+    needed = sum(array.nbytes for array in shard)
+    with memory_for(needed, "this shard"):
         arrays = _arrays(cp, tables, shard, draws)
-    except cp.cuda.memory.OutOfMemoryError as error:
-        raise _too_large(shard) from error
     parts = list(launches(first, last, tables.done, card().multiprocessors * shape.blocks * shape.warps))
     counters = cp.zeros(len(parts) + 3, dtype=np.uint64)  # next unit of each launch; pairs, active hinges, loss
     call = _call(arrays, tables, settings, counters, len(parts), draws)
@@ -139,7 +142,8 @@ def _launch(
     if _learns(settings):
         tables.done += span
         if settings.low < settings.high:
-            _keep_variances_inside(cp, tables[0], settings)
+            with memory_for(needed, "this shard"):
+                _keep_variances_inside(cp, tables[0], settings)
     seen = counters[len(parts) :].get()
     return Tally(int(seen[0]), float(seen[2:3].view(np.float64)[0]), int(seen[1]))
 
@@ -173,10 +177,6 @@ def _call(
         call[name] = getattr(settings, name)
     call["learns"] = _learns(settings)
     return call
-
-
-def _too_large(shard: Shard) -> ResourceError:
-    return out_of_memory(sum(array.nbytes for array in shard), "this shard")
 
 
 def neat(

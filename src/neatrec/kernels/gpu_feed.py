@@ -5,13 +5,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from neatrec.kernels.arguments import LONGEST, Draws, Shard
-from neatrec.kernels.gpu import compiled_module, cupy, out_of_memory, sized
+from neatrec.kernels.arguments import LONGEST, Shard
+from neatrec.kernels.gpu import compiled_module, cupy, memory_for, sized
+from neatrec.text import plural
 
 PIECE_LINES = 2**26
 """Lines of a piece: a launch takes about a tenth of a second, so progress and stop are never far away."""
@@ -53,9 +55,12 @@ class Feed:
         limit: int | None = None,
         piece_lines: int = PIECE_LINES,
     ) -> None:
-        """`lines` of all shards together; `limit`: bytes to use, None: most of what is free."""
+        """`lines` of all shards together; `limit`: bytes to use, None: most of what is free now, so what must lie
+        beside the baskets for the whole fit, tables and draws, should be there already.
+        """
         self.cp = cupy()
-        self.row_of_item, self.category = self.cp.asarray(row_of_item), self.cp.asarray(category)
+        with memory_for(row_of_item.nbytes + category.nbytes, "the catalogue"):
+            self.row_of_item, self.category = self.cp.asarray(row_of_item), self.cp.asarray(category)
         self.free = limit if limit is not None else int(SHARE * self.cp.cuda.runtime.memGetInfo()[0])
         self.piece_lines = min(piece_lines, max(self.free // (3 * BYTES_A_LINE), 2**16))
         self.stays = lines * BYTES_A_LINE <= self.free
@@ -73,16 +78,9 @@ class Feed:
             return self._bring(raw, (number, n), cuts[n], cuts[n + 1])
 
         for n, shard in zip(wanted, self._ahead(bring, wanted), strict=True):
-            arranged = self._arranged(shard, raw.ordered, seed + n)
+            with self._memory(raw, cuts[n], cuts[n + 1]):
+                arranged = self._arranged(shard, raw.ordered, seed + n)
             yield Piece(arranged, int(raw.offsets[cuts[n]]), int(raw.offsets[cuts[n + 1]]))
-
-    def draws(self, draws: Draws) -> Draws:
-        """The draws with their tables on the GPU."""
-        needed = sum(array.nbytes for array in draws[1:])
-        try:
-            return Draws(draws.seed, *(self.cp.asarray(array) for array in draws[1:]))
-        except self.cp.cuda.memory.OutOfMemoryError as error:
-            raise out_of_memory(needed, "what negatives are drawn from") from error
 
     def _cuts(self, offsets: npt.NDArray[np.int64]) -> list[int]:
         """Baskets where pieces begin and the last one ends."""
@@ -91,15 +89,16 @@ class Feed:
 
     def _bring(self, raw: Raw, key: tuple[int, int], first: int, last: int) -> Shard:
         if key not in self.kept:
-            try:
+            with self._memory(raw, first, last):
                 shard = self._copied(raw, first, last)
-            except self.cp.cuda.memory.OutOfMemoryError as error:
-                lines = int(raw.offsets[last] - raw.offsets[first])
-                raise out_of_memory(lines * BYTES_A_LINE, f"a piece of {lines:,} lines") from error
             if not self.stays:
                 return shard
             self.kept[key] = shard
         return self.kept[key]
+
+    def _memory(self, raw: Raw, first: int, last: int) -> AbstractContextManager[None]:
+        lines = int(raw.offsets[last] - raw.offsets[first])
+        return memory_for(lines * BYTES_A_LINE, f"a piece of {plural(lines, 'line')}")
 
     def _copied(self, raw: Raw, first: int, last: int) -> Shard:
         cp = self.cp

@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.errors import DivergedError, must_be
-from neatrec.kernels.gpu import compiled_module, cupy, out_of_memory
+from neatrec.kernels.gpu import compiled_module, cupy, memory_for
+from neatrec.text import plural
 
 Codes = npt.NDArray[np.int32]
 Numbers = npt.NDArray[np.int64]
@@ -49,13 +50,17 @@ class Ranker:
     def __init__(self, vectors: Scores, partners: Scores | None = None, *, block_scores: int = BLOCK_SCORES) -> None:
         self.cp = cupy()
         self.block_scores = block_scores
-        self.vectors = self.cp.asarray(np.ascontiguousarray(vectors, dtype=np.float32))
-        self.partners = (
-            self.vectors if partners is None else self.cp.asarray(np.ascontiguousarray(partners, dtype=np.float32))
-        )
+        given = [np.ascontiguousarray(part, dtype=np.float32) for part in (vectors, partners) if part is not None]
+        with memory_for(sum(part.nbytes for part in given), "the vectors of the items"):
+            there = [self.cp.asarray(part) for part in given]
+        self.vectors, self.partners = there[0], there[-1]
 
     def lists(self, queries: Codes, offsets: Numbers, items: Codes, labels: Labels, top: int = 20) -> Ranked:
         """Ranks within a list of candidates for each query: items[offsets[r]:offsets[r + 1]] are those of query r."""
+        with memory_for(8 * len(items), f"lists of {plural(len(items), 'candidate')}"):
+            return self._lists(queries, offsets, items, labels, top)
+
+    def _lists(self, queries: Codes, offsets: Numbers, items: Codes, labels: Labels, top: int) -> Ranked:
         cp = self.cp
         arrays = {"begin": cp.asarray(offsets), "items": cp.asarray(items), "queries": cp.asarray(queries)}
         arrays["scores"] = cp.empty(len(items), dtype=np.float32)
@@ -76,20 +81,18 @@ class Ranker:
         labels = Labels.none(len(queries)) if labels is None else labels
         items = len(self.partners)
         rows = max(1, self.block_scores // max(items, 1))
-        parts = [
-            self._block(queries, slice(first, first + rows), sold, category, labels, top)
-            for first in range(0, len(queries), rows)
-        ]
+        with memory_for(4 * min(rows, len(queries)) * items, "a block of scores"):
+            parts = [
+                self._block(queries, slice(first, first + rows), sold, category, labels, top)
+                for first in range(0, len(queries), rows)
+            ]
         joined = [np.concatenate(column) for column in zip(*parts, strict=True)]
         return Ranked(*joined) if joined else self._ranked({}, 0, labels, top)
 
     def _block(self, queries: Codes, part: slice, sold: Any, category: Any, labels: Labels, top: int) -> Ranked:
         cp, asked = self.cp, queries[part]
         items = len(self.partners)
-        try:
-            scores = self.vectors[cp.asarray(asked)] @ self.partners.T  # (rows, items)
-        except cp.cuda.memory.OutOfMemoryError as error:
-            raise out_of_memory(4 * len(asked) * items, "a block of scores") from error
+        scores = self.vectors[cp.asarray(asked)] @ self.partners.T  # (rows, items)
         arrays = {
             "scores": scores,
             "begin": cp.arange(len(asked) + 1, dtype=np.int64) * items,

@@ -103,7 +103,7 @@ class OnGpu:
 
     @property
     def feed(self) -> Feed:
-        """Made when it is first needed: what is free is known once the tables are there."""
+        """Made when it is first needed: what is free is known once tables and draws are there."""
         from neatrec.kernels.gpu_feed import Feed
 
         if self._feed is None:
@@ -128,7 +128,9 @@ class OnGpu:
         return found
 
     def draws(self, draws: Draws) -> Draws:
-        return self.feed.draws(draws)
+        from neatrec.kernels.gpu_call import draws_to_gpu
+
+        return draws_to_gpu(draws)
 
 
 def place_for(device: str, visits: Visits, lines: int) -> Place:

@@ -241,7 +241,9 @@ class _Fit:
     def _check(self) -> None:
         tables = dict(zip(self.tables, self.learning, strict=True))  # wherever they are
         for name, table in tables.items():
-            largest = float(abs(table[:, : self.settings.dim]).max()) if len(table) else 0.0
+            vectors = table[:, : self.settings.dim]
+            # not the maximum of abs(vectors), which would need as much memory again
+            largest = max(float(vectors.max()), -float(vectors.min())) if len(table) else 0.0
             if not largest < FAR_AWAY:
                 raise self._diverged(f"vectors of {name} have run away (largest number {largest:g})")
         if self.task.log_variance is not None:
