@@ -143,5 +143,41 @@ def test_a_browser_may_ask_beforehand_without_a_key(bundle: Path, monkeypatch: p
     asking = TestClient(make_app(Settings(bundle, cors=("https://shop.example",))))
     headers = {"Origin": "https://shop.example", "Access-Control-Request-Method": "POST"}
     assert asking.options("/v1/cart/complements", headers=headers).status_code == 200
-    refused = asking.get(PATH, headers={"Origin": "https://shop.example"})
-    assert refused.status_code == 401
+
+
+def test_a_page_elsewhere_can_read_a_refusal(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NEATREC_API_KEY", NEW)
+    headers = {"Origin": "https://shop.example"}
+    asking = TestClient(make_app(Settings(bundle, cors=("https://shop.example",))))
+    full = TestClient(make_app(Settings(bundle, cors=("https://shop.example",), in_flight=0)))
+    keyed = {**headers, "X-API-Key": NEW}
+    refused = [
+        asking.get(PATH, headers=headers),
+        asking.post("/v1/cart/complements", headers=keyed, content=b" " * (1024 * 1024 + 1)),
+        full.get(PATH, headers=keyed),
+    ]
+    assert [answer.status_code for answer in refused] == [401, 413, 503]
+    for answer in refused:
+        assert answer.headers["access-control-allow-origin"] == "https://shop.example"
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert "default-src 'none'" in answer.headers["content-security-policy"]
+
+
+@pytest.mark.parametrize("cors", [(), ("https://shop.example",)])
+def test_options_without_a_key_show_no_page(
+    bundle: Path, monkeypatch: pytest.MonkeyPatch, cors: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("NEATREC_API_KEY", NEW)
+    asking = TestClient(make_app(Settings(bundle, cors=cors)))
+    asked = {"Access-Control-Request-Method": "GET", "Accept": "text/html"}
+    for headers in (asked, {**asked, "Origin": "https://evil.example"}):
+        answer = asking.options("/nowhere", headers=headers)
+        assert answer.status_code in (400, 401)
+        assert "html" not in answer.headers["content-type"]
+
+
+def test_a_header_of_another_does_not_hide_a_valid_key(locked: TestClient) -> None:
+    for other in ("Bearer of-some-proxy-before-us", basic("wrong"), "Digest x"):
+        assert locked.get(PATH, headers={"Authorization": other, "X-API-Key": NEW}).status_code == 200
+    wrong = {"Authorization": f"Bearer {NEW}", "X-API-Key": "a-key-of-something-else"}
+    assert locked.get(PATH, headers=wrong).status_code == 200

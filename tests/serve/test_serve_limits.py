@@ -111,6 +111,11 @@ def test_too_many_at_once_are_shed_and_probes_are_not(bundle: Path) -> None:
             probe, *_ = await asyncio.gather(
                 asking.get("/healthz"), *(asking.get("/v1/complements?item=100") for _ in range(20))
             )
+            counted = (await asking.get("/metrics")).text.split("\n")
+            line = next(
+                line for line in counted if line.startswith("neatrec_requests_total") and 'status="503"' in line
+            )
+            assert line.endswith(f" {36 + 16}.0")
             later = await asking.get("/v1/complements?item=100")
             assert later.status_code == 200
             return [answer.status_code for answer in answers], probe.status_code

@@ -8,6 +8,7 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.responses import Response
 from pydantic import ValidationError
+from starlette.requests import ClientDisconnect
 
 from neatrec._version import __version__
 from neatrec.index import FOOTER
@@ -15,10 +16,9 @@ from neatrec.serve import shapes
 from neatrec.serve.answers import for_new_item, goes_with
 from neatrec.serve.cart import completes
 from neatrec.serve.edition import Edition, Rendered
-from neatrec.serve.library import Library
-from neatrec.serve.limits import LARGEST_BODY, LONGEST_SEARCH, MOST_K
+from neatrec.serve.limits import BODY_SECONDS, LARGEST_BODY, LONGEST_SEARCH, MOST_K
 from neatrec.serve.metrics import Metrics
-from neatrec.serve.problems import Problem, too_large
+from neatrec.serve.problems import Problem, gone, too_large, too_slow
 from neatrec.serve.question import (
     FILTERS,
     LISTS,
@@ -39,8 +39,8 @@ JSON = "application/json"
 class Api:
     """Handlers. Each takes the edition of its request, so that nothing it says mixes two versions."""
 
-    def __init__(self, metrics: Metrics, library: Library, public: bool) -> None:
-        self.metrics, self.library, self.public = metrics, library, public
+    def __init__(self, metrics: Metrics, public: bool) -> None:
+        self.metrics, self.public = metrics, public
 
     async def complements(self, request: Request) -> Response:
         """What goes with an item, the best first, with the evidence."""
@@ -66,7 +66,7 @@ class Api:
             query = {"id": item, "name": item, "category": [question.category_of]}
             return complements_out(answered, query, self.public)
         if code is None:
-            self.metrics.unknown.labels(shelf.short).inc()
+            self._count_unknown(shelf, [item])
             code = await asyncio.to_thread(shelf.known, item)
         found = goes_with(edition, shelf, code, question, exact=False)
         if found is None:
@@ -84,6 +84,7 @@ class Api:
             asked.k, tuple(asked.category), tuple(asked.exclude), asked.min_evidence, asked.diversify, asked.model
         )
         shelf = edition.shelf(question.model)
+        self._count_unknown(shelf, asked.items)
         answered = await asyncio.to_thread(completes, edition, shelf, asked.items, question)
         return self._sent(cart_out(answered, self.public))
 
@@ -91,10 +92,12 @@ class Api:
         """What the training baskets say about two items."""
         fields = read_fields(request.scope["query_string"], ("a", "b", "model"))
         shelf = edition_of(request).shelf(read_text("model", fields["model"][0]) if "model" in fields else None)
-        a, b = (shelf.known(needed(fields, name)) for name in ("a", "b"))
-        return json_response(await asyncio.to_thread(self._pair, shelf, a, b))
+        asked = [needed(fields, name) for name in ("a", "b")]
+        self._count_unknown(shelf, asked)
+        return json_response(await asyncio.to_thread(self._pair, shelf, *asked))
 
-    def _pair(self, shelf: Shelf, a: int, b: int) -> dict[str, Any]:
+    def _pair(self, shelf: Shelf, one: str, other: str) -> dict[str, Any]:
+        a, b = shelf.known(one), shelf.known(other)
         evidence = shelf.index.evidence(a, b)
         score = None if self.public else number(float(shelf.index.model.score([a], [b])[0]))
         return {
@@ -138,6 +141,11 @@ class Api:
         """Counters for Prometheus, by bundle version."""
         return Response(await asyncio.to_thread(self.metrics.text), media_type="text/plain; version=0.0.4")
 
+    def _count_unknown(self, shelf: Shelf, items: list[str]) -> None:
+        """Each item of a request that the bundle does not hold."""
+        if unknown := sum(shelf.code(item) is None for item in set(items)):
+            self.metrics.unknown.labels(shelf.short).inc(unknown)
+
     def _sent(self, answer: Rendered) -> Response:
         for grade, count in answer.grades:
             self.metrics.answers.labels(grade, answer.version).inc(count)
@@ -150,9 +158,9 @@ class Api:
         return Response(answer.body, media_type=JSON)
 
 
-def add_api(app: FastAPI, metrics: Metrics, library: Library, *, public: bool) -> None:
+def add_api(app: FastAPI, metrics: Metrics, *, public: bool) -> None:
     """Put the routes on `app`."""
-    api = Api(metrics, library, public)
+    api = Api(metrics, public)
     filters = shapes.FILTERS
     item = shapes.parameter("item", shapes.ID, "Id of the item, or of one of its variants.", required=True)
     pair = [shapes.parameter(name, shapes.ID, "Id of an item.", required=True) for name in ("a", "b")]
@@ -181,7 +189,7 @@ def add_api(app: FastAPI, metrics: Metrics, library: Library, *, public: bool) -
         methods=["POST"],
         responses={
             200: {"model": shapes.CartComplements},
-            **{error: {"model": shapes.ErrorOut} for error in (400, 401, 404, 413, 415, 422, 503)},
+            **{error: {"model": shapes.ErrorOut} for error in (401, 404, 408, 413, 422, 503)},
         },
         openapi_extra={"requestBody": body},
         tags=["api"],
@@ -220,7 +228,17 @@ def served(shelf: Shelf) -> dict[str, Any]:
 
 
 async def body_of(request: Request) -> bytes:
-    """The body, as long as it is not too large; a length that was not told is counted."""
+    """The body, as long as it is neither too large nor too slow; a length that was not told is counted."""
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            return await _read_body(request)
+    except TimeoutError as error:
+        raise too_slow(BODY_SECONDS) from error
+    except ClientDisconnect as error:
+        raise gone() from error
+
+
+async def _read_body(request: Request) -> bytes:
     parts, size = [], 0
     async for part in request.stream():
         size += len(part)

@@ -45,18 +45,22 @@ def make_app(settings: Settings, library: Library | None = None) -> App:
     app.add_exception_handler(Problem, _problem)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(Exception, _fault)
-    add_api(app, metrics, shelves, public=settings.public)
+    add_api(app, metrics, public=settings.public)
     add_page(app, public=settings.public)
     app.mount("/static", StaticFiles(directory=str(files("neatrec.serve") / "static")), name="static")
-    if settings.cors:
-        app.add_middleware(
-            CORSMiddleware,
-            allow_origins=list(settings.cors),
-            allow_methods=["GET", "POST"],
-            allow_headers=["authorization", "content-type", "x-api-key"],
-            max_age=600,
-        )
-    return Gate(app, shelves, metrics, settings.in_flight)
+    gate = Gate(app, shelves, metrics, settings.in_flight)
+    if not settings.cors:
+        return gate
+    # around the gate: a page elsewhere must be able to read a 401 or a 503 too, and what a browser asks beforehand,
+    # without a key, is answered here in a word
+    return CORSMiddleware(
+        gate,
+        allow_origins=list(settings.cors),
+        allow_methods=["GET", "POST"],
+        allow_headers=["authorization", "content-type", "x-api-key"],
+        expose_headers=["retry-after"],
+        max_age=600,
+    )
 
 
 async def _problem(request: Request, problem: Exception) -> Any:
@@ -64,7 +68,9 @@ async def _problem(request: Request, problem: Exception) -> Any:
         raise problem
     if _wants_page(request):
         return show_problem(request, problem)
-    return JSONResponse(problem.to_dict(), problem.status)
+    # what is left of a body that came too slowly is not waited for
+    headers = {"connection": "close"} if problem.status == 408 else None
+    return JSONResponse(problem.to_dict(), problem.status, headers=headers)
 
 
 async def _fault(request: Request, error: Exception) -> Any:

@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any
 
 from neatrec.serve.limits import LARGEST_BODY
@@ -17,6 +17,7 @@ Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
+Headers = Sequence[tuple[bytes, bytes]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 log = logging.getLogger(__name__)
@@ -54,6 +55,7 @@ class Gate:
             return
         if self.in_flight >= self.most:
             self.metrics.shed.inc()
+            self.metrics.requests.labels("other", "503", self.library.edition.main.short).inc()
             for message in SHED:
                 await send(dict(message))
             return
@@ -95,9 +97,7 @@ class Gate:
     def _check(self, scope: Scope) -> None:
         headers = dict(scope["headers"])
         allowed = self.library.keys.admit(headers.get(b"authorization"), headers.get(b"x-api-key"))
-        # a browser asks beforehand whether it may ask at all; it cannot send a key then, and learns nothing else
-        beforehand = scope["method"] == "OPTIONS" and b"access-control-request-method" in headers
-        if not allowed and not beforehand and scope["path"] not in OPEN:
+        if not allowed and scope["path"] not in OPEN:
             raise no_key()
         length = headers.get(b"content-length", b"0")
         if not length.isdigit() or int(length) > LARGEST_BODY:
@@ -110,17 +110,17 @@ async def refuse(problem: Problem, send: Send) -> None:
         await send(message)
 
 
-def messages(problem: Problem) -> tuple[Message, Message]:
-    """What is sent for `problem`."""
+def messages(problem: Problem, more: Headers = ()) -> tuple[Message, Message]:
+    """What is sent for `problem`, with `more` headers."""
     body = json.dumps(problem.to_dict()).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     if problem.status == 503:
         headers.append((b"retry-after", b"1"))
     if problem.status == 401:
         headers.append((b"www-authenticate", b'Basic realm="neatrec", charset="UTF-8"'))
-    start = {"type": "http.response.start", "status": problem.status, "headers": headers}
+    start = {"type": "http.response.start", "status": problem.status, "headers": [*headers, *more]}
     return start, {"type": "http.response.body", "body": body}
 
 
-SHED = messages(busy())
+SHED = messages(busy(), HEADERS)
 """Made once: in the moments when it is needed there is no time to make it."""

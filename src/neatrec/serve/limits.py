@@ -10,6 +10,8 @@ MOST_ITEMS = 100
 LONGEST_ID = 256
 LONGEST_SEARCH = 256
 LARGEST_BODY = 1024 * 1024
+BODY_SECONDS = 10.0
+"""How long a body may take to arrive: a request that waits for it holds a place."""
 LONGEST_QUERY_STRING = 32 * 1024
 IN_FLIGHT = 64
 """Requests that are worked on at the same time; more are answered with 503 at once."""

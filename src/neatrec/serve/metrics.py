@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.metrics_core import Metric
 from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.registry import Collector
 
 SHARED = "PROMETHEUS_MULTIPROC_DIR"
 """The folder through which several workers add up; prometheus-client reads the variable."""
+AGES = ("neatrec_bundle_created_timestamp_seconds", "neatrec_bundle_loaded_timestamp_seconds")
 BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 
 
@@ -20,6 +24,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        self.version = ""
         made: Any = {"registry": self.registry, "namespace": "neatrec"}
         self.requests = Counter("requests", "Requests answered", ["route", "status", "bundle"], **made)
         self.latency = Histogram("request_seconds", "Time to answer", ["route", "bundle"], buckets=BUCKETS, **made)
@@ -38,6 +43,7 @@ class Metrics:
 
     def live(self, version: str, created: str) -> None:
         """`version` answers from now on; the age is the time since its creation."""
+        self.version = version
         for gauge, value in ((self.age, _seconds(created)), (self.loaded, time.time())):
             if SHARED not in os.environ:
                 gauge.clear()
@@ -48,8 +54,25 @@ class Metrics:
         if SHARED not in os.environ:
             return generate_latest(self.registry)
         registry = CollectorRegistry()
-        MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+        counted = MultiProcessCollector(None)  # type: ignore[no-untyped-call]
+        registry.register(_Live(counted, self.version))
         return generate_latest(registry)
+
+
+class _Live(Collector):
+    """What all workers counted; of the bundles' ages that of `version` alone.
+
+    The shared folder keeps what was ever said of older bundles, whose age would grow for ever.
+    """
+
+    def __init__(self, counted: Any, version: str) -> None:
+        self.counted, self.version = counted, version
+
+    def collect(self) -> Iterable[Metric]:
+        for metric in self.counted.collect():
+            if metric.name in AGES:
+                metric.samples = [one for one in metric.samples if one.labels["bundle"] == self.version]
+            yield metric
 
 
 def _seconds(created: str) -> float:

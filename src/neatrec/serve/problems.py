@@ -49,6 +49,15 @@ def too_large(limit: int) -> Problem:
     return Problem(413, "TooLarge", f"the body must be at most {limit:,} bytes", hint="Ask for fewer items at once.")
 
 
+def too_slow(seconds: float) -> Problem:
+    return Problem(408, "TooSlow", f"the body must arrive within {seconds:g} seconds", hint="Send it again at once.")
+
+
+def gone() -> Problem:
+    """The caller went away; nobody reads the answer, but the metrics count it."""
+    return Problem(499, "Gone", "the connection was closed before the body was here")
+
+
 def busy() -> Problem:
     return Problem(503, "Busy", "too many requests at once", hint="Try again in a second.")
 
