@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -16,7 +17,7 @@ from neatrec.serve import shapes
 from neatrec.serve.answers import for_new_item, goes_with
 from neatrec.serve.cart import completes
 from neatrec.serve.edition import Edition, Rendered
-from neatrec.serve.limits import BODY_SECONDS, LARGEST_BODY, LONGEST_SEARCH, MOST_K
+from neatrec.serve.limits import BODY_SECONDS, LARGEST_BODY, LONGEST_ID, LONGEST_SEARCH, MOST_K
 from neatrec.serve.metrics import Metrics
 from neatrec.serve.problems import Problem, gone, too_large, too_slow
 from neatrec.serve.question import (
@@ -31,7 +32,7 @@ from neatrec.serve.question import (
     read_text,
 )
 from neatrec.serve.render import cart_out, complements_out, dumps, evidence_out, number
-from neatrec.serve.shelf import Shelf
+from neatrec.serve.shelf import Shelf, refuse_long
 
 JSON = "application/json"
 
@@ -61,6 +62,7 @@ class Api:
     async def _complements(self, edition: Edition, item: str, question: Question) -> Rendered:
         shelf = edition.shelf(question.model)
         code = shelf.code(item)
+        refuse_long_ids(shelf, item=[item], exclude=question.exclude)
         if code is None and question.category_of is not None:
             answered = await asyncio.to_thread(for_new_item, edition, shelf, question)
             query = {"id": item, "name": item, "category": [question.category_of]}
@@ -68,7 +70,8 @@ class Api:
         if code is None:
             self._count_unknown(shelf, [item])
             code = await asyncio.to_thread(shelf.known, item)
-        found = goes_with(edition, shelf, code, question, exact=False)
+        # categories are looked up by what the caller calls them: not on the event loop
+        found = None if question.category else goes_with(edition, shelf, code, question, exact=False)
         if found is None:
             found = await asyncio.to_thread(goes_with, edition, shelf, code, question, exact=True)
         if found is None:
@@ -84,6 +87,7 @@ class Api:
             asked.k, tuple(asked.category), tuple(asked.exclude), asked.min_evidence, asked.diversify, asked.model
         )
         shelf = edition.shelf(question.model)
+        refuse_long_ids(shelf, items=asked.items, exclude=asked.exclude)
         self._count_unknown(shelf, asked.items)
         answered = await asyncio.to_thread(completes, edition, shelf, asked.items, question)
         return self._sent(cart_out(answered, self.public))
@@ -212,6 +216,14 @@ def find(shelf: Shelf, text: str, k: int) -> list[int]:
     code = shelf.code(text)
     found = shelf.search.find(text, k)
     return found if code is None else [code, *(other for other in found if other != code)][:k]
+
+
+def refuse_long_ids(shelf: Shelf, **asked: Sequence[str]) -> None:
+    """A problem, when one of the ids is longer than may be asked for and the bundle does not hold it."""
+    for argument, items in asked.items():
+        for item in items:
+            if len(item) > LONGEST_ID and shelf.code(item) is None:
+                refuse_long(argument, item)
 
 
 def served(shelf: Shelf) -> dict[str, Any]:

@@ -6,8 +6,10 @@ K = 10
 """Answers when `k` is not given."""
 MOST_K = 100
 MOST_ITEMS = 100
-"""Items in a cart, ids to exclude, categories to choose from."""
+"""Items in a cart, ids to exclude."""
+MOST_CATEGORIES = 20
 LONGEST_ID = 256
+"""Of ids that the bundle does not hold; those that it holds may be as long as they are."""
 LONGEST_SEARCH = 256
 LARGEST_BODY = 1024 * 1024
 BODY_SECONDS = 10.0
@@ -17,3 +19,5 @@ IN_FLIGHT = 64
 """Requests that are worked on at the same time; more are answered with 503 at once."""
 CACHE_BYTES = 32 * 1024 * 1024
 """Rendered answers that are kept for the next caller."""
+CATEGORY_BYTES = 16 * 1024 * 1024
+"""Members of categories that are kept, for one bundle."""

@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from urllib.parse import parse_qsl
 
-from neatrec.serve.limits import LONGEST_ID, LONGEST_QUERY_STRING, LONGEST_SEARCH, MOST_ITEMS, MOST_K, K
+from neatrec.serve.limits import (
+    LONGEST_ID,
+    LONGEST_QUERY_STRING,
+    LONGEST_SEARCH,
+    MOST_CATEGORIES,
+    MOST_ITEMS,
+    MOST_K,
+    K,
+)
 from neatrec.serve.problems import Problem, bad, unknown_choice
 from neatrec.text import printable
 
@@ -15,6 +23,7 @@ LEVELS = ("strong", "some", "predicted", "category")
 """What `min_evidence` may be, the strictest first. A rule of the shop needs no evidence."""
 FILTERS = ("k", "min_evidence", "diversify", "model", "category_of")
 LISTS = ("category", "exclude")
+IDS = frozenset({"id", "item", "a", "b", "exclude"})
 BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 
 Fields = dict[str, list[str]]
@@ -85,15 +94,16 @@ def read_boolean(name: str, text: str) -> bool:
 
 
 def read_texts(name: str, texts: Sequence[str]) -> tuple[str, ...]:
-    if len(texts) > MOST_ITEMS:
-        raise bad(name, f"given at most {MOST_ITEMS} times", len(texts))
+    most = MOST_CATEGORIES if name == "category" else MOST_ITEMS
+    if len(texts) > most:
+        raise bad(name, f"given at most {most} times", len(texts))
     return tuple(read_text(name, text) for text in texts)
 
 
 def read_text(name: str, text: str) -> str:
-    """An id or the name of a category or model, which no limit forbids."""
-    if not text or len(text) > LONGEST_ID or "\0" in text:
-        raise bad(name, f"1 to {LONGEST_ID} characters, none of them NUL", text)
+    """An id or the name of a category or model, which no limit forbids; how long an id may be, its shelf says."""
+    if not text or "\0" in text or (len(text) > LONGEST_ID and name not in IDS):
+        raise bad(name, f"1 to {LONGEST_ID} characters, none of them NUL", text[: LONGEST_ID + 1])
     return text
 
 

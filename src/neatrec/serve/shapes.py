@@ -6,9 +6,15 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
-from neatrec.serve.limits import LONGEST_ID, MOST_ITEMS, MOST_K, K
+from neatrec.serve.limits import LONGEST_ID, MOST_CATEGORIES, MOST_ITEMS, MOST_K, K
 
 Id = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_ID, pattern="^[^\\x00]+$")]
+HeldId = Annotated[
+    str,
+    StringConstraints(min_length=1, pattern="^[^\\x00]+$"),
+    # what the bundle holds may be longer, which no document can promise
+    Field(json_schema_extra={"maxLength": LONGEST_ID}),
+]
 Level = Literal["strong", "some", "predicted", "category"]
 Grade = Literal["strong", "some", "predicted", "category", "rule"]
 WORDS = (
@@ -125,10 +131,10 @@ class Cart(BaseModel):
     model_config = ConfigDict(
         extra="forbid", strict=True, json_schema_extra={"example": {"items": ["24852", "21137"], "k": 5}}
     )
-    items: list[Id] = Field(min_length=1, max_length=MOST_ITEMS, description="Ids of what is in the cart.")
+    items: list[HeldId] = Field(min_length=1, max_length=MOST_ITEMS, description="Ids of what is in the cart.")
     k: Whole = Field(default=K, ge=1, le=MOST_K)
-    category: list[Id] = Field(default_factory=list, max_length=MOST_ITEMS)
-    exclude: list[Id] = Field(default_factory=list, max_length=MOST_ITEMS)
+    category: list[Id] = Field(default_factory=list, max_length=MOST_CATEGORIES)
+    exclude: list[HeldId] = Field(default_factory=list, max_length=MOST_ITEMS)
     min_evidence: Level | None = None
     diversify: bool = False
     model: Id | None = None
@@ -217,7 +223,9 @@ IDS: dict[str, Any] = {"type": "array", "items": ID, "maxItems": MOST_ITEMS}
 MODEL = parameter("model", ID, "Another model given by --compare. Default: the first.")
 FILTERS = [
     parameter("k", {"type": "integer", "minimum": 1, "maximum": MOST_K, "default": K}, "How many answers."),
-    parameter("category", IDS, "Only items of this category (name or path); may be repeated."),
+    parameter(
+        "category", {**IDS, "maxItems": MOST_CATEGORIES}, "Only items of this category (name or path); may be repeated."
+    ),
     parameter("exclude", IDS, "Ids not to name; may be repeated."),
     parameter(
         "min_evidence",

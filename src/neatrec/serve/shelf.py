@@ -13,7 +13,9 @@ import numpy.typing as npt
 from neatrec.catalog import UNKNOWN
 from neatrec.index import Index
 from neatrec.index.grades import PREDICTED, SOME_Q
-from neatrec.serve.problems import unknown_choice, unknown_item
+from neatrec.serve.categories import Categories
+from neatrec.serve.limits import LONGEST_ID
+from neatrec.serve.problems import bad, unknown_choice, unknown_item
 from neatrec.serve.search import NameSearch
 
 NEAR = 5
@@ -41,7 +43,6 @@ class Shelf:
         self.variance: list[float] | None = None if index.variance is None else index.variance.tolist()
         self.reason = str(index.manifest.notes["topk"]["reason"])
         self._briefs: dict[int, str] = {}
-        self._chosen: dict[str, npt.NDArray[np.bool_]] = {}
 
     def renamed(self, name: str) -> Shelf:
         """The same shelf under another name, for a second bundle of one model."""
@@ -71,6 +72,7 @@ class Shelf:
         """The code of an item that must be there, else a 404 with near names."""
         code = self.code(item)
         if code is None:
+            refuse_long("item", item)
             raise unknown_item(item, [self.brief(near) for near in self.search.find(item, NEAR)])
         return code
 
@@ -90,32 +92,14 @@ class Shelf:
 
     def in_category(self, name: str) -> npt.NDArray[np.bool_]:
         """Which items belong to the category called `name` at any level (or by a path "a / b"), shape (items,)."""
-        found = self._chosen.get(name)
-        if found is None:
-            found = self._members(name)
-            if len(self._chosen) < 1000:  # names come from callers: what is kept must have an end
-                self._chosen[name] = found
-        return found
-
-    def _members(self, name: str) -> npt.NDArray[np.bool_]:
-        found = self._at_any_level(name)
-        steps = [step.strip() for step in name.replace(">", "/").split("/") if step.strip()]
-        if found is None and len(steps) > 1:
-            parts = [self._at_any_level(step) for step in steps]
-            masks = [part for part in parts if part is not None]
-            found = np.logical_and.reduce(masks) if len(masks) == len(parts) else None
+        found = self.categories.members(name)
         if found is None:
             raise unknown_choice("category", self.category_names, name, status=404)
         return found
 
-    def _at_any_level(self, name: str) -> npt.NDArray[np.bool_] | None:
-        found = None
-        for level, names in zip(self.catalog.levels, self.catalog.category_names, strict=True):
-            codes = [code for code, other in enumerate(names) if other.casefold() == name.casefold()]
-            if codes:
-                here = np.isin(self.catalog.category_of(level), codes)
-                found = here if found is None else found | here
-        return found
+    @cached_property
+    def categories(self) -> Categories:
+        return Categories(self.catalog)
 
     @cached_property
     def category_names(self) -> list[str]:
@@ -150,3 +134,9 @@ class Shelf:
     def same_category(self, codes: list[int]) -> set[int]:
         """The categories of `codes`, the unknown one left out."""
         return {self.category[code] for code in codes} - {UNKNOWN}
+
+
+def refuse_long(argument: str, item: str) -> None:
+    """A problem, when an id that the bundle does not hold is longer than may be asked for."""
+    if len(item) > LONGEST_ID:
+        raise bad(argument, f"at most {LONGEST_ID} characters, unless the bundle holds it", item[:40])
