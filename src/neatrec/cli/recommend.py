@@ -3,38 +3,93 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from neatrec.cli.talk import Talk, print_json, print_table
 from neatrec.text import printable
 
+if TYPE_CHECKING:
+    from neatrec.index import Asked, Index
+    from neatrec.models import Model
+    from neatrec.models.answers import Recommendations
+
 
 def recommend(
     talk: Talk,
-    bundle: Annotated[Path, typer.Argument(help="A bundle that `neatrec train` wrote.", show_default=False)],
+    bundle: Annotated[
+        Path, typer.Argument(help="A bundle that `neatrec train` wrote, or a store.", show_default=False)
+    ],
     items: Annotated[
         list[str], typer.Argument(metavar="ITEM...", help="Ids or names; several are a cart.", show_default=False)
     ],
     k: Annotated[int, typer.Option("-k", help="How many answers.", min=1)] = 10,
+    min_evidence: Annotated[
+        str, typer.Option(metavar="strong|some|predicted", help="Only answers with at least this evidence.")
+    ] = "some",
     category: Annotated[list[str] | None, typer.Option(help="Only items of this category; may be repeated.")] = None,
     exclude: Annotated[list[str] | None, typer.Option(help="Never this item; may be repeated.")] = None,
     same_category: Annotated[
         bool, typer.Option("--same-category", help="Also items of the cart's own categories.")
     ] = False,
 ) -> None:
-    """What goes with an item, or with a whole cart."""
-    from neatrec.bundle import load_bundle
+    """What goes with an item, or with a whole cart, and how sure that is."""
+    from neatrec.bundle import load_bundle, read_manifest
+    from neatrec.experiments.publish_store import bundle_in
+    from neatrec.index import Index, ask, has_table
 
-    model = load_bundle(bundle)
-    answer = model.recommend(items, k, category=category or None, exclude=exclude or (), same_category=same_category)
+    bundle = bundle_in(bundle)
+    narrowed: dict[str, Any] = {"category": category, "exclude": exclude or (), "same_category": same_category}
+    if has_table(read_manifest(bundle, verify=False)):
+        index = Index.open(bundle)
+        _show_believed(talk, index, ask(index, items, k, min_evidence=min_evidence, **narrowed), min_evidence)
+    else:
+        model = load_bundle(bundle)
+        _show_plain(talk, model, model.recommend(items, k, **narrowed))
+
+
+def _show_believed(talk: Talk, index: Index, asked: Asked, min_evidence: str) -> None:
+    from neatrec.index import FOOTER
+
+    manifest, catalog = index.manifest, index.catalog
+    notes = list(asked.notes)
+    if asked.left_out:
+        notes.append(f"left out {asked.left_out} below {min_evidence!r}: --min-evidence predicted shows them")
+    if talk.as_json:
+        print_json(
+            {
+                "model": manifest.model,
+                "kind": manifest.kind,
+                "items": [{"id": catalog.id(code), "name": catalog.name(code)} for code in asked.cart],
+                "recommendations": [line.to_dict() for line in asked.believed],
+                "notes": notes,
+            }
+        )
+        return
+    print(f"Goes with {', '.join(printable(catalog.name(code)) for code in asked.cart)} ({manifest.model})\n")
+    for line in asked.believed:
+        print(
+            f"{line.answer.rank:3}  {printable(line.answer.name)} ({printable(line.answer.id)}), {line.evidence.grade}"
+        )
+        print(f"     {line.evidence.words()}")
+    print(f"\n{FOOTER}" if asked.believed else "Nothing with that much evidence.")
+    _say(notes)
+
+
+def _show_plain(talk: Talk, model: Model, answer: Recommendations) -> None:
+    """A bundle without a serving table has no evidence to show."""
     if talk.as_json:
         print_json({"model": model.name, "kind": model.kind, **answer.to_dict()})
         return
     cart = ", ".join(printable(model.catalog.name(code)) for code in answer.cart)
     rows: list[list[object]] = [[r.rank, r.name, r.id, " / ".join(r.category), r.score] for r in answer]
     print_table(f"Goes with {cart} ({model.name})", ["rank", "item", "id", "category", "score"], rows)
-    for note in answer.notes:
+    _say([*answer.notes, "no evidence is shown: the bundle has no serving table (`neatrec index --help`)"])
+
+
+def _say(notes: Sequence[str]) -> None:
+    for note in notes:
         print(f"note: {note}", file=sys.stderr)

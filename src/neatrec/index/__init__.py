@@ -1,6 +1,7 @@
 """The serving table: each item's best answers with their evidence, in files that are used where they lie."""
 
 from neatrec.index.answers import Answers
+from neatrec.index.asking import Asked, Believed, ask
 from neatrec.index.build import IndexArrays, build_index, index_of
 from neatrec.index.evidence import Evidence
 from neatrec.index.files import write_index
@@ -13,9 +14,12 @@ __all__ = [
     "FOOTER",
     "GRADES",
     "Answers",
+    "Asked",
+    "Believed",
     "Evidence",
     "Index",
     "IndexArrays",
+    "ask",
     "build_index",
     "has_table",
     "index_of",

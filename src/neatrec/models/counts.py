@@ -47,7 +47,7 @@ class CountParameters(ModelParameters):
 
 
 @compiled
-def look_up(start, item, count, queries, items, out):  # type: ignore[no-untyped-def]
+def look_up(start, item, times, queries, items, out):  # type: ignore[no-untyped-def]
     """The count of each pair, 0 left where it was never seen; items of a row ascend; the last three: (pairs,)."""
     for pair in range(len(queries)):
         first, end = start[queries[pair]], start[queries[pair] + 1]
@@ -60,7 +60,7 @@ def look_up(start, item, count, queries, items, out):  # type: ignore[no-untyped
             else:
                 last = middle
         if first < end and item[first] == wanted:
-            out[pair] = count[first]
+            out[pair] = times[first]
 
 
 class PairCounts:
