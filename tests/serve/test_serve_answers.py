@@ -12,6 +12,7 @@ from serve_shop import AWKWARD, INJECTIONS, id_of
 from starlette.testclient import TestClient
 
 from neatrec.index import Index
+from neatrec.serve import cart as cart_module
 from neatrec.serve.answers import lines_of
 from neatrec.serve.app import make_app
 from neatrec.serve.render import evidence_json
@@ -183,6 +184,53 @@ def test_a_cart_of_one_is_answered_in_the_order_of_its_item(client: TestClient) 
     one = ask(client, item="101", k=10)
     cart = client.post("/v1/cart/complements", json={"items": ["101"], "k": 10}).json()
     assert names(cart) == names(one)
+
+
+@pytest.mark.parametrize(
+    "filters", [{}, {"category": ["names 1", "names 2"]}, {"exclude": ["500"]}, {"diversify": True}]
+)
+@pytest.mark.parametrize("level", ["some", "predicted"])
+def test_a_cart_of_one_is_its_item_when_filters_use_up_the_table(short_bundle: Path, filters: dict, level: str) -> None:
+    with TestClient(make_app(Settings(short_bundle))) as short:
+        for item in ("100", "a/b/c", "300", "301"):
+            asked = {"k": 20, "min_evidence": level, **filters}
+            one = ask(short, item=item, **asked)["complements"]
+            answer = short.post("/v1/cart/complements", json={"items": [item], **asked})
+            cart = answer.json()["complements"]
+            assert [line["id"] for line in cart] == [line["id"] for line in one]
+            assert [line["score"] for line in cart] == pytest.approx([line["score"] for line in one], rel=1e-5)
+            assert [line["grade"] for line in cart] == [line["grade"] for line in one]
+
+
+@pytest.mark.parametrize("filters", [{}, {"category": ["names 1", "names 2"]}, {"diversify": True}])
+@pytest.mark.parametrize("level", ["strong", "some", "predicted"])
+def test_what_completes_a_cart_does_not_depend_on_the_length_of_the_table(
+    client: TestClient, short_bundle: Path, filters: dict, level: str
+) -> None:
+    with TestClient(make_app(Settings(short_bundle))) as short:
+        for items in (["100", "101"], ["300", "a/b/c", "102"]):
+            asked = {"items": items, "k": 15, "min_evidence": level, **filters}
+            few, many = (who.post("/v1/cart/complements", json=asked).json() for who in (short, client))
+            assert few["complements"] == many["complements"]
+            spoken = {speaker["grade"] for line in few["complements"] for speaker in line["goes_with"]}
+            assert spoken <= {"strong": {"strong"}, "some": {"strong", "some"}}.get(level, spoken)
+
+
+@pytest.mark.parametrize("which", ["short_bundle", "gaussian_bundle"])
+@pytest.mark.parametrize("held_at_once", [1, 4_000_000])
+def test_a_cart_is_completed_as_the_model_completes_it(
+    which: str, held_at_once: int, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cart_module, "CELLS", held_at_once)
+    path = request.getfixturevalue(which)
+    items = ["100", "101", "300"]
+    with TestClient(make_app(Settings(path))) as asking:
+        asked = {"items": items, "k": 25, "min_evidence": "predicted"}
+        lines = asking.post("/v1/cart/complements", json=asked).json()["complements"]
+    exact = Index.open(path).model.recommend(items, 25)
+    assert [line["id"] for line in lines] == exact.ids
+    assert [line["score"] for line in lines] == pytest.approx(exact.scores.tolist(), rel=1e-4, abs=1e-6)
+    assert all(line["goes_with"] for line in lines)
 
 
 def test_a_cart_of_strangers_is_a_404(client: TestClient) -> None:

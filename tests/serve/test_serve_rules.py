@@ -65,6 +65,16 @@ def test_a_block_for_every_query(bundle: Path, tmp_path: Path) -> None:
     assert SALSA not in [line["id"] for line in cart["complements"]]
 
 
+def test_a_block_in_a_cart_is_counted_and_its_place_filled(bundle: Path, tmp_path: Path) -> None:
+    shop = Shop(bundle, tmp_path, rules=HEADER)
+    asked = {"items": [CHIPS, TEA], "k": 3, "min_evidence": "predicted"}
+    before = shop.client.post("/v1/cart/complements", json={**asked, "k": 4}).json()["complements"]
+    shop.change(rules=HEADER + f"{CHIPS},{before[1]['id']},block,,,\n")
+    after = shop.client.post("/v1/cart/complements", json=asked).json()["complements"]
+    assert [line["id"] for line in after] == [before[place]["id"] for place in (0, 2, 3)]
+    assert 'neatrec_rule_hits_total{action="block"' in shop.client.get("/metrics").text
+
+
 def test_a_pin_beyond_k_or_out_of_the_category_is_not_shown(bundle: Path, tmp_path: Path) -> None:
     shop = Shop(bundle, tmp_path, rules=HEADER + f"{CHIPS},{TEA},pin,5,,\n")
     assert TEA not in [line["id"] for line in shop.ask(CHIPS, k=4)]

@@ -135,7 +135,7 @@ def name_best(rows: npt.NDArray[Any], candidates: npt.NDArray[np.int32], floor: 
         parts, candidates = parts.take(worth, axis=1), candidates[worth]
     if not parts.size:
         return Named(candidates[:0], np.zeros(0), np.zeros((0, len(parts))))
-    ends = [_scale(part) if len(parts) > 1 else ONE_SCALE for part in parts]
+    ends = [scale_of(part) if len(parts) > 1 else ONE_SCALE for part in parts]
     total = np.zeros(parts.shape[1])
     for part, (middle, reach) in zip(parts, ends, strict=True):
         total += (part - middle) / reach
@@ -149,7 +149,7 @@ ONE_SCALE = np.float64(0.0), np.float64(1.0)
 """One query keeps its own scores."""
 
 
-def _scale(part: npt.NDArray[Any]) -> tuple[np.float64, np.float64]:
+def scale_of(part: npt.NDArray[Any]) -> tuple[np.float64, np.float64]:
     """The median, and how far above it the best is; infinitely far where it is not above, so that all become 0."""
     middle = median(part)
     reach = np.float64(part.max()) - middle

@@ -54,10 +54,10 @@ class Sieve:
         self.out.add(code)
         self.seen.add(self.shelf.category[code])
 
-    def mask(self) -> npt.NDArray[np.bool_]:
-        """Every item that may be named next, shape (items,)."""
+    def mask(self, *, blocked: bool = False) -> npt.NDArray[np.bool_]:
+        """Every item that may be named next, shape (items,); with `blocked` also those that only a rule forbids."""
         allowed = np.asarray(self.shelf.index.item_count) > 0
-        allowed[list(self.out | self.blocked)] = False
+        allowed[list(self.out if blocked else self.out | self.blocked)] = False
         categories = self.own | (self.seen - {UNKNOWN} if self.diversify else set())
         if categories:
             allowed &= ~np.isin(self.shelf.category_codes, list(categories))
