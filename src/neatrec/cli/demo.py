@@ -43,9 +43,13 @@ def demo(
     _show_strongest(done)
     show_leaderboard(done.board)
     print()
-    for query in done.queries():
-        names = ", ".join(printable(name) for name in done.model.recommend(query, 3).names)
+    for query, asked in done.recommendations():
+        best = asked.believed[0] if asked.believed else None
+        names = ", ".join(printable(line.answer.name) for line in asked.believed) or "nothing that can be shown"
         print(f"{printable(done.market.baskets.catalog.name(query))} goes with {names}.")
+        if best is not None:
+            print(f"  {printable(best.answer.name)}: {best.evidence.words()}")
+    print("Association, not proof of extra sales.")
     print(f"\nThe report: {done.report}\nAsk for more: neatrec recommend {done.bundle} ITEM")
     print(f"Look at it and ask by HTTP: neatrec serve {done.bundle}")
 

@@ -11,7 +11,7 @@ from neatrec.experiments.check import CheckResult, check
 from neatrec.experiments.leaderboard import LeaderboardResult
 from neatrec.experiments.reporting import make_report
 from neatrec.experiments.training import DEFAULT_MODEL
-from neatrec.index import save_indexed
+from neatrec.index import Asked, Index, ask, save_indexed
 from neatrec.labels import Labels, make_labels
 from neatrec.labels.audit import Audit, audit_labels
 from neatrec.labels.truth import Score, score_against
@@ -49,8 +49,14 @@ class Demo:
         labels = self.stratified
         return list(dict.fromkeys(int(labels.query[i]) for i in labels.strongest(len(labels))))[:QUERIES]
 
+    def recommendations(self) -> list[tuple[int, Asked]]:
+        """What goes with each of them, with evidence: (item, answers)."""
+        index = Index.open(self.bundle)
+        return [(query, ask(index, [index.catalog.id(query)], 3)) for query in self.queries()]
+
     def to_json(self) -> dict[str, Any]:
         """The numbers of the demo."""
+        catalog = self.market.baskets.catalog
         return {
             "check": self.checked.to_json(),
             "audit": self.plain.to_json(),
@@ -60,7 +66,10 @@ class Demo:
                 "recall": self.stratified_score.recall,
             },
             "leaderboard": self.board.to_json(),
-            "recommendations": [self.model.recommend(query, 3).to_dict() for query in self.queries()],
+            "recommendations": [
+                {"item": catalog.id(query), "recommendations": [line.to_dict() for line in asked.believed]}
+                for query, asked in self.recommendations()
+            ],
             "report": str(self.report),
             "bundle": str(self.bundle),
         }
