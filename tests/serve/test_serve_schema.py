@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from serve_shop import id_of
 from starlette.testclient import TestClient
 
+from neatrec.serve import shapes
 from neatrec.serve.app import make_app
 from neatrec.serve.settings import Settings
 
@@ -72,11 +73,20 @@ def test_any_filters_on_items_that_exist_are_answered_as_it_promises(api: Any, p
 
 def test_the_document_has_an_example_for_every_answer(client: TestClient) -> None:
     document = client.get("/openapi.json").json()
-    for name in ("Item", "EvidenceOut", "ErrorOut"):
-        assert document["components"]["schemas"][name]["example"]
-    assert document["paths"]["/v1/cart/complements"]["post"]["requestBody"]["content"]["application/json"]["schema"][
-        "example"
-    ]
+    schemas = document["components"]["schemas"]
+    assert len(schemas) > 10
+    for name, schema in schemas.items():
+        getattr(shapes, name).model_validate(schema["example"])
+    for operations in document["paths"].values():
+        for operation in operations.values():
+            for status, said in operation["responses"].items():
+                content = said["content"]["application/json"]
+                assert content["schema"]["$ref"]
+                if status != "200":
+                    shapes.ErrorOut.model_validate(content["example"])
+    posted = document["paths"]["/v1/cart/complements"]["post"]
+    assert posted["requestBody"]["content"]["application/json"]["schema"]["example"]
+    assert set(posted["responses"]) == {"200", "401", "404", "408", "413", "422", "503"}
     assert set(document["paths"]) == {
         "/v1/complements",
         "/v1/items/{item}/complements",
@@ -87,3 +97,21 @@ def test_the_document_has_an_example_for_every_answer(client: TestClient) -> Non
         "/healthz",
         "/readyz",
     }
+
+
+@pytest.mark.parametrize("key", [None, "a-key-of-the-shop"])
+def test_the_document_says_how_a_key_is_sent(bundle: Path, key: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    if key:
+        monkeypatch.setenv("NEATREC_API_KEY", key)
+    asking = TestClient(make_app(Settings(bundle)), headers={"X-API-Key": key or ""})
+    document = asking.get("/openapi.json").json()
+    assert document == asking.get("/openapi.json").json()
+    schemes = document["components"]["securitySchemes"]
+    assert {(scheme["type"], scheme.get("scheme")) for scheme in schemes.values()} == {
+        ("http", "bearer"),
+        ("http", "basic"),
+        ("apiKey", None),
+    }
+    assert ({} in document["security"]) == (key is None)
+    assert [name for entry in document["security"] for name in entry] == list(schemes)
+    assert document["paths"]["/healthz"]["get"]["security"] == []

@@ -16,6 +16,7 @@ from neatrec.index import FOOTER
 from neatrec.serve import shapes
 from neatrec.serve.answers import for_new_item, goes_with
 from neatrec.serve.cart import completes
+from neatrec.serve.document import JSON, responses
 from neatrec.serve.edition import Edition, Rendered
 from neatrec.serve.limits import BODY_SECONDS, LARGEST_BODY, LONGEST_ID, LONGEST_SEARCH, MOST_K
 from neatrec.serve.metrics import Metrics
@@ -33,8 +34,6 @@ from neatrec.serve.question import (
 )
 from neatrec.serve.render import cart_out, complements_out, dumps, evidence_out, number
 from neatrec.serve.shelf import Shelf, refuse_long
-
-JSON = "application/json"
 
 
 class Api:
@@ -176,8 +175,8 @@ def add_api(app: FastAPI, metrics: Metrics, *, public: bool) -> None:
 
     def get(path: str, handler: Any, shape: Any, parameters: list[dict[str, Any]], errors: tuple[int, ...]) -> None:
         extra = {"parameters": parameters} if parameters else {}
-        responses: dict[int | str, Any] = {200: {"model": shape}, **{e: {"model": shapes.ErrorOut} for e in errors}}
-        app.add_api_route(path, handler, methods=["GET"], responses=responses, openapi_extra=extra, tags=["api"])
+        said = responses(shape, errors)
+        app.add_api_route(path, handler, methods=["GET"], responses=said, openapi_extra=extra, tags=["api"])
 
     common = (401, 404, 414, 422, 503)
     get("/v1/complements", api.complements, shapes.Complements, [item, *filters], common)
@@ -191,10 +190,7 @@ def add_api(app: FastAPI, metrics: Metrics, *, public: bool) -> None:
         "/v1/cart/complements",
         api.cart,
         methods=["POST"],
-        responses={
-            200: {"model": shapes.CartComplements},
-            **{error: {"model": shapes.ErrorOut} for error in (401, 404, 408, 413, 422, 503)},
-        },
+        responses=responses(shapes.CartComplements, (401, 404, 408, 413, 422, 503)),
         openapi_extra={"requestBody": body},
         tags=["api"],
     )

@@ -15,6 +15,7 @@ from starlette.staticfiles import StaticFiles
 
 from neatrec._version import __version__
 from neatrec.serve.api import add_api
+from neatrec.serve.document import add_keys
 from neatrec.serve.gate import App, Gate
 from neatrec.serve.library import Library
 from neatrec.serve.metrics import Metrics
@@ -46,6 +47,7 @@ def make_app(settings: Settings, library: Library | None = None) -> App:
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(Exception, _fault)
     add_api(app, metrics, public=settings.public)
+    add_keys(app, locked=bool(shelves.keys))
     add_page(app, public=settings.public)
     app.mount("/static", StaticFiles(directory=str(files("neatrec.serve") / "static")), name="static")
     gate = Gate(app, shelves, metrics, settings.in_flight)

@@ -6,6 +6,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from neatrec.errors import NeatrecError
+from neatrec.serve.limits import LONGEST_QUERY_STRING
 from neatrec.text import printable
 
 
@@ -47,6 +48,11 @@ def unknown_item(item: str, near: list[dict[str, Any]]) -> Problem:
 
 def too_large(limit: int) -> Problem:
     return Problem(413, "TooLarge", f"the body must be at most {limit:,} bytes", hint="Ask for fewer items at once.")
+
+
+def too_long() -> Problem:
+    message = f"the query string must be at most {LONGEST_QUERY_STRING:,} bytes"
+    return Problem(414, "TooLarge", message, hint="Exclude fewer items at once.")
 
 
 def too_slow(seconds: float) -> Problem:

@@ -16,7 +16,7 @@ from neatrec.serve.limits import (
     MOST_K,
     K,
 )
-from neatrec.serve.problems import Problem, bad, unknown_choice
+from neatrec.serve.problems import Problem, bad, too_long, unknown_choice
 from neatrec.text import printable
 
 LEVELS = ("strong", "some", "predicted", "category")
@@ -47,7 +47,7 @@ class Question:
 def read_fields(query_string: bytes, once: Sequence[str], lists: Sequence[str] = ()) -> Fields:
     """The parameters of a query string by name. Unknown ones, and single ones given twice, are problems."""
     if len(query_string) > LONGEST_QUERY_STRING:
-        raise Problem(414, "TooLarge", f"the query string must be at most {LONGEST_QUERY_STRING:,} bytes")
+        raise too_long()
     try:
         pairs = parse_qsl(query_string.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=500)
     except ValueError as error:

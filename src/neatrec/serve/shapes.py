@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
+from neatrec.index import FOOTER
 from neatrec.serve.limits import LONGEST_ID, MOST_CATEGORIES, MOST_ITEMS, MOST_K, K
 
 Id = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_ID, pattern="^[^\\x00]+$")]
@@ -38,6 +39,34 @@ EVIDENCE: Any = {
 }
 
 
+BUNDLE = "5f0c0f7a4be1c1c5a2f1a6e0a6a5a1f3d4f5b6c7d8e9fa0b1c2d3e4f5a6b7c8d"
+SAUCE: Any = {"id": "21137", "name": "Marinara Sauce", "category": ["dry goods pasta", "pasta sauce"]}
+COMPLEMENT: Any = {"rank": 1, **SAUCE, "score": 4.21, "grade": "strong", "evidence": EVIDENCE}
+GOES_WITH: Any = {**PASTA, "grade": "strong", "words": WORDS}
+CART_LINE: Any = {"rank": 1, **SAUCE, "score": 0.87, "grade": "strong", "goes_with": [GOES_WITH]}
+HEAD: Any = {"bundle": BUNDLE, "model": "neat"}
+TAIL: Any = {"notes": [], "footer": FOOTER}
+SERVED: Any = {
+    "name": "neat",
+    "kind": "neat",
+    "bundle": BUNDLE,
+    "created": "2024-05-01T03:10:00+00:00",
+    "items": 49688,
+    "k": 100,
+    "coverage": {"strong": {"items": 0.21, "sales": 0.83}, "some": {"items": 0.12, "sales": 0.08}},
+}
+ERROR: Any = {
+    "kind": "UnknownItemError",
+    "message": "no item has the id 'spagetti'",
+    "hint": "Did you mean 'Spaghetti'?",
+    "near": [PASTA],
+}
+
+
+def _example(**example: Any) -> ConfigDict:
+    return ConfigDict(json_schema_extra={"example": example})
+
+
 def _whole(value: Any) -> Any:
     """24.0 is a whole number to JSON."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
@@ -49,20 +78,21 @@ Whole = Annotated[int, BeforeValidator(_whole)]
 class Item(BaseModel):
     """An item of the catalogue."""
 
-    model_config = ConfigDict(json_schema_extra={"example": PASTA})
+    model_config = _example(**PASTA)
     id: str
     name: str
     category: list[str] = Field(description="Names of its categories, shallow to deep.")
 
 
 class FoundItem(Item):
+    model_config = _example(**PASTA, count=410)
     count: int | None = Field(default=None, description="Lines in the training baskets; withheld by --public.")
 
 
 class EvidenceOut(BaseModel):
     """What the training baskets say about a pair. Numbers are null where not known, and withheld by --public."""
 
-    model_config = ConfigDict(json_schema_extra={"example": EVIDENCE})
+    model_config = _example(**EVIDENCE)
     words: str = Field(description="The evidence in one or two sentences.")
     count: int | None = Field(default=None, description="Baskets that hold both.")
     customers: int | None = Field(default=None, description="Distinct customers who bought both in one basket.")
@@ -85,6 +115,7 @@ class EvidenceOut(BaseModel):
 class Complement(Item):
     """One answer."""
 
+    model_config = _example(**COMPLEMENT)
     rank: int
     score: float | None = Field(description="The model's score; null for a rule, withheld by --public.")
     grade: Grade
@@ -94,6 +125,7 @@ class Complement(Item):
 class Complements(BaseModel):
     """What goes with an item."""
 
+    model_config = _example(**HEAD, query=PASTA, complements=[COMPLEMENT], **TAIL)
     bundle: str = Field(description="The version of the bundle that answered: the hash of its content.")
     model: str
     query: Item
@@ -103,11 +135,13 @@ class Complements(BaseModel):
 
 
 class GoesWith(Item):
+    model_config = _example(**GOES_WITH)
     grade: Grade
     words: str
 
 
 class CartComplement(Item):
+    model_config = _example(**CART_LINE)
     rank: int
     score: float | None
     grade: Grade = Field(description="The best grade among the cart items it goes with.")
@@ -117,6 +151,7 @@ class CartComplement(Item):
 class CartComplements(BaseModel):
     """What completes a cart."""
 
+    model_config = _example(**HEAD, cart=[PASTA], complements=[CART_LINE], **TAIL)
     bundle: str
     model: str
     cart: list[Item]
@@ -143,6 +178,7 @@ class Cart(BaseModel):
 class Pair(BaseModel):
     """The evidence card of two items."""
 
+    model_config = _example(**HEAD, a=PASTA, b=SAUCE, score=4.21, grade="strong", evidence=EVIDENCE, footer=FOOTER)
     bundle: str
     model: str
     a: Item
@@ -156,12 +192,14 @@ class Pair(BaseModel):
 class Found(BaseModel):
     """Items by name."""
 
+    model_config = _example(bundle=BUNDLE, q="spagetti", items=[{**PASTA, "count": 410}])
     bundle: str
     q: str
     items: list[FoundItem]
 
 
 class Served(BaseModel):
+    model_config = _example(**SERVED)
     name: str
     kind: str
     bundle: str
@@ -176,6 +214,7 @@ class Served(BaseModel):
 class ModelOut(BaseModel):
     """What answers."""
 
+    model_config = _example(bundle=BUNDLE, models=[SERVED], version="1.0.0", public=False)
     bundle: str
     models: list[Served]
     version: str = Field(description="Of neatrec.")
@@ -183,12 +222,13 @@ class ModelOut(BaseModel):
 
 
 class Health(BaseModel):
+    model_config = _example(status="ok", bundle=BUNDLE)
     status: Literal["ok"]
     bundle: str | None = None
 
 
 class ErrorBody(BaseModel):
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="allow", json_schema_extra={"example": ERROR})
     kind: str
     message: str
     hint: str | None
@@ -197,18 +237,7 @@ class ErrorBody(BaseModel):
 class ErrorOut(BaseModel):
     """Every error: what is wrong and what to do next."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "example": {
-                "error": {
-                    "kind": "UnknownItemError",
-                    "message": "no item has the id 'spagetti'",
-                    "hint": "Did you mean 'Spaghetti'?",
-                    "near": [PASTA],
-                }
-            }
-        }
-    )
+    model_config = _example(error=ERROR)
     error: ErrorBody
 
 
