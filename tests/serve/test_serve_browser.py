@@ -249,9 +249,12 @@ def test_twenty_names_that_look_like_script_do_nothing(page: Page) -> None:
     page.goto("/item?id=100&min_evidence=predicted")
     for name in INJECTIONS:
         item = id_of(name)
-        for path in (f"/item?id={item}", f"/cart?item={item}"):
-            page.goto(path)
-            assert page.evaluate("window.hit") is None
+        page.goto(f"/item?id={item}")
+        assert page.locator("h1").evaluate("heading => heading.textContent").strip() == name
+        assert page.evaluate("window.hit") is None
+        page.goto(f"/cart?item={item}")
+        assert name in page.locator(".cart-list li").first.evaluate("line => line.textContent")
+        assert page.evaluate("window.hit") is None
     page.goto("/")
     page.get_by_label("Search an item").press_sequentially("script window")
     expect(page.get_by_role("option").first).to_be_visible()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import gc
 import os
 import shutil
 import threading
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,10 +17,11 @@ import pytest
 from serve_shop import write_bundle
 from starlette.testclient import TestClient
 
-from neatrec.errors import BundleError
+from neatrec.errors import BundleError, ResourceError
 from neatrec.experiments.publish import publish, rollback
 from neatrec.experiments.publish_gate import Gate
 from neatrec.index import Index
+from neatrec.serve import library as library_module
 from neatrec.serve.app import make_app
 from neatrec.serve.library import Library
 from neatrec.serve.metrics import Metrics
@@ -108,6 +112,101 @@ def test_a_damaged_bundle_is_refused_and_the_old_one_stays(
     assert library.look()
 
 
+def wrapped(cause: Exception) -> Exception:
+    error = BundleError("cannot be read")
+    error.__cause__ = cause
+    return error
+
+
+PASSING = [
+    OSError(errno.EMFILE, "too many open files"),
+    MemoryError(),
+    wrapped(OSError(errno.ENFILE, "too many open files")),
+    wrapped(MemoryError()),
+    ResourceError("no room"),
+    RuntimeError("nobody foresaw it"),
+]
+
+
+@pytest.mark.parametrize("trouble", PASSING, ids=repr)
+def test_a_good_bundle_is_taken_once_a_passing_trouble_is_over(
+    versions: list[Path],
+    tmp_path: Path,
+    trouble: Exception,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    flip(tmp_path, versions[0])
+    metrics = Metrics()
+    library = Library(Settings(tmp_path), metrics)
+    before = library.edition
+
+    def fails(_: Path) -> None:
+        raise trouble
+
+    monkeypatch.setattr(library.shelves[0], "read", fails)
+    flip(tmp_path, versions[1])
+    for _ in range(3):
+        assert not library.look()
+    assert library.edition is before
+    assert refused(metrics) == 1
+    assert caplog.text.count("it is tried again at every look") == 1
+    monkeypatch.setattr(library.shelves[0], "read", library_module._open)
+    assert library.look()
+    assert library.edition.main.version == Index.open(versions[1]).version
+
+
+def test_a_bad_bundle_is_read_once(versions: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    flip(tmp_path, versions[0])
+    metrics = Metrics()
+    library = Library(Settings(tmp_path), metrics)
+    tried = []
+
+    def fails(place: Path) -> None:
+        tried.append(place)
+        raise wrapped(FileNotFoundError(errno.ENOENT, "gone"))
+
+    monkeypatch.setattr(library.shelves[0], "read", fails)
+    flip(tmp_path, versions[1])
+    for _ in range(3):
+        assert not library.look()
+    assert (len(tried), refused(metrics)) == (1, 1)
+
+
+def test_files_run_out_for_a_while_and_the_new_bundle_is_taken_after(versions: list[Path], tmp_path: Path) -> None:
+    """The real thing: no descriptor is left while the new bundle is opened."""
+    resource = pytest.importorskip("resource", reason="limits on open files exist on Unix alone")
+    flip(tmp_path, versions[0])
+    library = Library(Settings(tmp_path), Metrics())
+    flip(tmp_path, versions[1])
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    held = os.open(os.devnull, os.O_RDONLY)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (held, hard))
+    try:
+        seen = library.look()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        os.close(held)
+    assert not seen
+    assert library.look()
+    assert library.edition.main.version == Index.open(versions[1]).version
+
+
+def test_an_old_bundle_is_let_go_although_its_map_was_looked_at(versions: list[Path], tmp_path: Path) -> None:
+    flip(tmp_path, versions[0])
+    library = Library(Settings(tmp_path), Metrics())
+    asking = TestClient(make_app(library.settings, library))
+    old = []
+    for number in range(4):
+        for path in ("/map", "/item?id=100", "/cart?item=100&item=101"):
+            assert asking.get(path, headers={"accept": "text/html"}).status_code == 200
+        old.append(weakref.ref(library.edition.main))
+        flip(tmp_path, versions[(number + 1) % 3])
+        assert library.look()
+    gc.collect()
+    assert [shelf() for shelf in old] == [None] * 4
+
+
 def test_a_store_whose_link_vanished_keeps_answering(versions: list[Path], tmp_path: Path) -> None:
     flip(tmp_path, versions[0])
     library = Library(Settings(tmp_path), Metrics())
@@ -165,6 +264,8 @@ def test_swaps_under_load_fail_no_request_and_mix_no_versions(
             before = library.edition
             flip(store, versions[(number + 1) % 3])
             wait_until(lambda before=before: library.edition is not before)
+            # the callers have met it before the next one comes
+            wait_until(lambda: library.edition.main.version in seen)
             if number % 3 == 0:
                 flip(store, damaged_copy(versions[number % 3], tmp_path, number))
                 wait_until(lambda number=number: refused(metrics) == number // 3 + 1)
