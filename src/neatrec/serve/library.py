@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import threading
 from collections.abc import Callable
@@ -9,7 +10,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from neatrec.errors import NeatrecError
+from neatrec.errors import NeatrecError, ResourceError
 from neatrec.index import Index
 from neatrec.serve.edition import Edition, make_edition
 from neatrec.serve.keys import Keys, read_keys
@@ -22,6 +23,17 @@ from neatrec.text import printable
 
 log = logging.getLogger(__name__)
 Kept = TypeVar("Kept")
+PASSING = {
+    errno.EMFILE,
+    errno.ENFILE,
+    errno.ENOMEM,
+    errno.EAGAIN,
+    errno.EINTR,
+    errno.EIO,
+    errno.ESTALE,
+    errno.ETIMEDOUT,
+}
+"""What the machine says when it is short of something for a while: no fault of the file."""
 
 
 class Watched(Generic[Kept]):
@@ -30,6 +42,8 @@ class Watched(Generic[Kept]):
     def __init__(self, place: Path, read: Callable[[Path], Kept], refused: Callable[[], None], what: str) -> None:
         self.place, self.read, self.refused, self.what = place, read, refused, what
         self.stamp: Stamp = stamp_of(place)
+        self.troubled: tuple[Stamp] | None = None
+        """The stamp of what could not be read for now; it is tried at every look, but said and counted once."""
         self.kept = read(place)
 
     def renewed(self) -> bool:
@@ -37,15 +51,39 @@ class Watched(Generic[Kept]):
         stamp = stamp_of(self.place)
         if stamp == self.stamp:
             return False
-        self.stamp = stamp  # a bad one is not tried again before it changes
         try:
-            self.kept = self.read(self.place)
-        except (NeatrecError, OSError) as error:
-            self.refused()
-            log.error("%s refused, the old one stays: %s", self.what, printable(error, 500))
+            kept = self.read(self.place)
+        except Exception as error:  # noqa: BLE001 (whatever it is, it is said, and the old one answers on)
+            self._refuse(stamp, error)
             return False
+        self.kept, self.stamp, self.troubled = kept, stamp, None
         log.info("%s taken: %s", self.what, printable(self.place))
         return True
+
+    def _refuse(self, stamp: Stamp, error: Exception) -> None:
+        again = may_pass(error)
+        if not again:
+            self.stamp = stamp  # a bad one is not tried again before it changes
+        if again and self.troubled == (stamp,):
+            return
+        self.troubled = (stamp,) if again else None
+        self.refused()
+        then = "it is tried again at every look" if again else "it is not tried again before it changes"
+        unforeseen = error if not isinstance(error, NeatrecError | OSError | MemoryError) else None
+        said = printable(error, 500) or type(error).__name__
+        log.error("%s refused, the old one stays; %s: %s", self.what, then, said, exc_info=unforeseen)
+
+
+def may_pass(error: BaseException) -> bool:
+    """Whether the same file may be read well later: the machine was short of something, or nobody foresaw the error."""
+    if isinstance(error, ResourceError) or not isinstance(error, NeatrecError):
+        return True
+    cause: BaseException | None = error.__cause__ or error.__context__
+    while cause is not None:
+        if isinstance(cause, MemoryError) or (isinstance(cause, OSError) and cause.errno in PASSING):
+            return True
+        cause = cause.__cause__ or cause.__context__
+    return False
 
 
 class Library:

@@ -21,7 +21,7 @@ class ItemMap:
     """Positions scaled to the square, radii by rank of the variance, colours by the largest top categories."""
 
     def __init__(self, shelf: Shelf) -> None:
-        self.shelf = shelf
+        self.ids, self.names = shelf.ids, shelf.names  # not the shelf: a map may be kept by its shelf, weakly
         position = shelf.index.position
         self.there = position is not None and bool(np.isfinite(position).all(axis=1).any())
         count = np.asarray(shelf.index.item_count)
@@ -37,7 +37,6 @@ class ItemMap:
         if box is not None:
             x, y = self.place[codes, 0], self.place[codes, 1]
             codes = codes[(x >= box[0]) & (x <= box[2]) & (y >= box[1]) & (y <= box[3])]
-        shelf = self.shelf
         return [
             [
                 round(float(self.place[code, 0]), 1),
@@ -45,8 +44,8 @@ class ItemMap:
                 round(float(self.radius[code]), 2),
                 round(float(self.radius[code]), 2),
                 int(self.colour[code]),
-                shelf.ids[code],
-                shelf.names[code],
+                self.ids[code],
+                self.names[code],
             ]
             for code in codes[:most].tolist()
         ]

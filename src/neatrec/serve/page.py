@@ -45,6 +45,7 @@ class Pages:
 
     def __init__(self, public: bool) -> None:
         self.public = public
+        # a map must not hold its shelf, else no old bundle would ever be let go
         self.maps: WeakKeyDictionary[Shelf, ItemMap] = WeakKeyDictionary()
 
     async def home(self, request: Request) -> Response:
