@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -245,6 +244,41 @@ def test_a_live_version_that_is_gone_is_named(nights: list[Path], tmp_path: Path
         publish(nights[1], tmp_path / "store")
 
 
+def test_a_damaged_live_version_stands_in_the_way_of_no_publish(
+    nights: list[Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The new one is measured against the newest version that is whole, and the answer says which was damaged."""
+    store = tmp_path / "store"
+    for bundle in nights[:3]:
+        publish(bundle, store, OPEN)
+    damage(Store(store).versions()[2].folder)
+    with pytest.raises(GateError, match="training lines rose from"):
+        publish(nights[3], store, Gate(rows_rise=0, top10_changed=1))
+    assert "version 3, the live one, is damaged" in caplog.text
+    answer = publish(nights[3], store, OPEN)
+    assert (answer["live"], answer["damaged"], answer["compared_with"]) == (4, [3], 2)
+    assert answer["difference"]["versions"][0] == version_of(nights[1])
+    assert publish(nights[4], store, OPEN)["damaged"] == []
+
+
+def test_the_bundle_of_a_damaged_live_version_can_be_published_again(nights: list[Path], tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    publish(nights[0], store)
+    damage(Store(store).versions()[0].folder)
+    answer = publish(nights[0], store)
+    assert (answer["published"], answer["live"], answer["damaged"]) == (True, 2, [1])
+    assert (answer["compared_with"], answer["difference"]) == (None, None)
+    assert Index.open(store / "current", verify=True).version == version_of(nights[0])
+
+
+def damage(bundle: Path) -> None:
+    """One bit of the table is another."""
+    file = bundle / "topk" / "answers.arrow"
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+
+
 def test_two_writers_do_not_meet(nights: list[Path], tmp_path: Path) -> None:
     with Store(tmp_path / "store").locked(), pytest.raises(BundleError, match="is being written by another run"):
         publish(nights[0], tmp_path / "store")
@@ -287,6 +321,7 @@ from neatrec.index import rewrite_index
 def slow(module, name):
     real = getattr(module, name)
     def call(*words, **options):
+        print(name, flush=True)
         time.sleep(0.003)
         return real(*words, **options)
     setattr(module, name, call)
@@ -309,7 +344,8 @@ while True:
 
 @pytest.mark.parametrize("what", ["publish", "index"])
 def test_killed_at_any_moment_a_whole_one_is_live(nights: list[Path], tmp_path: Path, what: str) -> None:
-    """kill -9 again and again, a little later each time; after each the live bundle opens, verified."""
+    """kill -9 again and again, some steps later each time; after each the live bundle opens, verified."""
+    whole = {version_of(bundle) for bundle in nights[:4]}
     live = tmp_path / "store"
     if what == "publish":
         publish(nights[0], live)
@@ -317,18 +353,19 @@ def test_killed_at_any_moment_a_whole_one_is_live(nights: list[Path], tmp_path: 
     else:
         shutil.copytree(nights[0], live)
         words = []
-    seen = set()
-    for round_ in range(4):
+    killed_at = []
+    for steps in (1, 8, 15, 30):
         command = [sys.executable, "-c", WORKER, what, str(live), *words]
         worker = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert worker.stdout is not None
         assert worker.stdout.readline() == "ready\n"
-        time.sleep(0.05 + 0.17 * round_)
+        killed_at.append([worker.stdout.readline().strip() for _ in range(steps)][-1])
         worker.send_signal(signal.SIGKILL)
         worker.wait()
         worker.stdout.close()
-        seen.add(Index.open(bundle_in(live)).version)
-    assert seen
+        found = Index.open(bundle_in(live), verify=True)
+        assert found.version in whole if what == "publish" else found.k in range(2, 13)
+    assert all(killed_at)
     if what == "publish":
         assert publish(nights[5], live, OPEN)["published"]
         assert not list((live / "versions").glob(".*"))

@@ -21,17 +21,20 @@ log = logging.getLogger(__name__)
 def publish(bundle: str | Path, store: str | Path, gate: Gate | None = None) -> dict[str, Any]:
     """What was published: the bundle is live now, or `GateError` says why it is not and the live one stays.
 
-    `gate` None: the limits of the store's `gate.toml`, or the defaults. The first publish passes.
+    `gate` None: the limits of the store's `gate.toml`, or the defaults. The first publish passes. Where the live one is
+    damaged, the new one is compared with the newest before it that is whole: "damaged" names those that are not.
     """
     place = Store(store)
     with place.locked():
         new = Index.open(bundle)
         limits = gate or (Gate.read(place.gate_file) if place.gate_file.exists() else Gate())
         live = place.current()
-        if live is not None and read_manifest(live.folder, verify=False).content_hash == new.version:
+        base, index, damaged = _newest_whole(place, live)
+        compared = {"compared_with": None if base is None else base.number, "damaged": damaged}
+        if index is not None and base is not None and base == live and index.version == new.version:
             log.info("%s is live already", printable(bundle))
-            return _answer(place, live, None, published=False)
-        change = None if live is None else compare(Index.open(live.folder), new)
+            return {**_answer(place, base, None, published=False), **compared}
+        change = None if index is None else compare(index, new)
         if change is not None:
             limits.check(change)
         version = place.add(Place.of(bundle).readable())
@@ -40,7 +43,23 @@ def publish(bundle: str | Path, store: str | Path, gate: Gate | None = None) -> 
         place.make_live(version)
         place.prune()
     log.info("version %d is live", version.number)
-    return _answer(place, version, change, published=True)
+    return {**_answer(place, version, change, published=True), **compared}
+
+
+def _newest_whole(place: Store, live: Version | None) -> tuple[Version | None, Index | None, list[int]]:
+    """The live version, or the newest before it that verifies and was not rolled back; and the damaged ones."""
+    damaged: list[int] = []
+    if live is None:
+        return None, None, damaged
+    earlier = [v for v in reversed(place.versions()) if v.number < live.number and not v.mark.exists()]
+    for version in (live, *earlier):
+        try:
+            return version, Index.open(version.folder), damaged
+        except BundleError as error:
+            damaged.append(version.number)
+            what = f"version {version.number}{', the live one,' if version == live else ''} is damaged"
+            log.warning("%s, the new one is compared with an earlier one: %s", what, printable(error, 500))
+    return None, None, damaged
 
 
 def rollback(store: str | Path, to: int | None = None) -> dict[str, Any]:

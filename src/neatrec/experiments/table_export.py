@@ -97,11 +97,14 @@ def _write_csv(parts: Iterator[pa.Table], path: Path) -> None:
 
 
 def _formula_safe(table: pa.Table) -> pa.Table:
-    """A spreadsheet runs a cell that begins like a formula: an apostrophe before it makes it text."""
+    """A spreadsheet runs a cell that begins like a formula: an apostrophe before it makes it text.
+
+    A cell that begins with an apostrophe gets one too: whoever takes the first one off has every text back.
+    """
     for place, name in enumerate(table.column_names):
         if name in TEXTS:
             cells = table[name]
-            risky = pc.match_substring_regex(cells, r"\A[=+\-@\t\r]")
+            risky = pc.match_substring_regex(cells, r"\A['=+\-@\t\r]")
             quoted = pc.binary_join_element_wise(pa.scalar("'"), cells, pa.scalar(""))
             table = table.set_column(place, name, pc.if_else(risky, quoted, cells))
     return table
