@@ -7,9 +7,10 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from serve_shop import AWKWARD, INJECTIONS, id_of, write_bundle
+from serve_shop import AWKWARD, INJECTIONS, id_of, shop_catalog, write_bundle
 from starlette.testclient import TestClient
 
+from neatrec.index import FOOTER
 from neatrec.index.rewrite import rewrite_index
 from neatrec.serve.app import make_app
 from neatrec.serve.settings import Settings
@@ -36,6 +37,8 @@ PAGES = [
     "/quality",
     "/nowhere",
 ]
+STATED = ("/", "/map", "/quality")
+"""Pages that say how large the shop is."""
 
 
 class Tags(HTMLParser):
@@ -136,6 +139,34 @@ def test_the_leaderboard_and_the_audit_stand_on_the_page_when_attached(tmp_path:
     assert "1,234 true pairs of 99 items" in text
     assert "What the audit found &lt;b&gt;" in text
     assert "None is attached" not in text
+
+
+def test_the_public_sees_no_count_no_sales_and_no_table_of_the_report(tmp_path: Path) -> None:
+    bundle = write_bundle(tmp_path / "bundle")
+    line = {"name": "shrunk-lift", "kind": "statistic", "mean": {"hr@10": 0.5}, "low": {}, "high": {}}
+    board = {"level": "0.05", "candidates": "recall200", "labels": 1234, "queries": 98765, "models": [line]}
+    tables = [{"name": "audit", "caption": "What the audit found", "columns": ["pair"], "rows": [["31337 orders"]]}]
+    rewrite_index(bundle, attachment={"format": 1, "source": "x", "leaderboard": board, "tables": tables})
+    items = len(shop_catalog())
+    told, kept = (shown(Settings(bundle, public=public)) for public in (False, True))
+    for secret in ("1,234", "98,765", "31337", "audit found", "sales", f" {items} items", f" {items - 1} items"):
+        assert not [path for path in STATED if secret in kept[path]], secret
+    for path, secrets in {
+        "/": ("of sales", f"{items} items"),
+        "/quality": ("1,234", "98,765", "31337", "sales"),
+    }.items():
+        assert all(secret in told[path] for secret in secrets)
+    assert f"of {items - 1} items" in told["/map"]
+    assert "0.500" in kept["/quality"]
+    assert "tables of the attached report are not shown" in kept["/quality"]
+    assert "None is attached" not in kept["/quality"]
+
+
+def shown(settings: Settings) -> dict[str, str]:
+    """The text of the pages that say how large the shop is, without the footer's."""
+    asking = TestClient(make_app(settings))
+    texts = {path: " ".join(Tags(asking.get(path, headers=HTML).text).text) for path in STATED}
+    return {path: text.replace(FOOTER, "") for path, text in texts.items()}
 
 
 def test_zooming_in_shows_what_lies_there(both: TestClient) -> None:
