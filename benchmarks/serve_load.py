@@ -16,7 +16,7 @@ import tempfile
 import threading
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from json import loads
 from pathlib import Path
@@ -24,11 +24,12 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.harness import ROOT, save, table
+from benchmarks.harness import ROOT, save, spread, table
 
 ITEMS, BASKETS, LINES, SHELVES, DIM = 100_000, 150_000, 6, 400, 100
 SECONDS, CONNECTIONS, FLOOD = 10, 16, 2000
 SWAPS, CORRUPT = 50, 10
+ROUNDS = 3
 ASK = "/v1/complements?k=10&min_evidence=predicted&item="
 
 LUA = """
@@ -329,18 +330,38 @@ def everything() -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         bundle = big_bundle(folder / "bundle")
-        rounds = [(steady(bundle), gensim()) for _ in range(2)]
-        ours, peer = (max(column, key=lambda row: row["requests_per_second"]) for column in zip(*rounds, strict=True))
+        rounds = [(steady(bundle), gensim()) for _ in range(ROUNDS)]
         return {
             "items": ITEMS,
-            "neatrec": ours,
-            "gensim_most_similar": peer,
-            "requests_ratio": round(ours["requests_per_second"] / peer["requests_per_second"], 2),
-            "p99_ratio": round(peer["p99_ms"] / ours["p99_ms"], 2),
+            **side_by_side(rounds),
             "flood": flood(bundle),
             "swaps": swaps(folder),
             "load_average": round(os.getloadavg()[0], 1),
         }
+
+
+def side_by_side(rounds: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> dict[str, Any]:
+    """Every round of ours and of the peer's, their medians and spreads, and the ratios round by round."""
+    ours, peer = zip(*rounds, strict=True)
+    return {
+        "neatrec": spreads(ours),
+        "gensim_most_similar": spreads(peer),
+        "requests_ratio": spread([one["requests_per_second"] / other["requests_per_second"] for one, other in rounds]),
+        "p99_ratio": spread([other["p99_ms"] / one["p99_ms"] for one, other in rounds]),
+        "rounds": [{"neatrec": one, "gensim_most_similar": other} for one, other in rounds],
+    }
+
+
+def spreads(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Median, least and most of every number of some rounds.
+
+    >>> spreads([{"p99_ms": 3.0}, {"p99_ms": 1.0}])["p99_ms"]
+    {'median': 2.0, 'min': 1.0, 'max': 3.0}
+    """
+    return {
+        key: spreads([row[key] for row in rows]) if isinstance(value, Mapping) else spread([row[key] for row in rows])
+        for key, value in rows[0].items()
+    }
 
 
 def show(results: Mapping[str, Any]) -> None:
@@ -348,7 +369,7 @@ def show(results: Mapping[str, Any]) -> None:
     for name in ("neatrec", "gensim_most_similar"):
         row = results[name]
         keys = ("requests_per_second", "p50_ms", "p99_ms", "not_2xx", "cpu_ms_per_request")
-        rows.append([name, *(f"{row[key]:,.2f}" for key in keys)])
+        rows.append([name, *(f"{row[key]['median']:,.2f}" for key in keys)])
     print(table(rows))
     print(f"ready after {results['neatrec']['ready_seconds']} s; memory {results['neatrec']['memory_mib']}")
     print(f"flood: {results['flood']}")

@@ -40,6 +40,19 @@ def test_the_output_of_wrk_is_read() -> None:
     }
 
 
+def test_all_rounds_are_kept_not_the_fastest() -> None:
+    ours = [
+        {"requests_per_second": rate, "p99_ms": 10.0, "memory_mib": {"VmRSS": rate}} for rate in (100.0, 300.0, 200.0)
+    ]
+    peer = [{"requests_per_second": rate, "p99_ms": 40.0} for rate in (50.0, 50.0, 40.0)]
+    found = serve_load.side_by_side(list(zip(ours, peer, strict=True)))
+    assert found["neatrec"]["requests_per_second"] == {"median": 200.0, "min": 100.0, "max": 300.0}
+    assert found["neatrec"]["memory_mib"]["VmRSS"]["max"] == 300.0
+    assert found["requests_ratio"] == {"median": 5.0, "min": 2.0, "max": 6.0}
+    assert found["p99_ratio"]["median"] == 4.0
+    assert [row["neatrec"] for row in found["rounds"]] == ours
+
+
 @pytest.fixture(scope="module")
 def measured() -> dict[str, Any]:
     results = serve_load.everything()
@@ -51,10 +64,10 @@ def measured() -> dict[str, Any]:
 @pytest.mark.timeout(3600)
 def test_one_worker_answers_two_thousand_requests_a_second_over_a_hundred_thousand_items(measured: dict) -> None:
     ours = measured["neatrec"]
-    assert ours["not_2xx"] == 0
-    assert ours["requests_per_second"] >= 2000
-    assert ours["p99_ms"] <= 20
-    assert ours["ready_seconds"] <= 3
+    assert ours["not_2xx"]["max"] == 0
+    assert ours["requests_per_second"]["median"] >= 2000
+    assert ours["p99_ms"]["median"] <= 20
+    assert ours["ready_seconds"]["median"] <= 3
 
 
 @pytest.mark.long
@@ -77,5 +90,5 @@ def test_fifty_swaps_and_ten_corrupt_bundles_fail_and_mix_nothing(measured: dict
 @pytest.mark.long
 @pytest.mark.timeout(3600)
 def test_it_is_faster_than_gensim_behind_the_same_framework(measured: dict) -> None:
-    assert measured["requests_ratio"] > 1
-    assert measured["p99_ratio"] > 1
+    assert measured["requests_ratio"]["min"] > 1
+    assert measured["p99_ratio"]["min"] > 1

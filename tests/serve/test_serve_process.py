@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -136,6 +137,19 @@ def test_mistakes_are_said_before_it_starts(bundle: Path, tmp_path: Path) -> Non
     assert "loopback address unless there is an API key" in refused(bundle, "--host", "0.0.0.0")
     assert "there is no bundle" in refused(tmp_path / "nothing")
     assert "cannot read" in refused(bundle, "--rules", tmp_path / "rules.csv")
+
+
+def test_the_container_can_be_reached_and_needs_a_key(bundle: Path) -> None:
+    """The command of the Containerfile, with another place for the bundle and any free port."""
+    lines = (Path(__file__).parents[2] / "Containerfile").read_text().split("\n")
+    command = json.loads(next(line for line in lines if line.startswith("CMD")).removeprefix("CMD"))
+    assert command[:2] == ["serve", "/bundle"]
+    words = [sys.executable, "-m", "neatrec", "serve", str(bundle), *command[2:]]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2
+    assert "loopback address unless there is an API key" in done.stderr
+    with serving(bundle, *command[2:], key=KEY) as (_, url):
+        assert httpx.get(f"{url}/v1/model", headers={"X-API-Key": KEY}).status_code == 200
 
 
 def test_a_port_that_is_taken_is_said(bundle: Path) -> None:
