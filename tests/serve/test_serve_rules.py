@@ -100,6 +100,7 @@ def test_only_what_is_available_is_named(bundle: Path, tmp_path: Path) -> None:
     assert {line["id"] for line in everything.ask(CHIPS, k=100, min_evidence="predicted")} <= {TEA}
 
 
+PINS_OF_THREE = "100,200,pin,1,2020-01-01,\n100,201,pin,1,2999-01-01,\n100,202,pin,1,,\n"
 BAD = [
     ("no header", "100,200,block,,,\n", "line 1: the column 'query' is missing"),
     ("foreign column", "query,item,action,colour\n", "there is no column 'colour'"),
@@ -110,6 +111,13 @@ BAD = [
     ("itself", HEADER + "100,100,pin,1,,\n", "an item is never named for itself"),
     ("pin for all", HEADER + "*,100,pin,1,,\n", "a pin needs a query of its own"),
     ("one place twice", HEADER + "100,200,pin,1,,\n100,201,pin,1,,\n", "two items are pinned to position 1 of '100'"),
+    ("a comma in a note", HEADER + "100,200,block,,,a, b\n", "line 2: 7 cells for 6 columns"),
+    (
+        "days that meet",
+        HEADER + "100,200,pin,1,2998-01-01,\n100,201,pin,1,2999-01-01,\n",
+        "line 3: two items are pinned",
+    ),
+    ("an ended one first", HEADER + PINS_OF_THREE, "line 4: two items are pinned .* .see line 3"),
     ("open quote", HEADER + '100,"200,block,,,\n', "it is not CSV"),
 ]
 
@@ -132,6 +140,30 @@ def test_bad_rules_are_refused_by_line_and_the_old_ones_stay(
 def test_rules_for_items_that_the_catalogue_lost_are_no_fault(bundle: Path, tmp_path: Path) -> None:
     shop = Shop(bundle, tmp_path, rules=HEADER + f"gone,{SALSA},block,,,\n{CHIPS},gone,pin,1,,\n")
     assert shop.ask(CHIPS, k=1)[0]["id"] == SALSA
+
+
+def test_rules_that_name_unknown_ids_are_said(bundle: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    lines = f"gone,{SALSA},block,,,\n{CHIPS},gone,pin,1,,\n*,gone,block,,,\n*,{SALSA},block,,,\n{CHIPS},{TEA},pin,2,,\n"
+    shop = Shop(bundle, tmp_path, rules=HEADER + lines + "gone,gone too,block,,2020-01-01,ended\n")
+    assert "rules: 3 of 5 name an id that the bundle does not hold" in caplog.text
+    caplog.clear()
+    shop.change(rules=HEADER + f"*,{SALSA},block,,,\n")
+    assert "does not hold" not in caplog.text
+
+
+def test_a_place_may_be_pinned_anew_once_the_old_pin_has_ended(tmp_path: Path) -> None:
+    file = tmp_path / "rules.csv"
+    file.write_text(HEADER + "100,200,pin,1,2026-12-24,\n100,201,pin,1,,\n")
+    assert len(read_rules(file, date(2026, 12, 25)).today(date(2026, 12, 25))) == 1
+    with pytest.raises(SourceError, match="two items are pinned to position 1"):
+        read_rules(file, date(2026, 12, 24))
+
+
+def test_a_pin_does_not_act_in_a_cart(bundle: Path, tmp_path: Path) -> None:
+    shop = Shop(bundle, tmp_path, rules=HEADER + f"{CHIPS},{TEA},pin,1,,\n")
+    assert shop.ask(CHIPS)[0]["id"] == TEA
+    cart = shop.client.post("/v1/cart/complements", json={"items": [CHIPS]}).json()["complements"]
+    assert cart[0]["id"] == SALSA
 
 
 def test_an_empty_list_of_what_is_available_is_refused(bundle: Path, tmp_path: Path) -> None:

@@ -116,6 +116,7 @@ class Library:
                 shelf = shelf.renamed(f"{shelf.name}-{len(shelves) + 1}")
             shelves[shelf.name] = shelf
         rules = Rules() if self.rules is None else self.rules.kept
+        _say_unknown(rules, next(iter(shelves.values())), day)
         return make_edition(shelves, rules, None if self.available is None else self.available.kept, day)
 
     def look(self) -> bool:
@@ -164,6 +165,13 @@ def _open(place: Path) -> Shelf:
     shelf = Shelf(Index.open(bundle_at(place), verify=True))
     _ = shelf.graded, shelf.index.model  # made before the first request needs them
     return shelf
+
+
+def _say_unknown(rules: Rules, main: Shelf, day: date) -> None:
+    """Catalogues change every night and rules need not, so this is no fault; but a wrong id should not go unseen."""
+    unknown = rules.unknown(lambda item: main.code(item) is not None, day)
+    if unknown:
+        log.warning("rules: %d of %d name an id that the bundle does not hold", unknown, len(rules.today(day)))
 
 
 def _today() -> date:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 from neatrec.errors import SourceError
@@ -30,6 +31,9 @@ class Rule:
     until: date | None = None
     """The last day it holds."""
 
+    def holds(self, day: date) -> bool:
+        return self.until is None or day <= self.until
+
 
 @dataclass(frozen=True)
 class Rules:
@@ -39,20 +43,28 @@ class Rules:
 
     def today(self, day: date) -> tuple[Rule, ...]:
         """The rules that hold on `day`."""
-        return tuple(rule for rule in self.rules if rule.until is None or day <= rule.until)
+        return tuple(rule for rule in self.rules if rule.holds(day))
+
+    def unknown(self, held: Callable[[str], bool], day: date) -> int:
+        """How many of the rules that hold on `day` name an id that is not `held`: they decide nothing."""
+        return sum(not (held(rule.item) and (rule.query == EVERY or held(rule.query))) for rule in self.today(day))
 
 
-def read_rules(file: Path) -> Rules:
-    """The rules in `file`; the first line that is none is named in the error."""
+def read_rules(file: Path, day: date | None = None) -> Rules:
+    """The rules in `file`; the first line that is none is named in the error.
+
+    Two pins to one place are an error as long as both hold on `day` (default: today) or later.
+    """
     lines = csv.reader(_text_of(file).splitlines(), strict=True)
     try:
         header = [name.strip().lower() for name in next(lines, [])]
         _check_header(header, file)
-        rules = [_rule(dict(zip(header, row, strict=False)), file, lines.line_num) for row in lines if any(row)]
+        numbered = [(lines.line_num, _rule(header, row, file, lines.line_num)) for row in lines if any(row)]
     except csv.Error as error:
         raise _wrong(file, lines.line_num, f"it is not CSV ({error})") from error
-    _check_positions(rules, file)
-    return Rules(tuple(rules))
+    today = datetime.now(UTC).date() if day is None else day
+    _check_positions([(line, rule) for line, rule in numbered if rule.action == "pin" and rule.holds(today)], file)
+    return Rules(tuple(rule for _, rule in numbered))
 
 
 def read_available(file: Path) -> frozenset[str]:
@@ -83,8 +95,11 @@ def _check_header(header: list[str], file: Path) -> None:
         raise _wrong(file, 1, what)
 
 
-def _rule(row: dict[str, str], file: Path, line: int) -> Rule:
-    cell = {name: row.get(name, "").strip() for name in COLUMNS}
+def _rule(header: list[str], row: list[str], file: Path, line: int) -> Rule:
+    if len(row) > len(header):
+        raise _wrong(file, line, f"{len(row)} cells for {len(header)} columns; a note with a comma needs quotes")
+    found = dict(zip(header, row, strict=False))
+    cell = {name: found.get(name, "").strip() for name in COLUMNS}
     if not cell["query"] or not cell["item"]:
         raise _wrong(file, line, "`query` and `item` must be ids")
     if cell["action"] not in ("block", "pin"):
@@ -113,13 +128,14 @@ def _until(cell: dict[str, str], file: Path, line: int) -> date | None:
         raise _wrong(file, line, what) from error
 
 
-def _check_positions(rules: list[Rule], file: Path) -> None:
-    taken: dict[tuple[str, int], Rule] = {}
-    for rule in (rule for rule in rules if rule.action == "pin"):
-        other = taken.setdefault((rule.query, rule.position), rule)
-        if other is not rule and (other.until is None or rule.until is None or other.until == rule.until):
-            what = f"two items are pinned to position {rule.position} of {printable(rule.query)!r}"
-            raise SourceError(f"{printable(file)}: {what}", file=str(file))
+def _check_positions(pins: list[tuple[int, Rule]], file: Path) -> None:
+    """No place is given twice; no rule begins later than today, so any two that have not ended meet."""
+    taken: dict[tuple[str, int], int] = {}
+    for line, rule in pins:
+        first = taken.setdefault((rule.query, rule.position), line)
+        if first != line:
+            what = f"two items are pinned to position {rule.position} of {printable(rule.query)!r} (see line {first})"
+            raise _wrong(file, line, what)
 
 
 def _wrong(file: Path, line: int, what: str) -> SourceError:
