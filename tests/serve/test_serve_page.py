@@ -169,6 +169,20 @@ def shown(settings: Settings) -> dict[str, str]:
     return {path: text.replace(FOOTER, "") for path, text in texts.items()}
 
 
+@pytest.mark.parametrize(
+    "path", ["/", "/item?id=100", "/pair?a=101&b=201", "/cart?item=100&item=101", "/quality", "/compare?id=100"]
+)
+def test_no_line_ends_between_a_number_and_its_per_cent_sign(both: TestClient, path: str) -> None:
+    text = " ".join(Tags(both.get(path, headers=HTML).text).text)
+    assert not re.findall(r"\d\s*[ \n]%", text)
+    assert ("\N{NO-BREAK SPACE}%" in text) == (path != "/compare?id=100")
+
+
+def test_the_api_writes_plain_spaces(both: TestClient) -> None:
+    pair = both.get("/v1/pairs?a=101&b=201")
+    assert "(95 %)" in pair.json()["evidence"]["words"]
+
+
 def test_zooming_in_shows_what_lies_there(both: TestClient) -> None:
     everything = both.get("/map/points?box=0,0,1000,1000").json()["points"]
     x, y, *_ = everything[-1]

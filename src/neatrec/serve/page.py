@@ -34,6 +34,7 @@ from neatrec.serve.views import (
     drawn,
     popularity,
     spread,
+    unbroken,
 )
 
 SHOWN = 12
@@ -253,7 +254,7 @@ def _templates() -> Environment:
         lstrip_blocks=True,
     )
     templates.globals |= {"address": address, "grade_names": GRADE_NAMES}
-    templates.filters["share"] = lambda value: f"{100 * value:.0f} %"
+    templates.filters |= {"share": lambda value: unbroken(f"{100 * value:.0f} %"), "unbroken": unbroken}
     return templates
 
 

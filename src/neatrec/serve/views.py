@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
@@ -33,6 +34,15 @@ def address(path: str, **fields: object) -> str:
     return f"{path}?{urlencode(fields, doseq=True)}" if fields else path
 
 
+def unbroken(text: str) -> str:
+    """`text` for a page, where no line ends between a number and its per cent sign.
+
+    >>> unbroken("at least 9x chance (95 %).")
+    'at least 9x chance (95\\xa0%).'
+    """
+    return re.sub(r"(?<=\d) %", "\N{NO-BREAK SPACE}%", text)
+
+
 @dataclass(frozen=True)
 class Card:
     """One answer as a card."""
@@ -46,8 +56,6 @@ class Card:
     ruler: Markup
     speakers: tuple[tuple[str, str], ...] = ()
     """Cart items it goes with: name, evidence in words."""
-    agree: tuple[str, ...] = ()
-    """Other models that name it too."""
 
     @property
     def grade_name(self) -> str:
