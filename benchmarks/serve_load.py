@@ -371,7 +371,9 @@ def show(results: Mapping[str, Any]) -> None:
         keys = ("requests_per_second", "p50_ms", "p99_ms", "not_2xx", "cpu_ms_per_request")
         rows.append([name, *(f"{row[key]['median']:,.2f}" for key in keys)])
     print(table(rows))
-    print(f"ready after {results['neatrec']['ready_seconds']} s; memory {results['neatrec']['memory_mib']}")
+    ours = results["neatrec"]
+    resident = {name: value["median"] for name, value in ours["memory_mib"].items()}
+    print(f"ready after {ours['ready_seconds']['median']} s; MiB {resident}")
     print(f"flood: {results['flood']}")
     print(f"swaps: {results['swaps']}")
 
