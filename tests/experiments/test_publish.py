@@ -11,6 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from neatrec.baskets import Baskets
@@ -18,10 +19,11 @@ from neatrec.errors import BundleError, GateError, ParameterError, ResourceError
 from neatrec.experiments import publish_store
 from neatrec.experiments.attaching import held_out, read_report
 from neatrec.experiments.publish import publish, rollback
-from neatrec.experiments.publish_diff import Difference, compare
+from neatrec.experiments.publish_diff import Difference, compare, first_answers
 from neatrec.experiments.publish_gate import Gate
 from neatrec.experiments.publish_store import Store, bundle_in
 from neatrec.index import Index, rewrite_index, save_indexed
+from neatrec.index.grades import SOME
 from neatrec.models import Run, make_model
 from small_report import write_small_report
 from toyshop import toy_baskets
@@ -176,12 +178,38 @@ def test_a_difference_names_what_changed_most(tmp_path: Path) -> None:
     weight = [change.sales * change.changed for change in found.changes]
     assert weight == sorted(weight, reverse=True)
     first = found.changes[0]
-    after = {new.catalog.name(c) for c in new.answers(new.catalog.code_of[first.id]).item[:10]}
-    before = {old.catalog.name(c) for c in old.answers(old.catalog.code_of[first.id]).item[:10]}
+    after, before = (_shown(index, first.id) for index in (new, old))
     assert set(first.came) == after - before
     assert set(first.gone) == before - after
     assert first.changed == pytest.approx(1 - len(after & before) / max(len(after), len(before)))
     json.dumps(found.to_json(), allow_nan=False)
+
+
+def _shown(index: Index, item: str) -> set[str]:
+    """The first ten answers of an item that have evidence."""
+    answers = index.answers(index.catalog.code_of[item])
+    names = [index.catalog.name(c) for c, grade in zip(answers.item, answers.grade, strict=True) if grade <= SOME]
+    return set(names[:10])
+
+
+def test_answers_without_evidence_are_not_compared(tmp_path: Path) -> None:
+    old, new = (Index.open(new_bundle(tmp_path / name, model=name)) for name in ("shrunk-lift", "lift"))
+    codes = np.arange(len(old))
+    for index in (old, new):
+        for code, row in zip(codes, first_answers(index, codes), strict=True):
+            assert {index.catalog.name(c) for c in row if c >= 0} == _shown(index, index.catalog.id(code))
+
+
+def test_a_bundle_that_was_rolled_back_is_not_published_again(nights: list[Path], tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    for night in nights[:2]:
+        publish(night, store)
+    assert rollback(store)["live"] == 1
+    with pytest.raises(GateError, match=r"this bundle was rolled back as version 2\. Publish another one, or `neatrec"):
+        publish(nights[1], store)
+    assert Store(store).current().number == 1
+    assert rollback(store, to=2)["live"] == 2
+    assert publish(nights[0], store)["published"]
 
 
 def test_items_are_the_same_by_their_ids(tmp_path: Path) -> None:

@@ -21,8 +21,9 @@ log = logging.getLogger(__name__)
 def publish(bundle: str | Path, store: str | Path, gate: Gate | None = None) -> dict[str, Any]:
     """What was published: the bundle is live now, or `GateError` says why it is not and the live one stays.
 
-    `gate` None: the limits of the store's `gate.toml`, or the defaults. The first publish passes. Where the live one is
-    damaged, the new one is compared with the newest before it that is whole: "damaged" names those that are not.
+    One that was rolled back is not published again. `gate` None: the limits of the store's `gate.toml`, or defaults.
+    The first publish passes. Where the live one is damaged, the new one is compared with the newest before it that is
+    whole: "damaged" names those that are not.
     """
     place = Store(store)
     with place.locked():
@@ -34,6 +35,7 @@ def publish(bundle: str | Path, store: str | Path, gate: Gate | None = None) -> 
         if index is not None and base is not None and base == live and index.version == new.version:
             log.info("%s is live already", printable(bundle))
             return {**_answer(place, base, None, published=False), **compared}
+        _refuse_withdrawn(place, new.version)
         change = None if index is None else compare(index, new)
         if change is not None:
             limits.check(change)
@@ -44,6 +46,16 @@ def publish(bundle: str | Path, store: str | Path, gate: Gate | None = None) -> 
         place.prune()
     log.info("version %d is live", version.number)
     return {**_answer(place, version, change, published=True), **compared}
+
+
+def _refuse_withdrawn(place: Store, content_hash: str) -> None:
+    """A job that publishes once more must not undo a rollback."""
+    for version in place.versions():
+        if version.mark.exists() and read_manifest(version.folder, verify=False).content_hash == content_hash:
+            raise GateError(
+                f"not published: this bundle was rolled back as version {version.number}",
+                hint=f"Publish another one, or `neatrec rollback STORE --to {version.number}` makes it live again.",
+            )
 
 
 def _newest_whole(place: Store, live: Version | None) -> tuple[Version | None, Index | None, list[int]]:

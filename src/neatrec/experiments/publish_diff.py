@@ -10,12 +10,13 @@ import numpy.typing as npt
 
 from neatrec.experiments.attaching import held_out
 from neatrec.index import Index
+from neatrec.index.grades import SOME
 
 FIRST = 10
 """Answers of an item that are compared."""
 LISTED = 20
 """Items that are named."""
-BLOCK = 100_000
+BLOCK = 20_000
 """Items compared at once."""
 
 Codes = npt.NDArray[np.int32]
@@ -23,14 +24,14 @@ Codes = npt.NDArray[np.int32]
 
 @dataclass(frozen=True)
 class Change:
-    """An item whose first ten answers are not the same."""
+    """An item whose first ten answers with evidence are not the same."""
 
     id: str
     name: str
     sales: int
     """Its lines in the newer bundle's training baskets."""
     changed: float
-    """Share of its first ten answers that are new or gone."""
+    """Share of its first ten answers with evidence that are new or gone."""
     gone: tuple[str, ...]
     came: tuple[str, ...]
     """Names, best first."""
@@ -50,7 +51,7 @@ class Difference:
     held_out: tuple[float, float] | None
     """HR@10 by the attached leaderboards, where both have one."""
     top10_changed: float
-    """Of the first ten answers of items in both, weighed by sales, the share that changed."""
+    """Of the first ten answers with evidence of items in both, weighed by sales, the share that changed."""
     items_new: int
     items_gone: int
     changes: tuple[Change, ...]
@@ -108,11 +109,21 @@ def _codes_in(new: Index, old: Index) -> Codes:
 
 
 def first_answers(index: Index, codes: npt.NDArray[np.integer[Any]]) -> Codes:
-    """The first ten answers of some items, -1 where there are fewer, shape (items, 10)."""
-    first = index.start[codes][:, None] + np.arange(FIRST)
-    inside = first < index.start[codes + 1][:, None]
-    items = index.columns["item"]
-    return np.where(inside, items[np.where(inside, first, 0)] if len(items) else -1, -1).astype(np.int32)
+    """The first ten answers that have evidence, for some items, -1 where there are fewer, shape (items, 10).
+
+    What has no evidence is not served unless asked for, and changes from night to night: it would drown the rest.
+    """
+    out = np.full((len(codes), FIRST), -1, dtype=np.int32)
+    start, lengths = index.start[codes], index.start[codes + 1] - index.start[codes]
+    row = np.repeat(np.arange(len(codes)), lengths)
+    before = np.cumsum(lengths) - lengths
+    place = np.arange(len(row)) + np.repeat(start - before, lengths)
+    shown = index.columns["grade"][place] <= SOME if len(row) else np.zeros(0, dtype=bool)
+    counted = np.concatenate([[0], np.cumsum(shown)])
+    rank = counted[:-1] - np.repeat(counted[before], lengths)
+    kept = shown & (rank < FIRST)
+    out[row[kept], rank[kept]] = index.columns["item"][place[kept]]
+    return out
 
 
 def _changed(old: Index, new: Index, both: npt.NDArray[np.intp], old_of: Codes) -> npt.NDArray[np.float64]:
