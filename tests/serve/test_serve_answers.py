@@ -298,6 +298,9 @@ def test_public_withholds_every_count(bundle: Path) -> None:
         assert "order" not in answer["complements"][0]["evidence"]["words"]
         pair = public.get("/v1/pairs", params={"a": "100", "b": "200"}).json()
         assert (set(pair["evidence"]), pair["score"]) == ({"words"}, None)
+        model = public.get("/v1/model").json()["models"][0]
+        assert model["items"] is None
+        assert {name for share in model["coverage"].values() for name in share} == {"items"}
         assert "count" not in public.get("/v1/items", params={"q": "salsa"}).json()["items"][0]
         cart = public.post("/v1/cart/complements", json={"items": ["100"]}).text
         assert " orders" not in cart

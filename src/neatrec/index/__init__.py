@@ -10,20 +10,28 @@ from neatrec.index.opened import Index
 from neatrec.index.rewrite import has_table, rewrite_index, save_indexed
 from neatrec.index.words import FOOTER
 
+# what a service needs to answer beyond the table, so that it knows indexes and nothing of training
+from neatrec.models.answers import ONE_SCALE, best, scale_of
+from neatrec.models.base import Model
+
 __all__ = [
     "FOOTER",
     "GRADES",
+    "ONE_SCALE",
     "Answers",
     "Asked",
     "Believed",
     "Evidence",
     "Index",
     "IndexArrays",
+    "Model",
     "ask",
+    "best",
     "build_index",
     "has_table",
     "index_of",
     "rewrite_index",
     "save_indexed",
+    "scale_of",
     "write_index",
 ]

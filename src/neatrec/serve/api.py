@@ -21,6 +21,7 @@ from neatrec.serve.edition import Edition, Rendered
 from neatrec.serve.limits import BODY_SECONDS, LARGEST_BODY, LONGEST_ID, LONGEST_SEARCH, MOST_K
 from neatrec.serve.metrics import Metrics
 from neatrec.serve.problems import Problem, gone, too_large, too_slow
+from neatrec.serve.quality import coverage_of
 from neatrec.serve.question import (
     FILTERS,
     LISTS,
@@ -128,7 +129,7 @@ class Api:
         """Which models answer, from which bundles, and for how much of the shop they have evidence."""
         read_fields(request.scope["query_string"], ())
         edition = edition_of(request)
-        models = await asyncio.to_thread(lambda: [served(shelf) for shelf in edition.shelves.values()])
+        models = await asyncio.to_thread(lambda: [served(shelf, self.public) for shelf in edition.shelves.values()])
         answer = {"bundle": edition.main.version, "models": models, "version": __version__, "public": self.public}
         return json_response(answer)
 
@@ -222,16 +223,16 @@ def refuse_long_ids(shelf: Shelf, **asked: Sequence[str]) -> None:
                 refuse_long(argument, item)
 
 
-def served(shelf: Shelf) -> dict[str, Any]:
+def served(shelf: Shelf, public: bool) -> dict[str, Any]:
     manifest = shelf.index.manifest
     return {
         "name": shelf.name,
         "kind": manifest.kind,
         "bundle": shelf.version,
         "created": manifest.created,
-        "items": manifest.items,
+        "items": None if public else manifest.items,
         "k": shelf.index.k,
-        "coverage": shelf.index.coverage(),
+        "coverage": coverage_of(shelf, public),
     }
 
 

@@ -8,10 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from neatrec.index import Evidence
+from neatrec.index import ONE_SCALE, Evidence, Model, best, scale_of
 from neatrec.index.grades import PREDICTED
-from neatrec.models import Model
-from neatrec.models.answers import ONE_SCALE, best, scale_of
 from neatrec.serve.edition import Edition
 from neatrec.serve.question import LEVELS, Question
 from neatrec.serve.shelf import Shelf

@@ -204,10 +204,10 @@ class Served(BaseModel):
     kind: str
     bundle: str
     created: str
-    items: int
+    items: int | None = Field(description="Items of the catalogue; withheld by --public.")
     k: int = Field(description="Answers an item has in the table.")
     coverage: dict[str, dict[str, float]] = Field(
-        description="For each grade the share of items, and of sales, with an answer of that grade."
+        description="For each grade the share of items, and of sales (not with --public), with an answer of that grade."
     )
 
 
