@@ -105,8 +105,12 @@ def test_a_nan_is_an_error_that_names_the_model_and_the_pair(set_name: str) -> N
 
 def test_a_nan_that_is_no_candidate_hurts_nobody() -> None:
     baskets, asked, table = questions(5)
+    candidates = catalogue(baskets, asked.queries)
+    plain = judge(TableModel(table.copy()), candidates, asked)
     np.fill_diagonal(table, np.nan)
-    judge(TableModel(table), catalogue(baskets, asked.queries), asked)
+    found = judge(TableModel(table), candidates, asked)
+    assert np.array_equal(found.higher, plain.higher)
+    assert np.array_equal(found.equal, plain.equal)
 
 
 def test_scores_of_the_wrong_shape_are_refused_by_name() -> None:
