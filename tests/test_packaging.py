@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -20,6 +21,16 @@ def test_uv_and_pip_read_the_same_pins() -> None:
     constraints = [line for line in (ROOT / "constraints.txt").read_text().split("\n") if line.strip()]
     assert constraints == PYPROJECT["tool"]["uv"]["constraint-dependencies"]
     assert all("==" in line for line in constraints)
+
+
+def test_uv_run_finds_versions_for_a_checkout(tmp_path: Path) -> None:
+    """`uv run` resolves all extras together before it does anything: two that exclude each other must say so."""
+    (tmp_path / "src" / "neatrec").mkdir(parents=True)
+    for file in ("pyproject.toml", "README.md", "src/neatrec/_version.py"):
+        shutil.copy(ROOT / file, tmp_path / file)
+    (tmp_path / "src" / "neatrec" / "__init__.py").touch()
+    uv("lock", "--python", sys.executable, "--project", str(tmp_path))
+    assert (tmp_path / "uv.lock").exists()
 
 
 def test_every_core_dependency_is_pinned_and_says_why() -> None:
