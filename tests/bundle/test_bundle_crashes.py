@@ -59,7 +59,7 @@ def test_kill_minus_nine_in_every_phase(worker: Worker, tmp_path: Path, way: str
     landed: Counter[str] = Counter()
     known = 1
     while sum(landed.values()) < ROUNDS or len(landed) < len(PHASES):
-        assert sum(landed.values()) < 5 * ROUNDS, f"some phases were never hit: {landed}"
+        assert sum(landed.values()) < 20 * ROUNDS, f"some phases were never hit: {landed}"
         target = min(PHASES, key=lambda phase: (landed[phase], PHASES.index(phase)))
         phase, last = kill_in(worker, f"{bundle}\t{known}\t{way}", target, rng.uniform(0, 0.008))
         landed[phase] += 1
@@ -119,15 +119,15 @@ def test_readers_see_one_whole_version_while_it_is_replaced(
     writer.start()
     seen: Counter[int] = Counter()
     try:
-        until = time.monotonic() + 2
-        while time.monotonic() < until:
+        start = time.monotonic()
+        while (spent := time.monotonic() - start) < 2 or len(seen) < 2:
+            assert spent < 120, f"one version in two minutes: {seen}"
             scores = load_bundle(bundle).score_all(EVERY)
             (version,) = [v for v, model in models.items() if np.array_equal(model.score_all(EVERY), scores)]
             seen[version] += 1
     finally:
         stop.set()
         writer.join()
-    assert len(seen) > 1, seen
 
 
 @pytest.mark.parametrize("moved", ["put aside", "put aside and replaced", "removed and written again"])

@@ -25,6 +25,7 @@ from neatrec.models.run import Progress
 
 SMALL = "supermarket:baskets=400,items=80"
 LONG = "supermarket:baskets=3000,items=150"
+EPOCHS = 100
 QUICK = ["--model", "neat", "--set", "dim=8", "--set", "epochs=3", "--no-index"]
 
 
@@ -219,27 +220,35 @@ def test_the_last_line_of_progress_is_said_once(terminal: bool, monkeypatch, cap
 
 
 class Training:
-    """`neatrec train` in a process of its own, in many short epochs."""
+    """`neatrec train` in a process of its own, in many short epochs.
+
+    It cannot run away from the test, however fast the machine or late the reader: its messages go through a pipe of
+    one page, which holds those of some fifty epochs, and are taken out byte by byte, so it waits for its reader.
+    """
 
     def __init__(self, out: Path, *options: str) -> None:
         self.out = out
-        words = ["train", LONG, "--out", str(out), "--model", "neat", "--set", "dim=16", "--set", "epochs=100"]
+        words = ["train", LONG, "--out", str(out), "--model", "neat", "--set", "dim=16", "--set", f"epochs={EPOCHS}"]
         words += ["--no-index", "--reproducible", "--threads", "1", *options]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "neatrec", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            [sys.executable, "-m", "neatrec", *words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            pipesize=4096,
         )
 
     def until(self, words: str) -> str:
         """Wait for a line that says `words`."""
         assert self.process.stderr is not None
-        for line in self.process.stderr:
+        while line := self.process.stderr.readline().decode():
             if words in line:
                 return line
         raise AssertionError(f"ended without saying {words!r}")
 
     def end(self) -> tuple[int, str]:
         out, errors = self.process.communicate(timeout=300)
-        return self.process.returncode, out + errors
+        return self.process.returncode, (out + errors).decode()
 
 
 @pytest.fixture(scope="module")
@@ -259,7 +268,7 @@ def test_a_signal_leaves_a_checkpoint_from_which_it_goes_on(
 ) -> None:
     out = tmp_path / "bundle"
     job = Training(out)
-    job.until("epoch 5 of 100")
+    job.until(f"epoch 5 of {EPOCHS}")
     job.process.send_signal(number)
     found, said = job.end()
     assert found == code
@@ -267,8 +276,8 @@ def test_a_signal_leaves_a_checkpoint_from_which_it_goes_on(
     assert "Traceback" not in said
     assert not out.exists()
     again = Training(out, "--resume", "--threads", "2")
-    epoch = int(re.findall(r"after (\d+) of 100 epochs", again.until("going on after"))[0])
-    assert 4 <= epoch < 100
+    epoch = int(re.findall(rf"after (\d+) of {EPOCHS} epochs", again.until("going on after"))[0])
+    assert 4 <= epoch < EPOCHS
     assert again.end()[0] == 0
     assert_same(load_bundle(out), whole)
     assert sorted(file.name for file in tmp_path.iterdir()) == ["bundle"]
@@ -278,7 +287,7 @@ def test_a_second_run_into_the_same_bundle_is_refused_while_the_first_lives(tmp_
     out = tmp_path / "bundle"
     first = Training(out)
     try:
-        first.until("epoch 2 of 100")
+        first.until(f"epoch 2 of {EPOCHS}")
         second = neatrec("train", SMALL, "--out", out, *QUICK)
         assert second.returncode == 2, second.stderr
         assert f"{first.process.pid}" in second.stderr
@@ -292,7 +301,7 @@ def test_a_second_run_into_the_same_bundle_is_refused_while_the_first_lives(tmp_
 def test_a_checkpoint_of_another_run_is_not_gone_on_from(tmp_path: Path, neatrec) -> None:
     out = tmp_path / "bundle"
     job = Training(out)
-    job.until("epoch 2 of 100")
+    job.until(f"epoch 2 of {EPOCHS}")
     job.process.send_signal(signal.SIGINT)
     assert job.end()[0] == 130
     done = neatrec("train", LONG, "--out", out, *QUICK, "--resume")
