@@ -55,6 +55,7 @@ test: check browser java  ## everything CI runs
 
 test-long: $(READY)  ## what takes longer than CI should
 	$(BIN)/pytest -m long
+	$(BIN)/pytest -m "hypothesis and not long" --hypothesis-profile explore
 
 test-gpu:  ## the GPU tests, with the interpreter that is there: installs nothing
 	PYTHONPATH=src $(PYTHON) -m pytest -o addopts=-ra -p no:cacheprovider tests/gpu tests/kernels/test_gpu_host.py tests/kernels/test_gpu_kernels.py tests/kernels/test_gpu_ranking.py

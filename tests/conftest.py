@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-# how long an example takes says more about the machine than about the code
-settings.register_profile("neatrec", deadline=None)
+# No deadline: how long an example takes says more about the machine than about the code. The same examples in every
+# run of `make test`, so that a change fails by its own fault; `make test-long` looks for new ones.
+settings.register_profile("neatrec", deadline=None, derandomize=True)
+settings.register_profile("explore", deadline=None)
 settings.load_profile("neatrec")
 
 DATA = Path(os.environ.get("NEATREC_DATA") or Path(__file__).parents[2] / "shared" / "data")

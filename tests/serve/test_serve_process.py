@@ -97,7 +97,7 @@ def test_workers_share_the_work_the_metrics_and_the_swap(bundle: Path) -> None:
 
         def ask() -> None:
             for _ in range(40):
-                answer = httpx.get(f"{url}/v1/complements?item=100")
+                answer = httpx.get(f"{url}/v1/complements?item=100", timeout=60)
                 if answer.status_code != 200:
                     errors.append(answer.status_code)
 
@@ -106,7 +106,7 @@ def test_workers_share_the_work_the_metrics_and_the_swap(bundle: Path) -> None:
             asker.start()
         for asker in askers:
             asker.join()
-        text = httpx.get(f"{url}/metrics").text
+        text = httpx.get(f"{url}/metrics", timeout=60).text
     line = next(line for line in text.split("\n") if 'route="/v1/complements",status="200"' in line)
     assert not errors
     assert float(line.split(" ")[-1]) == 160
@@ -115,8 +115,8 @@ def test_workers_share_the_work_the_metrics_and_the_swap(bundle: Path) -> None:
 
 def test_the_key_is_neither_in_the_process_list_nor_in_the_log(bundle: Path) -> None:
     with serving(bundle, "--verbose", key=KEY) as (process, url):
-        assert httpx.get(f"{url}/v1/model").status_code == 401
-        assert httpx.get(f"{url}/v1/model", headers={"Authorization": f"Bearer {KEY}"}).status_code == 200
+        assert httpx.get(f"{url}/v1/model", timeout=60).status_code == 401
+        assert httpx.get(f"{url}/v1/model", headers={"Authorization": f"Bearer {KEY}"}, timeout=60).status_code == 200
         listed = subprocess.run(["ps", "-ww", "-o", "args=", "-p", str(process.pid)], capture_output=True, text=True)
         process.terminate()
         process.wait(60)
@@ -149,7 +149,7 @@ def test_the_container_can_be_reached_and_needs_a_key(bundle: Path) -> None:
     assert done.returncode == 2
     assert "loopback address unless there is an API key" in done.stderr
     with serving(bundle, *command[2:], key=KEY) as (_, url):
-        assert httpx.get(f"{url}/v1/model", headers={"X-API-Key": KEY}).status_code == 200
+        assert httpx.get(f"{url}/v1/model", headers={"X-API-Key": KEY}, timeout=60).status_code == 200
 
 
 def test_a_port_that_is_taken_is_said(bundle: Path) -> None:

@@ -247,7 +247,7 @@ def test_swaps_under_load_fail_no_request_and_mix_no_versions(
     stop, wrong, seen = threading.Event(), [], set()
 
     def ask() -> None:
-        with httpx.Client(base_url=url) as asking:
+        with httpx.Client(base_url=url, timeout=60) as asking:
             while not stop.is_set():
                 for path in paths:
                     answer = asking.get(path)
