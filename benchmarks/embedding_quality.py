@@ -2,6 +2,7 @@
 
     python -m benchmarks.embedding_quality                     # 5 seeds, written to results/embedding_quality.json
     python -m benchmarks.embedding_quality --rows neat neat-gpu --seeds 2 --jobs 8
+    python -m benchmarks.embedding_quality --kept DIR          # with what `neatrec leaderboard --out DIR` has trained
 
 Paper labels at .05, recall set of 200. Defaults and the preset `paper`; beside them co-purchase counts (all pairs and
 window 5) and gensim's skip-gram, fed with the pairs that item2vec sees as sentences of two items. Differences are
@@ -30,6 +31,7 @@ AS_GENSIM = {"epochs": 20, "window": 5, "negatives": 5, "negative_exponent": 0.7
 ROWS: dict[str, Trial] = {
     **{name: Trial(name, {}) for name in (*PAPER, "neat-likelihood", "item2vec-product", "popco", "shrunk-lift")},
     "popco, window 5": Trial("popco", {"window": 5}),
+    "neat, fresh negatives": Trial("neat", {"negatives_shared": False}),
     **{f"{name}, preset paper": Trial(name, {}, "paper") for name in PAPER},
     **{f"{name}-gpu": Trial(name, {}, device="gpu") for name in PAPER},
     "gensim": Trial("gensim", {**AS_GENSIM, "learning_rate": 0.25}),
@@ -47,6 +49,7 @@ COMPARED = (
     ("triple2vec", "item2vec"),
     ("neat-bpr", "neat"),
     ("neat-likelihood", "neat"),
+    ("neat, fresh negatives", "neat"),
     *((f"{name}-gpu", name) for name in PAPER),
 )
 """Whose difference is shown: first minus second."""
@@ -111,6 +114,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--threads", type=int)
     parser.add_argument("--baskets", type=Path, help="a folder that `Baskets.save` wrote, instead of the order files")
+    parser.add_argument("--kept", type=Path, help="the folder of a leaderboard on the same half-split")
     parser.add_argument("--tuned", type=Path, help="settings from this file of `benchmarks.tuning`, not the defaults")
     parser.add_argument("--name", default="embedding_quality", help="of the record in results/")
     options = parser.parse_args()
@@ -126,7 +130,7 @@ def main() -> None:
             row_of[repr(trial)] = row
             work.append(trial)
     outcomes: dict[str, list[Outcome]] = defaultdict(list)
-    for outcome in attempts(work, options.baskets, False, options.jobs, options.threads):
+    for outcome in attempts(work, options.baskets, False, options.jobs, options.threads, options.kept):
         row = row_of[repr(outcome.trial)]
         outcomes[row].append(outcome)
         print(row, outcome.trial.seed, outcome.means(), outcome.correlation, outcome.seconds, flush=True)
@@ -135,7 +139,8 @@ def main() -> None:
     tables = {"standings": standings(found, outcomes), "differences": differences(found)}
     for name, lines in tables.items():
         print(f"\n{name}\n{table(as_rows(lines))}")
-    save("embedding_quality", tables, ("numpy", "numba", "gensim", "cupy"), file=options.name)
+    packages = ("numpy", "numba", "gensim", "cupy")
+    save("embedding_quality", tables, packages, file=options.name, options=f"--seeds {options.seeds}")
 
 
 if __name__ == "__main__":

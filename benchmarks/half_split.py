@@ -18,6 +18,7 @@ from neatrec.baskets import Baskets
 from neatrec.evaluation.exam import Exam, make_exam
 from neatrec.evaluation.judge import Judged, judge
 from neatrec.evaluation.metrics import hit_rate, ndcg
+from neatrec.experiments.trainings import bundle_of, trained_so
 from neatrec.labels import make_labels
 from neatrec.models import Model, Run, make_model
 from neatrec.models.neat import Neat
@@ -80,18 +81,31 @@ def parts(folder: Path | None, validation: bool) -> list[Part]:
     ]
 
 
-def attempt(trial: Trial, folder: Path | None, validation: bool, threads: int | None) -> Outcome:
-    """Train on each part and rank the recall sets of its labels."""
+def attempt(
+    trial: Trial, folder: Path | None, validation: bool, threads: int | None, kept: Path | None = None
+) -> Outcome:
+    """Train on each part (or find it in the folder `kept` of a leaderboard) and rank the recall sets of its labels."""
     judged, follows, seconds = [], [], 0.0
     for part in parts(folder, validation):
-        model = _model(trial)
-        began = time.perf_counter()
-        model.fit(part.train, Run(rng=trial.seed, device=trial.device, threads=threads))
-        seconds += time.perf_counter() - began
+        model, took = _fitted(trial, part.train, Run(rng=trial.seed, device=trial.device, threads=threads), kept)
+        seconds += took
         if isinstance(model, Neat):
             follows.append(variance_against_popularity(model))
         judged.append(judge(model, part.exam.recall, part.exam.asked))
     return Outcome(trial, judged, float(np.mean(follows)) if follows else None, round(seconds, 2))
+
+
+def _fitted(trial: Trial, train: Baskets, run: Run, kept: Path | None) -> tuple[Model, float]:
+    """The model, and the seconds it took to train: now, or when it was put among the bundles of a leaderboard."""
+    model = _model(trial)
+    if kept is not None and trial.device == "cpu" and not trial.settings:
+        name = f"{trial.model}@{trial.preset}" if trial.preset else trial.model
+        found = trained_so(bundle_of(kept, name, trial.seed), model, trial.seed, train)
+        if found is not None and found[1]["train_seconds"] is not None:
+            return found[0], found[1]["train_seconds"]
+    began = time.perf_counter()
+    model.fit(train, run)
+    return model, time.perf_counter() - began
 
 
 def _model(trial: Trial) -> Model:
@@ -110,20 +124,25 @@ def variance_against_popularity(model: Neat) -> float:
 
 
 def attempts(
-    trials: list[Trial], folder: Path | None, validation: bool, jobs: int, threads: int | None
+    trials: list[Trial],
+    folder: Path | None,
+    validation: bool,
+    jobs: int,
+    threads: int | None,
+    kept: Path | None = None,
 ) -> Iterator[Outcome]:
     """The outcomes as they come, in `jobs` processes."""
     logging.disable(logging.INFO)
     if jobs == 1:
         for trial in trials:
-            yield attempt(trial, folder, validation, threads)
+            yield attempt(trial, folder, validation, threads, kept)
         return
     parts(folder, validation)  # compiled code is kept before many processes ask for it
-    work = [(trial, folder, validation, threads) for trial in trials]
+    work = [(trial, folder, validation, threads, kept) for trial in trials]
     with multiprocessing.get_context("spawn").Pool(jobs) as pool:
         yield from pool.imap_unordered(_attempt, work)
 
 
-def _attempt(work: tuple[Trial, Path | None, bool, int | None]) -> Outcome:
+def _attempt(work: tuple[Trial, Path | None, bool, int | None, Path | None]) -> Outcome:
     logging.disable(logging.INFO)
     return attempt(*work)

@@ -66,16 +66,21 @@ class Shelf:
 
     def bundle(self, contestant: Contestant, seed: int) -> Path | None:
         kept = self.folder is not None and contestant.ours and contestant.learns
-        return self.folder / "bundles" / _file_name(contestant, seed) if kept and self.folder else None
+        return bundle_of(self.folder, contestant.name, seed) if kept and self.folder else None
 
     def answers(self, contestant: Contestant, seed: int) -> Path | None:
-        return self.folder / "answers" / _file_name(contestant, seed) if self.folder else None
+        return self.folder / "answers" / _file_name(contestant.name, seed) if self.folder else None
 
 
-def _file_name(contestant: Contestant, seed: int) -> str:
-    safe = re.sub(r"[^A-Za-z0-9._-]", "-", contestant.name).strip(".") or "model"
+def bundle_of(folder: Path, name: str, seed: int) -> Path:
+    """Where the leaderboard in `folder` keeps this training."""
+    return folder / "bundles" / _file_name(name, seed)
+
+
+def _file_name(name: str, seed: int) -> str:
+    safe = re.sub(r"[^A-Za-z0-9._-]", "-", name).strip(".") or "model"
     # names that differ only in what was replaced stay apart
-    mark = "" if safe == contestant.name else "-" + hashlib.sha256(contestant.name.encode()).hexdigest()[:8]
+    mark = "" if safe == name else "-" + hashlib.sha256(name.encode()).hexdigest()[:8]
     return f"{safe}{mark}-seed{seed}"
 
 
@@ -119,7 +124,7 @@ def _model(
     model = contestant.make()
     if not contestant.learns:
         return model, {"train_seconds": 0.0, "peak_mb": None}, None
-    if bundle is not None and (found := _from_bundle(bundle, model, seed, train)) is not None:
+    if bundle is not None and (found := trained_so(bundle, model, seed, train)) is not None:
         return *found, "bundle"
     model, took, reused = _learned(contestant, model, seed, train, shelf, run)
     if bundle is not None:
@@ -147,7 +152,7 @@ def _learned(
     return model, took, None
 
 
-def _from_bundle(bundle: Path, wanted: Model, seed: int, train: Baskets) -> tuple[Model, Took] | None:
+def trained_so(bundle: Path, wanted: Model, seed: int, train: Baskets) -> tuple[Model, Took] | None:
     """The model in the bundle and what it took, if it was trained so; None otherwise."""
     if not bundle.exists():
         return None
