@@ -15,6 +15,7 @@ from neatrec.text import parse_size, printable
 
 if TYPE_CHECKING:
     from neatrec.experiments.loading import Shop
+    from neatrec.sources import SourceOptions
 
 COLUMNS = "Columns of SOURCE"
 ROWS = "Rows of SOURCE"
@@ -81,9 +82,14 @@ class Source:
     def read(self, attributes: tuple[str, ...] = ()) -> Shop:
         """The baskets of SOURCE (and the truth, where it is simulated), with the named columns as attributes."""
         from neatrec.experiments.loading import load
+
+        return load(self.source, self.options(attributes))
+
+    def options(self, attributes: tuple[str, ...] = ()) -> SourceOptions:
+        """What the options say of SOURCE."""
         from neatrec.sources import SourceOptions
 
-        options = SourceOptions(
+        return SourceOptions(
             basket=self.basket,
             item=self.item,
             user=self.user,
@@ -104,7 +110,6 @@ class Source:
             encoding=self.encoding,
             attributes=attributes,
         )
-        return load(self.source, options)
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,9 +14,16 @@ from neatrec.cli.signals import at_a_safe_moment
 from neatrec.cli.source_options import Source
 from neatrec.cli.talk import Talk, print_json
 from neatrec.cli.toml import read_training_toml
+from neatrec.errors import must_be
+from neatrec.text import parse_size
+
+if TYPE_CHECKING:
+    from neatrec.baskets import Baskets
+    from neatrec.experiments.streaming import Streaming
 
 log = logging.getLogger(__name__)
 HOW = "How to train"
+LARGE = "More baskets than memory"
 
 
 def train(
@@ -57,6 +65,23 @@ def train(
         bool,
         typer.Option("--index/--no-index", help="Write the serving table with its evidence.", rich_help_panel=HOW),
     ] = True,
+    stream: Annotated[
+        bool,
+        typer.Option(
+            "--stream",
+            help="Cut the baskets into shards beside DIR (gone afterwards) and hold one in memory at a time.",
+            rich_help_panel=LARGE,
+        ),
+    ] = False,
+    shard_lines: Annotated[
+        int | None, typer.Option(min=1, help="Lines of a shard. Default: two million.", rich_help_panel=LARGE)
+    ] = None,
+    memory_limit: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE", help="With --stream: what cutting may use, 1GiB by default.", rich_help_panel=LARGE
+        ),
+    ] = None,
 ) -> None:
     """Train a model and write it as a bundle."""
     from neatrec.experiments.training import Plan, train_bundle
@@ -65,7 +90,7 @@ def train(
     if config is not None:
         plan = read_training_toml(config).updated(plan)
     answer = train_bundle(
-        lambda: source.read().baskets,
+        _streaming(source, shard_lines, memory_limit) if stream else _whole(source, shard_lines, memory_limit),
         out,
         plan,
         device=device,
@@ -84,3 +109,21 @@ def train(
     else:
         print(f"{answer['model']} ({answer['kind']}) trained in {answer['train_seconds']:.1f} s, bundle in {out}")
         print(f"ask it: neatrec recommend {out} ITEM")
+
+
+def _whole(source: Source, shard_lines: int | None, memory_limit: str | None) -> Callable[[], Baskets]:
+    for option, value in (("--shard-lines", shard_lines), ("--memory-limit", memory_limit)):
+        if value is not None:
+            raise must_be(option, "given with --stream", value)
+    return lambda: source.read().baskets
+
+
+def _streaming(source: Source, shard_lines: int | None, memory_limit: str | None) -> Streaming:
+    from neatrec.experiments.streaming import Streaming
+    from neatrec.sources.shards import SHARD_LINES
+
+    try:
+        memory = None if memory_limit is None else parse_size(memory_limit)
+    except ValueError as error:
+        raise must_be("--memory-limit", "a size such as 2GiB", memory_limit) from error
+    return Streaming(source.source, source.options(), shard_lines or SHARD_LINES, memory)

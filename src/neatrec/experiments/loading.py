@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -47,6 +48,11 @@ def say_what_was_read(baskets: Baskets) -> None:
         plural(len(baskets.catalog), "item"),
         order,
     )
-    for reason, count in baskets.dropped.items():
+    say_what_was_left_out(baskets.dropped)
+
+
+def say_what_was_left_out(dropped: Mapping[str, int]) -> None:
+    """One line for each reason something was left out."""
+    for reason, count in dropped.items():
         if count:
             log.info("left out: %s (%s)", f"{count:,}", reason)

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from neatrec.baskets import Baskets
-from neatrec.bundle import BundleLock, save_bundle
+from neatrec.baskets import Baskets, BasketStream
+from neatrec.bundle import BundleLock, save_bundle, stream_hash
 from neatrec.errors import ParameterError, must_be
+from neatrec.experiments.streaming import Streaming, validation_parts
 from neatrec.index import save_indexed
 from neatrec.models import make_model
 from neatrec.models.base import Model
 from neatrec.models.run import Progress, Run
+from neatrec.sources.shards import ShardFolder
 from neatrec.splits import validation_split
 from neatrec.text import printable
 
@@ -53,7 +55,7 @@ class Plan:
 
 
 def train_bundle(
-    read: Callable[[], Baskets],
+    read: Callable[[], Baskets] | Streaming,
     out: Path,
     plan: Plan,
     *,
@@ -70,9 +72,10 @@ def train_bundle(
 ) -> dict[str, Any]:
     """Train by `plan` and write the bundle `out`; what was there before stays until the new one is whole.
 
-    The model and the run are checked and the place is locked before the baskets are read. With `index` the bundle has
-    its serving table, made of the baskets that the model learned from. `stopping` makes what stands around the fit: a
-    context that gives `Run.stop`.
+    The model and the run are checked and the place is locked before the baskets are read. `read` gives them all, or
+    says how to cut them into shards of which one is in memory at a time. With `index` the bundle has its serving table,
+    made of the baskets that the model learned from. `stopping` makes what stands around the fit: a context that gives
+    `Run.stop`.
     """
     if not 0 <= validation_share < 1:
         raise must_be("validation", "a share between 0 and 1", validation_share)
@@ -93,11 +96,10 @@ def train_bundle(
             hint="Leave keep_users out.",
             argument="keep_users",
         )
-    with lock:
-        baskets = read()
-        kept_out = None
+    with lock, _baskets(read, out) as baskets:
+        kept_out: BasketStream | None = None
         if validation_share:
-            baskets, kept_out = validation_split(baskets, share=validation_share, seed=seed)
+            baskets, kept_out = _kept_apart(baskets, validation_share, seed)
         started = time.perf_counter()
         with stopping() as stop:
             model.fit(baskets, replace(run, validation=kept_out, stop=stop))
@@ -108,7 +110,7 @@ def train_bundle(
         if index:
             manifest = save_indexed(model, out, baskets, seed=seed, keep_users=keep_users, threads=threads)
         else:
-            manifest = save_bundle(model, out, baskets_hash=baskets.hash, seed=seed, keep_users=keep_users)
+            manifest = save_bundle(model, out, baskets_hash=stream_hash(baskets), seed=seed, keep_users=keep_users)
         lock.remove_checkpoints()
     log.info("wrote %s", printable(out))
     return {
@@ -117,6 +119,23 @@ def train_bundle(
         "kind": model.kind,
         "train_seconds": seconds,
         "seed": seed,
-        "data_hash": baskets.hash,
+        "data_hash": manifest.data_hash,
         "content_hash": manifest.content_hash,
     }
+
+
+@contextmanager
+def _baskets(read: Callable[[], Baskets] | Streaming, out: Path) -> Iterator[BasketStream]:
+    """The baskets, or a stream of their shards while the block runs."""
+    if isinstance(read, Streaming):
+        with read.shards(out) as shards:
+            yield shards
+    else:
+        yield read()
+
+
+def _kept_apart(baskets: BasketStream, share: float, seed: int) -> tuple[BasketStream, BasketStream]:
+    """(train, validation)."""
+    if isinstance(baskets, Baskets):
+        return validation_split(baskets, share=share, seed=seed)
+    return validation_parts(cast("ShardFolder", baskets), share, seed)

@@ -1,10 +1,12 @@
-"""`Baskets` out of the table of lines: filtered, folded, sorted; the order of rows and files does not matter."""
+"""Baskets out of the table of lines: filtered, folded, sorted; the order of rows and files does not matter."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +29,27 @@ NOT_SAID = "unknown"
 LONG_BASKET = 2 * 86_400_000_000  # microseconds
 
 
+@dataclass(frozen=True)
+class Gathered:
+    """Lines and baskets that are to be kept, in the database's tables `kept` and `basket`; nothing is in memory yet."""
+
+    connection: Any
+    catalog: Catalog
+    columns: Columns
+    source: str
+    dropped: dict[str, int]
+    """Reason -> rows, so far."""
+    lines: int
+    """Before repeated lines of a basket become one."""
+
+    def without_repeats(self, lines: int) -> dict[str, int]:
+        """What was left out in all when `lines` are left; an error where that is nothing."""
+        dropped = {**self.dropped, "repeated lines": self.lines - lines}
+        if not lines:
+            raise nothing_left(self.source, dropped)
+        return {reason: int(count) for reason, count in dropped.items() if count}
+
+
 def assemble(
     connection: Any,
     catalog: Catalog,
@@ -37,8 +60,8 @@ def assemble(
     source: str,
     bad_rows: int = 0,
     has_details: bool = False,
-) -> Baskets:
-    """Baskets sorted by id, lines by position then item, over `catalog`.
+) -> Gathered:
+    """What of the table of lines makes baskets, filtered and checked.
 
     `code_of` maps every item id to keep to its code. With `has_details` users and attributes stand in the table
     `detail` (basket, customer, a0, ...), otherwise in the lines.
@@ -54,23 +77,45 @@ def assemble(
     _keep_period(connection, options, columns, dropped)
     _refuse_shared_baskets(connection, columns)
     _refuse_flat_positions(connection, columns)
-    left = _lines(connection)
-    rows = connection.execute(
-        "SELECT basket.code AS basket, kept.code AS item FROM kept JOIN basket USING (basket) "
-        "GROUP BY basket.code, kept.code ORDER BY basket.code, min(position), kept.code"
-    ).fetchnumpy()
-    dropped["repeated lines"] = left - len(rows["item"])
-    if not len(rows["item"]):
-        raise nothing_left(source, dropped)
+    return Gathered(connection, catalog, columns, source, dropped, _lines(connection))
+
+
+LINES_OF_BASKETS = (
+    "SELECT basket.code AS basket, kept.code AS item, min(position) AS place FROM kept JOIN basket USING (basket) "
+    "GROUP BY basket.code, kept.code"
+)
+IN_ORDER = "ORDER BY basket, place, item"
+
+
+def whole(gathered: Gathered) -> Baskets:
+    """All baskets in memory: sorted by id, lines by position then item."""
+    rows = gathered.connection.execute(f"SELECT basket, item FROM ({LINES_OF_BASKETS}) {IN_ORDER}").fetchnumpy()
     return Baskets(
-        catalog=catalog,
+        catalog=gathered.catalog,
         items=np.asarray(rows["item"], dtype=np.int32),
-        offsets=np.searchsorted(np.asarray(rows["basket"]), np.arange(_count(connection, "basket") + 1)),
-        ordered=columns.position is not None,
-        dropped={reason: int(count) for reason, count in dropped.items() if count},
-        source=source,
-        **_basket_columns(connection, columns),
+        offsets=np.searchsorted(np.asarray(rows["basket"]), np.arange(_count(gathered.connection, "basket") + 1)),
+        ordered=gathered.columns.position is not None,
+        dropped=gathered.without_repeats(len(rows["item"])),
+        source=gathered.source,
+        **basket_columns(gathered.connection, gathered.columns),
     )
+
+
+Taken = TypeVar("Taken")
+
+
+@dataclass(frozen=True)
+class Ending(Generic[Taken]):
+    """What becomes of the baskets that were gathered, and where the database works meanwhile."""
+
+    take: Callable[[Gathered], Taken]
+    inside: Path | None = None
+    """A folder for temporary files; None: TMPDIR."""
+    memory: int | None = None
+    """Bytes the database may use; None: half of the machine, at most 2 GiB."""
+
+
+IN_MEMORY = Ending(whole)
 
 
 def nothing_left(source: str, dropped: Mapping[str, int]) -> SourceError:
@@ -175,8 +220,9 @@ def _refuse_flat_positions(connection: Any, columns: Columns) -> None:
         )
 
 
-def _basket_columns(connection: Any, columns: Columns) -> dict[str, Any]:
-    table = connection.sql("SELECT * FROM basket ORDER BY code").to_arrow_table()
+def basket_columns(connection: Any, columns: Columns, chosen: str = "true") -> dict[str, Any]:
+    """Ids, times, users and attributes of the baskets of which `chosen` (SQL) is true, in their order."""
+    table = connection.sql(f"SELECT * FROM basket WHERE {chosen} ORDER BY code").to_arrow_table()
     ids = string_array(table["basket"])
     found: dict[str, Any] = {"ids": ids}
     if columns.time:
@@ -187,16 +233,16 @@ def _basket_columns(connection: Any, columns: Columns) -> dict[str, Any]:
             log.info("%s without a user: each counts as a customer of its own", plural(users.null_count, "basket"))
             prefix, nothing = (pa.scalar(text, pa.large_string()) for text in (GUEST, ""))
             users = pc.coalesce(users, pc.binary_join_element_wise(prefix, ids, nothing))
-        found["users"], names = _coded(users)
+        found["users"], names = coded(users)
         found["user_ids"] = names
     found["attributes"] = {}
     for i, name in enumerate(columns.attributes):
-        codes, names = _coded(pc.fill_null(string_array(table[f"a{i}"]), NOT_SAID))
+        codes, names = coded(pc.fill_null(string_array(table[f"a{i}"]), NOT_SAID))
         found["attributes"][name] = Attribute(codes, tuple(names.to_pylist()))
     return found
 
 
-def _coded(values: pa.LargeStringArray) -> tuple[npt.NDArray[np.int32], pa.LargeStringArray]:
+def coded(values: pa.LargeStringArray) -> tuple[npt.NDArray[np.int32], pa.LargeStringArray]:
     """Codes into the sorted distinct values."""
     encoded = values.dictionary_encode()
     names = encoded.dictionary

@@ -10,7 +10,7 @@ from typing import Any
 
 from neatrec.baskets import Baskets
 from neatrec.errors import SourceError
-from neatrec.sources.assemble import assemble
+from neatrec.sources.assemble import IN_MEMORY, Ending, Gathered, Taken, assemble
 from neatrec.sources.columns import Columns
 from neatrec.sources.files import ENDINGS, open_file
 from neatrec.sources.item_texts import load_whole, texts_in_catalogue
@@ -45,14 +45,19 @@ def is_instacart(source: str) -> bool:
 
 def read_instacart(source: str, options: SourceOptions) -> Baskets:
     """The orders in cart order, with users, department > aisle as category path, and every product."""
-    refuse_options(source, options, ALLOWED)
-    with workspace() as folder:
-        tables = {name: _open(file, folder, options) for name, file in _files(Path(source)).items()}
-        with database(list(tables.values()), folder) as connection:
-            tables = {name: described(connection, table) for name, table in tables.items()}
-            baskets = _assembled(connection, tables, options, folder, source)
+    baskets = take_instacart(source, options, IN_MEMORY)
     require_attributes(source, options, baskets)
     return baskets
+
+
+def take_instacart(source: str, options: SourceOptions, ending: Ending[Taken]) -> Taken:
+    """What `ending` makes of the orders."""
+    refuse_options(source, options, ALLOWED)
+    with workspace(ending.inside) as folder:
+        tables = {name: _open(file, folder, options) for name, file in _files(Path(source)).items()}
+        with database(list(tables.values()), folder, ending.memory) as connection:
+            tables = {name: described(connection, table) for name, table in tables.items()}
+            return ending.take(_assembled(connection, tables, options, folder, source))
 
 
 def _file(folder: Path, name: str) -> Path | None:
@@ -84,7 +89,9 @@ def _open(file: Path, folder: Path, options: SourceOptions) -> Table:
     return table
 
 
-def _assembled(connection: Any, tables: dict[str, Table], options: SourceOptions, folder: Path, source: str) -> Baskets:
+def _assembled(
+    connection: Any, tables: dict[str, Table], options: SourceOptions, folder: Path, source: str
+) -> Gathered:
     lines = [_with(tables[name], _bare(LINE_COLUMNS)) for name in LINES if name in tables]
     files = [table.shown for table in tables.values()]
     _, bad = stage(connection, lines, _bare(LINE_COLUMNS), options, folder, source, files)

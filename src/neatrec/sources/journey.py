@@ -12,7 +12,7 @@ from pathlib import Path
 
 from neatrec.baskets import Baskets
 from neatrec.errors import MissingDependencyError, SourceError
-from neatrec.sources.assemble import assemble
+from neatrec.sources.assemble import assemble, whole
 from neatrec.sources.columns import Columns
 from neatrec.sources.files import open_file
 from neatrec.sources.item_texts import texts_in_catalogue
@@ -59,7 +59,7 @@ def read_journey(source: str, options: SourceOptions) -> Baskets:
                 excluded=read_excluded(options.exclude_items),
                 nested=False,
             )
-            baskets = assemble(connection, catalog, code_of, LINE_COLUMNS, options, source=NAME)
+            baskets = whole(assemble(connection, catalog, code_of, LINE_COLUMNS, options, source=NAME))
     require_attributes(source, options, baskets)
     return baskets
 

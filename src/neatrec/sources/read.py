@@ -52,12 +52,18 @@ def read_named(source: str, options: SourceOptions) -> Baskets:
         from neatrec.sources.journey import read_journey
 
         return read_journey(source, options)
-    if all(os.path.isfile(os.path.join(source, name)) for name in ("baskets.parquet", "baskets.json")):
+    if is_saved(source):
         return _saved(source, options)
+    from neatrec.sources.assemble import IN_MEMORY
     from neatrec.sources.instacart import is_instacart, read_instacart
     from neatrec.sources.tabular import read_tables
 
-    return read_instacart(source, options) if is_instacart(source) else read_tables(source, options)
+    return read_instacart(source, options) if is_instacart(source) else read_tables(source, options, IN_MEMORY)
+
+
+def is_saved(source: str) -> bool:
+    """Whether `Baskets.save` wrote the folder `source`."""
+    return all(os.path.isfile(os.path.join(source, name)) for name in ("baskets.parquet", "baskets.json"))
 
 
 def _saved(source: str, options: SourceOptions) -> Baskets:

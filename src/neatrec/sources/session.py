@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,6 +19,8 @@ from neatrec.text import printable
 
 log = logging.getLogger(__name__)
 MEMORY_LIMIT = 2 << 30
+NO_ROOM = r"(?i)duckdb_temp|no space left|file too large|quota exceeded"
+"""What the database says when its temporary files find no room."""
 
 
 def memory_limit() -> int:
@@ -30,10 +33,10 @@ def memory_limit() -> int:
 
 
 @contextmanager
-def workspace() -> Iterator[Path]:
-    """A folder for unpacked and spilled data, gone afterwards."""
+def workspace(inside: Path | None = None) -> Iterator[Path]:
+    """A folder for unpacked and spilled data (in `inside`, default TMPDIR), gone afterwards."""
     try:
-        folder = tempfile.TemporaryDirectory(prefix="neatrec-", ignore_cleanup_errors=True)
+        folder = tempfile.TemporaryDirectory(prefix="neatrec-", dir=inside, ignore_cleanup_errors=True)
     except OSError as error:
         raise ResourceError(
             f"there is no folder for temporary files: {error.strerror or printable(error)}",
@@ -44,11 +47,11 @@ def workspace() -> Iterator[Path]:
 
 
 @contextmanager
-def database(tables: Sequence[Table], folder: Path) -> Iterator[Any]:
-    """A connection that can read `tables` and nothing else; it spills into `folder`."""
+def database(tables: Sequence[Table], folder: Path, memory: int | None = None) -> Iterator[Any]:
+    """A connection that can read `tables` and nothing else; past `memory` bytes it spills into `folder`."""
     import duckdb
 
-    limit = f"{memory_limit() // 2**20}MiB"
+    limit = f"{(memory or memory_limit()) // 2**20}MiB"
     spill = folder / "spill"
     connection = duckdb.connect(":memory:", config={"memory_limit": limit, "temp_directory": str(spill)})
     paths = [path for table in tables for path in _paths(table)]
@@ -64,12 +67,19 @@ def database(tables: Sequence[Table], folder: Path) -> Iterator[Any]:
     except (duckdb.OutOfMemoryException, duckdb.IOException) as error:
         raise ResourceError(
             f"the source needs more memory or temporary disk than there is: {_first_line(error)}",
-            hint="TMPDIR says where temporary files go.",
+            hint=_more_room(folder),
         ) from error
     except duckdb.Error as error:
         raise SourceError(f"cannot read the source: {_first_line(error)}") from error
     finally:
         connection.close()
+
+
+def _more_room(folder: Path) -> str:
+    """Where temporary files went, and so where room is needed."""
+    if folder.parent == Path(tempfile.gettempdir()).resolve():
+        return "TMPDIR says where temporary files go."
+    return f"Make room in {printable(folder.parent)}, where temporary files went."
 
 
 def _paths(table: Table) -> list[str]:
@@ -91,6 +101,8 @@ def explained(table: Table) -> Iterator[None]:
             hint="TMPDIR says where temporary files go.",
         ) from error
     except (duckdb.Error, UnicodeDecodeError) as error:
+        if re.search(NO_ROOM, str(error)):
+            raise  # no fault of the table: `database` knows where room is missing
         raise SourceError(f"cannot read {printable(table.shown)}: {_first_line(error)}", file=table.shown) from error
 
 

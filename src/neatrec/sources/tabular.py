@@ -11,7 +11,7 @@ from typing import Any
 
 from neatrec.baskets import Baskets
 from neatrec.errors import SourceError
-from neatrec.sources.assemble import assemble
+from neatrec.sources.assemble import IN_MEMORY, Ending, Taken, assemble
 from neatrec.sources.bad_rows import BadRows, refuse_to_overwrite
 from neatrec.sources.columns import Columns
 from neatrec.sources.files import REJECTS, find_files, open_file, unreadable
@@ -27,16 +27,16 @@ from neatrec.text import plural, printable
 log = logging.getLogger(__name__)
 
 
-def read_tables(source: str, options: SourceOptions) -> Baskets:
-    """Baskets from a file, folder or glob."""
-    with workspace() as folder:
-        return _read(_line_tables(source, folder, options), folder, options, source)
+def read_tables(source: str, options: SourceOptions, ending: Ending[Taken]) -> Taken:
+    """What `ending` makes of a file, folder or glob."""
+    with workspace(ending.inside) as folder:
+        return _read(_line_tables(source, folder, options), folder, options, source, ending)
 
 
 def read_frame(frame: Any, options: SourceOptions) -> Baskets:
     """Baskets from an Arrow-capable data frame."""
     with workspace() as folder:
-        return _read([frame_table(frame)], folder, options, type(frame).__name__)
+        return _read([frame_table(frame)], folder, options, type(frame).__name__, IN_MEMORY)
 
 
 def _line_tables(source: str, folder: Path, options: SourceOptions) -> list[Table]:
@@ -71,14 +71,14 @@ def _catalogue_table(options: SourceOptions, folder: Path) -> Table | None:
     return table
 
 
-def _read(tables: Sequence[Table], folder: Path, options: SourceOptions, source: str) -> Baskets:
+def _read(tables: Sequence[Table], folder: Path, options: SourceOptions, source: str, ending: Ending[Taken]) -> Taken:
     catalogue = _catalogue_table(options, folder)
     lines, in_catalogue = resolve(options, tables, catalogue)
     if lines.time is None and (options.since or options.until):
         raise SourceError(
             "`since` and `until` need a column that says when", hint="Name it with --time COLUMN.", argument="time"
         )
-    with database([*tables, *([catalogue] if catalogue else [])], folder) as connection:
+    with database([*tables, *([catalogue] if catalogue else [])], folder, ending.memory) as connection:
         tables, bad = stage(
             connection, [described(connection, table) for table in tables], lines, options, folder, source
         )
@@ -94,7 +94,9 @@ def _read(tables: Sequence[Table], folder: Path, options: SourceOptions, source:
             excluded=read_excluded(options.exclude_items),
             named=bool(lines.name or (in_catalogue and in_catalogue.name)),
         )
-        return assemble(connection, catalog, code_of, lines, options, source=source, bad_rows=len(bad.rows))
+        return ending.take(
+            assemble(connection, catalog, code_of, lines, options, source=source, bad_rows=len(bad.rows))
+        )
 
 
 def _levels(lines: Columns, in_catalogue: Columns | None) -> tuple[str, ...]:

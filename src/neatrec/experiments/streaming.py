@@ -1,0 +1,86 @@
+"""Baskets for a training that holds one shard of them at a time: cut beside the bundle, gone when it is done."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import overload
+
+import numpy as np
+import numpy.typing as npt
+
+from neatrec.baskets import Baskets
+from neatrec.bundle.place import Place, remove
+from neatrec.experiments.loading import say_what_was_left_out
+from neatrec.sources import SourceOptions
+from neatrec.sources.shards import SHARD_LINES, ShardFolder, cut_shards
+from neatrec.splits import uniform_of_ids
+from neatrec.text import plural
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Streaming:
+    """Which source to cut, and how."""
+
+    source: str
+    options: SourceOptions
+    shard_lines: int = SHARD_LINES
+    memory: int | None = None
+    """Bytes the database may use while it cuts."""
+
+    @contextmanager
+    def shards(self, bundle: Path) -> Iterator[ShardFolder]:
+        """The shards, in the folder `NAME.shards` beside the bundle while the block runs.
+
+        Whatever an earlier run left there is removed first: the caller holds the bundle's lock.
+        """
+        folder = shards_of(bundle)
+        remove(folder)
+        try:
+            shards = cut_shards(self.source, self.options, folder, shard_lines=self.shard_lines, memory=self.memory)
+            log.info("read %s, %s", plural(shards.lines, "line"), plural(shards.baskets, "basket"))
+            say_what_was_left_out(shards.dropped)
+            yield shards
+        finally:
+            remove(folder)
+
+
+def shards_of(bundle: Path) -> Path:
+    """Where the shards of a training into `bundle` lie."""
+    live = Place.of(bundle).live
+    return live.with_name(f"{live.name}.shards")
+
+
+@dataclass(frozen=True)
+class Part(Sequence[Baskets]):
+    """Of each shard the baskets that `chosen` says, shape (baskets,)."""
+
+    shards: Sequence[Baskets]
+    chosen: Callable[[Baskets], npt.NDArray[np.bool_]]
+
+    def __len__(self) -> int:
+        return len(self.shards)
+
+    @overload
+    def __getitem__(self, number: int) -> Baskets: ...
+    @overload
+    def __getitem__(self, number: slice) -> Sequence[Baskets]: ...
+    def __getitem__(self, number: int | slice) -> Baskets | Sequence[Baskets]:
+        if isinstance(number, slice):
+            return Part(self.shards[number], self.chosen)
+        shard = self.shards[number]
+        return shard.select(self.chosen(shard))
+
+
+def validation_parts(shards: Sequence[Baskets], share: float, seed: int) -> tuple[Part, Part]:
+    """(train, validation): the baskets that `validation_split` gives, shard by shard."""
+
+    def kept_out(shard: Baskets) -> npt.NDArray[np.bool_]:
+        return uniform_of_ids(shard.ids, f"validation-{seed}") < share
+
+    return Part(shards, lambda shard: ~kept_out(shard)), Part(shards, kept_out)
