@@ -15,7 +15,8 @@ from neatrec.models.bayes.lowrank import factors, log_lifts
 from neatrec.models.bayes.names import common_words, like_names, word_table, words_of
 from neatrec.models.bayes.practice import higher_ranked
 from neatrec.models.bayes.prior import Weights
-from neatrec.models.bayes.scoring import score_pairs, score_rows
+from neatrec.models.bayes.rows import score_rows
+from neatrec.models.bayes.scoring import log_priors, score_pairs
 from neatrec.models.counts import CountParameters, PairCounts
 from toyshop import code, toy_baskets, toy_catalog
 
@@ -182,7 +183,7 @@ def test_calibration_of_too_few_pairs_is_a_guess() -> None:
 def test_pairs_and_rows_are_scored_as_the_whole_block(ordered: bool, named: bool, signs: np.ndarray | None) -> None:
     evidence = toy_evidence(ordered=ordered)
     if not named:
-        evidence.like = evidence.like_total = None
+        evidence.like = evidence.like_total = evidence.lends = None
     weights = Weights(1.5, 0.25, signs)
     whole = weights.score(evidence.rows(np.arange(22)))
     rng = np.random.default_rng(0)
@@ -191,3 +192,18 @@ def test_pairs_and_rows_are_scored_as_the_whole_block(ordered: bool, named: bool
     some = np.array([7, 3, 21], dtype=np.int32)
     np.testing.assert_allclose(score_rows(evidence, weights, some), whole[some], rtol=1e-4)
     assert score_pairs(evidence, weights, queries[:0], items[:0]).shape == (0,)
+
+
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("signs", [None, np.array([0.1, 1.0, 0.5, 0.5, 0.5, 0.2])])
+def test_priors_of_pairs_are_those_of_the_whole_block(named: bool, signs: np.ndarray | None) -> None:
+    evidence = toy_evidence()
+    if not named:
+        evidence.like = evidence.like_total = evidence.lends = None
+    weights = Weights(1.5, 0.25, signs)
+    whole = weights.log_prior(evidence.rows(np.arange(22)).signs)
+    rng = np.random.default_rng(0)
+    queries, items = (rng.integers(0, 22, 300).astype(np.int32) for _ in range(2))
+    found = log_priors(evidence, weights, queries, items)
+    np.testing.assert_allclose(found, whole[queries, items], rtol=1e-4, atol=1e-5)
+    assert found.any() == (signs is not None)

@@ -12,8 +12,9 @@ from neatrec.models.bayes.exercise import Exercise, Judge, exercise, learn_ranki
 from neatrec.models.bayes.lowrank import like_company, unit_vectors
 from neatrec.models.bayes.order import Order, directed_counts
 from neatrec.models.bayes.prior import START
-from neatrec.models.bayes.ranking import HINTS, Ranking, hints, rank_pairs, rank_rows
-from neatrec.models.bayes.scoring import score_pairs, score_rows
+from neatrec.models.bayes.ranking import HINTS, Ranking, hints, rank_pairs
+from neatrec.models.bayes.rows import rank_rows, score_rows
+from neatrec.models.bayes.scoring import score_pairs
 from neatrec.models.counts import CountParameters, PairCounts
 from toyshop import toy_baskets, toy_catalog
 

@@ -87,6 +87,7 @@ class Evidence:
         self.category_lift: Factors = arrays["category_lift"]
         total = counts.total.astype(np.float64)
         self.like_total = None if like is None else like @ total
+        self.lends = None if like is None else sparse.csr_matrix(like.T)
         self.unit = unit_vectors(self.vectors, self.values)
         self.company_total = self.company @ total
         self.popularity = np.log((total + ITEM_PSEUDO) / (total.mean() + ITEM_PSEUDO)).astype(np.float32)

@@ -15,7 +15,7 @@ from neatrec.models.bayes.evidence import Evidence
 from neatrec.models.bayes.practice import allowed, gains, higher_ranked
 from neatrec.models.bayes.prior import Weights
 from neatrec.models.bayes.ranking import Ranking, hints
-from neatrec.models.bayes.scoring import score_rows
+from neatrec.models.bayes.rows import score_rows
 from neatrec.models.counts import PairCounts
 from neatrec.models.tuned import FEWEST, STRONG_COUNT
 

@@ -22,7 +22,9 @@ from neatrec.models.bayes.exercise import Judge, exercise, learn_ranking
 from neatrec.models.bayes.order import directed_counts
 from neatrec.models.bayes.practice import Practice, allowed, best_strength, practise, search
 from neatrec.models.bayes.prior import Weights
-from neatrec.models.bayes.ranking import HINTS, Ranking, rank_rows
+from neatrec.models.bayes.ranking import HINTS, Ranking
+from neatrec.models.bayes.rows import rank_rows
+from neatrec.models.bayes.scoring import log_priors
 from neatrec.models.counts import PairCounts
 from neatrec.models.run import Run
 from neatrec.models.tuned import FEWEST, strong_pairs
@@ -207,18 +209,18 @@ def _winners_of(
 def _block_winners(
     evidence: Evidence, later: PairCounts, category: npt.NDArray[np.int32], queries: npt.NDArray[Any], lessons: Lessons
 ) -> Winners:
-    rows = evidence.rows(queries)
     ranked = rank_rows(evidence, lessons.weights, lessons.ranking, queries.astype(np.int32))
     score = np.where(allowed(evidence, category, queries), ranked, -np.inf)
     most = min(WINNERS, score.shape[1])
     items = np.argpartition(-score, most - 1, axis=1)[:, :most]
     places = np.arange(len(queries))[:, None]
     real = np.isfinite(score[places, items])
-    row, item = np.broadcast_to(places, items.shape)[real], items[real]
+    query = queries[np.broadcast_to(places, items.shape)[real]].astype(np.int32)
+    item, counts = items[real].astype(np.int32), evidence.counts
     return Winners(
-        count=rows.count[row, item].astype(np.float64),
-        expected=rows.expected[row, item].astype(np.float64),
-        log_prior=lessons.weights.log_prior(rows.signs[row, item]).astype(np.float64),
-        later_count=later.of_pairs(queries[row].astype(np.int32), item.astype(np.int32)).astype(np.float64),
-        later_expected=later.expected(later.total[queries[row]], later.total[item]),
+        count=counts.of_pairs(query, item).astype(np.float64),
+        expected=counts.expected(counts.total[query], counts.total[item]),
+        log_prior=log_priors(evidence, lessons.weights, query, item),
+        later_count=later.of_pairs(query, item).astype(np.float64),
+        later_expected=later.expected(later.total[query], later.total[item]),
     )

@@ -19,7 +19,9 @@ from neatrec.models.bayes.evidence import Evidence, Surroundings
 from neatrec.models.bayes.learning import Lessons, learn
 from neatrec.models.bayes.order import Order
 from neatrec.models.bayes.prior import Weights
-from neatrec.models.bayes.ranking import Ranking, rank_pairs, rank_rows
+from neatrec.models.bayes.ranking import Ranking, rank_pairs
+from neatrec.models.bayes.rows import rank_rows
+from neatrec.models.bayes.scoring import log_priors
 from neatrec.models.counts import CountParameters, PairCounts
 from neatrec.models.parameters import ModelParameters, parameter
 from neatrec.models.run import Run
@@ -92,13 +94,6 @@ class Bayes(Model):
     def _score(self, queries: Codes, items: Codes) -> Scores:
         return rank_pairs(self.evidence, self.weights, self.ranking, queries, items)
 
-    def _in_blocks(self, queries: Codes) -> Iterable[tuple[Any, Any, Any]]:
-        """For blocks of distinct queries: rows in the block, places in `queries`, the block."""
-        distinct, place = np.unique(queries, return_inverse=True)
-        for first in range(0, len(distinct), self._block):
-            wanted = np.flatnonzero((place >= first) & (place < first + self._block))
-            yield place[wanted] - first, wanted, self.evidence.rows(distinct[first : first + self._block])
-
     def posterior(self, queries: npt.ArrayLike, items: npt.ArrayLike, level: float = 0.95) -> Posterior:
         """Mean and central credible interval of each pair's lift: codes in, as for `score`.
 
@@ -109,13 +104,12 @@ class Bayes(Model):
         queries, items = self._codes("queries", queries), self._codes("items", items)
         if len(queries) != len(items):
             raise must_be("items", f"as long as `queries` ({len(queries)})", len(items))
-        shape, rate = np.ones(len(queries)), np.ones(len(queries))
-        for rows, wanted, block in self._in_blocks(queries):
-            chosen = rows, items[wanted]
-            prior = self.weights.log_prior(block.signs[chosen])
-            shape[wanted], rate[wanted] = self.calibration.shape_and_rate(
-                block.count[chosen], block.expected[chosen], prior
-            )
+        counts = self.evidence.counts
+        shape, rate = self.calibration.shape_and_rate(
+            counts.of_pairs(queries, items),
+            counts.expected(counts.total[queries], counts.total[items]),
+            log_priors(self.evidence, self.weights, queries, items),
+        )
         tail = (1.0 - level) / 2.0
         low, high = (special.gammaincinv(shape, share) / rate for share in (tail, 1.0 - tail))
         return Posterior(shape / rate, low, high)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from neatrec.compiled import compiled
 from neatrec.models.bayes.evidence import Evidence
 from neatrec.models.bayes.prior import Weights
-from neatrec.models.bayes.scoring import csr_parts, lent, pair_table, score_pairs, score_rows
+from neatrec.models.bayes.scoring import by_query, csr_parts, lent, pair_table, score_pairs
 
 Codes = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
@@ -55,26 +55,12 @@ def rank_pairs(
     """What ranks each pair: the odds, or the posterior lift without a ranking, shape (pairs,)."""
     if ranking is None:
         return score_pairs(evidence, weights, queries, items)
-    order = np.argsort(queries, kind="stable")
-    asked, start = np.unique(queries[order], return_index=True)
-    offsets = np.append(start, len(queries)).astype(np.int64)
+    order, asked, offsets = by_query(queries)
     pairs = queries[order], items[order]
     out = np.empty(len(queries), dtype=np.float32)
     lift, cosine = score_pairs(evidence, weights, *pairs), cosines(evidence, *pairs)
     out[order] = _odds(evidence, ranking, asked, offsets, pairs[1], lift, cosine)
     return out
-
-
-def rank_rows(evidence: Evidence, weights: Weights, ranking: Ranking | None, queries: Codes) -> npt.NDArray[np.float32]:
-    """What ranks each query with every item, shape (queries, items)."""
-    lift = score_rows(evidence, weights, queries)
-    if ranking is None:
-        return lift
-    size = lift.shape[1]
-    every = np.tile(np.arange(size, dtype=np.int32), len(queries))
-    offsets = np.arange(len(queries) + 1, dtype=np.int64) * size
-    cosine = evidence.unit[queries] @ evidence.unit.T
-    return _odds(evidence, ranking, queries, offsets, every, lift.ravel(), cosine.ravel()).reshape(lift.shape)
 
 
 def hints(evidence: Evidence, queries: Codes, items: Codes, lift: npt.NDArray[Any]) -> Floats:

@@ -20,39 +20,51 @@ BLOCK_PAIRS = 1_000_000
 
 def score_pairs(evidence: Evidence, weights: Weights, queries: Codes, items: Codes) -> npt.NDArray[np.float32]:
     """The posterior mean of each pair, shape (pairs,)."""
-    order = np.argsort(queries, kind="stable")
-    asked, start = np.unique(queries[order], return_index=True)
-    offsets = np.append(start, len(queries)).astype(np.int64)
+    order, asked, offsets = by_query(queries)
     chosen = items[order]
     products = _products(evidence, weights, queries[order], chosen)
-    together = np.zeros(0, dtype=np.float32)
-    if evidence.like is not None and weights.signs is not None:
-        together = np.empty(len(chosen), dtype=np.float32)
-        lent_pairs(asked, offsets, chosen, csr_parts(evidence.like), pair_table(evidence.counts), together)
+    together = _together(evidence, weights, asked, offsets, chosen)
     out = np.empty(len(queries), dtype=np.float32)
     out[order] = _means(evidence, weights, asked, offsets, chosen, products, together)
     return out
 
 
-def score_rows(evidence: Evidence, weights: Weights, queries: Codes) -> npt.NDArray[np.float32]:
-    """The posterior mean of each query with every item, shape (queries, items)."""
-    size = len(evidence.category)
-    every = np.tile(np.arange(size, dtype=np.int32), len(queries))
-    offsets = np.arange(len(queries) + 1, dtype=np.int64) * size
-    products = np.zeros((len(queries), size), dtype=np.float32)
-    for vectors, scale in _factors(evidence, weights):
-        products += (vectors[queries] * scale) @ vectors.T
-    together = np.zeros((0, 0), dtype=np.float32)
-    if evidence.like is not None and weights.signs is not None:
-        reached = np.zeros((len(queries), size), dtype=np.float32)
-        lent_rows(queries, csr_parts(evidence.like), pair_table(evidence.counts), reached)
-        # items first: each likeness is then applied to all queries at once
-        together = np.ascontiguousarray((evidence.like @ np.ascontiguousarray(reached.T)).T, dtype=np.float32)
-    found = _means(evidence, weights, queries, offsets, every, products.ravel(), together.ravel())
-    return found.reshape(len(queries), size)
+def log_priors(evidence: Evidence, weights: Weights, queries: Codes, items: Codes) -> npt.NDArray[np.float64]:
+    """The logarithm of each pair's prior mean, shape (pairs,): `Weights.log_prior` without rows; 0 without signs."""
+    if weights.signs is None:
+        return np.zeros(len(queries))
+    order, asked, offsets = by_query(queries)
+    query, item, signs = queries[order], items[order], weights.signs
+    mean = signs[0] + _products(evidence, weights, query, item) + signs[5] * evidence.popularity[item]
+    mean += signs[3] * evidence.category_lift[evidence.category[query], evidence.category[item]]
+    if evidence.like_total is not None:
+        together = _together(evidence, weights, asked, offsets, item)
+        chance = evidence.counts.expected(evidence.like_total[query], evidence.like_total[item])
+        mean += signs[2] * np.log((together + LIKE_PSEUDO) / (chance + LIKE_PSEUDO))
+    out = np.empty(len(queries))
+    out[order] = np.clip(mean, -FARTHEST, FARTHEST)
+    return out
 
 
-def _factors(evidence: Evidence, weights: Weights) -> list[tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]]:
+def by_query(queries: Codes) -> tuple[npt.NDArray[np.int64], Codes, npt.NDArray[np.int64]]:
+    """The order that puts equal queries together, each query once, and where its pairs start in that order."""
+    order = np.argsort(queries, kind="stable")
+    asked, start = np.unique(queries[order], return_index=True)
+    return order, asked, np.append(start, len(queries)).astype(np.int64)
+
+
+def _together(
+    evidence: Evidence, weights: Weights, queries: Codes, offsets: npt.NDArray[np.int64], items: Codes
+) -> npt.NDArray[np.float32]:
+    """Times together of what is like the query and what is like the item, (pairs,); empty where it says nothing."""
+    if evidence.like is None or weights.signs is None:
+        return np.zeros(0, dtype=np.float32)
+    out = np.empty(len(items), dtype=np.float32)
+    lent_pairs(queries, offsets, items, csr_parts(evidence.like), pair_table(evidence.counts), out)
+    return out
+
+
+def sign_factors(evidence: Evidence, weights: Weights) -> list[tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]]:
     """The two signs that are products of vectors, each with its values times its weight."""
     if weights.signs is None:
         return []
@@ -64,7 +76,7 @@ def _products(evidence: Evidence, weights: Weights, queries: Codes, items: Codes
     out = np.zeros(len(queries), dtype=np.float32)
     for first in range(0, len(queries), BLOCK_PAIRS):
         part = slice(first, first + BLOCK_PAIRS)
-        for vectors, scale in _factors(evidence, weights):
+        for vectors, scale in sign_factors(evidence, weights):
             out[part] += np.einsum("nd,nd->n", vectors[queries[part]] * scale, vectors[items[part]])
     return out
 
@@ -127,13 +139,6 @@ def lent(query, like, pairs, out):  # type: ignore[no-untyped-def]
         other = like_item[near]
         for place in range(start[other], start[other + 1]):
             out[item[place]] += likeness[near] * count[place]
-
-
-@compiled
-def lent_rows(queries, like, pairs, out):  # type: ignore[no-untyped-def]
-    """`lent` of each query, out: (queries, items), zeros before."""
-    for r in range(len(queries)):
-        lent(queries[r], like, pairs, out[r])
 
 
 @compiled

@@ -1,0 +1,93 @@
+"""What `bayes` costs: its fit beside that of `neat` (defaults), and its serving table; Instacart half-split.
+
+    NEATREC_DATA=FOLDER python -m benchmarks.bayes_cost [--rounds 1] [--save]
+
+Each job runs in a process of its own, in turn: CPU seconds of all its threads, wall seconds and the peak memory of the
+process, baskets included. Compiled code is warmed up on a small supermarket before the clock starts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from benchmarks.harness import measure_in_turn, save, summary, table
+from neatrec.baskets import Baskets
+from neatrec.bundle import load_bundle, save_bundle
+from neatrec.index.build import build_index
+from neatrec.models import Run, make_model
+from neatrec.sources import read_baskets
+from neatrec.sources.supermarket import supermarket
+from neatrec.splits import half
+
+JOBS = {"bayes": "fit_bayes", "neat": "fit_neat", "serving table of bayes": "table_of_bayes"}
+
+
+def the_half() -> Baskets:
+    return half(read_baskets(f"{os.environ['NEATREC_DATA']}/instacart")).train
+
+
+def _bundle() -> Path:
+    """Where the fit of `bayes` leaves its model for the table; one folder for all processes of a run."""
+    return Path(os.environ["BAYES_COST_FOLDER"]) / "bayes"
+
+
+def fit_bayes() -> Callable[[], int]:
+    return _fit("bayes")
+
+
+def fit_neat() -> Callable[[], int]:
+    return _fit("neat")
+
+
+def _fit(name: str) -> Callable[[], int]:
+    baskets = the_half()
+    make_model(name).fit(_small(), Run(rng=0))
+
+    def job() -> int:
+        model = make_model(name).fit(baskets, Run(rng=0))
+        if name == "bayes":
+            save_bundle(model, _bundle(), baskets_hash=baskets.hash, seed=0)
+        return int((model.item_count > 0).sum())
+
+    return job
+
+
+def table_of_bayes() -> Callable[[], int]:
+    baskets, model = the_half(), load_bundle(_bundle())
+    small = _small()
+    build_index(make_model("bayes").fit(small, Run(rng=0)), small)
+    return lambda: len(build_index(model, baskets).best.item)
+
+
+def _small() -> Baskets:
+    return supermarket(baskets=3_000, items=300, seed=1).baskets
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--save", action="store_true", help="keep the record under benchmarks/results")
+    asked = parser.parse_args()
+    if "NEATREC_DATA" not in os.environ:
+        print("needs the Instacart 2017 orders: set NEATREC_DATA", file=sys.stderr)
+        return 0
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["BAYES_COST_FOLDER"] = folder
+        runs = measure_in_turn({name: ("benchmarks.bayes_cost", job) for name, job in JOBS.items()}, asked.rounds)
+    rows = [summary(name, runs[name]) for name in JOBS]
+    cells = [[row["name"], *(f"{row[key]['median']:.0f}" for key in ("cpu", "wall", "peak_mib"))] for row in rows]
+    print(table([["job", "CPU s", "wall s", "peak MiB"], *cells]))
+    ratio = rows[0]["cpu"]["median"] / rows[1]["cpu"]["median"]
+    print(f"fit of bayes over fit of neat, CPU: {ratio:.2f}")
+    if asked.save:
+        save("bayes_cost", {"rows": rows, "fit_over_neat": round(ratio, 3)}, ("numpy", "scipy", "numba"))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
