@@ -69,6 +69,18 @@ def test_index_writes_another_k(neatrec, shop: Path, tmp_path: Path) -> None:
     assert neatrec("index", "bundle", "--k", "0").returncode == 2
 
 
+def test_index_can_be_approximate_and_show_says_so(neatrec, shop: Path) -> None:
+    neatrec("train", MARKET.format(1), "--model", "item2vec", "--set", "epochs=1", "--out", "bundle", "--threads", "1")
+    assert "Exact: every item's best answers" in neatrec("show", "bundle").stdout
+    got = answer(neatrec("index", "bundle", "--ann", "--json"))
+    assert got["recall"]["sample"] == 120
+    assert "Serving table: 100 answers an item. Approximate: it holds" in neatrec("show", "bundle").stdout
+    assert "Exact: every item's best answers" in neatrec("index", "bundle").stdout
+    refused = neatrec("index", shop / "one", "--ann")
+    assert refused.returncode == 2
+    assert "a model whose score is a product of vectors" in refused.stderr
+
+
 def test_index_needs_the_baskets_of_a_bundle_without_a_table(neatrec, shop: Path) -> None:
     done = neatrec("index", shop / "bare")
     assert done.returncode == 2

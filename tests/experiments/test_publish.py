@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import json
+import logging
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -155,9 +157,9 @@ def test_what_lies_on_the_limit_passes() -> None:
 def test_a_gate_file_with_a_mistake_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "gate.toml"
     for text, kind, message in (
-        ("rows_fal = 0.1", ParameterError, r"got 'rows_fal'. Did you mean 'rows_fall'\?"),
-        ('rows_fall = "much"', ParameterError, "`rows_fall` must be a number of at least 0"),
-        ("rows_fall = -1", ParameterError, "`rows_fall` must be a number of at least 0"),
+        ("rows_fal = 0.1", SourceError, r"gate.toml: .* got 'rows_fal'. Did you mean 'rows_fall'\?"),
+        ('rows_fall = "much"', SourceError, "gate.toml: `rows_fall` must be a number of at least 0"),
+        ("rows_fall = -1", SourceError, "gate.toml: `rows_fall` must be a number of at least 0"),
         ("rows_fall = = 1", SourceError, "is not TOML"),
     ):
         file.write_text(text)
@@ -241,6 +243,57 @@ def test_a_report_travels_with_the_bundle_and_gates_by_its_measure(nights: list[
     rewrite_index(bundle, attachment=attachment)
     with pytest.raises(GateError, match="the held-out measure fell from"):
         publish(bundle, tmp_path / "store")
+
+
+@pytest.mark.parametrize(
+    ("other", "why"),
+    [
+        ({"source": "another shop"}, r"source .* against another shop"),
+        ({"protocol": "paper"}, "protocol calibrated against paper"),
+        ({"split": "time"}, "split half against time"),
+        ({"level": 0.01}, "level .* against 0.01"),
+        ({"protocol": None}, "protocol calibrated against not told"),
+    ],
+)
+def test_measures_of_another_kind_are_not_compared(
+    nights: list[Path], tmp_path: Path, other: dict, why: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_small_report(tmp_path / "report")
+    attachment = read_report(tmp_path / "report")
+    bundle = tmp_path / "bundle"
+    shutil.copytree(nights[0], bundle)
+    rewrite_index(bundle, attachment=attachment)
+    publish(bundle, tmp_path / "store")
+    for line in attachment["leaderboard"]["models"]:
+        line["mean"]["hr@10"] *= 0.1
+    (attachment if "source" in other else attachment["leaderboard"]).update(other)
+    rewrite_index(bundle, attachment=attachment)
+    with caplog.at_level(logging.WARNING, "neatrec"):
+        answer = publish(bundle, tmp_path / "store")
+    assert answer["published"]
+    assert answer["difference"]["held_out"] is None
+    assert re.search(f"do not measure the same: {why}", answer["difference"]["held_out_note"])
+    assert "the held-out measure was not compared" in caplog.text
+
+
+def test_every_folder_of_a_version_is_synced(
+    nights: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    monkeypatch.setattr(publish_store, "sync_folder", lambda folder: synced.append(Path(folder).name))
+    publish(nights[0], tmp_path / "store")
+    assert {".writing", "topk", "versions", "store"} <= set(synced)
+    assert synced.index("topk") < synced.index("versions")
+
+
+def test_a_refusal_names_the_file_of_the_limits(nights: list[Path], tmp_path: Path) -> None:
+    half = new_bundle(tmp_path / "half", toy_baskets(200), model="pop")
+    publish(nights[0], tmp_path / "store")
+    with pytest.raises(GateError, match=r"the limits are neatrec's own: write others into gate\.toml"):
+        publish(half, tmp_path / "store")
+    (tmp_path / "strict.toml").write_text("rows_fall = 0.01\n")
+    with pytest.raises(GateError, match=r"the limits are those of .*strict\.toml"):
+        publish(half, tmp_path / "store", Gate.read(tmp_path / "strict.toml"))
 
 
 def test_what_is_no_report_cannot_be_attached(tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ def test_the_scan_keeps_what_sorting_would(queries: int, items: int, k: int, lev
     search = Search(query, item, group, k, floor=1.0)
     cut = int(rng.integers(0, items + 1))
     for part in (slice(0, cut), slice(cut, items)):
-        search._scan(np.ascontiguousarray(scores[:, part]), 0, item[part])
+        search.scan(np.ascontiguousarray(scores[:, part]), np.arange(queries), item[part])
     found = search.answers()
     for q in range(queries):
         allowed = [v for v in range(items) if group[v] != group[q] and scores[q, v] > 1.0]
@@ -131,4 +131,4 @@ def test_vectors_that_are_not_numbers_are_refused() -> None:
     search = Search(every, every, every, 2, floor=-np.inf)
     bad = np.full((3, 2), np.nan, dtype=np.float32)
     with pytest.raises(DivergedError, match="vectors that are not numbers"):
-        search.by_product(bad, bad, threads=1)
+        search.take(bad, bad)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from itertools import pairwise
 from pathlib import Path
 from urllib.parse import quote
@@ -11,7 +12,7 @@ import pytest
 from serve_shop import AWKWARD, INJECTIONS, id_of
 from starlette.testclient import TestClient
 
-from neatrec.index import Index
+from neatrec.index import Index, rewrite_index
 from neatrec.serve import cart as cart_module
 from neatrec.serve.answers import lines_of
 from neatrec.serve.app import make_app
@@ -314,3 +315,25 @@ def test_names_that_look_like_script_stay_text(client: TestClient) -> None:
     assert answer.headers["content-type"] == "application/json"
     assert answer.headers["x-content-type-options"] == "nosniff"
     assert set(INJECTIONS) & {line["name"] for line in answer.json()["complements"]}
+
+
+def test_an_approximate_table_says_so(gaussian_bundle: Path, tmp_path: Path) -> None:
+    bundle = tmp_path / "bundle"
+    shutil.copytree(gaussian_bundle, bundle)
+    rewrite_index(bundle, k=3, ann=True)
+    with TestClient(make_app(Settings(bundle))) as approximate:
+        model = approximate.get("/v1/model").json()["models"][0]
+        assert model["table"].startswith("Approximate: it holds 100.0 % of the exact first ten answers")
+        assert model["recall"] == {"first": 1.0, "all": 1.0, "sample": len(Index.open(bundle)) - 1}
+        assert "Approximate: it holds" in approximate.get("/quality").text
+        # beyond the table of three, exact scores, all of them in order
+        scores = [line["score"] for line in ask(approximate, item="100", k=20, min_evidence="predicted")["complements"]]
+        assert len(scores) == 20
+        assert scores == sorted(scores, reverse=True)
+    with TestClient(make_app(Settings(bundle, public=True))) as public:
+        model = public.get("/v1/model").json()["models"][0]
+        assert model["recall"]["sample"] is None
+        assert "measured on" not in model["table"]
+    with TestClient(make_app(Settings(gaussian_bundle))) as exact:
+        model = exact.get("/v1/model").json()["models"][0]
+        assert (model["table"], model["recall"]) == ("Exact: every item's best answers by the model.", None)

@@ -14,7 +14,8 @@ from neatrec.serve.app import make_app
 from neatrec.serve.keys import Keys, read_keys
 from neatrec.serve.library import Library
 from neatrec.serve.metrics import Metrics
-from neatrec.serve.run import is_loopback, refuse_open_door
+from neatrec.serve.hosts import is_loopback
+from neatrec.serve.run import refuse_open_door
 from neatrec.serve.settings import Settings
 
 OLD, NEW = "an-old-key-of-the-shop", "a-new-key-of-the-shop"
@@ -181,3 +182,33 @@ def test_a_header_of_another_does_not_hide_a_valid_key(locked: TestClient) -> No
         assert locked.get(PATH, headers={"Authorization": other, "X-API-Key": NEW}).status_code == 200
     wrong = {"Authorization": f"Bearer {NEW}", "X-API-Key": "a-key-of-something-else"}
     assert locked.get(PATH, headers=wrong).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("127.0.0.1:8000", 200),
+        ("127.0.0.9", 200),
+        ("LOCALHOST:1", 200),
+        ("[::1]:8000", 200),
+        ("box.lan:8000", 200),
+        ("evil.example", 421),
+        ("127.0.0.1.evil.example", 421),
+        ("localhost.evil.example:8000", 421),
+        ("evil.example:127.0.0.1", 421),
+        ("[::1", 200),
+        ("", 421),
+    ],
+)
+def test_without_a_key_only_this_machines_names_are_answered(bundle: Path, host: str, status: int) -> None:
+    """A page elsewhere whose name was turned to 127.0.0.1 asks by its own name."""
+    asking = TestClient(make_app(Settings(bundle, host="box.lan")))
+    for path in (PATH, "/", "/openapi.json", "/metrics"):
+        assert asking.get(path, headers={"host": host}).status_code == status
+    assert asking.get("/healthz", headers={"host": host}).status_code == 200
+
+
+def test_with_a_key_any_name_is_answered(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NEATREC_API_KEY", "a-key-of-the-shop")
+    asking = TestClient(make_app(Settings(bundle, host="0.0.0.0")), headers={"X-API-Key": "a-key-of-the-shop"})
+    assert asking.get(PATH, headers={"host": "shop.example"}).status_code == 200

@@ -86,7 +86,7 @@ def test_the_document_has_an_example_for_every_answer(client: TestClient) -> Non
                     shapes.ErrorOut.model_validate(content["example"])
     posted = document["paths"]["/v1/cart/complements"]["post"]
     assert posted["requestBody"]["content"]["application/json"]["schema"]["example"]
-    assert set(posted["responses"]) == {"200", "401", "404", "408", "413", "422", "503"}
+    assert set(posted["responses"]) == {"200", "401", "404", "408", "413", "421", "422", "503"}
     assert set(document["paths"]) == {
         "/v1/complements",
         "/v1/items/{item}/complements",

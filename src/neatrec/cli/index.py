@@ -22,21 +22,29 @@ def index(
         str | None,
         typer.Option(metavar="SOURCE", help="The training baskets, for a bundle that was written without a table."),
     ] = None,
+    ann: Annotated[
+        bool,
+        typer.Option(
+            "--ann", help="An approximate table, for millions of items; its measured recall is told (needs faiss)."
+        ),
+    ] = False,
     threads: Annotated[int | None, typer.Option(help="Default: all cores.")] = None,
 ) -> None:
     """Write a bundle's serving table anew: each item's best answers with their evidence."""
     from neatrec.experiments.attaching import read_report
-    from neatrec.index import Index, rewrite_index
+    from neatrec.index import Index, rewrite_index, table_words
 
     attachment = None if report is None else read_report(report)
     baskets = None if source is None else Source(source).read().baskets
-    rewrite_index(bundle, baskets=baskets, k=k, attachment=attachment, threads=threads)
+    rewrite_index(bundle, baskets=baskets, k=k, attachment=attachment, ann=ann, threads=threads)
     opened = Index.open(bundle)
     if talk.as_json:
         answers = {"answers": len(opened.columns["item"]), "coverage": opened.coverage()}
-        print_json({"bundle": str(bundle), "version": opened.version, "k": opened.k, **answers})
+        about = {"bundle": str(bundle), "version": opened.version, "k": opened.k, "recall": opened.recall}
+        print_json({**about, **answers})
         return
     print(f"{len(opened.columns['item']):,} answers, at most {opened.k} an item, in {bundle}")
+    print(table_words(opened.recall))
     print_coverage(opened.coverage())
 
 

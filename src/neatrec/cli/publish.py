@@ -80,6 +80,8 @@ def _show(found: Difference) -> None:
     if found.held_out is not None:
         rows.append(["held-out HR@10", *(f"{value:.4f}" for value in found.held_out)])
     print_table("Two bundles", ["", "A", "B"], rows)
+    if found.held_out_note is not None:
+        print(f"The held-out measure is not compared: {found.held_out_note}.")
     print(f"{percent(found.top10_changed)} of the first ten answers changed, by sales; ", end="")
     print(f"{found.items_new:,} items are new, {found.items_gone:,} are gone.")
     if found.changes:

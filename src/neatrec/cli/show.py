@@ -16,14 +16,19 @@ from neatrec.text import plural
 def show(
     talk: Talk,
     bundle: Annotated[
-        Path | None, typer.Argument(help="A bundle; without one, the models.", show_default=False)
+        Path | None,
+        typer.Argument(
+            metavar="[BUNDLE|STORE]", help="A bundle, or a store; without one, the models.", show_default=False
+        ),
     ] = None,
 ) -> None:
-    """What a bundle holds; without one, the models, their parameters and defaults."""
+    """What a bundle holds, or the live one of a store; without one, the models, their parameters and defaults."""
+    from neatrec.experiments.publish_store import bundle_in
+
     if bundle is None:
         _show_models(talk)
     else:
-        _show_bundle(talk, bundle)
+        _show_bundle(talk, bundle_in(bundle))
 
 
 def _show_models(talk: Talk) -> None:
@@ -39,11 +44,12 @@ def _show_models(talk: Talk) -> None:
 
 def _show_bundle(talk: Talk, bundle: Path) -> None:
     from neatrec.bundle import read_manifest
-    from neatrec.index import Index, has_table
+    from neatrec.index import Index, has_table, table_words
 
     found = read_manifest(bundle)
     manifest = found.to_dict()
-    coverage = Index.open(bundle, verify=False).coverage() if has_table(found) else None
+    index = Index.open(bundle, verify=False) if has_table(found) else None
+    coverage = None if index is None else index.coverage()
     if talk.as_json:
         print_json({**manifest, "coverage": coverage})
         return
@@ -51,7 +57,8 @@ def _show_bundle(talk: Talk, bundle: Path) -> None:
     rows += [[f"parameter {key}", value] for key, value in manifest["parameters"].items()]
     rows += _learned(manifest["learned"])
     print_table(str(bundle), ["field", "value"], [[key, str(value)] for key, value in rows])
-    if coverage is not None:
+    if index is not None and coverage is not None:
+        print(f"Serving table: {index.k} answers an item. {table_words(index.recall)}")
         print_coverage(coverage)
 
 

@@ -38,6 +38,8 @@ def publish(bundle: str | Path, store: str | Path, gate: Gate | None = None) -> 
         _refuse_withdrawn(place, new.version)
         change = None if index is None else compare(index, new)
         if change is not None:
+            if change.held_out_note is not None:
+                log.warning("the held-out measure was not compared: %s", change.held_out_note)
             limits.check(change)
         version = place.add(Place.of(bundle).readable())
         if read_manifest(version.folder, verify=False).content_hash != new.version:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from neatrec.experiments.attaching import held_out
+from neatrec.experiments.attaching import comparable, held_out
 from neatrec.index import Index
 from neatrec.index.grades import SOME
 
@@ -49,13 +49,15 @@ class Difference:
     coverage: tuple[float, float]
     """Share of sales whose item has an answer with strong or some evidence."""
     held_out: tuple[float, float] | None
-    """HR@10 by the attached leaderboards, where both have one."""
+    """HR@10 by the attached leaderboards, where both have one and they measure the same."""
     top10_changed: float
     """Of the first ten answers with evidence of items in both, weighed by sales, the share that changed."""
     items_new: int
     items_gone: int
     changes: tuple[Change, ...]
     """The largest, by sales and share changed."""
+    held_out_note: str | None = None
+    """Why two leaderboards that are there are not compared."""
 
     def to_json(self) -> dict[str, Any]:
         """As `neatrec diff --json` prints it."""
@@ -64,6 +66,7 @@ class Difference:
         return {
             **pairs,
             "held_out": None if self.held_out is None else list(self.held_out),
+            "held_out_note": self.held_out_note,
             "top10_changed": self.top10_changed,
             "items_new": self.items_new,
             "items_gone": self.items_gone,
@@ -78,14 +81,15 @@ def compare(old: Index, new: Index, *, listed: int = LISTED) -> Difference:
     both = np.flatnonzero(bought_new & (old_of >= 0) & bought_old[np.maximum(old_of, 0)])
     share = _changed(old, new, both, old_of)
     sales = new.item_count[both].astype(np.float64)
-    measures = held_out(old.attachment, old.manifest.model), held_out(new.attachment, new.manifest.model)
+    measures, note = _measures(old, new)
     order = np.lexsort((both, -sales * share))[:listed]
     return Difference(
         versions=(old.version, new.version),
         rows=(old.manifest.lines, new.manifest.lines),
         items=(int(bought_old.sum()), int(bought_new.sum())),
         coverage=(_covered(old), _covered(new)),
-        held_out=None if measures[0] is None or measures[1] is None else (measures[0], measures[1]),
+        held_out=measures,
+        held_out_note=note,
         top10_changed=float((share * sales).sum() / max(sales.sum(), 1.0)),
         items_new=int(bought_new.sum()) - len(both),
         items_gone=int(bought_old.sum()) - len(both),
@@ -93,6 +97,15 @@ def compare(old: Index, new: Index, *, listed: int = LISTED) -> Difference:
             _change(old, new, int(both[i]), int(old_of[both[i]]), float(share[i])) for i in order if share[i] > 0
         ),
     )
+
+
+def _measures(old: Index, new: Index) -> tuple[tuple[float, float] | None, str | None]:
+    """The held-out measures of both, where they can be compared; otherwise why not, where both are there."""
+    before, after = (held_out(index.attachment, index.manifest.model) for index in (old, new))
+    if before is None or after is None:
+        return None, None
+    note = comparable(old.attachment, new.attachment)
+    return ((before, after), None) if note is None else (None, note)
 
 
 def _covered(index: Index) -> float:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from neatrec.errors import GateError, SourceError, must_be, must_be_one_of
+from neatrec.errors import GateError, ParameterError, SourceError, must_be, must_be_one_of
 from neatrec.experiments.publish_diff import Difference
 from neatrec.text import printable
 
@@ -31,9 +31,12 @@ class Gate:
     """The held-out measure, where both bundles have one, may fall by this share of it."""
     top10_changed: float = 0.5
     """Of the first ten answers, weighed by sales, at most this share may be new."""
+    file: str | None = field(default=None, compare=False)
+    """Where the limits were read; None: they are neatrec's own, or the caller's."""
 
     def __post_init__(self) -> None:
-        for name, value in asdict(self).items():
+        for name in limits():
+            value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
                 raise must_be(name, "a number of at least 0", value)
 
@@ -47,15 +50,17 @@ class Gate:
             raise SourceError(f"cannot read {printable(file)}: {printable(error.strerror)}", file=str(file)) from error
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise SourceError(f"{printable(file)} is not TOML: {printable(error)}", file=str(file)) from error
-        return cls.make(settings)
+        try:
+            return replace(cls.make(settings), file=str(file))
+        except ParameterError as error:
+            raise SourceError(f"{printable(file)}: {error.message}", hint=error.hint, file=str(file)) from error
 
     @classmethod
     def make(cls, settings: Mapping[str, Any]) -> Gate:
         """The limits that `settings` name."""
-        names = [field.name for field in fields(cls)]
         for name in settings:
-            if name not in names:
-                raise must_be_one_of("gate.toml", names, name)
+            if name not in limits():
+                raise must_be_one_of("limit", limits(), name)
         return cls(**settings)
 
     def refusals(self, change: Difference) -> list[str]:
@@ -81,14 +86,24 @@ class Gate:
             )
         return found
 
+    def _where(self) -> str:
+        if self.file is not None:
+            return f"the limits are those of {printable(self.file)}."
+        return "the limits are neatrec's own: write others into gate.toml in the store, or give --gate FILE."
+
     def check(self, change: Difference) -> None:
         """Raise `GateError` with every reason when a limit is passed."""
         if reasons := self.refusals(change):
             raise GateError(
                 "not published: " + "; ".join(reasons),
-                hint="The live bundle is untouched. Look with `neatrec diff`; limits are in the store's gate.toml.",
+                hint=f"The live bundle is untouched. Look with `neatrec diff`; {self._where()}",
                 reasons=reasons,
             )
+
+
+def limits() -> list[str]:
+    """The names of the limits."""
+    return [entry.name for entry in fields(Gate) if entry.name != "file"]
 
 
 def _moved(what: str, numbers: tuple[int, int], fall: float, rise: float, key: str) -> list[str]:

@@ -118,7 +118,8 @@ class Store:
             verify_files(self._writing, manifest)
             number = max((version.number for version in self.versions()), default=0) + 1
             version = Version(number, self._writing.with_name(f"{number}-{manifest.content_hash[:DIGITS]}"))
-            sync_folder(self._writing)
+            for folder in {(self._writing / name).parent for name in (*manifest.files, NAME)}:
+                sync_folder(folder)
             os.rename(self._writing, version.folder)
             sync_folder(version.folder.parent)
         finally:

@@ -8,7 +8,7 @@ from neatrec.index.files import write_index
 from neatrec.index.grades import GRADES
 from neatrec.index.opened import Index
 from neatrec.index.rewrite import has_table, rewrite_index, save_indexed
-from neatrec.index.words import FOOTER
+from neatrec.index.words import FOOTER, table_words
 
 # what a service needs to answer beyond the table, so that it knows indexes and nothing of training
 from neatrec.models.answers import ONE_SCALE, best, scale_of
@@ -33,5 +33,6 @@ __all__ = [
     "rewrite_index",
     "save_indexed",
     "scale_of",
+    "table_words",
     "write_index",
 ]

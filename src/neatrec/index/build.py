@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.baskets import BasketStream
+from neatrec.index.approximate import Recall, approximate_answers
 from neatrec.index.pairs import Pairs
 from neatrec.index.projection import Positions, map_items
 from neatrec.index.topk import Best, best_answers
@@ -38,6 +39,8 @@ class IndexArrays:
     variance: npt.NDArray[np.float32] | None
     position: Positions | None
     reason: str
+    recall: Recall | None = None
+    """What an approximate table has of the exact one; None for the exact one."""
 
 
 def build_index(
@@ -46,18 +49,21 @@ def build_index(
     *,
     k: int = K,
     min_count: int | None = None,
+    ann: bool = False,
     threads: int | None = None,
 ) -> IndexArrays:
-    """The table of a fitted model: each item's best `k` with the evidence of the baskets it learned from."""
-    return index_of(
-        model, Pairs.of(baskets, model.category_level, min_count=min_count, threads=threads), k=k, threads=threads
-    )
+    """The table of a fitted model: each item's best `k` with the evidence of the baskets it learned from.
+
+    `ann`: the best are looked for in a part of the catalogue, for millions of items; see `approximate`.
+    """
+    pairs = Pairs.of(baskets, model.category_level, min_count=min_count, threads=threads)
+    return index_of(model, pairs, k=k, ann=ann, threads=threads)
 
 
-def index_of(model: Model, pairs: Pairs, *, k: int = K, threads: int | None = None) -> IndexArrays:
+def index_of(model: Model, pairs: Pairs, *, k: int = K, ann: bool = False, threads: int | None = None) -> IndexArrays:
     """The table of a fitted model whose pairs are counted already."""
     started = time.perf_counter()
-    best = best_answers(model, k, threads=threads)
+    best, recall = _best(model, k, ann, threads)
     query = best.query
     columns = pairs.columns(query, best.item)
     columns |= _posterior(model, query, best.item)
@@ -67,7 +73,11 @@ def index_of(model: Model, pairs: Pairs, *, k: int = K, threads: int | None = No
         plural(len(best.start) - 1, "item"),
         time.perf_counter() - started,
     )
-    return IndexArrays(k, best, columns, pairs, _variance(model), map_items(model, pairs), _reason(model))
+    return IndexArrays(k, best, columns, pairs, _variance(model), map_items(model, pairs), _reason(model), recall)
+
+
+def _best(model: Model, k: int, ann: bool, threads: int | None) -> tuple[Best, Recall | None]:
+    return approximate_answers(model, k, threads=threads) if ann else (best_answers(model, k, threads=threads), None)
 
 
 def posterior_of(model: Model, queries: npt.ArrayLike, items: npt.ArrayLike) -> dict[str, npt.NDArray[np.float32]]:

@@ -49,6 +49,7 @@ def write_index(arrays: IndexArrays, folder: Path, attachment: Mapping[str, Any]
         "reason": arrays.reason,
         "grades": thresholds(),
         "evidence": dict(arrays.pairs.about()),
+        **({} if arrays.recall is None else {"recall": arrays.recall.to_dict()}),
     }
     return {NOTE: about}
 

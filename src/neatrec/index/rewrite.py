@@ -45,20 +45,22 @@ def rewrite_index(
     baskets: BasketStream | None = None,
     k: int | None = None,
     attachment: Mapping[str, Any] | None = None,
+    ann: bool = False,
     threads: int | None = None,
 ) -> Manifest:
     """The manifest of the bundle after its table was computed again, put in place whole.
 
     From its model and the pair counts it holds, or from the `baskets` it learned from where it has no table yet. `k`
-    None: as many answers as before. `attachment` None: what was attached before stays.
+    None: as many answers as before. `attachment` None: what was attached before stays. `ann`: an approximate table, for
+    millions of items; its recall stands in the manifest.
     """
     with BundleLock(bundle):
         if baskets is None:
             old = Index.open(bundle)
-            arrays = index_of(old.model, old.pairs, k=old.k if k is None else k, threads=threads)
+            arrays = index_of(old.model, old.pairs, k=old.k if k is None else k, ann=ann, threads=threads)
             kept = old.attachment
         else:
-            arrays, kept = _from_baskets(bundle, baskets, k, threads), _attached(bundle)
+            arrays, kept = _from_baskets(bundle, baskets, k, ann, threads), _attached(bundle)
         return rewrite_bundle(
             bundle,
             lambda folder: write_index(arrays, folder, kept if attachment is None else attachment),
@@ -71,7 +73,9 @@ def has_table(manifest: Manifest) -> bool:
     return NOTE in manifest.notes
 
 
-def _from_baskets(bundle: str | Path, baskets: BasketStream, k: int | None, threads: int | None) -> IndexArrays:
+def _from_baskets(
+    bundle: str | Path, baskets: BasketStream, k: int | None, ann: bool, threads: int | None
+) -> IndexArrays:
     manifest = read_manifest(bundle)
     if stream_hash(baskets) != manifest.data_hash:
         raise BundleError(
@@ -80,7 +84,7 @@ def _from_baskets(bundle: str | Path, baskets: BasketStream, k: int | None, thre
             hint="Evidence must come from the training baskets. Name the source it was trained on, or train it anew.",
         )
     before = manifest.notes.get(NOTE, {}).get("k", K)
-    return build_index(load_bundle(bundle), baskets, k=before if k is None else k, threads=threads)
+    return build_index(load_bundle(bundle), baskets, k=before if k is None else k, ann=ann, threads=threads)
 
 
 def _attached(bundle: str | Path) -> dict[str, Any] | None:

@@ -15,8 +15,8 @@ CHUNK = 16
 
 
 @compiled(fastmath={"nnan", "nsz", "reassoc"})
-def keep_best(scores, first, query, code, group, floor, best, best_item, filled):
-    """Offer the scores (rows, columns) of the queries `query[first + row]` and the items `code[column]` to the heaps
+def keep_best(scores, places, query, code, group, floor, best, best_item, filled):
+    """Offer the scores (rows, columns) of the queries `query[places[row]]` and the items `code[column]` to the heaps
     `best` and `best_item` (queries, k), of which `filled` (queries,) are in use. Items of the query's own group, and
     scores that are not above `floor`, are left out.
     """
@@ -24,7 +24,7 @@ def keep_best(scores, first, query, code, group, floor, best, best_item, filled)
     k = best.shape[1]
     whole = columns // CHUNK * CHUNK
     for row in range(rows):
-        me = first + row
+        me = places[row]
         mine = group[query[me]]
         limit = best[me, 0] if filled[me] == k else floor
         for begin in range(0, whole, CHUNK):

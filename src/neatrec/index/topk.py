@@ -50,24 +50,29 @@ class Best:
 
 def best_answers(model: Model, k: int, *, threads: int | None = None) -> Best:
     """What `model.recommend(item, k)` answers for every item. Never items x items numbers at once."""
+    search = search_of(model, k)
+    factors, workers = product_factors(model), threads or os.cpu_count() or 1
+    if factors is not None:
+        search.by_product(*search.take(*factors), workers)
+    elif isinstance(model, CountModel) and model.floor >= 0:
+        search.by_seen_pairs(model)
+    else:
+        search.by_blocks(model, workers)
+    return search.answers()
+
+
+def search_of(model: Model, k: int) -> Search:
+    """A search for what `model` may answer, nothing found yet."""
     if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
         raise must_be("k", "a whole number of at least 1", k)
     asked = np.ones(len(model.catalog), dtype=bool) if model.answers_cold else model.item_count > 0
-    search = Search(
+    return Search(
         query=np.flatnonzero(asked).astype(np.int32),
         code=np.flatnonzero(model.item_count > 0).astype(np.int32),
         group=groups_of(model.catalog.category_of(model.category_level)).astype(np.int32),
         k=int(k),
         floor=model.floor,
     )
-    factors, workers = product_factors(model), threads or os.cpu_count() or 1
-    if factors is not None:
-        search.by_product(*factors, workers)
-    elif isinstance(model, CountModel) and model.floor >= 0:
-        search.by_seen_pairs(model)
-    else:
-        search.by_blocks(model, workers)
-    return search.answers()
 
 
 def product_factors(model: Model) -> tuple[Vectors, Vectors] | None:
@@ -93,15 +98,25 @@ class Search:
         self.filled = np.zeros(len(query), dtype=np.int64)
         self.best: npt.NDArray[Any] = np.zeros((len(query), self.k), dtype=np.float64)
 
+    def take(self, left: Vectors, right: Vectors) -> tuple[Vectors, Vectors]:
+        """The rows of the queries and of the items, of factors with a row for every item; one array where they are."""
+        both = left is right and np.array_equal(self.query, self.code)
+        queries = np.ascontiguousarray(left[self.query])
+        items = queries if both else np.ascontiguousarray(right[self.code])
+        if not (np.isfinite(queries).all() and np.isfinite(items).all()):
+            raise DivergedError("the model has vectors that are not numbers", hint="Train it anew.")
+        return queries, items
+
+    def part(self, places: npt.NDArray[np.int64]) -> Search:
+        """The same search for some of the queries, nothing found yet."""
+        return Search(self.query[places], self.code, self.group, self.k, self.floor)
+
     def by_product(self, left: Vectors, right: Vectors, threads: int) -> None:
-        """left @ right.T, tile by tile; where both are one, each tile serves both of its sides.
+        """left @ right.T (queries, items), tile by tile; where both are one array, a tile serves both of its sides.
 
         One Python thread a core, each with a matrix product of one thread: two pools would fight for the cores.
         """
-        both = left is right and np.array_equal(self.query, self.code)
-        left, right = np.ascontiguousarray(left[self.query]), np.ascontiguousarray(right[self.code])
-        if not (np.isfinite(left).all() and np.isfinite(right).all()):
-            raise DivergedError("the model has vectors that are not numbers", hint="Train it anew.")
+        both = left is right
         self.best = self.best.astype(np.float32)
         busy = [threading.Lock() for _ in range(0, len(left), TILE)]
         own = threading.local()
@@ -114,12 +129,12 @@ class Search:
             scores = own.room[: len(one) * len(other)].reshape(len(one), len(other))
             np.matmul(one, other.T, out=scores)
             with busy[tile[0]]:
-                self._scan(scores, row, self.code[column : column + TILE])
+                self.scan(scores, np.arange(row, row + len(one)), self.code[column : column + TILE])
             if both and row != column:
                 with busy[tile[1]]:
-                    self._scan(scores, column, self.code[row : row + TILE], keep_best_down)
+                    self._scan_down(scores, column, self.code[row : row + TILE])
 
-        with _one_blas_thread(), ThreadPoolExecutor(threads) as pool:
+        with one_blas_thread(), ThreadPoolExecutor(threads) as pool:
             list(pool.map(work, _tiles(len(left), len(right), half=both)))
 
     def by_seen_pairs(self, model: CountModel) -> None:
@@ -152,14 +167,20 @@ class Search:
 
         def work(first: int) -> None:
             scores = model.score_all(self.query[first : first + size])
-            self._scan(np.ascontiguousarray(scores[:, self.code], dtype=np.float64), first, self.code)
+            rows = np.arange(first, first + len(scores))
+            self.scan(np.ascontiguousarray(scores[:, self.code], dtype=np.float64), rows, self.code)
 
-        with _one_blas_thread(), ThreadPoolExecutor(threads) as pool:
+        with one_blas_thread(), ThreadPoolExecutor(threads) as pool:
             list(pool.map(work, range(0, len(self.query), size)))
 
-    def _scan(self, scores: npt.NDArray[Any], first: int, code: Codes, keep: Any = keep_best) -> None:
+    def scan(self, scores: npt.NDArray[Any], rows: npt.NDArray[np.int64], code: Codes) -> None:
+        """Offer the scores (rows, codes) of the queries at the places `rows`."""
         floor = scores.dtype.type(self.floor)
-        keep(scores, first, self.query, code, self.group, floor, self.best, self.best_item, self.filled)
+        keep_best(scores, rows, self.query, code, self.group, floor, self.best, self.best_item, self.filled)
+
+    def _scan_down(self, scores: npt.NDArray[Any], first: int, code: Codes) -> None:
+        floor = scores.dtype.type(self.floor)
+        keep_best_down(scores, first, self.query, code, self.group, floor, self.best, self.best_item, self.filled)
 
     def answers(self) -> Best:
         put_in_order(self.best, self.best_item, self.filled)
@@ -179,7 +200,8 @@ def _tiles(rows: int, columns: int, *, half: bool) -> list[tuple[int, int]]:
 
 
 @contextmanager
-def _one_blas_thread() -> Iterator[None]:
+def one_blas_thread() -> Iterator[None]:
+    """Matrix products take one thread each while this holds."""
     try:
         from threadpoolctl import threadpool_limits
     except ImportError:

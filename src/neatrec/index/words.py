@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 from neatrec.index.grades import CATEGORY, PREDICTED, RULE
 from neatrec.text import plural
@@ -33,6 +35,17 @@ def evidence_words(
     if public:
         return f"Bought together at least {low}x as often as by chance (95 %). {_coincidence(q)}"
     return f"{_seen(count, customers, expected)}; at least {low}x chance (95 %). {_coincidence(q)}"
+
+
+def table_words(recall: Mapping[str, Any] | None, public: bool = False) -> str:
+    """How far the table itself can be trusted: `recall` of the manifest's notes; without a count for the `public`."""
+    if recall is None:
+        return "Exact: every item's best answers by the model."
+    measured = "" if public else f", measured on {plural(recall['sample'], 'item')}"
+    return (
+        f"Approximate: it holds {100 * recall['first']:.1f} % of the exact first ten answers and "
+        f"{100 * recall['all']:.1f} % of all of them{measured}. Evidence is exact all the same."
+    )
 
 
 def _seen(count: int, customers: int, expected: float) -> str:

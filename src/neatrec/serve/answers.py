@@ -59,6 +59,8 @@ def goes_with(edition: Edition, shelf: Shelf, code: int, question: Question, *, 
         if not exact:
             return None
         lines += _beyond(shelf, code, wanted - len(lines), level, sieve)
+        if shelf.index.recall is not None:  # an approximate table may have missed a better one
+            lines.sort(key=lambda line: -(line.score or 0.0))
     if is_new and level == LEVELS.index("category") and len(lines) < wanted:
         if not exact:
             return None

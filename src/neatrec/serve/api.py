@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -12,13 +11,13 @@ from pydantic import ValidationError
 from starlette.requests import ClientDisconnect
 
 from neatrec._version import __version__
-from neatrec.index import FOOTER
+from neatrec.index import FOOTER, table_words
 from neatrec.serve import shapes
 from neatrec.serve.answers import for_new_item, goes_with
 from neatrec.serve.cart import completes
 from neatrec.serve.document import JSON, responses
 from neatrec.serve.edition import Edition, Rendered
-from neatrec.serve.limits import BODY_SECONDS, LARGEST_BODY, LONGEST_ID, LONGEST_SEARCH, MOST_K
+from neatrec.serve.limits import BODY_SECONDS, LARGEST_BODY, LONGEST_SEARCH, MOST_K
 from neatrec.serve.metrics import Metrics
 from neatrec.serve.problems import Problem, gone, too_large, too_slow
 from neatrec.serve.quality import coverage_of
@@ -34,7 +33,7 @@ from neatrec.serve.question import (
     read_text,
 )
 from neatrec.serve.render import cart_out, complements_out, dumps, evidence_out, number
-from neatrec.serve.shelf import Shelf, refuse_long
+from neatrec.serve.shelf import Shelf
 
 
 class Api:
@@ -62,7 +61,6 @@ class Api:
     async def _complements(self, edition: Edition, item: str, question: Question) -> Rendered:
         shelf = edition.shelf(question.model)
         code = shelf.code(item)
-        refuse_long_ids(shelf, item=[item], exclude=question.exclude)
         if code is None and question.category_of is not None:
             answered = await asyncio.to_thread(for_new_item, edition, shelf, question)
             query = {"id": item, "name": item, "category": [question.category_of]}
@@ -87,7 +85,6 @@ class Api:
             asked.k, tuple(asked.category), tuple(asked.exclude), asked.min_evidence, asked.diversify, asked.model
         )
         shelf = edition.shelf(question.model)
-        refuse_long_ids(shelf, items=asked.items, exclude=asked.exclude)
         self._count_unknown(shelf, asked.items)
         answered = await asyncio.to_thread(completes, edition, shelf, asked.items, question)
         return self._sent(cart_out(answered, self.public))
@@ -179,19 +176,19 @@ def add_api(app: FastAPI, metrics: Metrics, *, public: bool) -> None:
         said = responses(shape, errors)
         app.add_api_route(path, handler, methods=["GET"], responses=said, openapi_extra=extra, tags=["api"])
 
-    common = (401, 404, 414, 422, 503)
+    common = (401, 404, 414, 421, 422, 503)
     get("/v1/complements", api.complements, shapes.Complements, [item, *filters], common)
     get("/v1/items/{item:path}/complements", api.complements_of, shapes.Complements, [path_item, *filters], common)
     get("/v1/pairs", api.pairs, shapes.Pair, [*pair, shapes.MODEL], common)
-    get("/v1/items", api.items, shapes.Found, [q, k], (401, 414, 422, 503))
-    get("/v1/model", api.model, shapes.ModelOut, [], (401, 422, 503))
+    get("/v1/items", api.items, shapes.Found, [q, k], (401, 414, 421, 422, 503))
+    get("/v1/model", api.model, shapes.ModelOut, [], (401, 421, 422, 503))
     get("/healthz", api.healthz, shapes.Health, [], ())
     get("/readyz", api.readyz, shapes.Health, [], ())
     app.add_api_route(
         "/v1/cart/complements",
         api.cart,
         methods=["POST"],
-        responses=responses(shapes.CartComplements, (401, 404, 408, 413, 422, 503)),
+        responses=responses(shapes.CartComplements, (401, 404, 408, 413, 421, 422, 503)),
         openapi_extra={"requestBody": body},
         tags=["api"],
     )
@@ -215,12 +212,11 @@ def find(shelf: Shelf, text: str, k: int) -> list[int]:
     return found if code is None else [code, *(other for other in found if other != code)][:k]
 
 
-def refuse_long_ids(shelf: Shelf, **asked: Sequence[str]) -> None:
-    """A problem, when one of the ids is longer than may be asked for and the bundle does not hold it."""
-    for argument, items in asked.items():
-        for item in items:
-            if len(item) > LONGEST_ID and shelf.code(item) is None:
-                refuse_long(argument, item)
+def recall_out(recall: dict[str, Any] | None, public: bool) -> dict[str, Any] | None:
+    """What an approximate table has of the exact one; in a small shop the sample would tell how many items there are."""
+    if recall is None:
+        return None
+    return {"first": recall["first"], "all": recall["all"], "sample": None if public else recall["sample"]}
 
 
 def served(shelf: Shelf, public: bool) -> dict[str, Any]:
@@ -232,6 +228,8 @@ def served(shelf: Shelf, public: bool) -> dict[str, Any]:
         "created": manifest.created,
         "items": None if public else manifest.items,
         "k": shelf.index.k,
+        "table": table_words(shelf.index.recall, public),
+        "recall": recall_out(shelf.index.recall, public),
         "coverage": coverage_of(shelf, public),
     }
 

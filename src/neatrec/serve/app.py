@@ -50,7 +50,7 @@ def make_app(settings: Settings, library: Library | None = None) -> App:
     add_keys(app, locked=bool(shelves.keys))
     add_page(app, public=settings.public)
     app.mount("/static", StaticFiles(directory=str(files("neatrec.serve") / "static")), name="static")
-    gate = Gate(app, shelves, metrics, settings.in_flight)
+    gate = Gate(app, shelves, metrics, settings.in_flight, settings.host)
     if not settings.cors:
         return gate
     # around the gate: a page elsewhere must be able to read a 401 or a 503 too, and what a browser asks beforehand,

@@ -8,7 +8,7 @@ from fastapi import FastAPI
 
 from neatrec.serve import shapes
 from neatrec.serve.limits import BODY_SECONDS, LARGEST_BODY, MOST_K
-from neatrec.serve.problems import bad, busy, no_key, too_large, too_long, too_slow
+from neatrec.serve.problems import bad, busy, no_key, too_large, too_long, too_slow, wrong_host
 
 JSON = "application/json"
 SCHEMES = {
@@ -23,6 +23,7 @@ EXAMPLES: dict[int, Any] = {
     408: too_slow(BODY_SECONDS).to_dict(),
     413: too_large(LARGEST_BODY).to_dict(),
     414: too_long().to_dict(),
+    421: wrong_host().to_dict(),
     422: bad("k", f"a whole number from 1 to {MOST_K}", "101", hint="Ask for fewer.").to_dict(),
     503: busy().to_dict(),
 }

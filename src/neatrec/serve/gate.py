@@ -9,9 +9,10 @@ import time
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any
 
+from neatrec.serve.hosts import is_called_rightly
 from neatrec.serve.limits import LARGEST_BODY
 from neatrec.serve.metrics import Metrics
-from neatrec.serve.problems import Problem, busy, no_key, too_large
+from neatrec.serve.problems import Problem, busy, no_key, too_large, wrong_host
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -39,11 +40,12 @@ HEADERS = (
 class Gate:
     """The outermost layer."""
 
-    def __init__(self, app: App, library: Any, metrics: Metrics, most: int) -> None:
+    def __init__(self, app: App, library: Any, metrics: Metrics, most: int, host: str | None = None) -> None:
         self.app = app
         self.library = library
         self.metrics = metrics
         self.most = most
+        self.host = host
         self.in_flight = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -95,9 +97,11 @@ class Gate:
             self.metrics.latency.labels(route, version).observe(time.perf_counter() - started)
 
     def _check(self, scope: Scope) -> None:
-        headers = dict(scope["headers"])
+        headers, is_probe = dict(scope["headers"]), scope["path"] in OPEN
+        if not is_probe and not self.library.keys and not is_called_rightly(headers.get(b"host"), self.host):
+            raise wrong_host()
         allowed = self.library.keys.admit(headers.get(b"authorization"), headers.get(b"x-api-key"))
-        if not allowed and scope["path"] not in OPEN:
+        if not allowed and not is_probe:
             raise no_key()
         length = headers.get(b"content-length", b"0")
         if not length.isdigit() or int(length) > LARGEST_BODY:

@@ -39,7 +39,16 @@ PASSING = {
 class Watched(Generic[Kept]):
     """Something read from a place, read again when the place changes; what was there stays when the new one is bad."""
 
-    def __init__(self, place: Path, read: Callable[[Path], Kept], refused: Callable[[], None], what: str) -> None:
+    def __init__(
+        self,
+        place: Path,
+        read: Callable[[Path], Kept],
+        refused: Callable[[], None],
+        what: str,
+        named: Callable[[Kept], str] = lambda _: "",
+    ) -> None:
+        """`named`: what the log adds when something new was taken."""
+        self.named = named
         self.place, self.read, self.refused, self.what = place, read, refused, what
         self.stamp: Stamp = stamp_of(place)
         self.troubled: tuple[Stamp] | None = None
@@ -57,7 +66,7 @@ class Watched(Generic[Kept]):
             self._refuse(stamp, error)
             return False
         self.kept, self.stamp, self.troubled = kept, stamp, None
-        log.info("%s taken: %s", self.what, printable(self.place))
+        log.info("%s taken%s: %s", self.what, self.named(kept), printable(self.place))
         return True
 
     def _refuse(self, stamp: Stamp, error: Exception) -> None:
@@ -71,7 +80,8 @@ class Watched(Generic[Kept]):
         then = "it is tried again at every look" if again else "it is not tried again before it changes"
         unforeseen = error if not isinstance(error, NeatrecError | OSError | MemoryError) else None
         said = printable(error, 500) or type(error).__name__
-        log.error("%s refused, the old one stays; %s: %s", self.what, then, said, exc_info=unforeseen)
+        place = printable(self.place)
+        log.error("%s at %s refused, the old one stays; %s: %s", self.what, place, then, said, exc_info=unforeseen)
 
 
 def may_pass(error: BaseException) -> bool:
@@ -92,7 +102,7 @@ class Library:
     def __init__(self, settings: Settings, metrics: Metrics) -> None:
         self.settings, self.metrics = settings, metrics
         self.shelves = [
-            Watched(place, _open, metrics.refused.inc, f"bundle at {printable(place)}")
+            Watched(place, _open, metrics.refused.inc, "bundle", lambda shelf: f", version {shelf.short}")
             for place in (settings.bundle, *settings.compare)
         ]
         self.rules = self._file(settings.rules, read_rules, "rules")

@@ -8,8 +8,10 @@ MOST_K = 100
 MOST_ITEMS = 100
 """Items in a cart, ids to exclude."""
 MOST_CATEGORIES = 20
-LONGEST_ID = 256
-"""Of ids that the bundle does not hold; those that it holds may be as long as they are."""
+LONGEST_NAME = 256
+"""Of a category or model. Ids may be as long as the query string or the body leaves room for."""
+LONGEST_GUESS = 256
+"""Of an unknown id for which near names are looked for."""
 LONGEST_SEARCH = 256
 LARGEST_BODY = 1024 * 1024
 BODY_SECONDS = 10.0

@@ -41,7 +41,7 @@ def unknown_choice(argument: str, choices: list[str], got: str, *, status: int =
 
 def unknown_item(item: str, near: list[dict[str, Any]]) -> Problem:
     """An item that the bundle does not hold, with near names."""
-    names = " or ".join(f"{printable(other['name'], 60)!r}" for other in near[:3])
+    names = " or ".join(f"{printable(other['name'], 60)!r} (id {printable(other['id'], 60)})" for other in near[:3])
     hint = f"Did you mean {names}?" if near else "GET /v1/items?q= searches by name."
     return Problem(404, "UnknownItemError", f"no item has the id {printable(item)!r}", hint=hint, near=near)
 
@@ -66,6 +66,11 @@ def gone() -> Problem:
 
 def busy() -> Problem:
     return Problem(503, "Busy", "too many requests at once", hint="Try again in a second.")
+
+
+def wrong_host() -> Problem:
+    hint = "Ask by 127.0.0.1 or localhost, or give the service a key: then any name will do."
+    return Problem(421, "WrongHost", "without a key the service answers only to this machine's own names", hint=hint)
 
 
 def no_key() -> Problem:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from neatrec.index import table_words
 from neatrec.serve.edition import Edition
 from neatrec.serve.shelf import Shelf
 
@@ -35,6 +36,7 @@ def quality(edition: Edition, public: bool) -> dict[str, Any]:
     manifest = main.index.manifest
     attachment = main.index.attachment or {}
     facts = [("Model", f"{main.name} ({manifest.kind})"), ("Bundle", main.version), ("Made", manifest.created)]
+    facts += [("Serving table", table_words(main.index.recall, public))]
     if not public:
         facts += [("Items", f"{manifest.items:,}"), ("Lines of training baskets", f"{manifest.lines:,}")]
     return {

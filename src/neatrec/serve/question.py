@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from urllib.parse import parse_qsl
 
 from neatrec.serve.limits import (
-    LONGEST_ID,
+    LONGEST_NAME,
     LONGEST_QUERY_STRING,
     LONGEST_SEARCH,
     MOST_CATEGORIES,
@@ -101,9 +101,10 @@ def read_texts(name: str, texts: Sequence[str]) -> tuple[str, ...]:
 
 
 def read_text(name: str, text: str) -> str:
-    """An id or the name of a category or model, which no limit forbids; how long an id may be, its shelf says."""
-    if not text or "\0" in text or (len(text) > LONGEST_ID and name not in IDS):
-        raise bad(name, f"1 to {LONGEST_ID} characters, none of them NUL", text[: LONGEST_ID + 1])
+    """An id, as long as it may be, or the name of a category or model, which no limit forbids."""
+    if not text or "\0" in text or (len(text) > LONGEST_NAME and name not in IDS):
+        length = "at least 1 character" if name in IDS else f"1 to {LONGEST_NAME} characters"
+        raise bad(name, f"{length}, none of them NUL", text[: LONGEST_NAME + 1])
     return text
 
 

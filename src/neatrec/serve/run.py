@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 import os
 import shutil
+import signal
 import socket
 import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import uvicorn
@@ -17,6 +22,7 @@ from neatrec.serve import keys, metrics
 from neatrec.serve import settings as told
 from neatrec.serve.app import make_app
 from neatrec.serve.gate import App
+from neatrec.serve.hosts import is_loopback
 from neatrec.serve.settings import Settings
 from neatrec.text import printable
 
@@ -24,14 +30,7 @@ log = logging.getLogger(__name__)
 
 DRAIN = 30
 """Seconds that requests in progress are given after SIGTERM."""
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach `host`."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+ENDING = (signal.SIGINT, signal.SIGTERM)
 
 
 def refuse_open_door(host: str, settings: Settings) -> None:
@@ -41,25 +40,40 @@ def refuse_open_door(host: str, settings: Settings) -> None:
         raise must_be("host", "a loopback address unless there is an API key", host, hint=hint)
 
 
-def refuse_taken_port(host: str, port: int) -> None:
-    """A port that another program has is said in a sentence, before the bundle is opened."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+def bound(host: str, port: int) -> socket.socket:
+    """A socket of this address; a port that another program has is said in a sentence, before the bundle is opened."""
+    door = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:
-        with socket.socket(family) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind((host, port))
+        door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        door.bind((host, port))
     except OSError as error:
+        door.close()
         why = printable(error.strerror or error)
         raise ResourceError(
             f"port {port} of {printable(host)} cannot be used: {why}", hint="Give another --port."
         ) from error
+    return door
 
 
 def serve(settings: Settings, *, host: str, port: int, workers: int, log_config: dict[str, Any] | None) -> None:
-    """Serve until told to end. SIGTERM and Ctrl-C let requests in progress finish."""
+    """Serve until told to end. SIGTERM and Ctrl-C let requests in progress finish, and then do what they always do."""
     refuse_open_door(host, settings)
-    refuse_taken_port(host, port)
-    options: dict[str, Any] = {
+    settings = replace(settings, host=host)
+    with bound(host, port) as door:
+        port = door.getsockname()[1]  # port 0: the one that was free
+        app = make_app(settings)  # a bad bundle is refused here, not by every worker
+        with announced(settings.bundle, host, port):
+            if workers == 1:
+                uvicorn.Server(uvicorn.Config(app, **options(host, port, log_config))).run([door])
+                return
+            del app
+            door.close()  # the workers' own supervisor opens it
+            serve_by_workers(settings, workers, options(host, port, log_config))
+
+
+def options(host: str, port: int, log_config: dict[str, Any] | None) -> dict[str, Any]:
+    """What uvicorn is told."""
+    return {
         "host": host,
         "port": port,
         "log_config": log_config,
@@ -69,18 +83,63 @@ def serve(settings: Settings, *, host: str, port: int, workers: int, log_config:
         "backlog": 4096,
         "ws": "none",
     }
-    app = make_app(settings)  # a bad bundle is refused here, not by every worker
-    log.info("serving %s on http://%s:%d (Ctrl-C ends it)", printable(settings.bundle), printable(host), port)
-    if workers == 1:
-        uvicorn.run(app, **options)
-        return
-    del app
+
+
+def serve_by_workers(settings: Settings, workers: int, told_uvicorn: dict[str, Any]) -> None:
+    """Several processes, which learn the settings from the environment and count into files of one folder."""
     shared = tempfile.mkdtemp(prefix="neatrec-metrics-")
     os.environ |= {told.VARIABLE: settings.to_json(), metrics.SHARED: shared}
     try:
-        uvicorn.run("neatrec.serve.run:worker_app", factory=True, workers=workers, **options)
+        with signals_after():
+            uvicorn.run("neatrec.serve.run:worker_app", factory=True, workers=workers, **told_uvicorn)
     finally:
         shutil.rmtree(shared, ignore_errors=True)
+
+
+@contextmanager
+def announced(bundle: Path, host: str, port: int) -> Iterator[None]:
+    """Says where the service is as soon as somebody can connect."""
+    over = threading.Event()
+    address = f"[{host}]" if ":" in host else host
+
+    def knock() -> None:
+        while not over.wait(0.02):
+            try:
+                socket.create_connection((host, port), timeout=1).close()
+            except OSError:
+                continue
+            log.info("serving %s on http://%s:%d (Ctrl-C ends it)", printable(bundle), printable(address), port)
+            return
+
+    knocking = threading.Thread(target=knock, name="neatrec-announce", daemon=True)
+    knocking.start()
+    try:
+        yield
+    finally:
+        over.set()
+        knocking.join()
+
+
+@contextmanager
+def signals_after() -> Iterator[None]:
+    """What ended the block by a signal meets it again afterwards: uvicorn's supervisor ends as if nobody had asked."""
+    before = {number: signal.getsignal(number) for number in ENDING}
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+    os.set_blocking(writing, False)
+    woken = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(woken)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        os.close(writing)
+        with os.fdopen(reading, "rb") as received:
+            came = received.read() or b""
+    for byte in dict.fromkeys(came):
+        if byte in ENDING:
+            signal.raise_signal(byte)
 
 
 def worker_app() -> App:

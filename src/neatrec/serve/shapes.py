@@ -6,16 +6,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
-from neatrec.index import FOOTER
-from neatrec.serve.limits import LONGEST_ID, MOST_CATEGORIES, MOST_ITEMS, MOST_K, K
+from neatrec.index import FOOTER, table_words
+from neatrec.serve.limits import LONGEST_NAME, MOST_CATEGORIES, MOST_ITEMS, MOST_K, K
 
-Id = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_ID, pattern="^[^\\x00]+$")]
-HeldId = Annotated[
-    str,
-    StringConstraints(min_length=1, pattern="^[^\\x00]+$"),
-    # what the bundle holds may be longer, which no document can promise
-    Field(json_schema_extra={"maxLength": LONGEST_ID}),
-]
+Name = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_NAME, pattern="^[^\\x00]+$")]
+Id = Annotated[str, StringConstraints(min_length=1, pattern="^[^\\x00]+$")]
 Level = Literal["strong", "some", "predicted", "category"]
 Grade = Literal["strong", "some", "predicted", "category", "rule"]
 WORDS = (
@@ -53,12 +48,14 @@ SERVED: Any = {
     "created": "2024-05-01T03:10:00+00:00",
     "items": 49688,
     "k": 100,
+    "table": table_words(None),
+    "recall": None,
     "coverage": {"strong": {"items": 0.21, "sales": 0.83}, "some": {"items": 0.12, "sales": 0.08}},
 }
 ERROR: Any = {
     "kind": "UnknownItemError",
     "message": "no item has the id 'spagetti'",
-    "hint": "Did you mean 'Spaghetti'?",
+    "hint": "Did you mean 'Spaghetti' (id 24852)?",
     "near": [PASTA],
 }
 
@@ -166,13 +163,13 @@ class Cart(BaseModel):
     model_config = ConfigDict(
         extra="forbid", strict=True, json_schema_extra={"example": {"items": ["24852", "21137"], "k": 5}}
     )
-    items: list[HeldId] = Field(min_length=1, max_length=MOST_ITEMS, description="Ids of what is in the cart.")
+    items: list[Id] = Field(min_length=1, max_length=MOST_ITEMS, description="Ids of what is in the cart.")
     k: Whole = Field(default=K, ge=1, le=MOST_K)
-    category: list[Id] = Field(default_factory=list, max_length=MOST_CATEGORIES)
-    exclude: list[HeldId] = Field(default_factory=list, max_length=MOST_ITEMS)
+    category: list[Name] = Field(default_factory=list, max_length=MOST_CATEGORIES)
+    exclude: list[Id] = Field(default_factory=list, max_length=MOST_ITEMS)
     min_evidence: Level | None = None
     diversify: bool = False
-    model: Id | None = None
+    model: Name | None = None
 
 
 class Pair(BaseModel):
@@ -198,6 +195,15 @@ class Found(BaseModel):
     items: list[FoundItem]
 
 
+class RecallOut(BaseModel):
+    """What an approximate table has of the exact one."""
+
+    model_config = _example(first=0.981, all=0.957, sample=1000)
+    first: float = Field(description="Share of the exact first ten answers that it holds.")
+    all: float = Field(description="Share of all exact answers.")
+    sample: int | None = Field(description="Items, drawn by lot, on which that was measured; withheld by --public.")
+
+
 class Served(BaseModel):
     model_config = _example(**SERVED)
     name: str
@@ -206,6 +212,8 @@ class Served(BaseModel):
     created: str
     items: int | None = Field(description="Items of the catalogue; withheld by --public.")
     k: int = Field(description="Answers an item has in the table.")
+    table: str = Field(description="Whether the table is exact, in words.")
+    recall: RecallOut | None = Field(default=None, description="Of an approximate table; null where it is exact.")
     coverage: dict[str, dict[str, float]] = Field(
         description="For each grade the share of items, and of sales (not with --public), with an answer of that grade."
     )
@@ -247,14 +255,14 @@ def parameter(name: str, schema: dict[str, Any], about: str, *, required: bool =
     return {**where, "style": "form", "explode": True} if schema["type"] == "array" else where
 
 
-ID: dict[str, Any] = {"type": "string", "minLength": 1, "maxLength": LONGEST_ID, "pattern": "^[^\\x00]+$"}
+ID: dict[str, Any] = {"type": "string", "minLength": 1, "pattern": "^[^\\x00]+$"}
+NAME: dict[str, Any] = {**ID, "maxLength": LONGEST_NAME}
 IDS: dict[str, Any] = {"type": "array", "items": ID, "maxItems": MOST_ITEMS}
-MODEL = parameter("model", ID, "Another model given by --compare. Default: the first.")
+NAMES: dict[str, Any] = {"type": "array", "items": NAME, "maxItems": MOST_CATEGORIES}
+MODEL = parameter("model", NAME, "Another model given by --compare. Default: the first.")
 FILTERS = [
     parameter("k", {"type": "integer", "minimum": 1, "maximum": MOST_K, "default": K}, "How many answers."),
-    parameter(
-        "category", {**IDS, "maxItems": MOST_CATEGORIES}, "Only items of this category (name or path); may be repeated."
-    ),
+    parameter("category", NAMES, "Only items of this category (name or path); may be repeated."),
     parameter("exclude", IDS, "Ids not to name; may be repeated."),
     parameter(
         "min_evidence",
@@ -263,5 +271,5 @@ FILTERS = [
     ),
     parameter("diversify", {"type": "boolean", "default": False}, "At most one answer a category."),
     MODEL,
-    parameter("category_of", ID, "The category of an item the bundle does not hold: answers come from it."),
+    parameter("category_of", NAME, "The category of an item the bundle does not hold: answers come from it."),
 ]

@@ -14,7 +14,7 @@ from neatrec.catalog import UNKNOWN
 from neatrec.index import Index
 from neatrec.index.grades import PREDICTED, SOME_Q
 from neatrec.serve.categories import Categories
-from neatrec.serve.limits import LONGEST_ID
+from neatrec.serve.limits import LONGEST_GUESS
 from neatrec.serve.problems import bad, unknown_choice, unknown_item
 from neatrec.serve.search import NameSearch
 
@@ -72,8 +72,8 @@ class Shelf:
         """The code of an item that must be there, else a 404 with near names."""
         code = self.code(item)
         if code is None:
-            refuse_long("item", item)
-            raise unknown_item(item, [self.brief(near) for near in self.search.find(item, NEAR)])
+            near = self.search.find(item, NEAR) if len(item) <= LONGEST_GUESS else []
+            raise unknown_item(item, [self.brief(code) for code in near])
         return code
 
     def brief(self, code: int) -> dict[str, Any]:
@@ -134,9 +134,3 @@ class Shelf:
     def same_category(self, codes: list[int]) -> set[int]:
         """The categories of `codes`, the unknown one left out."""
         return {self.category[code] for code in codes} - {UNKNOWN}
-
-
-def refuse_long(argument: str, item: str) -> None:
-    """A problem, when an id that the bundle does not hold is longer than may be asked for."""
-    if len(item) > LONGEST_ID:
-        raise bad(argument, f"at most {LONGEST_ID} characters, unless the bundle holds it", item[:40])

@@ -1,0 +1,114 @@
+"""An approximate serving table of 200,000 items (100 dimensions) beside the exact one: time, and what it misses.
+
+    python -m benchmarks.ann_recall
+
+Vectors are simulated: 2,000 clusters of different sizes, items around their centres. Each side runs in a process of
+its own, in turn with the other, on the same vectors and with the same number of threads. The recall is that of the
+sample by which the table itself states it, and that of 2,000 other items against their exact answers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from benchmarks.harness import ROOT, measure_in_turn, save, summary, table
+
+ITEMS, DIM, CLUSTERS, CATEGORIES, K, THREADS, CHECKED = 200_000, 100, 2000, 500, 100, 2, 2000
+SPREAD = 0.7
+"""Of the items around their centre, whose own coordinates have a spread of 1: neighbours overlap."""
+JOBS = {"exact": ("benchmarks.ann_recall", "exact"), "approximate": ("benchmarks.ann_recall", "approximate")}
+
+
+@cache
+def simulated() -> Any:
+    """A model with clustered vectors, items in categories by lot."""
+    from neatrec.catalog import Catalog, string_array
+    from neatrec.models.item2vec import Item2Vec
+
+    rng = np.random.default_rng(0)
+    weight = rng.gamma(1.0, size=CLUSTERS)
+    cluster = rng.choice(CLUSTERS, size=ITEMS, p=weight / weight.sum())
+    vectors = rng.standard_normal((CLUSTERS, DIM), dtype=np.float32)[cluster]
+    vectors += SPREAD * rng.standard_normal((ITEMS, DIM), dtype=np.float32)
+    catalog = Catalog(
+        string_array([f"{number:07d}" for number in range(ITEMS)]),
+        levels=("category",),
+        categories=rng.integers(CATEGORIES, size=(ITEMS, 1)).astype(np.int32),
+        category_names=(tuple(f"{number:03d}" for number in range(CATEGORIES)),),
+    )
+    arrays = {"item_count": np.ones(ITEMS), "vectors": vectors, "output": vectors, "losses": np.zeros(0)}
+    return Item2Vec.from_arrays(None, catalog, arrays)
+
+
+def exact() -> Callable[[], Any]:
+    from neatrec.index.topk import Search, best_answers, search_of
+
+    model = simulated()
+    first = search_of(model, K)
+    warm = Search(first.query[:600], first.code[:600], first.group, K, first.floor)
+    warm.by_product(*[model.directions[:600]] * 2, THREADS)
+    return lambda: len(best_answers(model, K, threads=THREADS).item)
+
+
+def approximate() -> Callable[[], Any]:
+    """Timed: parting into lists, the choice of how many are looked into, the search, both recalls."""
+    from neatrec.index.approximate import approximate_answers
+    from neatrec.index.topk import search_of
+
+    model = simulated()
+    warm = search_of(model, K).part(np.arange(600))
+    warm.best = warm.best.astype(np.float32)
+    warm.scan(model.directions[:600] @ model.directions[:600].T, np.arange(600), warm.code[:600])
+
+    def work() -> dict[str, Any]:
+        found, told = approximate_answers(model, K, threads=THREADS)
+        return {"answers": len(found.item), **told.to_dict(), "checked": checked(model, found)}
+
+    return work
+
+
+def checked(model: Any, found: Any) -> dict[str, float]:
+    """The recall on items of which most were in no sample of the table's own."""
+    from neatrec.index.approximate import recall_of
+    from neatrec.index.topk import search_of
+
+    search = search_of(model, K)
+    left, right = search.take(model.directions, model.directions)
+    places = np.sort(np.random.default_rng(7).choice(ITEMS, CHECKED, replace=False))
+    right_answers = search.part(places)
+    right_answers.by_product(left[places], right, THREADS)
+    first, whole = recall_of(found, search.query[places], right_answers.answers())
+    return {"first": round(first, 4), "all": round(whole, 4), "items": CHECKED}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=1)
+    options = parser.parse_args()
+    try:
+        import faiss  # noqa: F401
+    except ImportError:
+        print("faiss is not installed here: pip install 'neatrec[ann]'. Nothing was measured.")
+        return 0
+    rows = [summary(name, runs) for name, runs in measure_in_turn(JOBS, options.rounds).items()]
+    one, other = rows
+    faster = {clock: round(one[clock]["median"] / other[clock]["median"], 2) for clock in ("cpu", "wall")}
+    about = {"items": ITEMS, "dim": DIM, "clusters": CLUSTERS, "spread": SPREAD, "k": K, "threads": THREADS}
+    where = save("ann_recall", {"task": about, "runs": rows, "times faster": faster}, ("numpy", "numba", "faiss-cpu"))
+    lines = [[row["name"], *(f"{row[clock]['median']:.1f} s" for clock in ("cpu", "wall"))] for row in rows]
+    print(table([["", "CPU", "wall"], *lines, ["times faster", *(f"{faster[c]:.2f}" for c in ("cpu", "wall"))]]))
+    print(
+        "recall: told", {key: other["answer"][key] for key in ("first", "all")}, "checked", other["answer"]["checked"]
+    )
+    print(f"kept in {where.relative_to(ROOT)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
