@@ -11,10 +11,10 @@ from starlette.testclient import TestClient
 
 from neatrec.errors import ParameterError, SourceError
 from neatrec.serve.app import make_app
+from neatrec.serve.hosts import is_loopback
 from neatrec.serve.keys import Keys, read_keys
 from neatrec.serve.library import Library
 from neatrec.serve.metrics import Metrics
-from neatrec.serve.hosts import is_loopback
 from neatrec.serve.run import refuse_open_door
 from neatrec.serve.settings import Settings
 

@@ -213,7 +213,7 @@ def find(shelf: Shelf, text: str, k: int) -> list[int]:
 
 
 def recall_out(recall: dict[str, Any] | None, public: bool) -> dict[str, Any] | None:
-    """What an approximate table has of the exact one; in a small shop the sample would tell how many items there are."""
+    """What an approximate table has of the exact one; in a small shop the sample would tell the number of items."""
     if recall is None:
         return None
     return {"first": recall["first"], "all": recall["all"], "sample": None if public else recall["sample"]}

@@ -28,7 +28,7 @@ class Settings:
     """Counts and what tells of them are withheld."""
     in_flight: int = IN_FLIGHT
     host: str | None = None
-    """The address it is bound to. A service without a key answers only who calls it by that or by a loopback name; None:
+    """The address it is bound to. Without a key only who calls it by that or by a loopback name is answered; None:
     somebody else runs the application and sees to it."""
     interval: float = 1.0
     """Seconds between two looks for something new."""

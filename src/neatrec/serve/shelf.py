@@ -15,7 +15,7 @@ from neatrec.index import Index
 from neatrec.index.grades import PREDICTED, SOME_Q
 from neatrec.serve.categories import Categories
 from neatrec.serve.limits import LONGEST_GUESS
-from neatrec.serve.problems import bad, unknown_choice, unknown_item
+from neatrec.serve.problems import unknown_choice, unknown_item
 from neatrec.serve.search import NameSearch
 
 NEAR = 5
