@@ -117,6 +117,12 @@ def test_a_gate_of_ones_own_and_back(neatrec, shop: Path, tmp_path: Path) -> Non
     )
 
 
+def test_show_takes_a_store(neatrec, shop: Path) -> None:
+    live = answer(neatrec("publish", shop / "one", "store", "--json"))["version"]
+    assert answer(neatrec("show", "store", "--json"))["content_hash"] == live
+    assert answer(neatrec("show", "store", "--json")) == answer(neatrec("show", shop / "one", "--json"))
+
+
 def test_export_from_a_bundle_or_a_store(neatrec, shop: Path, tmp_path: Path) -> None:
     neatrec("publish", shop / "one", "store")
     for source in (shop / "one", "store"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import gc
+import logging
 import os
 import shutil
 import threading
@@ -86,13 +87,15 @@ def test_publish_and_rollback_reach_the_server(versions: list[Path], tmp_path: P
     assert library.edition.main.version == hashes[0]
 
 
-def test_a_bundle_replaced_in_its_place_is_noticed(tmp_path: Path) -> None:
+def test_a_bundle_replaced_in_its_place_is_noticed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "neatrec")
     bundle = write_bundle(tmp_path / "bundle", seed=1)
     library = Library(Settings(bundle), Metrics())
     before = library.edition.main.version
     write_bundle(bundle, seed=2)
     assert library.look()
     assert library.edition.main.version == Index.open(bundle).version != before
+    assert f"bundle taken, version {Index.open(bundle).version[:12]}: {bundle}" in caplog.text
 
 
 @pytest.mark.parametrize("number", range(6))

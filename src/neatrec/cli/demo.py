@@ -42,7 +42,10 @@ def demo(
     )
     _show_strongest(done)
     show_leaderboard(done.board)
-    print()
+    print(
+        "Threads learn side by side in neat and item2vec: their measures differ a little from run to run.\n"
+        "`neatrec train --reproducible` gives the same bits every time.\n"
+    )
     for query, asked in done.recommendations():
         best = asked.believed[0] if asked.believed else None
         names = ", ".join(printable(line.answer.name) for line in asked.believed) or "nothing that can be shown"

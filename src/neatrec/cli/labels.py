@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -124,4 +125,20 @@ def show_labels(run: LabelRun, strongest: int = 10) -> None:
             ]
             for i in best
         ],
+        note=_counted(labels.options),
+    )
+
+
+def _counted(options: Mapping[str, Any]) -> str:
+    """What "together" counts, which is not what a bundle shows.
+
+    >>> print(_counted({"once_per_customer": True, "min_basket": 5, "directed": True}))
+    together: customers with both, the query put in first, in baskets of 5 or more items. `recommend` and the page show
+    evidence of all baskets, in either order: see docs/evidence.md.
+    """
+    what = "customers" if options["once_per_customer"] else "baskets"
+    order = ", the query put in first" if options["directed"] else ""
+    return (
+        f"together: {what} with both{order}, in baskets of {options['min_basket']} or more items. `recommend` and the "
+        "page show\nevidence of all baskets, in either order: see docs/evidence.md."
     )
