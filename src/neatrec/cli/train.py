@@ -65,6 +65,14 @@ def train(
         bool,
         typer.Option("--index/--no-index", help="Write the serving table with its evidence.", rich_help_panel=HOW),
     ] = True,
+    warm_start: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="BUNDLE",
+            help="Begin from an older bundle (its model and parameters unless told otherwise) and say what changed.",
+            rich_help_panel=HOW,
+        ),
+    ] = None,
     stream: Annotated[
         bool,
         typer.Option(
@@ -101,6 +109,7 @@ def train(
         validation_share=validation,
         keep_users=keep_users,
         index=index,
+        warm_start=warm_start,
         progress=ShowProgress(talk),
         stopping=at_a_safe_moment,
     )

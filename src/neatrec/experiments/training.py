@@ -11,16 +11,19 @@ from pathlib import Path
 from typing import Any, cast
 
 from neatrec.baskets import Baskets, BasketStream
-from neatrec.bundle import BundleLock, save_bundle, stream_hash
+from neatrec.bundle import BundleLock, load_bundle, read_manifest, save_bundle, stream_hash
 from neatrec.errors import ParameterError, must_be
+from neatrec.experiments.drift import drift
 from neatrec.experiments.streaming import Streaming, validation_parts
 from neatrec.index import save_indexed
 from neatrec.models import make_model
 from neatrec.models.base import Model
+from neatrec.models.embedding import EmbeddingModel
 from neatrec.models.run import Progress, Run
+from neatrec.models.warm import refuse_other_shapes
 from neatrec.sources.shards import ShardFolder
 from neatrec.splits import validation_split
-from neatrec.text import printable
+from neatrec.text import plural, printable
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +57,47 @@ class Plan:
         return make_model(self.model or DEFAULT_MODEL, chosen, preset=self.preset)
 
 
+@dataclass(frozen=True)
+class WarmStart:
+    """The bundle that a training begins from."""
+
+    model: Model
+    version: str
+    parameters: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, bundle: Path) -> WarmStart:
+        manifest = read_manifest(bundle, verify=False)
+        return cls(load_bundle(bundle), manifest.content_hash, manifest.parameters)
+
+    def updated(self, plan: Plan) -> Plan:
+        """`plan`; where it names no model, this one with its parameters, but for the epochs, which are fewer."""
+        if plan.model is not None or plan.preset is not None:
+            return plan
+        known = {name: value for name, value in self.parameters.items() if name != "epochs"}
+        return replace(plan, model=self.model.name, parameters={**known, **plan.parameters})
+
+    def for_model(self, model: Model) -> WarmStart | None:
+        """Itself, or None for a model that has nothing to begin from."""
+        if isinstance(model, EmbeddingModel):
+            refuse_other_shapes(self.model, model)
+            return self
+        log.info("model %s counts everything anew, exactly: it needs no warm start", model.name)
+        return None
+
+    def outcome(self, model: Model) -> dict[str, Any]:
+        """What the notes say: where the training began and how far it came."""
+        found = drift(self.model, model)
+        log.info(
+            "%.1f %% of the first ten answers changed; mean cosine to the older vectors %.3f; %s new, %s gone",
+            100 * found.top10_changed,
+            found.cosine_aligned,
+            plural(found.items_new, "item"),
+            f"{found.items_gone:,}",
+        )
+        return {"from": self.version, "epochs": len(model.learned()["losses"]), "drift": found.to_json()}
+
+
 def train_bundle(
     read: Callable[[], Baskets] | Streaming,
     out: Path,
@@ -67,6 +111,7 @@ def train_bundle(
     validation_share: float = 0.0,
     keep_users: bool = False,
     index: bool = True,
+    warm_start: Path | None = None,
     progress: Callable[[Progress], None] | None = None,
     stopping: Callable[[], AbstractContextManager[Callable[[], bool] | None]] = nullcontext,
 ) -> dict[str, Any]:
@@ -74,12 +119,16 @@ def train_bundle(
 
     The model and the run are checked and the place is locked before the baskets are read. `read` gives them all, or
     says how to cut them into shards of which one is in memory at a time. With `index` the bundle has its serving table,
-    made of the baskets that the model learned from. `stopping` makes what stands around the fit: a context that gives
-    `Run.stop`.
+    made of the baskets that the model learned from. `warm_start` is a bundle to begin from, and to take the model and
+    its parameters from where `plan` names none; how far the new model is from it comes back and stands in the notes.
+    `stopping` makes what stands around the fit: a context that gives `Run.stop`.
     """
     if not 0 <= validation_share < 1:
         raise must_be("validation", "a share between 0 and 1", validation_share)
-    model, lock = plan.make(), BundleLock(out)
+    start = None if warm_start is None else WarmStart.of(warm_start)
+    model, lock = (plan if start is None else start.updated(plan)).make(), BundleLock(out)
+    if start is not None:
+        start = start.for_model(model)
     run = Run(
         rng=seed,
         device=device,
@@ -88,6 +137,7 @@ def train_bundle(
         progress=progress,
         checkpoints=lock.checkpoints,
         resume=resume,
+        warm_start=None if start is None else start.model,
     )
     model.check_run(run, validation=validation_share > 0)
     if keep_users and not model.learns_about_users():
@@ -107,10 +157,12 @@ def train_bundle(
         if keep_users and model.user_ids is None:
             log.warning("no users are kept: those of these baskets are not known")
             keep_users = False
+        notes: dict[str, Any] = {} if start is None else {"warm_start": start.outcome(model)}
+        about: dict[str, Any] = {"seed": seed, "keep_users": keep_users, "notes": notes}
         if index:
-            manifest = save_indexed(model, out, baskets, seed=seed, keep_users=keep_users, threads=threads)
+            manifest = save_indexed(model, out, baskets, threads=threads, **about)
         else:
-            manifest = save_bundle(model, out, baskets_hash=stream_hash(baskets), seed=seed, keep_users=keep_users)
+            manifest = save_bundle(model, out, baskets_hash=stream_hash(baskets), **about)
         lock.remove_checkpoints()
     log.info("wrote %s", printable(out))
     return {
@@ -121,6 +173,7 @@ def train_bundle(
         "seed": seed,
         "data_hash": manifest.data_hash,
         "content_hash": manifest.content_hash,
+        **notes,
     }
 
 

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import logging
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from neatrec.baskets import Baskets
 from neatrec.errors import must_be
 from neatrec.kernels.arguments import Settings
 from neatrec.kernels.dispatch import chosen_device
-from neatrec.kernels.layout import Table, new_table, vector
+from neatrec.kernels.layout import SQUARES, Table, new_table, vector, width
 from neatrec.models.cosine import CosineModel
 from neatrec.models.parameters import ModelParameters, parameter
 from neatrec.models.run import Run
 from neatrec.models.training import Task, train
+from neatrec.models.warm import SHARE, Rows, hash_of, lay, matched_items, matched_users, refuse_other_shapes, widen
+
+log = logging.getLogger(__name__)
 
 Vectors = npt.NDArray[np.float32]
 PAPER: Mapping[str, Any] = {
@@ -39,6 +46,7 @@ PAPER: Mapping[str, Any] = {
 On Instacart's orders the sum runs away with this learning rate, but for item2vec, which therefore takes the sum; the
 others take the mean. By the mean neat and neat-bpr learn, triple2vec (and item2vec) next to nothing in five epochs.
 """
+PREFIX = "squares_"
 FEWEST_EPOCHS, MOST_EPOCHS = 5, 320
 """Bounds of what `epochs` left open may become."""
 
@@ -98,6 +106,8 @@ class EmbeddingModel(CosineModel):
     """Whether items that a user has bought are refused as negatives in that user's baskets."""
     history: tuple[float, ...] = ()
     """Mean loss a pair of each epoch of the fit."""
+    squares: Mapping[str, Vectors] = MappingProxyType({})
+    """By item table: the sums that Adagrad divides by, shape (items, 2); a warm start goes on with them."""
 
     def check_run(self, run: Run, *, validation: bool = False) -> None:
         super().check_run(run, validation=validation)
@@ -105,6 +115,12 @@ class EmbeddingModel(CosineModel):
             chosen_device(self._kernel(), run.device, self._settings(), run.reproducible)
 
     def _learn(self, shards: Iterable[Baskets], run: Run) -> None:
+        epochs, before = self._epochs(), 0
+        old: Any = run.warm_start
+        if old is not None:
+            refuse_other_shapes(old, self)
+            epochs, before = self._warm_epochs()
+            log.info("warm start: the last %d of %d epochs", epochs, epochs + before)
         task = Task(
             name=self.name,
             kernel=self._kernel(),
@@ -117,7 +133,10 @@ class EmbeddingModel(CosineModel):
             exponent=self.parameters.negative_exponent,
             reject_observed=self.parameters.reject_observed,
             learning_rate=self.parameters.learning_rate,
-            epochs=self._epochs(),
+            epochs=epochs,
+            epochs_before=before,
+            begin=None if old is None else partial(self._begin_from, old),
+            begins_from=None if old is None else hash_of(old.arrays(users=True)),
             needs_users=self.needs_users,
             has_hinges=self._has_hinges,
             refuse_bought=self._refuse_bought,
@@ -127,14 +146,62 @@ class EmbeddingModel(CosineModel):
         self.history = trained.losses
         self.user_ids = trained.user_ids
         self._keep(trained.tables)
+        self.squares = self._squares_of(trained.tables)
 
     def _epochs(self) -> int:
         """What was asked for, or what brings the fit to as many lines as served best on validation baskets."""
         asked: int | None = self.parameters.epochs
-        if asked is not None:
-            return asked
+        return self._epochs_by_data() if asked is None else asked
+
+    def _epochs_by_data(self) -> int:
         lines = max(int(self.item_count.sum()), 1)
         return min(max(round(self.lines_visited / lines), FEWEST_EPOCHS), MOST_EPOCHS)
+
+    def _warm_epochs(self) -> tuple[int, int]:
+        """(epochs of a warm start, epochs that a fit from nothing would have before them)."""
+        asked: int | None = self.parameters.epochs
+        whole = self._epochs_by_data()
+        epochs = max(1, round(whole / SHARE)) if asked is None else asked
+        return epochs, max(whole - epochs, 0)
+
+    def _begin_from(
+        self, old: EmbeddingModel, tables: dict[str, Table], row_of_item: Rows, users: pa.LargeStringArray | None
+    ) -> None:
+        """Lay what `old` learned into new tables."""
+        items = matched_items(old, self.catalog, self.category_level)
+        people = None if users is None else matched_users(old, users)
+        places, held = self._laid(tables), old.arrays(users=True)
+        for name, place in places.items():
+            if "user" not in name:
+                lay(place, held[name], items, row_of_item)
+            elif people is not None and name in held:
+                lay(place, held[name], people, np.arange(len(people.old), dtype=np.int32))
+        if "log_variance" in places:
+            settings = self._settings()
+            bounds = settings.low, settings.high
+            widen(places["log_variance"], held["vectors"], held["log_variance"], items, row_of_item, bounds)
+        for name, sums in old.squares.items():
+            if "user" not in name:
+                known = items.known  # new items learn at full speed
+                self._sums(tables[name])[row_of_item[known]] = sums[items.old[known]]
+
+    @abstractmethod
+    def _laid(self, tables: Mapping[str, Table]) -> dict[str, Table]:
+        """Name of each array that was learned -> where it lies in the tables, rows first."""
+
+    def _sums(self, table: Table) -> Table:
+        """What Adagrad divides by, of each row: of its vector and of its log-variance."""
+        start = width(self.parameters.dim) * self._vectors_of_a_row() + SQUARES
+        return table[:, start : start + 2]
+
+    def _vectors_of_a_row(self) -> int:
+        return 1
+
+    def _squares_of(self, tables: Mapping[str, Table]) -> dict[str, Table]:
+        """The sums of all item tables, for a fit that goes on from here; none with plain gradient descent."""
+        if self.parameters.optimizer != "adagrad":
+            return {}
+        return {name: self._sums(table).copy() for name, table in tables.items() if "user" not in name}
 
     def _log_variances(self) -> Callable[[Mapping[str, Table]], Vectors] | None:
         return None
@@ -172,11 +239,17 @@ class EmbeddingModel(CosineModel):
         """Take what was learned; rows of item tables are in the order of the catalogue."""
 
     def _arrays(self) -> dict[str, npt.NDArray[Any]]:
-        return {**super()._arrays(), "losses": np.array(self.history, dtype=np.float64)}
+        sums = {f"{PREFIX}{name}": array for name, array in self.squares.items()}
+        return {**super()._arrays(), "losses": np.array(self.history, dtype=np.float64), **sums}
 
     def _restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         super()._restore(arrays)
         self.history = tuple(arrays["losses"].tolist())
+        self.squares = {
+            name.removeprefix(PREFIX): np.ascontiguousarray(array, dtype=np.float32)
+            for name, array in arrays.items()
+            if name.startswith(PREFIX)
+        }
 
     def learned(self) -> dict[str, Any]:
         return {"losses": [round(loss, 6) for loss in self.history]}

@@ -98,6 +98,13 @@ class Neat(EmbeddingModel):
         dim = self.parameters.dim
         return vector(table, dim, 1) if self._is_diagonal else tail(table, dim, LOG_VARIANCE)
 
+    def _vectors_of_a_row(self) -> int:
+        return 2 if self._is_diagonal else 1
+
+    def _laid(self, tables: Mapping[str, Table]) -> dict[str, Table]:
+        items = tables["items"]
+        return {"vectors": vector(items, self.parameters.dim), "log_variance": self._log_variance(items)}
+
     def _keep(self, tables: Mapping[str, Table]) -> None:
         self.log_variance = self._log_variance(tables["items"]).copy()
         self._take(vector(tables["items"], self.parameters.dim).copy())

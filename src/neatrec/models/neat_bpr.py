@@ -60,6 +60,9 @@ class NeatBPR(Neat):
         dim = self.parameters.dim
         return {**super()._new_tables(rng, items, users), "users": random_table(rng, users, dim, dim**-0.5)}
 
+    def _laid(self, tables: Mapping[str, Table]) -> dict[str, Table]:
+        return {**super()._laid(tables), "user_vectors": vector(tables["users"], self.parameters.dim)}
+
     def _keep(self, tables: Mapping[str, Table]) -> None:
         super()._keep(tables)
         self.user_vectors = vector(tables["users"], self.parameters.dim).copy()

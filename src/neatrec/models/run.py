@@ -6,11 +6,14 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from neatrec.baskets import BasketStream
 from neatrec.errors import must_be, must_be_one_of
 from neatrec.randomness import Seed, as_generator
+
+if TYPE_CHECKING:
+    from neatrec.models.base import Model
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,8 @@ class Run:
     validation: BasketStream | None = field(default=None, compare=False)
     """Baskets kept out of training: the fit stops when their loss has not fallen for `patience` epochs."""
     patience: int = 2
+    warm_start: Model | None = field(default=None, compare=False)
+    """A model of the same kind to begin from. Embedding models take it up; the others count everything anew."""
     stop: Callable[[], bool] | None = field(default=None, compare=False)
     """Asked every second or so; when true, a checkpoint is left and KeyboardInterrupt raised."""
 

@@ -64,6 +64,12 @@ class Task:
     refuse_bought: bool = False
     log_variance: Callable[[Mapping[str, Table]], npt.NDArray[np.float32]] | None = None
     """Where the log-variances lie in the tables, for models that have them: rows first."""
+    epochs_before: int = 0
+    """Epochs that a fit from nothing would have done by now: the learning rate is what it would be then."""
+    begin: Callable[[dict[str, Table], npt.NDArray[np.int32], pa.LargeStringArray | None], None] | None = None
+    """(tables, row of each item, users) -> None: lays into the tables what a warm start begins from."""
+    begins_from: str | None = None
+    """A hash of that."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +119,8 @@ class _Fit:
         rng = np.random.default_rng([self.seed, 0])
         users = 0 if self.visits.user_ids is None else len(self.visits.user_ids)
         tables = self.task.new_tables(rng, len(self.task.catalog), users)
+        if self.task.begin is not None:
+            self.task.begin(tables, self.visits.row_of_item, self.visits.user_ids)
         if self.run.resume and self.run.checkpoints is not None:
             found = load_checkpoint(self.run.checkpoints, self._about)
             if found is not None:
@@ -136,6 +144,7 @@ class _Fit:
             "lines": self.lines,
             "hash of the baskets": _hash(self.shards),
             "hash of the validation baskets": None if self.run.validation is None else _hash(self.run.validation),
+            "hash of the warm start": self.task.begins_from,
         }
 
     def run_all(self) -> Trained:
@@ -190,7 +199,8 @@ class _Fit:
         self.position = replace(self.position, shard=number + 1, chunk=0)
 
     def _rate(self, lines: int) -> float:
-        share = (self.position.epoch + lines / self.lines) / self.task.epochs
+        before = self.task.epochs_before
+        share = (before + self.position.epoch + lines / self.lines) / (before + self.task.epochs)
         return self.task.learning_rate * max(1.0 - share, LOWEST)
 
     def _end_epoch(self) -> None:
