@@ -20,8 +20,9 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.errors import MissingDependencyError, must_be
-from neatrec.index.topk import TILE, Best, Codes, Search, Vectors, one_blas_thread, product_factors, search_of
+from neatrec.index.topk import TILE, Best, Codes, Search, Vectors, product_factors, search_of
 from neatrec.models.base import Model
+from neatrec.models.blas import one_blas_thread
 from neatrec.text import plural
 
 log = logging.getLogger(__name__)

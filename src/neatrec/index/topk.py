@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,12 +14,11 @@ import numpy.typing as npt
 from neatrec.errors import DivergedError, must_be
 from neatrec.index.scan import keep_best, keep_best_down, keep_best_of_lists, put_in_order
 from neatrec.models.base import Model
+from neatrec.models.blas import one_blas_thread
 from neatrec.models.cosine import CosineModel
 from neatrec.models.counts import CountModel
 from neatrec.models.item2vec import Item2VecProduct
 from neatrec.statistics.independence import groups_of
-
-log = logging.getLogger(__name__)
 
 TILE = 512
 """Queries and items of a tile: 1 MiB of scores, which stay in the cache of a core."""
@@ -197,16 +193,3 @@ def _tiles(rows: int, columns: int, *, half: bool) -> list[tuple[int, int]]:
     return [
         (row, (row + step) % across) for step in range(across) for row in range(down) if not half or row + step < across
     ]
-
-
-@contextmanager
-def one_blas_thread() -> Iterator[None]:
-    """Matrix products take one thread each while this holds."""
-    try:
-        from threadpoolctl import threadpool_limits
-    except ImportError:
-        log.info("threadpoolctl is not installed: the matrix product keeps its own threads")
-        yield
-        return
-    with threadpool_limits(limits=1, user_api="blas"):
-        yield

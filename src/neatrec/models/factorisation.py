@@ -21,6 +21,7 @@ from neatrec.baskets import Baskets
 from neatrec.catalog import string_array
 from neatrec.errors import DivergedError, MissingDependencyError
 from neatrec.models.base import Model
+from neatrec.models.blas import one_blas_thread
 from neatrec.models.cosine import CosineModel
 from neatrec.models.parameters import ModelParameters, parameter
 from neatrec.models.run import Run
@@ -51,7 +52,7 @@ class Factorisation(CosineModel):
         threads = 1 if run.reproducible else run.thread_count
         try:
             # the library runs threads of its own: BLAS threads below them would fight for the same processors
-            with _one_blas_thread():
+            with one_blas_thread():
                 solver = self._solver(implicit, _seed(run), threads)
                 solver.fit(matrix, show_progress=False, callback=_Watch(self, run))
         except implicit.recommender_base.ModelFitError as error:
@@ -178,12 +179,6 @@ def _imported() -> Any:
             "the models 'cf' and 'bprmf' need the library implicit", hint="pip install implicit"
         ) from error
     return implicit
-
-
-def _one_blas_thread() -> Any:
-    from threadpoolctl import threadpool_limits
-
-    return threadpool_limits(limits=1, user_api="blas")
 
 
 def _seed(run: Run) -> int:

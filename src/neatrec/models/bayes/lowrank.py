@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
-from threadpoolctl import threadpool_limits
 
 from neatrec.catalog import UNKNOWN
 from neatrec.models.bayes.names import ROWS, nearest
+from neatrec.models.blas import one_blas_thread
 from neatrec.models.counts import PairCounts
 
 Factors = npt.NDArray[np.float32]
@@ -46,7 +46,7 @@ def factors(matrix: Any, rank: int, rng: np.random.Generator) -> tuple[Factors, 
     if not len(used):
         return vectors, values
     inner = matrix[used][:, used]
-    with threadpool_limits(limits=1, user_api="blas"):
+    with one_blas_thread():
         basis = rng.standard_normal((len(used), min(rank + SPARE, len(used)))).astype(np.float32)
         for _ in range(ROUNDS):
             basis = np.linalg.qr(inner @ basis)[0]
@@ -72,7 +72,7 @@ def like_company(unit: Factors, category: npt.NDArray[np.int32]) -> sparse.csr_m
     """
     alone = np.flatnonzero(category == UNKNOWN)
     found = [(alone, alone, np.ones(len(alone), dtype=np.float32))]
-    with threadpool_limits(limits=1, user_api="blas"):
+    with one_blas_thread():
         for code in np.unique(category[category != UNKNOWN]):
             members = np.flatnonzero(category == code)
             for start in range(0, len(members), ROWS):
