@@ -1,10 +1,17 @@
 """The service under load: 100,000 items, one worker, wrk; overload; swaps; beside gensim behind the same framework.
 
 `python -m benchmarks.serve_load` writes results/serve_load.json. Needs wrk (Debian and Ubuntu: the package `wrk`).
+
+    python -m venv ELSEWHERE && ELSEWHERE/bin/pip install chromadb
+    python -m benchmarks.serve_load --chroma ELSEWHERE/bin/python
+
+measures a service that others wrote as well: Chroma, with as many random vectors and its own server, which takes all
+cores where ours takes one: compare the CPU time of a request. It answers approximately and without evidence.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import shutil
@@ -24,20 +31,16 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import chroma_peer
 from benchmarks.harness import ROOT, save, spread, table
+from benchmarks.wrk import SECONDS, run_wrk, wrk
 
 ITEMS, BASKETS, LINES, SHELVES, DIM = 100_000, 150_000, 6, 400, 100
-SECONDS, CONNECTIONS, FLOOD = 10, 16, 2000
+FLOOD = 2000
+"""Connections at once."""
 SWAPS, CORRUPT = 50, 10
 ROUNDS = 3
 ASK = "/v1/complements?k=10&min_evidence=predicted&item="
-
-LUA = """
-math.randomseed(os.time())
-request = function()
-  return wrk.format("GET", "%s" .. math.random(0, %d))
-end
-"""
 
 
 def big_bundle(path: Path, *, items: int = ITEMS, baskets: int = BASKETS, seed: int = 0) -> Path:
@@ -70,14 +73,15 @@ def free_port() -> int:
 
 
 @contextmanager
-def server(words: list[str], port: int) -> Iterator[tuple[subprocess.Popen[bytes], float]]:
-    """A process that answers /healthz, and the seconds until it did."""
+def server(words: list[str], port: int, probe: str = "/healthz") -> Iterator[tuple[subprocess.Popen[bytes], float]]:
+    """A process that answers its probe, and the seconds until it did."""
     # bytecode may be kept as at any shop; a warm start is what a restart is
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
     started = time.perf_counter()
-    process = subprocess.Popen(words, cwd=ROOT, env=environment, stderr=subprocess.DEVNULL)
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    process = subprocess.Popen(words, cwd=ROOT, env=environment, **quiet)
     try:
-        while not healthy(port):
+        while not healthy(port, probe):
             if process.poll() is not None:
                 sys.exit(f"{' '.join(words)} ended")
             time.sleep(0.01)
@@ -87,9 +91,9 @@ def server(words: list[str], port: int) -> Iterator[tuple[subprocess.Popen[bytes
         process.wait(60)
 
 
-def healthy(port: int) -> bool:
+def healthy(port: int, probe: str = "/healthz") -> bool:
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{probe}", timeout=5) as answer:
             return bool(answer.status == 200)
     except OSError:
         return False
@@ -97,38 +101,6 @@ def healthy(port: int) -> bool:
 
 def neatrec_words(bundle: Path, port: int, *more: str) -> list[str]:
     return [sys.executable, "-m", "neatrec", "serve", str(bundle), "--port", str(port), "--quiet", *more]
-
-
-def wrk(port: int, path: str, items: int, *, connections: int = CONNECTIONS, seconds: int = SECONDS) -> dict[str, Any]:
-    """Requests a second, latencies and failures by wrk, asking for random items."""
-    tool = shutil.which("wrk")
-    if tool is None:
-        sys.exit("This benchmark needs wrk: install the package `wrk`.")
-    with tempfile.NamedTemporaryFile("w", suffix=".lua") as script:
-        script.write(LUA % (path, items - 1))
-        script.flush()
-        words = [tool, "-t2", f"-c{connections}", f"-d{seconds}s", "--latency", "-s", script.name]
-        done = subprocess.run([*words, f"http://127.0.0.1:{port}"], capture_output=True, text=True, check=True)
-    return read_wrk(done.stdout)
-
-
-def read_wrk(text: str) -> dict[str, Any]:
-    def number(pattern: str) -> float:
-        found = re.search(pattern, text)
-        return float(found[1]) if found else 0.0
-
-    scale = {"us": 1e-3, "ms": 1.0, "s": 1e3}
-    latency = {
-        share: float(value) * scale[unit] for share, value, unit in re.findall(r"(50|99)%\s+([\d.]+)(us|ms|s)\b", text)
-    }
-    return {
-        "requests_per_second": number(r"Requests/sec:\s+([\d.]+)"),
-        "requests": int(number(r"(\d+) requests in")),
-        "p50_ms": latency.get("50"),
-        "p99_ms": latency.get("99"),
-        "not_2xx": int(number(r"Non-2xx or 3xx responses: (\d+)")),
-        "socket_errors": sum(map(int, re.findall(r"(?:connect|read|write|timeout) (\d+)", text))),
-    }
 
 
 def memory(process: subprocess.Popen[bytes]) -> dict[str, float]:
@@ -325,15 +297,33 @@ def gensim(*, seconds: int = SECONDS) -> dict[str, Any]:
         return measured(process, lambda: wrk(port, "/similar?k=10&item=", ITEMS, seconds=seconds))
 
 
-def everything() -> dict[str, Any]:
-    """All measurements; the two services in turn, so that a busy moment of the machine hits both."""
+def chroma(python: str, folder: Path, *, items: int = ITEMS, seconds: int = SECONDS) -> dict[str, Any]:
+    """The items nearest to one, of Chroma's own server over as many random vectors; filled at the first call."""
+    port = free_port()
+    with server(chroma_peer.words(python, folder, port), port, chroma_peer.HEALTHY) as (process, _):
+        kept = folder / "path-of-the-question"
+        if not kept.exists():
+            kept.write_text(chroma_peer.filled(python, port, items, DIM, ROOT))
+        with chroma_peer.script(kept.read_text(), items, DIM, 10) as script:
+            run_wrk(port, script, seconds=2)
+            answer = measured(process, lambda: run_wrk(port, script, seconds=seconds))
+        return {**answer, "memory_mib": memory(process)}
+
+
+def everything(chroma_python: str | None = None) -> dict[str, Any]:
+    """All measurements; the services in turn, so that a busy moment of the machine hits them all."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         bundle = big_bundle(folder / "bundle")
-        rounds = [(steady(bundle), gensim()) for _ in range(ROUNDS)]
+        rounds, others = [], []
+        for _ in range(ROUNDS):
+            rounds.append((steady(bundle), gensim()))
+            if chroma_python is not None:
+                others.append(chroma(chroma_python, folder / "chroma"))
         return {
             "items": ITEMS,
             **side_by_side(rounds),
+            **({"chroma": beside([ours for ours, _ in rounds], others)} if others else {}),
             "flood": flood(bundle),
             "swaps": swaps(folder),
             "load_average": round(os.getloadavg()[0], 1),
@@ -352,6 +342,17 @@ def side_by_side(rounds: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) 
     }
 
 
+def beside(ours: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """A peer's rounds, and the ratios round by round: more than 1 where ours is better."""
+
+    def ratio(key: str) -> dict[str, float]:
+        return spread([other[key] / one[key] for one, other in zip(ours, others, strict=True)])
+
+    rates = [one["requests_per_second"] / other["requests_per_second"] for one, other in zip(ours, others, strict=True)]
+    ratios = {"requests_ratio": spread(rates), "p99_ratio": ratio("p99_ms"), "cpu_ratio": ratio("cpu_ms_per_request")}
+    return {**spreads(others), **ratios, "rounds": list(others)}
+
+
 def spreads(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Median, least and most of every number of some rounds.
 
@@ -366,7 +367,7 @@ def spreads(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 def show(results: Mapping[str, Any]) -> None:
     rows = [["service", "requests/s", "p50 ms", "p99 ms", "not 2xx", "CPU ms"]]
-    for name in ("neatrec", "gensim_most_similar"):
+    for name in ("neatrec", "gensim_most_similar", *(["chroma"] if "chroma" in results else [])):
         row = results[name]
         keys = ("requests_per_second", "p50_ms", "p99_ms", "not_2xx", "cpu_ms_per_request")
         rows.append([name, *(f"{row[key]['median']:,.2f}" for key in keys)])
@@ -379,6 +380,10 @@ def show(results: Mapping[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    found = everything()
-    show(found)
-    print(save("serve_load", found, ["fastapi", "uvicorn", "gensim"]))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--chroma", metavar="PYTHON", help="an interpreter that has chromadb; default: no such peer")
+    python = parser.parse_args().chroma
+    results = everything(python)
+    show(results)
+    options = "--chroma PYTHON" if python else ""
+    print(save("serve_load", results, ["fastapi", "uvicorn", "gensim"], options=options))

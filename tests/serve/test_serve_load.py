@@ -11,6 +11,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks import harness, serve_load
+from benchmarks.wrk import read_wrk
 
 READ = """Running 10s test @ http://127.0.0.1:8123
   2 threads and 16 connections
@@ -30,7 +31,7 @@ Requests/sec:   2706.93
 
 
 def test_the_output_of_wrk_is_read() -> None:
-    assert serve_load.read_wrk(READ) == {
+    assert read_wrk(READ) == {
         "requests_per_second": 2706.93,
         "requests": 27116,
         "p50_ms": 5.63,
@@ -51,6 +52,15 @@ def test_all_rounds_are_kept_not_the_fastest() -> None:
     assert found["requests_ratio"] == {"median": 5.0, "min": 2.0, "max": 6.0}
     assert found["p99_ratio"]["median"] == 4.0
     assert [row["neatrec"] for row in found["rounds"]] == ours
+
+
+def test_a_peer_stands_beside_us_round_by_round() -> None:
+    ours = [{"requests_per_second": 100.0, "p99_ms": 2.0, "cpu_ms_per_request": 1.0}] * 2
+    others = [{"requests_per_second": rate, "p99_ms": 4.0, "cpu_ms_per_request": 3.0} for rate in (50.0, 200.0)]
+    found = serve_load.beside(ours, others)
+    assert found["requests_ratio"] == {"median": 1.25, "min": 0.5, "max": 2.0}
+    assert (found["p99_ratio"]["median"], found["cpu_ratio"]["median"]) == (2.0, 3.0)
+    assert found["requests_per_second"]["max"] == 200.0
 
 
 @pytest.fixture(scope="module")
