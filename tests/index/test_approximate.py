@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import sys
 from pathlib import Path
 
@@ -14,9 +15,11 @@ from neatrec.catalog import Catalog
 from neatrec.errors import MissingDependencyError, ParameterError
 from neatrec.index import Index, approximate, rewrite_index, save_indexed, table_words
 from neatrec.index.approximate import approximate_answers, better_exact, recall_of
-from neatrec.index.topk import Best, best_answers
-from neatrec.models import Model, Run, make_model
+from neatrec.index.topk import Best, best_answers, product_factors
+from neatrec.models import MODEL_NAMES, Model, Run, make_model
+from neatrec.models.cosine import CosineModel
 from neatrec.models.item2vec import Item2Vec, Item2VecProduct
+from neatrec.models.registry import model_class
 from toyshop import toy_baskets
 
 ITEMS, DIM, CLUSTERS = 3000, 12, 30
@@ -99,6 +102,16 @@ def test_a_model_that_is_no_product_of_vectors_says_so() -> None:
         ParameterError, match=r"`ann` must be asked of a model whose score is a product .* 'shrunk-lift'"
     ):
         approximate_answers(model, 5)
+
+
+def test_the_page_names_the_models_that_can_have_one() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "evidence.md").read_text()
+    named = re.search(r"a product of vectors \((.*?)\)", page.replace("\n", " "))
+    assert named is not None
+    can = {name for name in MODEL_NAMES if issubclass(model_class(name), CosineModel) and name != "neat-likelihood"}
+    assert set(re.findall(r"`([a-z0-9-]+)`", named[1])) == can
+    likelihood = make_model("neat-likelihood", dim=4, epochs=1).fit(toy_baskets(), Run(rng=0, threads=1))
+    assert product_factors(likelihood) is None
 
 
 def test_without_faiss_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,11 @@ from pathlib import Path
 
 import httpx
 import pytest
+import uvicorn
+
+from neatrec.errors import NeatrecError
+from neatrec.serve.run import serve
+from neatrec.serve.settings import Settings
 
 KEY = "a-key-that-nobody-must-see"
 
@@ -127,6 +132,13 @@ def test_port_0_says_which_port_once_it_can_be_asked(bundle: Path, workers: int)
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=60)
         assert process.returncode == 130
+
+
+def test_workers_that_cannot_start_are_a_failure(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(uvicorn, "run", lambda *_, **__: None)  # as it returns when a worker failed at once
+    monkeypatch.setattr(os, "environ", dict(os.environ))  # what it tells its workers is not told to other tests
+    with pytest.raises(NeatrecError, match="the workers ended without being asked to"):
+        serve(Settings(bundle), host="127.0.0.1", port=0, workers=2, log_config=None)
 
 
 def test_the_key_is_neither_in_the_process_list_nor_in_the_log(bundle: Path) -> None:

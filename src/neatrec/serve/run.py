@@ -17,7 +17,7 @@ from typing import Any
 
 import uvicorn
 
-from neatrec.errors import ResourceError, must_be
+from neatrec.errors import NeatrecError, ResourceError, must_be
 from neatrec.serve import keys, metrics
 from neatrec.serve import settings as told
 from neatrec.serve.app import make_app
@@ -92,6 +92,7 @@ def serve_by_workers(settings: Settings, workers: int, told_uvicorn: dict[str, A
     try:
         with signals_after():
             uvicorn.run("neatrec.serve.run:worker_app", factory=True, workers=workers, **told_uvicorn)
+        raise NeatrecError("the workers ended without being asked to", hint="The lines above say why.")
     finally:
         shutil.rmtree(shared, ignore_errors=True)
 
