@@ -1,19 +1,23 @@
-"""What `bayes` does on test baskets: run once, after the code is frozen, and reported whatever comes out.
+"""What `bayes` and `bayes-sure` do on baskets they never saw: run once, after the code is frozen, and reported whatever
+comes out.
 
     NEATREC_DATA=FOLDER python -m benchmarks.bayes_claim half random-1 random-2 random-3 journey simulator cold
 
-Without names: all of them. `half` and `random-S` split the Instacart train orders, `journey` is Complete Journey
-by weeks (1-42 against 43-53), `simulator` compares with planted pairs, `cold` hides items. Markdown comes out.
+Without names: all of them. `half` and `random-S` split the Instacart train orders, `journey` is Complete Journey by
+weeks (1-42 against 43-53), `simulator` compares with planted pairs, `cold` hides items, `posterior` holds the
+posterior's promises against other baskets (both validation folds of the half-split's training orders, then its test
+orders).
+Markdown comes out; with `--save` a record of each part goes to benchmarks/results.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -21,50 +25,59 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.bayes_validation import the_split
+from benchmarks import bayes_cold, bayes_posterior
+from benchmarks.harness import save
 from neatrec.baskets import Baskets
 from neatrec.evaluation.bootstrap import interval, resampled_means
-from neatrec.evaluation.exam import make_exam, sit
-from neatrec.evaluation.metrics import hit_rate, ndcg
-from neatrec.experiments.leaderboard import run_leaderboard
-from neatrec.labels import make_labels
+from neatrec.experiments.leaderboard import LEVELS, run_leaderboard
+from neatrec.experiments.paper_data import read_complete_journey
+from neatrec.labels import Labels
 from neatrec.models import Run, make_model
 from neatrec.sources import read_baskets
 from neatrec.sources.supermarket import supermarket
-from neatrec.splits import Split, split_baskets, uniform_of_ids
+from neatrec.splits import Split, half, split_baskets
 
 Floats = npt.NDArray[np.float64]
 OURS, BASELINE = "bayes", "shrunk-lift-tuned"
-STATISTICS = ("shrunk-lift-tuned", "shrunk-lift", "llr")
-HIDDEN = 0.1
-"""Share of the items with at least 50 purchases that are hidden."""
+ROWS = ("bayes", "bayes-sure", "shrunk-lift-tuned", "shrunk-lift", "llr", "jaccard")
+SIMULATED = ("bayes", "shrunk-lift-tuned", "shrunk-lift", "llr", "neat", "item2vec")
 
 
-def board(name: str, split: Split, protocols: tuple[str, ...]) -> None:
-    """Prints what the models do on one split, by each protocol; they are trained once."""
+def board(name: str, train: Baskets, test: Baskets, protocols: tuple[str, ...], labels: Labels | None = None) -> Any:
+    """What the models do on one split, by each protocol, printed and as a record; they are trained once."""
+    found = {}
     with TemporaryDirectory() as folder:
         for protocol in protocols:
             result = run_leaderboard(
-                split.train, split.test, [OURS, *STATISTICS], protocol=protocol, out=Path(folder), queries=1000
+                train, test, ROWS, protocol=protocol, labels=labels, out=Path(folder), queries=1000
             ).to_json()
             _print_results(name, protocol, result)
+            found[protocol] = {key: result[key] for key in ("results", "hashes", "seed")}
             if protocol == protocols[0]:
                 _print_rest(name, result)
+                found[protocol] |= {key: result[key] for key in ("slices", "label_free", "models")}
+    return found
+
+
+def journey() -> Any:
+    """Weeks 43-53 of Complete Journey by what weeks 1-42 taught."""
+    data = read_complete_journey(LEVELS)
+    return board("journey", data.train, data.test, ("paper",), data.labels)
 
 
 def _print_results(name: str, protocol: str, result: dict[str, Any]) -> None:
-    print(f"\n{name}, {protocol} labels\n")
-    print("| level | candidates | labels | bayes | shrunk-lift-tuned | best other | ratio | HR diff. | NDCG diff. |")
-    print("|---|---|---|---|---|---|---|---|---|")
+    print(
+        f"\n{name}, {protocol} labels: HR@10 / NDCG@10, and the interval of the difference of bayes and of bayes-sure"
+    )
+    print(f"to {BASELINE} and of bayes-sure to llr\n")
+    print("| level | candidates | labels | " + " | ".join(ROWS) + " | bayes - tuned | sure - tuned | sure - llr |")
+    print("|---" * (6 + len(ROWS)) + "|")
     for found in result["results"]:
-        models = {model["name"]: model for model in found["models"]}
-        ours, base = _both(models[OURS]), _both(models[BASELINE])
-        best = max((name for name in models if name not in (OURS, BASELINE)), key=lambda name: _both(models[name])[0])
-        ratio = [mine / other for mine, other in zip(ours, base, strict=True)]
-        cells = (found["level"], found["candidates"], found["labels"], _two(ours), _two(base))
-        ends = [_difference(found["tests"], metric) for metric in ("hr@10", "ndcg@10")]
-        more = f"{best} {_two(_both(models[best]))}", f"{ratio[0]:.3f} / {ratio[1]:.3f}", *ends
-        print("| " + " | ".join(str(cell) for cell in (*cells, *more)) + " |", flush=True)
+        models = {model["name"]: _two(_both(model)) for model in found["models"]}
+        pairs = ((OURS, BASELINE), ("bayes-sure", BASELINE), ("bayes-sure", "llr"))
+        ends = [" / ".join(_difference(found["tests"], m, *pair) for m in ("hr@10", "ndcg@10")) for pair in pairs]
+        cells = (found["level"], found["candidates"], found["labels"], *(models[row] for row in ROWS), *ends)
+        print("| " + " | ".join(str(cell) for cell in cells) + " |", flush=True)
 
 
 def _both(model: dict[str, Any]) -> tuple[float, float]:
@@ -75,11 +88,11 @@ def _two(values: tuple[float, float]) -> str:
     return f"{values[0]:.3f} / {values[1]:.3f}"
 
 
-def _difference(tests: list[dict[str, Any]], metric: str) -> str:
-    """The interval of bayes less the baseline."""
+def _difference(tests: list[dict[str, Any]], metric: str, one: str, other: str) -> str:
+    """The interval of `one` less `other`."""
     for test in tests:
-        if test["metric"] == metric and {test["better"], test["worse"]} == {OURS, BASELINE}:
-            low, high = test["ci"] if test["better"] == OURS else (-test["ci"][1], -test["ci"][0])
+        if test["metric"] == metric and {test["better"], test["worse"]} == {one, other}:
+            low, high = test["ci"] if test["better"] == one else (-test["ci"][1], -test["ci"][0])
             return f"{low:.3f} to {high:.3f}"
     return "not tested"
 
@@ -104,20 +117,21 @@ def _at_ten(model: dict[str, Any], metric: str) -> float:
     return float(value["10"] if isinstance(value, dict) else value)
 
 
-def simulator() -> None:
+def simulator() -> Any:
     """Share of the planted complements among as many first answers as a query has, for seeds not developed on."""
+    records = []
     for seed in (0, 5, 11):
         market = supermarket(baskets=30_000, items=1_000, seed=seed)
-        truth, models = market.truth, (OURS, *STATISTICS, "neat", "item2vec")
+        truth = market.truth
         queries = np.unique(truth.query)
         sizes = np.array([(truth.query == query).sum() for query in queries], dtype=np.float64)
-        hits = {name: _planted(name, market.baskets, truth, queries) for name in models}
-        for name in models[1:]:
+        hits = {name: _planted(name, market.baskets, truth, queries) for name in SIMULATED}
+        for name in SIMULATED[1:]:
             low, high = interval(resampled_means((hits[OURS] - hits[name])[:, None], sizes))
-            shares = hits[OURS].sum() / sizes.sum(), hits[name].sum() / sizes.sum()
-            print(
-                f"seed {seed}: bayes {shares[0]:.3f}, {name} {shares[1]:.3f}, {low[0]:.3f} to {high[0]:.3f}", flush=True
-            )
+            shares = [round(float(hits[row].sum() / sizes.sum()), 4) for row in (OURS, name)]
+            records.append({"seed": seed, OURS: shares[0], name: shares[1], "ci": [float(low[0]), float(high[0])]})
+            print(f"seed {seed}: bayes {shares[0]}, {name} {shares[1]}, {low[0]:.3f} to {high[0]:.3f}", flush=True)
+    return records
 
 
 def _planted(name: str, baskets: Baskets, truth: Any, queries: npt.NDArray[np.int32]) -> Floats:
@@ -127,61 +141,62 @@ def _planted(name: str, baskets: Baskets, truth: Any, queries: npt.NDArray[np.in
     return np.array([np.isin(items, codes).sum() for items, codes in zip(wanted, answers, strict=True)], dtype=float)
 
 
-def cold(source: str) -> None:
-    """Items that are hidden but for a few training baskets: labels that ask for their company, whole catalogue."""
-    split = split_baskets(read_baskets(source), "half")
-    chosen = uniform_of_ids(split.train.catalog.ids, "cold") < HIDDEN
-    chosen &= split.train.item_counts >= 50
-    labels = make_labels(split.test, "paper")
-    print("\n| purchases kept | labels | bayes | shrunk-lift-tuned |\n|---|---|---|---|")
-    for kept in (0, 3, 10):
-        train = without(split.train, chosen, kept)
-        exam = make_exam(train, split.test, labels, queries=0, carts=0)
-        asked = chosen[exam.asked.query] & exam.mask(0.05)
-        cells = []
-        for name in (OURS, BASELINE):
-            judged = sit(make_model(name).fit(train, Run(rng=0)), exam, label_free=False).judged["catalogue"]
-            pair = tuple(metric(judged.higher, judged.equal, 10)[asked].mean() for metric in (hit_rate, ndcg))
-            cells.append(_two((float(pair[0]), float(pair[1]))))
-        print(f"| {kept} | {asked.sum()} | {cells[0]} | {cells[1]} |", flush=True)
+def posterior(source: str) -> Any:
+    """Promises of the posterior: the validation folds, then the test half."""
+    split = half(read_baskets(source))
+    parts = {f"validation {number}": fold for number, fold in enumerate(split.validation(), 1)} | {"test half": split}
+    records = {}
+    for name, part in parts.items():
+        records[name] = bayes_posterior.promises(part)
+        bayes_posterior.show(f"posterior, {name}", records[name])
+    return records
 
 
-def without(baskets: Baskets, hidden: npt.NDArray[np.bool_], kept: int) -> Baskets:
-    """The baskets with only the first `kept` lines of each hidden item."""
-    order = np.argsort(baskets.items, kind="stable")
-    codes = baskets.items[order]
-    place = np.empty(len(order), dtype=np.int64)
-    place[order] = np.arange(len(order)) - np.searchsorted(codes, codes)
-    stays = ~hidden[baskets.items] | (place < kept)
-    ends = np.concatenate([[0], np.cumsum(stays)])
-    return replace(baskets, items=baskets.items[stays], offsets=ends[baskets.offsets])
+def cold(source: str) -> Any:
+    records = bayes_cold.cold(half(read_baskets(source)))
+    bayes_cold.show(records)
+    return records
+
+
+def parts_of(source: str) -> dict[str, Callable[[], Any]]:
+    """What can be run, by name; `source` is the folder of the Instacart orders."""
+
+    def on(name: str, protocols: tuple[str, ...], split: Callable[[Baskets], Split]) -> Any:
+        parted = split(read_baskets(source))
+        return board(name, parted.train, parted.test, protocols)
+
+    def at_random(seed: int) -> Callable[[], Any]:
+        return lambda: on(f"random {seed}", ("paper",), lambda baskets: split_baskets(baskets, "random", seed=seed))
+
+    return {
+        "half": lambda: on("half", ("paper", "calibrated"), half),
+        **{f"random-{seed}": at_random(seed) for seed in (1, 2, 3)},
+        "journey": journey,
+        "simulator": simulator,
+        "cold": lambda: cold(source),
+        "posterior": lambda: posterior(source),
+    }
 
 
 def main() -> int:
     data = os.environ.get("NEATREC_DATA")
-    if not data:
+    parts = parts_of(f"{data}/instacart")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", choices=[*parts, []], metavar="PART", help=", ".join(parts))
+    parser.add_argument("--save", action="store_true", help="keep a record of each part under benchmarks/results")
+    asked = parser.parse_args()
+    chosen = asked.parts or list(parts)
+    if not data and set(chosen) - {"journey", "simulator"}:
         print("needs the Instacart 2017 orders: set NEATREC_DATA", file=sys.stderr)
         return 0
-    source = f"{data}/instacart"
-    halves: dict[str, Callable[[], None]] = {
-        f"random-{seed}": lambda seed=seed: board(  # type: ignore[misc]
-            f"random {seed}", split_baskets(read_baskets(source), "random", seed=seed), ("paper",)
-        )
-        for seed in (1, 2, 3)
-    }
-    parts: dict[str, Callable[[], None]] = {
-        "half": lambda: board("half", split_baskets(read_baskets(source), "half"), ("paper", "calibrated")),
-        **halves,
-        "journey": lambda: board("journey", the_split("complete-journey", "time"), ("paper",)),
-        "simulator": simulator,
-        "cold": lambda: cold(source),
-    }
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
     print(f"commit {commit.stdout.strip()}")
-    for name in sys.argv[1:] or parts:
-        started = time.monotonic()
-        parts[name]()
-        print(f"\n{name}: {time.monotonic() - started:.0f} s", flush=True)
+    for name in chosen:
+        started = time.process_time()
+        record = {"commit": commit.stdout.strip(), name: parts[name]()}
+        print(f"\n{name}: {time.process_time() - started:.0f} s of CPU", flush=True)
+        if asked.save:
+            save("bayes_claim", record, ("numpy", "scipy", "numba"), file=f"bayes_{name}", options=name)
     return 0
 
 

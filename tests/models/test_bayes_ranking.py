@@ -12,7 +12,7 @@ from neatrec.models.bayes.exercise import Exercise, Judge, exercise, learn_ranki
 from neatrec.models.bayes.lowrank import like_company, unit_vectors
 from neatrec.models.bayes.order import Order, directed_counts
 from neatrec.models.bayes.prior import START
-from neatrec.models.bayes.ranking import HINTS, Ranking, hints, rank_pairs
+from neatrec.models.bayes.ranking import HINTS, Ranking, company_lifts, hints, rank_pairs
 from neatrec.models.bayes.rows import rank_rows, score_rows
 from neatrec.models.bayes.scoring import score_pairs
 from neatrec.models.counts import CountParameters, PairCounts
@@ -87,6 +87,7 @@ def test_the_hint_of_company_leaves_the_query_itself_out() -> None:
     query, item = (place.ravel().astype(np.int32) for place in np.indices((SIZE, SIZE)))
     found = hints(evidence, query, item, np.ones(SIZE * SIZE))[:, HINTS.index("company")]
     np.testing.assert_allclose(found.reshape(SIZE, SIZE), np.log((together + 1) / (chance + 1)), atol=1e-5)
+    np.testing.assert_allclose(company_lifts(evidence, query, item), found, atol=1e-5)
 
 
 def test_without_a_ranking_the_posterior_lift_ranks() -> None:
@@ -102,7 +103,7 @@ def test_sure_pairs_are_those_far_above_the_bar(ordered: bool) -> None:
     counts = evidence.counts.matrix.toarray()
     total = counts.sum(axis=1)
     count = counts if evidence.directed is None else evidence.directed.toarray()
-    bar = 1.2 * np.outer(total, total) / counts.sum() * (0.5 if ordered else 1.0)
+    bar = 0.6 * np.outer(total, total) / counts.sum()
     plain = (count >= 5) & (count > bar + 1.96 * np.sqrt(bar))
     assert plain.any()
     assert sorted(zip(query.tolist(), item.tolist(), strict=True)) == [tuple(pair) for pair in np.argwhere(plain)]

@@ -193,7 +193,7 @@ class Model(ABC):
         asked = cart if self.answers_cold else cart[self.item_count[cart] > 0]
         allowed = self._candidates(cart, category, exclude, same_category)
         candidates = np.flatnonzero(allowed).astype(np.int32)
-        notes = tuple(self._never_bought(code) for code in cart if code not in asked)
+        notes = tuple(self._never_bought(code) for code in cart if self.item_count[code] == 0)
         if not len(asked) or not len(candidates):
             return Recommendations.empty(self.catalog, cart, notes)
         named = name_best(self.score_all(asked), candidates, self.floor, int(k))

@@ -28,6 +28,7 @@ HOMES: Mapping[str, str] = {
     "llr": "neatrec.models.statistic:LLR",
     "jaccard": "neatrec.models.statistic:Jaccard",
     "bayes": "neatrec.models.bayes:Bayes",
+    "bayes-sure": "neatrec.models.bayes:BayesSure",
 }
 """Name -> module and class, so that asking for one model imports one."""
 

@@ -13,7 +13,8 @@ from scipy import sparse
 from neatrec.baskets import BasketStream
 from neatrec.catalog import UNKNOWN, Catalog
 from neatrec.copurchase import Counting
-from neatrec.models.bayes.lowrank import Factors, factors, like_company, log_lifts, unit_vectors
+from neatrec.models.bayes.cold import StandIns
+from neatrec.models.bayes.lowrank import COMPANY, Factors, factors, like_company, log_lifts, unit_vectors
 from neatrec.models.bayes.names import common_words, like_names, word_table
 from neatrec.models.bayes.order import Order, directed_counts
 from neatrec.models.counts import PairCounts
@@ -89,6 +90,9 @@ class Evidence:
         self.like_total = None if like is None else like @ total
         self.lends = None if like is None else sparse.csr_matrix(like.T)
         self.unit = unit_vectors(self.vectors, self.values)
+        self.stand_ins = StandIns(self.vectors, counts.total, category)
+        self.bought = self.stand_ins.totals_of(counts.total)
+        """How often each item is bought with anything; of those never bought, what is usual in their category."""
         self.company_total = self.company @ total
         self.popularity = np.log((total + ITEM_PSEUDO) / (total.mean() + ITEM_PSEUDO)).astype(np.float32)
 
@@ -124,9 +128,23 @@ class Evidence:
             "word_values": word_values,
             "category_lift": _category_lift(counts, around.category),
         }
-        company = like_company(unit_vectors(vectors, values), around.category)
+        unit = unit_vectors(vectors, values)
+        stand_ins = StandIns(vectors, counts.total, around.category)
+        company = stand_ins.company(like_company(unit, around.category), unit, values, COMPANY)
         order = Order.of(directed, around.category)
         return cls(counts, near, arrays, around.category, around.like, company, order, directed)
+
+    def query_vectors(self, queries: npt.NDArray[np.integer[Any]]) -> Factors:
+        """Low-rank vectors of queries, their category's for those never bought, shape (queries, rank)."""
+        return self.stand_ins.vectors_of(self.vectors, queries)
+
+    def query_unit(self, queries: npt.NDArray[np.integer[Any]]) -> Factors:
+        """The same with length 1, for cosines."""
+        out: Factors = self.unit[queries]
+        cold = self.stand_ins.cold[queries]
+        if cold.any():
+            out[cold] = unit_vectors(self.query_vectors(queries[cold]), self.values)
+        return out
 
     def rows(self, queries: npt.NDArray[np.integer[Any]]) -> Block:
         """What is known about `queries` with every item."""
@@ -136,7 +154,7 @@ class Evidence:
         near_count, near_expected = self._near_rows(queries, count, expected)
         signs = np.zeros((*count.shape, len(SIGNS)), dtype=np.float32)
         signs[..., 0] = 1.0
-        signs[..., 1] = (self.vectors[queries] * self.values) @ self.vectors.T
+        signs[..., 1] = (self.query_vectors(queries) * self.values) @ self.vectors.T
         if self.like is not None and self.like_total is not None:
             together = ((self.like[queries] @ counts.matrix) @ self.like.T).toarray()
             chance = counts.expected(self.like_total[queries][:, None], self.like_total[None])

@@ -31,6 +31,7 @@ ROUNDS = 30
 DOUBT = 0.5
 """Standard errors that the gain over the posterior lift must exceed: what gains nothing must not pass by luck."""
 
+Codes = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
 log = logging.getLogger(__name__)
 
@@ -68,6 +69,13 @@ class Exercise:
         return Exercise(start, self.hints[kept], self.strong[kept])
 
     @classmethod
+    def of(cls, queries: Codes, items: Codes, hints: Floats, strong: tuple[Codes, Codes], size: int) -> Exercise:
+        """Pairs, query after query, with their hints; `strong` pairs are among all pairs of `size` items."""
+        start = np.append(np.unique(queries, return_index=True)[1], len(queries)).astype(np.int64)
+        known = strong[0].astype(np.int64) * size + strong[1]
+        return cls(start, hints, np.isin(queries.astype(np.int64) * size + items, known))
+
+    @classmethod
     def joined(cls, parts: Sequence[Exercise]) -> Exercise:
         sizes = np.concatenate([np.diff(part.start) for part in parts])
         start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
@@ -83,9 +91,9 @@ def sure_pairs(judge: Judge, strong_lift: float) -> tuple[npt.NDArray[np.int32],
     pairs = (counts.matrix if judge.directed is None else judge.directed).tocoo()
     often = pairs.data >= STRONG_COUNT
     query, item, count = pairs.row[often], pairs.col[often], pairs.data[often]
-    # chance puts either item first, half the time each
-    chance = counts.expected(counts.total[query], counts.total[item]) * (1.0 if judge.directed is None else 0.5)
-    bar = strong_lift * chance
+    # with an order, chance puts either item first, half the time each; without one half the lift is asked for, as the
+    # paper's labels do
+    bar = strong_lift * counts.expected(counts.total[query], counts.total[item]) / 2
     sure = count > bar + SURE * np.sqrt(bar)
     return query[sure].astype(np.int32), item[sure].astype(np.int32)
 
@@ -111,10 +119,7 @@ def exercise(
     if not found:
         return None
     asked, answers, lift = (np.concatenate(part) for part in zip(*found, strict=True))
-    size = np.int64(len(category))
-    strong = np.isin(asked * size + answers, query * size + item)
-    start = np.searchsorted(asked, np.append(queries, len(category))).astype(np.int64)
-    return Exercise(start, hints(evidence, asked, answers, lift), strong)
+    return Exercise.of(asked, answers, hints(evidence, asked, answers, lift), (query, item), len(category))
 
 
 def _first_answers(
@@ -129,10 +134,11 @@ def _first_answers(
     return np.broadcast_to(queries[:, None], items.shape)[real], items[real], best[real]
 
 
-def learn_ranking(parts: Sequence[Exercise | None]) -> tuple[Ranking | None, float, float]:
-    """The ranking, and the mean gains of it and of the posterior lift on queries they were not learned from.
+def learn_ranking(parts: Sequence[Exercise | None], against: int = 0) -> tuple[Ranking | None, float, float]:
+    """The ranking, and the mean gains of it and of one hint alone on queries they were not learned from.
 
-    None where it does not gain clearly (DOUBT), or where there is too little to learn from (gains are 0 then).
+    `against` says which hint; the first is the posterior lift. None where the ranking does not gain clearly (DOUBT), or
+    where there is too little to learn from (gains are 0 then).
     """
     there = [part for part in parts if part is not None]
     if sum(int(part.strong.sum()) for part in there) < FEWEST:
@@ -142,12 +148,12 @@ def learn_ranking(parts: Sequence[Exercise | None]) -> tuple[Ranking | None, flo
     ranked, lifted, more = [], [], []
     for learned, judge in ((half, ~half), (~half, half)):
         exam = whole.of_queries(judge)
-        gain = [exam.value(exam.hints @ _fitted(whole.of_queries(learned)).weights), exam.value(exam.hints[:, 0])]
+        gain = [exam.value(exam.hints @ _fitted(whole.of_queries(learned)).weights), exam.value(exam.hints[:, against])]
         ranked.append(gain[0])
         lifted.append(gain[1])
         more.append(exam.by_query(gain[0] - gain[1]))
     with_hints, without = (float(np.concatenate(part).mean()) for part in (ranked, lifted))
-    log.info("surely strong pairs: gain of the ranking %.4f, of the posterior lift %.4f", with_hints, without)
+    log.info("pairs learned from: gain of the ranking %.4f, of one hint alone %.4f", with_hints, without)
     return (_fitted(whole) if _surely_more(np.concatenate(more)) else None), with_hints, without
 
 

@@ -22,9 +22,9 @@ from neatrec.models.bayes.exercise import Judge, exercise, learn_ranking
 from neatrec.models.bayes.order import directed_counts
 from neatrec.models.bayes.practice import Practice, allowed, best_strength, practise, search
 from neatrec.models.bayes.prior import Weights
-from neatrec.models.bayes.ranking import HINTS, Ranking
+from neatrec.models.bayes.ranking import HINTS, Ranking, prior_signs
 from neatrec.models.bayes.rows import rank_rows
-from neatrec.models.bayes.scoring import log_priors
+from neatrec.models.bayes.sureness import SURE_HINTS, SURENESS, sure_exercise
 from neatrec.models.counts import PairCounts
 from neatrec.models.run import Run
 from neatrec.models.tuned import FEWEST, strong_pairs
@@ -55,12 +55,18 @@ class Lessons:
     """Hits and gains of surely strong pairs under the ranking; 0 when there were too few to learn from."""
     lifted: float = 0.0
     """The same of the posterior lift."""
+    sure: Ranking | None = None
+    """What `bayes-sure` ranks by; None: G^2."""
+    sure_ranked: float = 0.0
+    """Hits and gains of pairs dependent beyond doubt under it; 0 when there were too few to learn from."""
+    sure_g2: float = 0.0
+    """The same of G^2."""
 
     def to_dict(self) -> dict[str, Any]:
         weights = self.weights
         signs = {} if weights.signs is None else dict(zip(SIGNS, weights.signs.round(6).tolist(), strict=True))
         judged = {"bayes": self.with_prior, "shrunk_lift": self.without}
-        hints = {} if self.ranking is None else dict(zip(HINTS, self.ranking.weights.round(6).tolist(), strict=True))
+        hints, sure = _named(HINTS, self.ranking), _named(SURE_HINTS, self.sure)
         return {
             "prior": "signs" if signs else "none: shrunk lift",
             "k": round(weights.k, 6),
@@ -68,21 +74,37 @@ class Lessons:
             "weights": signs,
             "ranks_by": "odds of a surely strong pair" if hints else "posterior lift",
             "ranking": hints,
-            "posterior": {name: round(value, 6) for name, value in vars(self.calibration).items()},
+            "posterior": self.calibration.to_dict(),
             "strong_pairs": self.strong_pairs,
             "validation": {name: round(x, 6) for name, x in judged.items() if self.strong_pairs >= FEWEST},
             "validation_of_ranking": {"odds": round(self.ranked, 6), "posterior_lift": round(self.lifted, 6)},
+            "sure_ranks_by": "odds of a dependence beyond doubt" if sure else "G^2",
+            "sure_ranking": sure,
+            "validation_of_sure_ranking": {"odds": round(self.sure_ranked, 6), "g2": round(self.sure_g2, 6)},
         }
 
     def to_array(self) -> npt.NDArray[np.float64]:
-        return np.array([self.strong_pairs, self.with_prior, self.without, self.ranked, self.lifted])
+        gains = self.with_prior, self.without, self.ranked, self.lifted, self.sure_ranked, self.sure_g2
+        return np.array([self.strong_pairs, *gains])
 
     @classmethod
     def from_array(
-        cls, weights: Weights, ranking: Ranking | None, calibration: Calibration, values: npt.NDArray[np.float64]
+        cls,
+        weights: Weights,
+        ranking: Ranking | None,
+        sure: Ranking | None,
+        calibration: Calibration,
+        values: npt.NDArray[np.float64],
     ) -> Lessons:
+        """What `to_array` and the four learned parts came from; older bundles have five numbers."""
         pairs, *gains = values.tolist()
-        return cls(weights, ranking, calibration, int(pairs), *gains)
+        gains += [0.0] * (6 - len(gains))
+        found = cls(weights, ranking, calibration, int(pairs), *gains[:4])
+        return replace(found, sure=sure, sure_ranked=gains[4], sure_g2=gains[5])
+
+
+def _named(hints: Sequence[str], ranking: Ranking | None) -> dict[str, float]:
+    return {} if ranking is None else dict(zip(hints, ranking.weights.round(6).tolist(), strict=True))
 
 
 def learn(
@@ -91,7 +113,8 @@ def learn(
     """The evidence of all baskets, and what its parts taught."""
     counting = parameters.counting()
     ordered = all(shard.ordered for shard in shards)
-    rngs = iter(children(run.rng, 10))
+    spawned = children(run.rng, 12)
+    rngs, sure_rngs = iter(spawned[:10]), iter(spawned[10:])
 
     def evidence_of(baskets: Iterable[Baskets]) -> Evidence:
         return Evidence.of(
@@ -117,6 +140,9 @@ def learn(
         ]
         ranking, ranked, lifted = learn_ranking(exercises)
         lessons = replace(lessons, ranking=ranking, ranked=ranked, lifted=lifted)
+        sure = [sure_exercise(one, judge, lessons.weights, next(sure_rngs)) for one, judge in folds]
+        ranking, ranked, lifted = learn_ranking(sure, against=SURENESS)
+        lessons = replace(lessons, sure=ranking, sure_ranked=ranked, sure_g2=lifted)
     if lessons.strong_pairs >= FEWEST:
         winners = [_winners_of(fold, category, lessons, next(rngs), block) for fold in folds]
         calibration = calibrate(Winners.joined(winners), signs=lessons.weights.signs is not None)
@@ -220,7 +246,7 @@ def _block_winners(
     return Winners(
         count=counts.of_pairs(query, item).astype(np.float64),
         expected=counts.expected(counts.total[query], counts.total[item]),
-        log_prior=log_priors(evidence, lessons.weights, query, item),
+        signs=prior_signs(evidence, lessons.weights, query, item),
         later_count=later.of_pairs(query, item).astype(np.float64),
         later_expected=later.expected(later.total[query], later.total[item]),
     )

@@ -19,12 +19,13 @@ from neatrec.models.bayes.evidence import Evidence, Surroundings
 from neatrec.models.bayes.learning import Lessons, learn
 from neatrec.models.bayes.order import Order
 from neatrec.models.bayes.prior import Weights
-from neatrec.models.bayes.ranking import Ranking, rank_pairs
+from neatrec.models.bayes.ranking import Ranking, prior_signs, rank_pairs
 from neatrec.models.bayes.rows import rank_rows
-from neatrec.models.bayes.scoring import log_priors
+from neatrec.models.bayes.sureness import sure_pairs_odds, sure_rows_odds
 from neatrec.models.counts import CountParameters, PairCounts
 from neatrec.models.parameters import ModelParameters, parameter
 from neatrec.models.run import Run
+from neatrec.models.statistic import LLR
 
 BLOCK_NUMBERS = 4_000_000
 """Queries are answered in blocks of about this many pairs: some 150 MB."""
@@ -79,6 +80,8 @@ class Bayes(Model):
     def _take(self, lessons: Lessons) -> None:
         self.lessons, self.weights = lessons, lessons.weights
         self.ranking, self.calibration = lessons.ranking, lessons.calibration
+        # shrunk lift has nothing to say about an item that was never bought
+        self.answers_cold = lessons.weights.signs is not None  # type: ignore[misc]
 
     @property
     def _block(self) -> int:
@@ -101,22 +104,32 @@ class Bayes(Model):
         """
         if not 0 < level < 1:
             raise must_be("level", "between 0 and 1", level)
-        queries, items = self._codes("queries", queries), self._codes("items", items)
-        if len(queries) != len(items):
-            raise must_be("items", f"as long as `queries` ({len(queries)})", len(items))
-        counts = self.evidence.counts
-        shape, rate = self.calibration.shape_and_rate(
-            counts.of_pairs(queries, items),
-            counts.expected(counts.total[queries], counts.total[items]),
-            log_priors(self.evidence, self.weights, queries, items),
-        )
+        shape, rate = self.posterior_gamma(queries, items)
         tail = (1.0 - level) / 2.0
         low, high = (special.gammaincinv(shape, share) / rate for share in (tail, 1.0 - tail))
         return Posterior(shape / rate, low, high)
 
+    def posterior_gamma(
+        self, queries: npt.ArrayLike, items: npt.ArrayLike
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Shape and rate of the gamma distribution of each pair's lift: codes in, as for `score`."""
+        queries, items = self._codes("queries", queries), self._codes("items", items)
+        if len(queries) != len(items):
+            raise must_be("items", f"as long as `queries` ({len(queries)})", len(items))
+        counts = self.evidence.counts
+        return self.calibration.shape_and_rate(
+            counts.of_pairs(queries, items),
+            counts.expected(counts.total[queries], counts.total[items]),
+            prior_signs(self.evidence, self.weights, queries, items),
+        )
+
     def item_vectors(self) -> npt.NDArray[np.float32] | None:
         """Low-rank factors scaled by the root of their values, shape (items, rank)."""
         return self.evidence.vectors * np.sqrt(np.abs(self.evidence.values))
+
+    def _never_bought(self, code: int) -> str:
+        note = super()._never_bought(code)
+        return f"{note}: what is known comes from its name and category" if self.answers_cold else note
 
     def learned(self) -> dict[str, Any]:
         return self.lessons.to_dict()
@@ -134,7 +147,8 @@ class Bayes(Model):
             **_pairs("company", evidence.company),
             **evidence.order.arrays(),
             "weights": self.weights.to_array(),
-            "ranking": np.zeros(0) if self.ranking is None else self.ranking.to_array(),
+            "ranking": _ranking_array(self.ranking),
+            "sure_ranking": _ranking_array(self.lessons.sure),
             "calibration": self.calibration.to_array(),
             "lessons": self.lessons.to_array(),
         }
@@ -154,9 +168,44 @@ class Bayes(Model):
         learned = (
             Weights.from_array(arrays["weights"]),
             Ranking.from_array(arrays["ranking"]),
+            Ranking.from_array(arrays.get("sure_ranking", np.zeros(0))),
             Calibration.from_array(arrays["calibration"]),
         )
         self._take(Lessons.from_array(*learned, arrays["lessons"]))
+
+
+class BayesSure(Bayes):
+    """What `bayes` learned, ranked by the odds that other baskets show a dependence beyond doubt, whatever its lift.
+
+    Where these odds do not rank held-out baskets better than G^2 does, G^2 ranks.
+    """
+
+    name: ClassVar[str] = "bayes-sure"
+    learns_like: ClassVar[str] = "bayes"
+    about: ClassVar[str] = "The evidence of bayes, ranked by how surely a pair is no chance, however small its lift."
+
+    def _score(self, queries: Codes, items: Codes) -> Scores:
+        if self.lessons.sure is None:
+            return self._g2()._score(queries, items)
+        return sure_pairs_odds(self.evidence, self.weights, self.lessons.sure, queries, items)
+
+    def _score_all(self, queries: Codes) -> Scores:
+        if self.lessons.sure is None:
+            return self._g2()._score_all(queries)
+        out = np.empty((len(queries), len(self.catalog)), dtype=np.float32)
+        for first in range(0, len(queries), self._block):
+            part = slice(first, first + self._block)
+            out[part] = sure_rows_odds(self.evidence, self.weights, self.lessons.sure, queries[part])
+        return out
+
+    def _g2(self) -> LLR:
+        model = LLR()
+        model.counts = self.evidence.counts
+        return model
+
+
+def _ranking_array(ranking: Ranking | None) -> npt.NDArray[np.float64]:
+    return np.zeros(0) if ranking is None else ranking.to_array()
 
 
 def _pairs(name: str, matrix: sparse.csr_matrix) -> dict[str, npt.NDArray[Any]]:

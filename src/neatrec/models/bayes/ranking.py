@@ -16,7 +16,7 @@ import numpy.typing as npt
 from neatrec.compiled import compiled
 from neatrec.models.bayes.evidence import Evidence
 from neatrec.models.bayes.prior import Weights
-from neatrec.models.bayes.scoring import by_query, csr_parts, lent, pair_table, score_pairs
+from neatrec.models.bayes.scoring import by_query, csr_parts, lent, log_priors, pair_table, score_pairs
 
 Codes = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
@@ -72,7 +72,7 @@ def hints(evidence: Evidence, queries: Codes, items: Codes, lift: npt.NDArray[An
     chance = counts.expected(company[queries] - counts.total[queries], total)
     columns = (
         np.log(lift),
-        np.log(counts.expected(counts.total[queries], total) + LEAST_CHANCE),
+        np.log(counts.expected(evidence.bought[queries], total) + LEAST_CHANCE),
         np.log1p(count),
         cosines(evidence, queries, items),
         evidence.popularity[queries],
@@ -87,7 +87,26 @@ def cosines(evidence: Evidence, queries: Codes, items: Codes) -> npt.NDArray[np.
     out = np.empty(len(queries), dtype=np.float32)
     for first in range(0, len(queries), BLOCK_PAIRS):
         part = slice(first, first + BLOCK_PAIRS)
-        np.einsum("nd,nd->n", evidence.unit[queries[part]], evidence.unit[items[part]], out=out[part])
+        np.einsum("nd,nd->n", evidence.query_unit(queries[part]), evidence.unit[items[part]], out=out[part])
+    return out
+
+
+def prior_signs(evidence: Evidence, weights: Weights, queries: Codes, items: Codes) -> Floats:
+    """What a calibrated posterior knows of each pair besides its count, in the order of `calibration.SIGNS`."""
+    prior = log_priors(evidence, weights, queries, items)
+    return np.column_stack([prior, cosines(evidence, queries, items), company_lifts(evidence, queries, items)])
+
+
+def company_lifts(evidence: Evidence, queries: Codes, items: Codes) -> Floats:
+    """The hint of company of each pair, shape (pairs,), without a row for any query."""
+    order, asked, offsets = by_query(queries)
+    query, item, counts = queries[order], items[order], evidence.counts
+    reached = np.empty(len(queries), dtype=np.float32)
+    reached_pairs(asked, offsets, item, csr_parts(evidence.company), pair_table(counts), reached)
+    together = np.maximum(reached - counts.of_pairs(query, item), 0.0)
+    chance = counts.expected(evidence.company_total[query] - counts.total[query], counts.total[item])
+    out = np.empty(len(queries))
+    out[order] = np.log((together + COMPANY_PSEUDO) / (np.maximum(chance, 0.0) + COMPANY_PSEUDO))
     return out
 
 
@@ -102,7 +121,8 @@ def _odds(
 ) -> npt.NDArray[np.float32]:
     out = np.empty(len(items), dtype=np.float32)
     order = evidence.order
-    sides = evidence.popularity, order.first, evidence.category, order.categories, evidence.company_total
+    of_items = evidence.company_total, evidence.bought
+    sides = evidence.popularity, order.first, evidence.category, order.categories, *of_items
     numbers = ranking.level, ranking.weights, LEAST_CHANCE, COMPANY_PSEUDO, FARTHEST
     tables = pair_table(evidence.counts), csr_parts(evidence.company)
     odds_of_hints(queries, offsets, items, lift, cosine, tables, sides, numbers, out)
@@ -114,7 +134,7 @@ def odds_of_hints(queries, offsets, items, lift, cosine, tables, sides, numbers,
     """exp(level + hints . weights) for the items of each query, from offsets[r] to offsets[r + 1] of `items`."""
     pairs, company = tables
     start, item, count, total, records = pairs
-    popularity, first, category, categories, company_total = sides
+    popularity, first, category, categories, company_total, bought = sides
     level, w, least, pseudo, farthest = numbers
     mine, reached = np.zeros(len(category)), np.zeros(len(category), dtype=np.float32)
     for r in range(len(queries)):
@@ -129,9 +149,20 @@ def odds_of_hints(queries, offsets, items, lift, cosine, tables, sides, numbers,
             v = items[pair]
             total_hint = of_query - w[5] * first[v] + w[6] * categories[category[q], category[v]]
             total_hint += w[0] * np.log(lift[pair]) + w[2] * np.log1p(mine[v]) + w[3] * cosine[pair]
-            total_hint += w[1] * np.log(total[q] * total[v] / records + least)
+            total_hint += w[1] * np.log(bought[q] * total[v] / records + least)
             lifted = (max(reached[v] - mine[v], 0.0) + pseudo) / (others * total[v] + pseudo)
             total_hint += w[7] * np.log(lifted)
             out[pair] = np.exp(min(max(total_hint, -farthest), farthest))
         for place in range(start[q], start[q + 1]):
             mine[item[place]] = 0.0
+
+
+@compiled
+def reached_pairs(queries, offsets, items, company, pairs, out):  # type: ignore[no-untyped-def]
+    """`lent` of each query for its items, from offsets[r] to offsets[r + 1] of `items`; out: (pairs,)."""
+    reached = np.empty(len(company[0]) - 1, dtype=np.float32)
+    for r in range(len(queries)):
+        reached[:] = 0.0
+        lent(queries[r], company, pairs, reached)
+        for pair in range(offsets[r], offsets[r + 1]):
+            out[pair] = reached[items[pair]]

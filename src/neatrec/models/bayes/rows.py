@@ -69,8 +69,8 @@ def _log_prior_rows(evidence: Evidence, weights: Weights, queries: Codes) -> Flo
     if signs is None:
         return None
     products = np.zeros((len(queries), len(evidence.category)), dtype=np.float32)
-    for vectors, scale in sign_factors(evidence, weights):
-        products += (vectors[queries] * scale) @ vectors.T
+    for left, right in sign_factors(evidence, weights, queries):
+        products += left @ right.T
     out: Floats = signs[0] + products.astype(np.float64)
     of_item, category = signs[5] * evidence.popularity.astype(np.float64), evidence.category
     together = _lent_both_ways(evidence, queries)
@@ -99,7 +99,7 @@ def _odds_rows(evidence: Evidence, ranking: Ranking, queries: Codes, lift: Rows)
     # what depends on the item's total alone is worked out once for each total that there is
     totals, which = np.unique(counts.total, return_inverse=True)
     category, first = evidence.category, w[5] * order.first.astype(np.float64)
-    cosine = evidence.unit[queries] @ evidence.unit.T
+    cosine = evidence.query_unit(queries) @ evidence.unit.T
     company = np.zeros_like(lift)
     lent_rows(queries, csr_parts(evidence.company), pair_table(counts), company)
     out = np.empty_like(lift)
@@ -124,7 +124,7 @@ def _by_total(evidence: Evidence, weights: Floats, query: int, totals: npt.NDArr
     """The hint of chance, and what chance alone gives the query's company, for items of these totals, weighted."""
     total, records = evidence.counts.total[query], float(max(evidence.counts.records, 1))
     others = max(evidence.company_total[query] - total, 0.0) / records
-    chance: Floats = weights[1] * np.log(total * totals / records + LEAST_CHANCE)
+    chance: Floats = weights[1] * np.log(evidence.bought[query] * totals / records + LEAST_CHANCE)
     chance -= weights[7] * np.log(others * totals / COMPANY_PSEUDO + 1.0)
     return chance
 

@@ -64,20 +64,26 @@ def _together(
     return out
 
 
-def sign_factors(evidence: Evidence, weights: Weights) -> list[tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]]:
-    """The two signs that are products of vectors, each with its values times its weight."""
+def sign_factors(
+    evidence: Evidence, weights: Weights, queries: Codes
+) -> list[tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]]:
+    """The two signs that are products of vectors, weighted: rows of the queries, and a row for every item."""
     if weights.signs is None:
         return []
-    low_rank, words = evidence.values * weights.signs[1], evidence.word_values * weights.signs[4]
-    return [(evidence.vectors, low_rank.astype(np.float32)), (evidence.word_vectors, words.astype(np.float32))]
+    low_rank = (evidence.values * weights.signs[1]).astype(np.float32)
+    words = (evidence.word_values * weights.signs[4]).astype(np.float32)
+    return [
+        (evidence.query_vectors(queries) * low_rank, evidence.vectors),
+        (evidence.word_vectors[queries] * words, evidence.word_vectors),
+    ]
 
 
 def _products(evidence: Evidence, weights: Weights, queries: Codes, items: Codes) -> npt.NDArray[np.float32]:
     out = np.zeros(len(queries), dtype=np.float32)
     for first in range(0, len(queries), BLOCK_PAIRS):
         part = slice(first, first + BLOCK_PAIRS)
-        for vectors, scale in sign_factors(evidence, weights):
-            out[part] += np.einsum("nd,nd->n", vectors[queries[part]] * scale, vectors[items[part]])
+        for left, right in sign_factors(evidence, weights, queries[part]):
+            out[part] += np.einsum("nd,nd->n", left, right[items[part]])
     return out
 
 
