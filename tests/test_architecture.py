@@ -36,6 +36,7 @@ ALLOWED: dict[str, set[str]] = {
     "index": MODELLED | {"bundle"},
     "report": MODELLED | {"labels", "evaluation"},
     "serve": FOUNDATION | {"bundle", "index"},
+    "distributed": FOUNDATION,
 }
 ALLOWED["experiments"] = set(ALLOWED) | {"experiments"}
 ALLOWED["cli"] = ALLOWED["experiments"] | {"cli"}

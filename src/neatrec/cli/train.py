@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 HOW = "How to train"
-LARGE = "More baskets than memory"
+LARGE = "More baskets than memory, several processes"
 
 
 def train(
@@ -90,29 +90,54 @@ def train(
             metavar="SIZE", help="With --stream: what cutting may use, 1GiB by default.", rich_help_panel=LARGE
         ),
     ] = None,
+    combine_every: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="BASKETS",
+            help="Under torchrun: after how many baskets of each process they agree. Default: 4096.",
+            rich_help_panel=LARGE,
+        ),
+    ] = None,
 ) -> None:
-    """Train a model and write it as a bundle."""
+    """Train a model and write it as a bundle.
+
+    Started by torchrun (`torchrun --nproc-per-node 2 -m neatrec train ...`) the processes train one model together.
+    """
+    from neatrec.distributed.launch import launched
     from neatrec.experiments.training import Plan, train_bundle
+    from neatrec.models.together import EVERY
 
     plan = Plan(model=model, preset=preset, settings=tuple(settings or ()))
     if config is not None:
         plan = read_training_toml(config).updated(plan)
-    answer = train_bundle(
-        _streaming(source, shard_lines, memory_limit) if stream else _whole(source, shard_lines, memory_limit),
-        out,
-        plan,
-        device=device,
-        threads=threads,
-        seed=seed,
-        reproducible=reproducible,
-        resume=resume,
-        validation_share=validation,
-        keep_users=keep_users,
-        index=index,
-        warm_start=warm_start,
-        progress=ShowProgress(talk),
-        stopping=at_a_safe_moment,
-    )
+    launch = launched()
+    if launch is None and combine_every is not None:
+        raise must_be("--combine-every", "given where torchrun starts several processes", combine_every)
+    how: dict[str, Any] = {
+        "device": device,
+        "threads": threads,
+        "seed": seed,
+        "reproducible": reproducible,
+        "resume": resume,
+        "validation_share": validation,
+        "keep_users": keep_users,
+        "index": index,
+        "warm_start": warm_start,
+        "progress": ShowProgress(talk),
+        "stopping": at_a_safe_moment,
+    }
+    if launch is not None:
+        from neatrec.experiments.training_together import train_together
+
+        streaming = _streaming(source, shard_lines, memory_limit)
+        answer = train_together(launch, streaming, out, plan, every=combine_every or EVERY, **how)
+    elif stream:
+        answer = train_bundle(_streaming(source, shard_lines, memory_limit), out, plan, **how)
+    else:
+        answer = train_bundle(_whole(source, shard_lines, memory_limit), out, plan, **how)
+    if not answer:
+        return  # the first process answers for all
     if talk.as_json:
         print_json(answer)
     else:

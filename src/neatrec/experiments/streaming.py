@@ -14,9 +14,11 @@ import numpy.typing as npt
 
 from neatrec.baskets import Baskets
 from neatrec.bundle.place import Place, remove
+from neatrec.errors import ResourceError
 from neatrec.experiments.loading import say_what_was_left_out
+from neatrec.models.together import Together
 from neatrec.sources import SourceOptions
-from neatrec.sources.shards import SHARD_LINES, ShardFolder, cut_shards
+from neatrec.sources.shards import SHARD_LINES, ShardFolder, cut_shards, open_shards
 from neatrec.splits import uniform_of_ids
 from neatrec.text import plural
 
@@ -32,17 +34,45 @@ class Streaming:
     shard_lines: int = SHARD_LINES
     memory: int | None = None
     """Bytes the database may use while it cuts."""
+    at_least: int = 1
+    """Shards that there should be: several for each process."""
 
     @contextmanager
-    def shards(self, bundle: Path) -> Iterator[ShardFolder]:
+    def shards(self, bundle: Path, together: Together | None = None) -> Iterator[ShardFolder]:
         """The shards, in the folder `NAME.shards` beside the bundle while the block runs.
 
-        Whatever an earlier run left there is removed first: the caller holds the bundle's lock.
+        Whatever an earlier run left there is removed first: the caller holds the bundle's lock. Of several processes
+        the first one cuts and clears up, and the others wait until it has cut.
         """
         folder = shards_of(bundle)
+        if together is not None and not together.leads:
+            if together.say(0.0)[0]:
+                raise ResourceError("process 0 could not cut the baskets into shards", hint="It says why.")
+            yield open_shards(folder)
+            return
+        try:
+            with self._cut(folder) as shards:
+                if together is not None:
+                    together.say(0.0)
+                    together = None  # what goes wrong from here on is no matter of the cutting
+                yield shards
+        except BaseException:
+            if together is not None:
+                together.say(1.0)
+            raise
+
+    @contextmanager
+    def _cut(self, folder: Path) -> Iterator[ShardFolder]:
         remove(folder)
         try:
-            shards = cut_shards(self.source, self.options, folder, shard_lines=self.shard_lines, memory=self.memory)
+            shards = cut_shards(
+                self.source,
+                self.options,
+                folder,
+                shard_lines=self.shard_lines,
+                at_least=self.at_least,
+                memory=self.memory,
+            )
             log.info("read %s, %s", plural(shards.lines, "line"), plural(shards.baskets, "basket"))
             say_what_was_left_out(shards.dropped)
             yield shards

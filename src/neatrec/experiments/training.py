@@ -20,6 +20,7 @@ from neatrec.models import make_model
 from neatrec.models.base import Model
 from neatrec.models.embedding import EmbeddingModel
 from neatrec.models.run import Progress, Run
+from neatrec.models.together import Together
 from neatrec.models.warm import refuse_other_shapes
 from neatrec.sources.shards import ShardFolder
 from neatrec.splits import validation_split
@@ -112,6 +113,7 @@ def train_bundle(
     keep_users: bool = False,
     index: bool = True,
     warm_start: Path | None = None,
+    together: Together | None = None,
     progress: Callable[[Progress], None] | None = None,
     stopping: Callable[[], AbstractContextManager[Callable[[], bool] | None]] = nullcontext,
 ) -> dict[str, Any]:
@@ -121,7 +123,8 @@ def train_bundle(
     says how to cut them into shards of which one is in memory at a time. With `index` the bundle has its serving table,
     made of the baskets that the model learned from. `warm_start` is a bundle to begin from, and to take the model and
     its parameters from where `plan` names none; how far the new model is from it comes back and stands in the notes.
-    `stopping` makes what stands around the fit: a context that gives `Run.stop`.
+    With `together` this is one of several processes that all call this function alike; the first one writes and
+    answers for all. `stopping` makes what stands around the fit: a context that gives `Run.stop`.
     """
     if not 0 <= validation_share < 1:
         raise must_be("validation", "a share between 0 and 1", validation_share)
@@ -138,7 +141,9 @@ def train_bundle(
         checkpoints=lock.checkpoints,
         resume=resume,
         warm_start=None if start is None else start.model,
+        together=together,
     )
+    leads = together is None or together.leads
     model.check_run(run, validation=validation_share > 0)
     if keep_users and not model.learns_about_users():
         raise ParameterError(
@@ -146,7 +151,9 @@ def train_bundle(
             hint="Leave keep_users out.",
             argument="keep_users",
         )
-    with lock, _baskets(read, out) as baskets:
+    if together is not None:
+        _refuse_alone(model, read)
+    with lock if leads else nullcontext(), _baskets(read, out, together) as baskets:
         kept_out: BasketStream | None = None
         if validation_share:
             baskets, kept_out = _kept_apart(baskets, validation_share, seed)
@@ -154,6 +161,8 @@ def train_bundle(
         with stopping() as stop:
             model.fit(baskets, replace(run, validation=kept_out, stop=stop))
         seconds = time.perf_counter() - started
+        if not leads:
+            return {}
         if keep_users and model.user_ids is None:
             log.warning("no users are kept: those of these baskets are not known")
             keep_users = False
@@ -178,10 +187,10 @@ def train_bundle(
 
 
 @contextmanager
-def _baskets(read: Callable[[], Baskets] | Streaming, out: Path) -> Iterator[BasketStream]:
+def _baskets(read: Callable[[], Baskets] | Streaming, out: Path, together: Together | None) -> Iterator[BasketStream]:
     """The baskets, or a stream of their shards while the block runs."""
     if isinstance(read, Streaming):
-        with read.shards(out) as shards:
+        with read.shards(out, together) as shards:
             yield shards
     else:
         yield read()
@@ -192,3 +201,15 @@ def _kept_apart(baskets: BasketStream, share: float, seed: int) -> tuple[BasketS
     if isinstance(baskets, Baskets):
         return validation_split(baskets, share=share, seed=seed)
     return validation_parts(cast("ShardFolder", baskets), share, seed)
+
+
+def _refuse_alone(model: Model, read: Callable[[], Baskets] | Streaming) -> None:
+    """Refuse what several processes cannot do."""
+    if not isinstance(model, EmbeddingModel):
+        raise ParameterError(
+            f"model {model.name!r} cannot be trained by several processes: it counts",
+            hint="Start it without torchrun; --engine spark counts labels on a cluster.",
+            argument="model",
+        )
+    if not isinstance(read, Streaming):
+        raise must_be("read", "a Streaming where several processes train", type(read).__name__)

@@ -134,6 +134,7 @@ class EmbeddingModel(CosineModel):
             reject_observed=self.parameters.reject_observed,
             learning_rate=self.parameters.learning_rate,
             epochs=epochs,
+            vectors=self._vectors_of_a_row(),
             epochs_before=before,
             begin=None if old is None else partial(self._begin_from, old),
             begins_from=None if old is None else hash_of(old.arrays(users=True)),

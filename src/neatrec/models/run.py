@@ -14,6 +14,7 @@ from neatrec.randomness import Seed, as_generator
 
 if TYPE_CHECKING:
     from neatrec.models.base import Model
+    from neatrec.models.together import Together
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,8 @@ class Run:
     patience: int = 2
     warm_start: Model | None = field(default=None, compare=False)
     """A model of the same kind to begin from. Embedding models take it up; the others count everything anew."""
+    together: Together | None = field(default=None, compare=False)
+    """With which other processes; each must be given all shards, in one order. None: alone."""
     stop: Callable[[], bool] | None = field(default=None, compare=False)
     """Asked every second or so; when true, a checkpoint is left and KeyboardInterrupt raised."""
 

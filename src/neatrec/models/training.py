@@ -6,7 +6,7 @@ import hashlib
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from neatrec.baskets import Baskets, BasketStream, as_shards
 from neatrec.catalog import UNKNOWN, Catalog
-from neatrec.errors import DivergedError
-from neatrec.kernels.arguments import Settings
+from neatrec.errors import DivergedError, must_be
+from neatrec.kernels.arguments import Settings, Tally
 from neatrec.kernels.compiling import said_when_compiling
 from neatrec.kernels.dispatch import Kernel, chosen_device, kernel
 from neatrec.kernels.layout import Table
@@ -26,6 +26,7 @@ from neatrec.models.checkpoints import Checkpoint, Position, load_checkpoint, sa
 from neatrec.models.places import place_for
 from neatrec.models.run import Progress, Run
 from neatrec.models.sampling import KeptOut, Visits, new_draws
+from neatrec.models.together import Together
 from neatrec.randomness import kernel_seed
 
 BLOCK = 64
@@ -64,6 +65,8 @@ class Task:
     refuse_bought: bool = False
     log_variance: Callable[[Mapping[str, Table]], npt.NDArray[np.float32]] | None = None
     """Where the log-variances lie in the tables, for models that have them: rows first."""
+    vectors: int = 1
+    """Vectors in a row of the tables."""
     epochs_before: int = 0
     """Epochs that a fit from nothing would have done by now: the learning rate is what it would be then."""
     begin: Callable[[dict[str, Table], npt.NDArray[np.int32], pa.LargeStringArray | None], None] | None = None
@@ -91,7 +94,10 @@ def train(task: Task, shards: Iterable[Baskets], run: Run) -> Trained:
 class _Fit:
     def __init__(self, task: Task, shards: Iterable[Baskets], run: Run) -> None:
         self.task, self.shards, self.run = task, shards, run
-        device = chosen_device(task.kernel, run.device, task.settings, run.reproducible)
+        # one process has nobody to agree with: it goes the plain way, to the same bits
+        self.together = run.together if run.together is not None and run.together.team.size > 1 else None
+        asked = run.device if self.together is None else _on_cpu(run.device)
+        device = chosen_device(task.kernel, asked, task.settings, run.reproducible)
         self.kernel: Kernel = kernel(task.kernel, device)
         self.seed = int(run.rng) if not isinstance(run.rng, np.random.Generator) else kernel_seed(run.rng)
         self.visits = Visits(shards, task.item_count, task.catalog.category_of(_level(task)), task.needs_users)
@@ -148,16 +154,19 @@ class _Fit:
         }
 
     def run_all(self) -> Trained:
-        self._maybe_stop()
+        if self.together is None:
+            self._maybe_stop()
+        else:
+            self.together.check_equal(self.tables, "at the start")
         while self.position.epoch < self.task.epochs and not self._is_over():
-            self._epoch()
+            self._epoch() if self.together is None else self._epoch_together(self.together)
         self.place.bring_back(self.tables)
         order = self.visits.row_of_item
         tables = {name: table if "user" in name else table[order] for name, table in self.tables.items()}
         return Trained(tables, self.visits.user_ids, self.position.losses, self.position.validation_losses)
 
     def _save(self) -> None:
-        if self.run.checkpoints is not None:
+        if self.run.checkpoints is not None and (self.together is None or self.together.leads):
             self.place.bring_back(self.tables)
             position = replace(self.position, seconds=self._seconds())
             save_checkpoint(self.run.checkpoints, Checkpoint(self._about, position, self.tables))
@@ -198,6 +207,65 @@ class _Fit:
             self._maybe_stop()
         self.position = replace(self.position, shard=number + 1, chunk=0)
 
+    # ---- an epoch of several processes
+
+    def _epoch_together(self, together: Together) -> None:
+        """Every process works on its own shards; all agree after `every` baskets, until all are done."""
+        self.epoch_started, self.pairs_before = time.monotonic(), self.position.pairs
+        last = {name: table.copy() for name, table in self.tables.items()}
+        pieces, done = self._pieces(together), 0
+        self.done_by_all = 0
+        while True:
+            tally, lines = next(pieces, (Tally(0, 0.0, 0), 0))
+            stop = self.run.stop is not None and self.run.stop()
+            busy, stopped, seen, pairs, loss, active = together.say(
+                lines > 0, stop, lines, tally.pairs, tally.loss, tally.active
+            )
+            if stopped:
+                raise KeyboardInterrupt  # the last epoch's checkpoint stands
+            if not busy:
+                break
+            done += int(seen)
+            self.done_by_all = done
+            position = self.position
+            self.position = replace(
+                position,
+                pairs=position.pairs + int(pairs),
+                loss=position.loss + loss,
+                active=position.active + int(active),
+            )
+            if not math.isfinite(loss):
+                raise self._diverged("the loss is not a number any more")
+            self._agree(together, last)
+            self._tell(done)
+        together.check_equal(self.tables, f"after epoch {self.position.epoch + 1}")
+        self._end_epoch()
+
+    def _pieces(self, together: Together) -> Iterator[tuple[Tally, int]]:
+        """Train on this process's shards, `every` baskets at a time: (what was done, lines)."""
+        team, epoch = together.team, self.position.epoch
+        for number, shard in _own(self.shards, team.rank, team.size):
+            draws = self.visits.seeded(self.draws, self.seed, epoch, number)
+            for span in self.place.spans(shard, number, epoch, self.seed, 0):
+                for first in range(span.first, span.last, together.every):
+                    end = min(first + together.every, span.last)
+                    lines = int(span.visit.stop[end - 1] - span.visit.start[first])
+                    ahead = min(self.done_by_all + team.size * lines, self.lines)  # the others do as much meanwhile
+                    settings = self.settings._replace(rate=self._rate(self.done_by_all), last_rate=self._rate(ahead))
+                    yield (
+                        self.kernel(self.learning, span.visit, draws, settings, first, end, self.run.thread_count),
+                        lines,
+                    )
+
+    def _agree(self, together: Together, last: Mapping[str, Table]) -> None:
+        dim = self.settings.dim
+        for name, table in self.tables.items():
+            together.agree(table, last[name], dim, self.task.vectors)
+        if self.task.log_variance is not None:
+            for tables in (self.tables, last):
+                found = self.task.log_variance(tables)
+                np.clip(found, self.settings.low, self.settings.high, out=found)
+
     def _rate(self, lines: int) -> float:
         before = self.task.epochs_before
         share = (before + self.position.epoch + lines / self.lines) / (before + self.task.epochs)
@@ -213,12 +281,18 @@ class _Fit:
         losses = (*position.losses, position.loss / max(position.pairs, 1))
         validation = position.validation_losses
         if self.kept_out is not None:
-            validation = (*validation, self._validation_loss(self.kept_out))
+            validation = (*validation, self._agreed_validation_loss(self.kept_out))
         self._tell(self.lines, validation=validation[-1] if validation else None, end=True)
         self.position = Position(
             position.epoch + 1, losses=losses, validation_losses=validation, seconds=position.seconds
         )
         self._save()
+
+    def _agreed_validation_loss(self, kept_out: KeptOut) -> float:
+        """The loss that all processes go by: the first one's."""
+        if self.together is None:
+            return self._validation_loss(kept_out)
+        return self.together.say(self._validation_loss(kept_out) if self.together.leads else 0.0)[0]
 
     def _validation_loss(self, kept_out: KeptOut) -> float:
         """Mean loss a pair on the validation baskets, with the same negatives every time."""
@@ -301,6 +375,22 @@ class _Fit:
                 validation_loss=validation if validation is not None else validated,
             )
         )
+
+
+def _own(shards: Iterable[Baskets], rank: int, size: int) -> Iterator[tuple[int, Baskets]]:
+    """The shards of one process with their numbers; where they can be asked for by number no other is read."""
+    if isinstance(shards, Sequence):
+        yield from ((number, shards[number]) for number in range(rank, len(shards), size))
+    else:
+        yield from ((number, shard) for number, shard in enumerate(shards) if number % size == rank)
+
+
+def _on_cpu(device: str) -> str:
+    if device == "gpu":
+        raise must_be(
+            "device", "cpu where several processes train one model", device, hint="One process can use a GPU."
+        )
+    return "cpu"
 
 
 def _hash(baskets: BasketStream) -> str:

@@ -101,13 +101,15 @@ def cut_shards(
     folder: Path,
     *,
     shard_lines: int = SHARD_LINES,
+    at_least: int = 1,
     memory: int | None = None,
 ) -> ShardFolder:
     """The baskets of `source` as shards in `folder`, which is made: of about `shard_lines` lines, no basket cut in two.
 
     Files are gone through once, within `memory` bytes; rows may come in any order, since baskets are put together and
     sorted by the database, which spills into `folder`. Shard after shard they are what `read_baskets` gives. Sources
-    that are made or kept in memory (simulated, saved, Complete Journey) are read whole and then cut.
+    that are made or kept in memory (simulated, saved, Complete Journey) are read whole and then cut. Shards are smaller
+    where there would be fewer than about `at_least` of them.
     """
     from neatrec.sources.instacart import is_instacart, take_instacart
     from neatrec.sources.read import is_saved, is_supermarket, read_named, settled
@@ -116,11 +118,16 @@ def cut_shards(
     if isinstance(shard_lines, bool) or not isinstance(shard_lines, int) or shard_lines < 1:
         raise must_be("shard_lines", "a whole number of at least 1", shard_lines)
     source, options = settled(source, options)
+
+    def fitting(lines: int) -> int:
+        return min(shard_lines, max(1, lines // at_least))
+
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if is_supermarket(source) or source.split(":", 1)[0] == "complete-journey" or is_saved(source):
-            return write_shards(read_named(source, options), folder, shard_lines=shard_lines)
-        ending = Ending(lambda gathered: _cut(gathered, folder, shard_lines), folder, memory or MEMORY)
+            baskets = read_named(source, options)
+            return write_shards(baskets, folder, shard_lines=fitting(baskets.lines))
+        ending = Ending(lambda gathered: _cut(gathered, folder, fitting(gathered.lines)), folder, memory or MEMORY)
         return take_instacart(source, options, ending) if is_instacart(source) else read_tables(source, options, ending)
     except OSError as error:
         raise ResourceError(
