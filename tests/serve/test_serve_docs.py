@@ -148,7 +148,9 @@ def test_only_a_model_that_answers_for_new_items_predicts_for_them(tmp_path: Pat
     asked = {"item": id_of("Oat Drink"), "min_evidence": "predicted"}
     with TestClient(make_app(Settings(bundle))) as client:
         lines = client.get("/v1/complements", params=asked).json()["complements"]
+        first = client.get("/v1/complements", params={"item": asked["item"], "k": 3}).json()["complements"]
     assert {line["grade"] for line in lines} == {"predicted"}
+    assert first == lines[:3]
 
 
 def test_the_shortest_key_of_the_page_is_the_shortest_key() -> None:
