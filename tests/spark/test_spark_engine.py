@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ from neatrec.copurchase import Counting, count, margins
 from neatrec.copurchase.recall import recall_pairs
 from neatrec.copurchase.spark.engine import plan_of
 from neatrec.copurchase.survey import survey
+from neatrec.errors import ResourceError
 from neatrec.evaluation.candidates import RECALL_COUNTING, id_order, partners, recall_set
 from neatrec.labels import make_labels, shuffle_null
 from neatrec.sources.supermarket import supermarket
@@ -89,3 +92,16 @@ def test_the_plan_has_no_cross_join(once: bool) -> None:
     assert "Join" in plan
     for word in ("Cartesian", "NestedLoop", "Cross"):
         assert word not in plan
+
+
+def test_a_lost_worker_is_told_in_a_sentence_and_the_next_count_works(shop: Baskets) -> None:
+    driver = os.getpid()
+
+    def keep(block: Any, totals: Any) -> Any:
+        if os.getpid() != driver:
+            os.kill(os.getpid(), signal.SIGKILL)  # as the system does when memory runs out
+        return block.count > 0
+
+    with pytest.raises(ResourceError, match=r"a Spark worker was lost on the way.*memoryOverhead"):
+        count(shop, Counting(), keep=keep, engine="spark")
+    assert count(shop, Counting(), engine="spark").margins.pairs > 0

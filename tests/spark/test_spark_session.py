@@ -97,6 +97,12 @@ class SparkError(Exception):
     [
         ("ModuleNotFoundError: No module named 'neatrec'", MissingDependencyError, "Spark workers has no neatrec"),
         ("java.io.IOException: No space left on device", ResourceError, "no disk left for its spill. Set SPARK_LOCAL"),
+        (
+            "SparkException: Python worker exited unexpectedly (crashed)",
+            ResourceError,
+            "a Spark worker was lost .* Its",
+        ),
+        ("ExecutorLostFailure (executor 3 exited)", ResourceError, "a Spark worker was lost on the way, as often"),
         ("java.lang.OutOfMemoryError: heap", ResourceError, "Spark ran out of memory: .* Give executors more"),
         ("[FAILED_READ_FILE] Cannot read file:///d/x.parquet.", SourceError, "Spark cannot read file:///d/x.parquet"),
         ("boom\n at org.apache", ResourceError, "Spark failed: boom. Its log says more"),

@@ -91,7 +91,8 @@ def _database(memory_limit: int, threads: int) -> Iterator[Any]:
                 f"DuckDB cannot count these baskets within {human(memory_limit)}: {printable(error)}",
                 hint=f"Raise `memory_limit` to {human(_enough(memory_limit, threads))}, or use fewer `threads`.",
             ) from error
-        except duckdb.IOException as error:
+        except (duckdb.IOException, duckdb.TransactionException, duckdb.FatalException) as error:
+            # a full disk is told as the second where it was the journal that found no room, then as the third
             raise ResourceError(
                 f"DuckDB cannot write to {printable(folder)}: {printable(error)}",
                 hint="Set TMPDIR to a folder on a larger disk.",

@@ -144,6 +144,11 @@ def told(error: Exception) -> Exception:
         return ResourceError(
             "a Spark worker has no disk left for its spill", hint="Set SPARK_LOCAL_DIRS to a larger disk."
         )
+    if re.search(r"Python worker exited unexpectedly|ExecutorLostFailure|Executor heartbeat timed out", text):
+        return ResourceError(
+            "a Spark worker was lost on the way, as often as Spark tries again; nothing was written",
+            hint="Its log says why; mostly memory: raise spark.executor.memoryOverhead or use more partitions.",
+        )
     if "OutOfMemoryError" in text or "OUT_OF_MEMORY" in text:
         return ResourceError(
             f"Spark ran out of memory: {first_line(error)}",
