@@ -49,14 +49,32 @@ def board(name: str, train: Baskets, test: Baskets, protocols: tuple[str, ...], 
     with TemporaryDirectory() as folder:
         for protocol in protocols:
             result = run_leaderboard(
-                train, test, ROWS, protocol=protocol, labels=labels, out=Path(folder), queries=1000
+                train, test, ROWS, protocol=protocol, labels=labels, out=Path(folder), queries=1000, flips=1000
             ).to_json()
             _print_results(name, protocol, result)
-            found[protocol] = {key: result[key] for key in ("results", "hashes", "seed")}
+            found[protocol] = {"seed": result["seed"], "hashes": result["hashes"], "results": slim(result["results"])}
             if protocol == protocols[0]:
                 _print_rest(name, result)
-                found[protocol] |= {key: result[key] for key in ("slices", "label_free", "models")}
+                found[protocol] |= {"slices": slim(_by_times_seen(result)), "label_free": result["label_free"]}
     return found
+
+
+def slim(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Of results or slices: HR@10 and NDCG@10 of each model, and the intervals of the differences."""
+    told = ("level", "candidates", "by", "slice", "labels", "queries")
+    out = []
+    for part in parts:
+        one: dict[str, Any] = {key: part[key] for key in told if key in part}
+        one["hr@10, ndcg@10"] = {
+            model["name"]: (_at_ten(model, "hr"), _at_ten(model, "ndcg")) for model in part["models"]
+        }
+        one["better by"] = [
+            f"{test['better']} over {test['worse']}, {test['metric']}: {test['ci'][0]:.4f} to {test['ci'][1]:.4f}"
+            for test in part.get("tests", ())
+            if test["metric"] in ("hr@10", "ndcg@10")
+        ]
+        out.append(one)
+    return out
 
 
 def journey() -> Any:
@@ -99,17 +117,21 @@ def _difference(tests: list[dict[str, Any]], metric: str, one: str, other: str) 
 
 def _print_rest(name: str, result: dict[str, Any]) -> None:
     print(f"\n{name}: times seen in training\n")
-    for part in result["slices"]:
-        if "train" in part["by"] or "seen" in part["by"]:
-            shown = {model["name"]: model for model in part["models"]}
-            numbers = {key: _two((_at_ten(shown[key], "hr"), _at_ten(shown[key], "ndcg"))) for key in (OURS, BASELINE)}
-            print(part["candidates"], part["slice"], part["labels"], numbers)
+    for part in _by_times_seen(result):
+        shown = {model["name"]: model for model in part["models"]}
+        numbers = {key: _two((_at_ten(shown[key], "hr"), _at_ten(shown[key], "ndcg"))) for key in (OURS, BASELINE)}
+        print(part["candidates"], part["slice"], part["labels"], numbers)
     print(f"\n{name}: label-free\n")
     for measure, models in result["label_free"].items():
         for model, found in models.items():
             print(measure, model, {key: found[key] for key in ("lift", "hr", "ci") if key in found})
     costs = {model["name"]: (model["train_seconds"], model["peak_mb"]) for model in result["models"]}
     print(f"\n{name}: seconds and peak MB {costs}", flush=True)
+
+
+def _by_times_seen(result: dict[str, Any]) -> list[dict[str, Any]]:
+    """The slices by how often a label's pair was seen in training."""
+    return [part for part in result["slices"] if "train" in part["by"] or "seen" in part["by"]]
 
 
 def _at_ten(model: dict[str, Any], metric: str) -> float:

@@ -1,6 +1,6 @@
 """What `bayes` costs: its fit beside that of `neat` (defaults), and its serving table; Instacart half-split.
 
-    NEATREC_DATA=FOLDER python -m benchmarks.bayes_cost [--rounds 1] [--save]
+    NEATREC_DATA=FOLDER python -m benchmarks.bayes_cost [--rounds 1] [--without-table] [--save]
 
 Each job runs in a process of its own, in turn: CPU seconds of all its threads, wall seconds and the peak memory of the
 process, baskets included. Compiled code is warmed up on a small supermarket before the clock starts.
@@ -71,15 +71,17 @@ def _small() -> Baskets:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--without-table", action="store_true", help="only the fits")
     parser.add_argument("--save", action="store_true", help="keep the record under benchmarks/results")
     asked = parser.parse_args()
     if "NEATREC_DATA" not in os.environ:
         print("needs the Instacart 2017 orders: set NEATREC_DATA", file=sys.stderr)
         return 0
+    jobs = dict(list(JOBS.items())[:2]) if asked.without_table else JOBS
     with tempfile.TemporaryDirectory() as folder:
         os.environ["BAYES_COST_FOLDER"] = folder
-        runs = measure_in_turn({name: ("benchmarks.bayes_cost", job) for name, job in JOBS.items()}, asked.rounds)
-    rows = [summary(name, runs[name]) for name in JOBS]
+        runs = measure_in_turn({name: ("benchmarks.bayes_cost", job) for name, job in jobs.items()}, asked.rounds)
+    rows = [summary(name, runs[name]) for name in jobs]
     cells = [[row["name"], *(f"{row[key]['median']:.0f}" for key in ("cpu", "wall", "peak_mib"))] for row in rows]
     print(table([["job", "CPU s", "wall s", "peak MiB"], *cells]))
     ratio = rows[0]["cpu"]["median"] / rows[1]["cpu"]["median"]
