@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,10 @@ from hypothesis import settings
 settings.register_profile("neatrec", deadline=None, derandomize=True)
 settings.register_profile("explore", deadline=None)
 settings.load_profile("neatrec")
+
+# a shell that starts the tests in the background has them ignore Ctrl-C, and so would every process they start and stop
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 DATA = Path(os.environ.get("NEATREC_DATA") or Path(__file__).parents[2] / "shared" / "data")
 

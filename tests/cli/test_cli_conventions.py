@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -103,14 +102,15 @@ def test_signals_end_with_their_exit_code(tmp_path: Path, number: int, code: int
         text=True,
     )
     assert job.stderr is not None
-    while "shuffle 1" not in job.stderr.readline():
-        assert job.poll() is None
-    job.send_signal(number)
-    started = time.monotonic()
-    _, errors = job.communicate(timeout=60)
+    try:
+        while "shuffle 1" not in job.stderr.readline():
+            assert job.poll() is None
+        job.send_signal(number)
+        _, errors = job.communicate(timeout=60)
+    finally:
+        job.kill()  # one that did not listen does not outlive the test
     assert job.returncode == code
     assert "stopped by" in errors
-    assert time.monotonic() - started < 30
     assert "Traceback" not in errors
 
 
