@@ -12,6 +12,7 @@ import typer
 
 from neatrec.cli.source_options import Engine, Source, output_file, parse_strata
 from neatrec.cli.talk import Talk, percent, print_json, print_table
+from neatrec.errors import must_be
 
 if TYPE_CHECKING:
     from neatrec.experiments.labelling import LabelRun
@@ -61,14 +62,46 @@ def labels(
         typer.Option(metavar="DIR", help="Keep counts here and add SOURCE to them: the answer is that of all baskets."),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the shuffle.", min=0)] = 0,
+    spark_read: Annotated[
+        bool,
+        typer.Option(
+            "--spark-read",
+            help="With --engine spark: the cluster reads SOURCE (Parquet, CSV, any address it understands, or "
+            "table:NAME) and the lines never come here.",
+            rich_help_panel="Counting",
+        ),
+    ] = False,
 ) -> None:
     """Which items really go together: evaluation labels by a protocol, with false-discovery rates."""
-    from neatrec.experiments.labelling import check_label_options, run_labels, run_labels_with_state, write_labels
+    from neatrec.experiments.labelling import check_label_options, run_labels, run_labels_with_state
 
     out = output_file(out, (".parquet", ".csv"), source.source)
     levels, choices = tuple(level or (0.05, 0.01, 0.001)), engine.choices()
     check_label_options(protocol, levels, expected=expected, null_within=null_within)
     named, columns = parse_strata(strata)
+    if spark_read:
+        refused = {"--engine": engine.engine != "spark", "--strata": named, "--null": null, "--state": state}
+        for option, given in refused.items():
+            if given:
+                wanted = "spark with --spark-read" if option == "--engine" else "left out with --spark-read"
+                raise must_be(option, wanted, engine.engine if option == "--engine" else given)
+        from neatrec.experiments.cluster_labels import run_labels_on_cluster
+
+        done = run_labels_on_cluster(
+            source.source,
+            source.options(),
+            protocol,
+            levels,
+            seed=seed,
+            expected=expected,
+            min_basket=min_basket,
+            category_level=None if category_level == "none" else category_level,
+            once_per_customer=per_customer,
+            max_basket_pairs=engine.max_basket_pairs,
+            threads=engine.threads,
+        )
+        _finish(done, out, talk)
+        return
     shop = source.read(attributes=columns)
     run = (run_labels if state is None else partial(run_labels_with_state, state=state))(
         shop.baskets,
@@ -84,6 +117,13 @@ def labels(
         once_per_customer=per_customer,
         **choices,
     )
+    _finish(run, out, talk)
+
+
+def _finish(run: LabelRun, out: Path | None, talk: Talk) -> None:
+    """Write the table where it was asked for, and answer."""
+    from neatrec.experiments.labelling import write_labels
+
     if out:
         write_labels(run.labels, out)
         log.info("wrote %s", out)

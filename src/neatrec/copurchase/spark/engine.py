@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from neatrec.catalog import Catalog
 from neatrec.copurchase.job import removal_codes
 from neatrec.copurchase.records import Counting, Int64, Keep, Margins, PairBlock
 from neatrec.copurchase.screen import kept, screen_of
@@ -37,24 +38,80 @@ class Cutting(Protocol):
         """The largest p-value that is needed; `p_in_bin` fetches the p-values of one bin."""
 
 
+class Lines(Protocol):
+    """Baskets that Spark can count, wherever their lines are."""
+
+    @property
+    def counting(self) -> Counting: ...
+
+    @property
+    def catalog(self) -> Catalog: ...
+
+    @property
+    def users_known(self) -> bool: ...
+
+    @property
+    def longest(self) -> int:
+        """Lines of the longest basket."""
+
+    @property
+    def counted(self) -> int:
+        """Baskets that are large enough to count."""
+
+    def put(self, session: Any) -> None:
+        """Make the views `basket_lines` (basket, position, item) and `baskets` (basket, customer)."""
+
+
+class FromDriver:
+    """Baskets in the memory of this process, sent to the executors."""
+
+    def __init__(self, survey: Survey) -> None:
+        self.survey, self.counting, self.catalog = survey, survey.counting, survey.catalog
+        self.users_known = survey.users_known
+        self.longest = int(survey.sizes.max(initial=1))
+        self.counted = int((survey.sizes >= survey.counting.min_basket).sum())
+
+    def put(self, session: Any) -> None:
+        lines, baskets, done = [], [], 0
+        for shard, customers in self.survey.shards_with_customers():
+            position = np.arange(1, shard.lines + 1) - np.repeat(shard.offsets[:-1], shard.sizes)
+            places = position.astype(np.int32)
+            lines.append(_frame(session, basket=shard.basket_of_line + done, position=places, item=shard.items))
+            nobody = pa.nulls(len(shard), pa.int32())
+            people = nobody if customers is None else np.asarray(customers, dtype=np.int32)
+            baskets.append(_frame(session, basket=np.arange(done, done + len(shard)), customer=people))
+            done += len(shard)
+        for name, frames in {"basket_lines": lines, "baskets": baskets}.items():
+            whole = frames[0]
+            for frame in frames[1:]:
+                whole = whole.unionAll(frame)
+            whole.createOrReplaceTempView(name)
+
+
 def count_in_spark(survey: Survey, keep: Keep | None, threads: int) -> tuple[PairBlock, Margins]:
     """The kept pairs, sorted, and the margins of all pairs."""
-    with _counted(survey, threads) as session:
+    return count_lines(FromDriver(survey), keep, threads)
+
+
+def count_lines(lines: Lines, keep: Keep | None, threads: int | None = None) -> tuple[PairBlock, Margins]:
+    """`count_in_spark` of lines wherever they are."""
+    with _counted(lines, threads) as session:
         pairs = session.table("pairs")
-        totals = _margins(session, survey, pairs.count())
-        found = _block(_collected(pairs), survey.counting) if keep is None else _kept(pairs, totals, keep, survey)
+        totals = _margins(session, lines, pairs.count())
+        found = _block(_collected(pairs), lines.counting) if keep is None else _kept(pairs, totals, keep, lines)
         return found.where(np.lexsort((found.item, found.query))), totals
 
 
 def margins_in_spark(survey: Survey, threads: int) -> Margins:
     """The totals without the pairs."""
-    with _counted(survey, threads) as session:
-        return _margins(session, survey, 0)
+    lines = FromDriver(survey)
+    with _counted(lines, threads) as session:
+        return _margins(session, lines, 0)
 
 
 def recall_in_spark(survey: Survey, size: int, place: Int64, threads: int) -> PairBlock:
     """For each query its `size` items bought with it most often, best first; equal counts by ascending `place`."""
-    with _counted(survey, threads, recall=size, place=place) as session:
+    with _counted(FromDriver(survey), threads, recall=size, place=place) as session:
         for step in RECALL_STEPS:
             session.sql(step.query).createOrReplaceTempView(step.name)
         found = _collected(session.sql("SELECT * FROM recall_sets ORDER BY query, best"))
@@ -63,20 +120,21 @@ def recall_in_spark(survey: Survey, size: int, place: Int64, threads: int) -> Pa
 
 def plan_of(survey: Survey, threads: int = 2) -> str:
     """How Spark would count the pairs, in its own words."""
-    with _counted(survey, threads) as session:
+    with _counted(FromDriver(survey), threads) as session:
         return str(session.table("pairs")._jdf.queryExecution().toString())
 
 
 @contextmanager
-def _counted(survey: Survey, threads: int, *, recall: int = 0, place: Int64 | None = None) -> Iterator[Any]:
+def _counted(lines: Lines, threads: int | None, *, recall: int = 0, place: Int64 | None = None) -> Iterator[Any]:
     """A session of its own names in which `pair_counts` and `pairs` stand; Spark's troubles told as ours."""
     session = connect(threads=threads).newSession()
     try:
         with warnings.catch_warnings():
             # PySpark looks at the version of pandas before it hands out Arrow; no pandas is used here
             warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
-            _load(session, survey, recall, place)
-            for step in counting_steps(survey.counting, users_known=survey.users_known):
+            lines.put(session)
+            _put_settings(session, lines, recall, place)
+            for step in counting_steps(lines.counting, users_known=lines.users_known):
                 frame = session.sql(step.query)
                 if step.name == "pair_counts":
                     frame = frame.persist()  # margins, pairs and recall sets are all made of it
@@ -90,34 +148,16 @@ def _counted(survey: Survey, threads: int, *, recall: int = 0, place: Int64 | No
         session.catalog.clearCache()
 
 
-def _load(session: Any, survey: Survey, recall: int, place: Int64 | None) -> None:
-    """The tables the statements read."""
-    lines, baskets, done = [], [], 0
-    for shard, customers in survey.shards_with_customers():
-        position = np.arange(1, shard.lines + 1) - np.repeat(shard.offsets[:-1], shard.sizes)
-        lines.append(
-            _frame(session, basket=shard.basket_of_line + done, position=position.astype(np.int32), item=shard.items)
-        )
-        nobody = pa.nulls(len(shard), pa.int32())
-        people = nobody if customers is None else np.asarray(customers, dtype=np.int32)
-        baskets.append(_frame(session, basket=np.arange(done, done + len(shard)), customer=people))
-        done += len(shard)
-    removal = removal_codes(survey.counting.category_of(survey.catalog))
+def _put_settings(session: Any, lines: Lines, recall: int, place: Int64 | None) -> None:
+    """The views `items` and `settings`."""
+    removal = removal_codes(lines.counting.category_of(lines.catalog))
     codes = np.arange(len(removal), dtype=np.int32)
     order = codes.astype(np.int64) if place is None else place
-    longest = int(survey.sizes.max(initial=1))
-    reach = longest if survey.counting.window is None else min(survey.counting.window, longest)
-    settings = [np.array([value]) for value in (min(survey.counting.min_basket, 2**62), reach, recall)]
-    for name, frames in {
-        "basket_lines": lines,
-        "baskets": baskets,
-        "items": [_frame(session, item=codes, removal=removal, place=order)],
-        "settings": [_frame(session, **dict(zip(("min_basket", "reach", "recall"), settings, strict=True)))],
-    }.items():
-        whole = frames[0]
-        for frame in frames[1:]:
-            whole = whole.unionAll(frame)
-        whole.createOrReplaceTempView(name)
+    reach = lines.longest if lines.counting.window is None else min(lines.counting.window, lines.longest)
+    settings = [np.array([value]) for value in (min(lines.counting.min_basket, 2**62), reach, recall)]
+    _frame(session, item=codes, removal=removal, place=order).createOrReplaceTempView("items")
+    named = dict(zip(("min_basket", "reach", "recall"), settings, strict=True))
+    _frame(session, **named).createOrReplaceTempView("settings")
 
 
 def _frame(session: Any, **columns: Any) -> Any:
@@ -134,22 +174,21 @@ def _collected(frame: Any) -> pa.Table:
     return pa.Table.from_pandas(frame.toPandas())  # before Spark 4
 
 
-def _margins(session: Any, survey: Survey, pairs: int) -> Margins:
-    counting = survey.counting
+def _margins(session: Any, lines: Lines, pairs: int) -> Margins:
+    counting = lines.counting
     found = _collected(session.sql(MARGINS.query))
     columns = ("records_first", "records_second") if counting.directed else ("records_either", "records_either")
-    first, second = (np.zeros(len(survey.catalog), dtype=np.int64) for _ in columns)
+    first, second = (np.zeros(len(lines.catalog), dtype=np.int64) for _ in columns)
     item = found["item"].to_numpy()
     first[item], second[item] = (found[column].to_numpy() for column in columns)
     records = int(first.sum()) if counting.directed else int(first.sum()) // 2
-    baskets = int((survey.sizes >= counting.min_basket).sum())
-    return Margins(first, second, records, pairs, baskets, counting.category_of(survey.catalog))
+    return Margins(first, second, records, pairs, lines.counted, counting.category_of(lines.catalog))
 
 
-def _kept(pairs: Any, totals: Margins, keep: Keep, survey: Survey) -> PairBlock:
+def _kept(pairs: Any, totals: Margins, keep: Keep, lines: Lines) -> PairBlock:
     """The pairs that pass the screen and `keep`, judged by the workers; of a `Cutting` only those it needs."""
     totals = replace(totals, pairs=0)  # as every engine shows it to `keep`
-    counting, customers = survey.counting, survey.users_known
+    counting, customers = lines.counting, lines.users_known
     screen = screen_of(keep, totals)
     often_enough = pairs.where(f"pair_count >= {int(screen.min_count)}")
     cutting: Any = keep if isinstance(keep, Cutting) else None
