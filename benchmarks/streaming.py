@@ -105,7 +105,8 @@ def main(baskets: int, items: int, epochs: int, shard_lines: int, limit: str, th
     print(table([["run", *columns], *([name, *(str(run[c]) for c in columns)] for name, run in runs.items())]))
     about = {"baskets": baskets, "lines": lines, "items": items, "epochs": epochs, "shard_lines": shard_lines}
     about |= {"limit": limit, "threads": threads}
-    save("streaming", {"about": about, "runs": runs}, ("duckdb", "numpy", "pyarrow"))
+    options = f"--baskets {baskets} --items {items} --epochs {epochs} --shard-lines {shard_lines} --limit {limit}"
+    save("streaming", {"about": about, "runs": runs}, ("duckdb", "numpy", "pyarrow"), options=options)
 
 
 if __name__ == "__main__":
@@ -119,6 +120,6 @@ if __name__ == "__main__":
     parser.add_argument("--items", type=int, default=50_000)
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--shard-lines", type=int, default=1_000_000)
-    parser.add_argument("--limit", default="512MiB")
+    parser.add_argument("--limit", default="192MiB")
     parser.add_argument("--threads", type=int, default=2)
     main(**vars(parser.parse_args()))

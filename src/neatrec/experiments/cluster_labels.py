@@ -15,6 +15,7 @@ from neatrec.labels import Labels
 from neatrec.labels.make import LEVELS, labels_from, say_what_is_left_out
 from neatrec.labels.recipe import MAX_BASKET_PAIRS, Recipe, checked_levels, level_of
 from neatrec.sources import SourceOptions
+from neatrec.sources.read import settled
 
 
 def labels_of_cluster(
@@ -69,6 +70,7 @@ def run_labels_on_cluster(
     **how: object,
 ) -> LabelRun:
     """`run_labels` where Spark reads the source."""
+    source, options = settled(source, options)
     lines = read_cluster_lines(source, options, threads=threads)
     labels = labels_of_cluster(lines, protocol, levels, threads=threads, **how)  # type: ignore[arg-type]
     return LabelRun(labels, None, source, lines.baskets, seed)
