@@ -1,0 +1,142 @@
+"""Labels on Spark beside the memory engine: the same hash, and where Spark's time goes.
+
+    python -m benchmarks.spark_counting [instacart] [skew] [--baskets 20000] [--long 1500] [--threads 2]
+
+`instacart`: the orders sent from the driver, both protocols. `skew`: simulated baskets with one item in a third of them
+and one basket of `--long` lines, written as Parquet and read by Spark itself. For each count the stages of Spark's own
+status store: tasks, and the longest task beside the median one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.harness import data_folder, save, table
+
+MANY = 4
+"""Stages that are shown: those with the longest tasks."""
+
+
+def stages_since(session: Any, known: set[int]) -> list[dict[str, Any]]:
+    """Stages that ended since, with the run times of their tasks in seconds, longest task first."""
+    context = session.sparkContext
+    store = context._jsc.sc().statusStore()
+    found = []
+    for number in range(10_000):
+        if number in known:
+            continue
+        try:
+            attempt = store.lastStageAttempt(number)
+        except Exception as error:  # of py4j: stages are numbered without gaps, so this was the last
+            if "NoSuchElement" not in str(error):
+                raise
+            break
+        known.add(number)
+        if str(attempt.status()) != "COMPLETE":
+            continue
+        tasks = store.taskList(number, attempt.attemptId(), 100_000)
+        times = [
+            tasks.apply(i).taskMetrics().get().executorRunTime() / 1000
+            for i in range(tasks.size())
+            if tasks.apply(i).taskMetrics().isDefined()
+        ]
+        if times:
+            median = float(np.median(times))
+            found.append({"tasks": len(times), "longest": round(max(times), 2), "median": round(median, 2)})
+    return sorted(found, key=lambda stage: -float(stage["longest"]))
+
+
+def skewed(baskets: int, long: int, folder: Path) -> Path:
+    """Simulated lines with a head item in a third of the baskets, and one long basket."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from neatrec.sources import read_baskets
+
+    shop = read_baskets(f"supermarket:baskets={baskets},items={max(2000, 2 * long)}")
+    basket, item = shop.basket_of_line, shop.items.astype(np.int64)
+    head = np.arange(0, baskets, 3)
+    basket = np.concatenate([basket, head, np.full(long, baskets)])
+    item = np.concatenate([item, np.full(len(head), 10**9), np.arange(long)])
+    aisle = np.append(shop.catalog.category_of(None), -1)[np.minimum(item, len(shop.catalog))]
+    for number, rows in enumerate(np.array_split(np.random.default_rng(0).permutation(len(basket)), 4)):
+        columns = {"order": basket[rows], "sku": item[rows], "aisle": aisle[rows]}
+        pq.write_table(pa.table(columns), folder / f"{number}.parquet")
+    return folder
+
+
+def instacart(session: Any, threads: int) -> dict[str, Any]:
+    from neatrec.labels import make_labels
+    from neatrec.sources import read_baskets
+
+    baskets = read_baskets(str(data_folder("instacart", [])))
+    runs: dict[str, Any] = {}
+    known: set[int] = set()
+    stages_since(session, known)
+    for protocol in ("paper", "calibrated"):
+        began = time.perf_counter()
+        found = make_labels(baskets, protocol, engine="spark", threads=threads)
+        wall = time.perf_counter() - began
+        expected = make_labels(baskets, protocol, engine="memory", threads=threads)
+        if found.hash != expected.hash:
+            sys.exit(f"instacart, {protocol}: Spark's labels differ")
+        stages = stages_since(session, known)[:MANY]
+        runs[f"instacart, {protocol}"] = {"wall": round(wall, 1), "labels": found.label_counts, "stages": stages}
+    return runs
+
+
+def skew(session: Any, threads: int, baskets: int, long: int) -> dict[str, Any]:
+    from neatrec.experiments.cluster_labels import labels_of_cluster
+    from neatrec.experiments.cluster_lines import read_cluster_lines
+    from neatrec.labels import make_labels
+    from neatrec.sources import SourceOptions, read_baskets
+
+    options = SourceOptions(basket="order", item="sku", category=("aisle",))
+    known: set[int] = set()
+    stages_since(session, known)
+    with tempfile.TemporaryDirectory(prefix="neatrec-bench-") as name:
+        folder = skewed(baskets, long, Path(name))
+        began = time.perf_counter()
+        found = labels_of_cluster(read_cluster_lines(str(folder), options, threads=threads), threads=threads)
+        wall = time.perf_counter() - began
+        expected = make_labels(read_baskets(str(folder), options), engine="memory", threads=threads)
+    if found.hash != expected.hash:
+        sys.exit("skew: Spark's labels differ")
+    stages = stages_since(session, known)[:MANY]
+    about = {"baskets": baskets, "long": long, "records": found.records, "pairs": found.pairs}
+    return {"skew": {**about, "wall": round(wall, 1), "labels": found.label_counts, "stages": stages}}
+
+
+def main(parts: list[str], baskets: int, long: int, threads: int) -> None:
+    from neatrec.copurchase.spark import connect
+
+    session = connect(f"local[{threads}]", threads=threads, memory=4 << 30)
+    runs: dict[str, Any] = {}
+    if "skew" in parts:
+        runs |= skew(session, threads, baskets, long)
+    if "instacart" in parts:
+        runs |= instacart(session, threads)
+    rows = [["run", "wall", "tasks", "longest", "median"]]
+    for name, run in runs.items():
+        for stage in run["stages"]:
+            rows.append([name, str(run["wall"]), *(str(stage[key]) for key in ("tasks", "longest", "median"))])
+    print(table(rows))
+    options = f"{' '.join(parts)} --baskets {baskets} --long {long} --threads {threads}"
+    file = f"spark_counting_{parts[0]}" if len(parts) == 1 else None
+    save("spark_counting", {"runs": runs}, ("pyspark", "pyarrow"), options=options, file=file)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", default=["skew", "instacart"])
+    parser.add_argument("--baskets", type=int, default=20_000)
+    parser.add_argument("--long", type=int, default=1500)
+    parser.add_argument("--threads", type=int, default=2)
+    main(**vars(parser.parse_args()))
