@@ -33,7 +33,7 @@ def neatrec(*words: object, room: int = 0, missing: str = "", **environment: str
         [sys.executable, "-c", RUN, str(room), missing, *map(str, words)],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=500,
         check=False,
         env={**known, **environment},
     )

@@ -120,7 +120,7 @@ run(sys.argv[2:])
 def limited(room: int, *words: str) -> subprocess.CompletedProcess[str]:
     """`neatrec WORDS` where no file may be larger than `room` bytes: a disk that fills up."""
     command = [sys.executable, "-c", LIMITED, str(room), *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=500, check=False)
 
 
 def test_a_disk_without_room_for_shards_leaves_the_older_bundle_and_nothing_else(source: Path, tmp_path: Path) -> None:

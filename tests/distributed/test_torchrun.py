@@ -33,7 +33,7 @@ EVERY = 30
 def torchrun(processes: int, *words: object, options: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes), *options]
     return subprocess.run(
-        [sys.executable, *launcher, *map(str, words)], capture_output=True, text=True, timeout=300, check=False
+        [sys.executable, *launcher, *map(str, words)], capture_output=True, text=True, timeout=500, check=False
     )
 
 
@@ -75,7 +75,7 @@ def test_one_process_has_the_bits_of_a_plain_training(tmp_path: Path) -> None:
         [sys.executable, "-m", "neatrec", "train", SOURCE, "--out", tmp_path / "plain", *FIT],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=500,
         check=False,
     )
     assert plain.returncode == 0, plain.stderr
@@ -139,7 +139,7 @@ def test_sparks_launcher_runs_the_same_function(whole: Model, tmp_path: Path) ->
         [sys.executable, "-c", SPARK, SOURCE, str(out), str(EVERY)],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=500,
         check=False,
         env={**os.environ, "PYSPARK_PYTHON": sys.executable},
     )

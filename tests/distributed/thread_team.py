@@ -17,7 +17,7 @@ class Hall:
     """Where the members of a team meet."""
 
     def __init__(self, size: int) -> None:
-        self.barrier = threading.Barrier(size, timeout=60)
+        self.barrier = threading.Barrier(size, timeout=500)  # one may be compiling while the others wait
         self.brought: list[npt.NDArray[Any]] = [np.zeros(0)] * size
 
 
