@@ -52,3 +52,18 @@ def test_a_cache_folder_that_cannot_be_written_is_done_without(tmp_path: Path) -
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "None"
     assert "compiled code is not kept" in done.stderr
+
+
+def test_a_full_disk_under_the_cache_costs_no_run_its_result(tmp_path: Path) -> None:
+    code = (
+        "import logging, resource, sys; logging.basicConfig(level=logging.INFO); sys.dont_write_bytecode = True\n"
+        "from neatrec.sources.supermarket import supermarket\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
+        "print(len(supermarket(baskets=300, items=60, seed=1).baskets))"
+    )
+    environment = {**os.environ, "NEATREC_CACHE": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "300"
+    assert done.stderr.count("compiled code is not kept in") == 1
+    assert "File too large" in done.stderr
+    assert not list(tmp_path.rglob("*.nbc"))

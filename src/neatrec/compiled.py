@@ -75,6 +75,27 @@ def compiled(function: Function | None = None, **options: Any) -> Any:
     try:
         # read by Numba only while it prepares the function's cache; what the caller had set is put back
         config.CACHE_DIR = str(folder or "")
-        return numba.njit(**chosen)(function)
+        dispatcher = numba.njit(**chosen)(function)
     finally:
         config.CACHE_DIR = before
+    if folder is not None:
+        _keep_or_say(dispatcher)
+    return dispatcher
+
+
+def _keep_or_say(dispatcher: Any) -> None:
+    """A disk that takes no more costs the next start some seconds, not this run its result."""
+    keep = dispatcher._cache.save_overload
+
+    def keep_if_there_is_room(signature: Any, data: Any) -> None:
+        try:
+            keep(signature, data)
+        except OSError as error:
+            _say_once(str(error.strerror or error))
+
+    dispatcher._cache.save_overload = keep_if_there_is_room
+
+
+@cache
+def _say_once(why: str) -> None:
+    log.warning("compiled code is not kept in %s: %s; NEATREC_CACHE names another folder", cache_folder(), why)

@@ -75,7 +75,8 @@ def test_index_can_be_approximate_and_show_says_so(neatrec, shop: Path) -> None:
     got = answer(neatrec("index", "bundle", "--ann", "--json"))
     assert got["recall"]["sample"] == 120
     assert "Serving table: 100 answers an item. Approximate: it holds" in neatrec("show", "bundle").stdout
-    assert "Exact: every item's best answers" in neatrec("index", "bundle").stdout
+    assert "Approximate: it holds" in neatrec("index", "bundle", "--k", "5").stdout  # as before
+    assert "Exact: every item's best answers" in neatrec("index", "bundle", "--exact").stdout
     refused = neatrec("index", shop / "one", "--ann")
     assert refused.returncode == 2
     assert "a model whose score is a product of vectors" in refused.stderr

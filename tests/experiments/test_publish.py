@@ -248,9 +248,9 @@ def test_a_report_travels_with_the_bundle_and_gates_by_its_measure(nights: list[
 @pytest.mark.parametrize(
     ("other", "why"),
     [
-        ({"source": "another shop"}, r"source .* against another shop"),
         ({"protocol": "paper"}, "protocol calibrated against paper"),
         ({"split": "time"}, "split half against time"),
+        ({"split_options": {"seed": 7}}, "split_options .* against .*7"),
         ({"level": 0.01}, "level .* against 0.01"),
         ({"protocol": None}, "protocol calibrated against not told"),
     ],
@@ -266,8 +266,10 @@ def test_measures_of_another_kind_are_not_compared(
     publish(bundle, tmp_path / "store")
     for line in attachment["leaderboard"]["models"]:
         line["mean"]["hr@10"] *= 0.1
-    (attachment if "source" in other else attachment["leaderboard"]).update(other)
+    attachment["leaderboard"].update(other)
     rewrite_index(bundle, attachment=attachment)
+    with pytest.raises(GateError, match="cannot be compared, and held_out_fall is set: the two reports do not measure"):
+        publish(bundle, tmp_path / "store", Gate.make({"held_out_fall": 0.5}))
     with caplog.at_level(logging.WARNING, "neatrec"):
         answer = publish(bundle, tmp_path / "store")
     assert answer["published"]

@@ -59,7 +59,7 @@ def url(demo: Path, running: Callable[[Any], str]) -> str:
 
 
 def run(words: list[str], folder: Path | None = None) -> str:
-    done = subprocess.run(words, capture_output=True, text=True, timeout=120, cwd=folder)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=500, cwd=folder)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

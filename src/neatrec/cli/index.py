@@ -20,14 +20,20 @@ def index(
     ] = None,
     source: Annotated[
         str | None,
-        typer.Option(metavar="SOURCE", help="The training baskets, for a bundle that was written without a table."),
+        typer.Option(
+            metavar="SOURCE",
+            help="The training baskets, for a bundle that was written without a table; a source.toml names columns.",
+        ),
     ] = None,
     ann: Annotated[
-        bool,
+        bool | None,
         typer.Option(
-            "--ann", help="An approximate table, for millions of items; its measured recall is told (needs faiss)."
+            "--ann/--exact",
+            help="An approximate table, for millions of items (needs faiss; its measured recall is told), or an exact "
+            "one. Default: as before; a first one is exact.",
+            show_default=False,
         ),
-    ] = False,
+    ] = None,
     threads: Annotated[int | None, typer.Option(help="Default: all cores.")] = None,
 ) -> None:
     """Write a bundle's serving table anew: each item's best answers with their evidence."""

@@ -17,15 +17,16 @@ LARGEST_TABLE = 500
 MEASURE = "hr@10"
 """The held-out measure by which a publish gate compares two bundles."""
 
-ALIKE = ("protocol", "split", "level", "candidates")
-"""What two leaderboards must have in common, beside the source, for their measures to be compared."""
+ALIKE = ("protocol", "split", "split_options", "level", "candidates")
+"""What two leaderboards must have in common for their measures to be compared; the baskets are others every night."""
 
 
 def read_report(folder: str | Path) -> dict[str, Any]:
     """The attachment that `neatrec index --report` puts into a bundle.
 
-    `format, source, leaderboard {protocol, split, level, candidates, labels, queries, models [{name, kind, mean, low,
-    high}]}, tables [{name, caption, columns, rows}]`: means and limits by metric ("hr@10"), cells of tables as text.
+    `format, source, leaderboard {protocol, split, split_options, level, candidates, labels, queries, models [{name,
+    kind, mean, low, high}]}, tables [{name, caption, columns, rows}]`: means and limits by metric ("hr@10"), cells of
+    tables as text.
     """
     folder = Path(folder)
     try:
@@ -59,9 +60,8 @@ def comparable(old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> 
     """Why the measures of two attachments say nothing about each other; None where they do, or where one is missing."""
     if old is None or new is None:
         return None
-    pairs = {"source": (old.get("source"), new.get("source"))}
     boards = [attachment.get("leaderboard", {}) for attachment in (old, new)]
-    pairs |= {name: (boards[0].get(name), boards[1].get(name)) for name in ALIKE}
+    pairs = {name: (boards[0].get(name), boards[1].get(name)) for name in ALIKE}
     differ = [f"{name} {_said(one)} against {_said(other)}" for name, (one, other) in pairs.items() if one != other]
     return f"the two reports do not measure the same: {', '.join(differ)}" if differ else None
 
@@ -75,7 +75,8 @@ def _leaderboard(board: Mapping[str, Any], result: Mapping[str, Any]) -> dict[st
         {"name": name, "kind": board["models"].get(name, {}).get("kind", ""), **_means(line)}
         for name, line in result["models"].items()
     ]
-    made = {"protocol": board["options"]["protocol"], "split": board["options"]["split"]["method"]}
+    split = dict(board["options"]["split"])
+    made = {"protocol": board["options"]["protocol"], "split": split.pop("method"), "split_options": split}
     return {**made, **{key: result[key] for key in ("level", "candidates", "labels", "queries")}, "models": models}
 
 

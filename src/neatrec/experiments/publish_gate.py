@@ -33,6 +33,8 @@ class Gate:
     """Of the first ten answers, weighed by sales, at most this share may be new."""
     file: str | None = field(default=None, compare=False)
     """Where the limits were read; None: they are neatrec's own, or the caller's."""
+    asked: frozenset[str] = field(default=frozenset(), compare=False)
+    """The limits that somebody wrote down."""
 
     def __post_init__(self) -> None:
         for name in limits():
@@ -61,7 +63,7 @@ class Gate:
         for name in settings:
             if name not in limits():
                 raise must_be_one_of("limit", limits(), name)
-        return cls(**settings)
+        return cls(**settings, asked=frozenset(settings))
 
     def refusals(self, change: Difference) -> list[str]:
         """A sentence for each limit that is passed."""
@@ -80,6 +82,8 @@ class Gate:
                 found.append(
                     f"the held-out measure fell from {old:.4f} to {new:.4f} (held_out_fall = {self.held_out_fall:g})"
                 )
+        if change.held_out_note is not None and "held_out_fall" in self.asked:
+            found.append(f"the held-out measure cannot be compared, and held_out_fall is set: {change.held_out_note}")
         if change.top10_changed > self.top10_changed:
             found.append(
                 f"{change.top10_changed:.1%} of the first ten answers changed (top10_changed = {self.top10_changed:g})"
@@ -103,7 +107,7 @@ class Gate:
 
 def limits() -> list[str]:
     """The names of the limits."""
-    return [entry.name for entry in fields(Gate) if entry.name != "file"]
+    return [entry.name for entry in fields(Gate) if entry.name not in ("file", "asked")]
 
 
 def _moved(what: str, numbers: tuple[int, int], fall: float, rise: float, key: str) -> list[str]:

@@ -104,7 +104,9 @@ def approximate_answers(model: Model, k: int, *, threads: int | None = None) -> 
 def better_exact(first: float, items: int) -> str | None:
     """Why the exact table would be better; None where the approximate one has its reason."""
     if items < ENOUGH_ITEMS:
-        return f"for {plural(items, 'item')} the exact table takes minutes: run without --ann (meant for millions)"
+        return (
+            f"for {plural(items, 'item')} the exact table takes minutes at most: run without --ann (meant for millions)"
+        )
     if first < ENOUGH_RECALL:
         return f"only {100 * first:.1f} % of the exact first ten answers were found: run without --ann if time allows"
     return None

@@ -45,16 +45,18 @@ def rewrite_index(
     baskets: BasketStream | None = None,
     k: int | None = None,
     attachment: Mapping[str, Any] | None = None,
-    ann: bool = False,
+    ann: bool | None = None,
     threads: int | None = None,
 ) -> Manifest:
     """The manifest of the bundle after its table was computed again, put in place whole.
 
     From its model and the pair counts it holds, or from the `baskets` it learned from where it has no table yet. `k`
     None: as many answers as before. `attachment` None: what was attached before stays. `ann`: an approximate table, for
-    millions of items; its recall stands in the manifest.
+    millions of items, whose recall stands in the manifest, or an exact one; None: as before.
     """
     with BundleLock(bundle):
+        if ann is None:
+            ann = "recall" in read_manifest(bundle, verify=False).notes.get(NOTE, {})
         if baskets is None:
             old = Index.open(bundle)
             arrays = index_of(old.model, old.pairs, k=old.k if k is None else k, ann=ann, threads=threads)

@@ -43,9 +43,14 @@ def table_words(recall: Mapping[str, Any] | None, public: bool = False) -> str:
         return "Exact: every item's best answers by the model."
     measured = "" if public else f", measured on {plural(recall['sample'], 'item')}"
     return (
-        f"Approximate: it holds {100 * recall['first']:.1f} % of the exact first ten answers and "
-        f"{100 * recall['all']:.1f} % of all of them{measured}. Evidence is exact all the same."
+        f"Approximate: it holds {_at_most(recall['first'])} % of the exact first ten answers and "
+        f"{_at_most(recall['all'])} % of all of them{measured}. Evidence is exact all the same."
     )
+
+
+def _at_most(share: float) -> str:
+    """Percent, never rounded up to all."""
+    return f"{math.floor(1000 * share + 1e-9) / 10:.1f}"
 
 
 def _seen(count: int, customers: int, expected: float) -> str:

@@ -50,7 +50,7 @@ def bound(host: str, port: int) -> socket.socket:
         door.close()
         why = printable(error.strerror or error)
         raise ResourceError(
-            f"port {port} of {printable(host)} cannot be used: {why}", hint="Give another --port."
+            f"port {port} of {printable(host)} cannot be used: {why}", hint="Give another --port or --host."
         ) from error
     return door
 
@@ -82,6 +82,8 @@ def options(host: str, port: int, log_config: dict[str, Any] | None) -> dict[str
         "timeout_graceful_shutdown": DRAIN,
         "backlog": 4096,
         "ws": "none",
+        # a worker that opens a large bundle on a busy machine answers late; uvicorn would kill it after five seconds
+        "timeout_worker_healthcheck": 60,
     }
 
 
@@ -90,9 +92,10 @@ def serve_by_workers(settings: Settings, workers: int, told_uvicorn: dict[str, A
     shared = tempfile.mkdtemp(prefix="neatrec-metrics-")
     os.environ |= {told.VARIABLE: settings.to_json(), metrics.SHARED: shared}
     try:
-        with signals_after():
+        with signals_after() as asked:
             uvicorn.run("neatrec.serve.run:worker_app", factory=True, workers=workers, **told_uvicorn)
-        raise NeatrecError("the workers ended without being asked to", hint="The lines above say why.")
+        if not asked:  # where a caller has these signals ignored, one may have come and change nothing here
+            raise NeatrecError("the workers ended without being asked to", hint="The lines above say why.")
     finally:
         shutil.rmtree(shared, ignore_errors=True)
 
@@ -122,15 +125,17 @@ def announced(bundle: Path, host: str, port: int) -> Iterator[None]:
 
 
 @contextmanager
-def signals_after() -> Iterator[None]:
-    """What ended the block by a signal meets it again afterwards: uvicorn's supervisor ends as if nobody had asked."""
+def signals_after() -> Iterator[list[int]]:
+    """The signals that asked the block to end, which meet the caller again afterwards: uvicorn's supervisor ends as if
+    nobody had asked."""
+    asked: list[int] = []
     before = {number: signal.getsignal(number) for number in ENDING}
     reading, writing = os.pipe()
     os.set_blocking(reading, False)
     os.set_blocking(writing, False)
     woken = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
     try:
-        yield
+        yield asked
     finally:
         signal.set_wakeup_fd(woken)
         for number, handler in before.items():
@@ -138,9 +143,9 @@ def signals_after() -> Iterator[None]:
         os.close(writing)
         with os.fdopen(reading, "rb") as received:
             came = received.read() or b""
-    for byte in dict.fromkeys(came):
-        if byte in ENDING:
-            signal.raise_signal(byte)
+    asked += [byte for byte in dict.fromkeys(came) if byte in ENDING]
+    for one in asked:
+        signal.raise_signal(one)
 
 
 def worker_app() -> App:
