@@ -35,7 +35,7 @@ def neatrec(*words: object, room: int = 0, missing: str = "", **environment: str
         text=True,
         timeout=500,
         check=False,
-        env={**known, **environment},
+        env={**known, **environment, "PYTHONDONTWRITEBYTECODE": "1"},  # not cut off by the limit, and kept so
     )
 
 

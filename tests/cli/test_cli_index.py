@@ -77,6 +77,8 @@ def test_index_can_be_approximate_and_show_says_so(neatrec, shop: Path) -> None:
     assert "Serving table: 100 answers an item. Approximate: it holds" in neatrec("show", "bundle").stdout
     assert "Approximate: it holds" in neatrec("index", "bundle", "--k", "5").stdout  # as before
     assert "Exact: every item's best answers" in neatrec("index", "bundle", "--exact").stdout
+    trained = neatrec("train", MARKET.format(1), "--model", "pop", "--out", "pop", "--ann")
+    assert trained.returncode == 2
     refused = neatrec("index", shop / "one", "--ann")
     assert refused.returncode == 2
     assert "a model whose score is a product of vectors" in refused.stderr

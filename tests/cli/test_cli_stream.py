@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -120,7 +121,8 @@ run(sys.argv[2:])
 def limited(room: int, *words: str) -> subprocess.CompletedProcess[str]:
     """`neatrec WORDS` where no file may be larger than `room` bytes: a disk that fills up."""
     command = [sys.executable, "-c", LIMITED, str(room), *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=500, check=False)
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}  # not cut off by the limit, and kept so
+    return subprocess.run(command, capture_output=True, text=True, timeout=500, check=False, env=environment)
 
 
 def test_a_disk_without_room_for_shards_leaves_the_older_bundle_and_nothing_else(source: Path, tmp_path: Path) -> None:
@@ -149,6 +151,21 @@ def test_a_disk_without_room_for_the_spill_is_named(tmp_path: Path) -> None:
     assert f"Make room in {tmp_path / 'bundle.shards'}" in done.stderr
     assert "Traceback" not in done.stderr
     assert sorted(file.name for file in tmp_path.iterdir()) == ["orders.parquet"]
+
+
+def test_a_folder_of_somebody_else_is_not_removed(
+    source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mine = tmp_path / "bundle.shards" / "mine.txt"
+    mine.parent.mkdir()
+    mine.write_text("dear")
+    words = ["train", str(source), *COLUMNS, "--out", str(tmp_path / "bundle"), "--model", "pop", "--stream", "-q"]
+    assert exit_code_of(words) == 2
+    assert "bundle.shards is in the way: it was not written by neatrec" in capsys.readouterr().err
+    assert mine.read_text() == "dear"
+    mine.unlink()
+    assert exit_code_of(words) == 0
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["bundle"]
 
 
 def test_a_damaged_file_leaves_the_older_bundle_and_nothing_else(

@@ -52,6 +52,27 @@ def test_a_bundle_may_be_its_own_start(old: Path, tmp_path: Path) -> None:
     assert read_manifest(out).notes["warm_start"]["from"] == before
 
 
+def test_a_preset_keeps_the_model_of_the_bundle(old: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["train", SOURCE, "--out", str(tmp_path / "b"), "--warm-start", str(old), "--preset", "paper", "--no-index"]
+    assert exit_code_of([*words, "--set", "dim=8", "--set", "epochs=1"]) == 0
+    manifest = read_manifest(tmp_path / "b")
+    assert (manifest.model, manifest.parameters["optimizer"]) == ("item2vec", "sgd")
+    assert exit_code_of(words) == 2  # the preset has other dimensions
+    assert "`warm_start` must be a model with dim 100, got 8" in capsys.readouterr().err
+
+
+def test_items_that_share_nothing_are_said(old: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "other.csv"
+    lines = [f"{order},item {item}" for order in range(60) for item in (order % 7, order % 5 + 10)]
+    file.write_text("\n".join(["order,product", *lines]) + "\n")
+    words = ["train", str(file), "--out", str(tmp_path / "b"), "--warm-start", str(old), "--set", "epochs=1", "--json"]
+    assert exit_code_of(words) == 0
+    said = capsys.readouterr()
+    drift = json.loads(said.out)["warm_start"]["drift"]
+    assert (drift["items"], drift["cosine"], drift["top10_changed"]) == (0, None, None)
+    assert "no item is in both" in said.err
+
+
 def test_a_model_of_counts_says_that_it_counts_anew(
     old: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

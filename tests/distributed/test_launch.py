@@ -31,8 +31,9 @@ def test_a_process_knows_its_place_and_shares_the_machine() -> None:
 
 
 def test_nonsense_is_refused() -> None:
-    with pytest.raises(ParameterError, match=r"RANK, WORLD_SIZE and LOCAL_WORLD_SIZE must be whole numbers.*torchrun"):
-        launched({**SAID, "RANK": "first"})
+    for said in ({"RANK": "first"}, {"RANK": "7"}, {"LOCAL_WORLD_SIZE": "0"}):
+        with pytest.raises(ParameterError, match=r"RANK, WORLD_SIZE and LOCAL_WORLD_SIZE must be whole .*torchrun"):
+            launched({**SAID, **said})
 
 
 def test_without_torch_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,11 +65,18 @@ def train(
         bool,
         typer.Option("--index/--no-index", help="Write the serving table with its evidence.", rich_help_panel=HOW),
     ] = True,
+    ann: Annotated[
+        bool,
+        typer.Option(
+            "--ann", help="An approximate serving table, for millions of items (needs faiss).", rich_help_panel=HOW
+        ),
+    ] = False,
     warm_start: Annotated[
         Path | None,
         typer.Option(
             metavar="BUNDLE",
-            help="Begin from an older bundle (its model and parameters unless told otherwise) and say what changed.",
+            help="Begin from an older bundle, or the live one of a store (its model and parameters unless told "
+            "otherwise, and a fifth of the epochs of a fit from nothing), and say what changed.",
             rich_help_panel=HOW,
         ),
     ] = None,
@@ -123,6 +130,7 @@ def train(
         "validation_share": validation,
         "keep_users": keep_users,
         "index": index,
+        "ann": ann,
         "warm_start": warm_start,
         "progress": ShowProgress(talk),
         "stopping": at_a_safe_moment,

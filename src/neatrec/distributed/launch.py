@@ -34,12 +34,15 @@ def launched(environment: Mapping[str, str] | None = None) -> Launch | None:
     if not all(name in said for name in NEEDED):
         return None
     try:
-        return Launch(
+        launch = Launch(
             rank=int(said["RANK"]),
             size=int(said["WORLD_SIZE"]),
             here=int(said.get("LOCAL_WORLD_SIZE", "1")),
             restarts=int(said.get("TORCHELASTIC_RESTART_COUNT", "0")),
         )
+        if not 0 <= launch.rank < launch.size or launch.here < 1:
+            raise ValueError(f"process {launch.rank} of {launch.size}, {launch.here} on this machine")
+        return launch
     except ValueError as error:
         raise ParameterError(
             f"RANK, WORLD_SIZE and LOCAL_WORLD_SIZE must be whole numbers: {printable(error)}",

@@ -37,11 +37,11 @@ class Drift:
     items: int
     items_new: int
     items_gone: int
-    top10_changed: float
+    top10_changed: float | None
     """Share of the first ten answers of the best-selling items that are new, weighed by sales."""
-    cosine: float
-    """Mean over items, between older and newer vectors as they are."""
-    cosine_aligned: float
+    cosine: float | None
+    """Mean over items, between older and newer vectors as they are; None, as the others, where no item is in both."""
+    cosine_aligned: float | None
     """The same after the rotation that brings the older vectors nearest to the newer ones."""
     movers: tuple[Mover, ...]
     """Of the best-selling items those whose vectors turned most."""
@@ -66,9 +66,9 @@ def drift(old: Model, new: Model) -> Drift:
         items=len(both),
         items_new=int((new.item_count > 0).sum()) - len(both),
         items_gone=int((old.item_count > 0).sum()) - len(both),
-        top10_changed=_rounded((changed * sales).sum() / max(sales.sum(), 1.0)),
-        cosine=_rounded((before * now).sum(axis=1).mean() if len(both) else 1.0),
-        cosine_aligned=_rounded(turned.mean() if len(both) else 1.0),
+        top10_changed=_rounded((changed * sales).sum() / max(sales.sum(), 1.0)) if len(both) else None,
+        cosine=_rounded((before * now).sum(axis=1).mean()) if len(both) else None,
+        cosine_aligned=_rounded(turned.mean()) if len(both) else None,
         movers=tuple(
             Mover(
                 new.catalog.id(int(asked[i])),

@@ -20,9 +20,12 @@ from neatrec.models.together import Together
 from neatrec.sources import SourceOptions
 from neatrec.sources.shards import SHARD_LINES, ShardFolder, cut_shards, open_shards
 from neatrec.splits import uniform_of_ids
-from neatrec.text import plural
+from neatrec.text import plural, printable
 
 log = logging.getLogger(__name__)
+
+OURS = ".neatrec-shards"
+"""The file by which a folder of shards is known as one: only such a folder is removed."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,7 @@ class Streaming:
 
     @contextmanager
     def _cut(self, folder: Path) -> Iterator[ShardFolder]:
-        remove(folder)
+        _make_way(folder)
         try:
             shards = cut_shards(
                 self.source,
@@ -78,6 +81,25 @@ class Streaming:
             yield shards
         finally:
             remove(folder)
+
+
+def _make_way(folder: Path) -> None:
+    """Remove what an earlier run left in `folder`, and mark it as ours; a folder of somebody else's is refused."""
+    ours = folder / OURS
+    if folder.exists() and not ours.exists() and any(folder.iterdir()):
+        raise ResourceError(
+            f"{printable(folder)} is in the way: it was not written by neatrec, which cuts baskets into shards there",
+            file=str(folder),
+            hint="Move it, or write the bundle elsewhere.",
+        )
+    remove(folder)
+    try:
+        folder.mkdir(parents=True)
+        ours.touch()
+    except OSError as error:
+        raise ResourceError(
+            f"cannot write shards into {printable(folder)}: {printable(error)}", file=str(folder)
+        ) from error
 
 
 def shards_of(bundle: Path) -> Path:

@@ -14,6 +14,7 @@ from neatrec.baskets import Baskets, BasketStream
 from neatrec.bundle import BundleLock, load_bundle, read_manifest, save_bundle, stream_hash
 from neatrec.errors import ParameterError, must_be
 from neatrec.experiments.drift import drift
+from neatrec.experiments.publish_store import bundle_in
 from neatrec.experiments.streaming import Streaming, validation_parts
 from neatrec.index import save_indexed
 from neatrec.models import make_model
@@ -68,13 +69,16 @@ class WarmStart:
 
     @classmethod
     def of(cls, bundle: Path) -> WarmStart:
+        bundle = bundle_in(bundle)
         manifest = read_manifest(bundle, verify=False)
         return cls(load_bundle(bundle), manifest.content_hash, manifest.parameters)
 
     def updated(self, plan: Plan) -> Plan:
-        """`plan`; where it names no model, this one with its parameters, but for the epochs, which are fewer."""
-        if plan.model is not None or plan.preset is not None:
+        """`plan`; where it names no model, this one with its parameters (or the plan's preset), but for the epochs."""
+        if plan.model is not None:
             return plan
+        if plan.preset is not None:
+            return replace(plan, model=self.model.name)
         known = {name: value for name, value in self.parameters.items() if name != "epochs"}
         return replace(plan, model=self.model.name, parameters={**known, **plan.parameters})
 
@@ -89,6 +93,9 @@ class WarmStart:
     def outcome(self, model: Model) -> dict[str, Any]:
         """What the notes say: where the training began and how far it came."""
         found = drift(self.model, model)
+        if found.top10_changed is None or found.cosine_aligned is None:
+            log.warning("no item is in both: the older bundle has given nothing")
+            return {"from": self.version, "epochs": len(model.learned()["losses"]), "drift": found.to_json()}
         log.info(
             "%.1f %% of the first ten answers changed; mean cosine to the older vectors %.3f; %s new, %s gone",
             100 * found.top10_changed,
@@ -112,6 +119,7 @@ def train_bundle(
     validation_share: float = 0.0,
     keep_users: bool = False,
     index: bool = True,
+    ann: bool = False,
     warm_start: Path | None = None,
     together: Together | None = None,
     progress: Callable[[Progress], None] | None = None,
@@ -121,13 +129,16 @@ def train_bundle(
 
     The model and the run are checked and the place is locked before the baskets are read. `read` gives them all, or
     says how to cut them into shards of which one is in memory at a time. With `index` the bundle has its serving table,
-    made of the baskets that the model learned from. `warm_start` is a bundle to begin from, and to take the model and
-    its parameters from where `plan` names none; how far the new model is from it comes back and stands in the notes.
-    With `together` this is one of several processes that all call this function alike; the first one writes and
-    answers for all. `stopping` makes what stands around the fit: a context that gives `Run.stop`.
+    made of the baskets that the model learned from, exact or (`ann`) approximate. `warm_start` is a bundle to begin
+    from, and to take the model and its parameters from where `plan` names none; how far the new model is from it comes
+    back and stands in the notes. With `together` this is one of several processes that all call this function alike;
+    the first one writes and answers for all. `stopping` makes what stands around the fit: a context that gives
+    `Run.stop`.
     """
     if not 0 <= validation_share < 1:
         raise must_be("validation", "a share between 0 and 1", validation_share)
+    if ann and not index:
+        raise must_be("ann", "left out where no table is written", ann)
     start = None if warm_start is None else WarmStart.of(warm_start)
     model, lock = (plan if start is None else start.updated(plan)).make(), BundleLock(out)
     if start is not None:
@@ -169,7 +180,7 @@ def train_bundle(
         notes: dict[str, Any] = {} if start is None else {"warm_start": start.outcome(model)}
         about: dict[str, Any] = {"seed": seed, "keep_users": keep_users, "notes": notes}
         if index:
-            manifest = save_indexed(model, out, baskets, threads=threads, **about)
+            manifest = save_indexed(model, out, baskets, ann=ann, threads=threads, **about)
         else:
             manifest = save_bundle(model, out, baskets_hash=stream_hash(baskets), **about)
         lock.remove_checkpoints()

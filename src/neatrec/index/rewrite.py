@@ -23,6 +23,7 @@ def save_indexed(
     *,
     seed: int | None,
     k: int = K,
+    ann: bool = False,
     keep_users: bool = False,
     notes: Mapping[str, Any] | None = None,
     threads: int | None = None,
@@ -35,7 +36,7 @@ def save_indexed(
         seed=seed,
         keep_users=keep_users,
         notes=notes,
-        write_more=lambda folder: write_index(build_index(model, baskets, k=k, threads=threads), folder),
+        write_more=lambda folder: write_index(build_index(model, baskets, k=k, ann=ann, threads=threads), folder),
     )
 
 
@@ -83,7 +84,8 @@ def _from_baskets(
         raise BundleError(
             f"{printable(bundle)} did not learn from these baskets: their hash is not the one in its manifest",
             file=str(bundle),
-            hint="Evidence must come from the training baskets. Name the source it was trained on, or train it anew.",
+            hint="Evidence must come from the training baskets. Name the source it was trained on, or train it anew; a "
+            "bundle of --stream, --validation or several processes gets its table from `neatrec train` alone.",
         )
     before = manifest.notes.get(NOTE, {}).get("k", K)
     return build_index(load_bundle(bundle), baskets, k=before if k is None else k, ann=ann, threads=threads)
