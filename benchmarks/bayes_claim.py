@@ -175,8 +175,11 @@ def posterior(source: str) -> Any:
 
 
 def cold(source: str) -> Any:
-    records = bayes_cold.cold(half(read_baskets(source)))
-    bayes_cold.show(records)
+    """Items hidden from the half-split's training orders."""
+    records = []
+    for record in bayes_cold.cold(half(read_baskets(source))):
+        bayes_cold.show(record)
+        records.append(record)
     return records
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -52,12 +53,13 @@ class Votes:
         return self.of_category[category]
 
 
-def cold(split: Split) -> list[dict[str, Any]]:
-    """One record for each number of lines kept: HR@10 and NDCG@10 at .05 on the whole catalogue."""
+def cold(split: Split) -> Iterator[dict[str, Any]]:
+    """A record for each number of lines kept, as it comes: HR@10 and NDCG@10 at .05 on the whole catalogue."""
     chosen = uniform_of_ids(split.train.catalog.ids, "cold") < HIDDEN
     chosen &= split.train.item_counts >= OFTEN
     labels = make_labels(split.test, "paper", (0.05,))
-    return [_record(without(split.train, chosen, kept), split.test, labels, chosen, kept) for kept in KEPT]
+    for kept in KEPT:
+        yield _record(without(split.train, chosen, kept), split.test, labels, chosen, kept)
 
 
 def _record(train: Baskets, test: Baskets, labels: Any, chosen: npt.NDArray[np.bool_], kept: int) -> dict[str, Any]:
@@ -95,11 +97,11 @@ def without(baskets: Baskets, hidden: npt.NDArray[np.bool_], kept: int) -> Baske
     return replace(baskets, items=baskets.items[stays], offsets=ends[baskets.offsets])
 
 
-def show(records: list[dict[str, Any]]) -> None:
-    names = [name for name, value in records[0].items() if isinstance(value, dict)]
-    print("\n| lines kept | labels | queries | " + " | ".join(names) + " |\n" + "|---" * (3 + len(names)) + "|")
-    for record in records:
-        cells = [f"{record[name]['hr@10']:.3f} / {record[name]['ndcg@10']:.3f}" for name in names]
-        print(
-            f"| {record['kept']} | {record['labels']} | {record['queries']} | " + " | ".join(cells) + " |", flush=True
-        )
+def show(record: dict[str, Any]) -> None:
+    for name, found in record.items():
+        if isinstance(found, dict):
+            asked = f"{record['labels']} labels of {record['queries']} queries, {record['kept']} lines kept"
+            print(
+                f"| {asked} | {name} | {found['hr@10']:.3f} / {found['ndcg@10']:.3f} | {found['bayes_more_by']} |",
+                flush=True,
+            )

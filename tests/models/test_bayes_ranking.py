@@ -12,7 +12,7 @@ from neatrec.models.bayes.exercise import Exercise, Judge, exercise, learn_ranki
 from neatrec.models.bayes.lowrank import like_company, unit_vectors
 from neatrec.models.bayes.order import Order, directed_counts
 from neatrec.models.bayes.prior import START
-from neatrec.models.bayes.ranking import HINTS, Ranking, company_lifts, hints, rank_pairs
+from neatrec.models.bayes.ranking import HINTS, Ranking, hints, rank_pairs
 from neatrec.models.bayes.rows import rank_rows, score_rows
 from neatrec.models.bayes.scoring import score_pairs
 from neatrec.models.counts import CountParameters, PairCounts
@@ -87,7 +87,6 @@ def test_the_hint_of_company_leaves_the_query_itself_out() -> None:
     query, item = (place.ravel().astype(np.int32) for place in np.indices((SIZE, SIZE)))
     found = hints(evidence, query, item, np.ones(SIZE * SIZE))[:, HINTS.index("company")]
     np.testing.assert_allclose(found.reshape(SIZE, SIZE), np.log((together + 1) / (chance + 1)), atol=1e-5)
-    np.testing.assert_allclose(company_lifts(evidence, query, item), found, atol=1e-5)
 
 
 def test_without_a_ranking_the_posterior_lift_ranks() -> None:

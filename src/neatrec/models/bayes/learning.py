@@ -22,8 +22,9 @@ from neatrec.models.bayes.exercise import Judge, exercise, learn_ranking
 from neatrec.models.bayes.order import directed_counts
 from neatrec.models.bayes.practice import Practice, allowed, best_strength, practise, search
 from neatrec.models.bayes.prior import Weights
-from neatrec.models.bayes.ranking import HINTS, Ranking, prior_signs
+from neatrec.models.bayes.ranking import HINTS, Ranking
 from neatrec.models.bayes.rows import rank_rows
+from neatrec.models.bayes.scoring import log_priors
 from neatrec.models.bayes.sureness import SURE_HINTS, SURENESS, sure_exercise
 from neatrec.models.counts import PairCounts
 from neatrec.models.run import Run
@@ -74,7 +75,7 @@ class Lessons:
             "weights": signs,
             "ranks_by": "odds of a surely strong pair" if hints else "posterior lift",
             "ranking": hints,
-            "posterior": self.calibration.to_dict(),
+            "posterior": {name: round(value, 6) for name, value in vars(self.calibration).items()},
             "strong_pairs": self.strong_pairs,
             "validation": {name: round(x, 6) for name, x in judged.items() if self.strong_pairs >= FEWEST},
             "validation_of_ranking": {"odds": round(self.ranked, 6), "posterior_lift": round(self.lifted, 6)},
@@ -246,7 +247,7 @@ def _block_winners(
     return Winners(
         count=counts.of_pairs(query, item).astype(np.float64),
         expected=counts.expected(counts.total[query], counts.total[item]),
-        signs=prior_signs(evidence, lessons.weights, query, item),
+        log_prior=log_priors(evidence, lessons.weights, query, item),
         later_count=later.of_pairs(query, item).astype(np.float64),
         later_expected=later.expected(later.total[query], later.total[item]),
     )

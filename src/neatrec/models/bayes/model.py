@@ -19,8 +19,9 @@ from neatrec.models.bayes.evidence import Evidence, Surroundings
 from neatrec.models.bayes.learning import Lessons, learn
 from neatrec.models.bayes.order import Order
 from neatrec.models.bayes.prior import Weights
-from neatrec.models.bayes.ranking import Ranking, prior_signs, rank_pairs
+from neatrec.models.bayes.ranking import Ranking, rank_pairs
 from neatrec.models.bayes.rows import rank_rows
+from neatrec.models.bayes.scoring import log_priors
 from neatrec.models.bayes.sureness import sure_pairs_odds, sure_rows_odds
 from neatrec.models.counts import CountParameters, PairCounts
 from neatrec.models.parameters import ModelParameters, parameter
@@ -120,7 +121,7 @@ class Bayes(Model):
         return self.calibration.shape_and_rate(
             counts.of_pairs(queries, items),
             counts.expected(counts.total[queries], counts.total[items]),
-            prior_signs(self.evidence, self.weights, queries, items),
+            log_priors(self.evidence, self.weights, queries, items),
         )
 
     def item_vectors(self) -> npt.NDArray[np.float32] | None:

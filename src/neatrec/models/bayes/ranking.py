@@ -16,7 +16,7 @@ import numpy.typing as npt
 from neatrec.compiled import compiled
 from neatrec.models.bayes.evidence import Evidence
 from neatrec.models.bayes.prior import Weights
-from neatrec.models.bayes.scoring import by_query, csr_parts, lent, log_priors, pair_table, score_pairs
+from neatrec.models.bayes.scoring import by_query, csr_parts, lent, pair_table, score_pairs
 
 Codes = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
@@ -91,25 +91,6 @@ def cosines(evidence: Evidence, queries: Codes, items: Codes) -> npt.NDArray[np.
     return out
 
 
-def prior_signs(evidence: Evidence, weights: Weights, queries: Codes, items: Codes) -> Floats:
-    """What a calibrated posterior knows of each pair besides its count, in the order of `calibration.SIGNS`."""
-    prior = log_priors(evidence, weights, queries, items)
-    return np.column_stack([prior, cosines(evidence, queries, items), company_lifts(evidence, queries, items)])
-
-
-def company_lifts(evidence: Evidence, queries: Codes, items: Codes) -> Floats:
-    """The hint of company of each pair, shape (pairs,), without a row for any query."""
-    order, asked, offsets = by_query(queries)
-    query, item, counts = queries[order], items[order], evidence.counts
-    reached = np.empty(len(queries), dtype=np.float32)
-    reached_pairs(asked, offsets, item, csr_parts(evidence.company), pair_table(counts), reached)
-    together = np.maximum(reached - counts.of_pairs(query, item), 0.0)
-    chance = counts.expected(evidence.company_total[query] - counts.total[query], counts.total[item])
-    out = np.empty(len(queries))
-    out[order] = np.log((together + COMPANY_PSEUDO) / (np.maximum(chance, 0.0) + COMPANY_PSEUDO))
-    return out
-
-
 def _odds(
     evidence: Evidence,
     ranking: Ranking,
@@ -155,14 +136,3 @@ def odds_of_hints(queries, offsets, items, lift, cosine, tables, sides, numbers,
             out[pair] = np.exp(min(max(total_hint, -farthest), farthest))
         for place in range(start[q], start[q + 1]):
             mine[item[place]] = 0.0
-
-
-@compiled
-def reached_pairs(queries, offsets, items, company, pairs, out):  # type: ignore[no-untyped-def]
-    """`lent` of each query for its items, from offsets[r] to offsets[r + 1] of `items`; out: (pairs,)."""
-    reached = np.empty(len(company[0]) - 1, dtype=np.float32)
-    for r in range(len(queries)):
-        reached[:] = 0.0
-        lent(queries[r], company, pairs, reached)
-        for pair in range(offsets[r], offsets[r + 1]):
-            out[pair] = reached[items[pair]]
