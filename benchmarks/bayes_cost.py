@@ -87,7 +87,9 @@ def main() -> int:
     ratio = rows[0]["cpu"]["median"] / rows[1]["cpu"]["median"]
     print(f"fit of bayes over fit of neat, CPU: {ratio:.2f}")
     if asked.save:
-        save("bayes_cost", {"rows": rows, "fit_over_neat": round(ratio, 3)}, ("numpy", "scipy", "numba"))
+        options = "--without-table" if asked.without_table else ""
+        record = {"rows": rows, "fit_over_neat": round(ratio, 3)}
+        save("bayes_cost", record, ("numpy", "scipy", "numba"), options=options)
     return 0
 
 
