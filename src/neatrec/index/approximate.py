@@ -104,11 +104,10 @@ def approximate_answers(model: Model, k: int, *, threads: int | None = None) -> 
 def better_exact(first: float, items: int) -> str | None:
     """Why the exact table would be better; None where the approximate one has its reason."""
     if items < ENOUGH_ITEMS:
-        return (
-            f"for {plural(items, 'item')} the exact table takes minutes at most: `neatrec index --exact` writes it"
-        )
+        return f"for {plural(items, 'item')} the exact table takes minutes at most: `neatrec index --exact` writes it"
     if first < ENOUGH_RECALL:
-        return f"only {100 * first:.1f} % of the exact first ten answers were found: `neatrec index --exact` finds all, if time allows"
+        found = f"only {100 * first:.1f} % of the exact first ten answers were found"
+        return f"{found}: `neatrec index --exact` finds all, if time allows"
     return None
 
 
