@@ -14,11 +14,16 @@ KERNEL = (
 )
 
 
+def run(code: str, cache: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """`code` in a new interpreter that keeps compiled code in `cache`."""
+    told = {**os.environ, **environment, "NEATREC_CACHE": str(cache)}
+    return subprocess.run([sys.executable, "-c", code], env=told, capture_output=True, text=True, check=True)
+
+
 def run_kernel(source: Path, cache: Path) -> tuple[int, int]:
     """The kernel's answer in a new interpreter, and how many compiled files the cache then holds."""
     code = "from neatrec.room.kernel import kernel; print(kernel(1))"
-    environment = {**os.environ, "PYTHONPATH": str(source), "NEATREC_CACHE": str(cache)}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    done = run(code, cache, PYTHONPATH=str(source))
     return int(done.stdout), len(list(cache.rglob("*.nbc")))
 
 
@@ -48,8 +53,7 @@ def test_a_cache_folder_that_cannot_be_written_is_done_without(tmp_path: Path) -
         "from neatrec import compiled as c\n"
         "print(c._usable_folder(c.PACKAGE / 'compiled.py')); assert numba.config.CACHE_DIR == before"
     )
-    environment = {**os.environ, "NEATREC_CACHE": str(blocked)}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    done = run(code, blocked)
     assert done.stdout.strip() == "None"
     assert "compiled code is not kept" in done.stderr
 
@@ -61,8 +65,7 @@ def test_a_full_disk_under_the_cache_costs_no_run_its_result(tmp_path: Path) -> 
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
         "print(len(supermarket(baskets=300, items=60, seed=1).baskets))"
     )
-    environment = {**os.environ, "NEATREC_CACHE": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    done = run(code, tmp_path)
     assert done.stdout.strip() == "300"
     assert done.stderr.count("compiled code is not kept in") == 1
     assert "File too large" in done.stderr

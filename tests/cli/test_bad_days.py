@@ -114,6 +114,15 @@ def test_pyspark_is_missing(older: Path) -> None:
 needs_pyspark = pytest.mark.skipif(find_spec("pyspark") is None, reason="needs PySpark: pip install 'neatrec[spark]'")
 
 
+def java_that_says(folder: Path, version: str) -> Path:
+    """A java that knows its version and nothing else."""
+    folder.mkdir()
+    java = folder / "java"
+    java.write_text(f"#!/bin/sh\necho '{version}' >&2\n")
+    java.chmod(0o755)
+    return java
+
+
 @needs_pyspark
 def test_java_is_missing(tmp_path: Path, older: Path) -> None:
     done = neatrec(*SPARK, "--out", older, PATH=str(tmp_path))
@@ -122,20 +131,14 @@ def test_java_is_missing(tmp_path: Path, older: Path) -> None:
 
 @needs_pyspark
 def test_java_is_old(tmp_path: Path, older: Path) -> None:
-    java = tmp_path / "bin" / "java"
-    java.parent.mkdir()
-    java.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\" 2019-01-15' >&2\n")
-    java.chmod(0o755)
+    java = java_that_says(tmp_path / "bin", 'openjdk version "11.0.2" 2019-01-15')
     done = neatrec(*SPARK, "--out", older, PATH=f"{java.parent}:{os.environ['PATH']}")
     assert_refused(done, older, "needs Java 17 or later", "is Java 11", "set JAVA_HOME")
 
 
 @needs_pyspark
 def test_the_master_does_not_answer(tmp_path: Path, older: Path) -> None:
-    java = tmp_path / "bin" / "java"
-    java.parent.mkdir()
-    java.write_text("#!/bin/sh\necho 'openjdk version \"17.0.2\" 2022-01-18' >&2\n")
-    java.chmod(0o755)
+    java = java_that_says(tmp_path / "bin", 'openjdk version "17.0.2" 2022-01-18')
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound and not listening: nobody else can answer there
         address = f"127.0.0.1:{taken.getsockname()[1]}"

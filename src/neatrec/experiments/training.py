@@ -95,14 +95,14 @@ class WarmStart:
         found = drift(self.model, model)
         if found.top10_changed is None or found.cosine_aligned is None:
             log.warning("no item is in both: the older bundle has given nothing")
-            return {"from": self.version, "epochs": len(model.learned()["losses"]), "drift": found.to_json()}
-        log.info(
-            "%.1f %% of the first ten answers changed; mean cosine to the older vectors %.3f; %s new, %s gone",
-            100 * found.top10_changed,
-            found.cosine_aligned,
-            plural(found.items_new, "item"),
-            f"{found.items_gone:,}",
-        )
+        else:
+            log.info(
+                "%.1f %% of the first ten answers changed; mean cosine to the older vectors %.3f; %s new, %s gone",
+                100 * found.top10_changed,
+                found.cosine_aligned,
+                plural(found.items_new, "item"),
+                f"{found.items_gone:,}",
+            )
         return {"from": self.version, "epochs": len(model.learned()["losses"]), "drift": found.to_json()}
 
 
@@ -156,12 +156,8 @@ def train_bundle(
     )
     leads = together is None or together.leads
     model.check_run(run, validation=validation_share > 0)
-    if keep_users and not model.learns_about_users():
-        raise ParameterError(
-            f"`keep_users` is of no use to model {model.name!r}, which learns nothing about users",
-            hint="Leave keep_users out.",
-            argument="keep_users",
-        )
+    if keep_users:
+        _refuse_without_users(model)
     if together is not None:
         _refuse_alone(model, read)
     with lock if leads else nullcontext(), _baskets(read, out, together) as baskets:
@@ -212,6 +208,15 @@ def _kept_apart(baskets: BasketStream, share: float, seed: int) -> tuple[BasketS
     if isinstance(baskets, Baskets):
         return validation_split(baskets, share=share, seed=seed)
     return validation_parts(cast("ShardFolder", baskets), share, seed)
+
+
+def _refuse_without_users(model: Model) -> None:
+    if not model.learns_about_users():
+        raise ParameterError(
+            f"`keep_users` is of no use to model {model.name!r}, which learns nothing about users",
+            hint="Leave keep_users out.",
+            argument="keep_users",
+        )
 
 
 def _refuse_alone(model: Model, read: Callable[[], Baskets] | Streaming) -> None:
