@@ -1,18 +1,21 @@
 """Labels on Spark beside the memory engine: the same hash, and where Spark's time goes.
 
-    python -m benchmarks.spark_counting [instacart] [skew] [--baskets 20000] [--long 1500] [--threads 2]
+    python -m benchmarks.spark_counting [instacart] [skew] [--baskets 20000] [--long 1500] [--threads 2] [--memory 4GiB]
 
-`instacart`: the orders sent from the driver, both protocols. `skew`: simulated baskets with one item in a third of them
-and one basket of `--long` lines, written as Parquet and read by Spark itself. For each count the stages of Spark's own
-status store: tasks, and the longest task beside the median one.
+`instacart`: the orders sent from the driver, labels by both protocols, one round of chance, recall sets. `skew`:
+simulated baskets with one item in a third of them and one basket of `--long` lines, written as Parquet and read by
+Spark itself. For each count the stages of Spark's own status store: tasks, and the longest task beside the median one.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -72,24 +75,49 @@ def skewed(baskets: int, long: int, folder: Path) -> Path:
     return folder
 
 
-def instacart(session: Any, threads: int) -> dict[str, Any]:
-    from neatrec.labels import make_labels
+def instacart(session: Any, threads: int) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Labels by both protocols, chance and recall sets, each compared with what the memory engine gives."""
+    from neatrec.labels import make_labels, shuffle_null
     from neatrec.sources import read_baskets
 
     baskets = read_baskets(str(data_folder("instacart", [])))
-    runs: dict[str, Any] = {}
     known: set[int] = set()
     stages_since(session, known)
-    for protocol in ("paper", "calibrated"):
+
+    def both(name: str, make: Callable[[str], Any], say: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
         began = time.perf_counter()
-        found = make_labels(baskets, protocol, engine="spark", threads=threads)
+        found = make("spark")
         wall = time.perf_counter() - began
-        expected = make_labels(baskets, protocol, engine="memory", threads=threads)
-        if found.hash != expected.hash:
-            sys.exit(f"instacart, {protocol}: Spark's labels differ")
-        stages = stages_since(session, known)[:MANY]
-        runs[f"instacart, {protocol}"] = {"wall": round(wall, 1), "labels": found.label_counts, "stages": stages}
-    return runs
+        said = say(found)
+        if said != say(make("memory")):
+            sys.exit(f"instacart, {name}: Spark's answer differs")
+        return {"wall": round(wall, 1), **said, "stages": stages_since(session, known)[:MANY]}
+
+    def labels(protocol: str, engine: str) -> Any:
+        return make_labels(baskets, protocol, engine=engine, threads=threads)
+
+    for protocol in ("paper", "calibrated"):
+        yield protocol, both(protocol, partial(labels, protocol), lambda x: {"labels": x.label_counts, "hash": x.hash})
+    real = labels("calibrated", "memory")
+    yield (
+        "chance",
+        both(
+            "chance",
+            lambda engine: shuffle_null(baskets, real, 1, engine=engine, threads=threads),
+            lambda x: {"by chance": x.to_json()["rerun"]},
+        ),
+    )
+    yield "recall sets", both("recall sets", partial(recall_sets, baskets, threads), lambda x: x)
+
+
+def recall_sets(baskets: Any, threads: int, engine: str) -> dict[str, Any]:
+    """How many pairs the recall sets of 200 hold, and a hash of all of them in order."""
+    from neatrec.copurchase.recall import recall_pairs
+    from neatrec.evaluation.candidates import RECALL_COUNTING, id_order
+
+    found = recall_pairs(baskets, RECALL_COUNTING, 200, id_order(baskets.catalog), engine=engine, threads=threads)
+    columns = (found.query.astype("<i4"), found.item.astype("<i4"), found.count.astype("<i8"))
+    return {"pairs": len(found), "hash": hashlib.sha256(b"".join(c.tobytes() for c in columns)).hexdigest()}
 
 
 def skew(session: Any, threads: int, baskets: int, long: int) -> dict[str, Any]:
@@ -114,22 +142,25 @@ def skew(session: Any, threads: int, baskets: int, long: int) -> dict[str, Any]:
     return {"skew": {**about, "wall": round(wall, 1), "labels": found.label_counts, "stages": stages}}
 
 
-def main(parts: list[str], baskets: int, long: int, threads: int) -> None:
+def main(parts: list[str], baskets: int, long: int, threads: int, memory: str) -> None:
     from neatrec.copurchase.spark import connect
+    from neatrec.text import parse_size
 
-    session = connect(f"local[{threads}]", threads=threads, memory=4 << 30)
+    session = connect(f"local[{threads}]", threads=threads, memory=parse_size(memory))
+    options = f"{' '.join(parts)} --baskets {baskets} --long {long} --threads {threads} --memory {memory}"
+    file = f"spark_counting_{parts[0]}" if len(parts) == 1 else None
     runs: dict[str, Any] = {}
     if "skew" in parts:
         runs |= skew(session, threads, baskets, long)
-    if "instacart" in parts:
-        runs |= instacart(session, threads)
+    for name, run in instacart(session, threads) if "instacart" in parts else ():
+        runs[f"instacart, {name}"] = run
+        print(name, run, flush=True)
+        save("spark_counting", {"runs": runs}, ("pyspark", "pyarrow"), options=options, file=file)
     rows = [["run", "wall", "tasks", "longest", "median"]]
     for name, run in runs.items():
         for stage in run["stages"]:
             rows.append([name, str(run["wall"]), *(str(stage[key]) for key in ("tasks", "longest", "median"))])
     print(table(rows))
-    options = f"{' '.join(parts)} --baskets {baskets} --long {long} --threads {threads}"
-    file = f"spark_counting_{parts[0]}" if len(parts) == 1 else None
     save("spark_counting", {"runs": runs}, ("pyspark", "pyarrow"), options=options, file=file)
 
 
@@ -139,4 +170,5 @@ if __name__ == "__main__":
     parser.add_argument("--baskets", type=int, default=20_000)
     parser.add_argument("--long", type=int, default=1500)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--memory", default="4GiB", help="of the Java process")
     main(**vars(parser.parse_args()))

@@ -13,7 +13,7 @@ from neatrec.baskets import Baskets
 from neatrec.catalog import Catalog
 from neatrec.copurchase import Counting, count, margins
 from neatrec.copurchase.recall import recall_pairs
-from neatrec.copurchase.spark.engine import plan_of
+from neatrec.copurchase.spark.engine import FromDriver, plan_of
 from neatrec.copurchase.survey import survey
 from neatrec.errors import ResourceError
 from neatrec.evaluation.candidates import RECALL_COUNTING, id_order, partners, recall_set
@@ -88,7 +88,7 @@ def test_recall_sets_are_those_of_the_evaluation(engine: str) -> None:
 
 @pytest.mark.parametrize("once", [False, True])
 def test_the_plan_has_no_cross_join(once: bool) -> None:
-    plan = plan_of(survey(awkward(), Counting(once_per_customer=once)))
+    plan = plan_of(FromDriver(survey(awkward(), Counting(once_per_customer=once))))
     assert "Join" in plan
     for word in ("Cartesian", "NestedLoop", "Cross"):
         assert word not in plan

@@ -86,6 +86,13 @@ def test_a_master_that_answers_will_do() -> None:
         session._check_master(f"spark://127.0.0.1:{server.getsockname()[1]}")
 
 
+def test_on_this_machine_a_slow_answer_is_no_lost_part_and_a_cluster_keeps_its_own_patience() -> None:
+    here = session._settings("local[2]", 2, None)
+    for name in ("spark.network.timeout", "spark.sql.broadcastTimeout", "spark.python.authenticate.socketTimeout"):
+        assert here[name] == "86400s"
+    assert not any("imeout" in name for name in session._settings("spark://host:7077", 2, None))
+
+
 class SparkError(Exception):
     """As Spark raises them, by the module's name."""
 

@@ -118,9 +118,9 @@ def recall_in_spark(survey: Survey, size: int, place: Int64, threads: int) -> Pa
         return PairBlock(*(found[name].to_numpy() for name in ("query", "item", "pair_count")))
 
 
-def plan_of(survey: Survey, threads: int = 2) -> str:
+def plan_of(lines: Lines, threads: int | None = None) -> str:
     """How Spark would count the pairs, in its own words."""
-    with _counted(FromDriver(survey), threads) as session:
+    with _counted(lines, threads) as session:
         return str(session.table("pairs")._jdf.queryExecution().toString())
 
 
