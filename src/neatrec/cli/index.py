@@ -34,6 +34,7 @@ def index(
             show_default=False,
         ),
     ] = None,
+    device: Annotated[str, typer.Option(metavar="auto|cpu|gpu", help="Where the best are looked for.")] = "auto",
     threads: Annotated[int | None, typer.Option(help="Default: all cores.")] = None,
 ) -> None:
     """Write a bundle's serving table anew: each item's best answers with their evidence."""
@@ -42,7 +43,7 @@ def index(
 
     attachment = None if report is None else read_report(report)
     baskets = None if source is None else Source(source).read().baskets
-    rewrite_index(bundle, baskets=baskets, k=k, attachment=attachment, ann=ann, threads=threads)
+    rewrite_index(bundle, baskets=baskets, k=k, attachment=attachment, ann=ann, threads=threads, device=device)
     opened = Index.open(bundle)
     if talk.as_json:
         answers = {"answers": len(opened.columns["item"]), "coverage": opened.coverage()}

@@ -139,19 +139,23 @@ class Answers:
         return cls(judged, arrays.get("held_out"), arrays.get("completed"))
 
 
-def sit(model: Scorer, exam: Exam, *, label_free: bool = True) -> Answers:
+def sit(model: Scorer, exam: Exam, *, label_free: bool = True, device: str = "cpu") -> Answers:
     """The answers of `model`. The label-free questions can be left out: a second training need not answer them.
 
-    A model that gives scores but no recommendations (`recommend`) completes no carts.
+    A model that gives scores but no recommendations (`recommend`) completes no carts. `device` is for `judge`; carts
+    are completed on the CPU.
     """
-    judged = {candidates.name: judge(model, candidates, exam.asked, top=TOP) for candidates in exam.candidates}
+    judged = {
+        candidates.name: judge(model, candidates, exam.asked, top=TOP, device=device) for candidates in exam.candidates
+    }
     answers = Answers(judged)
-    return with_label_free(model, exam, answers) if label_free else answers
+    return with_label_free(model, exam, answers, device=device) if label_free else answers
 
 
-def with_label_free(model: Scorer, exam: Exam, answers: Answers) -> Answers:
+def with_label_free(model: Scorer, exam: Exam, answers: Answers, *, device: str = "cpu") -> Answers:
     """`answers`, and what the model answers to the questions that need no labels."""
-    best = None if exam.held_out_recall is None else best_of(model, exam.held_out_recall, top=TOP)
+    recall = exam.held_out_recall
+    best = None if recall is None else best_of(model, recall, top=TOP, device=device)
     recommends = exam.left_out is not None and callable(getattr(model, "recommend", None))
     completed = places(model, exam.left_out) if recommends else None  # type: ignore[arg-type]
     return Answers(answers.judged, best, completed)

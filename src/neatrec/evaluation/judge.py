@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -9,11 +10,15 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from neatrec.errors import DivergedError, ParameterError, must_be
+from neatrec.errors import DivergedError, ParameterError
 from neatrec.evaluation.candidates import Candidates, Catalogue, Codes, Numbers, RecallSet
 from neatrec.evaluation.kernels import rank_lists, rank_rows
+from neatrec.kernels.dispatch import ranking_device
 from neatrec.text import printable
 
+log = logging.getLogger(__name__)
+
+Factors = tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]
 BLOCK_SCORES = 8_000_000
 """Scores in memory at a time: rows of the catalogue are asked for in blocks of about this many."""
 
@@ -73,12 +78,15 @@ class Judged:
 def judge(model: Scorer, candidates: Candidates, asked: Asked, *, top: int = 20, device: str = "cpu") -> Judged:
     """How `model` ranks the records of `asked` among `candidates`, and its `top` best of each query.
 
-    On device `gpu` scores are float32 products, for models that are such products (`factors`).
+    On device `gpu` scores are float32 products, for models that are such products (`factors`); `auto` is the GPU where
+    there is one and the model is such a one, else the CPU.
     """
     if not np.array_equal(candidates.queries, asked.queries):
         raise ParameterError("`candidates` must be made for the queries of the label records")
-    if device == "gpu":
-        return _judge_on_gpu(model, candidates, asked, top)
+    factors = _factors(model)
+    where = ranking_device(model.name, device, product=factors is not None, top=top)
+    if factors is not None and where == "gpu":
+        return _judge_on_gpu(model.name, factors, candidates, asked, top)
     labels, rows = len(asked.query), len(asked.queries)
     out = Judged(
         np.zeros(labels, dtype=np.int32), np.zeros(labels, dtype=np.int32), np.full((rows, top), -1, dtype=np.int32)
@@ -90,11 +98,26 @@ def judge(model: Scorer, candidates: Candidates, asked: Asked, *, top: int = 20,
     return out
 
 
-def best_of(model: Scorer, candidates: Candidates, *, top: int = 20) -> Codes:
+def judging_device(model: Scorer, device: str) -> str:
+    """`device`, or `auto` for a model that no GPU can rank, which the log says: a table has models of both kinds."""
+    if device != "gpu" or _factors(model) is not None:
+        return device
+    log.info("%s is ranked on the CPU: its score is no product of vectors", printable(model.name))
+    return "auto"
+
+
+def _factors(model: Scorer) -> Factors | None:
+    """Vectors of queries and items, each (items, dim), whose product is the score; None where it is no product."""
+    factors = getattr(model, "factors", None)
+    found: Factors | None = factors() if callable(factors) else None
+    return found
+
+
+def best_of(model: Scorer, candidates: Candidates, *, top: int = 20, device: str = "cpu") -> Codes:
     """The `top` best candidates of each query, -1 where there are no more, shape (queries, top): no labels needed."""
     nothing = np.zeros(0, dtype=np.int32)
     asked = Asked(nothing, nothing, candidates.queries, np.zeros(len(candidates.queries) + 1, dtype=np.int64))
-    return judge(model, candidates, asked, top=top).best
+    return judge(model, candidates, asked, top=top, device=device).best
 
 
 def _judge_lists(model: Scorer, candidates: RecallSet, asked: Asked, out: Judged) -> None:
@@ -152,17 +175,17 @@ def _judge_catalogue(model: Scorer, candidates: Catalogue, asked: Asked, out: Ju
         _refuse_nan(model, queries, nan)
 
 
-def _judge_on_gpu(model: Scorer, candidates: Candidates, asked: Asked, top: int) -> Judged:
+def _judge_on_gpu(name: str, factors: Factors, candidates: Candidates, asked: Asked, top: int) -> Judged:
     from neatrec.kernels.gpu_ranking import Labels, Ranker
 
-    factors = model.factors() if hasattr(model, "factors") else None
-    if factors is None:
-        raise must_be("device", f"cpu for model {printable(model.name)!r}, whose score is no product", "gpu")
     ranker, labels = Ranker(*factors), Labels(asked.offsets, asked.item)
-    if isinstance(candidates, RecallSet):
-        found = ranker.lists(candidates.queries, candidates.offsets, candidates.items, labels, top)
-    else:
-        found = ranker.catalogue(candidates.queries, candidates.sold, candidates.category, labels, top)
+    try:
+        if isinstance(candidates, RecallSet):
+            found = ranker.lists(candidates.queries, candidates.offsets, candidates.items, labels, top)
+        else:
+            found = ranker.catalogue(candidates.queries, candidates.sold, candidates.category, labels, top)
+    except DivergedError as error:
+        raise DivergedError(f"model {printable(name)!r}: {error.message}", hint=error.hint) from error
     return Judged(found.higher, found.equal, found.best)
 
 

@@ -17,6 +17,7 @@ from neatrec.experiments.drift import drift
 from neatrec.experiments.publish_store import bundle_in
 from neatrec.experiments.streaming import Streaming, validation_parts
 from neatrec.index import save_indexed
+from neatrec.index.build import table_device
 from neatrec.models import make_model
 from neatrec.models.base import Model
 from neatrec.models.embedding import EmbeddingModel
@@ -176,7 +177,8 @@ def train_bundle(
         notes: dict[str, Any] = {} if start is None else {"warm_start": start.outcome(model)}
         about: dict[str, Any] = {"seed": seed, "keep_users": keep_users, "notes": notes}
         if index:
-            manifest = save_indexed(model, out, baskets, ann=ann, threads=threads, **about)
+            where = table_device(model, device, ann=ann, reproducible=reproducible)
+            manifest = save_indexed(model, out, baskets, ann=ann, threads=threads, device=where, **about)
         else:
             manifest = save_bundle(model, out, baskets_hash=stream_hash(baskets), **about)
         lock.remove_checkpoints()

@@ -19,6 +19,7 @@ from neatrec.baskets import Baskets
 from neatrec.bundle import load_bundle, read_manifest, save_bundle
 from neatrec.errors import BundleError
 from neatrec.evaluation.exam import Answers, Exam, sit, with_label_free
+from neatrec.evaluation.judge import judging_device
 from neatrec.experiments.contestants import Contestant
 from neatrec.experiments.measure import measured
 from neatrec.models import Model, Run
@@ -107,8 +108,11 @@ def train_and_sit(
         return found
     bundle = shelf.bundle(contestant, seed)
     model, cost, reused = _model(contestant, seed, train, bundle, shelf, run)
-    judged = measured(lambda: sit(model, exam, label_free=False))
-    answered = measured(lambda: with_label_free(model, exam, judged.result) if label_free else judged.result)
+    device = judging_device(model, run.device)
+    judged = measured(lambda: sit(model, exam, label_free=False, device=device))
+    answered = measured(
+        lambda: with_label_free(model, exam, judged.result, device=device) if label_free else judged.result
+    )
     training = Training(
         answered.result, cost["train_seconds"], cost["peak_mb"], judged.seconds, answered.seconds, reused
     )

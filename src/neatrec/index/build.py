@@ -11,10 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.baskets import BasketStream
+from neatrec.errors import must_be
 from neatrec.index.approximate import Recall, approximate_answers
 from neatrec.index.pairs import Pairs
 from neatrec.index.projection import Positions, map_items
-from neatrec.index.topk import Best, best_answers
+from neatrec.index.topk import Best, best_answers, product_factors
 from neatrec.models.base import Model
 from neatrec.models.counts import CountModel
 from neatrec.text import plural
@@ -51,19 +52,31 @@ def build_index(
     min_count: int | None = None,
     ann: bool = False,
     threads: int | None = None,
+    device: str = "cpu",
 ) -> IndexArrays:
     """The table of a fitted model: each item's best `k` with the evidence of the baskets it learned from.
 
-    `ann`: the best are looked for in a part of the catalogue, for millions of items; see `approximate`.
+    `ann`: the best are looked for in a part of the catalogue, for millions of items; see `approximate`. `device`: where
+    the best are looked for; pairs are counted on the CPU.
     """
+    if ann:
+        _refuse_gpu(device)
     pairs = Pairs.of(baskets, model.category_level, min_count=min_count, threads=threads)
-    return index_of(model, pairs, k=k, ann=ann, threads=threads)
+    return index_of(model, pairs, k=k, ann=ann, threads=threads, device=device)
 
 
-def index_of(model: Model, pairs: Pairs, *, k: int = K, ann: bool = False, threads: int | None = None) -> IndexArrays:
+def index_of(
+    model: Model,
+    pairs: Pairs,
+    *,
+    k: int = K,
+    ann: bool = False,
+    threads: int | None = None,
+    device: str = "cpu",
+) -> IndexArrays:
     """The table of a fitted model whose pairs are counted already."""
     started = time.perf_counter()
-    best, recall = _best(model, k, ann, threads)
+    best, recall = _best(model, k, ann, threads, device)
     query = best.query
     columns = pairs.columns(query, best.item)
     columns |= _posterior(model, query, best.item)
@@ -76,8 +89,27 @@ def index_of(model: Model, pairs: Pairs, *, k: int = K, ann: bool = False, threa
     return IndexArrays(k, best, columns, pairs, _variance(model), map_items(model, pairs), _reason(model), recall)
 
 
-def _best(model: Model, k: int, ann: bool, threads: int | None) -> tuple[Best, Recall | None]:
-    return approximate_answers(model, k, threads=threads) if ann else (best_answers(model, k, threads=threads), None)
+def table_device(model: Model, device: str, *, ann: bool, reproducible: bool) -> str:
+    """Where the table of a model is made that was trained on `device`: there, if that can be."""
+    if reproducible:
+        return "cpu"  # the same bits on every machine
+    if device == "gpu" and (ann or product_factors(model) is None):
+        log.info("the serving table is made on the CPU: %s", "it is approximate" if ann else "no product of vectors")
+        return "cpu"
+    return device
+
+
+def _best(model: Model, k: int, ann: bool, threads: int | None, device: str) -> tuple[Best, Recall | None]:
+    if not ann:
+        return best_answers(model, k, threads=threads, device=device), None
+    _refuse_gpu(device)
+    return approximate_answers(model, k, threads=threads)
+
+
+def _refuse_gpu(device: str) -> None:
+    """Approximate tables are faiss's work on the CPU."""
+    if device == "gpu":
+        raise must_be("device", "cpu or auto for an approximate table", device, hint="An exact one can use a GPU.")
 
 
 def posterior_of(model: Model, queries: npt.ArrayLike, items: npt.ArrayLike) -> dict[str, npt.NDArray[np.float32]]:

@@ -27,8 +27,13 @@ def save_indexed(
     keep_users: bool = False,
     notes: Mapping[str, Any] | None = None,
     threads: int | None = None,
+    device: str = "auto",
 ) -> Manifest:
     """The manifest of the bundle that now stands at `path`, with the serving table of the baskets it learned from."""
+
+    def write_table(folder: Path) -> dict[str, Any]:
+        return write_index(build_index(model, baskets, k=k, ann=ann, threads=threads, device=device), folder)
+
     return save_bundle(
         model,
         path,
@@ -36,7 +41,7 @@ def save_indexed(
         seed=seed,
         keep_users=keep_users,
         notes=notes,
-        write_more=lambda folder: write_index(build_index(model, baskets, k=k, ann=ann, threads=threads), folder),
+        write_more=write_table,
     )
 
 
@@ -48,22 +53,26 @@ def rewrite_index(
     attachment: Mapping[str, Any] | None = None,
     ann: bool | None = None,
     threads: int | None = None,
+    device: str = "auto",
 ) -> Manifest:
     """The manifest of the bundle after its table was computed again, put in place whole.
 
     From its model and the pair counts it holds, or from the `baskets` it learned from where it has no table yet. `k`
     None: as many answers as before. `attachment` None: what was attached before stays. `ann`: an approximate table, for
-    millions of items, whose recall stands in the manifest, or an exact one; None: as before.
+    millions of items, whose recall stands in the manifest, or an exact one; None: as before. `device`: where the best
+    are looked for; `auto` is a GPU where there is one and the model's score is a product of vectors.
     """
     with BundleLock(bundle):
         if ann is None:
             ann = "recall" in read_manifest(bundle, verify=False).notes.get(NOTE, {})
         if baskets is None:
             old = Index.open(bundle)
-            arrays = index_of(old.model, old.pairs, k=old.k if k is None else k, ann=ann, threads=threads)
+            size = old.k if k is None else k
+            arrays = index_of(old.model, old.pairs, k=size, ann=ann, threads=threads, device=device)
             kept = old.attachment
         else:
-            arrays, kept = _from_baskets(bundle, baskets, k, ann, threads), _attached(bundle)
+            arrays = _from_baskets(bundle, baskets, k, ann=ann, threads=threads, device=device)
+            kept = _attached(bundle)
         return rewrite_bundle(
             bundle,
             lambda folder: write_index(arrays, folder, kept if attachment is None else attachment),
@@ -76,9 +85,7 @@ def has_table(manifest: Manifest) -> bool:
     return NOTE in manifest.notes
 
 
-def _from_baskets(
-    bundle: str | Path, baskets: BasketStream, k: int | None, ann: bool, threads: int | None
-) -> IndexArrays:
+def _from_baskets(bundle: str | Path, baskets: BasketStream, k: int | None, **how: Any) -> IndexArrays:
     manifest = read_manifest(bundle)
     if stream_hash(baskets) != manifest.data_hash:
         raise BundleError(
@@ -88,7 +95,7 @@ def _from_baskets(
             "bundle of --stream, --validation or several processes gets its table from `neatrec train` alone.",
         )
     before = manifest.notes.get(NOTE, {}).get("k", K)
-    return build_index(load_bundle(bundle), baskets, k=before if k is None else k, ann=ann, threads=threads)
+    return build_index(load_bundle(bundle), baskets, k=before if k is None else k, **how)
 
 
 def _attached(bundle: str | Path) -> dict[str, Any] | None:

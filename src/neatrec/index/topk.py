@@ -13,11 +13,11 @@ import numpy.typing as npt
 
 from neatrec.errors import DivergedError, must_be
 from neatrec.index.scan import keep_best, keep_best_down, keep_best_of_lists, put_in_order
+from neatrec.kernels.dispatch import ranking_device
 from neatrec.models.base import Model
 from neatrec.models.blas import one_blas_thread
 from neatrec.models.cosine import CosineModel
 from neatrec.models.counts import CountModel
-from neatrec.models.item2vec import Item2VecProduct
 from neatrec.statistics.independence import groups_of
 
 TILE = 512
@@ -44,11 +44,17 @@ class Best:
         return np.repeat(np.arange(len(self.start) - 1, dtype=np.int32), np.diff(self.start))
 
 
-def best_answers(model: Model, k: int, *, threads: int | None = None) -> Best:
-    """What `model.recommend(item, k)` answers for every item. Never items x items numbers at once."""
+def best_answers(model: Model, k: int, *, threads: int | None = None, device: str = "cpu") -> Best:
+    """What `model.recommend(item, k)` answers for every item. Never items x items numbers at once.
+
+    A GPU (`device` gpu, or auto where there is one) finds them for models whose score is a product of vectors.
+    """
     search = search_of(model, k)
     factors, workers = product_factors(model), threads or os.cpu_count() or 1
-    if factors is not None:
+    where = ranking_device(model.name, device, product=factors is not None, top=search.k)
+    if factors is not None and where == "gpu":
+        search.by_gpu(*factors)
+    elif factors is not None:
         search.by_product(*search.take(*factors), workers)
     elif isinstance(model, CountModel) and model.floor >= 0:
         search.by_seen_pairs(model)
@@ -73,11 +79,7 @@ def search_of(model: Model, k: int) -> Search:
 
 def product_factors(model: Model) -> tuple[Vectors, Vectors] | None:
     """(left, right) with score_all(q) = left[q] @ right.T, each of shape (items, dim); None where it is no product."""
-    if isinstance(model, CosineModel) and type(model)._score_all is CosineModel._score_all:
-        return model.directions, model.directions
-    if isinstance(model, Item2VecProduct):
-        return model.vectors, model.output
-    return None
+    return model.factors() if isinstance(model, CosineModel) else None
 
 
 class Search:
@@ -99,8 +101,7 @@ class Search:
         both = left is right and np.array_equal(self.query, self.code)
         queries = np.ascontiguousarray(left[self.query])
         items = queries if both else np.ascontiguousarray(right[self.code])
-        if not (np.isfinite(queries).all() and np.isfinite(items).all()):
-            raise DivergedError("the model has vectors that are not numbers", hint="Train it anew.")
+        _refuse_nan(queries, items)
         return queries, items
 
     def part(self, places: npt.NDArray[np.int64]) -> Search:
@@ -132,6 +133,20 @@ class Search:
 
         with one_blas_thread(), ThreadPoolExecutor(threads) as pool:
             list(pool.map(work, _tiles(len(left), len(right), half=both)))
+
+    def by_gpu(self, left: Vectors, right: Vectors) -> None:
+        """left @ right.T on a GPU, in blocks; factors with a row for every item, as a model has them."""
+        from neatrec.kernels.gpu_ranking import Ranker
+
+        _refuse_nan(left[self.query], right[self.code])
+        sold = np.zeros(len(self.group), dtype=bool)
+        sold[self.code] = True
+        ranker = Ranker(left, None if left is right else right)
+        found = ranker.catalogue(self.query, sold, self.group, top=self.k)  # best first
+        self.filled[:] = ((found.best >= 0) & (found.scores > self.floor)).sum(axis=1)
+        worst_first = np.maximum(self.filled[:, None] - 1 - np.arange(self.k), 0)  # which makes a heap of each row
+        self.best_item[:] = np.take_along_axis(found.best, worst_first, axis=1)
+        self.best = np.take_along_axis(found.scores, worst_first, axis=1)
 
     def by_seen_pairs(self, model: CountModel) -> None:
         """Only pairs that were seen score above the floor of a model of counts: the others are not looked at."""
@@ -185,6 +200,11 @@ class Search:
         chosen = np.arange(self.k)[None] < self.filled[:, None]  # (queries, k)
         start = np.concatenate([[0], np.cumsum(found)]).astype(np.int64)
         return Best(start, self.best_item[chosen], self.best[chosen].astype(np.float32))
+
+
+def _refuse_nan(queries: Vectors, items: Vectors) -> None:
+    if not (np.isfinite(queries).all() and np.isfinite(items).all()):
+        raise DivergedError("the model has vectors that are not numbers", hint="Train it anew.")
 
 
 def _tiles(rows: int, columns: int, *, half: bool) -> list[tuple[int, int]]:

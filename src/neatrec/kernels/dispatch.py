@@ -6,10 +6,11 @@ import logging
 from importlib import import_module
 from typing import Protocol
 
-from neatrec.errors import MissingDependencyError, ParameterError, must_be_one_of
-from neatrec.kernels import gpu, gpu_call, gpu_shape
+from neatrec.errors import MissingDependencyError, ParameterError, must_be, must_be_one_of
+from neatrec.kernels import gpu, gpu_call, gpu_ranking, gpu_shape
 from neatrec.kernels.arguments import Draws, Settings, Shard, Tally
 from neatrec.kernels.layout import Table
+from neatrec.text import printable
 
 log = logging.getLogger(__name__)
 
@@ -79,3 +80,34 @@ def _require_gpu(name: str, settings: Settings, reproducible: bool) -> None:
     if refused is not None:
         raise refused
     gpu_call.prepare(name, settings)
+
+
+def ranking_device(model: str, device: str, *, product: bool, top: int) -> str:
+    """`cpu` or `gpu` for ranks and lists of the best `top`: `auto` is the GPU where one can rank for this model.
+
+    A GPU ranks where the score of a pair is a `product` of two vectors. Asked for by name, one that is not there or
+    cannot do it is an error.
+    """
+    if device not in ("auto", "cpu", "gpu"):
+        raise must_be_one_of("device", ("auto", "cpu", "gpu"), device)
+    if device == "cpu":
+        return "cpu"
+    try:
+        _require_gpu_ranking(model, product, top)
+    except (MissingDependencyError, ParameterError) as error:
+        if device == "gpu":
+            raise
+        log.debug("%s is ranked on the CPU: %s", printable(model), error.message)
+        return "cpu"
+    if device == "auto":
+        log.debug("%s is ranked on the GPU", printable(model))
+    return "gpu"
+
+
+def _require_gpu_ranking(model: str, product: bool, top: int) -> None:
+    if not product:
+        raise must_be("device", f"cpu for model {printable(model)!r}, whose score is no product of vectors", "gpu")
+    if not 1 <= top <= gpu_ranking.MOST_BEST:
+        raise must_be("k", f"from 1 to {gpu_ranking.MOST_BEST} on device gpu", top, hint="Use device cpu.")
+    gpu.cupy()
+    gpu_ranking.prepare()

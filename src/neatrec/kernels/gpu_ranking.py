@@ -130,6 +130,11 @@ class Ranker:
         return compiled_module(("ranking",), ()).get_function(name)
 
 
+def prepare() -> None:
+    """Compile what ranks for the GPU at hand, or say what is missing there."""
+    compiled_module(("ranking",), ())
+
+
 def _rows(arrays: dict[str, Any]) -> Any:
     rows = np.zeros((), dtype=ROWS)
     for name, array in arrays.items():

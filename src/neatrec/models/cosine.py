@@ -50,7 +50,8 @@ class CosineModel(Model):
 
     def factors(self) -> tuple[Vectors, Vectors] | None:
         """Vectors of queries and items whose product is the score; None for a model that scores in another way."""
-        scores_by_cosine = type(self)._score_all is CosineModel._score_all
+        by_rows, by_pairs = type(self)._score_all, type(self)._score
+        scores_by_cosine = by_rows is CosineModel._score_all and by_pairs is CosineModel._score
         return (self.directions, self.directions) if scores_by_cosine else None
 
     def item_vectors(self) -> Vectors:

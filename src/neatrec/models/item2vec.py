@@ -74,3 +74,8 @@ class Item2VecProduct(Item2Vec):
     def _score_all(self, queries: Codes) -> Scores:
         scores: Scores = self.vectors[queries] @ self.output.T
         return scores
+
+    def factors(self) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]] | None:
+        by_rows, by_pairs = type(self)._score_all, type(self)._score
+        scores_by_product = by_rows is Item2VecProduct._score_all and by_pairs is Item2VecProduct._score
+        return (self.vectors, self.output) if scores_by_product else None
