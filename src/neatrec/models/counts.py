@@ -91,6 +91,11 @@ class PairCounts:
         look_up(matrix.indptr, matrix.indices, matrix.data, queries, items, out)
         return out
 
+    def row(self, query: int) -> tuple[Codes, Counts]:
+        """What was bought with one item, ascending, and how often."""
+        places = slice(self.matrix.indptr[query], self.matrix.indptr[query + 1])
+        return self.matrix.indices[places], self.matrix.data[places]
+
     def expected(self, query_total: npt.ArrayLike, item_total: npt.ArrayLike) -> Floats:
         """F_q F_v / N in float64: the product of two totals leaves 64 bits."""
         product = np.asarray(query_total, dtype=np.float64) * np.asarray(item_total, dtype=np.float64)

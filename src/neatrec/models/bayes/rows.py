@@ -1,12 +1,10 @@
 """Scores of some queries with every item: row after row, so that what a row needs stays in the cache of a core.
 
-The numbers are those of `scoring` and `ranking` for pairs, in the same order of operations; logarithms of whole rows
-are several times as fast as one at a time.
+The numbers are those of `scoring` and `ranking` for pairs, but for rounding. NumPy takes the logarithms of whole rows,
+many times as fast as one at a time; compiled loops bring together what they are taken of.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,72 +15,141 @@ from neatrec.models.bayes.prior import FARTHEST, Weights
 from neatrec.models.bayes.ranking import COMPANY_PSEUDO, LEAST_CHANCE, Ranking
 from neatrec.models.bayes.ranking import FARTHEST as FARTHEST_ODDS
 from neatrec.models.bayes.scoring import Codes, csr_parts, lent, pair_table, sign_factors
-from neatrec.models.counts import PairCounts
+from neatrec.models.parts import in_parts
 
 Floats = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.float32]
+FEWEST = 4
+"""Rows for which a thread is worth starting."""
 
 
 def rank_rows(evidence: Evidence, weights: Weights, ranking: Ranking | None, queries: Codes) -> Rows:
     """What ranks each query with every item: the odds, or the posterior lift without a ranking, (queries, items)."""
-    lift = score_rows(evidence, weights, queries)
-    return lift if ranking is None else _odds_rows(evidence, ranking, queries, lift)
+    if ranking is None:
+        return score_rows(evidence, weights, queries)
+    lifts, odds = _Lifts(evidence, weights, queries), _Odds(evidence, ranking, queries)
+    out = np.empty((len(queries), len(evidence.category)), dtype=np.float32)
+
+    def work(part: slice) -> None:
+        lifts.write(part, out[part])
+        odds.write(part, out[part])
+
+    in_parts(len(queries), work, fewest=FEWEST)
+    return out
 
 
 def score_rows(evidence: Evidence, weights: Weights, queries: Codes) -> Rows:
     """The posterior mean of each query with every item, shape (queries, items)."""
-    prior = _log_prior_rows(evidence, weights, queries)
-    counts, near = evidence.counts, evidence.near
-    if near is None or not near.records:
-        near = counts
-    scale = counts.records / max(near.records, 1)
-    total, near_total = counts.total.astype(np.float64), near.total.astype(np.float64)
-    out = np.empty((len(queries), len(total)), dtype=np.float32)
-    for row, query in enumerate(queries.tolist()):
-        below = total[query] * total / max(counts.records, 1)
-        near_expected = near_total[query] * scale * near_total / max(near.records, 1)
-        below += weights.near * (near_expected - below)
-        below += weights.k
-        above = _counted(counts, near, query, scale, weights.near)
-        if prior is not None:
-            above += weights.k * np.exp(np.clip(prior[row], -FARTHEST, FARTHEST))
-        out[row] = above / below
+    lifts = _Lifts(evidence, weights, queries)
+    out = np.empty((len(queries), len(evidence.category)), dtype=np.float32)
+    in_parts(len(queries), lambda part: lifts.write(part, out[part]), fewest=FEWEST)
     return out
 
 
-def _counted(counts: PairCounts, near: PairCounts, query: int, scale: float, share: float) -> Floats:
-    """Times together, a `share` of them counted by near pairs, shape (items,)."""
-    all_of_it, close = (_row(matrix, query) for matrix in (counts.matrix, near.matrix))
-    return all_of_it + share * (close * scale - all_of_it)
+class _Lifts:
+    """Posterior means of some queries: what can be made for all rows at once, and `write` for some of them."""
+
+    def __init__(self, evidence: Evidence, weights: Weights, queries: Codes) -> None:
+        self.evidence, self.weights, self.queries = evidence, weights, queries
+        self.counts, near = evidence.counts, evidence.near
+        self.near = self.counts if near is None or not near.records else near
+        self.scale = self.counts.records / max(self.near.records, 1)
+        self.total, self.near_total = (counts.total.astype(np.float64) for counts in (self.counts, self.near))
+        self.place = category_places(evidence)
+        self.products = np.zeros((len(queries), len(self.total)), dtype=np.float32)
+        for left, right in sign_factors(evidence, weights, queries):
+            self.products += left @ right.T
+
+    def write(self, part: slice, out: Rows) -> None:
+        """The rows of `part` into `out`, (rows, items)."""
+        queries, products = self.queries[part], self.products[part]
+        together = _lent_both_ways(self.evidence, queries)
+        prior, seen = np.zeros(out.shape[1]), np.zeros(out.shape[1])
+        for row, query in enumerate(queries.tolist()):
+            if self.weights.signs is not None:
+                self._prior(query, products[row], None if together is None else together[row], prior)
+            self._posterior(query, prior, seen, out[row])
+
+    def _prior(self, query: int, products: Rows, together: Rows | None, out: Floats) -> None:
+        """The prior mean of each item times k, into `out`."""
+        signs, evidence, records = self.weights.signs, self.evidence, max(self.counts.records, 1)
+        if together is None or evidence.like_total is None:
+            out[:] = 0.0
+        else:
+            over_chance(together, evidence.like_total, evidence.like_total[query] / records, LIKE_PSEUDO, out)
+            np.log(out, out=out)
+        lift_of_category = evidence.category_lift[evidence.category[query]]
+        add_signs(products, evidence.popularity, lift_of_category, self.place, signs, FARTHEST, out)
+        np.exp(out, out=out)
+        out *= self.weights.k
+
+    def _posterior(self, query: int, prior: Floats, seen: Floats, out: Rows) -> None:
+        """(C + k m) / (E + k) into `out`; `prior` is k m, `seen` zeros."""
+        share, k = self.weights.near, self.weights.k
+        shares = (1.0 - share, self.counts, 1.0, self.total), (share, self.near, self.scale, self.near_total)
+        for weight, counts, scale, _ in shares:
+            items, times = counts.row(query)
+            seen[items] += weight * scale * times
+        chance = [weight * scale * total[query] / max(counts.records, 1) for weight, counts, scale, total in shares]
+        posterior_row(seen, prior, self.total, self.near_total, (chance[0], chance[1], k), out)
+        for _, counts, _, _ in shares:
+            seen[counts.row(query)[0]] = 0.0
 
 
-def _row(matrix: Any, query: int) -> Floats:
-    out = np.zeros(matrix.shape[1])
-    places = slice(matrix.indptr[query], matrix.indptr[query + 1])
-    out[matrix.indices[places]] = matrix.data[places]
-    return out
+class _Odds:
+    """The odds by which some queries rank: as `_Lifts`, whose rows they are made of."""
+
+    def __init__(self, evidence: Evidence, ranking: Ranking, queries: Codes) -> None:
+        self.evidence, self.ranking, self.queries = evidence, ranking, queries
+        self.place = category_places(evidence)
+        self.cosine = evidence.query_unit(queries) @ evidence.unit.T
+
+    def write(self, part: slice, rows: Rows) -> None:
+        """The odds of `part` in place of the posterior lifts in `rows`, (rows, items)."""
+        queries, cosine, evidence = self.queries[part], self.cosine[part], self.evidence
+        company = np.zeros_like(rows)
+        lent_rows(queries, csr_parts(evidence.company), pair_table(evidence.counts), company)
+        hints, odds = np.empty(rows.shape[1]), np.empty(rows.shape[1])
+        for row, query in enumerate(queries.tolist()):
+            self._company(query, company[row], hints)
+            np.log(rows[row], out=odds, dtype=np.float64)
+            self._add_hints(query, hints, cosine[row], odds)
+            rows[row] = np.exp(odds, out=odds)
+
+    def _company(self, query: int, company: Rows, out: Floats) -> None:
+        """The logarithm of what those of like company were bought with, the query itself left out."""
+        items, times = self.evidence.counts.row(query)
+        company[items] -= times
+        at_least_none(company, COMPANY_PSEUDO, out)
+        np.log(out, out=out)
+
+    def _add_hints(self, query: int, company: Floats, cosine: Rows, odds: Floats) -> None:
+        """The logarithm of the odds in place of that of the lift."""
+        evidence, order, w = self.evidence, self.evidence.order, self.ranking.weights
+        items, times = evidence.counts.row(query)
+        of_query = self.ranking.level + w[4] * evidence.popularity[query] + w[5] * order.first[query]
+        order_of_category = order.categories[evidence.category[query]]
+        by_total, which = of_query + self._by_total(query), evidence.total_place
+        add_hints(company, cosine, order.first, order_of_category, self.place, by_total, which, w, odds)
+        odds[items] += w[2] * np.log1p(times)
+        np.clip(odds, -FARTHEST_ODDS, FARTHEST_ODDS, out=odds)
+
+    def _by_total(self, query: int) -> Floats:
+        """The hint of chance, and what chance alone gives the query's company, weighted, (totals,).
+
+        It depends on the item's total alone: it is worked out once for each total that there is.
+        """
+        evidence, w, totals = self.evidence, self.ranking.weights, self.evidence.totals
+        total, records = evidence.counts.total[query], float(max(evidence.counts.records, 1))
+        others = max(evidence.company_total[query] - total, 0.0) / records
+        chance: Floats = w[1] * np.log(evidence.bought[query] * totals / records + LEAST_CHANCE)
+        chance -= w[7] * np.log(others * totals / COMPANY_PSEUDO + 1.0)
+        return chance
 
 
-def _log_prior_rows(evidence: Evidence, weights: Weights, queries: Codes) -> Floats | None:
-    """The logarithm of the prior mean before it is cut off, (queries, items); None without signs."""
-    signs = weights.signs
-    if signs is None:
-        return None
-    products = np.zeros((len(queries), len(evidence.category)), dtype=np.float32)
-    for left, right in sign_factors(evidence, weights, queries):
-        products += left @ right.T
-    out: Floats = signs[0] + products.astype(np.float64)
-    of_item, category = signs[5] * evidence.popularity.astype(np.float64), evidence.category
-    together = _lent_both_ways(evidence, queries)
-    for row, query in enumerate(queries.tolist()):
-        out[row] += of_item
-        out[row] += signs[3] * evidence.category_lift[category[query]].astype(np.float64)[category]
-        if together is not None and evidence.like_total is not None:
-            chance = evidence.like_total[query] * evidence.like_total / max(evidence.counts.records, 1)
-            out[row] -= signs[2] * np.log1p(chance / LIKE_PSEUDO)
-            reached = np.flatnonzero(together[row])
-            out[row, reached] += signs[2] * np.log1p(together[row, reached].astype(np.float64) / LIKE_PSEUDO)
-    return out
+def category_places(evidence: Evidence) -> npt.NDArray[np.uint32]:
+    """The place of each item's category in tables of categories, whose last one is for the unknown, (items,)."""
+    return (evidence.category % len(evidence.category_lift)).astype(np.uint32)
 
 
 def _lent_both_ways(evidence: Evidence, queries: Codes) -> Rows | None:
@@ -94,39 +161,44 @@ def _lent_both_ways(evidence: Evidence, queries: Codes) -> Rows | None:
     return out
 
 
-def _odds_rows(evidence: Evidence, ranking: Ranking, queries: Codes, lift: Rows) -> Rows:
-    counts, order, w = evidence.counts, evidence.order, ranking.weights
-    # what depends on the item's total alone is worked out once for each total that there is
-    totals, which = np.unique(counts.total, return_inverse=True)
-    category, first = evidence.category, w[5] * order.first.astype(np.float64)
-    cosine = evidence.query_unit(queries) @ evidence.unit.T
-    company = np.zeros_like(lift)
-    lent_rows(queries, csr_parts(evidence.company), pair_table(counts), company)
-    out = np.empty_like(lift)
-    for row, query in enumerate(queries.tolist()):
-        seen = slice(counts.matrix.indptr[query], counts.matrix.indptr[query + 1])
-        items, count = counts.matrix.indices[seen], counts.matrix.data[seen]
-        odds = w[0] * np.log(lift[row].astype(np.float64))
-        odds += ranking.level + w[4] * evidence.popularity[query] + first[query]
-        odds -= first
-        odds += w[6] * order.categories[category[query]].astype(np.float64)[category]
-        odds += w[3] * cosine[row].astype(np.float64)
-        odds += _by_total(evidence, w, query, totals)[which]
-        odds[items] += w[2] * np.log1p(count)
-        company[row, items] -= count
-        reached = np.flatnonzero(company[row] > 0)
-        odds[reached] += w[7] * np.log(company[row, reached].astype(np.float64) / COMPANY_PSEUDO + 1.0)
-        out[row] = np.exp(np.clip(odds, -FARTHEST_ODDS, FARTHEST_ODDS, out=odds))
-    return out
+@compiled
+def over_chance(together, of_item, of_query, pseudo, out):  # type: ignore[no-untyped-def]
+    """Times together over times by chance, both with `pseudo` added; the arrays: (items,)."""
+    for v in range(len(out)):
+        out[v] = (together[v] + pseudo) / (of_query * of_item[v] + pseudo)
 
 
-def _by_total(evidence: Evidence, weights: Floats, query: int, totals: npt.NDArray[np.int64]) -> Floats:
-    """The hint of chance, and what chance alone gives the query's company, for items of these totals, weighted."""
-    total, records = evidence.counts.total[query], float(max(evidence.counts.records, 1))
-    others = max(evidence.company_total[query] - total, 0.0) / records
-    chance: Floats = weights[1] * np.log(evidence.bought[query] * totals / records + LEAST_CHANCE)
-    chance -= weights[7] * np.log(others * totals / COMPANY_PSEUDO + 1.0)
-    return chance
+@compiled
+def add_signs(products, popularity, lift_of_category, place, signs, farthest, out):  # type: ignore[no-untyped-def]
+    """The logarithm of the prior mean in place of the sign of like names; lift_of_category: (categories + 1,)."""
+    level, like, of_category, of_item = signs[0], signs[2], signs[3], signs[5]
+    for v in range(len(out)):
+        mean = level + products[v] + like * out[v]
+        mean += of_category * lift_of_category[place[v]] + of_item * popularity[v]
+        out[v] = min(max(mean, -farthest), farthest)
+
+
+@compiled
+def posterior_row(seen, prior, total, near_total, numbers, out):  # type: ignore[no-untyped-def]
+    """(C + k m) / (E + k); numbers: what total and near total are multiplied by for E, and k."""
+    of_total, of_near, k = numbers
+    for v in range(len(out)):
+        out[v] = (seen[v] + prior[v]) / (of_total * total[v] + of_near * near_total[v] + k)
+
+
+@compiled
+def at_least_none(times, pseudo, out):  # type: ignore[no-untyped-def]
+    """1 + times / pseudo, and 1 where a rounding error left less than no times."""
+    for v in range(len(out)):
+        out[v] = max(times[v], 0.0) / pseudo + 1.0
+
+
+@compiled
+def add_hints(company, cosine, first, order_of_category, place, by_total, which, w, out):  # type: ignore[no-untyped-def]
+    """All hints but that of times together, weighted, in place of the logarithm of the lift; by_total: (totals,)."""
+    for v in range(len(out)):
+        hints = w[0] * out[v] + w[3] * cosine[v] + w[7] * company[v] - w[5] * first[v]
+        out[v] = hints + w[6] * order_of_category[place[v]] + by_total[which[v]]
 
 
 @compiled

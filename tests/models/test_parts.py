@@ -1,0 +1,46 @@
+"""Rows shared out among threads."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from neatrec.models import parts
+from neatrec.models.bayes.prior import START
+from neatrec.models.bayes.ranking import Ranking
+from neatrec.models.bayes.rows import rank_rows
+from neatrec.models.parts import in_parts
+from test_bayes_parts import toy_evidence
+
+
+@pytest.fixture
+def three_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "thread_count", lambda threads: 3)
+
+
+@pytest.mark.usefixtures("three_cores")
+@pytest.mark.parametrize(("rows", "fewest", "expected"), [(10, 1, 3), (10, 4, 2), (3, 4, 1), (0, 1, 1), (2, 1, 2)])
+def test_the_parts_are_all_rows_once(rows: int, fewest: int, expected: int) -> None:
+    found: list[slice] = []
+    in_parts(rows, found.append, fewest=fewest)
+    assert len(found) == expected
+    assert sorted(row for part in found for row in range(part.start, part.stop)) == list(range(rows))
+
+
+@pytest.mark.usefixtures("three_cores")
+def test_what_fails_in_a_part_fails_as_a_whole() -> None:
+    def work(part: slice) -> None:
+        if part.stop == 9:
+            raise ValueError("the last part")
+
+    with pytest.raises(ValueError, match="the last part"):
+        in_parts(9, work)
+
+
+@pytest.mark.usefixtures("three_cores")
+def test_rows_of_bayes_are_the_same_however_many_threads_share_them() -> None:
+    evidence, queries = toy_evidence(), np.arange(22, dtype=np.int32)
+    ranking = Ranking(-1.0, np.array([1.5, 0.3, -0.2, 0.8, 0.1, 0.5, 0.4, 0.6]))
+    one_by_one = np.concatenate([rank_rows(evidence, START, ranking, queries[i : i + 1]) for i in queries])
+    # products of vectors may be added up in another order
+    np.testing.assert_allclose(rank_rows(evidence, START, ranking, queries), one_by_one, rtol=1e-5)
