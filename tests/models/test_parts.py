@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from test_bayes_parts import toy_evidence
 
 from neatrec.models import parts
 from neatrec.models.bayes.prior import START
 from neatrec.models.bayes.ranking import Ranking
 from neatrec.models.bayes.rows import rank_rows
 from neatrec.models.parts import in_parts
-from test_bayes_parts import toy_evidence
 
 
 @pytest.fixture
