@@ -74,7 +74,7 @@ def measured(run: Run, folder: Path) -> Run:
 
 
 def _once(stage: str, place: Path, baskets: int, items: int) -> Run:
-    command = [sys.executable, "-m", "benchmarks.scaling_stages", stage, str(place), str(baskets), str(items)]
+    command = [sys.executable, "-m", "benchmarks._scaling_stages", stage, str(place), str(baskets), str(items)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(f"{stage} of {baskets:,} baskets failed:\n{done.stderr}")

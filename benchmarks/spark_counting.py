@@ -1,16 +1,18 @@
 """Labels on Spark beside the memory engine: the same hash, and where Spark's time goes.
 
-    python -m benchmarks.spark_counting [instacart] [skew] [--baskets 20000] [--long 1500] [--threads 2] [--memory 4GiB]
+    python -m benchmarks.spark_counting [instacart] [skew] [refused] [--baskets 20000] [--long 1500] [--memory 4GiB]
 
 `instacart`: the orders sent from the driver, labels by both protocols, one round of chance, recall sets. `skew`:
 simulated baskets with one item in a third of them and one basket of `--long` lines, written as Parquet and read by
-Spark itself. For each count the stages of Spark's own status store: tasks, and the longest task beside the median one.
+Spark itself. `refused`: a basket of a million lines. For each the stages of Spark's own status store: tasks, and the
+longest task beside the median one; CPU seconds are those of this process, of Java and of its Python workers.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
+import os
 import sys
 import tempfile
 import time
@@ -56,14 +58,34 @@ def stages_since(session: Any, known: set[int]) -> list[dict[str, Any]]:
     return sorted(found, key=lambda stage: -float(stage["longest"]))
 
 
-def skewed(baskets: int, long: int, folder: Path) -> Path:
+def cpu_seconds() -> float:
+    """CPU seconds so far of this process and of everything below it (of what has ended: where it was waited for)."""
+    below, used = {os.getpid()}, 0.0
+    for _ in range(5):  # this process, Java, its daemon, the workers
+        below |= {int(pid) for pid, stat in _processes() if int(stat[1]) in below}
+    for pid, stat in _processes():
+        if int(pid) in below:
+            used += sum(int(ticks) for ticks in stat[11:15]) / os.sysconf("SC_CLK_TCK")
+    return used
+
+
+def _processes() -> Iterator[tuple[str, list[str]]]:
+    """Process ids, and what /proc says of each from its state on."""
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            yield file.parent.name, file.read_text().rpartition(")")[2].split()
+        except (FileNotFoundError, ProcessLookupError):  # it ended meanwhile
+            continue
+
+
+def lines_with_a_long_basket(baskets: int, long: int, folder: Path) -> Path:
     """Simulated lines with a head item in a third of the baskets, and one long basket."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     from neatrec.sources import read_baskets
 
-    shop = read_baskets(f"supermarket:baskets={baskets},items={max(2000, 2 * long)}")
+    shop = read_baskets(f"supermarket:baskets={baskets},items={min(max(2000, 2 * long), 20_000)}")
     basket, item = shop.basket_of_line, shop.items.astype(np.int64)
     head = np.arange(0, baskets, 3)
     basket = np.concatenate([basket, head, np.full(long, baskets)])
@@ -85,13 +107,13 @@ def instacart(session: Any, threads: int) -> Iterator[tuple[str, dict[str, Any]]
     stages_since(session, known)
 
     def both(name: str, make: Callable[[str], Any], say: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
-        began = time.perf_counter()
+        began, cpu = time.perf_counter(), cpu_seconds()
         found = make("spark")
-        wall = time.perf_counter() - began
+        took = {"wall": round(time.perf_counter() - began, 1), "cpu": round(cpu_seconds() - cpu, 1)}
         said = say(found)
         if said != say(make("memory")):
             sys.exit(f"instacart, {name}: Spark's answer differs")
-        return {"wall": round(wall, 1), **said, "stages": stages_since(session, known)[:MANY]}
+        return {**took, **said, "stages": stages_since(session, known)[:MANY]}
 
     def labels(protocol: str, engine: str) -> Any:
         return make_labels(baskets, protocol, engine=engine, threads=threads)
@@ -130,16 +152,39 @@ def skew(session: Any, threads: int, baskets: int, long: int) -> dict[str, Any]:
     known: set[int] = set()
     stages_since(session, known)
     with tempfile.TemporaryDirectory(prefix="neatrec-bench-") as name:
-        folder = skewed(baskets, long, Path(name))
-        began = time.perf_counter()
+        folder = lines_with_a_long_basket(baskets, long, Path(name))
+        began, cpu = time.perf_counter(), cpu_seconds()
         found = labels_of_cluster(read_cluster_lines(str(folder), options, threads=threads), threads=threads)
-        wall = time.perf_counter() - began
+        took = {"wall": round(time.perf_counter() - began, 1), "cpu": round(cpu_seconds() - cpu, 1)}
         expected = make_labels(read_baskets(str(folder), options), engine="memory", threads=threads)
     if found.hash != expected.hash:
         sys.exit("skew: Spark's labels differ")
     stages = stages_since(session, known)[:MANY]
     about = {"baskets": baskets, "long": long, "records": found.records, "pairs": found.pairs}
-    return {"skew": {**about, "wall": round(wall, 1), "labels": found.label_counts, "stages": stages}}
+    return {"skew": {**about, **took, "labels": found.label_counts, "stages": stages}}
+
+
+def refused(session: Any, threads: int, long: int = 1_000_000) -> dict[str, Any]:
+    """A basket of a million lines among a thousand others: what is said, and how soon."""
+    from neatrec.errors import ResourceError
+    from neatrec.experiments.cluster_labels import labels_of_cluster
+    from neatrec.experiments.cluster_lines import read_cluster_lines
+    from neatrec.sources import SourceOptions
+
+    options = SourceOptions(basket="order", item="sku", category=("aisle",))
+    known: set[int] = set()
+    stages_since(session, known)
+    with tempfile.TemporaryDirectory(prefix="neatrec-bench-") as name:
+        folder = lines_with_a_long_basket(1000, long, Path(name))
+        began, cpu = time.perf_counter(), cpu_seconds()
+        try:
+            labels_of_cluster(read_cluster_lines(str(folder), options, threads=threads), threads=threads)
+        except ResourceError as error:
+            said = str(error)
+        else:
+            sys.exit("a basket of a million lines was counted")
+    took = {"wall": round(time.perf_counter() - began, 1), "cpu": round(cpu_seconds() - cpu, 1)}
+    return {"refused": {"baskets": 1000, "long": long, **took, "said": said, "stages": stages_since(session, known)}}
 
 
 def main(parts: list[str], baskets: int, long: int, threads: int, memory: str) -> None:
@@ -152,6 +197,8 @@ def main(parts: list[str], baskets: int, long: int, threads: int, memory: str) -
     runs: dict[str, Any] = {}
     if "skew" in parts:
         runs |= skew(session, threads, baskets, long)
+    if "refused" in parts:
+        runs |= refused(session, threads)
     for name, run in instacart(session, threads) if "instacart" in parts else ():
         runs[f"instacart, {name}"] = run
         print(name, run, flush=True)
@@ -166,7 +213,7 @@ def main(parts: list[str], baskets: int, long: int, threads: int, memory: str) -
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", default=["skew", "instacart"])
+    parser.add_argument("parts", nargs="*", default=["skew", "refused", "instacart"])
     parser.add_argument("--baskets", type=int, default=20_000)
     parser.add_argument("--long", type=int, default=1500)
     parser.add_argument("--threads", type=int, default=2)

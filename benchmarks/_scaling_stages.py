@@ -1,6 +1,6 @@
 """The stages of the road: each prepares in a process of its own and returns what is timed.
 
-    python -m benchmarks.scaling_stages STAGE FOLDER BASKETS ITEMS
+    python -m benchmarks._scaling_stages STAGE FOLDER BASKETS ITEMS
 
 FOLDER is where the simulated baskets of that size are, or will be. One line of JSON: CPU seconds, peak memory, work.
 """
