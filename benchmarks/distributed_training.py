@@ -1,10 +1,13 @@
 """Two processes beside one at equal data: quality by how often and by which rule they agree, and time.
 
-    python -m benchmarks.distributed_training [--model neat] [--epochs 60] [--every 512 4096 16384] [--rules sum mean]
+    python -m benchmarks.distributed_training [--model neat] [--epochs 60] [--every 512 4096] [--rules sum mean rows]
+    python -m benchmarks.distributed_training --half --seeds 3 --every 4096 --rules sum rows
 
 Needs torch (extra `distributed`). The training half of the Instacart orders is cut once more (id % 4); one quarter
-trains, the paper's labels of the other are asked for: HR@10 in recall sets of 200, 95 % interval over queries. One
-process with two threads, then two processes with one thread each, started by torchrun, on the same shards.
+trains, the paper's labels of the other are asked for: HR@10 in recall sets of 200, 95 % interval over queries (and
+trainings, where there are several seeds). `--half`: the half-split itself. One process with two threads, then two
+processes with one thread each, started by torchrun, on the same shards. `rows` is the sum, of which only those rows are
+sent that one of the processes has changed.
 """
 
 from __future__ import annotations
@@ -12,39 +15,64 @@ from __future__ import annotations
 import argparse
 import json
 import resource
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
+
+import numpy as np
 
 from benchmarks.half_split import parts
 from benchmarks.harness import ROOT, save, table
+from neatrec.evaluation.judge import Judged
+from neatrec.kernels.layout import VISITOR, Table, width
+from neatrec.models.together import Together
 
 SHARDS = 8
+ROWS = "rows"
 
 
-def worker(source: str, out: str, model: str, epochs: str, every: str, rule: str) -> None:
+class ChangedRows(Together):
+    """The sum, sent for the rows that somebody changed; counts what is sent."""
+
+    sent: ClassVar[list[int]] = []
+
+    def agree(self, table: Table, last: Table, dim: int, vectors: int) -> None:
+        table -= last
+        table[:, width(dim) * vectors + VISITOR] = 0.0
+        changed = (table != 0).any(axis=1).astype(np.float32)
+        self.team.add(changed)
+        rows = np.flatnonzero(changed)
+        some = table[rows]
+        self.team.add(some)
+        last[rows] += some
+        table[:] = last
+        self.sent.append(changed.nbytes + some.nbytes)
+
+
+def worker(source: str, out: str, model: str, epochs: str, seed: str, every: str, rule: str) -> None:
     """One process of a training; what torchrun starts."""
     from neatrec.distributed import joined, launched
     from neatrec.experiments.streaming import Streaming
     from neatrec.experiments.training import Plan, train_bundle
-    from neatrec.models.together import Together
     from neatrec.sources import SourceOptions
 
     streaming = Streaming(source, SourceOptions(), at_least=SHARDS)
     plan = Plan(model=model, settings=(f"epochs={epochs}",))
     launch = launched()
     if launch is None:
-        answer = train_bundle(streaming, Path(out), plan, threads=2, index=False)
+        answer = train_bundle(streaming, Path(out), plan, seed=int(seed), threads=2, index=False)
     else:
         with joined(launch) as team:
-            together = Together(team, int(every), rule)
-            answer = train_bundle(streaming, Path(out), plan, threads=1, index=False, together=together)
+            together = ChangedRows(team, int(every)) if rule == ROWS else Together(team, int(every), rule)
+            answer = train_bundle(streaming, Path(out), plan, seed=int(seed), threads=1, index=False, together=together)
     if answer:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
-        print(json.dumps({"seconds": round(answer["train_seconds"], 1), "peak_mib": peak}))
+        sent = {"mean_mb_sent": round(float(np.mean(ChangedRows.sent)) / 1e6, 2)} if ChangedRows.sent else {}
+        print(json.dumps({"seconds": round(answer["train_seconds"], 1), "peak_mib": peak, **sent}))
 
 
 def trained(source: Path, out: Path, options: list[str], processes: int) -> dict[str, Any]:
@@ -61,39 +89,51 @@ def trained(source: Path, out: Path, options: list[str], processes: int) -> dict
     return {**said, "wall": round(time.perf_counter() - began, 1), "cpu": round(cpu, 1)}
 
 
-def main(model: str, epochs: int, every: list[int], rules: list[str]) -> None:
+def main(model: str, epochs: int, every: list[int], rules: list[str], half: bool, seeds: int) -> None:
     from neatrec.bundle import load_bundle
     from neatrec.evaluation.judge import judge
     from neatrec.evaluation.summary import summarise
 
-    part = parts(None, True)[0]
-    runs, judged = {}, {}
+    part = parts(None, not half)[0]
+    runs: dict[str, list[dict[str, Any]]] = {}
+    judged: dict[str, list[Judged]] = {}
     ways = [(1, 0, "-"), *((2, interval, rule) for rule in rules for interval in every)]
     with tempfile.TemporaryDirectory(prefix="neatrec-bench-") as name:
         folder = Path(name)
         part.train.save(folder / "baskets")
-        for processes, interval, rule in ways:
-            key = "one process" if processes == 1 else f"two, {rule} after {interval}"
-            options = [model, str(epochs), str(interval), rule]
-            runs[key] = trained(folder / "baskets", folder / "bundle", options, processes)
-            judged[key] = [judge(load_bundle(folder / "bundle"), part.exam.recall, part.exam.asked)]
-            print(key, runs[key], flush=True)
+        for seed in range(seeds):
+            for processes, interval, rule in ways:
+                key = "one process" if processes == 1 else f"two, {rule} after {interval}"
+                options = [model, str(epochs), str(seed), str(interval), rule]
+                run = trained(folder / "baskets", folder / "bundle", options, processes)
+                answers = judge(load_bundle(folder / "bundle"), part.exam.recall, part.exam.asked)
+                runs.setdefault(key, []).append(run)
+                judged.setdefault(key, []).append(answers)
+                print(key, seed, run, flush=True)
     found = summarise(judged, part.exam.asked)
-    for standing in found.standings:
-        hr = {"hr": standing.mean["hr@10"], "low": standing.low["hr@10"], "high": standing.high["hr@10"]}
-        runs[standing.name] |= {key: round(value, 4) for key, value in hr.items()}
+    rows = {standing.name: {**quality(standing), **middle(runs[standing.name])} for standing in found.standings}
     columns = ("hr", "low", "high", "seconds", "cpu", "peak_mib")
-    print(table([["training", *columns], *([name, *(str(run[c]) for c in columns)] for name, run in runs.items())]))
-    about = {"model": model, "epochs": epochs, "baskets": len(part.train), "lines": part.train.lines}
+    print(table([["training", *columns], *([name, *(str(row[c]) for c in columns)] for name, row in rows.items())]))
+    about = {"model": model, "epochs": epochs, "baskets": len(part.train), "lines": part.train.lines, "seeds": seeds}
     about |= {"labels": found.labels, "queries": found.queries, "shards": SHARDS}
-    options_said = f"--model {model} --epochs {epochs}"
+    said = f"--model {model} --epochs {epochs} --every {' '.join(map(str, every))} --rules {' '.join(rules)}"
     save(
         "distributed_training",
-        {"about": about, "runs": runs},
+        {"about": about, "runs": rows},
         ("torch", "numpy"),
-        file=f"distributed_training_{model}",
-        options=options_said,
+        file=f"distributed_training_{model}{'_half' if half else ''}",
+        options=f"{said}{' --half' if half else ''} --seeds {seeds}",
     )
+
+
+def quality(standing: Any) -> dict[str, float]:
+    values = {"hr": standing.mean["hr@10"], "low": standing.low["hr@10"], "high": standing.high["hr@10"]}
+    return {key: round(value, 4) for key, value in values.items()}
+
+
+def middle(runs: list[dict[str, Any]]) -> dict[str, float]:
+    """The median of each number over the trainings."""
+    return {key: round(statistics.median(run[key] for run in runs), 2) for key in runs[0]}
 
 
 if __name__ == "__main__":
@@ -104,5 +144,7 @@ if __name__ == "__main__":
     parser.add_argument("--model", default="neat")
     parser.add_argument("--epochs", type=int, default=60)
     parser.add_argument("--every", type=int, nargs="+", default=[512, 4096, 16384])
-    parser.add_argument("--rules", nargs="+", default=["sum", "mean"])
+    parser.add_argument("--rules", nargs="+", default=["sum", "mean", ROWS])
+    parser.add_argument("--half", action="store_true", help="train on the half-split itself, not on a quarter")
+    parser.add_argument("--seeds", type=int, default=1)
     main(**vars(parser.parse_args()))
