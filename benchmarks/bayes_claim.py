@@ -32,7 +32,7 @@ from neatrec.evaluation.bootstrap import interval, resampled_means
 from neatrec.experiments.leaderboard import LEVELS, run_leaderboard
 from neatrec.experiments.paper_data import read_complete_journey
 from neatrec.labels import Labels
-from neatrec.models import Run, make_model
+from neatrec.models import MODEL_NAMES, Run, make_model
 from neatrec.sources import read_baskets
 from neatrec.sources.supermarket import supermarket
 from neatrec.splits import Split, half, split_baskets
@@ -40,7 +40,7 @@ from neatrec.splits import Split, half, split_baskets
 Floats = npt.NDArray[np.float64]
 OURS, BASELINE = "bayes", "shrunk-lift-tuned"
 ROWS = ("bayes", "bayes-sure", "shrunk-lift-tuned", "shrunk-lift", "llr", "jaccard")
-SIMULATED = ("bayes", "shrunk-lift-tuned", "shrunk-lift", "llr", "neat", "item2vec")
+SIMULATED = ("bayes", *(name for name in MODEL_NAMES if name != "bayes"))
 
 
 def board(name: str, train: Baskets, test: Baskets, protocols: tuple[str, ...], labels: Labels | None = None) -> Any:

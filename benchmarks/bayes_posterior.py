@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+from scipy import special
 
 from neatrec.baskets import Baskets
 from neatrec.models import Run, make_model
@@ -35,7 +35,7 @@ def promises(split: Split) -> dict[str, Any]:
 def _record(model: Bayes, others: Baskets) -> dict[str, Any]:
     later = PairCounts.of(others, model.parameters.counting())
     queries = np.argsort(-model.item_count, kind="stable")[:QUERIES]
-    answers = [model.recommend(int(query), FIRST).codes for query in queries]
+    answers = model.recommend_carts([np.array([query], dtype=np.int32) for query in queries], FIRST)
     query = np.repeat(queries, [len(codes) for codes in answers]).astype(np.int32)
     item = np.concatenate(answers)
     counts = model.evidence.counts
@@ -58,9 +58,11 @@ def _record(model: Bayes, others: Baskets) -> dict[str, Any]:
 def _covered(model: Bayes, query: Any, item: Any, chance: Floats, came: Floats, level: float) -> float:
     """The share of later counts that lie in their central predictive interval."""
     shape, rate = model.posterior_gamma(query, item)
-    share = np.where(chance > 0, rate / (rate + chance), 1.0)
-    low, high = (stats.nbinom.ppf(tail, shape, share) for tail in ((1 - level) / 2, (1 + level) / 2))
-    return round(float(((came >= low) & (came <= high)).mean()), 3)
+    share, tail = np.where(chance > 0, rate / (rate + chance), 1.0), (1 - level) / 2
+    # the count lies in the interval when its own tails say so: no quantile has to be searched for
+    up_to, below = special.betainc(shape, came + 1, share), special.betainc(shape, np.maximum(came, 1e-9), share)
+    below = np.where(came > 0, below, 0.0)
+    return round(float(((up_to >= tail) & (below < 1 - tail)).mean()), 3)
 
 
 def show(name: str, record: dict[str, Any]) -> None:

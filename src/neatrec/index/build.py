@@ -15,7 +15,7 @@ from neatrec.errors import must_be
 from neatrec.index.approximate import Recall, approximate_answers
 from neatrec.index.pairs import Pairs
 from neatrec.index.projection import Positions, map_items
-from neatrec.index.topk import Best, best_answers, product_factors
+from neatrec.index.topk import Best, best_answers, found_on_gpu
 from neatrec.models.base import Model
 from neatrec.models.counts import CountModel
 from neatrec.text import plural
@@ -93,7 +93,7 @@ def table_device(model: Model, device: str, *, ann: bool, reproducible: bool) ->
     """Where the table of a model is made that was trained on `device`: there, if that can be."""
     if reproducible:
         return "cpu"  # the same bits on every machine
-    if device == "gpu" and (ann or product_factors(model) is None):
+    if device == "gpu" and (ann or not found_on_gpu(model)):
         log.info("the serving table is made on the CPU: %s", "it is approximate" if ann else "no product of vectors")
         return "cpu"
     return device

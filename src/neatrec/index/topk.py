@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from neatrec.errors import DivergedError, must_be
 from neatrec.index.scan import keep_best, keep_best_down, keep_best_of_lists, put_in_order
+from neatrec.index.screened import by_screen, has_screen, screen_of, wider
 from neatrec.kernels.dispatch import ranking_device
 from neatrec.models.base import Model
 from neatrec.models.blas import one_blas_thread
@@ -47,12 +48,17 @@ class Best:
 def best_answers(model: Model, k: int, *, threads: int | None = None, device: str = "cpu") -> Best:
     """What `model.recommend(item, k)` answers for every item. Never items x items numbers at once.
 
-    A GPU (`device` gpu, or auto where there is one) finds them for models whose score is a product of vectors.
+    A GPU (`device` gpu, or auto where there is one) finds them for models whose score is a product of vectors, and for
+    those with a screen.
     """
     search = search_of(model, k)
     factors, workers = product_factors(model), threads or os.cpu_count() or 1
-    where = ranking_device(model.name, device, product=factors is not None, top=search.k)
-    if factors is not None and where == "gpu":
+    screen = screen_of(model, search.code)
+    asked = search.k if screen is None else wider(search).k
+    where = ranking_device(model.name, device, product=factors is not None or screen is not None, top=asked)
+    if screen is not None:
+        by_screen(search, model, screen, workers, where)
+    elif factors is not None and where == "gpu":
         search.by_gpu(*factors)
     elif factors is not None:
         search.by_product(*search.take(*factors), workers)
@@ -80,6 +86,11 @@ def search_of(model: Model, k: int) -> Search:
 def product_factors(model: Model) -> tuple[Vectors, Vectors] | None:
     """(left, right) with score_all(q) = left[q] @ right.T, each of shape (items, dim); None where it is no product."""
     return model.factors() if isinstance(model, CosineModel) else None
+
+
+def found_on_gpu(model: Model) -> bool:
+    """Whether a GPU can find the best of this model."""
+    return product_factors(model) is not None or has_screen(model)
 
 
 class Search:

@@ -22,7 +22,8 @@ from neatrec.models.bayes.prior import Weights
 from neatrec.models.bayes.ranking import Ranking, rank_pairs
 from neatrec.models.bayes.rows import rank_rows
 from neatrec.models.bayes.scoring import log_priors
-from neatrec.models.bayes.sureness import sure_pairs_odds, sure_rows_odds
+from neatrec.models.bayes.screen import Screen
+from neatrec.models.bayes.sureness import sure_pairs_odds, sure_rows_odds, without_sureness
 from neatrec.models.counts import CountParameters, PairCounts
 from neatrec.models.parameters import ModelParameters, parameter
 from neatrec.models.run import Run
@@ -65,7 +66,7 @@ class Bayes(Model):
     kind: ClassVar[str] = "hybrid"
     about: ClassVar[str] = "Lift drawn towards what like items, names, categories and low-rank structure predict."
     Parameters: ClassVar[type[ModelParameters]] = BayesParameters
-    devices: ClassVar[tuple[str, ...]] = ("cpu",)
+    devices: ClassVar[tuple[str, ...]] = ("cpu", "gpu")
     floor: ClassVar[float] = 0.0
     evidence: Evidence
     weights: Weights
@@ -74,6 +75,8 @@ class Bayes(Model):
     lessons: Lessons
 
     def _learn(self, shards: Iterable[Baskets], run: Run) -> None:
+        if run.device == "gpu":
+            log.info("%s learns on the CPU, the same on every machine; the GPU finds its serving table", self.name)
         around = Surroundings.of(self.catalog)
         self.evidence, self.lessons = learn(shards, self.parameters, around, run, self._block)
         self._take(self.lessons)
@@ -97,6 +100,15 @@ class Bayes(Model):
 
     def _score(self, queries: Codes, items: Codes) -> Scores:
         return rank_pairs(self.evidence, self.weights, self.ranking, queries, items)
+
+    @property
+    def has_screen(self) -> bool:
+        """Whether `screen` helps to find the best: shrunk lift has few scores above 0 to look at."""
+        return self.weights.signs is not None
+
+    def screen(self, codes: Codes) -> Screen:
+        """Near logarithms of the scores with the items `codes`, ascending, for those who look for the best of them."""
+        return Screen(self.evidence, self.weights, self.ranking, codes)
 
     def posterior(self, queries: npt.ArrayLike, items: npt.ArrayLike, level: float = 0.95) -> Posterior:
         """Mean and central credible interval of each pair's lift: codes in, as for `score`.
@@ -198,6 +210,16 @@ class BayesSure(Bayes):
             part = slice(first, first + self._block)
             out[part] = sure_rows_odds(self.evidence, self.weights, self.lessons.sure, queries[part])
         return out
+
+    @property
+    def has_screen(self) -> bool:
+        return self.lessons.sure is not None
+
+    def screen(self, codes: Codes) -> Screen:
+        if self.lessons.sure is None:
+            raise ValueError("G^2 ranks, and needs no screen")
+        usual, sureness = without_sureness(self.lessons.sure)
+        return Screen(self.evidence, self.weights, usual, codes, sureness)
 
     def _g2(self) -> LLR:
         model = LLR()

@@ -77,14 +77,14 @@ def sure_pairs_odds(
     evidence: Evidence, weights: Weights, ranking: Ranking, queries: Codes, items: Codes
 ) -> npt.NDArray[np.float32]:
     """The odds of each pair, shape (pairs,)."""
-    usual, slope = _without_sureness(ranking)
+    usual, slope = without_sureness(ranking)
     odds = rank_pairs(evidence, weights, usual, queries, items)
     return np.asarray(odds * np.exp(slope * _sureness(evidence, queries, items)), dtype=np.float32)
 
 
 def sure_rows_odds(evidence: Evidence, weights: Weights, ranking: Ranking, queries: Codes) -> npt.NDArray[np.float32]:
     """The odds of each query with every item, shape (queries, items)."""
-    usual, slope = _without_sureness(ranking)
+    usual, slope = without_sureness(ranking)
     odds = rank_rows(evidence, weights, usual, queries)
     rows = evidence.counts.matrix[queries]
     row = np.repeat(np.arange(len(queries)), np.diff(rows.indptr))
@@ -93,5 +93,6 @@ def sure_rows_odds(evidence: Evidence, weights: Weights, ranking: Ranking, queri
     return odds
 
 
-def _without_sureness(ranking: Ranking) -> tuple[Ranking, float]:
+def without_sureness(ranking: Ranking) -> tuple[Ranking, float]:
+    """The ranking by the other hints, and the weight of sureness."""
     return Ranking(ranking.level, ranking.weights[:SURENESS]), float(ranking.weights[SURENESS])
