@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,11 @@ from neatrec.baskets import Baskets
 from neatrec.errors import DivergedError, ParameterError, ResourceError
 from neatrec.experiments.streaming import Streaming
 from neatrec.experiments.training import Plan, train_bundle
-from neatrec.kernels.layout import SQUARES, VISITOR, new_table, width
+from neatrec.kernels.layout import SQUARES, VISITOR, Table, new_table, width
 from neatrec.models import Run, make_model
 from neatrec.models.base import Model
 from neatrec.models.checkpoints import FILE
+from neatrec.models.places import OnCpu, OnGpu, Span
 from neatrec.models.together import Together
 from neatrec.sources import SourceOptions
 from neatrec.splits import validation_split
@@ -199,16 +200,46 @@ def test_how_they_agree_is_checked(options: dict[str, Any], sentence: str) -> No
         Together(ThreadTeam.__new__(ThreadTeam), **options)
 
 
-def test_a_gpu_is_for_one_process() -> None:
-    with pytest.raises(ParameterError, match="`device` must be cpu where several processes train one model, got 'gpu'"):
-        all_at_once(2, lambda team: _refuse_gpu())
+@pytest.mark.parametrize(
+    ("would_take", "take"), [("gpu gpu", "gpu"), ("gpu cpu", "cpu"), ("cpu gpu", "cpu"), ("cpu cpu", "cpu")]
+)
+def test_all_take_a_gpu_or_none_does(would_take: str, take: str, caplog: pytest.LogCaptureFixture) -> None:
+    mine = would_take.split()
+    with caplog.at_level("INFO", logger="neatrec"):
+        assert all_at_once(2, lambda team: Together(team).agreed_device(mine[team.rank])) == [take, take]
+    said = "training on the CPU: only 1 of 2 processes have a GPU" in caplog.text
+    assert said == (len(set(mine)) == 2)
 
 
-def _refuse_gpu() -> None:
-    from neatrec.models.training import _on_cpu
+class Elsewhere(np.ndarray):
+    """Stands for an array on a GPU: it is not the table that was given."""
 
-    assert _on_cpu("auto") == "cpu"
-    _on_cpu("gpu")
+
+class FakeGpu(OnCpu):
+    """A place whose tables lie elsewhere and come back when asked for, with the kernels of the CPU."""
+
+    def take(self, tables: Mapping[str, Table]) -> tuple[Table, ...]:
+        self.there = tuple(table.copy().view(Elsewhere) for table in tables.values())
+        return self.there
+
+    def bring_back(self, tables: Mapping[str, Table]) -> None:
+        for table, there in zip(tables.values(), self.there, strict=True):
+            table[:] = there
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_tables_that_lie_elsewhere_are_agreed_on_there(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = fit_together(2, name)[0]
+    monkeypatch.setattr("neatrec.models.training.place_for", lambda device, visits, lines: FakeGpu(visits))
+    for model in fit_together(2, name):
+        assert_same(model, plain)
+
+
+def test_lines_of_units_in_a_random_order_are_counted_on_the_average() -> None:
+    span = Span(None, 0, 10, 500, 537)  # type: ignore[arg-type]
+    place = OnGpu.__new__(OnGpu)
+    assert [place.lines_of(span, first, end) for first, end in ((0, 10), (0, 5), (9, 10))] == [37, 18, 3]
+    assert place.lines_of(span._replace(end=502), 0, 1) == 1  # somebody is busy
 
 
 # ---- from a source to a bundle

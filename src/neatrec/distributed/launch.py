@@ -22,6 +22,8 @@ class Launch:
     """How many of them run on this machine."""
     restarts: int
     """How often the job was started again."""
+    place: int = 0
+    """Which of those on this machine this is: the number of its GPU, where each has one."""
 
     def threads(self, processors: int) -> int:
         """Threads for each process, so that those of this machine share its processors."""
@@ -39,12 +41,14 @@ def launched(environment: Mapping[str, str] | None = None) -> Launch | None:
             size=int(said["WORLD_SIZE"]),
             here=int(said.get("LOCAL_WORLD_SIZE", "1")),
             restarts=int(said.get("TORCHELASTIC_RESTART_COUNT", "0")),
+            place=int(said.get("LOCAL_RANK", "0")),
         )
-        if not 0 <= launch.rank < launch.size or launch.here < 1:
-            raise ValueError(f"process {launch.rank} of {launch.size}, {launch.here} on this machine")
+        if not 0 <= launch.rank < launch.size or launch.here < 1 or launch.place < 0:
+            where = f"number {launch.place} of {launch.here} on this machine"
+            raise ValueError(f"process {launch.rank} of {launch.size}, {where}")
         return launch
     except ValueError as error:
         raise ParameterError(
-            f"RANK, WORLD_SIZE and LOCAL_WORLD_SIZE must be whole numbers: {printable(error)}",
+            f"RANK, WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE must be whole numbers: {printable(error)}",
             hint="Start the job with torchrun, which sets them.",
         ) from error

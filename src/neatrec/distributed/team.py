@@ -1,4 +1,8 @@
-"""`TorchTeam`: the processes of one job over torch.distributed. Rendezvous, sums and time limits are its own."""
+"""`TorchTeam`: the processes of one job over torch.distributed. Rendezvous, sums and time limits are its own.
+
+Arrays of the host are added up by gloo. Arrays on GPUs by NCCL, where each process has a GPU of its own; where several
+share one, which NCCL refuses, they go to the host and back.
+"""
 
 from __future__ import annotations
 
@@ -28,21 +32,49 @@ log = logging.getLogger(__name__)
 class TorchTeam:
     """A `Team` of `neatrec.models.together`."""
 
-    def __init__(self, torch: Any, launch: Launch) -> None:
+    def __init__(self, torch: Any, launch: Launch, gpu: int | None = None) -> None:
+        """`gpu`: the number of the GPU that this process uses and no other one does; None: it has none of its own."""
         self._torch = torch
         self.rank, self.size = launch.rank, launch.size
+        self._gpu = gpu
+        self._gpu_group: Any = None
+        self._gpus_are_own: bool | None = None
 
-    def add(self, array: npt.NDArray[Any]) -> None:
-        """`array` becomes the sum of all processes' arrays, in place; the same bits everywhere."""
+    def add(self, array: Any) -> None:
+        """`array` (NumPy's or CuPy's) becomes the sum of all processes' arrays, in place; the same bits everywhere."""
         if not array.flags.c_contiguous:
-            whole = np.ascontiguousarray(array)
+            whole = array.copy(order="C")
             self.add(whole)
             array[...] = whole
-            return
+        elif isinstance(array, np.ndarray):
+            self._reduce(self._torch.from_numpy(array))
+        elif self._has_nccl():
+            with self._torch.cuda.device(self._gpu):
+                self._reduce(self._torch.from_dlpack(array), self._gpu_group)
+        else:
+            here: npt.NDArray[Any] = array.get()
+            self._reduce(self._torch.from_numpy(here))
+            array.set(here)
+
+    def _reduce(self, tensor: Any, group: Any = None) -> None:
         try:
-            self._torch.distributed.all_reduce(self._torch.from_numpy(array))
+            self._torch.distributed.all_reduce(tensor, group=group)
         except RuntimeError as error:
             raise lost(self.rank, error) from error
+
+    def _has_nccl(self) -> bool:
+        """Whether all processes have a GPU of their own; all find out together, the first time that they add there."""
+        if self._gpus_are_own is None:
+            mine = self._gpu is not None and self._torch.distributed.is_nccl_available()
+            own = np.array([float(mine)])
+            self.add(own)
+            self._gpus_are_own = int(own[0]) == self.size
+            if self._gpus_are_own:
+                with self._torch.cuda.device(self._gpu):
+                    self._gpu_group = self._torch.distributed.new_group(backend="nccl")
+            else:
+                log.info("not every process has a GPU of its own, and NCCL: sums are made on the host, by gloo")
+        return self._gpus_are_own
 
     def wait(self) -> None:
         """Return once all processes are here."""
@@ -60,8 +92,8 @@ def lost(rank: int, error: Exception) -> ResourceError:
 
 
 @contextmanager
-def joined(launch: Launch) -> Iterator[TorchTeam]:
-    """The team of this job, for as long as the block runs."""
+def joined(launch: Launch, gpu: int | None = None) -> Iterator[TorchTeam]:
+    """The team of this job, for as long as the block runs; `gpu`: the number of the GPU that is this process's own."""
     torch = _torch()
     try:
         torch.distributed.init_process_group("gloo", timeout=PATIENCE)
@@ -71,7 +103,7 @@ def joined(launch: Launch) -> Iterator[TorchTeam]:
             hint="Check --master-addr and --master-port (or --rdzv-endpoint) of the launcher.",
         ) from error
     log.info("process %d of %d", launch.rank, launch.size)
-    yield TorchTeam(torch, launch)
+    yield TorchTeam(torch, launch, gpu)
     # not after a failure: the others may be gone, and ending this process closes what there is to close
     torch.distributed.destroy_process_group()
 

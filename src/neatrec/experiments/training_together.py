@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import importlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from neatrec.distributed import Launch, joined, launched
+from neatrec.distributed import Launch, TorchTeam, joined, launched
 from neatrec.errors import MissingDependencyError, ParameterError
 from neatrec.experiments.streaming import Streaming
 from neatrec.experiments.training import Plan, train_bundle
+from neatrec.kernels import gpu
 from neatrec.models.run import available_processors
 from neatrec.models.together import EVERY, Together
 
@@ -36,8 +38,17 @@ def train_together(
     if launch.size > 1:
         streaming = replace(streaming, at_least=max(streaming.at_least, SHARDS_A_PROCESS * launch.size))
     how["resume"] = bool(how.get("resume")) or launch.restarts > 0
-    with joined(launch) as team:
+    with team_of(launch, how.get("device", "auto")) as team:
         return train_bundle(streaming, out, plan, together=Together(team, every), **how)
+
+
+@contextmanager
+def team_of(launch: Launch, device: str) -> Iterator[TorchTeam]:
+    """The team of this job; but for `device` cpu each process works on the GPU of its number, where there is one."""
+    with gpu.taken(launch.place) if device != "cpu" else nullcontext() as card:
+        own = card is not None and launch.here <= card.of
+        with joined(launch, card.number if card is not None and own else None) as team:
+            yield team
 
 
 def train_on_spark(

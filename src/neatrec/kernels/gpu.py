@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from importlib.resources import files
-from typing import Any
+from typing import Any, NamedTuple
 
 from neatrec.errors import MissingDependencyError, NeatrecError, ResourceError
 
@@ -30,6 +30,26 @@ def cupy() -> Any:
     if not count:
         raise MissingDependencyError("device 'gpu' needs a GPU, and there is none", hint="Use device cpu.")
     return found
+
+
+class Taken(NamedTuple):
+    """The GPU that a process works on."""
+
+    number: int
+    of: int
+    """How many there are."""
+
+
+@contextmanager
+def taken(place: int) -> Iterator[Taken | None]:
+    """Within the block the GPU numbered `place` is worked on, counted round where there are fewer; None without any."""
+    if trouble() is not None:
+        yield None
+        return
+    cp = cupy()
+    cards = cp.cuda.runtime.getDeviceCount()
+    with cp.cuda.Device(place % cards):
+        yield Taken(place % cards, cards)
 
 
 def trouble() -> str | None:

@@ -39,6 +39,9 @@ class Place(Protocol):
     def spans(self, shard: Baskets, number: int, epoch: int, seed: int, first: int) -> Iterator[Span]:
         """The spans of shard `number` from the one numbered `first` on, baskets in an order of their own each epoch."""
 
+    def lines_of(self, span: Span, first: int, end: int) -> int:
+        """Lines of the units `first` to `end` of a span, at least 1."""
+
     def take(self, tables: Mapping[str, Table]) -> tuple[Table, ...]:
         """What the kernel is given for these tables."""
 
@@ -66,6 +69,9 @@ class OnCpu:
         for chunk in range(first, len(ends) - 1):
             start, stop = ends[chunk], ends[chunk + 1]
             yield Span(visit, start, stop, int(visit.start[start]), int(visit.stop[stop - 1]))
+
+    def lines_of(self, span: Span, first: int, end: int) -> int:
+        return int(span.visit.stop[end - 1] - span.visit.start[first])
 
     def take(self, tables: Mapping[str, Table]) -> tuple[Table, ...]:
         return tuple(tables.values())
@@ -100,6 +106,10 @@ class OnGpu:
         raw = Raw(shard.items, shard.offsets, self._users[number], shard.ordered)
         for piece in self.feed.pieces(raw, number, int(rng.integers(2**62)), first):
             yield Span(piece.shard, 0, len(piece.shard.start), piece.begin, piece.end)
+
+    def lines_of(self, span: Span, first: int, end: int) -> int:
+        """About: units lie there in a random order."""
+        return max(1, (end - first) * (span.end - span.begin) // (span.last - span.first))
 
     @property
     def feed(self) -> Feed:

@@ -8,15 +8,17 @@ of it asks for.
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from neatrec.errors import ResourceError, must_be, must_be_one_of
 from neatrec.kernels.layout import VISITOR, Table, width
+
+log = logging.getLogger(__name__)
 
 EVERY = 4096
 """Baskets of a process between two agreements, unless told otherwise."""
@@ -29,8 +31,8 @@ class Team(Protocol):
     """Which of them this is, from 0."""
     size: int
 
-    def add(self, array: npt.NDArray[Any]) -> None:
-        """`array` (any shape, equal everywhere) becomes the sum of all processes' arrays, in place."""
+    def add(self, array: Any) -> None:
+        """`array` (any shape, equal everywhere, NumPy's or CuPy's) becomes the sum of all processes', in place."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,11 @@ class Together:
             raise must_be_one_of("rule", self.rules, self.rule)
 
     @property
+    def agrees(self) -> bool:
+        """Whether there is anybody to agree with: one process goes the plain way, to the same bits."""
+        return self.team.size > 1
+
+    @property
     def leads(self) -> bool:
         """Whether this process writes, logs and answers for all."""
         return self.team.rank == 0
@@ -69,6 +76,13 @@ class Together:
         last += table
         table[:] = last
 
+    def agreed_device(self, mine: str) -> str:
+        """`gpu` where all processes would take a GPU, else `cpu`: all must do as the others."""
+        gpus = self.say(float(mine == "gpu"))[0]
+        if mine == "gpu" and gpus < self.team.size:
+            log.info("training on the CPU: only %d of %d processes have a GPU", int(gpus), self.team.size)
+        return "gpu" if gpus == self.team.size else "cpu"
+
     def say(self, *numbers: float) -> list[float]:
         """Each number summed over the processes."""
         array = np.array(numbers, dtype=np.float64)
@@ -76,7 +90,7 @@ class Together:
         return [float(number) for number in array]
 
     def check_equal(self, tables: Mapping[str, Table], when: str) -> None:
-        """Refuse to go on when the processes do not hold the same bits."""
+        """Refuse to go on when the processes do not hold the same bits; tables of the host."""
         digest = hashlib.sha256()
         for name in sorted(tables):
             digest.update(np.ascontiguousarray(tables[name]).data)

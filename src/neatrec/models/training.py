@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from neatrec.baskets import Baskets, BasketStream, as_shards
 from neatrec.catalog import UNKNOWN, Catalog
-from neatrec.errors import DivergedError, must_be
+from neatrec.errors import DivergedError
 from neatrec.kernels.arguments import Settings, Tally
 from neatrec.kernels.compiling import said_when_compiling
 from neatrec.kernels.dispatch import Kernel, chosen_device, kernel
@@ -94,10 +94,10 @@ def train(task: Task, shards: Iterable[Baskets], run: Run) -> Trained:
 class _Fit:
     def __init__(self, task: Task, shards: Iterable[Baskets], run: Run) -> None:
         self.task, self.shards, self.run = task, shards, run
-        # one process has nobody to agree with: it goes the plain way, to the same bits
-        self.together = run.together if run.together is not None and run.together.team.size > 1 else None
-        asked = run.device if self.together is None else _on_cpu(run.device)
-        device = chosen_device(task.kernel, asked, task.settings, run.reproducible)
+        self.together = run.together if run.together is not None and run.together.agrees else None
+        device = chosen_device(task.kernel, run.device, task.settings, run.reproducible)
+        if self.together is not None:
+            device = self.together.agreed_device(device)
         self.kernel: Kernel = kernel(task.kernel, device)
         self.seed = int(run.rng) if not isinstance(run.rng, np.random.Generator) else kernel_seed(run.rng)
         self.visits = Visits(shards, task.item_count, task.catalog.category_of(_level(task)), task.needs_users)
@@ -115,6 +115,7 @@ class _Fit:
         self.position = Position()
         self.tables = self._tables()
         self.learning = self.place.take(self.tables)
+        self.working = dict(zip(self.tables, self.learning, strict=True))  # by name, wherever they are
         self.draws = self.place.draws(draws)
         self.started = time.monotonic()
         self.said = 0.0
@@ -212,7 +213,7 @@ class _Fit:
     def _epoch_together(self, together: Together) -> None:
         """Every process works on its own shards; all agree after `every` baskets, until all are done."""
         self.epoch_started, self.pairs_before = time.monotonic(), self.position.pairs
-        last = {name: table.copy() for name, table in self.tables.items()}
+        last = {name: table.copy() for name, table in self.working.items()}
         pieces, done = self._pieces(together), 0
         self.done_by_all = 0
         while True:
@@ -238,6 +239,7 @@ class _Fit:
                 raise self._diverged("the loss is not a number any more")
             self._agree(together, last)
             self._tell(done)
+        self.place.bring_back(self.tables)
         together.check_equal(self.tables, f"after epoch {self.position.epoch + 1}")
         self._end_epoch()
 
@@ -249,7 +251,7 @@ class _Fit:
             for span in self.place.spans(shard, number, epoch, self.seed, 0):
                 for first in range(span.first, span.last, together.every):
                     end = min(first + together.every, span.last)
-                    lines = int(span.visit.stop[end - 1] - span.visit.start[first])
+                    lines = self.place.lines_of(span, first, end)
                     ahead = min(self.done_by_all + team.size * lines, self.lines)  # the others do as much meanwhile
                     settings = self.settings._replace(rate=self._rate(self.done_by_all), last_rate=self._rate(ahead))
                     yield (
@@ -259,12 +261,12 @@ class _Fit:
 
     def _agree(self, together: Together, last: Mapping[str, Table]) -> None:
         dim = self.settings.dim
-        for name, table in self.tables.items():
+        for name, table in self.working.items():
             together.agree(table, last[name], dim, self.task.vectors)
         if self.task.log_variance is not None:
-            for tables in (self.tables, last):
+            for tables in (self.working, last):
                 found = self.task.log_variance(tables)
-                np.clip(found, self.settings.low, self.settings.high, out=found)
+                found[...] = found.clip(self.settings.low, self.settings.high)
 
     def _rate(self, lines: int) -> float:
         before = self.task.epochs_before
@@ -323,15 +325,14 @@ class _Fit:
             raise KeyboardInterrupt
 
     def _check(self) -> None:
-        tables = dict(zip(self.tables, self.learning, strict=True))  # wherever they are
-        for name, table in tables.items():
+        for name, table in self.working.items():
             vectors = table[:, : self.settings.dim]
             # not the maximum of abs(vectors), which would need as much memory again
             largest = max(float(vectors.max()), -float(vectors.min())) if len(table) else 0.0
             if not largest < FAR_AWAY:
                 raise self._diverged(f"vectors of {name} have run away (largest number {largest:g})")
         if self.task.log_variance is not None:
-            self._check_variance(self.place.here(self.task.log_variance(tables)))
+            self._check_variance(self.place.here(self.task.log_variance(self.working)))
 
     def _check_variance(self, log_variance: npt.NDArray[np.float32]) -> None:
         bought = log_variance[self.visits.count_of_row > 0]
@@ -383,14 +384,6 @@ def _own(shards: Iterable[Baskets], rank: int, size: int) -> Iterator[tuple[int,
         yield from ((number, shards[number]) for number in range(rank, len(shards), size))
     else:
         yield from ((number, shard) for number, shard in enumerate(shards) if number % size == rank)
-
-
-def _on_cpu(device: str) -> str:
-    if device == "gpu":
-        raise must_be(
-            "device", "cpu where several processes train one model", device, hint="One process can use a GPU."
-        )
-    return "cpu"
 
 
 def _hash(baskets: BasketStream) -> str:
