@@ -148,13 +148,16 @@ def learn_ranking(parts: Sequence[Exercise | None], against: int = 0) -> tuple[R
     ranked, lifted, more = [], [], []
     for learned, judge in ((half, ~half), (~half, half)):
         exam = whole.of_queries(judge)
-        gain = [exam.value(exam.hints @ _fitted(whole.of_queries(learned)).weights), exam.value(exam.hints[:, against])]
+        gain = [
+            exam.value(exam.hints @ fitted_ranking(whole.of_queries(learned)).weights),
+            exam.value(exam.hints[:, against]),
+        ]
         ranked.append(gain[0])
         lifted.append(gain[1])
         more.append(exam.by_query(gain[0] - gain[1]))
     with_hints, without = (float(np.concatenate(part).mean()) for part in (ranked, lifted))
     log.info("pairs learned from: gain of the ranking %.4f, of one hint alone %.4f", with_hints, without)
-    return (_fitted(whole) if _surely_more(np.concatenate(more)) else None), with_hints, without
+    return (fitted_ranking(whole) if _surely_more(np.concatenate(more)) else None), with_hints, without
 
 
 def _surely_more(differences: Floats) -> bool:
@@ -162,7 +165,7 @@ def _surely_more(differences: Floats) -> bool:
     return bool(differences.sum() > DOUBT * np.sqrt(np.square(differences).sum()))
 
 
-def _fitted(lesson: Exercise) -> Ranking:
+def fitted_ranking(lesson: Exercise) -> Ranking:
     """Logistic regression with a ridge, by Newton's method."""
     middle, spread = lesson.hints.mean(axis=0), lesson.hints.std(axis=0)
     spread = np.where(spread > 0, spread, 1.0)

@@ -130,7 +130,7 @@ def learn(
         )
 
     category = counting.category_of(next(iter(shards)).catalog)
-    folds = list(_folds(shards, evidence_of, parameters, ordered, run.threads))
+    folds = list(folds_of(shards, evidence_of, parameters, ordered, run.threads))
     parts = [practise(one, judge.counts, category, parameters.strong_lift, next(rngs), block) for one, judge in folds]
     practice = [part for part in parts if part is not None]
     lessons = _taught(practice, ordered, folds[0][0])
@@ -153,7 +153,7 @@ def learn(
     return evidence, lessons
 
 
-def _folds(
+def folds_of(
     shards: Iterable[Baskets], evidence_of: Any, parameters: Any, ordered: bool, threads: int | None
 ) -> Iterator[tuple[Evidence, Judge]]:
     """Evidence to rank by and counts to judge by."""
