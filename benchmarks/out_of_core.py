@@ -41,8 +41,8 @@ def count_once(engine: str, source: str, limit: int, threads: int, customers: bo
     gc.collect()
     held = int(_status("VmRSS")) << 10
     wall, cpu = time.perf_counter(), time.process_time()
-    room = {"memory_limit": limit - SLACK - held} if engine == "duckdb" else {}
-    labels = make_labels(baskets, "paper", engine=engine, threads=threads, **room)
+    room = limit - SLACK - held if engine == "duckdb" else None
+    labels = make_labels(baskets, "paper", engine=engine, memory_limit=room, threads=threads)
     return {
         "wall": round(time.perf_counter() - wall, 1),
         "cpu": round(time.process_time() - cpu, 1),
@@ -92,14 +92,19 @@ def main(baskets: int, items: int, limit: str, threads: int, customers: bool) ->
     from neatrec.text import parse_size
 
     source = f"supermarket:baskets={baskets},items={items}"
-    runs = {engine: measured(engine, source, parse_size(limit), threads, customers) for engine in ("memory", "duckdb")}
+    about = {"baskets": baskets, "items": items, "limit": limit, "threads": threads, "customers": customers}
+    keep({e: measured(e, source, parse_size(limit), threads, customers) for e in ("memory", "duckdb")}, about)
+
+
+def keep(runs: dict[str, dict[str, Any]], about: dict[str, Any]) -> None:
+    """Compare the engines' answers, print what each took, and record it."""
     if runs["memory"]["hash"] != runs["duckdb"]["hash"]:
         sys.exit("the engines differ")
     columns = ("wall", "cpu", "peak_mib", "disk_mib")
     print(table([["engine", *columns], *([name, *(str(run[c]) for c in columns)] for name, run in runs.items())]))
-    about = {"baskets": baskets, "items": items, "limit": limit, "threads": threads, "customers": customers}
-    options = f"--baskets {baskets} --items {items} --limit {limit} --threads {threads}{' --customers' * customers}"
-    file = "out_of_core" if baskets == BASKETS else f"out_of_core_{baskets}"
+    options = f"--baskets {about['baskets']} --items {about['items']} --limit {about['limit']}"
+    options += f" --threads {about['threads']}{' --customers' * about['customers']}"
+    file = "out_of_core" if about["baskets"] == BASKETS else f"out_of_core_{about['baskets']}"
     save("out_of_core", {"about": about, "runs": runs}, ("duckdb", "numpy"), options=options, file=file)
 
 

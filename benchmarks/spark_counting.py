@@ -126,7 +126,7 @@ def instacart(session: Any, threads: int) -> Iterator[tuple[str, dict[str, Any]]
         both(
             "chance",
             lambda engine: shuffle_null(baskets, real, 1, engine=engine, threads=threads),
-            lambda x: {"by chance": x.to_json()["rerun"]},
+            lambda x: {"by chance": {key: x.to_json()[key] for key in ("labels", "rerun")}},
         ),
     )
     yield "recall sets", both("recall sets", partial(recall_sets, baskets, threads), lambda x: x)
