@@ -12,8 +12,10 @@ from hypothesis.extra import numpy as hnp
 
 from neatrec.baskets import Baskets
 from neatrec.catalog import Catalog
+from neatrec.errors import ParameterError
 from neatrec.models import Model, base, make_model
 from neatrec.models.answers import Recommendations, best, median, name_best
+from neatrec.models.carts import Choice, answer_carts, median_of
 
 few_values = hnp.arrays(np.float64, st.integers(1, 40), elements=st.sampled_from([-1.0, 0.0, 0.5, 2.0, 7.0]))
 
@@ -48,6 +50,11 @@ def test_a_cart_item_says_zero_for_its_median_and_one_for_its_best(parts: np.nda
     st.integers(0, 2**32 - 1),
 )
 def test_the_fast_median_is_the_median(size: int, dtype: type, shape: str, seed: int) -> None:
+    values = values_of(shape, size, dtype, seed)
+    assert median(values) == np.median(values.astype(np.float64))
+
+
+def values_of(shape: str, size: int, dtype: type, seed: int) -> np.ndarray:
     rng = np.random.default_rng(seed)
     values = rng.normal(size=size).astype(dtype)
     if shape == "few values":
@@ -58,7 +65,7 @@ def test_the_fast_median_is_the_median(size: int, dtype: type, shape: str, seed:
         values[rng.random(size) < 0.8] = 0
     elif shape == "infinite":
         values[rng.random(size) < 0.2] = -np.inf
-    assert median(values) == np.median(values.astype(np.float64))
+    return values
 
 
 @given(
@@ -107,6 +114,47 @@ def test_many_carts_are_answered_as_one_by_one(
     together = trained[name].recommend_carts([np.array(cart, dtype=np.int32) for cart in carts], k=4)
     assert [codes.tolist() for codes in together] == [trained[name].recommend(cart, 4).codes.tolist() for cart in carts]
     assert trained[name].recommend_carts([], k=4) == []
+
+
+@pytest.mark.parametrize("k", [0, True, 2.5])
+def test_many_carts_want_a_whole_number_of_answers(trained: dict[str, Model], k: object) -> None:
+    with pytest.raises(ParameterError, match="`k` must be a whole number of at least 1"):
+        trained["pop"].recommend_carts([np.array([1], dtype=np.int32)], k)  # type: ignore[arg-type]
+
+
+@given(
+    hnp.arrays(np.float32, st.tuples(st.integers(1, 5), st.just(12)), elements=st.integers(-2, 5).map(float)),
+    st.lists(st.lists(st.integers(0, 13), min_size=1, max_size=5, unique=True), max_size=5),
+    st.lists(st.integers(-1, 4), min_size=14, max_size=14),
+    st.sampled_from([-np.inf, 0.0, 4.0]),
+    st.integers(1, 15),
+)
+def test_carts_get_the_best_of_what_may_be_named(
+    rows: np.ndarray, carts: list[list[int]], category: list[int], floor: float, k: int
+) -> None:
+    """Codes 12 and 13 are not sold; the first `len(rows)` codes are asked, the others of a cart say nothing."""
+    rows = np.pad(rows, ((0, 0), (0, 2)))
+    sold = np.arange(14) < 12
+    choice = Choice(sold, np.array(category, dtype=np.int32), floor, k)
+    asked = np.arange(len(rows), dtype=np.int32)
+    found = answer_carts(rows, asked, [np.unique(cart).astype(np.int32) for cart in carts], choice)
+    for cart, codes in zip(carts, found, strict=True):
+        mine = rows[[q for q in range(len(rows)) if q in cart]]
+        theirs = {category[q] for q in cart} - {-1}
+        allowed = [v for v in range(12) if v not in cart and category[v] not in theirs]
+        plain = name_best(mine, np.array(allowed, dtype=np.int32), floor, k).codes if len(mine) else []
+        assert codes.tolist() == list(plain)
+
+
+@given(
+    st.integers(1, 5_000),
+    st.sampled_from([np.float32, np.float64]),
+    st.sampled_from(["spread", "few values", "sorted", "mostly zero"]),
+    st.integers(0, 2**32 - 1),
+)
+def test_the_compiled_median_is_the_median(size: int, dtype: type, shape: str, seed: int) -> None:
+    values = values_of(shape, size, dtype, seed)
+    assert median_of(values, np.empty_like(values)) == np.median(values.astype(np.float64))
 
 
 def test_a_model_with_answers_of_its_own_gives_them_to_many_carts_too(trained: dict[str, Model]) -> None:

@@ -15,6 +15,7 @@ from neatrec.catalog import Catalog
 from neatrec.errors import BundleError, DivergedError, ParameterError, must_be
 from neatrec.kernels.gpu import cupy
 from neatrec.models.answers import Recommendations, name_best
+from neatrec.models.carts import Choice, answer_carts
 from neatrec.models.items import Item, find_items, in_categories, same_category_as
 from neatrec.models.parameters import ModelParameters
 from neatrec.models.run import Run
@@ -185,8 +186,7 @@ class Model(ABC):
         For one item the scores are the model's own. For a cart each item's scores are put on one scale, 0 for its
         median candidate and 1 for its best, and averaged: no item shouts the others down because its scores are large.
         """
-        if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
-            raise must_be("k", "a whole number of at least 1", k)
+        _check_k(k)
         cart = np.unique(find_items(self.catalog, items))
         if not len(cart):
             raise must_be("items", "at least one item", items)
@@ -203,21 +203,17 @@ class Model(ABC):
 
     def recommend_carts(self, carts: Sequence[Codes], k: int = 10) -> list[Codes]:
         """The codes that `recommend` answers to each cart of codes; many carts are faster together."""
+        _check_k(k)
         if type(self).recommend is not Model.recommend:
             return [self.recommend(cart.tolist(), k).codes for cart in carts]
+        category = self.catalog.category_of(self.category_level)
+        choice = Choice(self.item_count > 0, category, self.floor, int(k))
         out: list[Codes] = []
         for block in _together([self._codes("carts", np.unique(cart)) for cart in carts], len(self.catalog)):
             lines = np.unique(np.concatenate(block))
             asked = lines if self.answers_cold else lines[self.item_count[lines] > 0]
-            rows = self.score_all(asked)
-            out += [self._complete(cart, asked, rows, k) for cart in block]
+            out += answer_carts(self.score_all(asked), asked, block, choice)
         return out
-
-    def _complete(self, cart: Codes, asked: Codes, rows: Scores, k: int) -> Codes:
-        """The answer to one cart, `rows` being the scores of `asked`, which holds all of the cart that can be asked."""
-        mine = rows[np.flatnonzero(np.isin(asked, cart))]
-        candidates = np.flatnonzero(self._candidates(cart, None, (), same_category=False)).astype(np.int32)
-        return name_best(mine, candidates, self.floor, k).codes if len(mine) else np.zeros(0, dtype=np.int32)
 
     def _candidates(
         self,
@@ -281,7 +277,12 @@ class Model(ABC):
         """Take back what `_arrays` gave (and `_user_arrays`, where it is there)."""
 
 
-BLOCK_SCORES = 8_000_000
+def _check_k(k: int) -> None:
+    if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
+        raise must_be("k", "a whole number of at least 1", k)
+
+
+BLOCK_SCORES = 4_000_000
 """Scores of carts in memory at a time."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -84,6 +85,12 @@ class PairCounts:
         matrix.sort_indices()
         return cls(matrix)
 
+    @cached_property
+    def totals(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint32]]:
+        """The different totals that items have, ascending, and the place of each item's among them."""
+        totals, place = np.unique(self.total, return_inverse=True)
+        return totals, place.astype(np.uint32)
+
     def of_pairs(self, queries: Codes, items: Codes) -> Counts:
         """C of each pair, 0 for one never seen, shape (pairs,)."""
         matrix = self.matrix
@@ -118,6 +125,10 @@ class CountModel(Model):
         """The score of pairs that never were, for totals that broadcast together."""
         return np.zeros(np.broadcast_shapes(query_total.shape, item_total.shape))
 
+    def _unseen_rows(self, query_total: Floats) -> Floats:
+        """The score of queries of these totals with every item, had they never been bought together."""
+        return np.zeros((len(query_total), len(self.counts.total)))
+
     def _learn(self, shards: Iterable[Baskets], run: Run) -> None:
         self.counts = PairCounts.of(shards, self.parameters.counting(), run.threads)
 
@@ -133,7 +144,7 @@ class CountModel(Model):
         total = self.counts.total.astype(np.float64)
         rows = self.counts.matrix[queries]
         row = np.repeat(np.arange(len(queries)), np.diff(rows.indptr))
-        scores = self._unseen(total[queries][:, None], total[None, :])  # (queries, items)
+        scores = self._unseen_rows(total[queries])  # (queries, items)
         scores[row, rows.indices] = self._value(rows.data, total[queries[row]], total[rows.indices])
         return scores
 

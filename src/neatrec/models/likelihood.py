@@ -8,24 +8,35 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.compiled import compiled
+from neatrec.models.parts import in_parts
 
 Floats = npt.NDArray[np.float64]
+FEWEST = 4
+"""Rows for which a thread is worth starting."""
 
 
-def likelihood_rows(vectors: npt.NDArray[Any], log_variance: npt.NDArray[Any], queries: npt.NDArray[Any]) -> Floats:
-    """Of each query with every item, shape (queries, items); log_variance: (items,), one for all dimensions."""
-    means, variance = vectors.astype(np.float64), np.exp(log_variance.astype(np.float64))
-    length = np.einsum("nd,nd->n", means, means)
-    apart: Floats = means[queries] @ means.T
-    apart *= -2.0
-    apart += length[queries][:, None]
-    apart += length
-    np.maximum(apart, 0.0, out=apart)  # an item with itself
-    both = variance[queries][:, None] + variance  # (queries, items)
-    apart /= both
-    apart += means.shape[1] * np.log(2 * np.pi * both)
-    apart *= -0.5
-    return apart
+class Gaussians:
+    """One Gaussian for each item, with one variance for all its dimensions, in float64 and ready for rows."""
+
+    def __init__(self, vectors: npt.NDArray[Any], log_variance: npt.NDArray[Any]) -> None:
+        """vectors: (items, dim); log_variance: (items,)."""
+        self.vectors, self.log_variance = vectors, log_variance
+        self.means, self.variance = vectors.astype(np.float64), np.exp(log_variance.astype(np.float64))
+        self.length = np.einsum("nd,nd->n", self.means, self.means)
+
+    def rows(self, queries: npt.NDArray[Any]) -> Floats:
+        """Log expected likelihoods of each query with every item, shape (queries, items)."""
+        out: Floats = self.means[queries] @ self.means.T
+        in_parts(len(queries), lambda part: self._finish(queries[part], out[part]), fewest=FEWEST)
+        return out
+
+    def _finish(self, queries: npt.NDArray[Any], products: Floats) -> None:
+        logs = np.empty(products.shape[1])
+        for row, query in enumerate(queries.tolist()):
+            np.add(self.variance, self.variance[query], out=logs)
+            logs *= 2 * np.pi
+            np.log(logs, out=logs)
+            likelihood_row(self.length, self.variance, logs, query, self.means.shape[1], products[row])
 
 
 def likelihood_pairs(
@@ -36,6 +47,15 @@ def likelihood_pairs(
     out = np.empty(len(queries))
     pair_likelihoods(vectors, variance, queries, items, out)
     return out
+
+
+@compiled
+def likelihood_row(length, variance, logs, query, dim, out):  # type: ignore[no-untyped-def]
+    """Likelihoods of a query in place of the products of its mean with all others; logs: of 2 pi (both variances)."""
+    for v in range(len(out)):
+        # rounding may leave an item less than no distance from itself
+        apart = max(-2.0 * out[v] + length[query] + length[v], 0.0)
+        out[v] = -0.5 * (apart / (variance[query] + variance[v]) + dim * logs[v])
 
 
 @compiled

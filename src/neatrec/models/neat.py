@@ -14,7 +14,7 @@ from neatrec.kernels.arguments import Settings
 from neatrec.kernels.layout import LOG_VARIANCE, Table, tail, vector
 from neatrec.models.base import Codes, Scores
 from neatrec.models.embedding import PAPER, EmbeddingModel, EmbeddingParameters, random_table
-from neatrec.models.likelihood import likelihood_pairs, likelihood_rows
+from neatrec.models.likelihood import Gaussians, likelihood_pairs
 from neatrec.models.parameters import ModelParameters, again, parameter
 
 
@@ -125,15 +125,23 @@ class NeatLikelihood(Neat):
     name: ClassVar[str] = "neat-likelihood"
     learns_like: ClassVar[str] = "neat"
     about: ClassVar[str] = "The Gaussians of neat, ranked by expected likelihood."
+    _prepared: Gaussians | None = None
 
     def _score(self, queries: Codes, items: Codes) -> Scores:
         return likelihood_pairs(self.vectors, self.log_variance, queries, items)
 
     def _score_all(self, queries: Codes) -> Scores:
         if not self._is_diagonal:
-            return likelihood_rows(self.vectors, self.log_variance, queries)
+            return self._gaussians().rows(queries)
         every = np.arange(len(self.catalog), dtype=np.int32)
         out = np.empty((len(queries), len(every)))
         for row, query in enumerate(queries):
             out[row] = self._score(np.full(len(every), query, dtype=np.int32), every)
         return out
+
+    def _gaussians(self) -> Gaussians:
+        """Its Gaussians, made ready once for what was learned last."""
+        ready = self._prepared
+        if ready is None or ready.vectors is not self.vectors or ready.log_variance is not self.log_variance:
+            ready = self._prepared = Gaussians(self.vectors, self.log_variance)
+        return ready

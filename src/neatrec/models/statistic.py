@@ -61,6 +61,11 @@ class LLR(CountModel):
         g2 -= item_total * np.log1p(-query_total / n)
         return np.minimum(-2.0 * g2, 0.0)
 
+    def _unseen_rows(self, query_total: Floats) -> Floats:
+        """Few items have a total of their own: logarithms are taken once for each total that there is."""
+        totals, place = self.counts.totals
+        return self._unseen(query_total[:, None], totals[None].astype(np.float64)).take(place, axis=1)
+
 
 class Jaccard(CountModel):
     """C / (F_q + F_v - C)."""

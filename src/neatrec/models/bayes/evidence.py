@@ -94,9 +94,6 @@ class Evidence:
         self.bought = self.stand_ins.totals_of(counts.total)
         """How often each item is bought with anything; of those never bought, what is usual in their category."""
         self.company_total = self.company @ total
-        self.totals, place = np.unique(counts.total, return_inverse=True)
-        """The different totals that items have, ascending."""
-        self.total_place = place.astype(np.uint32)
         self.popularity = np.log((total + ITEM_PSEUDO) / (total.mean() + ITEM_PSEUDO)).astype(np.float32)
 
     @property

@@ -129,7 +129,7 @@ class _Odds:
         items, times = evidence.counts.row(query)
         of_query = self.ranking.level + w[4] * evidence.popularity[query] + w[5] * order.first[query]
         order_of_category = order.categories[evidence.category[query]]
-        by_total, which = of_query + self._by_total(query), evidence.total_place
+        by_total, which = of_query + self._by_total(query), evidence.counts.totals[1]
         add_hints(company, cosine, order.first, order_of_category, self.place, by_total, which, w, odds)
         odds[items] += w[2] * np.log1p(times)
         np.clip(odds, -FARTHEST_ODDS, FARTHEST_ODDS, out=odds)
@@ -139,7 +139,7 @@ class _Odds:
 
         It depends on the item's total alone: it is worked out once for each total that there is.
         """
-        evidence, w, totals = self.evidence, self.ranking.weights, self.evidence.totals
+        evidence, w, totals = self.evidence, self.ranking.weights, self.evidence.counts.totals[0]
         total, records = evidence.counts.total[query], float(max(evidence.counts.records, 1))
         others = max(evidence.company_total[query] - total, 0.0) / records
         chance: Floats = w[1] * np.log(evidence.bought[query] * totals / records + LEAST_CHANCE)
