@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 from neatrec.baskets import Baskets
-from neatrec.errors import ParameterError, ResourceError
+from neatrec.errors import BundleError, ParameterError, ResourceError
 from neatrec.kernels import gpu, gpu_call, gpu_feed
 from neatrec.models import Run, make_model
 from neatrec.models.base import Model
@@ -106,6 +107,36 @@ def test_a_stopped_fit_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
         fit("neat", Run(rng=5, device="gpu", checkpoints=tmp_path, stop=lambda: next(looks)))
     model = fit("neat", Run(rng=5, device="gpu", checkpoints=tmp_path, resume=True))
     assert len(model.history) == 4
+
+
+@pytest.mark.parametrize(("first", "then"), [("cpu", "gpu"), ("gpu", "cpu")])
+@pytest.mark.parametrize("name", MODELS)
+def test_after_an_epoch_a_fit_goes_on_on_the_other_device(tmp_path: Path, name: str, first: str, then: str) -> None:
+    class Died(Exception):
+        pass
+
+    def die(progress: Progress) -> None:
+        if progress.epoch == 3:
+            raise Died
+
+    with pytest.raises(Died):
+        fit(name, Run(rng=5, device=first, threads=1, checkpoints=tmp_path, progress=die))
+    epochs: list[int] = []
+    run = Run(rng=5, device=then, threads=1, checkpoints=tmp_path, resume=True)
+    model = fit(name, replace(run, progress=lambda progress: epochs.append(progress.epoch)))
+    assert min(epochs) == 2
+    whole = fit(name, Run(rng=5, device=first, threads=1))
+    assert model.history[:2] == pytest.approx(whole.history[:2], rel=0.05)
+    assert model.history[-1] == pytest.approx(whole.history[-1], rel=0.2)
+
+
+@pytest.mark.parametrize(("first", "then"), [("cpu", "gpu"), ("gpu", "cpu")])
+def test_within_an_epoch_the_device_must_stay(tmp_path: Path, first: str, then: str) -> None:
+    looks = iter([False, True])
+    with pytest.raises(KeyboardInterrupt):
+        fit("neat", Run(rng=5, device=first, checkpoints=tmp_path, stop=lambda: next(looks)))
+    with pytest.raises(BundleError, match=f"of another fit: device was {first}, now it is {then}"):
+        fit("neat", Run(rng=5, device=then, checkpoints=tmp_path, resume=True))
 
 
 def test_validation_baskets_stop_a_fit() -> None:

@@ -1,4 +1,7 @@
-"""One contract, run on every model there is. A new model joins by its name in the registry and a line in `SETTINGS`."""
+"""One contract, run on every model there is, and on a GPU for those that learn there.
+
+A new model joins by its name in the registry and a line in `SETTINGS`.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_info
 
 from neatrec.errors import BundleError, ParameterError, UnknownItemError
+from neatrec.kernels import gpu
 from neatrec.models import MODEL_NAMES, Model, Run, describe, make_model, model_class
 from toyshop import PARTNERS, code, toy_baskets, toy_catalog
 
@@ -26,9 +29,17 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "neat-likelihood": EMBEDDING,
     "neat-bpr": EMBEDDING,
 }
-RUN = Run(rng=3, device="cpu", threads=1, reproducible=True)
+RUN = {"cpu": Run(rng=3, device="cpu", threads=1, reproducible=True), "gpu": Run(rng=3, device="gpu", threads=1)}
 COUNTED = ("pop", "popco", "lift", "shrunk-lift", "shrunk-lift-tuned", "llr", "jaccard")
-EVERY_MODEL = pytest.mark.parametrize("name", MODEL_NAMES)
+TROUBLE = gpu.trouble()
+NEEDS_GPU = pytest.mark.skipif(TROUBLE is not None, reason=f"needs a GPU: {TROUBLE}")
+ON_CPU = [pytest.param(name, "cpu", id=name) for name in MODEL_NAMES]
+ON_GPU = [
+    pytest.param(name, "gpu", id=f"{name}-gpu", marks=NEEDS_GPU)
+    for name in ("neat", "neat-bpr", "item2vec", "triple2vec")
+]
+EVERY_NAME = pytest.mark.parametrize("name", MODEL_NAMES)
+EVERY_MODEL = pytest.mark.parametrize(("name", "device"), [*ON_CPU, *ON_GPU])
 
 
 def new(name: str) -> Model:
@@ -36,8 +47,8 @@ def new(name: str) -> Model:
 
 
 @cache
-def fitted(name: str) -> Model:
-    return new(name).fit(toy_baskets(), RUN)
+def fitted(name: str, device: str) -> Model:
+    return new(name).fit(toy_baskets(), RUN[device])
 
 
 def every_pair() -> tuple[np.ndarray, np.ndarray]:
@@ -45,7 +56,7 @@ def every_pair() -> tuple[np.ndarray, np.ndarray]:
     return np.repeat(np.arange(items), items), np.tile(np.arange(items), items)
 
 
-@EVERY_MODEL
+@EVERY_NAME
 def test_says_what_it_is(name: str) -> None:
     (about,) = describe([name])
     assert about.name == name
@@ -55,7 +66,7 @@ def test_says_what_it_is(name: str) -> None:
     json.dumps(about.to_dict(), allow_nan=False)
 
 
-@EVERY_MODEL
+@EVERY_NAME
 def test_parameters_are_frozen_and_come_back_from_json(name: str) -> None:
     parameters = new(name).parameters
     assert type(parameters)(**json.loads(json.dumps(parameters.to_dict()))) == parameters
@@ -64,19 +75,20 @@ def test_parameters_are_frozen_and_come_back_from_json(name: str) -> None:
             setattr(parameters, field.name, None)
 
 
-@EVERY_MODEL
+@EVERY_NAME
 def test_takes_the_paper_preset(name: str) -> None:
     assert isinstance(make_model(name, preset="paper"), model_class(name))
 
 
 @EVERY_MODEL
-def test_fit_returns_the_model_and_leaves_the_world_alone(name: str) -> None:
+def test_fit_returns_the_model_and_leaves_the_world_alone(name: str, device: str) -> None:
+    threadpool_info = pytest.importorskip("threadpoolctl", reason="needs threadpoolctl").threadpool_info
     baskets = toy_baskets()
     before = baskets.items.copy()
     random_state = np.random.get_state()[1].copy()
     threads = sorted((pool["filepath"], pool["num_threads"]) for pool in threadpool_info())
     model = new(name)
-    assert model.fit(baskets, RUN) is model
+    assert model.fit(baskets, RUN[device]) is model
     assert np.array_equal(baskets.items, before)
     assert np.array_equal(np.random.get_state()[1], random_state)
     after = {pool["filepath"]: pool["num_threads"] for pool in threadpool_info()}
@@ -84,16 +96,16 @@ def test_fit_returns_the_model_and_leaves_the_world_alone(name: str) -> None:
 
 
 @EVERY_MODEL
-def test_scores_every_pair_with_a_number(name: str) -> None:
-    scores = fitted(name).score(*every_pair())
+def test_scores_every_pair_with_a_number(name: str, device: str) -> None:
+    scores = fitted(name, device).score(*every_pair())
     assert scores.dtype == np.float64
     assert scores.shape == (len(toy_catalog()) ** 2,)
     assert np.isfinite(scores).all()
 
 
 @EVERY_MODEL
-def test_scores_of_blocks_are_scores_of_pairs(name: str) -> None:
-    model, items = fitted(name), len(toy_catalog())
+def test_scores_of_blocks_are_scores_of_pairs(name: str, device: str) -> None:
+    model, items = fitted(name, device), len(toy_catalog())
     queries = np.array([code("tea"), code("saffron"), code("tea"), code("mystery")])
     block = model.score_all(queries)
     assert block.shape == (4, items)
@@ -102,21 +114,21 @@ def test_scores_of_blocks_are_scores_of_pairs(name: str) -> None:
 
 
 @EVERY_MODEL
-def test_no_queries_no_scores(name: str) -> None:
-    assert fitted(name).score([], []).shape == (0,)
-    assert fitted(name).score_all([]).shape == (0, len(toy_catalog()))
+def test_no_queries_no_scores(name: str, device: str) -> None:
+    assert fitted(name, device).score([], []).shape == (0,)
+    assert fitted(name, device).score_all([]).shape == (0, len(toy_catalog()))
 
 
-@pytest.mark.parametrize("name", [name for name in MODEL_NAMES if name != "pop"])
-def test_finds_the_planted_partners(name: str) -> None:
-    model = fitted(name)
+@pytest.mark.parametrize(("name", "device"), [case for case in (*ON_CPU, *ON_GPU) if case.values[0] != "pop"])
+def test_finds_the_planted_partners(name: str, device: str) -> None:
+    model = fitted(name, device)
     found = sum(partner.title() in model.recommend(start.title(), 3).names for start, partner in PARTNERS.items())
     assert found >= (6 if name in COUNTED else 5), [model.recommend(start.title(), 3) for start in PARTNERS]
 
 
 @EVERY_MODEL
-def test_answers_are_ranked_and_leave_out_what_they_must(name: str) -> None:
-    model, catalog = fitted(name), toy_catalog()
+def test_answers_are_ranked_and_leave_out_what_they_must(name: str, device: str) -> None:
+    model, catalog = fitted(name, device), toy_catalog()
     aisle = catalog.category_of()
     for item in range(len(catalog)):
         answer = model.recommend(item, 50)
@@ -130,23 +142,23 @@ def test_answers_are_ranked_and_leave_out_what_they_must(name: str) -> None:
 
 
 @EVERY_MODEL
-def test_a_shorter_answer_is_the_start_of_a_longer_one(name: str) -> None:
-    long = fitted(name).recommend("Tea", 50).codes.tolist()
+def test_a_shorter_answer_is_the_start_of_a_longer_one(name: str, device: str) -> None:
+    long = fitted(name, device).recommend("Tea", 50).codes.tolist()
     for k in (1, 2, 7):
-        assert fitted(name).recommend("Tea", k).codes.tolist() == long[:k]
+        assert fitted(name, device).recommend("Tea", k).codes.tolist() == long[:k]
 
 
 @EVERY_MODEL
-def test_an_item_is_found_by_id_variant_name_and_code(name: str) -> None:
-    model = fitted(name)
+def test_an_item_is_found_by_id_variant_name_and_code(name: str, device: str) -> None:
+    model = fitted(name, device)
     wanted = model.recommend(code("tea")).codes.tolist()
     for item in (toy_catalog().id(code("tea")), "tea-green", "Tea", "tEA", np.int32(code("tea")), ["Tea"]):
         assert model.recommend(item).codes.tolist() == wanted
 
 
 @EVERY_MODEL
-def test_a_cart_is_answered_whatever_its_order(name: str) -> None:
-    model = fitted(name)
+def test_a_cart_is_answered_whatever_its_order(name: str, device: str) -> None:
+    model = fitted(name, device)
     answer = model.recommend(["Tea", "Pasta", "Chips"], 8)
     again = model.recommend(["Chips", "Tea", "Tea", "Pasta"], 8)
     assert answer.codes.tolist() == again.codes.tolist()
@@ -158,8 +170,8 @@ def test_a_cart_is_answered_whatever_its_order(name: str) -> None:
 
 
 @EVERY_MODEL
-def test_filters_hold(name: str) -> None:
-    model = fitted(name)
+def test_filters_hold(name: str, device: str) -> None:
+    model = fitted(name, device)
     everything = model.recommend("Soap", 50).codes.tolist()
     fruit = model.recommend("Soap", 50, category="fruit").codes.tolist()
     named = {code(item) for item in ("apple", "banana", "cherry", "lime")}
@@ -173,29 +185,29 @@ def test_filters_hold(name: str) -> None:
 
 
 @EVERY_MODEL
-def test_same_category_items_come_back_when_asked_for(name: str) -> None:
-    apart = set(fitted(name).recommend("Apple", 50).names)
-    together = set(fitted(name).recommend("Apple", 50, same_category=True).names)
+def test_same_category_items_come_back_when_asked_for(name: str, device: str) -> None:
+    apart = set(fitted(name, device).recommend("Apple", 50).names)
+    together = set(fitted(name, device).recommend("Apple", 50, same_category=True).names)
     assert apart <= together
     assert not {"Banana", "Cherry", "Lime"} & apart
 
 
 @EVERY_MODEL
-def test_an_item_never_bought_is_said_to_be_so(name: str) -> None:
-    answer = fitted(name).recommend(["Saffron", "Tea"])
-    alone = fitted(name).recommend("Saffron")
-    if fitted(name).answers_cold:
+def test_an_item_never_bought_is_said_to_be_so(name: str, device: str) -> None:
+    answer = fitted(name, device).recommend(["Saffron", "Tea"])
+    alone = fitted(name, device).recommend("Saffron")
+    if fitted(name, device).answers_cold:
         assert len(alone)
         return
     assert len(alone) == 0
     assert alone.notes == ("Saffron is in no training basket",)
     assert answer.notes == alone.notes
-    assert answer.codes.tolist() == fitted(name).recommend("Tea", exclude="Saffron").codes.tolist()
+    assert answer.codes.tolist() == fitted(name, device).recommend("Tea", exclude="Saffron").codes.tolist()
 
 
 @EVERY_MODEL
-def test_comes_back_from_its_arrays(name: str) -> None:
-    model = fitted(name)
+def test_comes_back_from_its_arrays(name: str, device: str) -> None:
+    model = fitted(name, device)
     arrays = model.arrays()
     back = type(model).from_arrays(model.parameters, model.catalog, arrays)
     assert np.array_equal(back.score(*every_pair()), model.score(*every_pair()))
@@ -207,15 +219,15 @@ def test_comes_back_from_its_arrays(name: str) -> None:
 
 
 @EVERY_MODEL
-def test_arrays_say_nothing_of_users_unless_asked(name: str) -> None:
+def test_arrays_say_nothing_of_users_unless_asked(name: str, device: str) -> None:
     users = len(toy_baskets().user_ids)
-    assert not any("user" in key or users in array.shape for key, array in fitted(name).arrays().items())
-    assert fitted(name).arrays().keys() <= fitted(name).arrays(users=True).keys()
+    assert not any("user" in key or users in array.shape for key, array in fitted(name, device).arrays().items())
+    assert fitted(name, device).arrays().keys() <= fitted(name, device).arrays(users=True).keys()
 
 
 @EVERY_MODEL
-def test_refuses_arrays_that_are_not_its_own(name: str) -> None:
-    model = fitted(name)
+def test_refuses_arrays_that_are_not_its_own(name: str, device: str) -> None:
+    model = fitted(name, device)
     with pytest.raises(BundleError, match=f"not the arrays of a '{name}' model"):
         type(model).from_arrays(model.parameters, model.catalog, {})
     cut = {**model.arrays(), "item_count": np.ones(3, dtype=np.int64)}
@@ -223,22 +235,22 @@ def test_refuses_arrays_that_are_not_its_own(name: str) -> None:
         type(model).from_arrays(model.parameters, model.catalog, cut)
 
 
-@EVERY_MODEL
-def test_the_same_seed_gives_the_same_bits(name: str) -> None:
-    again = new(name).fit(toy_baskets(), RUN)
-    first, second = fitted(name).arrays(users=True), again.arrays(users=True)
+@pytest.mark.parametrize(("name", "device"), ON_CPU)  # on a GPU sums come in any order
+def test_the_same_seed_gives_the_same_bits(name: str, device: str) -> None:
+    again = new(name).fit(toy_baskets(), RUN[device])
+    first, second = fitted(name, device).arrays(users=True), again.arrays(users=True)
     assert first.keys() == second.keys()
     assert all(np.array_equal(first[key], second[key]) for key in first)
 
 
 @EVERY_MODEL
-def test_learns_from_a_stream_of_shards(name: str) -> None:
+def test_learns_from_a_stream_of_shards(name: str, device: str) -> None:
     baskets = toy_baskets()
     shards = [baskets.select(np.arange(start, start + 200)) for start in (0, 200, 400)]
-    model = new(name).fit(shards, RUN)
-    assert np.array_equal(model.item_count, fitted(name).item_count)
+    model = new(name).fit(shards, RUN[device])
+    assert np.array_equal(model.item_count, fitted(name, device).item_count)
     if name in COUNTED:
-        assert np.array_equal(model.score(*every_pair()), fitted(name).score(*every_pair()))
+        assert np.array_equal(model.score(*every_pair()), fitted(name, device).score(*every_pair()))
     elif name in ("cf", "bprmf"):
         assert np.isfinite(model.score(*every_pair())).all()
     else:
@@ -246,7 +258,7 @@ def test_learns_from_a_stream_of_shards(name: str) -> None:
         assert found >= 5
 
 
-@EVERY_MODEL
+@EVERY_NAME
 def test_says_that_it_has_not_learned(name: str) -> None:
     for ask in (lambda m: m.recommend("Tea"), lambda m: m.score([0], [1]), lambda m: m.arrays()):
         with pytest.raises(ParameterError, match=rf"'{name}' model has not learned yet\. Call fit"):
@@ -254,27 +266,27 @@ def test_says_that_it_has_not_learned(name: str) -> None:
 
 
 @EVERY_MODEL
-def test_refuses_what_it_cannot_learn_from(name: str) -> None:
+def test_refuses_what_it_cannot_learn_from(name: str, device: str) -> None:
     baskets = toy_baskets()
     with pytest.raises(ParameterError, match="must hold at least one line"):
-        new(name).fit(baskets.select(np.zeros(0, dtype=np.int64)), RUN)
+        new(name).fit(baskets.select(np.zeros(0, dtype=np.int64)), RUN[device])
     with pytest.raises(ParameterError, match="must be a stream that can be iterated more than once, got 'generator'"):
-        new(name).fit((shard for shard in [baskets]), RUN)
+        new(name).fit((shard for shard in [baskets]), RUN[device])
     if model_class(name).needs_users:
         with pytest.raises(ParameterError, match="learns from users, and the users of these baskets are not known"):
-            new(name).fit(toy_baskets(users=False), RUN)
+            new(name).fit(toy_baskets(users=False), RUN[device])
     else:
-        assert len(new(name).fit(toy_baskets(users=False), RUN).recommend("Tea"))
+        assert len(new(name).fit(toy_baskets(users=False), RUN[device]).recommend("Tea"))
 
 
 @EVERY_MODEL
-def test_refuses_shards_over_two_catalogues(name: str) -> None:
+def test_refuses_shards_over_two_catalogues(name: str, device: str) -> None:
     other = toy_baskets().from_lists([["x", "y"]], users=["u"])
     with pytest.raises(ParameterError, match="must be shards over one catalogue, shard 1 has another"):
-        new(name).fit([toy_baskets(), other], RUN)
+        new(name).fit([toy_baskets(), other], RUN[device])
 
 
-@EVERY_MODEL
+@EVERY_NAME
 def test_refuses_a_setting_it_does_not_have(name: str) -> None:
     with pytest.raises(ParameterError, match="`set` must be"):
         make_model(name, no_such_setting=1)
@@ -283,8 +295,8 @@ def test_refuses_a_setting_it_does_not_have(name: str) -> None:
 
 
 @EVERY_MODEL
-def test_refuses_bad_questions(name: str) -> None:
-    model = fitted(name)
+def test_refuses_bad_questions(name: str, device: str) -> None:
+    model = fitted(name, device)
     with pytest.raises(UnknownItemError, match=r"no item has the id or name 'Biscits'\. Did you mean 'Biscuits'"):
         model.recommend("Biscits")
     with pytest.raises(ParameterError, match="`k` must be a whole number of at least 1, got 0"):

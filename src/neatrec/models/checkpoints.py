@@ -67,8 +67,11 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
         ) from error
 
 
-def load_checkpoint(folder: Path, task: Mapping[str, Any]) -> Checkpoint | None:
-    """The checkpoint in `folder`, or None where there is none. One of another fit, or a damaged one, is refused."""
+def load_checkpoint(folder: Path, task: Mapping[str, Any], device: str) -> Checkpoint | None:
+    """The checkpoint in `folder`, or None where there is none. One of another fit, or a damaged one, is refused.
+
+    Between epochs a fit may change its device; within one it may not, as devices cut epochs in their own ways.
+    """
     from safetensors import SafetensorError, safe_open
 
     path = folder / FILE
@@ -83,7 +86,8 @@ def load_checkpoint(folder: Path, task: Mapping[str, Any]) -> Checkpoint | None:
         raise BundleError(f"cannot read the checkpoint {printable(path)}: {printable(error)}") from error
     if version != FORMAT_VERSION:
         raise BundleError(f"{printable(path)} has checkpoint format {version!r}, this version reads {FORMAT_VERSION}")
-    for key, value in task.items():
+    within_epoch = bool(position["shard"] or position["chunk"])
+    for key, value in {**task, **({"device": device} if within_epoch else {})}.items():
         if found.get(key) != value:
             raise BundleError(
                 f"the checkpoint {printable(path)} is of another fit: {key} was {printable(found.get(key))}, "

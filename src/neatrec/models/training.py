@@ -21,7 +21,7 @@ from neatrec.errors import DivergedError
 from neatrec.kernels.arguments import Settings, Tally
 from neatrec.kernels.compiling import said_when_compiling
 from neatrec.kernels.dispatch import Kernel, chosen_device, kernel
-from neatrec.kernels.layout import Table
+from neatrec.kernels.layout import SQUARES, Table, tail, vector
 from neatrec.models.checkpoints import Checkpoint, Position, load_checkpoint, save_checkpoint
 from neatrec.models.places import place_for
 from neatrec.models.run import Progress, Run
@@ -37,6 +37,8 @@ LOWEST = 1e-4
 """The learning rate falls to this share of itself."""
 FAR_AWAY = 1e6
 """A vector with a larger number has run away."""
+STILL = 1e36
+"""A row whose sum of squares begins here does not move."""
 MOST_AT_BOUND = 0.5
 """Share of items whose log-variance may lie at the upper bound."""
 
@@ -62,6 +64,8 @@ class Task:
     epochs: int
     needs_users: bool
     has_hinges: bool
+    least_user_baskets: int = 1
+    """Users with fewer baskets keep a vector of zeros."""
     refuse_bought: bool = False
     log_variance: Callable[[Mapping[str, Table]], npt.NDArray[np.float32]] | None = None
     """Where the log-variances lie in the tables, for models that have them: rows first."""
@@ -128,14 +132,24 @@ class _Fit:
         tables = self.task.new_tables(rng, len(self.task.catalog), users)
         if self.task.begin is not None:
             self.task.begin(tables, self.visits.row_of_item, self.visits.user_ids)
+        if self.task.least_user_baskets > 1:
+            self._still_users(tables)
         if self.run.resume and self.run.checkpoints is not None:
-            found = load_checkpoint(self.run.checkpoints, self._about)
+            found = load_checkpoint(self.run.checkpoints, self._about, self.place.device)
             if found is not None:
                 self.position = found.position
                 for name, table in tables.items():
                     table[:] = found.tables[name]
                 log.info("going on after %d of %d epochs", self.position.epoch, self.task.epochs)
         return tables
+
+    def _still_users(self, tables: Mapping[str, Table]) -> None:
+        """Users with too few baskets: zeros, and a sum of squares so large that Adagrad's steps are nothing."""
+        few = self.visits.baskets_of_users(self.shards) < self.task.least_user_baskets
+        for name, table in tables.items():
+            if "user" in name:
+                vector(table, self.task.settings.dim)[few] = 0
+                tail(table, self.task.settings.dim, SQUARES, self.task.vectors)[few] = STILL
 
     @cached_property
     def _about(self) -> dict[str, Any]:
@@ -146,7 +160,6 @@ class _Fit:
             "number of epochs": self.task.epochs,
             "seed": self.seed,
             "reproducible": self.run.reproducible,
-            "device": self.place.device,
             "hash of the catalogue": self.task.catalog.hash,
             "lines": self.lines,
             "hash of the baskets": _hash(self.shards),
@@ -170,7 +183,8 @@ class _Fit:
         if self.run.checkpoints is not None and (self.together is None or self.together.leads):
             self.place.bring_back(self.tables)
             position = replace(self.position, seconds=self._seconds())
-            save_checkpoint(self.run.checkpoints, Checkpoint(self._about, position, self.tables))
+            task = {**self._about, "device": self.place.device}
+            save_checkpoint(self.run.checkpoints, Checkpoint(task, position, self.tables))
 
     # ---- an epoch
 

@@ -1,0 +1,101 @@
+"""Serving tables, exams and leaderboards by a GPU beside those by the CPU."""
+
+from __future__ import annotations
+
+import logging
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from neatrec.evaluation.exam import Exam, make_exam, sit
+from neatrec.experiments.leaderboard import run_leaderboard
+from neatrec.index.topk import best_answers
+from neatrec.kernels import gpu
+from neatrec.labels import make_labels
+from neatrec.models import Run, make_model
+from neatrec.models.base import Model
+from neatrec.sources.supermarket import supermarket
+from neatrec.splits import Split, split_baskets
+from toyshop import toy_baskets
+
+TROUBLE = gpu.trouble()
+pytestmark = pytest.mark.skipif(TROUBLE is not None, reason=f"needs a GPU: {TROUBLE}")
+PRODUCTS = ("neat", "neat-bpr", "item2vec", "item2vec-product", "triple2vec")
+
+
+@cache
+def fitted(name: str) -> Model:
+    return make_model(name, dim=16, epochs=20).fit(toy_baskets(), Run(rng=3, device="gpu"))
+
+
+@cache
+def shop() -> Split:
+    return split_baskets(supermarket(baskets=6_000, items=600).baskets, "half")
+
+
+@cache
+def exam() -> Exam:
+    halves = shop()
+    labels = make_labels(halves.test, "paper", (0.05,), threads=1)
+    return make_exam(halves.train, halves.test, labels, queries=100, carts=10)
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+@pytest.mark.parametrize("k", [1, 5, 1000])
+def test_the_table_holds_what_recommend_names(name: str, k: int) -> None:
+    """The check that tables of the CPU must pass: only equals may change places."""
+    model = fitted(name)
+    found = best_answers(model, k, device="gpu")
+    for query in range(len(model.catalog)):
+        row = slice(found.start[query], found.start[query + 1])
+        wanted = model.recommend(query, k)
+        assert len(found.item[row]) == len(wanted)
+        np.testing.assert_allclose(found.score[row], wanted.scores, rtol=1e-5, atol=1e-6)
+        own = model.score(np.full(len(wanted), query), found.item[row])
+        np.testing.assert_allclose(own, wanted.scores, rtol=1e-5, atol=1e-6)
+        assert len(set(found.item[row].tolist())) == len(wanted)
+
+
+def test_the_tables_of_a_larger_shop_are_almost_the_same() -> None:
+    model = make_model("neat", dim=32, epochs=3).fit(shop().train, Run(rng=0, device="gpu"))
+    here, there = (best_answers(model, 100, device=device) for device in ("cpu", "gpu"))
+    np.testing.assert_array_equal(here.start, there.start)
+    np.testing.assert_allclose(here.score, there.score, rtol=1e-5, atol=1e-6)
+    assert np.mean(here.item == there.item) > 0.99
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_an_exam_is_answered_as_on_the_cpu(name: str) -> None:
+    model = make_model(name, dim=16, epochs=3).fit(shop().train, Run(rng=0, device="gpu"))
+    here, there = (sit(model, exam(), device=device) for device in ("cpu", "gpu"))
+    for which, judged in here.judged.items():
+        found = there.judged[which]
+        assert np.mean(np.abs(judged.higher - found.higher) <= 1) > 0.99
+        np.testing.assert_array_equal(judged.equal > 0, found.equal > 0)
+        assert np.mean(judged.best == found.best) > 0.98
+    assert here.held_out is not None
+    assert there.held_out is not None
+    assert np.mean(here.held_out == there.held_out) > 0.98
+    np.testing.assert_array_equal(here.completed, there.completed)
+
+
+def test_a_leaderboard_trains_and_ranks_on_the_gpu_what_can_be(caplog: pytest.LogCaptureFixture) -> None:
+    models: dict[str, Any] = {
+        "pop": "pop",
+        "neat": make_model("neat", dim=16, epochs=3),
+        "neat-likelihood": make_model("neat-likelihood", dim=16, epochs=3),
+    }
+    said: list[str] = []
+    options: dict[str, Any] = {"levels": (0.05,), "rounds": 100, "flips": 100, "queries": 50, "carts": 10}
+    with caplog.at_level(logging.DEBUG, logger="neatrec"):
+        result = run_leaderboard(
+            shop().train, shop().test, models, protocol="paper", device="gpu", progress=said.append, **options
+        )
+    assert {standing.name for standing in result.grades.results[0].summary.standings} == set(models)
+    assert "pop does not learn on device gpu: auto" in said
+    assert "neat-likelihood is ranked on the CPU: its score is no product of vectors" in caplog.text
+    auto = run_leaderboard(shop().train, shop().test, ["pop"], protocol="paper", device="auto", **options)
+    same = {name: judged.higher.tolist() for name, judged in auto.trainings["pop"][0].answers.judged.items()}
+    assert same == {name: judged.higher.tolist() for name, judged in result.trainings["pop"][0].answers.judged.items()}
