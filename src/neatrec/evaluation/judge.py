@@ -14,12 +14,13 @@ from neatrec.errors import DivergedError, ParameterError
 from neatrec.evaluation.candidates import Candidates, Catalogue, Codes, Numbers, RecallSet
 from neatrec.evaluation.kernels import rank_lists, rank_rows
 from neatrec.kernels.dispatch import ranking_device
+from neatrec.models.parts import in_parts
 from neatrec.text import printable
 
 log = logging.getLogger(__name__)
 
 Factors = tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]
-BLOCK_SCORES = 8_000_000
+BLOCK_SCORES = 4_000_000
 """Scores in memory at a time: rows of the catalogue are asked for in blocks of about this many."""
 
 
@@ -148,31 +149,41 @@ def _judge_lists(model: Scorer, candidates: RecallSet, asked: Asked, out: Judged
 def _judge_catalogue(model: Scorer, candidates: Catalogue, asked: Asked, out: Judged) -> None:
     items = len(candidates.sold)
     rows = max(1, BLOCK_SCORES // max(items, 1))
-    categories = int(candidates.category.max(initial=-1)) + 1
     for first in range(0, len(asked.queries), rows):
         queries = candidates.queries[first : first + rows]
-        last = first + len(queries)
         scores = np.ascontiguousarray(model.score_all(queries))  # (rows, items)
         _check_shape(model, scores, (len(queries), items))
-        labels = slice(asked.offsets[first], asked.offsets[last])
+        _rank_block(model, candidates, asked, first, scores, out)
+
+
+def _rank_block(
+    model: Scorer, candidates: Catalogue, asked: Asked, first: int, scores: npt.NDArray[Any], out: Judged
+) -> None:
+    """The ranks for the queries from `first` on, whose scores these are, shared out among the cores."""
+    categories = int(candidates.category.max(initial=-1)) + 1
+
+    def work(part: slice) -> None:
+        start, stop = first + part.start, first + part.stop
+        queries, best = candidates.queries[start:stop], out.best[start:stop]
         nan = np.full(2, -1, dtype=np.int64)
-        best = out.best[first:last]
         rank_rows(
-            scores,
+            scores[part],
             np.arange(len(queries) + 1),
             queries,
             candidates.sold,
             candidates.category,
             categories,
-            asked.offsets[first : last + 1] - asked.offsets[first],
-            asked.item[labels],
-            out.higher[labels],
-            out.equal[labels],
+            asked.offsets[start : stop + 1],
+            asked.item,
+            out.higher,
+            out.equal,
             best,
             np.empty(best.shape, dtype=scores.dtype),
             nan,
         )
         _refuse_nan(model, queries, nan)
+
+    in_parts(len(scores), work)
 
 
 def _judge_on_gpu(name: str, factors: Factors, candidates: Candidates, asked: Asked, top: int) -> Judged:
