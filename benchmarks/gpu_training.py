@@ -2,7 +2,7 @@
 
     PYTHONPATH=src python -m benchmarks.gpu_training                       # all but the quality
     PYTHONPATH=src python -m benchmarks.gpu_training --quality FOLDER --commit HASH
-    PYTHONPATH=src python -m benchmarks.gpu_training --only speed,top
+    PYTHONPATH=src python -m benchmarks.gpu_training --only speed,top      # these anew, the others as recorded
 
 Baskets are simulated (`supermarket`); dim 100, window 5, five negatives shared by the pairs of a place. FOLDER holds
 `train/` (saved baskets) and `NAME.npz` files (query, item, queries, offsets, items: labels and their recall sets).
@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ from neatrec.models import Run, make_model
 from neatrec.models.run import Progress
 
 MODELS = ("neat", "neat-bpr", "item2vec", "triple2vec")
-PARTS = ("speed", "roofs", "bundle", "top", "torch", "sweep", "quality", "large")
+PARTS = ("speed", "roofs", "bundle", "top", "judged", "together", "torch", "sweep", "quality", "large")
 PACKAGES = ("numpy", "numba", "cupy-cuda13x", "torch")
 SEEDS = 5
 CURVE = (1, 2, 5, 10, 20, 40)
@@ -157,6 +158,44 @@ def top(baskets: Baskets) -> list[Row]:
     return [{"items": 50_000, "k": 20, "seconds": round(float(np.median(times[1:])), 4), "largest_error": error}]
 
 
+def judged(baskets: Baskets) -> list[Row]:
+    """Ranks of label records and the serving table of one fitted model, by each device; the share that is the same."""
+    from neatrec.evaluation.candidates import catalogue, partners, recall_set
+    from neatrec.evaluation.judge import Asked, judge
+    from neatrec.index.topk import best_answers
+
+    some = baskets.select(np.arange(200_000))
+    model, _, _ = fit("neat", some, epochs=3)
+    best_sellers = np.sort(np.argsort(-some.item_counts, kind="stable")[:2_000]).astype(np.int32)
+    bought_with = partners(some, best_sellers)
+    recall = recall_set(bought_with, 200)
+    rows = np.repeat(recall.queries, np.diff(recall.offsets))
+    picked = np.random.default_rng(0).random(len(rows)) < 0.1
+    pairs = np.array(sorted(zip(rows[picked].tolist(), recall.items[picked].tolist(), strict=True)))
+    asked = Asked.from_pairs(pairs[:, 0], pairs[:, 1])
+    kept = recall_set(partners(some, asked.queries), 200)
+    jobs: dict[str, Callable[[str], Any]] = {
+        "recall sets": lambda device: judge(model, kept, asked, device=device),
+        "whole catalogue": lambda device: judge(model, catalogue(some, asked.queries), asked, device=device),
+        "serving table, 100 an item": lambda device: best_answers(model, 100, device=device),
+    }
+    return [_beside(name, job, len(asked.query)) for name, job in jobs.items()]
+
+
+def _beside(name: str, job: Callable[[str], Any], labels: int) -> Row:
+    """Seconds of a job on each device, after a first round, and how far the answers are the same."""
+    seconds, found = {}, {}
+    for device in ("gpu", "cpu"):
+        job(device)
+        started = time.perf_counter()
+        found[device] = job(device)
+        seconds[device] = round(time.perf_counter() - started, 3)
+    parts = ("higher", "best") if hasattr(found["gpu"], "higher") else ("item",)
+    same = [float(np.mean(getattr(found["gpu"], part) == getattr(found["cpu"], part))) for part in parts]
+    asked = labels if len(parts) == 2 else "-"
+    return {"what": name, "labels": asked, **{f"{d}_seconds": s for d, s in seconds.items()}, "same": min(same)}
+
+
 def torch(baskets: Baskets) -> list[Row]:
     from benchmarks.gpu_torch import torch_speeds
 
@@ -173,23 +212,33 @@ def roofs(baskets: Baskets) -> list[Row]:
 
 
 def sweep(baskets: Baskets) -> list[Row]:
-    """No NaN, and a loss that falls, over margins, dimensions and learning rates."""
+    """No NaN, and a loss that falls, over dimensions, learning rates and, where a model has one, margins."""
     some = baskets.select(np.arange(100_000))
     rows = []
-    for margin in (0.1, 1.0, 10.0):
-        for dim in (8, 100, 512):
-            for rate in (0.05, 0.2, 0.5):
-                rows.append({"margin": margin, "dim": dim, "learning_rate": rate, **_outcome(some, margin, dim, rate)})
+    for name in MODELS:
+        margins = (0.1, 1.0, 10.0) if name.startswith("neat") else ("-",)
+        for margin, dim, rate in product(margins, (8, 100, 512), (0.05, 0.2, 0.5)):
+            changes = {"dim": dim, "learning_rate": rate, **({} if margin == "-" else {"margin": margin})}
+            settings = {"margin": margin, "dim": dim, "learning_rate": rate}
+            rows.append({"model": name, **settings, **_outcome(name, some, changes)})
     return rows
 
 
-def _outcome(baskets: Baskets, margin: float, dim: int, rate: float) -> Row:
+def _outcome(name: str, baskets: Baskets, changes: dict[str, Any]) -> Row:
     try:
-        model, ends, _ = fit("neat", baskets, margin=margin, dim=dim, learning_rate=rate, epochs=3)
+        model, ends, _ = fit(name, baskets, epochs=3, **changes)
     except DivergedError as error:
-        return {"finite": False, "losses": str(error)}
-    finite = bool(np.isfinite(model.vectors).all() and np.isfinite(model.log_variance).all())
-    return {"finite": finite, "losses": [round(end.loss, 4) for end in ends]}
+        return {"finite": False, "falls": False, "losses": str(error)}
+    losses = [end.loss for end in ends]
+    finite = all(np.isfinite(array).all() for array in model.arrays(users=True).values() if array.dtype.kind == "f")
+    return {"finite": finite, "falls": losses[-1] < losses[0], "losses": [round(loss, 4) for loss in losses]}
+
+
+def together(baskets: Baskets) -> list[Row]:
+    """One process through torch.distributed beside a plain fit, and what agreeing by NCCL would cost it."""
+    from benchmarks.gpu_together import measured_together
+
+    return measured_together(baskets, settings_of("neat", epochs=5))
 
 
 def quality(folder: Path) -> list[Row]:
@@ -255,9 +304,23 @@ def as_markdown(record: Row) -> str:
     ]
     for name, rows in record["results"].items():
         head = list(rows[0])
-        lines += ["", f"## {name}", "", f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
+        lines += [
+            "",
+            f"## {name} ({record['measured'][name]})",
+            "",
+            f"| {' | '.join(head)} |",
+            "|" + "---|" * len(head),
+        ]
         lines += [f"| {' | '.join(_cell(row[key]) for key in head)} |" for row in rows]
     return "\n".join(lines) + "\n"
+
+
+def recorded(file: Path) -> Row:
+    """The results of earlier runs, which stay until their part is measured again, and when they were measured."""
+    old = json.loads(file.read_text()) if file.exists() else {"results": {}}
+    results = {name: old["results"][name] for name in PARTS if name in old["results"]}
+    when = old.get("measured", {})
+    return {"results": results, "measured": {n: when.get(n, f"{old['date']}, commit {old['commit']}") for n in results}}
 
 
 def _cell(value: Any) -> str:
@@ -284,6 +347,8 @@ def main() -> None:
             ("roofs", roofs),
             ("bundle", bundle),
             ("top", top),
+            ("judged", judged),
+            ("together", together),
             ("torch", torch),
             ("sweep", sweep),
             ("large", large),
@@ -300,12 +365,13 @@ def main() -> None:
         "machine": machine(),
         "versions": versions(PACKAGES),
         "data": f"{len(baskets):,} simulated baskets, {baskets.lines:,} lines, {len(baskets.catalog):,} items",
-        "results": {},
+        **recorded(arguments.results / "gpu_training.json"),
     }
     arguments.results.mkdir(parents=True, exist_ok=True)
     for name in (part for part in PARTS if part in arguments.only.split(",") and part in jobs):
         started = time.perf_counter()
         record["results"][name] = jobs[name]()
+        record["measured"][name] = f"{record['date']}, commit {record['commit']}"
         print(f"== {name} ({time.perf_counter() - started:.0f} s)", *record["results"][name], sep="\n", flush=True)
         (arguments.results / "gpu_training.json").write_text(json.dumps(record, indent=2) + "\n")
         (arguments.results / "gpu_training.md").write_text(as_markdown(record))
