@@ -68,7 +68,7 @@ def test_a_fit_without_negatives_says_so(caplog: pytest.LogCaptureFixture) -> No
 @pytest.mark.parametrize("reduction", ["sum", "mean"])
 def test_mini_batches_are_the_same_at_any_number_of_threads(name: str, reduction: str) -> None:
     settings: dict[str, Any] = {"optimizer": "sgd", "negatives_shared": False, "batch_reduction": reduction}
-    settings["learning_rate"] = 0.02
+    settings |= {"learning_rate": 0.02, **({"least_user_baskets": 1} if name == "triple2vec" else {})}
     if name.startswith("neat"):
         # a sum over a batch leaps where variances are small and fast, or pairs many
         settings |= {"start_log_variance": 0.0, "variance_learning_rate": 0.05, "margin": 0.5, "window": 5}
@@ -124,6 +124,32 @@ def test_item2vec_product_scores_by_input_times_output() -> None:
 def test_triple2vec_answers_by_the_sum_of_both_vectors() -> None:
     model = fit("triple2vec")
     np.testing.assert_array_equal(model.vectors, model.query_vectors + model.partner_vectors)
+
+
+@pytest.mark.parametrize("run", [RUN, Run(rng=3, threads=2)], ids=["reproducible", "fast"])
+@pytest.mark.parametrize("least", [1, 3, 10_000])
+def test_triple2vec_keeps_users_of_few_baskets_at_zero(least: int, run: Run) -> None:
+    model, baskets = fit("triple2vec", run, least_user_baskets=least), toy_baskets()
+    names = [baskets.user_ids[user].as_py() for user in baskets.users]
+    few = np.array([names.count(user.as_py()) < least for user in model.user_ids])
+    assert few.any() == (least > 1)
+    assert few.all() == (least == 10_000)
+    assert np.abs(model.user_vectors[few]).max(initial=0) < 1e-9
+    assert (np.abs(model.user_vectors[~few]).max(axis=1, initial=0) > 1e-3).all()
+
+
+def test_users_of_few_baskets_are_counted_over_all_shards() -> None:
+    baskets = toy_baskets()
+    shards = [baskets.select(np.arange(len(baskets)) % 2 == part) for part in (0, 1)]
+    model = make_model("triple2vec", {**SMALL, "least_user_baskets": 2}).fit(shards, RUN)
+    names = [baskets.user_ids[user].as_py() for user in baskets.users]
+    once = np.array([names.count(user.as_py()) == 1 for user in model.user_ids])
+    np.testing.assert_array_equal(np.abs(model.user_vectors).max(axis=1) < 1e-9, once)
+
+
+def test_plain_gradient_descent_cannot_keep_users_still() -> None:
+    with pytest.raises(ParameterError, match="`least_user_baskets` must be 1 with optimizer sgd, got 2"):
+        make_model("triple2vec", {"optimizer": "sgd", "negatives_shared": False, "least_user_baskets": 2})
 
 
 def test_users_stay_out_unless_asked_for() -> None:

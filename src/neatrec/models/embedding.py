@@ -139,6 +139,7 @@ class EmbeddingModel(CosineModel):
             begin=None if old is None else partial(self._begin_from, old),
             begins_from=None if old is None else hash_of(old.arrays(users=True)),
             needs_users=self.needs_users,
+            least_user_baskets=self._least_user_baskets(),
             has_hinges=self._has_hinges,
             refuse_bought=self._refuse_bought,
             log_variance=self._log_variances(),
@@ -203,6 +204,10 @@ class EmbeddingModel(CosineModel):
         if self.parameters.optimizer != "adagrad":
             return {}
         return {name: self._sums(table).copy() for name, table in tables.items() if "user" not in name}
+
+    def _least_user_baskets(self) -> int:
+        """Users with fewer baskets have no vector that could learn."""
+        return 1
 
     def _log_variances(self) -> Callable[[Mapping[str, Table]], Vectors] | None:
         return None

@@ -65,6 +65,13 @@ class Visits:
             raise ParameterError("a basket is of a user whom the first pass over the baskets did not see")
         return rows
 
+    def baskets_of_users(self, shards: Iterable[Baskets]) -> npt.NDArray[np.int64]:
+        """How many baskets each user has, shape (users,)."""
+        found = np.zeros(0 if self.user_ids is None else len(self.user_ids), dtype=np.int64)
+        for shard in shards:
+            found += np.bincount(self.users_of(shard), minlength=len(found))
+        return found
+
     def with_known_users(self, shard: Baskets) -> Baskets:
         """The baskets of users who are in the training baskets; all of them for models without users."""
         if self.user_ids is None or shard.users is None or shard.user_ids is None:

@@ -9,9 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from neatrec.errors import must_be
 from neatrec.kernels.layout import Table, vector
-from neatrec.models.embedding import EmbeddingModel, EmbeddingParameters, random_table
-from neatrec.models.parameters import ModelParameters, again
+from neatrec.models.embedding import PAPER, EmbeddingModel, EmbeddingParameters, random_table
+from neatrec.models.parameters import ModelParameters, again, parameter
 
 Vectors = npt.NDArray[np.float32]
 
@@ -21,12 +22,23 @@ class Triple2VecParameters(EmbeddingParameters):
     window: int = again(EmbeddingParameters, "window", 10)
     negatives: int = again(EmbeddingParameters, "negatives", 10)
     learning_rate: float = again(EmbeddingParameters, "learning_rate", 0.4)
+    least_user_baskets: int = parameter(
+        2, "Users with fewer baskets have no vector: it would only stand for the company of their one basket.", low=1
+    )
+
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": {**PAPER, "least_user_baskets": 1}}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.optimizer == "sgd" and self.least_user_baskets > 1:
+            raise must_be("least_user_baskets", "1 with optimizer sgd", self.least_user_baskets)
 
 
 class Triple2Vec(EmbeddingModel):
     """Triple2Vec (Wan and others 2018): cohesion f_q . g_v + f_q . h_u + g_v . h_u, negatives for each of the three.
 
-    An item has two vectors, as query and as partner; its vector in an answer is their sum.
+    An item has two vectors, as query and as partner; its vector in an answer is their sum. A user seen in one basket
+    has none (`least_user_baskets`): theirs would explain away why the items of that basket go together.
     """
 
     name: ClassVar[str] = "triple2vec"
@@ -45,6 +57,9 @@ class Triple2Vec(EmbeddingModel):
         dim = self.parameters.dim
         names = {"queries": items, "partners": items, "users": users}
         return {name: random_table(rng, rows, dim, 0.5 / dim) for name, rows in names.items()}
+
+    def _least_user_baskets(self) -> int:
+        return int(self.parameters.least_user_baskets)
 
     def _laid(self, tables: Mapping[str, Table]) -> dict[str, Table]:
         names = {"query_vectors": "queries", "partner_vectors": "partners", "user_vectors": "users"}
