@@ -13,7 +13,6 @@ Markdown comes out; with `--save` a record of each part goes to benchmarks/resul
 from __future__ import annotations
 
 import argparse
-import os
 import subprocess
 import sys
 import time
@@ -26,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks import bayes_cold, bayes_posterior
+from benchmarks.half_split import orders
 from benchmarks.harness import save
 from neatrec.baskets import Baskets
 from neatrec.evaluation.bootstrap import interval, resampled_means
@@ -33,7 +33,6 @@ from neatrec.experiments.leaderboard import LEVELS, run_leaderboard
 from neatrec.experiments.paper_data import read_complete_journey
 from neatrec.labels import Labels
 from neatrec.models import MODEL_NAMES, Run, make_model
-from neatrec.sources import read_baskets
 from neatrec.sources.supermarket import supermarket
 from neatrec.splits import Split, half, split_baskets
 
@@ -163,9 +162,9 @@ def _planted(name: str, baskets: Baskets, truth: Any, queries: npt.NDArray[np.in
     return np.array([np.isin(items, codes).sum() for items, codes in zip(wanted, answers, strict=True)], dtype=float)
 
 
-def posterior(source: str) -> Any:
+def posterior(folder: Path | None) -> Any:
     """Promises of the posterior: the validation folds, then the test half."""
-    split = half(read_baskets(source))
+    split = half(orders(folder))
     parts = {f"validation {number}": fold for number, fold in enumerate(split.validation(), 1)} | {"test half": split}
     records = {}
     for name, part in parts.items():
@@ -174,20 +173,20 @@ def posterior(source: str) -> Any:
     return records
 
 
-def cold(source: str) -> Any:
+def cold(folder: Path | None) -> Any:
     """Items hidden from the half-split's training orders."""
     records = []
-    for record in bayes_cold.cold(half(read_baskets(source))):
+    for record in bayes_cold.cold(half(orders(folder))):
         bayes_cold.show(record)
         records.append(record)
     return records
 
 
-def parts_of(source: str) -> dict[str, Callable[[], Any]]:
-    """What can be run, by name; `source` is the folder of the Instacart orders."""
+def parts_of(folder: Path | None) -> dict[str, Callable[[], Any]]:
+    """What can be run, by name; `folder`: saved Instacart orders, instead of the order files."""
 
     def on(name: str, protocols: tuple[str, ...], split: Callable[[Baskets], Split]) -> Any:
-        parted = split(read_baskets(source))
+        parted = split(orders(folder))
         return board(name, parted.train, parted.test, protocols)
 
     def at_random(seed: int) -> Callable[[], Any]:
@@ -198,22 +197,19 @@ def parts_of(source: str) -> dict[str, Callable[[], Any]]:
         **{f"random-{seed}": at_random(seed) for seed in (1, 2, 3)},
         "journey": journey,
         "simulator": simulator,
-        "cold": lambda: cold(source),
-        "posterior": lambda: posterior(source),
+        "cold": lambda: cold(folder),
+        "posterior": lambda: posterior(folder),
     }
 
 
 def main() -> int:
-    data = os.environ.get("NEATREC_DATA")
-    parts = parts_of(f"{data}/instacart")
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", choices=[*parts, []], metavar="PART", help=", ".join(parts))
+    names = tuple(parts_of(None))
+    parser.add_argument("parts", nargs="*", choices=[*names, []], metavar="PART", help=", ".join(names))
+    parser.add_argument("--baskets", type=Path, help="a folder that `Baskets.save` wrote, instead of the order files")
     parser.add_argument("--save", action="store_true", help="keep a record of each part under benchmarks/results")
     asked = parser.parse_args()
-    chosen = asked.parts or list(parts)
-    if not data and set(chosen) - {"journey", "simulator"}:
-        print("needs the Instacart 2017 orders: set NEATREC_DATA", file=sys.stderr)
-        return 0
+    parts, chosen = parts_of(asked.baskets), asked.parts or list(names)
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
     print(f"commit {commit.stdout.strip()}")
     for name in chosen:
