@@ -53,6 +53,19 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.parametrize(
+    ("device", "sentence"),
+    [
+        ("gpu", "`device` must be cpu for model 'shrunk-lift', whose score is no product of vectors"),
+        ("tpu", "`device` must be one of auto, cpu, gpu, got 'tpu'"),
+    ],
+)
+def test_a_device_that_cannot_make_the_table_is_refused(neatrec, shop: Path, device: str, sentence: str) -> None:
+    done = neatrec("index", shop / "one", "--device", device)
+    assert done.returncode == 2
+    assert sentence in done.stderr
+
+
 def test_train_writes_the_table_and_show_says_what_it_covers(neatrec, shop: Path) -> None:
     got = answer(neatrec("show", shop / "one", "--json"))
     assert sum(shares["sales"] for shares in got["coverage"].values()) == pytest.approx(1.0)

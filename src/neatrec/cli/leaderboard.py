@@ -63,7 +63,9 @@ class Contest:
     recall: Annotated[int, typer.Option(help="Size of the recall set.", min=1)] = 200
     seeds: Annotated[int, typer.Option(help="Trainings of each model.", min=1)] = 1
     seed: Annotated[int, typer.Option(help="Of the first training, the intervals and the tests.", min=0)] = 0
-    device: Annotated[str, typer.Option(metavar="auto|cpu|gpu")] = "auto"
+    device: Annotated[
+        str, typer.Option(metavar="auto|cpu|gpu", help="Where models learn and are ranked, those that can.")
+    ] = "auto"
     threads: Annotated[int | None, typer.Option(help="Default: all cores.", min=1)] = None
 
     def chosen_models(self) -> list[str] | None:

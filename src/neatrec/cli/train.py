@@ -40,7 +40,9 @@ def train(
     config: Annotated[
         Path | None, typer.Option(metavar="F.toml", help="Model, preset and parameters from a file.")
     ] = None,
-    device: Annotated[str, typer.Option(metavar="auto|cpu|gpu", rich_help_panel=HOW)] = "auto",
+    device: Annotated[
+        str, typer.Option(metavar="auto|cpu|gpu", help="Of the fit and its serving table.", rich_help_panel=HOW)
+    ] = "auto",
     threads: Annotated[int | None, typer.Option(help="Default: all cores.", rich_help_panel=HOW)] = None,
     seed: Annotated[int, typer.Option(min=0, rich_help_panel=HOW)] = 0,
     reproducible: Annotated[
