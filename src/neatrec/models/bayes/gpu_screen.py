@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 BLOCK_SCORES = 2**25
 """Scores on the GPU at a time; there are seven arrays of so many numbers: 1 GB."""
+MOST_ROWS = 2**15
+"""Queries of a block: CUDA numbers rows up to 65,535."""
 NOTHING = -3.0e38
 """Scores of what may not answer lie below."""
 
@@ -60,7 +62,7 @@ class GpuScreen:
 
         Items of the query's own `group` (items,) are left out. Of equal scores the smaller place comes first.
         """
-        size = max(1, self.block_scores // max(len(self.screen.codes), 1))
+        size = max(1, min(MOST_ROWS, self.block_scores // max(len(self.screen.codes), 1)))
         sold_group = self.cp.asarray(group[self.screen.codes].astype(np.int32))
         with memory_for(28 * size * len(self.screen.codes), "a block of scores"):
             found = [
@@ -96,7 +98,7 @@ class GpuScreen:
         cp, screen, rows, sold = self.cp, self.screen, len(queries), len(self.screen.codes)
         asked = cp.asarray(queries)
         plus, minus, words = (
-            cp.asarray(left) @ right.T for left, right in zip(screen.left(queries), self.right, strict=True)
+            self._product(left, right) for left, right in zip(screen.left(queries), self.right, strict=True)
         )
         reached, others = (cp.zeros((rows, sold), dtype=np.float32) for _ in range(2))
         if self.like is not None:
@@ -126,6 +128,12 @@ class GpuScreen:
         pairs = _csr(self.counts), _csr(self.near)
         self._each(rows, "screen_seen", asked, np.int64(sold), *pairs, offsets, surely, self._settings(), prior, out)
         return out
+
+    def _product(self, left: npt.NDArray[np.float32], right: Any) -> Any:
+        """left @ right.T on the GPU; zeros for vectors of no dimensions."""
+        if not left.shape[1]:
+            return self.cp.zeros((len(left), len(right)), dtype=np.float32)
+        return self.cp.ascontiguousarray(self.cp.asarray(left) @ right.T)
 
     def _settings(self) -> Any:
         more = LIKE_PSEUDO, COMPANY_PSEUDO, LEAST_CHANCE, FARTHEST, FARTHEST_ODDS
