@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from neatrec.baskets import Baskets
-from neatrec.errors import BundleError, ParameterError, ResourceError
+from neatrec.errors import BundleError, DivergedError, ParameterError, ResourceError
 from neatrec.kernels import gpu, gpu_call, gpu_feed
 from neatrec.models import Run, make_model
 from neatrec.models.base import Model
@@ -74,6 +74,27 @@ def test_a_feed_that_does_not_keep_gives_what_one_that_keeps_gives() -> None:
         for x, y in zip(a.shard, b.shard, strict=True):
             np.testing.assert_array_equal(x.get(), y.get())
     assert sum(piece.end - piece.begin for piece in one) == baskets.lines
+
+
+def test_a_feed_waits_for_rows_that_are_still_being_copied() -> None:
+    """The card is busy when the feed begins: what is copied in its usual order comes late."""
+    cp = gpu.cupy()
+    baskets = toy_baskets()
+    rows = np.arange(len(baskets.catalog), dtype=np.int32)[::-1].copy()
+    raw = gpu_feed.Raw(baskets.items, baskets.offsets, np.zeros(0, np.int32), ordered=True)
+    large = cp.ones((8192, 8192), dtype=np.float32)
+    cp.matmul(large, large)  # the first product also sets things up
+    cp.cuda.get_current_stream().synchronize()
+    for _ in range(30):
+        cp.matmul(large, large, out=cp.empty_like(large))
+    (piece,) = gpu_feed.Feed(rows, rows, baskets.lines).pieces(raw, 0, seed=3)
+    np.testing.assert_array_equal(piece.shard.items.get(), rows[baskets.items])
+
+
+def test_a_fit_that_runs_away_says_so_and_leaves_the_card_usable() -> None:
+    with pytest.raises(DivergedError, match="model 'neat' diverged in epoch"):
+        fit("neat", learning_rate=1e30, margin=50.0)
+    assert np.isfinite(fit("neat").history).all()
 
 
 def test_units_and_shuffled_lines_equal_those_of_the_cpu() -> None:

@@ -41,6 +41,7 @@ class FakeCard:
             memory=SimpleNamespace(OutOfMemoryError=FullError),
             runtime=SimpleNamespace(getDeviceCount=lambda: 1, memGetInfo=lambda: (self.free - self.bytes, free)),
             Stream=lambda non_blocking: SimpleNamespace(),
+            get_current_stream=lambda: SimpleNamespace(synchronize=lambda: None),
         )
 
     def __getattr__(self, name: str) -> Any:

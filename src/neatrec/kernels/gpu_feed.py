@@ -61,6 +61,8 @@ class Feed:
         self.cp = cupy()
         with memory_for(row_of_item.nbytes + category.nbytes, "the catalogue"):
             self.row_of_item, self.category = self.cp.asarray(row_of_item), self.cp.asarray(category)
+        # copies are under way when `asarray` returns, and the stream that looks rows up waits for no other one
+        self.cp.cuda.get_current_stream().synchronize()
         self.free = limit if limit is not None else int(SHARE * self.cp.cuda.runtime.memGetInfo()[0])
         self.piece_lines = min(piece_lines, max(self.free // (3 * BYTES_A_LINE), 2**16))
         self.stays = lines * BYTES_A_LINE <= self.free

@@ -314,7 +314,9 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) train(const Cal
                             add(towards, -hate, far_row);
                             add(away, hate, user.vector);
                         }
-                        if (call.learns && (push != 0 || hate != 0)) raise_row(table, k_row, warp, scale, away);
+                        // no row where a likelihood that has run away makes even a missing negative seem likely
+                        const bool pushed = call.learns && k_row >= 0 && (push != 0 || hate != 0);
+                        if (pushed) raise_row(table, k_row, warp, scale, away);
                     }
                     if constexpr (RANKING) {
                         const float length = total(dot(towards, towards));
