@@ -16,7 +16,7 @@ from neatrec.experiments.training_together import team_of
 from neatrec.models import Run, make_model
 from neatrec.models.together import Together
 
-ROUNDS = 5
+ROUNDS = 3
 EVERY = (4_096, 65_536, 524_288)
 
 
