@@ -221,6 +221,7 @@ def sweep(baskets: Baskets) -> list[Row]:
             changes = {"dim": dim, "learning_rate": rate, **({} if margin == "-" else {"margin": margin})}
             settings = {"margin": margin, "dim": dim, "learning_rate": rate}
             rows.append({"model": name, **settings, **_outcome(name, some, changes)})
+            print(rows[-1], flush=True)
     return rows
 
 

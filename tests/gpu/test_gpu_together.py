@@ -27,7 +27,7 @@ MODELS = ("neat", "neat-bpr", "item2vec", "triple2vec")
 
 @cache
 def started(size: int, way: str) -> list[dict[str, Any]] | str:
-    """What each process of a job has learned, or what it said when it failed; all models in one job: starting is slow."""
+    """What each process of a job has learned, or what it said when it failed; all models in one job, as it is slow."""
     path = os.pathsep.join([str(HERE.parents[1] / "src"), *(folder for folder in sys.path if folder)])
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(size)]
     with TemporaryDirectory() as folder:
