@@ -16,7 +16,7 @@ import numpy.typing as npt
 from neatrec.compiled import compiled
 from neatrec.models.bayes.evidence import Evidence
 from neatrec.models.bayes.prior import Weights
-from neatrec.models.bayes.scoring import by_query, csr_parts, lent, pair_table, score_pairs
+from neatrec.models.bayes.scoring import add_products, by_query, csr_parts, lent, pair_table, score_pairs
 
 Codes = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
@@ -29,7 +29,6 @@ LEAST_CHANCE = 0.02
 """Added to E before its logarithm."""
 FARTHEST = 60.0
 """Log-odds are cut off here: further out float32 cannot tell them from 0."""
-BLOCK_PAIRS = 500_000
 
 
 @dataclass(frozen=True)
@@ -84,10 +83,11 @@ def hints(evidence: Evidence, queries: Codes, items: Codes, lift: npt.NDArray[An
 
 def cosines(evidence: Evidence, queries: Codes, items: Codes) -> npt.NDArray[np.float32]:
     """The cosine of the low-rank vectors of each pair, shape (pairs,)."""
-    out = np.empty(len(queries), dtype=np.float32)
-    for first in range(0, len(queries), BLOCK_PAIRS):
-        part = slice(first, first + BLOCK_PAIRS)
-        np.einsum("nd,nd->n", evidence.query_unit(queries[part]), evidence.unit[items[part]], out=out[part])
+    order, asked, offsets = by_query(queries)
+    found = np.zeros(len(queries), dtype=np.float32)
+    add_products(evidence.query_unit(asked), evidence.unit, offsets, items[order], found)
+    out = np.empty_like(found)
+    out[order] = found
     return out
 
 

@@ -14,15 +14,12 @@ from neatrec.models.counts import PairCounts
 
 Codes = npt.NDArray[np.int32]
 
-BLOCK_PAIRS = 1_000_000
-"""Pairs whose vectors are multiplied at a time."""
-
 
 def score_pairs(evidence: Evidence, weights: Weights, queries: Codes, items: Codes) -> npt.NDArray[np.float32]:
     """The posterior mean of each pair, shape (pairs,)."""
     order, asked, offsets = by_query(queries)
     chosen = items[order]
-    products = _products(evidence, weights, queries[order], chosen)
+    products = _products(evidence, weights, asked, offsets, chosen)
     together = _together(evidence, weights, asked, offsets, chosen)
     out = np.empty(len(queries), dtype=np.float32)
     out[order] = _means(evidence, weights, asked, offsets, chosen, products, together)
@@ -35,7 +32,7 @@ def log_priors(evidence: Evidence, weights: Weights, queries: Codes, items: Code
         return np.zeros(len(queries))
     order, asked, offsets = by_query(queries)
     query, item, signs = queries[order], items[order], weights.signs
-    mean = signs[0] + _products(evidence, weights, query, item) + signs[5] * evidence.popularity[item]
+    mean = signs[0] + _products(evidence, weights, asked, offsets, item) + signs[5] * evidence.popularity[item]
     mean += signs[3] * evidence.category_lift[evidence.category[query], evidence.category[item]]
     if evidence.like_total is not None:
         together = _together(evidence, weights, asked, offsets, item)
@@ -78,12 +75,12 @@ def sign_factors(
     ]
 
 
-def _products(evidence: Evidence, weights: Weights, queries: Codes, items: Codes) -> npt.NDArray[np.float32]:
-    out = np.zeros(len(queries), dtype=np.float32)
-    for first in range(0, len(queries), BLOCK_PAIRS):
-        part = slice(first, first + BLOCK_PAIRS)
-        for left, right in sign_factors(evidence, weights, queries[part]):
-            out[part] += np.einsum("nd,nd->n", left, right[items[part]])
+def _products(
+    evidence: Evidence, weights: Weights, queries: Codes, offsets: npt.NDArray[np.int64], items: Codes
+) -> npt.NDArray[np.float32]:
+    out = np.zeros(len(items), dtype=np.float32)
+    for left, right in sign_factors(evidence, weights, queries):
+        add_products(left, right, offsets, items, out)
     return out
 
 
@@ -134,6 +131,18 @@ def pair_table(counts: PairCounts) -> tuple[Any, ...]:
     matrix = counts.matrix
     start, item = matrix.indptr.astype(np.int64, copy=False), matrix.indices.astype(np.int32, copy=False)
     return start, item, matrix.data, counts.total.astype(np.float64), float(max(counts.records, 1))
+
+
+@compiled(fastmath={"reassoc", "contract"})  # sums may be taken in any order: several at a time
+def add_products(left, right, offsets, items, out):  # type: ignore[no-untyped-def]
+    """Adds to `out` (pairs,) the products of row r of `left` with the rows of `right` of its pairs, by offsets."""
+    for r in range(len(left)):
+        for pair in range(offsets[r], offsets[r + 1]):
+            one, other = left[r], right[items[pair]]
+            product = np.float32(0.0)
+            for place in range(len(one)):
+                product += one[place] * other[place]
+            out[pair] += product
 
 
 @compiled
