@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from bayes_cases import toy_bayes
+from neatrec.errors import ParameterError
 from neatrec.index.topk import best_answers
 from neatrec.kernels import gpu
 from neatrec.models import Run, make_model
@@ -60,8 +61,9 @@ def test_blocks_of_any_size_find_the_same() -> None:
     places, scores = GpuScreen(screen).best(sold, group, 20)
     for size in (1, 1_000, 50_000):
         again, once_more = GpuScreen(screen, block_scores=size).best(sold, group, 20)
-        np.testing.assert_array_equal(again, places)
-        np.testing.assert_array_equal(once_more, scores)
+        # products of other sizes round their last bits otherwise
+        np.testing.assert_allclose(once_more, scores, atol=1e-5)
+        assert (again == places).mean() > 0.99
     assert (group[sold[places]] != group[sold][:, None]).all()
     assert (np.diff(scores, axis=1) <= 0).all()
 
@@ -85,8 +87,12 @@ def test_a_fit_may_be_asked_for_on_a_gpu_and_learns_the_same(name: str) -> None:
         np.testing.assert_array_equal(there.arrays()[key], value)
 
 
-def test_more_answers_than_a_gpu_lists_are_made_by_the_cpu_or_refused() -> None:
+def test_as_many_answers_as_a_gpu_lists_and_more() -> None:
     model = learned("bayes")
-    with pytest.raises(ValueError, match="`k` must be from 1 to 256 on device gpu"):
-        best_answers(model, 250, device="gpu")
-    assert len(best_answers(model, 250, device="auto").item) == len(best_answers(model, 250).item)
+    here, there = (best_answers(model, 250, device=device) for device in ("cpu", "gpu"))
+    # some are answered by a scan of rows, which rounds its last bits otherwise than pairs do
+    np.testing.assert_allclose(there.score, here.score, rtol=2e-5)
+    assert (there.item == here.item).mean() > 0.999
+    with pytest.raises(ParameterError, match="`k` must be from 1 to 256 on device gpu"):
+        best_answers(model, 300, device="gpu")
+    assert len(best_answers(model, 300, device="auto").item) == len(best_answers(model, 300).item)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +26,7 @@ log = logging.getLogger(__name__)
 
 K = 100
 """Answers kept for each item."""
-BLOCK = 1_000_000
+BLOCK = 100_000
 """Pairs whose posterior is asked for at once."""
 
 
@@ -79,7 +81,7 @@ def index_of(
     best, recall = _best(model, k, ann, threads, device)
     query = best.query
     columns = pairs.columns(query, best.item)
-    columns |= _posterior(model, query, best.item)
+    columns |= _posterior(model, query, best.item, threads)
     log.info(
         "serving table: %s for %s in %.1f s",
         plural(len(best.item), "answer"),
@@ -123,12 +125,13 @@ def posterior_of(model: Model, queries: npt.ArrayLike, items: npt.ArrayLike) -> 
 
 
 def _posterior(
-    model: Model, query: npt.NDArray[np.int32], item: npt.NDArray[np.int32]
+    model: Model, query: npt.NDArray[np.int32], item: npt.NDArray[np.int32], threads: int | None
 ) -> dict[str, npt.NDArray[np.float32]]:
-    parts = [
-        posterior_of(model, query[first : first + BLOCK], item[first : first + BLOCK])
-        for first in range(0, max(len(query), 1), BLOCK)
-    ]
+    def work(first: int) -> dict[str, npt.NDArray[np.float32]]:
+        return posterior_of(model, query[first : first + BLOCK], item[first : first + BLOCK])
+
+    with ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool:
+        parts = list(pool.map(work, range(0, max(len(query), 1), BLOCK)))
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.index.scan import keep_best_of_lists
+from neatrec.kernels.gpu_ranking import MOST_BEST
 from neatrec.models.base import Model
 from neatrec.models.blas import one_blas_thread
 
@@ -56,7 +57,7 @@ def screen_of(model: Model, sold: Codes) -> Screening | None:
 
 def by_screen(search: Search, model: Model, screen: Screening, threads: int, device: str = "cpu") -> None:
     """Puts into `search` what a scan of all of the model's scores would."""
-    wide = wider(search)
+    wide = wider(search, MOST_BEST if device == "gpu" else search.k + SPARE)
     if device == "gpu":
         _screen_on_gpu(wide, screen)
     else:
@@ -83,9 +84,9 @@ def _screen_on_gpu(wide: Search, screen: Screening) -> None:
     wide.best = np.take_along_axis(scores, worst_first, axis=1)
 
 
-def wider(search: Search) -> Search:
-    """The same search for SPARE more, without a floor, nothing found yet."""
-    wide = type(search)(search.query, search.code, search.group, search.k + SPARE, -np.inf)
+def wider(search: Search, most: int) -> Search:
+    """The same search for SPARE more, but not more than `most`, without a floor, nothing found yet."""
+    wide = type(search)(search.query, search.code, search.group, min(search.k + SPARE, most), -np.inf)
     wide.best = wide.best.astype(np.float32)
     return wide
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from neatrec.errors import DivergedError, must_be
 from neatrec.index.scan import keep_best, keep_best_down, keep_best_of_lists, put_in_order
-from neatrec.index.screened import SPARE, by_screen, has_screen, screen_of
+from neatrec.index.screened import by_screen, has_screen, screen_of
 from neatrec.kernels.dispatch import ranking_device
 from neatrec.models.base import Model
 from neatrec.models.blas import one_blas_thread
@@ -54,8 +54,7 @@ def best_answers(model: Model, k: int, *, threads: int | None = None, device: st
     search = search_of(model, k)
     factors, workers = product_factors(model), threads or os.cpu_count() or 1
     screen = screen_of(model, search.code)
-    asked = search.k if screen is None else min(search.k + SPARE, len(search.code))
-    where = ranking_device(model.name, device, product=factors is not None or screen is not None, top=asked)
+    where = ranking_device(model.name, device, product=factors is not None or screen is not None, top=search.k)
     if screen is not None:
         by_screen(search, model, screen, workers, where)
     elif factors is not None and where == "gpu":
