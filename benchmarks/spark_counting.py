@@ -1,11 +1,11 @@
 """Labels on Spark beside the memory engine: the same hash, and where Spark's time goes.
 
-    python -m benchmarks.spark_counting [instacart] [skew] [refused] [--baskets 20000] [--long 1500] [--memory 4GiB]
+    python -m benchmarks.spark_counting [instacart] [recall] [skew] [refused] [--baskets 20000] [--long 1500]
 
-`instacart`: the orders sent from the driver, labels by both protocols, one round of chance, recall sets. `skew`:
-simulated baskets with one item in a third of them and one basket of `--long` lines, written as Parquet and read by
-Spark itself. `refused`: a basket of a million lines. For each the stages of Spark's own status store: tasks, and the
-longest task beside the median one; CPU seconds are those of this process, of Java and of its Python workers.
+`instacart`: the orders sent from the driver, labels by both protocols, one round of chance. `recall`: their recall
+sets. `skew`: simulated baskets with one item in a third of them and one basket of `--long` lines, written as Parquet
+and read by Spark itself. `refused`: a basket of a million lines. For each the stages of Spark's own status store:
+tasks, and the longest task beside the median one; CPU seconds are those of this process, Java and its Python workers.
 """
 
 from __future__ import annotations
@@ -97,49 +97,65 @@ def lines_with_a_long_basket(baskets: int, long: int, folder: Path) -> Path:
     return folder
 
 
+Say = Callable[[Any], dict[str, Any]]
+
+
+def both(session: Any, name: str, make: Callable[[str], Any], say: Say) -> dict[str, Any]:
+    """What Spark's answer took and says, which must be what the memory engine's says."""
+    known: set[int] = set()
+    stages_since(session, known)
+    began, cpu = time.perf_counter(), cpu_seconds()
+    found = make("spark")
+    took = {"wall": round(time.perf_counter() - began, 1), "cpu": round(cpu_seconds() - cpu, 1)}
+    said = say(found)
+    if said != say(make("memory")):
+        sys.exit(f"{name}: Spark's answer differs")
+    return {**took, **said, "stages": stages_since(session, known)[:MANY]}
+
+
 def instacart(session: Any, threads: int) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Labels by both protocols, chance and recall sets, each compared with what the memory engine gives."""
+    """Labels by both protocols, and chance."""
     from neatrec.labels import make_labels, shuffle_null
     from neatrec.sources import read_baskets
 
     baskets = read_baskets(str(data_folder("instacart", [])))
-    known: set[int] = set()
-    stages_since(session, known)
-
-    def both(name: str, make: Callable[[str], Any], say: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
-        began, cpu = time.perf_counter(), cpu_seconds()
-        found = make("spark")
-        took = {"wall": round(time.perf_counter() - began, 1), "cpu": round(cpu_seconds() - cpu, 1)}
-        said = say(found)
-        if said != say(make("memory")):
-            sys.exit(f"instacart, {name}: Spark's answer differs")
-        return {**took, **said, "stages": stages_since(session, known)[:MANY]}
 
     def labels(protocol: str, engine: str) -> Any:
         return make_labels(baskets, protocol, engine=engine, threads=threads)
 
+    def say(found: Any) -> dict[str, Any]:
+        return {"labels": found.label_counts, "hash": found.hash}
+
     for protocol in ("paper", "calibrated"):
-        yield protocol, both(protocol, partial(labels, protocol), lambda x: {"labels": x.label_counts, "hash": x.hash})
+        yield protocol, both(session, protocol, partial(labels, protocol), say)
     real = labels("calibrated", "memory")
-    yield (
-        "chance",
-        both(
-            "chance",
-            lambda engine: shuffle_null(baskets, real, 1, engine=engine, threads=threads),
-            lambda x: {"by chance": {key: x.to_json()[key] for key in ("labels", "rerun")}},
-        ),
-    )
-    yield "recall sets", both("recall sets", partial(recall_sets, baskets, threads), lambda x: x)
+
+    def by_chance(engine: str) -> Any:
+        return shuffle_null(baskets, real, 1, engine=engine, threads=threads)
+
+    def say_chance(found: Any) -> dict[str, Any]:
+        return {"by chance": {key: found.to_json()[key] for key in ("labels", "rerun")}}
+
+    yield "chance", both(session, "chance", by_chance, say_chance)
 
 
-def recall_sets(baskets: Any, threads: int, engine: str) -> dict[str, Any]:
-    """How many pairs the recall sets of 200 hold, and a hash of all of them in order."""
+def recall(session: Any, threads: int) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The recall sets of 200 of all Instacart items."""
     from neatrec.copurchase.recall import recall_pairs
     from neatrec.evaluation.candidates import RECALL_COUNTING, id_order
+    from neatrec.sources import read_baskets
 
-    found = recall_pairs(baskets, RECALL_COUNTING, 200, id_order(baskets.catalog), engine=engine, threads=threads)
-    columns = (found.query.astype("<i4"), found.item.astype("<i4"), found.count.astype("<i8"))
-    return {"pairs": len(found), "hash": hashlib.sha256(b"".join(c.tobytes() for c in columns)).hexdigest()}
+    baskets = read_baskets(str(data_folder("instacart", [])))
+    place = id_order(baskets.catalog)
+
+    def sets(engine: str) -> Any:
+        return recall_pairs(baskets, RECALL_COUNTING, 200, place, engine=engine, threads=threads)
+
+    def say(found: Any) -> dict[str, Any]:
+        columns = (found.query.astype("<i4"), found.item.astype("<i4"), found.count.astype("<i8"))
+        return {"pairs": len(found), "hash": hashlib.sha256(b"".join(c.tobytes() for c in columns)).hexdigest()}
+
+    yield "recall sets", both(session, "recall sets", sets, say)
 
 
 def skew(session: Any, threads: int, baskets: int, long: int) -> dict[str, Any]:
@@ -167,8 +183,7 @@ def skew(session: Any, threads: int, baskets: int, long: int) -> dict[str, Any]:
 def refused(session: Any, threads: int, long: int = 1_000_000) -> dict[str, Any]:
     """A basket of a million lines among a thousand others: what is said, and how soon."""
     from neatrec.errors import ResourceError
-    from neatrec.experiments.cluster_labels import labels_of_cluster
-    from neatrec.experiments.cluster_lines import read_cluster_lines
+    from neatrec.experiments.cluster_labels import run_labels_on_cluster
     from neatrec.sources import SourceOptions
 
     options = SourceOptions(basket="order", item="sku", category=("aisle",))
@@ -178,13 +193,13 @@ def refused(session: Any, threads: int, long: int = 1_000_000) -> dict[str, Any]
         folder = lines_with_a_long_basket(1000, long, Path(name))
         began, cpu = time.perf_counter(), cpu_seconds()
         try:
-            labels_of_cluster(read_cluster_lines(str(folder), options, threads=threads), threads=threads)
+            run_labels_on_cluster(str(folder), options, "calibrated", (0.05,), seed=0, threads=threads)
         except ResourceError as error:
             said = str(error)
         else:
             sys.exit("a basket of a million lines was counted")
-    took = {"wall": round(time.perf_counter() - began, 1), "cpu": round(cpu_seconds() - cpu, 1)}
-    return {"refused": {"baskets": 1000, "long": long, **took, "said": said, "stages": stages_since(session, known)}}
+    took = {"wall": round(time.perf_counter() - began, 1), "cpu": round(cpu_seconds() - cpu, 1), "said": said}
+    return {"refused": {"baskets": 1000, "long": long, **took, "stages": stages_since(session, known)[:MANY]}}
 
 
 def main(parts: list[str], baskets: int, long: int, threads: int, memory: str) -> None:
@@ -199,10 +214,11 @@ def main(parts: list[str], baskets: int, long: int, threads: int, memory: str) -
         runs |= skew(session, threads, baskets, long)
     if "refused" in parts:
         runs |= refused(session, threads)
-    for name, run in instacart(session, threads) if "instacart" in parts else ():
-        runs[f"instacart, {name}"] = run
-        print(name, run, flush=True)
-        save("spark_counting", {"runs": runs}, ("pyspark", "pyarrow"), options=options, file=file)
+    for part, answers in {"instacart": instacart, "recall": recall}.items():
+        for name, run in answers(session, threads) if part in parts else ():
+            runs[f"instacart, {name}"] = run
+            print(name, run, flush=True)
+            save("spark_counting", {"runs": runs}, ("pyspark", "pyarrow"), options=options, file=file)
     rows = [["run", "wall", "tasks", "longest", "median"]]
     for name, run in runs.items():
         for stage in run["stages"]:
@@ -213,7 +229,7 @@ def main(parts: list[str], baskets: int, long: int, threads: int, memory: str) -
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", default=["skew", "refused", "instacart"])
+    parser.add_argument("parts", nargs="*", default=["skew", "refused", "instacart", "recall"])
     parser.add_argument("--baskets", type=int, default=20_000)
     parser.add_argument("--long", type=int, default=1500)
     parser.add_argument("--threads", type=int, default=2)

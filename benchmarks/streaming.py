@@ -103,8 +103,8 @@ def main(baskets: int, items: int, epochs: int, shard_lines: int, limit: str, th
     columns = ("peak_mib", "cpu", "wall", "fit_wall")
     print(f"{baskets:,} baskets, {lines:,} lines, {items:,} items, {epochs} epochs")
     print(table([["run", *columns], *([name, *(str(run[c]) for c in columns)] for name, run in runs.items())]))
-    about = {"baskets": baskets, "lines": lines, "items": items, "epochs": epochs, "shard_lines": shard_lines}
-    about |= {"limit": limit, "threads": threads}
+    about: dict[str, Any] = {"baskets": baskets, "lines": lines, "items": items, "epochs": epochs}
+    about |= {"shard_lines": shard_lines, "limit": limit, "threads": threads}
     options = f"--baskets {baskets} --items {items} --epochs {epochs} --shard-lines {shard_lines} --limit {limit}"
     save("streaming", {"about": about, "runs": runs}, ("duckdb", "numpy", "pyarrow"), options=options)
 

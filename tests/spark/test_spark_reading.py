@@ -128,8 +128,19 @@ def test_what_cannot_be_counted_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="has two values in column 'aisle'"):
         read_cluster_lines(source, SourceOptions(basket="order", item="sku", user="aisle"))
     lines = read_cluster_lines(source, SourceOptions(basket="order", item="sku"))
-    with pytest.raises(ResourceError, match=r"basket 'ö7' has .* lines, which make .* pairs, more than"):
+    too_long = r"basket 'ö7' has .* lines, which make .* pairs, more than `max_basket_pairs` = 100\. Raise --max"
+    with pytest.raises(ResourceError, match=too_long):
         labels_of_cluster(lines, max_basket_pairs=100)
+
+
+def test_a_basket_that_is_too_long_is_refused_before_items_are_looked_at(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = written(orders(3, 60), tmp_path / "orders", "parquet")
+    monkeypatch.delattr("neatrec.experiments.cluster_lines._catalog")
+    words = ["labels", source, "--basket", "order", "--item", "sku", "--engine", "spark", "--spark-read"]
+    assert exit_code_of([*words, "--max-basket-pairs", "100"]) == 2
+    assert "basket 'ö7' has" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

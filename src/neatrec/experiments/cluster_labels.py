@@ -66,13 +66,15 @@ def run_labels_on_cluster(
     levels: Sequence[float],
     *,
     seed: int,
+    max_basket_pairs: int = MAX_BASKET_PAIRS,
     threads: int | None = None,
     **how: object,
 ) -> LabelRun:
     """`run_labels` where Spark reads the source."""
     source, options = settled(source, options)
-    lines = read_cluster_lines(source, options, threads=threads)
-    labels = labels_of_cluster(lines, protocol, levels, threads=threads, **how)  # type: ignore[arg-type]
+    lines = read_cluster_lines(source, options, max_basket_pairs=max_basket_pairs, threads=threads)
+    how |= {"max_basket_pairs": max_basket_pairs, "threads": threads}
+    labels = labels_of_cluster(lines, protocol, levels, **how)  # type: ignore[arg-type]
     return LabelRun(labels, None, source, lines.baskets, seed)
 
 

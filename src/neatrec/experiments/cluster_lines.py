@@ -59,14 +59,7 @@ class ClusterLines:
 
     def counted_as(self, counting: Counting) -> ClusterLines:
         """The same lines, to be counted so; a basket with too many pairs is refused by name."""
-        pairs = int(pairs_of_size(np.array([self.longest]), counting.window)[0])
-        if pairs > counting.max_basket_pairs:
-            raise ResourceError(
-                f"basket '{printable(self.longest_basket)}' has {self.longest:,} lines, which make {pairs:,} pairs, "
-                f"more than `max_basket_pairs` = {counting.max_basket_pairs:,}",
-                hint="Raise --max-basket-pairs, or leave the basket out (it may be a whole day's sales or a test).",
-                argument="max_basket_pairs",
-            )
+        _refuse_long(self.longest_basket, self.longest, counting.max_basket_pairs, counting.window)
         return replace(self, counting=counting)
 
     def put(self, session: Any) -> None:
@@ -84,11 +77,14 @@ class ClusterLines:
         lines.groupBy("basket").agg(customer.cast("string").alias("customer")).createOrReplaceTempView("baskets")
 
 
-def read_cluster_lines(source: str, options: SourceOptions, *, threads: int | None = None) -> ClusterLines:
+def read_cluster_lines(
+    source: str, options: SourceOptions, *, max_basket_pairs: int | None = None, threads: int | None = None
+) -> ClusterLines:
     """One look over `source`: its items and sizes come to the driver, its lines do not.
 
     `source` is a folder, file or glob of Parquet or CSV that the executors can read (a path or any address Spark
-    understands), or `table:NAME` of its catalogue. Ids are text, as everywhere; repeated lines of a basket are one.
+    understands), or `table:NAME` of its catalogue. Ids are text, as everywhere; repeated lines of a basket are one. A
+    basket with more than `max_basket_pairs` is refused before anything is done for each item.
     """
     others = [name for name in options.given() if name not in TAKEN]
     if others:
@@ -112,6 +108,8 @@ def read_cluster_lines(source: str, options: SourceOptions, *, threads: int | No
             if not found:
                 raise SourceError(f"no basket lines are left of {printable(source)}", file=source)
             longest = sizes.orderBy(functions.desc("size"), "basket").limit(1).collect()[0]["basket"]
+            if max_basket_pairs is not None:
+                _refuse_long(longest, max(found), max_basket_pairs)
             known = sizes.where("one IS NOT NULL")
             again = options.user is not None and bool(known.groupBy("one").count().where("count > 1").limit(1).count())
             catalog, code_of = _catalog(session, source, options, lines)
@@ -223,6 +221,17 @@ def _refuse_bad_rows(session: Any, source: str, options: SourceOptions) -> None:
     lost = sum(int(row["rows"]) - int(row["whole"]) for row in files)
     if lost:
         log.info("left out: %s (no basket or item id)", f"{lost:,}")
+
+
+def _refuse_long(basket: str, size: int, most: int, window: int | None = None) -> None:
+    pairs = int(pairs_of_size(np.array([size]), window)[0])
+    if pairs > most:
+        raise ResourceError(
+            f"basket '{printable(basket)}' has {size:,} lines, which make {pairs:,} pairs, "
+            f"more than `max_basket_pairs` = {most:,}",
+            hint="Raise --max-basket-pairs, or leave the basket out (it may be a whole day's sales or a test).",
+            argument="max_basket_pairs",
+        )
 
 
 def _refuse_shared(sizes: Any, options: SourceOptions) -> None:
