@@ -118,7 +118,7 @@ def test_the_printed_config_trains_what_it_shows(tmp_path: Path, capsys: pytest.
         (["--set", "k=2", "--model", "pop"], "no parameters, got 'k'"),
         (["--resum"], "No such option"),
         (["--model", "cf", "--validation", "0.3"], "`validation` is of no use to model 'cf', which does not train in"),
-        (["--validation", "0.3"], "`validation` is of no use to model 'shrunk-lift-tuned'"),
+        (["--validation", "0.3"], "`validation` is of no use to model 'bayes'"),
         (["--model", "shrunk-lift", "--resume"], "`resume` is of no use to model 'shrunk-lift', which does not train"),
         (["--model", "pop", "--keep-users"], "`keep_users` is of no use to model 'pop', which learns nothing about"),
         (["--model", "neat", "--keep-users"], "`keep_users` is of no use to model 'neat'"),

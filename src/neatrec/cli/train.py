@@ -31,7 +31,8 @@ def train(
     talk: Talk,
     out: Annotated[Path, typer.Option(metavar="DIR", help="The bundle to write; an older one is replaced at the end.")],
     model: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Default: the best statistic of our own table, named in the log.")
+        str | None,
+        typer.Option(metavar="NAME", help="Default: bayes, the best of our own table by the paper's labels."),
     ] = None,
     preset: Annotated[str | None, typer.Option(metavar="paper", help="The paper's settings as stated.")] = None,
     settings: Annotated[
