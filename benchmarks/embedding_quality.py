@@ -139,8 +139,11 @@ def main() -> None:
     tables = {"standings": standings(found, outcomes), "differences": differences(found)}
     for name, lines in tables.items():
         print(f"\n{name}\n{table(as_rows(lines))}")
-    packages = ("numpy", "numba", "gensim", "cupy")
-    save("embedding_quality", tables, packages, file=options.name, options=f"--seeds {options.seeds}")
+    packages = ("numpy", "numba", "gensim", "cupy-cuda13x")
+    asked = (
+        f"--rows {' '.join(map(repr, rows))} --seeds {options.seeds}" if options.rows else f"--seeds {options.seeds}"
+    )
+    save("embedding_quality", tables, packages, file=options.name, options=asked)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ Vectors = npt.NDArray[np.float32]
 @dataclass(frozen=True)
 class Triple2VecParameters(EmbeddingParameters):
     window: int = again(EmbeddingParameters, "window", 10)
-    negatives: int = again(EmbeddingParameters, "negatives", 10)
+    negative_exponent: float = again(EmbeddingParameters, "negative_exponent", 1.0)
     learning_rate: float = again(EmbeddingParameters, "learning_rate", 0.4)
     least_user_baskets: int = parameter(
         2, "Users with fewer baskets have no vector: it would only stand for the company of their one basket.", low=1
@@ -44,7 +44,7 @@ class Triple2Vec(EmbeddingModel):
     name: ClassVar[str] = "triple2vec"
     about: ClassVar[str] = "Cohesion of item, item and user by negative sampling; cosine of f + g."
     kernel: ClassVar[str] = "triple2vec"
-    lines_visited: ClassVar[int] = 7_000_000
+    lines_visited: ClassVar[int] = 3_500_000
     Parameters: ClassVar[type[ModelParameters]] = Triple2VecParameters
     needs_users: ClassVar[bool] = True
     query_vectors: Vectors
