@@ -20,7 +20,7 @@ from neatrec.kernels.arguments import units_of
 from neatrec.kernels.dispatch import chosen_device, kernel
 from neatrec.kernels.gpu_call import CALL, FLAGS, POINTERS, REAL, WHOLE
 from neatrec.kernels.gpu_feed import units_on_gpu
-from neatrec.kernels.gpu_shape import SOURCES, Card, Shape, launches, room_bytes, shape_of
+from neatrec.kernels.gpu_shape import SOURCES, Card, Shape, launches, most_warps, room_bytes, shape_of
 
 H200 = Card(132, 233_472, 232_448)
 T4 = Card(40, 65_536, 65_536)
@@ -214,6 +214,13 @@ def test_launches_cover_the_span_once_with_warps_that_grow(first: int, size: int
     assert warps == sorted(warps)
     assert all(1 <= count <= most for count in warps)
     assert len(parts) <= 25
+
+
+@pytest.mark.parametrize(
+    ("items", "warps"), [(1, 1), (22, 1), (32, 2), (1_000, 62), (49_688, 132 * 3 * 6), (10**7, 132 * 3 * 6)]
+)
+def test_a_small_shop_has_few_warps_at_once(items: int, warps: int) -> None:
+    assert most_warps(H200, Shape(6, 3, 1024), items) == warps
 
 
 def test_a_fit_that_is_under_way_is_one_launch() -> None:

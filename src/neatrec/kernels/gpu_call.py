@@ -14,7 +14,7 @@ import numpy as np
 
 from neatrec.kernels.arguments import Draws, Settings, Shard, Tally
 from neatrec.kernels.gpu import compiled_module, cupy, memory_for, require_memory
-from neatrec.kernels.gpu_shape import SOURCES, Card, Shape, launches, refusal, shape_of
+from neatrec.kernels.gpu_shape import SOURCES, Card, Shape, launches, most_warps, refusal, shape_of
 from neatrec.kernels.layout import LOG_VARIANCE, Table, width
 
 POINTERS = (
@@ -128,7 +128,7 @@ def _launch(
     needed = sum(array.nbytes for array in shard)
     with memory_for(needed, "this shard"):
         arrays = _arrays(cp, tables, shard, draws)
-    parts = list(launches(first, last, tables.done, card().multiprocessors * shape.blocks * shape.warps))
+    parts = list(launches(first, last, tables.done, most_warps(card(), shape, len(tables[0]))))
     counters = cp.zeros(len(parts) + 3, dtype=np.uint64)  # next unit of each launch; pairs, active hinges, loss
     call = _call(arrays, tables, settings, counters, len(parts), draws)
     span = last - first
@@ -138,7 +138,8 @@ def _launch(
         call["rate"] = settings.rate + (settings.last_rate - settings.rate) * (start - first) / span
         call["last_rate"] = settings.rate + (settings.last_rate - settings.rate) * (end - first) / span
         blocks = min(-(-warps // shape.warps), -(-(end - start) // shape.warps))
-        function((blocks,), (32 * shape.warps,), (call[()],), shared_mem=shape.shared_memory)
+        threads = 32 * min(warps, shape.warps)
+        function((blocks,), (threads,), (call[()],), shared_mem=shape.shared_memory)
     if _learns(settings):
         tables.done += span
         if settings.low < settings.high:

@@ -29,6 +29,10 @@ UNITS_A_WARP = 16
 """At the start a warp more is set to work for each so many units done."""
 
 
+ITEMS_A_WARP = 16
+"""No more warps at once than one for so many items."""
+
+
 class Card(NamedTuple):
     """What a launch must know of the GPU."""
 
@@ -105,6 +109,18 @@ def shape_of(name: str, settings: Settings, card: Card) -> Shape:
 
     warps = max((8, 4, 2), key=lambda n: (n * blocks(n), n))
     return Shape(warps, blocks(warps), room) if blocks(warps) else Shape(1, 1, room)
+
+
+def most_warps(card: Card, shape: Shape, items: int) -> int:
+    """How many warps may work at once: as many as the card holds, fewer where a shop has few items.
+
+    Warps that change the same rows at the same time do not see each other's steps. With more of them than items a fit
+    learns less, or runs away.
+
+    >>> [most_warps(Card(132, 233_472, 232_448), Shape(6, 3, 12_000), items) for items in (22, 49_688)]
+    [1, 2376]
+    """
+    return min(card.multiprocessors * shape.blocks * shape.warps, max(1, items // ITEMS_A_WARP))
 
 
 def refusal(name: str, settings: Settings, reproducible: bool) -> ParameterError | None:
