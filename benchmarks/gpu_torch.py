@@ -33,6 +33,7 @@ def torch_speeds(baskets: Baskets) -> list[dict[str, Any]]:
                 rows.append({"batch": batch, "sparse": sparse, "million_pairs_a_second": "out of memory"})
                 break
             rows.append({"batch": batch, "sparse": sparse, "million_pairs_a_second": round(speed / 1e6, 3)})
+            print(rows[-1], flush=True)
             if speed < before * WORTH:
                 break
             before = speed
