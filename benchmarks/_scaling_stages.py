@@ -131,16 +131,16 @@ def evaluation(folder: Path, *_: int) -> Job:
 
 
 def table_exact(folder: Path, baskets: int, items: int) -> Job:
-    """Work: items, each beside each."""
+    """Work: scores, of each item beside each."""
     from neatrec.index.topk import best_answers
 
     model = _clustered(items)
     best_answers(_clustered(2000), K, threads=1)
-    return lambda: float(len(best_answers(model, K, threads=1).start) - 1)
+    return lambda: float(len(best_answers(model, K, threads=1).start) - 1) * items
 
 
 def table_approximate(folder: Path, baskets: int, items: int) -> Job:
-    """Work: items, each beside a part of them."""
+    """Work: items."""
     from neatrec.index.approximate import approximate_answers
 
     model = _clustered(items)

@@ -39,6 +39,8 @@ ITEMS = 50_000
 OTHER_ITEMS = (10_000, 200_000)
 """Of runs with the number of baskets of the third size."""
 BY_BASKETS = ("simulate", "labels_paper", "labels_calibrated", "recall_sets", "training", "evidence", "evaluation")
+LIGHT = ("simulate", "labels_paper", "training")
+"""Of these the sizes of `--held-out` are held out; of the others, which take longer, the largest of `--fit`."""
 TABLES = {"table_exact": (12_500, 25_000, 50_000, 100_000), "table_approximate": (25_000, 50_000, 100_000, 200_000)}
 """Numbers of items; the last one is held out."""
 SMALL = 300_000
@@ -49,9 +51,7 @@ Run = dict[str, Any]
 
 def plan(fit: list[int], held_out: list[int]) -> list[Run]:
     """What is to be measured: stage, baskets, items, whether it is held out."""
-    sizes = dict.fromkeys(BY_BASKETS, (fit, held_out))
-    # the memory of these grows fastest
-    sizes["evidence"] = (fit[:-1], fit[-1:])
+    sizes = {stage: (fit, held_out) if stage in LIGHT else (fit[:-1], fit[-1:]) for stage in BY_BASKETS}
     sizes["read"] = ([fit[0] // 3, *fit[:2]], fit[2:3])
     runs: list[Run] = []
     for stage, of_stage in sizes.items():
@@ -123,8 +123,16 @@ def laws(runs: list[Run]) -> dict[str, dict[str, float]]:
     return found
 
 
-def forecast(runs: list[Run], target: Target, cluster: Cluster, queries: int, gpu_pairs_a_second: float) -> list[Run]:
-    """Stage after stage of a target on a cluster."""
+def forecast(
+    runs: list[Run],
+    target: Target,
+    cluster: Cluster,
+    queries: int,
+    *,
+    gpu_pairs_a_second: float,
+    spark_seconds: float,
+) -> list[Run]:
+    """Stage after stage of a target on a cluster; `spark_seconds` of CPU for a record that Spark counts and judges."""
     known = points(runs, held_out=False)
     largest = {stage: max(of_stage, key=lambda point: point.lines) for stage, of_stage in known.items()}
     rows = []
@@ -132,7 +140,7 @@ def forecast(runs: list[Run], target: Target, cluster: Cluster, queries: int, gp
         if stage == "simulate":
             continue
         if stage.startswith("table"):
-            work = target.items
+            work = target.items ** (2 if stage == "table_exact" else 1)
         elif stage == "evaluation":
             work = queries * target.items
         else:
@@ -140,12 +148,16 @@ def forecast(runs: list[Run], target: Target, cluster: Cluster, queries: int, gp
         seconds = fit_seconds(of_stage).seconds(work, target.items)
         epochs = target.epochs if stage == "training" else 1
         # lines are divided over the workers; what is held for each item is not
-        size = fit_bytes(of_stage).bytes(target.lines / cluster.workers, target.items)
-        rows.append({"stage": stage, "work": work * epochs, **on_cores(epochs * seconds, cluster), "bytes": size})
+        memory = fit_bytes(of_stage)
+        held = {"bytes": memory.bytes(target.lines / cluster.workers, target.items)}
+        held["bytes_in_one"] = memory.bytes(target.lines, target.items)
+        rows.append({"stage": stage, "work": work * epochs, **on_cores(epochs * seconds, cluster), **held})
+        if stage == "labels_paper":
+            rows.append({"stage": "labels_paper, Spark", "work": work, **on_cores(work * spark_seconds, cluster)})
         if stage == "training":
             gpu = on_gpus(work * epochs, gpu_pairs_a_second, cluster)
-            size = table_bytes(target.items, target.dim)
-            rows.append({"stage": "training, GPUs", "work": work * epochs, **gpu, "bytes": size})
+            held = {"bytes": table_bytes(target.items, target.dim)}
+            rows.append({"stage": "training, GPUs", "work": work * epochs, **gpu, **held})
     return rows
 
 
@@ -153,6 +165,12 @@ def recorded_gpu_speed() -> float:
     """Training pairs a second of `benchmarks.gpu_training`, its whole loop."""
     found = json.loads((RESULTS / "gpu_training.json").read_text())["results"]["speed"]
     return float(next(row for row in found if row["model"] == "neat")["loop_billion_pairs_a_second"]) * 1e9
+
+
+def recorded_spark_seconds() -> float:
+    """CPU seconds a record of `benchmarks.spark_counting skew`, reading the files included."""
+    found = json.loads((RESULTS / "spark_counting_skew.json").read_text())["results"]["runs"]["skew"]
+    return float(found["cpu"]) / float(found["records"])
 
 
 def show(runs: list[Run], options: argparse.Namespace) -> dict[str, Any]:
@@ -185,12 +203,20 @@ def show(runs: list[Run], options: argparse.Namespace) -> dict[str, Any]:
         options.core_price,
         options.gpu_price,
     )
-    ahead = forecast(runs, target, cluster, options.queries, recorded_gpu_speed())
+    ahead = forecast(
+        runs,
+        target,
+        cluster,
+        options.queries,
+        gpu_pairs_a_second=recorded_gpu_speed(),
+        spark_seconds=recorded_spark_seconds(),
+    )
     agreed = {n: agreements(target, n, 1, cluster) for n in (cluster.workers, cluster.gpus)}
-    far = [["forecast", "core h", "GPU h", "hours", "GiB a worker", "money"]]
+    far = [["forecast", "core h", "GPU h", "hours", "money", "GiB a worker", "GiB in one"]]
     for row in ahead:
-        cells = [f"{row[key]:.3g}" if key in row else "" for key in ("core_hours", "gpu_hours", "hours")]
-        far.append([row["stage"], *cells, f"{row['bytes'] / 2**30:.3g}", f"{row['money']:.3g}"])
+        cells = [f"{row[key]:.3g}" if key in row else "" for key in ("core_hours", "gpu_hours", "hours", "money")]
+        sizes = [f"{row[key] / 2**30:.3g}" if key in row else "" for key in ("bytes", "bytes_in_one")]
+        far.append([row["stage"], *cells, *sizes])
     print("\n\n".join(table(part) for part in (rows, fitted, held, far)))
     for processes, sums in agreed.items():
         print(

@@ -117,6 +117,8 @@ def test_nothing_held_out_is_in_the_fit_and_every_stage_is_checked() -> None:
 
 def test_the_tables_are_printed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.argv", ["scaling"])
+    monkeypatch.setattr(scaling, "recorded_gpu_speed", lambda: 1e9)
+    monkeypatch.setattr(scaling, "recorded_spark_seconds", lambda: 1e-5)
     options: argparse.Namespace = scaling.parsed()
     record = scaling.show(runs(), options)
     said = capsys.readouterr().out
@@ -124,6 +126,11 @@ def test_the_tables_are_printed(capsys: pytest.CaptureFixture[str], monkeypatch:
     assert record["laws"]["training"]["exponent"] == pytest.approx(1.0)
     training = next(row for row in record["forecast"]["stages"] if row["stage"] == "training")
     assert training["core_hours"] * 0.7 * 3600 == pytest.approx(5 * 1e-6 * training["work"] / 5, rel=0.01)
+    spark, own = (
+        next(row for row in record["forecast"]["stages"] if row["stage"] == name)
+        for name in ("labels_paper, Spark", "labels_paper")
+    )
+    assert spark["core_hours"] == pytest.approx(10 * own["core_hours"])
     json.dumps(record)
 
 
