@@ -15,7 +15,7 @@ from neatrec.catalog import Catalog
 from neatrec.errors import ParameterError
 from neatrec.models import Model, base, make_model
 from neatrec.models.answers import Recommendations, best, median, name_best
-from neatrec.models.carts import Choice, answer_carts, median_of
+from neatrec.models.carts import Choice, answer_carts, median_of, scored_once
 
 few_values = hnp.arrays(np.float64, st.integers(1, 40), elements=st.sampled_from([-1.0, 0.0, 0.5, 2.0, 7.0]))
 
@@ -120,6 +120,30 @@ def test_many_carts_are_answered_as_one_by_one(
 def test_many_carts_want_a_whole_number_of_answers(trained: dict[str, Model], k: object) -> None:
     with pytest.raises(ParameterError, match="`k` must be a whole number of at least 1"):
         trained["pop"].recommend_carts([np.array([1], dtype=np.int32)], k)  # type: ignore[arg-type]
+
+
+@given(
+    st.lists(st.sets(st.integers(0, 9), max_size=5), max_size=6),
+    st.integers(0, 4),
+)
+def test_what_comes_again_is_scored_once_while_there_is_room(blocks: list[set[int]], room: int) -> None:
+    scored: list[int] = []
+
+    def score_all(codes: np.ndarray) -> np.ndarray:
+        scored.extend(codes.tolist())
+        return np.stack([codes, codes * 10.0, codes * 100.0], axis=1)
+
+    asked = [np.array(sorted(block), dtype=np.int32) for block in blocks]
+    found = list(scored_once(asked, score_all, room))
+    assert [rows[:, 2].tolist() for rows in found] == [(100.0 * codes).tolist() for codes in asked]
+    every = [code for block in blocks for code in block]
+    if room == 0:
+        assert sorted(scored) == sorted(every)
+    assert set(scored) == set(every)
+    assert len(scored) <= len(every)
+    del scored[:]
+    list(scored_once(asked, score_all, 10))
+    assert sorted(scored) == sorted(set(every))
 
 
 @given(

@@ -15,7 +15,7 @@ from neatrec.catalog import Catalog
 from neatrec.errors import BundleError, DivergedError, ParameterError, must_be
 from neatrec.kernels.gpu import cupy
 from neatrec.models.answers import Recommendations, name_best
-from neatrec.models.carts import Choice, answer_carts
+from neatrec.models.carts import Choice, answer_carts, scored_once
 from neatrec.models.items import Item, find_items, in_categories, same_category_as
 from neatrec.models.parameters import ModelParameters
 from neatrec.models.run import Run
@@ -190,7 +190,7 @@ class Model(ABC):
         cart = np.unique(find_items(self.catalog, items))
         if not len(cart):
             raise must_be("items", "at least one item", items)
-        asked = cart if self.answers_cold else cart[self.item_count[cart] > 0]
+        asked = self._can_be_asked(cart)
         allowed = self._candidates(cart, category, exclude, same_category)
         candidates = np.flatnonzero(allowed).astype(np.int32)
         notes = tuple(self._never_bought(code) for code in cart if self.item_count[code] == 0)
@@ -208,12 +208,15 @@ class Model(ABC):
             return [self.recommend(cart.tolist(), k).codes for cart in carts]
         category = self.catalog.category_of(self.category_level)
         choice = Choice(self.item_count > 0, category, self.floor, int(k))
-        out: list[Codes] = []
-        for block in _together([self._codes("carts", np.unique(cart)) for cart in carts], len(self.catalog)):
-            lines = np.unique(np.concatenate(block))
-            asked = lines if self.answers_cold else lines[self.item_count[lines] > 0]
-            out += answer_carts(self.score_all(asked), asked, block, choice)
-        return out
+        blocks = list(_together([self._codes("carts", np.unique(cart)) for cart in carts], len(self.catalog)))
+        asked = [self._can_be_asked(np.unique(np.concatenate(block))) for block in blocks]
+        scores = scored_once(asked, self.score_all, KEPT_SCORES // max(len(self.catalog), 1))
+        answers = (answer_carts(*each, choice) for each in zip(scores, asked, blocks, strict=True))
+        return [codes for of_block in answers for codes in of_block]
+
+    def _can_be_asked(self, cart: Codes) -> Codes:
+        """Those of the cart about which the model has anything to say."""
+        return cart if self.answers_cold else cart[self.item_count[cart] > 0]
 
     def _candidates(
         self,
@@ -284,6 +287,8 @@ def _check_k(k: int) -> None:
 
 BLOCK_SCORES = 4_000_000
 """Scores of carts in memory at a time."""
+KEPT_SCORES = 16_000_000
+"""Scores that are kept because another cart will want them."""
 
 
 def _together(carts: Sequence[Codes], items: int) -> Iterator[list[Codes]]:

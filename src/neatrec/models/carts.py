@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +27,27 @@ class Choice:
     floor: float
     """What no item of the cart scores higher is not named."""
     k: int
+
+
+def scored_once(
+    blocks: Sequence[Codes], score_all: Callable[[Codes], npt.NDArray[Any]], room: int
+) -> Iterator[npt.NDArray[Any]]:
+    """The scores of each block of items, (block, items); what later blocks ask for again is kept, up to `room` rows."""
+    last = {code: number for number, block in enumerate(blocks) for code in block.tolist()}
+    kept: dict[int, npt.NDArray[Any]] = {}
+    for number, block in enumerate(blocks):
+        codes = block.tolist()
+        new = np.array([code not in kept for code in codes], dtype=np.bool_)
+        scores = score_all(block[new])
+        rows = scores if new.all() else np.empty((len(block), scores.shape[1]), dtype=scores.dtype)
+        if rows is not scores:
+            rows[new] = scores
+        for row, code in enumerate(codes):
+            if code in kept:
+                rows[row] = kept[code] if last[code] > number else kept.pop(code)
+            elif last[code] > number and len(kept) < room:
+                kept[code] = rows[row].copy()
+        yield rows
 
 
 def answer_carts(rows: npt.NDArray[Any], asked: Codes, carts: Sequence[Codes], choice: Choice) -> list[Codes]:
