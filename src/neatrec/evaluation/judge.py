@@ -85,9 +85,9 @@ def judge(model: Scorer, candidates: Candidates, asked: Asked, *, top: int = 20,
     if not np.array_equal(candidates.queries, asked.queries):
         raise ParameterError("`candidates` must be made for the queries of the label records")
     factors = _factors(model)
-    where = ranking_device(model.name, device, product=factors is not None, top=top)
+    where = ranking_device(name_of(model), device, product=factors is not None, top=top)
     if factors is not None and where == "gpu":
-        return _judge_on_gpu(model.name, factors, candidates, asked, top)
+        return _judge_on_gpu(name_of(model), factors, candidates, asked, top)
     labels, rows = len(asked.query), len(asked.queries)
     out = Judged(
         np.zeros(labels, dtype=np.int32), np.zeros(labels, dtype=np.int32), np.full((rows, top), -1, dtype=np.int32)
@@ -99,11 +99,16 @@ def judge(model: Scorer, candidates: Candidates, asked: Asked, *, top: int = 20,
     return out
 
 
+def name_of(model: Scorer) -> str:
+    """What messages call the model: a class from elsewhere may have no name."""
+    return str(getattr(model, "name", None) or type(model).__name__)
+
+
 def judging_device(model: Scorer, device: str) -> str:
     """`device`, or `auto` for a model that no GPU can rank, which the log says: a table has models of both kinds."""
     if device != "gpu" or _factors(model) is not None:
         return device
-    log.info("%s is ranked on the CPU: its score is no product of vectors", printable(model.name))
+    log.info("%s is ranked on the CPU: its score is no product of vectors", printable(name_of(model)))
     return "auto"
 
 
@@ -213,7 +218,7 @@ def _blocks(offsets: Numbers, size: int) -> Iterator[tuple[int, int]]:
 def _check_shape(model: Scorer, scores: npt.NDArray[Any], shape: tuple[int, ...]) -> None:
     if scores.shape != shape:
         raise ParameterError(
-            f"model {printable(model.name)!r} must give scores of shape {shape}, got {scores.shape}",
+            f"model {printable(name_of(model))!r} must give scores of shape {shape}, got {scores.shape}",
             hint="`score` gives one number a pair, `score_all` one row a query with a number an item.",
         )
 
@@ -221,7 +226,7 @@ def _check_shape(model: Scorer, scores: npt.NDArray[Any], shape: tuple[int, ...]
 def _refuse_nan(model: Scorer, queries: Codes, nan: npt.NDArray[np.int64]) -> None:
     if nan[0] >= 0:
         raise DivergedError(
-            f"model {printable(model.name)!r} gives a score that is not a number (NaN) to item code {nan[1]} "
+            f"model {printable(name_of(model))!r} gives a score that is not a number (NaN) to item code {nan[1]} "
             f"for query code {queries[nan[0]]}",
             hint="A score must be a number for every pair; 0 or -inf says that a model knows nothing.",
         )
