@@ -103,6 +103,21 @@ def test_a_nan_is_an_error_that_names_the_model_and_the_pair(set_name: str) -> N
         judge(TableModel(table, "broken"), candidates, asked)
 
 
+def test_a_model_without_a_name_is_judged_and_called_by_its_class() -> None:
+    baskets, asked, table = questions(4)
+
+    class Nameless:
+        def score_all(self, queries: np.ndarray) -> np.ndarray:
+            return table[queries]
+
+    candidates = catalogue(baskets, asked.queries)
+    found = judge(Nameless(), candidates, asked)  # type: ignore[arg-type]
+    assert np.array_equal(found.best, judge(TableModel(table), candidates, asked).best)
+    table[:] = np.nan
+    with pytest.raises(DivergedError, match="model 'Nameless' gives"):
+        judge(Nameless(), candidates, asked)  # type: ignore[arg-type]
+
+
 def test_a_nan_that_is_no_candidate_hurts_nobody() -> None:
     baskets, asked, table = questions(5)
     candidates = catalogue(baskets, asked.queries)
