@@ -89,7 +89,7 @@ def best_of_carts(rows, lines, speakers, among, sold, category, categories, floo
     """
     items = rows.shape[1]
     banned = np.full(categories, -1, dtype=np.int64)
-    chosen = np.empty(items, dtype=np.int32)
+    chosen = np.empty(items, dtype=np.uint32)  # unsigned: no index is looked at for being negative
     part, near = np.empty(items, dtype=rows.dtype), np.empty(items, dtype=rows.dtype)
     total, best_total = np.empty(items), np.empty(best.shape[1])
     for c in range(among[0], among[1]):
@@ -102,15 +102,27 @@ def best_of_carts(rows, lines, speakers, among, sold, category, categories, floo
             count = worth_naming(rows, mine, floor, chosen, count)
         total[:count] = 0.0
         for row in mine:
-            for i in range(count):
-                part[i] = rows[row, chosen[i]]
+            gather(rows[row], chosen[:count], part)
             middle, reach = 0.0, 1.0
             if len(mine) > 1 and count:
                 middle, reach = scale_of_part(part[:count], near)
-            for i in range(count):
-                total[i] += (part[i] - middle) / reach
+            add_on_one_scale(part[:count], middle, reach, total)
         for i in range(count):
             filled[c] = keep_best(total[i] / len(mine), chosen[i], best_total, best[c], filled[c])
+
+
+@compiled
+def gather(scores, chosen, out):  # type: ignore[no-untyped-def]
+    """The chosen scores, to the front of `out`."""
+    for i in range(len(chosen)):
+        out[i] = scores[chosen[i]]
+
+
+@compiled
+def add_on_one_scale(part, middle, reach, total):  # type: ignore[no-untyped-def]
+    """Adds to `total` what an item of the cart says: 0 for `middle`, 1 for what is `reach` above it."""
+    for i in range(len(part)):
+        total[i] += (part[i] - middle) / reach
 
 
 @compiled
@@ -154,11 +166,16 @@ def worth_naming(rows, mine, floor, chosen, count):  # type: ignore[no-untyped-d
 def scale_of_part(part, near):  # type: ignore[no-untyped-def]
     """The median of `part`, and how far above it the best is; infinitely far where it is not above."""
     middle = median_of(part, near)
+    reach = np.float64(highest(part)) - middle
+    return middle, reach if reach > 0 else np.inf
+
+
+@compiled(fastmath={"nnan", "nsz", "reassoc"})  # scores are numbers: the highest of many at a time
+def highest(part):  # type: ignore[no-untyped-def]
     best = part[0]
     for value in part:
         best = max(best, value)
-    reach = np.float64(best) - middle
-    return middle, reach if reach > 0 else np.inf
+    return best
 
 
 @compiled
