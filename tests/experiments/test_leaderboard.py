@@ -16,6 +16,7 @@ from neatrec.catalog import Catalog
 from neatrec.errors import DivergedError, LeakError, MissingDependencyError, ParameterError, SourceError
 from neatrec.experiments.benchmark import content_hash, export_benchmark
 from neatrec.experiments.leaderboard import LeaderboardResult, run_leaderboard
+from neatrec.experiments.trainings import Shelf
 from neatrec.labels import make_labels
 from neatrec.models import make_model
 from neatrec.models.popco import PopCo
@@ -224,11 +225,11 @@ def test_a_damaged_bundle_is_trained_anew(split: Split, tmp_path: Path, caplog: 
 def test_all_models_is_the_default_and_those_that_cannot_learn_are_named(
     split: Split, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("neatrec.experiments.contestants.MODEL_NAMES", ("popco", "jaccard", "llr"))
+    monkeypatch.setattr("neatrec.experiments.contestants.MODEL_NAMES", ("pop", "jaccard", "llr"))
     monkeypatch.setattr(Jaccard, "needs_users", True)
     monkeypatch.setattr(LLR, "_learn", misses_a_library)
     board = run_leaderboard(split.train, split.test, **QUICK)
-    assert list(board.trainings) == ["popco"]
+    assert list(board.trainings) == ["pop"]
     assert board.to_json()["skipped"] == {
         "jaccard": "it learns from users, and the users of these baskets are not known",
         "llr": "the library is not there",
@@ -238,7 +239,7 @@ def test_all_models_is_the_default_and_those_that_cannot_learn_are_named(
 def test_a_model_that_was_asked_for_is_not_passed_over(split: Split, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LLR, "_learn", misses_a_library)
     with pytest.raises(MissingDependencyError, match="the library is not there"):
-        run_leaderboard(split.train, split.test, ["popco", "llr"], **QUICK)
+        run_leaderboard(split.train, split.test, ["pop", "llr"], **QUICK)
 
 
 def test_one_model_can_stand_in_several_rows_under_names_of_their_own(split: Split, tmp_path: Path) -> None:
@@ -250,22 +251,28 @@ def test_one_model_can_stand_in_several_rows_under_names_of_their_own(split: Spl
     assert {runs[0].reused for runs in again.trainings.values()} == {"answers"}
 
 
-def test_models_that_learn_the_same_are_trained_once(split: Split, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(LLR, "learns_like", "jaccard", raising=False)
-    board = run_leaderboard(split.train, split.test, ["jaccard", "llr", "popco"], **QUICK)
-    assert {name: runs[0].reused for name, runs in board.trainings.items()} == {
-        "jaccard": None,
-        "llr": "arrays",
-        "popco": None,
-    }
+def test_models_that_learn_the_same_are_trained_once(split: Split) -> None:
+    nearer = make_model("popco", window=2)
+    rows = {**{name: name for name in ("jaccard", "llr", "pop", "shrunk-lift", "shrunk-lift-tuned")}, "nearer": nearer}
+    board = run_leaderboard(split.train, split.test, rows, **QUICK)
+    reused = {name: runs[0].reused for name, runs in board.trainings.items()}
+    assert reused == {**dict.fromkeys(rows), "llr": "arrays", "shrunk-lift": "arrays"}
     alone = run_leaderboard(split.train, split.test, ["llr"], **QUICK)
     together, single = lines_of(board.to_json())["llr"], lines_of(alone.to_json())["llr"]
     assert together["hr"] == single["hr"]
     assert together["train_seconds"] == lines_of(board.to_json())["jaccard"]["train_seconds"]
 
 
+def test_what_nobody_will_take_any_more_is_forgotten() -> None:
+    shelf = Shelf(None, "", frozenset({"counts"}), {("counts", 0): (make_model("pop"), {}), ("x", 1): ("", {})})  # type: ignore[dict-item]
+    shelf.keep_only({"counts"})
+    assert list(shelf.learned) == [("counts", 0)]
+    shelf.keep_only(set())
+    assert not shelf.learned
+
+
 class LearnsItsOwnWay(LLR):
-    """Says of itself, by inheritance, that it learns what jaccard learns."""
+    """Says of itself, by inheritance, that it learns what all counts learn."""
 
     name = "own-way"
     fits: ClassVar[int] = 0
@@ -279,7 +286,6 @@ class LearnsItsOwnWay(LLR):
 def test_a_subclass_from_elsewhere_neither_takes_nor_gives_arrays(
     first: bool, split: Split, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(LLR, "learns_like", "jaccard", raising=False)
     monkeypatch.setattr(LearnsItsOwnWay, "fits", 0)
     own, ours = LearnsItsOwnWay(), ["jaccard", "llr"]
     board = run_leaderboard(split.train, split.test, [own, *ours] if first else [*ours, own], **QUICK)

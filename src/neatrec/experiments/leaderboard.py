@@ -223,13 +223,14 @@ class Contest:
     def hold(self, chosen: Sequence[Contestant], skipped: dict[str, str], *, skip: bool) -> dict[str, list[Training]]:
         """The trainings of all contestants; with `skip`, those whose library is missing are noted in `skipped`."""
         trainings: dict[str, list[Training]] = {}
-        for contestant in chosen:
+        for number, contestant in enumerate(chosen, start=1):
             try:
                 trainings[contestant.name] = self.trainings(contestant)
             except MissingDependencyError as error:
                 if not skip:
                     raise
                 skipped[contestant.name] = error.message
+            self.shelf.keep_only({later.learning for later in chosen[number:]})
         return trainings
 
     def trainings(self, contestant: Contestant) -> list[Training]:

@@ -65,6 +65,11 @@ class Shelf:
     learned: dict[tuple[str, int], tuple[Model, Took]] = field(default_factory=dict)
     """What was learned of these so far, by learning and seed."""
 
+    def keep_only(self, learnings: set[str]) -> None:
+        """Forget what was learned but is not among these: counts of a large shop are gigabytes."""
+        for key in [key for key in self.learned if key[0] not in learnings]:
+            del self.learned[key]
+
     def bundle(self, contestant: Contestant, seed: int) -> Path | None:
         kept = self.folder is not None and contestant.ours and contestant.learns
         return bundle_of(self.folder, contestant.name, seed) if kept and self.folder else None

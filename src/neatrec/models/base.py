@@ -83,6 +83,10 @@ class Model(ABC):
                     argument=option,
                 )
 
+    def learns_by(self) -> tuple[str, dict[str, Any]]:
+        """What decides what it learns: models that agree in it can take each other's arrays instead of learning."""
+        return getattr(self, "learns_like", self.name), self.parameters.to_dict()
+
     @classmethod
     def learns_about_users(cls) -> bool:
         """Whether it has arrays about users that a bundle may keep."""

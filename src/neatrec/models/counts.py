@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -129,6 +129,11 @@ class CountModel(Model):
         """The score of queries of these totals with every item, had they never been bought together."""
         return np.zeros((len(query_total), len(self.counts.total)))
 
+    def learns_by(self) -> tuple[str, dict[str, Any]]:
+        """Scores of counts differ; the counts are the same where the same is counted."""
+        counted = {each.name for each in fields(CountParameters)}
+        return "pair counts", {name: value for name, value in self.parameters.to_dict().items() if name in counted}
+
     def _learn(self, shards: Iterable[Baskets], run: Run) -> None:
         self.counts = PairCounts.of(shards, self.parameters.counting(), run.threads)
 
@@ -152,7 +157,7 @@ class CountModel(Model):
         matrix = self.counts.matrix
         return {
             "pair_start": matrix.indptr.astype(np.int64),
-            "pair_item": matrix.indices.astype(np.int32),
+            "pair_item": matrix.indices.astype(np.int32, copy=False),
             "pair_count": matrix.data,
         }
 

@@ -57,6 +57,10 @@ class ShrunkLiftTuned(CountModel):
     """Share of the strong pairs among the first ten, for each of `STRENGTHS`; empty when there were too few."""
     strong_pairs: int
 
+    def learns_by(self) -> tuple[str, dict[str, Any]]:
+        """It learns k beside the counts."""
+        return self.name, self.parameters.to_dict()
+
     def _learn(self, shards: Iterable[Baskets], run: Run) -> None:
         super()._learn(shards, run)
         hits, pairs = np.zeros(len(STRENGTHS)), 0
