@@ -18,6 +18,7 @@ from neatrec.catalog import UNKNOWN
 from neatrec.errors import must_be
 from neatrec.evaluation.bootstrap import interval, resampled_means
 from neatrec.evaluation.metrics import KS, hit_rate, ndcg
+from neatrec.models.blas import one_blas_thread
 from neatrec.randomness import Seed, as_generator
 
 Places = npt.NDArray[np.int64]
@@ -83,7 +84,11 @@ def _alone_in_category(category: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]
 def places(model: Recommender, left_out: LeftOut, *, k: int = max(KS)) -> Places:
     """Where the hidden item stands among the first k answers for each cart, from 0; -1 where it does not, (carts,)."""
     together = getattr(model, "recommend_carts", None)
-    answers = together(left_out.carts, k) if together else [model.recommend(cart, k).codes for cart in left_out.carts]
+    # threads of the matrix product wait for work by spinning, beside our own
+    with one_blas_thread():
+        answers = (
+            together(left_out.carts, k) if together else [model.recommend(cart, k).codes for cart in left_out.carts]
+        )
 
     def place(codes: npt.NDArray[np.int32], item: np.int32) -> int:
         at = np.flatnonzero(codes == item)

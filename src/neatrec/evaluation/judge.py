@@ -14,6 +14,7 @@ from neatrec.errors import DivergedError, ParameterError
 from neatrec.evaluation.candidates import Candidates, Catalogue, Codes, Numbers, RecallSet
 from neatrec.evaluation.kernels import rank_lists, rank_rows
 from neatrec.kernels.dispatch import ranking_device
+from neatrec.models.blas import one_blas_thread
 from neatrec.models.parts import in_parts
 from neatrec.text import printable
 
@@ -95,7 +96,9 @@ def judge(model: Scorer, candidates: Candidates, asked: Asked, *, top: int = 20,
     if isinstance(candidates, RecallSet):
         _judge_lists(model, candidates, asked, out)
     else:
-        _judge_catalogue(model, candidates, asked, out)
+        # threads of the matrix product wait for work by spinning, beside our own
+        with one_blas_thread():
+            _judge_catalogue(model, candidates, asked, out)
     return out
 
 

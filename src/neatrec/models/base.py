@@ -289,7 +289,7 @@ def _check_k(k: int) -> None:
         raise must_be("k", "a whole number of at least 1", k)
 
 
-BLOCK_SCORES = 4_000_000
+BLOCK_SCORES = 8_000_000
 """Scores of carts in memory at a time."""
 KEPT_SCORES = 16_000_000
 """Scores that are kept because another cart will want them."""

@@ -10,8 +10,11 @@ import numpy.typing as npt
 
 from neatrec.compiled import compiled
 from neatrec.models.base import Codes, Model, Scores
+from neatrec.models.parts import in_parts
 
 Vectors = npt.NDArray[np.float32]
+FEWEST = 16
+"""Rows for which a thread is worth starting."""
 
 
 @compiled
@@ -23,6 +26,17 @@ def dot_pairs(ours, theirs, queries, items, out):  # type: ignore[no-untyped-def
         for place in range(ours.shape[1]):
             total += np.float64(one[place]) * np.float64(other[place])
         out[pair] = total
+
+
+def all_products(ours: Vectors, theirs: Vectors) -> Vectors:
+    """The product of each of our vectors with each of theirs, (ours, theirs), shared out among the cores."""
+    out = np.empty((len(ours), len(theirs)), dtype=np.float32)
+
+    def work(part: slice) -> None:
+        np.matmul(ours[part], theirs.T, out=out[part])
+
+    in_parts(len(ours), work, fewest=FEWEST)
+    return out
 
 
 class CosineModel(Model):
@@ -45,8 +59,7 @@ class CosineModel(Model):
         return scores
 
     def _score_all(self, queries: Codes) -> Scores:
-        scores: Scores = self.directions[queries] @ self.directions.T
-        return scores
+        return all_products(self.directions[queries], self.directions)
 
     def factors(self) -> tuple[Vectors, Vectors] | None:
         """Vectors of queries and items whose product is the score; None for a model that scores in another way."""

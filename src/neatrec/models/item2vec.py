@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from neatrec.kernels.layout import Table, new_table, vector
 from neatrec.models.base import Codes, Scores
-from neatrec.models.cosine import dot_pairs
+from neatrec.models.cosine import all_products, dot_pairs
 from neatrec.models.embedding import PAPER, EmbeddingModel, EmbeddingParameters, random_table
 from neatrec.models.parameters import ModelParameters, again
 
@@ -72,8 +72,7 @@ class Item2VecProduct(Item2Vec):
         return scores
 
     def _score_all(self, queries: Codes) -> Scores:
-        scores: Scores = self.vectors[queries] @ self.output.T
-        return scores
+        return all_products(self.vectors[queries], self.output)
 
     def factors(self) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]] | None:
         by_rows, by_pairs = type(self)._score_all, type(self)._score

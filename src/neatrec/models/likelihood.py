@@ -26,11 +26,12 @@ class Gaussians:
 
     def rows(self, queries: npt.NDArray[Any]) -> Floats:
         """Log expected likelihoods of each query with every item, shape (queries, items)."""
-        out: Floats = self.means[queries] @ self.means.T
+        out: Floats = np.empty((len(queries), len(self.means)))
         in_parts(len(queries), lambda part: self._finish(queries[part], out[part]), fewest=FEWEST)
         return out
 
     def _finish(self, queries: npt.NDArray[Any], products: Floats) -> None:
+        np.matmul(self.means[queries], self.means.T, out=products)
         logs = np.empty(products.shape[1])
         for row, query in enumerate(queries.tolist()):
             np.add(self.variance, self.variance[query], out=logs)

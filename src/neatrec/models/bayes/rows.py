@@ -56,13 +56,13 @@ class _Lifts:
         self.scale = self.counts.records / max(self.near.records, 1)
         self.total, self.near_total = (counts.total.astype(np.float64) for counts in (self.counts, self.near))
         self.place = category_places(evidence)
-        self.products = np.zeros((len(queries), len(self.total)), dtype=np.float32)
-        for left, right in sign_factors(evidence, weights, queries):
-            self.products += left @ right.T
 
     def write(self, part: slice, out: Rows) -> None:
         """The rows of `part` into `out`, (rows, items)."""
-        queries, products = self.queries[part], self.products[part]
+        queries = self.queries[part]
+        products = np.zeros(out.shape, dtype=np.float32)
+        for left, right in sign_factors(self.evidence, self.weights, queries):
+            products += left @ right.T
         together = _lent_both_ways(self.evidence, queries)
         prior, seen = np.zeros(out.shape[1]), np.zeros(out.shape[1])
         for row, query in enumerate(queries.tolist()):
@@ -102,11 +102,11 @@ class _Odds:
     def __init__(self, evidence: Evidence, ranking: Ranking, queries: Codes) -> None:
         self.evidence, self.ranking, self.queries = evidence, ranking, queries
         self.place = category_places(evidence)
-        self.cosine = evidence.query_unit(queries) @ evidence.unit.T
 
     def write(self, part: slice, rows: Rows) -> None:
         """The odds of `part` in place of the posterior lifts in `rows`, (rows, items)."""
-        queries, cosine, evidence = self.queries[part], self.cosine[part], self.evidence
+        queries, evidence = self.queries[part], self.evidence
+        cosine = evidence.query_unit(queries) @ evidence.unit.T
         company = np.zeros_like(rows)
         lent_rows(queries, csr_parts(evidence.company), pair_table(evidence.counts), company)
         hints, odds = np.empty(rows.shape[1]), np.empty(rows.shape[1])
