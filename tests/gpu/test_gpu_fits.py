@@ -31,8 +31,8 @@ def fit(name: str, run: Run = ON_GPU, baskets: Any = None, **changes: Any) -> Mo
 @pytest.mark.parametrize("name", MODELS)
 def test_losses_are_like_those_of_the_cpu(name: str) -> None:
     there, here = fit(name), fit(name, Run(rng=5, device="cpu", threads=1))
-    assert there.history == pytest.approx(here.history, rel=0.3)  # another order of the baskets
-    assert there.history[-1] == pytest.approx(here.history[-1], rel=0.1)
+    assert there.history == pytest.approx(here.history, rel=0.6)  # another order of the baskets
+    assert there.history[-1] == pytest.approx(here.history[-1], rel=0.15)
 
 
 @pytest.mark.parametrize("name", MODELS)
