@@ -1,10 +1,11 @@
 """Labels on Spark beside the memory engine: the same hash, and where Spark's time goes.
 
-    python -m benchmarks.spark_counting [instacart] [recall] [skew] [refused] [--baskets 20000] [--long 1500]
+    python -m benchmarks.spark_counting [instacart] [recall] [skew] [window] [refused] [--baskets 20000] [--long 1500]
 
 `instacart`: the orders sent from the driver, labels by both protocols, one round of chance. `recall`: their recall
 sets. `skew`: simulated baskets with one item in a third of them and one basket of `--long` lines, written as Parquet
-and read by Spark itself. `refused`: a basket of a million lines. For each the stages of Spark's own status store:
+and read by Spark itself. `window`: pairs at most five places apart, one basket of a million lines among the others.
+`refused`: all pairs of such a basket. For each the stages of Spark's own status store:
 tasks, and the longest task beside the median one; CPU seconds are those of this process, Java and its Python workers.
 """
 
@@ -25,6 +26,7 @@ import numpy as np
 
 from benchmarks.harness import data_folder, save, table
 
+MILLION = 1_000_000
 MANY = 4
 """Stages that are shown: those with the longest tasks."""
 
@@ -92,7 +94,7 @@ def lines_with_a_long_basket(baskets: int, long: int, folder: Path) -> Path:
     item = np.concatenate([item, np.full(len(head), 10**9), np.arange(long)])
     aisle = np.append(shop.catalog.category_of(None), -1)[np.minimum(item, len(shop.catalog))]
     for number, rows in enumerate(np.array_split(np.random.default_rng(0).permutation(len(basket)), 4)):
-        columns = {"order": basket[rows], "sku": item[rows], "aisle": aisle[rows]}
+        columns = {"order": basket[rows], "sku": item[rows], "aisle": aisle[rows], "place": rows}
         pq.write_table(pa.table(columns), folder / f"{number}.parquet")
     return folder
 
@@ -180,7 +182,29 @@ def skew(session: Any, threads: int, baskets: int, long: int) -> dict[str, Any]:
     return {"skew": {**about, **took, "labels": found.label_counts, "stages": stages}}
 
 
-def refused(session: Any, threads: int, long: int = 1_000_000) -> dict[str, Any]:
+def window(session: Any, threads: int, baskets: int, long: int = MILLION) -> dict[str, Any]:
+    """Pairs at most five places apart, a basket of a million lines and a head item among them."""
+    from neatrec.copurchase import Counting, count
+    from neatrec.sources import SourceOptions, read_baskets
+
+    with tempfile.TemporaryDirectory(prefix="neatrec-bench-") as name:
+        folder = lines_with_a_long_basket(baskets, long, Path(name))
+        lines = read_baskets(str(folder), SourceOptions(basket="order", item="sku", position="place"))
+
+    def counted(engine: str) -> Any:
+        return count(lines, Counting(window=5), engine=engine, threads=threads)
+
+    def say(found: Any) -> dict[str, Any]:
+        columns = (found.query.astype("<i4"), found.item.astype("<i4"), found.count.astype("<i8"))
+        order = np.lexsort(columns[:2])
+        hashed = hashlib.sha256(b"".join(column[order].tobytes() for column in columns)).hexdigest()
+        return {"pairs": len(found.query), "records": int(found.count.sum()), "hash": hashed}
+
+    about = {"baskets": baskets, "long": long, "lines": lines.lines}
+    return {"window": {**about, **both(session, "window", counted, say)}}
+
+
+def refused(session: Any, threads: int, long: int = MILLION) -> dict[str, Any]:
     """A basket of a million lines among a thousand others: what is said, and how soon."""
     from neatrec.errors import ResourceError
     from neatrec.experiments.cluster_labels import run_labels_on_cluster
@@ -212,6 +236,8 @@ def main(parts: list[str], baskets: int, long: int, threads: int, memory: str) -
     runs: dict[str, Any] = {}
     if "skew" in parts:
         runs |= skew(session, threads, baskets, long)
+    if "window" in parts:
+        runs |= window(session, threads, baskets)
     if "refused" in parts:
         runs |= refused(session, threads)
     for part, answers in {"instacart": instacart, "recall": recall}.items():
@@ -229,7 +255,7 @@ def main(parts: list[str], baskets: int, long: int, threads: int, memory: str) -
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", default=["skew", "refused", "instacart", "recall"])
+    parser.add_argument("parts", nargs="*", default=["skew", "window", "refused", "instacart", "recall"])
     parser.add_argument("--baskets", type=int, default=20_000)
     parser.add_argument("--long", type=int, default=1500)
     parser.add_argument("--threads", type=int, default=2)

@@ -24,6 +24,10 @@ pytestmark = pytest.mark.usefixtures("spark")
 COLUMNS = ("query", "item", "count", "reverse", "customers")
 
 
+WINDOWS = (Counting(window=1), Counting(window=2), Counting(window=3, directed=False), Counting(window=9))
+"""The first three are narrow beside the longest awkward basket, the last one is not."""
+
+
 def awkward() -> Baskets:
     """Ids that are no ASCII, ties everywhere, one item in every basket, one long basket, baskets of one."""
     words = ["naïve", "😀", "O'Neil; DROP", "", "ß", "漢字", "a\tb", '"', "ﬀ", "zz"]
@@ -36,7 +40,7 @@ def awkward() -> Baskets:
     return Baskets.from_lists(contents, users=[f"ü{n % 7}" for n in range(len(contents))], catalog=catalog)
 
 
-@pytest.mark.parametrize("counting", [Counting(once_per_customer=True), Counting(directed=False), Counting(window=2)])
+@pytest.mark.parametrize("counting", [Counting(once_per_customer=True), Counting(directed=False), *WINDOWS])
 def test_awkward_baskets_are_counted_alike(counting: Counting) -> None:
     baskets = awkward()
     found, expected = (count(baskets, counting, engine=engine) for engine in ("spark", "memory"))
@@ -86,12 +90,19 @@ def test_recall_sets_are_those_of_the_evaluation(engine: str) -> None:
     np.testing.assert_array_equal(found.count, expected.counts)
 
 
-@pytest.mark.parametrize("once", [False, True])
-def test_the_plan_has_no_cross_join(once: bool) -> None:
-    plan = plan_of(FromDriver(survey(awkward(), Counting(once_per_customer=once))))
+@pytest.mark.parametrize("counting", [Counting(), Counting(once_per_customer=True), *WINDOWS])
+def test_the_plan_has_no_cross_join(counting: Counting) -> None:
+    plan = plan_of(FromDriver(survey(awkward(), counting)))
     assert "Join" in plan
     for word in ("Cartesian", "NestedLoop", "Cross"):
         assert word not in plan
+
+
+def test_the_lines_of_a_long_basket_are_joined_by_stretches_of_a_window() -> None:
+    """Joined by the basket alone, a million lines would be 10^12 comparisons of one task."""
+    long = Baskets.from_lists([[f"item {n}" for n in range(50)], ["item 1", "item 2"]])
+    assert "stretch" in plan_of(FromDriver(survey(long, Counting(window=5))))
+    assert "stretch" not in plan_of(FromDriver(survey(long, Counting(window=40))))
 
 
 def test_a_lost_worker_is_told_in_a_sentence_and_the_next_count_works(shop: Baskets) -> None:

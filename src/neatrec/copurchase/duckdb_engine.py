@@ -136,7 +136,7 @@ def _load_lines(con: Any, survey: Survey) -> None:
 
 
 def _load_settings(con: Any, survey: Survey, *, recall: int = 0, place: Int64 | None = None) -> None:
-    """The tables `items`, `settings` and `steps`."""
+    """The tables `items` and `settings`."""
     removal = removal_codes(survey.counting.category_of(survey.catalog))
     codes = np.arange(len(removal))
     con.execute("CREATE TABLE items (item INTEGER, removal INTEGER, place BIGINT)")
@@ -145,9 +145,6 @@ def _load_settings(con: Any, survey: Survey, *, recall: int = 0, place: Int64 | 
     reach = longest if survey.counting.window is None else min(survey.counting.window, longest)
     con.execute("CREATE TABLE settings (min_basket BIGINT, reach BIGINT, recall BIGINT)")
     con.execute("INSERT INTO settings VALUES (?, ?, ?)", [min(survey.counting.min_basket, 2**62), reach, recall])
-    con.execute("CREATE TABLE steps (step INTEGER)")
-    if survey.counting.window is not None:
-        _insert(con, "steps", step=np.arange(1, reach + 1))
 
 
 def _insert(con: Any, table: str, **columns: Any) -> None:
@@ -157,13 +154,13 @@ def _insert(con: Any, table: str, **columns: Any) -> None:
 
 
 def _is_narrow(survey: Survey) -> bool:
-    """Whether records are cheaper by steps inside the window than by all pairs of a basket; they are the same."""
+    """Whether records are cheaper by stretches of the window than by all pairs of a basket; they are the same."""
     if survey.counting.window is None:
         return False
     lines = int(survey.sizes.sum())
-    by_steps = survey.counting.window * lines
+    by_stretches = 2 * survey.counting.window * lines
     by_baskets = 2 * int(pairs_of_size(survey.sizes, None).sum()) + lines
-    return by_steps <= by_baskets
+    return by_stretches <= by_baskets
 
 
 def _margins(con: Any, survey: Survey, pairs: int) -> Margins:

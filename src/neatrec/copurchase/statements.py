@@ -1,7 +1,7 @@
 """The SQL files and their order: the same on DuckDB, on Spark and in a warehouse.
 
-They read `basket_lines` (basket, position, item), `baskets` (basket, customer), `items` (item, removal, place),
-`settings` (one row: min_basket, reach, recall) and, for a narrow window, `steps` (step).
+They read `basket_lines` (basket, position, item), `baskets` (basket, customer), `items` (item, removal, place) and
+`settings` (one row: min_basket, reach, recall).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def statement(name: str) -> str:
 
 
 def counting_steps(counting: Counting, *, users_known: bool, narrow: bool = False) -> tuple[Step, ...]:
-    """What leads from the lines to `pair_counts` and `pairs`; `narrow`: by steps inside the window.
+    """What leads from the lines to `pair_counts` and `pairs`; `narrow`: by stretches as long as the window.
 
     >>> [step.name for step in counting_steps(Counting(), users_known=False)]
     ['counted_baskets', 'lines', 'records', 'pair_counts', 'pairs']

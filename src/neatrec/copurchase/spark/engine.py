@@ -134,7 +134,7 @@ def _counted(lines: Lines, threads: int | None, *, recall: int = 0, place: Int64
             warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
             lines.put(session)
             _put_settings(session, lines, recall, place)
-            for step in counting_steps(lines.counting, users_known=lines.users_known):
+            for step in counting_steps(lines.counting, users_known=lines.users_known, narrow=_is_narrow(lines)):
                 frame = session.sql(step.query)
                 if step.name == "pair_counts":
                     frame = frame.persist()  # margins, pairs and recall sets are all made of it
@@ -146,6 +146,11 @@ def _counted(lines: Lines, threads: int | None, *, recall: int = 0, place: Int64
         raise ours from error
     finally:
         session.catalog.clearCache()
+
+
+def _is_narrow(lines: Lines) -> bool:
+    """Whether the longest basket has places that no window joins: it alone could keep one worker busy for days."""
+    return lines.counting.window is not None and 2 * lines.counting.window < lines.longest
 
 
 def _put_settings(session: Any, lines: Lines, recall: int, place: Int64 | None) -> None:
