@@ -71,6 +71,15 @@ def test_a_streamed_fit_has_the_bits_of_one_in_memory_over_the_same_shards(
     assert_same(load_bundle(out), expected)
 
 
+def test_without_a_model_a_stream_takes_one_that_holds_no_baskets_and_says_so(
+    source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["train", str(source), *COLUMNS, "--out", str(tmp_path / "bundle"), "--stream", "--no-index"]
+    assert exit_code_of(words) == 0
+    assert "model shrunk-lift-tuned: the best of our table that can learn from a stream" in capsys.readouterr().err
+    assert read_manifest(tmp_path / "bundle").model == "shrunk-lift-tuned"
+
+
 def test_one_shard_is_the_fit_without_a_stream(source: Path, tmp_path: Path) -> None:
     words = ["train", str(source), *COLUMNS, "--model", "neat", *FIT, "--out"]
     assert exit_code_of([*words, str(tmp_path / "streamed"), "--stream"]) == 0

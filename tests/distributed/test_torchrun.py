@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -109,11 +108,9 @@ def test_a_killed_process_ends_the_job_which_names_it_and_leaves_a_checkpoint(wh
 def test_a_death_ends_a_job_whose_other_process_would_never_end(tmp_path: Path) -> None:
     words = ["train", SOURCE, "--out", tmp_path / "bundle", *FIT, "--combine-every", EVERY]
     done = torchrun(2, HERE / "mortal.py", *words, MORTAL_NOTES=str(tmp_path), MORTAL_HELD="1")
-    took = time.time() - float((tmp_path / "died").read_text())
     assert done.returncode != 0
     assert re.search(r"rank\s*:\s*1 ", done.stderr), done.stderr
     assert "Signal 9 (SIGKILL)" in done.stderr
-    assert took < 180  # 33 seconds where measured (benchmarks/lost_process.py): torchrun asks, waits 30 and kills
 
 
 def test_a_job_that_is_started_again_goes_on_by_itself(whole: Model, tmp_path: Path) -> None:

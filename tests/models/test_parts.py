@@ -6,16 +6,18 @@ import numpy as np
 import pytest
 from test_bayes_parts import toy_evidence
 
-from neatrec.models import parts
+from neatrec.models import Run, make_model, parts
 from neatrec.models.bayes.prior import START
 from neatrec.models.bayes.ranking import Ranking
 from neatrec.models.bayes.rows import rank_rows
-from neatrec.models.parts import in_parts
+from neatrec.models.parts import at_most, in_parts
+from neatrec.models.pop import Pop
+from toyshop import toy_baskets
 
 
 @pytest.fixture
 def three_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parts, "thread_count", lambda threads: 3)
+    monkeypatch.setattr(parts, "thread_count", lambda threads: threads or 3)
 
 
 @pytest.mark.usefixtures("three_cores")
@@ -25,6 +27,27 @@ def test_the_parts_are_all_rows_once(rows: int, fewest: int, expected: int) -> N
     in_parts(rows, found.append, fewest=fewest)
     assert len(found) == expected
     assert sorted(row for part in found for row in range(part.start, part.stop)) == list(range(rows))
+
+
+@pytest.mark.usefixtures("three_cores")
+def test_no_more_threads_than_the_caller_allows_and_none_inside_a_part() -> None:
+    allowed: list[slice] = []
+    with at_most(2):
+        in_parts(10, allowed.append)
+    assert len(allowed) == 2
+    inside: list[slice] = []
+    in_parts(3, lambda part: in_parts(10, inside.append))
+    assert len(inside) == 3  # one for each part
+    assert all(part == slice(0, 10) for part in inside)
+
+
+@pytest.mark.usefixtures("three_cores")
+@pytest.mark.parametrize(("threads", "expected"), [(None, 3), (1, 1), (2, 2)])
+def test_a_fit_keeps_to_its_threads(threads: int | None, expected: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[slice] = []
+    monkeypatch.setattr(Pop, "_learn", lambda self, shards, run: in_parts(10, found.append))
+    make_model("pop").fit(toy_baskets(), Run(rng=0, threads=threads))
+    assert len(found) == expected
 
 
 @pytest.mark.usefixtures("three_cores")

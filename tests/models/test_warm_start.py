@@ -42,6 +42,16 @@ def test_it_begins_where_the_older_one_stands(name: str, models: dict[str, Any])
     assert drift(old, warm).cosine > 0.9
 
 
+def test_users_known_from_before_keep_their_vectors_where_the_new_baskets_are_few(models: dict[str, Any]) -> None:
+    old = models["triple2vec"]
+    baskets = toy_baskets()
+    first = np.unique(np.asarray(baskets.users), return_index=True)[1]  # one basket of each user
+    warm: Any = fit("triple2vec", replace(REPRODUCIBLE, warm_start=old), baskets.select(np.sort(first)), epochs=1)
+    assert warm.user_ids.equals(old.user_ids)
+    assert np.abs(old.user_vectors).max() > 0.01
+    np.testing.assert_allclose(warm.user_vectors, old.user_vectors, atol=1e-9)
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_the_same_seed_gives_the_same_bits(name: str, models: dict[str, Any]) -> None:
     run = replace(REPRODUCIBLE, warm_start=models[name])

@@ -30,6 +30,7 @@ from neatrec.experiments.measure import measured
 from neatrec.experiments.trainings import Shelf, Training, exam_key, train_and_sit
 from neatrec.labels import Labels, make_labels
 from neatrec.models import Run
+from neatrec.models.parts import at_most
 from neatrec.splits import refuse_overlap
 from neatrec.text import plural, printable
 
@@ -170,7 +171,8 @@ def run_leaderboard(
     contest = Contest(
         options, train, exam, _shelf(out, exam, options, chosen), Run(device=device, threads=threads), say
     )
-    trainings = contest.hold(chosen, skipped, skip=models is None)
+    with at_most(threads):
+        trainings = contest.hold(chosen, skipped, skip=models is None)
     chosen = tuple(contestant for contestant in chosen if contestant.name in trainings)
     graded = measured(lambda: contest.grade(trainings))
     done = [run for runs in trainings.values() for run in runs]

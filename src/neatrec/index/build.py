@@ -94,7 +94,7 @@ def index_of(
 def table_device(model: Model, device: str, *, ann: bool, reproducible: bool) -> str:
     """Where the table of a model is made that was trained on `device`: there, if that can be."""
     if reproducible:
-        return "cpu"  # the same bits on every machine
+        return "cpu"  # the same bits whether there is a GPU or not
     if device == "gpu" and (ann or not found_on_gpu(model)):
         log.info("the serving table is made on the CPU: %s", "it is approximate" if ann else "no product of vectors")
         return "cpu"

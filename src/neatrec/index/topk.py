@@ -19,6 +19,7 @@ from neatrec.models.base import Model
 from neatrec.models.blas import one_blas_thread
 from neatrec.models.cosine import CosineModel
 from neatrec.models.counts import CountModel
+from neatrec.models.parts import at_most
 from neatrec.statistics.independence import groups_of
 
 TILE = 512
@@ -187,7 +188,8 @@ class Search:
         size = max(1, BLOCK_NUMBERS // max(len(self.group), 1))
 
         def work(first: int) -> None:
-            scores = model.score_all(self.query[first : first + size])
+            with at_most(1):
+                scores = model.score_all(self.query[first : first + size])
             rows = np.arange(first, first + len(scores))
             self.scan(np.ascontiguousarray(scores[:, self.code], dtype=np.float64), rows, self.code)
 

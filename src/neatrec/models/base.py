@@ -18,6 +18,7 @@ from neatrec.models.answers import Recommendations, name_best
 from neatrec.models.carts import Choice, answer_carts, scored_once
 from neatrec.models.items import Item, find_items, in_categories, same_category_as
 from neatrec.models.parameters import ModelParameters
+from neatrec.models.parts import at_most
 from neatrec.models.run import Run
 from neatrec.text import printable
 
@@ -66,7 +67,8 @@ class Model(ABC):
         shards = as_shards(baskets)
         catalog, count = self._look_over(shards)
         self._catalog, self._item_count, self.user_ids = catalog, count, None
-        self._learn(shards, run)
+        with at_most(run.threads):
+            self._learn(shards, run)
         return self
 
     def check_run(self, run: Run, *, validation: bool = False) -> None:

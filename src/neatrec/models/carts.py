@@ -241,8 +241,8 @@ def nth_smallest(values, n):  # type: ignore[no-untyped-def]
 def keep_best(score, item, best_score, best_item, filled):  # type: ignore[no-untyped-def]
     """Put `item` into the sorted list of the best, equal scores in the order they come; the new length of the list."""
     k = len(best_item)
-    if filled == k and not score > best_score[k - 1]:
-        return filled
+    if np.isnan(score) or (filled == k and not score > best_score[k - 1]):
+        return filled  # of what has no number nothing can be said
     place = min(filled, k - 1)
     while place > 0 and best_score[place - 1] < score:
         best_score[place], best_item[place] = best_score[place - 1], best_item[place - 1]

@@ -130,10 +130,10 @@ class _Fit:
         rng = np.random.default_rng([self.seed, 0])
         users = 0 if self.visits.user_ids is None else len(self.visits.user_ids)
         tables = self.task.new_tables(rng, len(self.task.catalog), users)
-        if self.task.begin is not None:
-            self.task.begin(tables, self.visits.row_of_item, self.visits.user_ids)
         if self.task.least_user_baskets > 1:
             self._still_users(tables)
+        if self.task.begin is not None:  # a user known from before keeps the vector of then
+            self.task.begin(tables, self.visits.row_of_item, self.visits.user_ids)
         if self.run.resume and self.run.checkpoints is not None:
             found = load_checkpoint(self.run.checkpoints, self._about, self.place.device)
             if found is not None:

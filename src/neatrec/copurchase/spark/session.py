@@ -20,7 +20,7 @@ JAVA = 17
 """The oldest Java that runs every Spark we take."""
 PATIENCE = 5.0
 """Seconds to wait for a master to answer."""
-HOURS = 24 * 3600
+A_DAY = 24 * 3600
 """Seconds that the parts of a Spark on this machine wait for each other: where all are in one process tree a slow
 answer means a busy machine, never a lost one."""
 GET_JAVA = f"Install it (Debian, Ubuntu: apt install openjdk-{JAVA}-jre-headless) or set JAVA_HOME."
@@ -120,9 +120,9 @@ def _settings(master: str, threads: int | None, memory: int | None) -> dict[str,
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.host": "127.0.0.1",
             "spark.sql.shuffle.partitions": str(parts),
-            "spark.network.timeout": f"{HOURS}s",
-            "spark.sql.broadcastTimeout": f"{HOURS}s",
-            "spark.python.authenticate.socketTimeout": f"{HOURS}s",
+            "spark.network.timeout": f"{A_DAY}s",
+            "spark.sql.broadcastTimeout": f"{A_DAY}s",
+            "spark.python.authenticate.socketTimeout": f"{A_DAY}s",
         }
         if memory is not None:
             settings["spark.driver.memory"] = f"{max(memory >> 20, 512)}m"

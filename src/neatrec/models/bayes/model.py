@@ -76,7 +76,7 @@ class Bayes(Model):
 
     def _learn(self, shards: Iterable[Baskets], run: Run) -> None:
         if run.device == "gpu":
-            log.info("%s learns on the CPU, the same on every machine; the GPU finds its serving table", self.name)
+            log.info("%s learns on the CPU; the GPU finds its serving table", self.name)
         around = Surroundings.of(self.catalog)
         self.evidence, self.lessons = learn(shards, self.parameters, around, run, self._block)
         self._take(self.lessons)
