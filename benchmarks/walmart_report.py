@@ -1,8 +1,9 @@
 """The report at the size of the paper's Walmart data: 14 million simulated baskets, 100,000 items, the half-split.
 
-`python -m benchmarks.walmart_report` runs `neatrec report` (hours on two cores, where counting spills to disk
-below some 20 GiB), verifies the folder and records what its `run.json` and tables say. `--done DIR` takes a folder that
-is there already, from whatever machine: the record holds the run's own machine, seconds and memory.
+`python -m benchmarks.walmart_report` runs `neatrec report` (some twenty minutes on two cores with 19 GiB free, hours
+where less is free and counting spills to disk), verifies the folder and records what its `run.json` and tables say.
+`--done DIR` takes a folder that is there already, from whatever machine: the record holds the run's own machine,
+seconds and memory.
 """
 
 from __future__ import annotations
