@@ -18,6 +18,7 @@ from neatrec.models import Run, make_model
 from neatrec.models.base import Model
 from neatrec.sources.supermarket import supermarket
 from neatrec.splits import Split, split_baskets
+from table_checks import assert_holds_what_recommend_names
 from toyshop import toy_baskets
 
 TROUBLE = gpu.trouble()
@@ -47,15 +48,7 @@ def exam() -> Exam:
 def test_the_table_holds_what_recommend_names(name: str, k: int) -> None:
     """The check that tables of the CPU must pass: only equals may change places."""
     model = fitted(name)
-    found = best_answers(model, k, device="gpu")
-    for query in range(len(model.catalog)):
-        row = slice(found.start[query], found.start[query + 1])
-        wanted = model.recommend(query, k)
-        assert len(found.item[row]) == len(wanted)
-        np.testing.assert_allclose(found.score[row], wanted.scores, rtol=1e-5, atol=1e-6)
-        own = model.score(np.full(len(wanted), query), found.item[row])
-        np.testing.assert_allclose(own, wanted.scores, rtol=1e-5, atol=1e-6)
-        assert len(set(found.item[row].tolist())) == len(wanted)
+    assert_holds_what_recommend_names(best_answers(model, k, device="gpu"), model, k)
 
 
 def test_the_tables_of_a_larger_shop_are_almost_the_same() -> None:

@@ -15,6 +15,7 @@ from neatrec.index import topk
 from neatrec.index.topk import Search, best_answers
 from neatrec.models import MODEL_NAMES, Model, Run, make_model
 from neatrec.models.item2vec import Item2Vec
+from table_checks import assert_holds_what_recommend_names
 from toyshop import code, toy_baskets, toy_catalog
 
 EMBEDDING = {"dim": 16, "epochs": 20}
@@ -35,16 +36,7 @@ def fitted(name: str) -> Model:
 @pytest.mark.parametrize("k", [1, 5, 1000])
 def test_the_best_of_every_item_are_those_that_recommend_names(name: str, k: int) -> None:
     model = fitted(name)
-    found = best_answers(model, k, threads=2)
-    for query in range(len(toy_catalog())):
-        row = slice(found.start[query], found.start[query + 1])
-        wanted = model.recommend(query, k)
-        assert len(found.item[row]) == len(wanted)
-        np.testing.assert_allclose(found.score[row], wanted.scores, rtol=1e-5, atol=1e-6)
-        # a product of many rows rounds its last bits otherwise than that of one: only equals may change places
-        own = model.score(np.full(len(wanted), query), found.item[row])
-        np.testing.assert_allclose(own, wanted.scores, rtol=1e-5, atol=1e-6)
-        assert len(set(found.item[row].tolist())) == len(wanted)
+    assert_holds_what_recommend_names(best_answers(model, k, threads=2), model, k)
 
 
 @pytest.mark.parametrize("name", ["pop", "popco", "lift", "shrunk-lift", "llr", "jaccard", "bayes", "neat-likelihood"])

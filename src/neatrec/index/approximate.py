@@ -8,7 +8,6 @@ lists: how many, is measured against exact answers of items drawn by lot.
 from __future__ import annotations
 
 import logging
-import os
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from neatrec.copurchase.resources import thread_count
 from neatrec.errors import MissingDependencyError, must_be
 from neatrec.index.topk import TILE, Best, Codes, Search, Vectors, product_factors, search_of
 from neatrec.models.base import Model
@@ -84,7 +84,7 @@ def approximate_answers(model: Model, k: int, *, threads: int | None = None) -> 
             hint="Without it the table is exact; a model of counts looks only at pairs that were seen, which is fast.",
         )
     faiss = import_faiss()
-    search, workers = search_of(model, k), threads or os.cpu_count() or 1
+    search, workers = search_of(model, k), thread_count(threads)
     left, right = search.take(*factors)
     lists = part(faiss, right, workers)
     trial, sample = _drawn(search, TRIAL, 0), _drawn(search, SAMPLE, 1)

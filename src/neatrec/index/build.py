@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.baskets import BasketStream
+from neatrec.copurchase.resources import thread_count
 from neatrec.errors import must_be
 from neatrec.index.approximate import Recall, approximate_answers
 from neatrec.index.pairs import Pairs
@@ -130,7 +130,7 @@ def _posterior(
     def work(first: int) -> dict[str, npt.NDArray[np.float32]]:
         return posterior_of(model, query[first : first + BLOCK], item[first : first + BLOCK])
 
-    with ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool:
+    with ThreadPoolExecutor(thread_count(threads)) as pool:
         parts = list(pool.map(work, range(0, max(len(query), 1), BLOCK)))
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 

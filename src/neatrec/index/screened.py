@@ -78,10 +78,7 @@ def _screen_rows(wide: Search, screen: Screening, threads: int) -> None:
 
 def _screen_on_gpu(wide: Search, screen: Screening) -> None:
     places, scores = screen.on_gpu().best(wide.query, wide.group, wide.k)  # best first
-    wide.filled[:] = (places >= 0).sum(axis=1)
-    worst_first = np.maximum(wide.filled[:, None] - 1 - np.arange(wide.k), 0)  # which makes a heap of each row
-    wide.best_item[:] = wide.code[np.take_along_axis(places, worst_first, axis=1)]
-    wide.best = np.take_along_axis(scores, worst_first, axis=1)
+    wide.put(wide.code[places], scores, (places >= 0).sum(axis=1))  # what is no place lies beyond `filled`
 
 
 def wider(search: Search, most: int) -> Search:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from neatrec.copurchase.resources import thread_count
 from neatrec.errors import DivergedError, must_be
 from neatrec.index.scan import keep_best, keep_best_down, keep_best_of_lists, put_in_order
 from neatrec.index.screened import by_screen, has_screen, screen_of
@@ -53,7 +53,7 @@ def best_answers(model: Model, k: int, *, threads: int | None = None, device: st
     those with a screen.
     """
     search = search_of(model, k)
-    factors, workers = product_factors(model), threads or os.cpu_count() or 1
+    factors, workers = product_factors(model), thread_count(threads)
     screen = screen_of(model, search.code)
     where = ranking_device(model.name, device, product=factors is not None or screen is not None, top=search.k)
     if screen is not None:
@@ -154,10 +154,14 @@ class Search:
         sold[self.code] = True
         ranker = Ranker(left, None if left is right else right)
         found = ranker.catalogue(self.query, sold, self.group, top=self.k)  # best first
-        self.filled[:] = ((found.best >= 0) & (found.scores > self.floor)).sum(axis=1)
-        worst_first = np.maximum(self.filled[:, None] - 1 - np.arange(self.k), 0)  # which makes a heap of each row
-        self.best_item[:] = np.take_along_axis(found.best, worst_first, axis=1)
-        self.best = np.take_along_axis(found.scores, worst_first, axis=1)
+        self.put(found.best, found.scores, ((found.best >= 0) & (found.scores > self.floor)).sum(axis=1))
+
+    def put(self, items: Codes, scores: npt.NDArray[Any], filled: npt.NDArray[np.int64]) -> None:
+        """Take what was found, (queries, k) each, best first; of a query so many as `filled` says."""
+        self.filled[:] = filled
+        worst_first = np.maximum(filled[:, None] - 1 - np.arange(self.k), 0)  # which makes a heap of each row
+        self.best_item[:] = np.take_along_axis(items, worst_first, axis=1)
+        self.best = np.take_along_axis(scores, worst_first, axis=1)
 
     def by_seen_pairs(self, model: CountModel) -> None:
         """Only pairs that were seen score above the floor of a model of counts: the others are not looked at."""

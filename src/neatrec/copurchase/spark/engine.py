@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -129,17 +128,14 @@ def _counted(lines: Lines, threads: int | None, *, recall: int = 0, place: Int64
     """A session of its own names in which `pair_counts` and `pairs` stand; Spark's troubles told as ours."""
     session = connect(threads=threads).newSession()
     try:
-        with warnings.catch_warnings():
-            # PySpark looks at the version of pandas before it hands out Arrow; no pandas is used here
-            warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
-            lines.put(session)
-            _put_settings(session, lines, recall, place)
-            for step in counting_steps(lines.counting, users_known=lines.users_known, narrow=_is_narrow(lines)):
-                frame = session.sql(step.query)
-                if step.name == "pair_counts":
-                    frame = frame.persist()  # margins, pairs and recall sets are all made of it
-                frame.createOrReplaceTempView(step.name)
-            yield session
+        lines.put(session)
+        _put_settings(session, lines, recall, place)
+        for step in counting_steps(lines.counting, users_known=lines.users_known, narrow=_is_narrow(lines)):
+            frame = session.sql(step.query)
+            if step.name == "pair_counts":
+                frame = frame.persist()  # margins, pairs and recall sets are all made of it
+            frame.createOrReplaceTempView(step.name)
+        yield session
     except Exception as error:
         if (ours := told(error)) is error:
             raise
