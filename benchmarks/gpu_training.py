@@ -1,11 +1,11 @@
 """Training on one GPU: speed, sizes, quality beside the CPU, PyTorch on the same card.
 
     PYTHONPATH=src python -m benchmarks.gpu_training                       # all but the quality
-    PYTHONPATH=src python -m benchmarks.gpu_training --quality FOLDER --commit HASH
+    PYTHONPATH=src python -m benchmarks.gpu_training --quality FOLDER
     PYTHONPATH=src python -m benchmarks.gpu_training --only speed,top      # these anew, the others as recorded
 
-Baskets are simulated (`supermarket`); dim 100, window 5, five negatives shared by the pairs of a place. FOLDER holds
-`train/` (saved baskets) and `NAME.npz` files (query, item, queries, offsets, items: labels and their recall sets).
+Baskets are simulated (`supermarket`); dim 100, window 5, five negatives shared by the pairs of a place. FOLDER is what
+`Baskets.save` wrote of the Instacart orders: their half-split shows the quality of `neat` with its defaults.
 Writes benchmarks/results/gpu_training.json and .md; `--results` names another folder.
 """
 
@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.gpu_kernels import kernel_speed
-from benchmarks.harness import RESULTS, machine, versions
+from benchmarks.harness import RESULTS, commit, machine, versions
 from neatrec.baskets import Baskets
 from neatrec.errors import DivergedError
 from neatrec.kernels import gpu
@@ -35,7 +35,7 @@ MODELS = ("neat", "neat-bpr", "item2vec", "triple2vec")
 PARTS = ("speed", "roofs", "bundle", "top", "judged", "together", "torch", "sweep", "quality", "large")
 PACKAGES = ("numpy", "numba", "cupy-cuda13x", "torch")
 SEEDS = 5
-CURVE = (1, 2, 5, 10, 20, 40)
+CURVE = (1, 2, 5, 10, 20, 40, 80)
 SETTINGS: dict[str, Any] = {"dim": 100, "window": 5, "negatives": 5, "negative_exponent": 0.75, "learning_rate": 0.2}
 OF_NEAT = {"margin": 0.5, "variance_learning_rate": 0.05, "start_log_variance": 0.0}
 """Written out, so that numbers of different days can be compared whatever the defaults become."""
@@ -243,42 +243,38 @@ def together(baskets: Baskets) -> list[Row]:
 
 
 def quality(folder: Path) -> list[Row]:
-    """HR@10 on the half-split, trained on the GPU and on the CPU with five seeds each."""
-    from neatrec.evaluation.candidates import RecallSet
-    from neatrec.evaluation.judge import Asked, judge
+    """HR@10 on the half-split with the model's defaults, five seeds on each device, and the losses on the way."""
+    from benchmarks.half_split import parts
+    from neatrec.evaluation.judge import judge
     from neatrec.evaluation.summary import summarise
 
-    train = Baskets.load(folder / "train")
-    models: dict[str, list[Any]] = {}
-    curves = {}
-    for device in ("gpu", "cpu"):
-        fits = [fit("neat", train, device, seed, epochs=40) for seed in range(SEEDS)]
-        models[device] = [model for model, _, _ in fits]
-        curves[device] = {
-            f"losses after {CURVE} epochs": np.mean([[ends[n - 1].loss for n in CURVE] for _, ends, _ in fits], axis=0)
-            .round(4)
-            .tolist(),
-            "fit_seconds": round(float(np.median([seconds for _, _, seconds in fits])), 3),
-        }
+    part = parts(folder, False)[0]
+    train, exam = part.train, part.exam
+    fits = {device: [_by_defaults(train, device, seed) for seed in range(SEEDS)] for device in ("gpu", "cpu")}
+    judged = {device: [judge(model, exam.recall, exam.asked) for model, _ in of] for device, of in fits.items()}
     rows = []
-    for file in sorted(folder.glob("*.npz")):
-        exam = np.load(file)
-        asked = Asked.from_pairs(exam["query"], exam["item"])
-        recall = RecallSet("recall200", exam["queries"], exam["offsets"], exam["items"], exam["counts"])
-        judged = {device: [judge(model, recall, asked) for model in found] for device, found in models.items()}
-        for standing in summarise(judged, asked).standings:
-            rows.append(
-                {
-                    "labels": file.stem,
-                    "device": standing.name,
-                    "hr@10": round(standing.mean["hr@10"], 4),
-                    "interval": [round(standing.low["hr@10"], 4), round(standing.high["hr@10"], 4)],
-                    "ndcg@10": round(standing.mean["ndcg@10"], 4),
-                    "seed_sd": round((standing.seed_sd or {}).get("hr@10", 0.0), 4),
-                    **curves[standing.name],
-                }
-            )
+    for standing in summarise(judged, exam.asked).standings:
+        losses = np.mean([model.learned()["losses"] for model, _ in fits[standing.name]], axis=0)
+        epochs = [n for n in CURVE if n < len(losses)] + [len(losses)]
+        rows.append(
+            {
+                "device": standing.name,
+                "hr@10": round(standing.mean["hr@10"], 4),
+                "interval": [round(standing.low["hr@10"], 4), round(standing.high["hr@10"], 4)],
+                "ndcg@10": round(standing.mean["ndcg@10"], 4),
+                "seed_sd": round((standing.seed_sd or {}).get("hr@10", 0.0), 4),
+                "losses": [f"{losses[n - 1]:.4f} after {n}," for n in epochs],
+                "fit_seconds": round(float(np.median([seconds for _, seconds in fits[standing.name]])), 3),
+            }
+        )
     return rows
+
+
+def _by_defaults(train: Baskets, device: str, seed: int) -> tuple[Any, float]:
+    model = make_model("neat")
+    started = time.perf_counter()
+    model.fit(train, Run(rng=seed, device=device))
+    return model, time.perf_counter() - started
 
 
 def card() -> Row:
@@ -333,8 +329,7 @@ def main() -> None:
     parser.add_argument("--baskets", type=int, default=3_200_000)
     parser.add_argument("--items", type=int, default=49_688)
     parser.add_argument("--only", default=",".join(PARTS), help="parts to run, of " + ", ".join(PARTS))
-    parser.add_argument("--quality", type=Path, help="a folder with the half-split, its labels and recall sets")
-    parser.add_argument("--commit", default="unknown")
+    parser.add_argument("--quality", type=Path, help="saved baskets: the Instacart orders")
     parser.add_argument("--results", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     if (trouble := gpu.trouble()) is not None:
@@ -361,7 +356,7 @@ def main() -> None:
         "benchmark": "gpu_training",
         "command": "python -m benchmarks.gpu_training",
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
-        "commit": arguments.commit,
+        "commit": commit(),
         "card": card(),
         "machine": machine(),
         "versions": versions(PACKAGES),

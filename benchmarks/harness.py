@@ -85,6 +85,7 @@ def save(
         "benchmark": name,
         "command": f"python -m benchmarks.{name} {options}".rstrip(),
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "commit": commit(),
         "machine": machine(),
         "versions": versions(packages),
         "results": dict(tables),
@@ -92,6 +93,18 @@ def save(
     path = RESULTS / f"{file or name}.json"
     path.write_text(json.dumps(record, indent=2) + "\n")
     return path
+
+
+def commit() -> str:
+    """What was measured: the commit of the files, `-changed` where some differ; NEATREC_COMMIT names that of a copy."""
+    if named := os.environ.get("NEATREC_COMMIT"):
+        return named
+    words = ["git", "describe", "--always", "--exclude=*", "--dirty=-changed"]
+    try:
+        done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    except OSError:  # no git
+        return "unknown"
+    return done.stdout.strip() or "unknown"
 
 
 def machine() -> dict[str, Any]:
@@ -102,6 +115,7 @@ def machine() -> dict[str, Any]:
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
+        **({"card": card} if (card := _card()) else {}),
     }
 
 
@@ -138,6 +152,15 @@ def table(rows: Sequence[Sequence[str]]) -> str:
 def _progress(text: str) -> None:
     if sys.stderr.isatty():
         print(f"\r  {text:<70}\r", end="", file=sys.stderr, flush=True)
+
+
+def _card() -> str | None:
+    """The name of the GPU, where one answers."""
+    from neatrec.kernels import gpu
+
+    if gpu.trouble() is not None:
+        return None
+    return str(gpu.cupy().cuda.runtime.getDeviceProperties(0)["name"].decode())
 
 
 def _processor() -> str:
