@@ -29,7 +29,7 @@ def lost(held: bool) -> float:
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(MORTAL)]
     with tempfile.TemporaryDirectory(prefix="neatrec-bench-") as name:
         words = [*launcher, *TRAIN, "--threads", "1", "--no-index", "--out", str(Path(name) / "bundle")]
-        env = {**os.environ, "MORTAL_NOTES": name, "MORTAL_HELD": "1" if held else ""}
+        env = {**os.environ, "MORTAL_NOTES": name, "MORTAL_HELD": "always" if held else ""}
         done = subprocess.run([sys.executable, *words], env=env, capture_output=True, text=True, check=False)
         took = time.time() - float((Path(name) / "died").read_text())
     if not (done.returncode and re.search(r"rank\s*:\s*1 ", done.stderr) and "Signal 9 (SIGKILL)" in done.stderr):

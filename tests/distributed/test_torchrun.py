@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -31,17 +33,23 @@ EVERY = 30
 
 
 def torchrun(
-    processes: int, *words: object, options: tuple[str, ...] = (), **env: str
+    processes: int, *words: object, options: tuple[str, ...] = ("--standalone",), **env: object
 ) -> subprocess.CompletedProcess[str]:
-    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes), *options]
+    launcher = ["-m", "torch.distributed.run", "--nproc-per-node", str(processes), *options]
     return subprocess.run(
         [sys.executable, *launcher, *map(str, words)],
         capture_output=True,
         text=True,
         timeout=500,
         check=False,
-        env={**os.environ, **env},
+        env={**os.environ, **{name: str(value) for name, value in env.items()}},
     )
+
+
+@pytest.fixture
+def notes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the processes of mortal.py keep their notes."""
+    return tmp_path_factory.mktemp("notes")
 
 
 def assert_same(one: Model, other: Model) -> None:
@@ -89,10 +97,12 @@ def test_one_process_has_the_bits_of_a_plain_training(tmp_path: Path) -> None:
     assert_same(load_bundle(tmp_path / "one"), load_bundle(tmp_path / "plain"))
 
 
-def test_a_killed_process_ends_the_job_which_names_it_and_leaves_a_checkpoint(whole: Model, tmp_path: Path) -> None:
+def test_a_killed_process_ends_the_job_which_names_it_and_leaves_a_checkpoint(
+    whole: Model, tmp_path: Path, notes: Path
+) -> None:
     out = tmp_path / "bundle"
     words = ["train", SOURCE, "--out", out, *FIT, "--combine-every", EVERY]
-    done = torchrun(2, HERE / "mortal.py", *words)
+    done = torchrun(2, HERE / "mortal.py", *words, MORTAL_NOTES=notes)
     assert done.returncode != 0
     assert re.search(r"rank\s*:\s*1 ", done.stderr), done.stderr
     assert "Signal 9 (SIGKILL)" in done.stderr
@@ -105,20 +115,47 @@ def test_a_killed_process_ends_the_job_which_names_it_and_leaves_a_checkpoint(wh
     assert sorted(file.name for file in tmp_path.iterdir()) == ["bundle"]
 
 
-def test_a_death_ends_a_job_whose_other_process_would_never_end(tmp_path: Path) -> None:
+def test_a_death_ends_a_job_whose_other_process_would_never_end(tmp_path: Path, notes: Path) -> None:
     words = ["train", SOURCE, "--out", tmp_path / "bundle", *FIT, "--combine-every", EVERY]
-    done = torchrun(2, HERE / "mortal.py", *words, MORTAL_NOTES=str(tmp_path), MORTAL_HELD="1")
+    done = torchrun(2, HERE / "mortal.py", *words, MORTAL_NOTES=notes, MORTAL_HELD="always")
     assert done.returncode != 0
     assert re.search(r"rank\s*:\s*1 ", done.stderr), done.stderr
     assert "Signal 9 (SIGKILL)" in done.stderr
 
 
-def test_a_job_that_is_started_again_goes_on_by_itself(whole: Model, tmp_path: Path) -> None:
+def test_a_job_that_is_started_again_goes_on_by_itself(whole: Model, tmp_path: Path, notes: Path) -> None:
     out = tmp_path / "bundle"
     words = ["train", SOURCE, "--out", out, *FIT, "--combine-every", EVERY]
-    done = torchrun(2, HERE / "mortal.py", *words, options=("--max-restarts", "1"))
+    options = ("--standalone", "--max-restarts", "1")
+    done = torchrun(2, HERE / "mortal.py", *words, options=options, MORTAL_NOTES=notes)
     assert done.returncode == 0, done.stderr
     assert "going on after 2 of 5 epochs" in done.stderr
+    assert_same(load_bundle(out), whole)
+
+
+def free_port() -> int:
+    with socket.socket() as place:
+        place.bind(("127.0.0.1", 0))
+        port: int = place.getsockname()[1]
+        return port
+
+
+def test_machines_that_count_restarts_differently_go_on_together(whole: Model, tmp_path: Path, notes: Path) -> None:
+    """Two launchers, as on two machines: the one whose process was held counts no restart."""
+    out = tmp_path / "bundle"
+    words = ["train", SOURCE, "--out", out, *FIT, "--combine-every", EVERY]
+    meeting = ("--rdzv-backend", "c10d", "--rdzv-endpoint", f"127.0.0.1:{free_port()}", "--rdzv-id", "job")
+    options = ("--nnodes", "2", "--max-restarts", "1", *meeting)
+
+    def machine(_: int) -> subprocess.CompletedProcess[str]:
+        return torchrun(1, HERE / "mortal.py", *words, options=options, MORTAL_NOTES=notes, MORTAL_HELD="asked")
+
+    with ThreadPoolExecutor(2) as machines:
+        ends = list(machines.map(machine, range(2)))
+    said = "".join(done.stderr for done in ends)
+    assert [done.returncode for done in ends] == [0, 0], said
+    assert [(notes / f"restarts-{rank}").read_text() for rank in range(2)] == ["0", "1"]
+    assert said.count("going on after 2 of 5 epochs") == 1
     assert_same(load_bundle(out), whole)
 
 

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.distributed.launch import Launch
+from neatrec.distributed.life import agreed_life
 from neatrec.errors import MissingDependencyError, ResourceError
 from neatrec.text import printable
 
@@ -32,10 +33,13 @@ log = logging.getLogger(__name__)
 class TorchTeam:
     """A `Team` of `neatrec.models.together`."""
 
-    def __init__(self, torch: Any, launch: Launch, gpu: int | None = None) -> None:
-        """`gpu`: the number of the GPU that this process uses and no other one does; None: it has none of its own."""
+    def __init__(self, torch: Any, launch: Launch, gpu: int | None = None, *, again: bool = False) -> None:
+        """`gpu`: the number of the GPU that this process uses and no other one does; None: it has none of its own.
+
+        `again`: whether the job has lived before.
+        """
         self._torch = torch
-        self.rank, self.size = launch.rank, launch.size
+        self.rank, self.size, self.again = launch.rank, launch.size, again
         self._gpu = gpu
         self._gpu_group: Any = None
         self._gpus_are_own: bool | None = None
@@ -96,14 +100,18 @@ def joined(launch: Launch, gpu: int | None = None) -> Iterator[TorchTeam]:
     """The team of this job, for as long as the block runs; `gpu`: the number of the GPU that is this process's own."""
     torch = _torch()
     try:
-        torch.distributed.init_process_group("gloo", timeout=PATIENCE)
+        store, rank, size = next(torch.distributed.rendezvous("env://", launch.rank, launch.size, timeout=PATIENCE))
+        store.set_timeout(PATIENCE)
+        life, again = agreed_life(store, launch, PATIENCE)
+        own = torch.distributed.PrefixStore(life, store)
+        torch.distributed.init_process_group("gloo", store=own, rank=rank, world_size=size, timeout=PATIENCE)
     except (RuntimeError, ValueError) as error:
         raise ResourceError(
             f"process {launch.rank} cannot join the job: {printable(str(error).split(chr(10), 1)[0], 200)}",
             hint="Check --master-addr and --master-port (or --rdzv-endpoint) of the launcher.",
         ) from error
     log.info("process %d of %d", launch.rank, launch.size)
-    yield TorchTeam(torch, launch, gpu)
+    yield TorchTeam(torch, launch, gpu, again=again)
     # not after a failure: the others may be gone, and ending this process closes what there is to close
     torch.distributed.destroy_process_group()
 

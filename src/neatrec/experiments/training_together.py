@@ -37,8 +37,8 @@ def train_together(
         how["threads"] = launch.threads(available_processors())
     if launch.size > 1:
         streaming = replace(streaming, at_least=max(streaming.at_least, SHARDS_A_PROCESS * launch.size))
-    how["resume"] = bool(how.get("resume")) or launch.restarts > 0
     with team_of(launch, how.get("device", "auto")) as team:
+        how["resume"] = bool(how.get("resume")) or team.again
         return train_bundle(streaming, out, plan, together=Together(team, every), **how)
 
 
