@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -40,6 +41,19 @@ def test_every_model_comes_back_from_its_bundle(name: str, tmp_path: Path) -> No
     every = np.arange(len(toy_catalog()))
     assert np.array_equal(back.score_all(every), model.score_all(every))
     assert back.recommend("tea-green").names == model.recommend("tea-green").names
+
+
+@pytest.mark.parametrize("optimizer", ["adagrad", "sgd"])
+def test_a_bundle_from_before_a_parameter_says_what_was_done_then(optimizer: str, tmp_path: Path) -> None:
+    """Before `least_user_baskets` every user had a vector, which is not today's default."""
+    settings = {"dim": 2, "epochs": 2, "optimizer": optimizer, "negatives_shared": False}
+    settings |= {"learning_rate": 0.02, "least_user_baskets": 1}
+    model = make_model("triple2vec", settings).fit(toy_baskets(120), RUN)
+    save(model, tmp_path / "bundle")
+    manifest = read_manifest(tmp_path / "bundle")
+    then = {name: value for name, value in manifest.parameters.items() if name != "least_user_baskets"}
+    (tmp_path / "bundle" / "manifest.json").write_bytes(replace(manifest, parameters=then).to_bytes())
+    assert load_bundle(tmp_path / "bundle").parameters == model.parameters
 
 
 @pytest.mark.parametrize("name", MODEL_NAMES)

@@ -289,7 +289,7 @@ def model_of(manifest: Manifest, catalog: Catalog, arrays: Mapping[str, Any], fo
         )
     kind = model_class(manifest.model)
     try:
-        parameters = kind.Parameters(**manifest.parameters)
+        parameters = kind.Parameters.saved(manifest.parameters)
     except (TypeError, InputError) as error:
         raise damaged(folder / NAME, f"the parameters do not fit the model ({printable(error)})") from error
     return kind.from_arrays(parameters, catalog, arrays)

@@ -42,6 +42,8 @@ class ModelParameters:
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     """Named settings that differ from the defaults: {"paper": {...}}."""
+    earlier: ClassVar[Mapping[str, Any]] = {}
+    """What models did before a parameter was there to say it: for bundles of then."""
 
     def __post_init__(self) -> None:
         hints = typing.get_type_hints(type(self))
@@ -63,6 +65,11 @@ class ModelParameters:
                 raise must_be_one_of("set", known, name) if known else must_be("set", "left out: no parameters", name)
             values[name] = _parsed(name, hints[name], value) if isinstance(value, str) else value
         return cls(**values)
+
+    @classmethod
+    def saved(cls, values: Mapping[str, Any]) -> Self:
+        """Parameters as a bundle holds them; those that came later mean what was done when it was written."""
+        return cls(**{**cls.earlier, **values})
 
     @classmethod
     def _preset(cls, preset: str | None) -> Mapping[str, Any]:

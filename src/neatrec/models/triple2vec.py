@@ -27,6 +27,7 @@ class Triple2VecParameters(EmbeddingParameters):
     )
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": {**PAPER, "least_user_baskets": 1}}
+    earlier: ClassVar[Mapping[str, Any]] = {"least_user_baskets": 1}
 
     def __post_init__(self) -> None:
         super().__post_init__()
