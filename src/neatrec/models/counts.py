@@ -65,12 +65,16 @@ def look_up(start, item, times, queries, items, out):  # type: ignore[no-untyped
 
 
 class PairCounts:
-    """C, the symmetric matrix of pair counts; F, its row sums; N, their sum; E = F_q F_v / N."""
+    """C, the symmetric matrix of pair counts; F, its row sums; N, their sum; E = F_q F_v / N.
 
-    def __init__(self, matrix: sparse.csr_matrix) -> None:
+    Where pairs seen fewer than `least` times are left out of the matrix, F is given as `total`, so that it counts them.
+    """
+
+    def __init__(self, matrix: sparse.csr_matrix, total: npt.NDArray[np.int64] | None = None, least: int = 1) -> None:
         # a pair is looked up by halving its row
         self.matrix = matrix if matrix.has_sorted_indices else matrix.sorted_indices()
-        self.total: npt.NDArray[np.int64] = np.asarray(matrix.sum(axis=1, dtype=np.int64)).ravel()
+        self.least = least
+        self.total: npt.NDArray[np.int64] = self.kept_total if total is None else total
         self.records = int(self.total.sum())
 
     @classmethod
@@ -84,6 +88,11 @@ class PairCounts:
         matrix = upper + upper.T
         matrix.sort_indices()
         return cls(matrix)
+
+    @property
+    def kept_total(self) -> npt.NDArray[np.int64]:
+        """F without the pairs that were left out, shape (items,)."""
+        return np.asarray(self.matrix.sum(axis=1, dtype=np.int64)).ravel()
 
     @cached_property
     def totals(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint32]]:
@@ -107,6 +116,14 @@ class PairCounts:
         """F_q F_v / N in float64: the product of two totals leaves 64 bits."""
         product = np.asarray(query_total, dtype=np.float64) * np.asarray(item_total, dtype=np.float64)
         return product / max(self.records, 1)
+
+
+def often_seen(matrix: sparse.csr_matrix, least: int) -> tuple[Codes, Codes, Counts]:
+    """Row, column and count of what was counted at least `least` times, row by row; no more memory than these take."""
+    places = np.flatnonzero(matrix.data >= least)
+    in_row = np.diff(np.searchsorted(places, matrix.indptr))
+    row = np.repeat(np.arange(matrix.shape[0], dtype=np.int32), in_row)
+    return row, matrix.indices[places].astype(np.int32, copy=False), matrix.data[places]
 
 
 class CountModel(Model):

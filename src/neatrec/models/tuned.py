@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from neatrec import statistics
 from neatrec.baskets import Baskets
-from neatrec.models.counts import CountModel, CountParameters, Counts, Floats, PairCounts
+from neatrec.models.counts import CountModel, CountParameters, Counts, Floats, PairCounts, often_seen
 from neatrec.models.parameters import ModelParameters, parameter
 from neatrec.models.run import Run
 from neatrec.randomness import as_generator
@@ -130,9 +130,7 @@ def _before_the_last_fifth(shards: Iterable[Baskets]) -> list[npt.NDArray[np.boo
 
 def strong_pairs(judge: PairCounts, strong_lift: float) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
     """Query and item of the strong pairs of the judging counts, sorted by query, both directions."""
-    often = judge.matrix.tocoo()
-    enough = often.data >= STRONG_COUNT
-    query, item, count = often.row[enough], often.col[enough], often.data[enough]
+    query, item, count = often_seen(judge.matrix, STRONG_COUNT)
     query_total, item_total = judge.total[query], judge.total[item]
     strong = statistics.lift(count, judge.expected(query_total, item_total)) >= strong_lift
     strong &= statistics.signed_llr(count, query_total, item_total, judge.records) > STRONG_LLR

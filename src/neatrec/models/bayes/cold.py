@@ -58,8 +58,10 @@ class StandIns:
             members = np.flatnonzero((self.category == code) & ~self.cold)
             if len(members):
                 rows = cold[self.category[cold] == code]
-                cosine = np.tile(directions[code] @ unit[members].T, (len(rows), 1))
-                found.append(nearest(cosine, rows, members, likeness))
+                # one stand-in for all of them
+                cosine = (directions[code] @ unit[members].T)[None]
+                _, near, likenesses = nearest(cosine, rows[:1], members, likeness)
+                found.append((np.repeat(rows, len(near)), np.tile(near, len(rows)), np.tile(likenesses, len(rows))))
         if not found:
             return company
         rows, columns, likenesses = (np.concatenate(part) for part in zip(*found, strict=True))

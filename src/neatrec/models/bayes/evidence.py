@@ -14,12 +14,14 @@ from neatrec.baskets import BasketStream
 from neatrec.catalog import UNKNOWN, Catalog
 from neatrec.copurchase import Counting
 from neatrec.models.bayes.cold import StandIns
+from neatrec.models.bayes.counting import counted, counted_near
 from neatrec.models.bayes.lowrank import COMPANY, Factors, factors, like_company, log_lifts, unit_vectors
 from neatrec.models.bayes.names import common_words, like_names, word_table
-from neatrec.models.bayes.order import Order, directed_counts
+from neatrec.models.bayes.order import Order
 from neatrec.models.counts import PairCounts
 
 Rows = npt.NDArray[np.float32]
+Floats = npt.NDArray[np.float64]
 
 SIGNS = ("level", "low rank", "like names", "categories", "words", "item")
 """What the prior is made of, in this order; the level is the same for all pairs."""
@@ -50,6 +52,14 @@ class Surroundings:
         if like is not None and like.nnz <= len(catalog):
             like = None
         return cls(category, None if table is None else common_words(table), like)
+
+    def members(self) -> list[sparse.csr_matrix]:
+        """Which item is of which category, and which has which word where there are words: ones, (items, groups)."""
+        size = int(self.category.max(initial=UNKNOWN)) + 1
+        known = np.flatnonzero(self.category != UNKNOWN)
+        shape = (len(self.category), size)
+        of_category = sparse.csr_matrix((np.ones(len(known)), (known, self.category[known])), shape=shape)
+        return [of_category] if self.words is None else [of_category, holds_of(self.words)]
 
 
 @dataclass(frozen=True)
@@ -87,13 +97,13 @@ class Evidence:
         self.word_values: Factors = arrays["word_values"]
         self.category_lift: Factors = arrays["category_lift"]
         total = counts.total.astype(np.float64)
-        self.like_total = None if like is None else like @ total
+        self.like_total = None if like is None else like @ _pooled_total(counts)
         self.lends = None if like is None else sparse.csr_matrix(like.T)
         self.unit = unit_vectors(self.vectors, self.values)
         self.stand_ins = StandIns(self.vectors, counts.total, category)
         self.bought = self.stand_ins.totals_of(counts.total)
         """How often each item is bought with anything; of those never bought, what is usual in their category."""
-        self.company_total = self.company @ total
+        self.company_total = _company_total(counts, self.company)
         self.popularity = np.log((total + ITEM_PSEUDO) / (total.mean() + ITEM_PSEUDO)).astype(np.float32)
 
     @property
@@ -113,26 +123,36 @@ class Evidence:
         fewest: int,
         ordered: bool,
         rng: np.random.Generator,
+        most: int | None = None,
+        judges: bool = True,
         threads: int | None = None,
     ) -> Evidence:
-        """The evidence of `baskets`: pairs seen fewer than `fewest` times are left out of the low-rank part."""
-        directed = directed_counts(baskets, counting, threads) if ordered else None
-        counts = _undirected(baskets, counting, directed, threads)
-        near = PairCounts.of(baskets, _near(counting), threads) if ordered else None
+        """The evidence of `baskets`: pairs seen fewer than `fewest` times are left out of the low-rank part.
+
+        Of more than `most` pairs the rarest are left out altogether (`counting.Gatherer`). What `judges` other
+        evidence keeps the counts of each order.
+        """
+        members = around.members()
+        found = counted(baskets, counting, ordered=ordered, most=most, members=members, ways=judges, threads=threads)
+        counts = found.counts
+        near = counted_near(baskets, _near(counting), counts, threads) if ordered else None
         vectors, values = factors(log_lifts(counts, fewest), rank, rng)
-        word_vectors, word_values = _word_factors(counts, around.words, rng)
+        words = around.words, found.groups[1] if len(members) > 1 else np.zeros((0, 0))
+        word_vectors, word_values = _word_factors(counts, *words, rng)
         arrays = {
             "vectors": vectors,
             "values": values,
             "word_vectors": word_vectors,
             "word_values": word_values,
-            "category_lift": _category_lift(counts, around.category),
+            "category_lift": _category_lift(counts, members[0], found.groups[0]),
         }
         unit = unit_vectors(vectors, values)
         stand_ins = StandIns(vectors, counts.total, around.category)
         company = stand_ins.company(like_company(unit, around.category), unit, values, COMPANY)
-        order = Order.of(directed, around.category)
-        return cls(counts, near, arrays, around.category, around.like, company, order, directed)
+        order = Order.of(
+            found.before, counts.total, found.groups[0] if found.group_before is None else found.group_before
+        )
+        return cls(counts, near, arrays, around.category, around.like, company, order, found.directed)
 
     def query_vectors(self, queries: npt.NDArray[np.integer[Any]]) -> Factors:
         """Low-rank vectors of queries, their category's for those never bought, shape (queries, rank)."""
@@ -175,15 +195,21 @@ class Evidence:
         return near_count.astype(np.float32, copy=False), near_expected.astype(np.float32)
 
 
-def _undirected(
-    baskets: BasketStream, counting: Counting, directed: sparse.csr_matrix | None, threads: int | None
-) -> PairCounts:
-    # a customer who bought in both orders counts once here and twice there
-    if directed is None or counting.once_per_customer:
-        return PairCounts.of(baskets, counting, threads)
-    matrix = directed + directed.T
-    matrix.sort_indices()
-    return PairCounts(matrix)
+def _pooled_total(counts: PairCounts) -> Floats:
+    """Totals whose products over the records are what chance makes of the pairs that are kept, shape (items,)."""
+    if counts.least == 1:
+        return counts.total.astype(np.float64)
+    kept = counts.kept_total
+    return np.asarray(kept * np.sqrt(counts.records / max(int(kept.sum()), 1)))
+
+
+def _company_total(counts: PairCounts, company: sparse.csr_matrix) -> Floats:
+    """Totals of each item's company, shape (items,); of pairs that are kept, but for the item's own."""
+    total = counts.total.astype(np.float64)
+    if counts.least == 1:
+        return np.asarray(company @ total)
+    kept = counts.kept_total.astype(np.float64)
+    return np.asarray(company @ kept - kept + total)
 
 
 def _near(counting: Counting) -> Counting:
@@ -199,31 +225,34 @@ def _near(counting: Counting) -> Counting:
 
 def _log_ratio(table: npt.NDArray[Any], total: npt.NDArray[Any], records: int, pseudo: float) -> Factors:
     """log((C + pseudo) / (E + pseudo)) of groups of items, shape (groups, groups)."""
-    expected = np.outer(total, total) / max(records, 1)
-    return np.log((table + pseudo) / (expected + pseudo)).astype(np.float32)
+    expected = np.outer(total, total)
+    expected /= max(records, 1)
+    expected += pseudo
+    ratio = table + pseudo
+    ratio /= expected
+    return np.log(ratio, out=ratio).astype(np.float32)
 
 
-def _category_lift(counts: PairCounts, category: npt.NDArray[np.int32]) -> Factors:
+def _category_lift(counts: PairCounts, members: sparse.csr_matrix, together: Floats) -> Factors:
     """Log-lift of category pairs, shape (categories + 1, categories + 1): the last row and column are unknown ones."""
-    size = int(category.max(initial=UNKNOWN)) + 1
-    known = np.flatnonzero(category != UNKNOWN)
-    member = sparse.csr_matrix((np.ones(len(known)), (known, category[known])), shape=(len(category), size))
+    size = len(together)
     out = np.zeros((size + 1, size + 1), dtype=np.float32)
-    if size:
-        table = (member.T @ (counts.matrix @ member)).toarray()
-        out[:size, :size] = _log_ratio(table, member.T @ counts.total, counts.records, CATEGORY_PSEUDO)
+    out[:size, :size] = _log_ratio(together, members.T @ counts.total, counts.records, CATEGORY_PSEUDO)
     return out
 
 
 def _word_factors(
-    counts: PairCounts, words: sparse.csr_matrix | None, rng: np.random.Generator
+    counts: PairCounts, words: sparse.csr_matrix | None, together: Floats, rng: np.random.Generator
 ) -> tuple[Factors, Factors]:
     """The mean log-lift over the word pairs of two names, by few factors: (items, WORD_RANK) and (WORD_RANK,)."""
-    items = counts.matrix.shape[0]
+    items = len(counts.total)
     if words is None:
         return np.zeros((items, WORD_RANK), dtype=np.float32), np.zeros(WORD_RANK, dtype=np.float32)
-    holds = sparse.csr_matrix((np.ones(words.nnz, np.float32), words.indices, words.indptr), shape=words.shape)
-    table = (holds.T @ (counts.matrix.astype(np.float32) @ holds)).toarray()
-    lift = _log_ratio(table, holds.T @ counts.total, counts.records, WORD_PSEUDO)
+    lift = _log_ratio(together, holds_of(words).T @ counts.total, counts.records, WORD_PSEUDO)
     vectors, values = factors(lift, WORD_RANK, rng)
     return np.asarray(words @ vectors, dtype=np.float32), values
+
+
+def holds_of(words: sparse.csr_matrix) -> sparse.csr_matrix:
+    """Which item has which word: ones where `words` has a share, of its shape."""
+    return sparse.csr_matrix((np.ones(words.nnz, np.float32), words.indices, words.indptr), shape=words.shape)

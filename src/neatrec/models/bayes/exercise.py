@@ -16,7 +16,7 @@ from neatrec.models.bayes.practice import allowed, gains, higher_ranked
 from neatrec.models.bayes.prior import Weights
 from neatrec.models.bayes.ranking import Ranking, hints
 from neatrec.models.bayes.rows import score_rows
-from neatrec.models.counts import PairCounts
+from neatrec.models.counts import PairCounts, often_seen
 from neatrec.models.tuned import FEWEST, STRONG_COUNT
 
 SURE = 1.96
@@ -88,14 +88,12 @@ def sure_pairs(judge: Judge, strong_lift: float) -> tuple[npt.NDArray[np.int32],
     At least STRONG_COUNT times, and SURE standard deviations more often than `strong_lift` times chance.
     """
     counts = judge.counts
-    pairs = (counts.matrix if judge.directed is None else judge.directed).tocoo()
-    often = pairs.data >= STRONG_COUNT
-    query, item, count = pairs.row[often], pairs.col[often], pairs.data[often]
+    query, item, count = often_seen(counts.matrix if judge.directed is None else judge.directed, STRONG_COUNT)
     # with an order, chance puts either item first, half the time each; without one half the lift is asked for, as the
     # paper's labels do
     bar = strong_lift * counts.expected(counts.total[query], counts.total[item]) / 2
     sure = count > bar + SURE * np.sqrt(bar)
-    return query[sure].astype(np.int32), item[sure].astype(np.int32)
+    return query[sure], item[sure]
 
 
 def exercise(

@@ -17,9 +17,9 @@ import numpy.typing as npt
 
 from neatrec.baskets import Baskets
 from neatrec.models.bayes.calibration import QUERIES, UNLEARNED, WINNERS, Calibration, Winners, calibrate
+from neatrec.models.bayes.counting import counted
 from neatrec.models.bayes.evidence import SIGNS, Evidence, Surroundings
 from neatrec.models.bayes.exercise import Judge, exercise, learn_ranking
-from neatrec.models.bayes.order import directed_counts
 from neatrec.models.bayes.practice import Practice, allowed, best_strength, practise, search
 from neatrec.models.bayes.prior import Weights
 from neatrec.models.bayes.ranking import HINTS, Ranking
@@ -117,7 +117,7 @@ def learn(
     spawned = children(run.rng, 12)
     rngs, sure_rngs = iter(spawned[:10]), iter(spawned[10:])
 
-    def evidence_of(baskets: Iterable[Baskets]) -> Evidence:
+    def evidence_of(baskets: Iterable[Baskets], judges: bool = True) -> Evidence:
         return Evidence.of(
             baskets,
             counting,
@@ -126,14 +126,31 @@ def learn(
             fewest=parameters.fewest,
             ordered=ordered,
             rng=next(rngs),
+            most=parameters.most_pairs,
+            judges=judges,
             threads=run.threads,
         )
 
     category = counting.category_of(next(iter(shards)).catalog)
     folds = list(folds_of(shards, evidence_of, parameters, ordered, run.threads))
+    lessons = _lessons(folds, category, parameters, ordered, rngs, sure_rngs, block)
+    folds.clear()  # with their counts, before those of all baskets are made
+    return evidence_of(shards, judges=False), lessons
+
+
+def _lessons(
+    folds: Sequence[tuple[Evidence, Judge]],
+    category: npt.NDArray[np.int32],
+    parameters: Any,
+    ordered: bool,
+    rngs: Iterator[np.random.Generator],
+    sure_rngs: Iterator[np.random.Generator],
+    block: int,
+) -> Lessons:
+    """What one part of the baskets teaches about another."""
     parts = [practise(one, judge.counts, category, parameters.strong_lift, next(rngs), block) for one, judge in folds]
-    practice = [part for part in parts if part is not None]
-    lessons = _taught(practice, ordered, folds[0][0])
+    lessons = _taught([part for part in parts if part is not None], ordered, folds[0][0])
+    parts.clear()
     if lessons.weights.signs is not None:
         exercises = [
             exercise(one, judge, lessons.weights, category, parameters.strong_lift, next(rngs), block)
@@ -148,9 +165,7 @@ def learn(
         winners = [_winners_of(fold, category, lessons, next(rngs), block) for fold in folds]
         calibration = calibrate(Winners.joined(winners), signs=lessons.weights.signs is not None)
         lessons = replace(lessons, calibration=calibration)
-    evidence = evidence_of(shards)
-    evidence.directed = None
-    return evidence, lessons
+    return lessons
 
 
 def folds_of(
@@ -160,11 +175,11 @@ def folds_of(
     earlier = _before(shards, LATER)
     if earlier is not None:
         later, counting = _part(shards, earlier, False), parameters.counting()
-        judge = PairCounts.of(later, counting, threads)
-        if len(strong_pairs(judge, parameters.strong_lift)[0]) >= ENOUGH:
-            directed = directed_counts(later, counting, threads) if ordered else None
-            yield evidence_of(_part(shards, earlier, True)), Judge(judge, directed)
+        found = counted(later, counting, ordered=ordered, most=parameters.most_pairs, threads=threads)
+        if len(strong_pairs(found.counts, parameters.strong_lift)[0]) >= ENOUGH:
+            yield evidence_of(_part(shards, earlier, True)), Judge(found.counts, found.directed)
             return
+        del found
     # a hash and not the digits of the id: ids of a part may all be even
     hashed = [uniform_of_ids(shard.ids, "practice") < 0.5 for shard in shards]
     half = _before(shards, 0.5) or hashed

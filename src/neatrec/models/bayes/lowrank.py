@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,9 @@ import numpy.typing as npt
 from scipy import sparse
 
 from neatrec.catalog import UNKNOWN
-from neatrec.models.bayes.names import ROWS, nearest
+from neatrec.models.bayes.names import in_rows, nearest
 from neatrec.models.blas import one_blas_thread
-from neatrec.models.counts import PairCounts
+from neatrec.models.counts import PairCounts, often_seen
 
 Factors = npt.NDArray[np.float32]
 
@@ -20,19 +21,32 @@ PSEUDO = 3.0
 SPARE = 20
 """Directions carried along beyond the rank, so that the last ones kept are exact enough."""
 ROUNDS = 3
+STRETCH = 4_000_000
+"""Pairs whose log-lifts are worked out together."""
 COMPANY = 0.2
 """Cosine of their vectors below which two items do not keep like company."""
 
 
 def log_lifts(counts: PairCounts, fewest: int) -> sparse.csr_matrix:
     """log((C + 3) / (E + 3)) of the pairs seen at least `fewest` times and more often than expected, float32."""
-    pairs = counts.matrix.tocoo()
-    often = pairs.data >= fewest
-    query, item, count = pairs.row[often], pairs.col[often], pairs.data[often]
-    value = np.log((count + PSEUDO) / (counts.expected(counts.total[query], counts.total[item]) + PSEUDO))
-    more = value > 0
-    parts = (value[more].astype(np.float32), (query[more], item[more]))
-    return sparse.csr_matrix(parts, shape=counts.matrix.shape)
+    values, items, in_row = [], [], []
+    for first, end in stretches(counts.matrix.indptr, STRETCH):
+        query, item, count = often_seen(counts.matrix[first:end], fewest)
+        chance = counts.expected(counts.total[first:end][query], counts.total[item])
+        value = np.log((count + PSEUDO) / (chance + PSEUDO))
+        more = value > 0
+        values.append(value[more].astype(np.float32))
+        items.append(item[more])
+        in_row.append(np.bincount(query[more], minlength=end - first))
+    start = np.concatenate([[0], np.cumsum(np.concatenate(in_row))])
+    return sparse.csr_matrix((np.concatenate(values), np.concatenate(items), start), shape=counts.matrix.shape)
+
+
+def stretches(start: npt.NDArray[Any], size: int) -> list[tuple[int, int]]:
+    """First row and end of stretches of about `size` entries, one row at least; `start`: where rows begin."""
+    ends = np.searchsorted(start, np.arange(size, int(start[-1]) + size, size), side="left")
+    cuts = np.unique(np.concatenate([[0], np.minimum(ends, len(start) - 1), [len(start) - 1]]))
+    return [(int(first), int(end)) for first, end in pairwise(cuts)]
 
 
 def factors(matrix: Any, rank: int, rng: np.random.Generator) -> tuple[Factors, Factors]:
@@ -40,12 +54,12 @@ def factors(matrix: Any, rank: int, rng: np.random.Generator) -> tuple[Factors, 
 
     Rows without values have zeros. One BLAS thread, so that the bits do not depend on how many there are.
     """
-    used = np.flatnonzero(np.asarray(abs(matrix).sum(axis=1)).ravel())
+    used = np.flatnonzero(np.diff(matrix.indptr) if sparse.issparse(matrix) else np.abs(matrix).sum(axis=1))
     vectors = np.zeros((matrix.shape[0], rank), dtype=np.float32)
     values = np.zeros(rank, dtype=np.float32)
     if not len(used):
         return vectors, values
-    inner = matrix[used][:, used]
+    inner = _inner(matrix, used) if sparse.issparse(matrix) else matrix[used][:, used]
     with one_blas_thread():
         basis = rng.standard_normal((len(used), min(rank + SPARE, len(used)))).astype(np.float32)
         for _ in range(ROUNDS):
@@ -56,6 +70,14 @@ def factors(matrix: Any, rank: int, rng: np.random.Generator) -> tuple[Factors, 
         vectors[used, : len(largest)] = basis @ turned[:, largest]
     values[: len(largest)] = found[largest]
     return vectors, values
+
+
+def _inner(matrix: sparse.csr_matrix, used: npt.NDArray[np.int64]) -> sparse.csr_matrix:
+    """Rows and columns `used`; the others are empty, so that values need not be moved."""
+    place = np.zeros(matrix.shape[0], dtype=np.int32)
+    place[used] = np.arange(len(used), dtype=np.int32)
+    parts = (matrix.data, place[matrix.indices], np.append(matrix.indptr[used], matrix.nnz))
+    return sparse.csr_matrix(parts, shape=(len(used), len(used)))
 
 
 def unit_vectors(vectors: Factors, values: Factors) -> Factors:
@@ -75,8 +97,7 @@ def like_company(unit: Factors, category: npt.NDArray[np.int32]) -> sparse.csr_m
     with one_blas_thread():
         for code in np.unique(category[category != UNKNOWN]):
             members = np.flatnonzero(category == code)
-            for start in range(0, len(members), ROWS):
-                rows = members[start : start + ROWS]
+            for rows in in_rows(members):
                 found.append(nearest(unit[rows] @ unit[members].T, rows, members, COMPANY))
     rows, columns, likeness = (np.concatenate(part) for part in zip(*found, strict=True))
     return sparse.csr_matrix((likeness, (rows, columns)), shape=(len(category), len(category)))

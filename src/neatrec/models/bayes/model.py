@@ -40,6 +40,7 @@ class BayesParameters(CountParameters):
     rank: int = parameter(128, "Factors of the low-rank part of the prior.", low=1)
     fewest: int = parameter(2, "Pairs seen fewer times are left out of the low-rank part.", low=1)
     strong_lift: float = parameter(4.0, "A held-out pair teaches when its lift is at least this.", low=1.0)
+    most_pairs: int = parameter(100_000_000, "Of more different pairs the rarest are left out, for memory.", low=1)
 
 
 @dataclass(frozen=True)
@@ -145,7 +146,9 @@ class Bayes(Model):
         return f"{note}: what is known comes from its name and category" if self.answers_cold else note
 
     def learned(self) -> dict[str, Any]:
-        return self.lessons.to_dict()
+        counts, most = self.evidence.counts, self.parameters.most_pairs
+        pairs = {"kept": counts.matrix.nnz // 2, "most": most, "left_out_below": counts.least}
+        return {**self.lessons.to_dict(), "pairs": pairs}
 
     def _arrays(self) -> dict[str, npt.NDArray[Any]]:
         evidence = self.evidence
@@ -167,15 +170,18 @@ class Bayes(Model):
         }
         if evidence.near is not None:
             arrays |= _pairs("near", evidence.near.matrix)
+        if evidence.counts.least > 1:
+            arrays |= {"least": np.array([evidence.counts.least]), "pair_total": evidence.counts.total}
+            arrays |= {} if evidence.near is None else {"near_total": evidence.near.total}
         if evidence.like is not None:
             arrays |= _pairs("like", evidence.like)
         return arrays
 
     def _restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         size = len(self.catalog)
-        near = PairCounts(_matrix("near", arrays, size)) if "near_start" in arrays else None
+        near = _counts("near", arrays, size) if "near_start" in arrays else None
         like = _matrix("like", arrays, size) if "like_start" in arrays else None
-        counts = PairCounts(_matrix("pair", arrays, size))
+        counts = _counts("pair", arrays, size)
         company = _matrix("company", arrays, size)
         self.evidence = Evidence(counts, near, arrays, arrays["category"], like, company, Order.from_arrays(arrays))
         learned = (
@@ -237,6 +243,13 @@ def _pairs(name: str, matrix: sparse.csr_matrix) -> dict[str, npt.NDArray[Any]]:
         f"{name}_item": matrix.indices.astype(np.int32),
         f"{name}_count": matrix.data,
     }
+
+
+def _counts(name: str, arrays: Mapping[str, npt.NDArray[Any]], size: int) -> PairCounts:
+    """Totals stand among the arrays only where pairs were left out."""
+    least = int(arrays["least"][0]) if "least" in arrays else 1
+    total = arrays[f"{name}_total"].astype(np.int64) if "least" in arrays else None
+    return PairCounts(_matrix(name, arrays, size), total, least)
 
 
 def _matrix(name: str, arrays: Mapping[str, npt.NDArray[Any]], size: int) -> sparse.csr_matrix:

@@ -18,7 +18,8 @@ NEIGHBOURS = 20
 """Items of like name that an item borrows from, itself included."""
 LIKENESS = 0.25
 """Cosine of the word weights below which two names are not alike."""
-ROWS = 512
+ROWS, MOST_COSINES = 512, 2**25
+"""Items compared with all of their category at a time, and the most cosines that makes."""
 
 
 def words_of(name: str | None) -> list[str]:
@@ -69,10 +70,15 @@ def like_names(table: sparse.csr_matrix, category: npt.NDArray[np.int32]) -> spa
     found = [(alone, alone, np.ones(len(alone), dtype=np.float32))]
     for code in np.unique(category[category != UNKNOWN]):
         members = np.flatnonzero(category == code)
-        for start in range(0, len(members), ROWS):
-            found.append(_likest(unit, members[start : start + ROWS], members))
+        found += [_likest(unit, rows, members) for rows in in_rows(members)]
     rows, columns, values = (np.concatenate(part) for part in zip(*found, strict=True))
     return sparse.csr_matrix((values, (rows, columns)), shape=(len(category), len(category)))
+
+
+def in_rows(members: npt.NDArray[np.int64]) -> list[npt.NDArray[np.int64]]:
+    """Some of the members at a time."""
+    size = min(ROWS, max(1, MOST_COSINES // max(len(members), 1)))
+    return [members[start : start + size] for start in range(0, len(members), size)]
 
 
 def _likest(

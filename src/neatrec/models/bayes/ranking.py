@@ -25,6 +25,8 @@ HINTS = ("lift", "chance", "times", "cosine", "query", "item order", "category o
 """log posterior lift, log E, log(1 + C), cosine of the low-rank vectors, how often the query is bought, who comes first
 by item and by category, log-lift of the item with those that keep like company as the query, without the query."""
 COMPANY_PSEUDO = 1.0
+QUERIES = 256
+"""Queries whose company is looked at together."""
 LEAST_CHANCE = 0.02
 """Added to E before its logarithm."""
 FARTHEST = 60.0
@@ -66,8 +68,7 @@ def hints(evidence: Evidence, queries: Codes, items: Codes, lift: npt.NDArray[An
     """The hints of pairs whose posterior lift is `lift`, shape (pairs, hints)."""
     counts, company = evidence.counts, evidence.company_total
     count, total = counts.of_pairs(queries, items), counts.total[items]
-    distinct, place = np.unique(queries, return_inverse=True)
-    together = np.asarray((evidence.company[distinct] @ counts.matrix)[place, items]).ravel() - count
+    together = _with_company(evidence, queries, items) - count
     chance = counts.expected(company[queries] - counts.total[queries], total)
     columns = (
         np.log(lift),
@@ -79,6 +80,19 @@ def hints(evidence: Evidence, queries: Codes, items: Codes, lift: npt.NDArray[An
         np.log((np.maximum(together, 0.0) + COMPANY_PSEUDO) / (np.maximum(chance, 0.0) + COMPANY_PSEUDO)),
     )
     return np.stack(columns, axis=1).astype(np.float64)
+
+
+def _with_company(evidence: Evidence, queries: Codes, items: Codes) -> Any:
+    """Times together of what keeps like company as each query, itself included, and the item, shape (pairs,)."""
+    order, asked, offsets = by_query(queries)
+    out = np.empty(len(queries), dtype=np.result_type(evidence.company.dtype, evidence.counts.matrix.dtype))
+    for first in range(0, len(asked), QUERIES):
+        some = order[offsets[first] : offsets[min(first + QUERIES, len(asked))]]
+        rows = evidence.company[asked[first : first + QUERIES]] @ evidence.counts.matrix
+        out[some] = np.asarray(
+            rows[np.searchsorted(asked[first : first + QUERIES], queries[some]), items[some]]
+        ).ravel()
+    return out
 
 
 def cosines(evidence: Evidence, queries: Codes, items: Codes) -> npt.NDArray[np.float32]:

@@ -15,6 +15,7 @@ from neatrec.models.bayes.prior import Weights
 from neatrec.models.bayes.ranking import HINTS, Ranking, hints, rank_pairs
 from neatrec.models.bayes.rows import rank_rows
 from neatrec.models.bayes.scoring import score_pairs
+from neatrec.models.counts import often_seen
 
 Codes = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
@@ -29,13 +30,11 @@ DOUBTFUL = 1e-5
 def dependent_pairs(judge: Judge) -> tuple[Codes, Codes]:
     """Query and item of the pairs bought together, in this order where there is one, more often than chance can do."""
     counts = judge.counts
-    pairs = (counts.matrix if judge.directed is None else judge.directed).tocoo()
     # a count of one is no evidence, and there are very many of them
-    twice = pairs.data >= 2
-    query, item, count = pairs.row[twice], pairs.col[twice], pairs.data[twice]
+    query, item, count = often_seen(counts.matrix if judge.directed is None else judge.directed, 2)
     chance = counts.expected(counts.total[query], counts.total[item]) * (1.0 if judge.directed is None else 0.5)
     sure = (count > chance) & (special.pdtrc(count - 1, chance) <= DOUBTFUL)
-    return query[sure].astype(np.int32), item[sure].astype(np.int32)
+    return query[sure], item[sure]
 
 
 def sure_exercise(evidence: Evidence, judge: Judge, weights: Weights, rng: np.random.Generator) -> Exercise | None:
