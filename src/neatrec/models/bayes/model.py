@@ -24,6 +24,7 @@ from neatrec.models.bayes.rows import rank_rows
 from neatrec.models.bayes.scoring import log_priors
 from neatrec.models.bayes.screen import Screen
 from neatrec.models.bayes.sureness import sure_pairs_odds, sure_rows_odds, without_sureness
+from neatrec.models.blas import one_blas_thread
 from neatrec.models.counts import CountParameters, PairCounts
 from neatrec.models.parameters import ModelParameters, parameter
 from neatrec.models.run import Run
@@ -79,7 +80,8 @@ class Bayes(Model):
         if run.device == "gpu":
             log.info("%s learns on the CPU; the GPU finds its serving table", self.name)
         around = Surroundings.of(self.catalog)
-        self.evidence, self.lessons = learn(shards, self.parameters, around, run, self._block)
+        with one_blas_thread():  # rows have threads of their own: more would wait for each other
+            self.evidence, self.lessons = learn(shards, self.parameters, around, run, self._block)
         self._take(self.lessons)
 
     def _take(self, lessons: Lessons) -> None:
