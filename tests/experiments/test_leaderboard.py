@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from neatrec.baskets import Baskets
+from neatrec.bundle import read_manifest
 from neatrec.catalog import Catalog
 from neatrec.errors import DivergedError, LeakError, MissingDependencyError, ParameterError, SourceError
 from neatrec.experiments.benchmark import content_hash, export_benchmark
@@ -202,6 +203,28 @@ def test_other_data_parameters_or_seed_are_trained_anew(split: Split, tmp_path: 
     seed = 1 if change == "seed" else 0
     board = run_leaderboard(train, split.test, [model], out=tmp_path, seed=seed, **QUICK)
     assert board.trainings["shrunk-lift"][0].reused is None
+
+
+def test_a_training_of_another_device_is_another_training(
+    split: Split, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def reused(recall: int = 16) -> str | None:
+        questions = {**QUICK, "recall": recall}
+        board = run_leaderboard(split.train, split.test, ["popco"], out=tmp_path, **questions)
+        return board.trainings["popco"][0].reused
+
+    def device() -> str | None:
+        record = json.loads((tmp_path / "answers" / "popco-seed0.json").read_text())
+        assert read_manifest(tmp_path / "bundles" / "popco-seed0").notes.get("device") == record["key"].get("device")
+        found: str | None = record["key"].get("device")
+        return found
+
+    assert (reused(), device()) == (None, None)  # trainings of the CPU have the keys that they always had
+    with monkeypatch.context() as with_gpu:
+        with_gpu.setattr(PopCo, "learns_on", lambda self, run: "gpu")
+        assert (reused(), device()) == (None, "gpu")
+        assert (reused(), reused(recall=5)) == ("answers", "bundle")
+    assert (reused(recall=6), device()) == (None, None)
 
 
 @pytest.mark.parametrize("suffix", [".json", ".safetensors"])

@@ -21,6 +21,7 @@ from neatrec.kernels.dispatch import chosen_device, kernel
 from neatrec.kernels.gpu_call import CALL, FLAGS, POINTERS, REAL, WHOLE
 from neatrec.kernels.gpu_feed import units_on_gpu
 from neatrec.kernels.gpu_shape import SOURCES, Card, Shape, launches, most_warps, room_bytes, shape_of
+from neatrec.models import Run, make_model
 
 H200 = Card(132, 233_472, 232_448)
 T4 = Card(40, 65_536, 65_536)
@@ -141,6 +142,21 @@ def test_auto_takes_a_gpu_that_answers(monkeypatch: pytest.MonkeyPatch, caplog: 
     with caplog.at_level(logging.INFO, logger="neatrec"):
         assert chosen_device("neat", "auto", SETTINGS, reproducible=False) == "gpu"
     assert "training on the GPU" in caplog.text
+
+
+def test_where_a_model_would_learn_is_found_without_a_word(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    neat, counts = make_model("neat"), make_model("lift")
+    runs = [Run(device=device) for device in ("cpu", "auto", "gpu")]
+    reproducible = Run(device="auto", reproducible=True)
+    with caplog.at_level(logging.INFO, logger="neatrec"):
+        monkeypatch.setitem(sys.modules, "cupy", fake_cupy())
+        assert [neat.learns_on(run) for run in (*runs, reproducible)] == ["cpu", "gpu", "gpu", "cpu"]
+        assert [counts.learns_on(run) for run in runs] == ["cpu", "cpu", "cpu"]
+        monkeypatch.setitem(sys.modules, "cupy", None)
+        assert [neat.learns_on(run) for run in runs] == ["cpu", "cpu", "gpu"]
+    assert not caplog.messages
 
 
 REFUSED: list[tuple[str, dict[str, Any], bool, str]] = [

@@ -107,7 +107,8 @@ def train_and_sit(
     label_free: bool = True,
 ) -> Training:
     """The answers of a contestant trained with `seed`: found on the shelf, or from a bundle there, or trained anew."""
-    key = {"identity": contestant.identity, "exam": shelf.exam_key, "seed": seed, "label_free": label_free}
+    where = _where(contestant, run)
+    key = {"identity": contestant.identity, "exam": shelf.exam_key, "seed": seed, "label_free": label_free, **where}
     kept = shelf.answers(contestant, seed)
     if kept is not None and (found := _read_answers(kept, key)) is not None:
         return found
@@ -130,15 +131,21 @@ def _model(
     contestant: Contestant, seed: int, train: Baskets, bundle: Path | None, shelf: Shelf, run: Run
 ) -> tuple[Any, Took, str | None]:
     """A trained model, what it took, and whether a bundle had it."""
-    model = contestant.make()
+    model, where = contestant.make(), _where(contestant, run)
     if not contestant.learns:
         return model, {"train_seconds": 0.0, "peak_mb": None}, None
-    if bundle is not None and (found := trained_so(bundle, model, seed, train)) is not None:
+    if bundle is not None and (found := trained_so(bundle, model, seed, train, **where)) is not None:
         return *found, "bundle"
     model, took, reused = _learned(contestant, model, seed, train, shelf, run)
     if bundle is not None:
-        save_bundle(model, bundle, baskets_hash=train.hash, seed=seed, notes=took)
+        save_bundle(model, bundle, baskets_hash=train.hash, seed=seed, notes={**took, **where})
     return model, took, reused
+
+
+def _where(contestant: Contestant, run: Run) -> dict[str, str]:
+    """The device where that makes another training of it; nothing for the CPU."""
+    device = contestant.make().learns_on(run) if contestant.ours and contestant.learns else run.device
+    return {"device": device} if contestant.learns and device == "gpu" else {}
 
 
 def _learned(
@@ -161,13 +168,16 @@ def _learned(
     return model, took, None
 
 
-def trained_so(bundle: Path, wanted: Model, seed: int, train: Baskets) -> tuple[Model, Took] | None:
+def trained_so(
+    bundle: Path, wanted: Model, seed: int, train: Baskets, device: str = "cpu"
+) -> tuple[Model, Took] | None:
     """The model in the bundle and what it took, if it was trained so; None otherwise."""
     if not bundle.exists():
         return None
     try:
         manifest = read_manifest(bundle, verify=False)
         same = (manifest.model, manifest.data_hash, manifest.seed) == (wanted.name, train.hash, seed)
+        same = same and manifest.notes.get("device", "cpu") == device
         if not same or manifest.parameters != json.loads(json.dumps(wanted.parameters.to_dict())):
             return None
         model = load_bundle(bundle)

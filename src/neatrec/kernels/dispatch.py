@@ -59,18 +59,30 @@ def chosen_device(name: str, device: str, settings: Settings, reproducible: bool
 
     Asked for by name, a GPU that is not there or cannot do it is an error.
     """
+    found, refused = _device(name, device, settings, reproducible)
+    if refused is not None:
+        log.info("training on the CPU: %s", refused)
+    elif device == "auto":
+        log.info("training on the GPU")
+    return found
+
+
+def device_for(name: str, device: str, settings: Settings, reproducible: bool) -> str:
+    """Where what was asked would be trained, without a word and without looking for a GPU that is asked for by name."""
+    return device if device != "auto" else _device(name, device, settings, reproducible)[0]
+
+
+def _device(name: str, device: str, settings: Settings, reproducible: bool) -> tuple[str, str | None]:
+    """(`cpu` or `gpu`, what keeps `auto` from the GPU)."""
     if device == "cpu":
-        return "cpu"
+        return "cpu", None
     try:
         _require_gpu(name, settings, reproducible)
     except (MissingDependencyError, ParameterError) as error:
         if device == "gpu":
             raise
-        log.info("training on the CPU: %s", error.message)
-        return "cpu"
-    if device == "auto":
-        log.info("training on the GPU")
-    return "gpu"
+        return "cpu", error.message
+    return "gpu", None
 
 
 def _require_gpu(name: str, settings: Settings, reproducible: bool) -> None:

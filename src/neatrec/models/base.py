@@ -89,6 +89,10 @@ class Model(ABC):
         """What decides what it learns: models that agree in it can take each other's arrays instead of learning."""
         return getattr(self, "learns_like", self.name), self.parameters.to_dict()
 
+    def learns_on(self, run: Run) -> str:
+        """`gpu` where a fit by `run` comes to other numbers than on the CPU because it is done there, else `cpu`."""
+        return "cpu"
+
     @classmethod
     def learns_about_users(cls) -> bool:
         """Whether it has arrays about users that a bundle may keep."""

@@ -17,7 +17,7 @@ import pyarrow as pa
 from neatrec.baskets import Baskets
 from neatrec.errors import must_be
 from neatrec.kernels.arguments import Settings
-from neatrec.kernels.dispatch import chosen_device
+from neatrec.kernels.dispatch import chosen_device, device_for
 from neatrec.kernels.layout import SQUARES, Table, new_table, vector, width
 from neatrec.models.cosine import CosineModel
 from neatrec.models.parameters import ModelParameters, parameter
@@ -113,6 +113,9 @@ class EmbeddingModel(CosineModel):
         super().check_run(run, validation=validation)
         if run.device == "gpu":  # settings that a GPU cannot honour
             chosen_device(self._kernel(), run.device, self._settings(), run.reproducible)
+
+    def learns_on(self, run: Run) -> str:
+        return device_for(self._kernel(), run.device, self._settings(), run.reproducible)
 
     def _learn(self, shards: Iterable[Baskets], run: Run) -> None:
         epochs, before = self._epochs(), 0
