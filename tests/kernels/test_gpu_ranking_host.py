@@ -196,6 +196,22 @@ def test_a_subclass_that_scores_in_its_own_way_is_no_product() -> None:
         assert judging_device(kind(), "gpu") == "auto"
 
 
+@pytest.mark.usefixtures("plain_gpu")
+def test_a_gpu_that_auto_takes_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    model, (asked, catalogue, recall) = whole_numbers(), questions()
+    with caplog.at_level(logging.INFO, logger="neatrec"):
+        device = judging_device(model, "auto")
+        for candidates in (catalogue, recall):
+            judge(model, candidates, asked, device=device)
+        best_answers(model, 3, device="auto")
+    assert caplog.messages == ["item2vec is ranked on the GPU", "the serving table is made on the GPU"]
+    caplog.clear()
+    with caplog.at_level(logging.INFO, logger="neatrec"):
+        assert [judging_device(model, device) for device in ("cpu", "gpu")] == ["cpu", "gpu"]
+        assert judging_device(make_model("lift").fit(toy_baskets()), "auto") == "auto"
+    assert not caplog.messages
+
+
 # ---- the serving table
 
 

@@ -108,8 +108,14 @@ def name_of(model: Scorer) -> str:
 
 
 def judging_device(model: Scorer, device: str) -> str:
-    """`device`, or `auto` for a model that no GPU can rank, which the log says: a table has models of both kinds."""
-    if device != "gpu" or _factors(model) is not None:
+    """`device`, or `auto` for a model that no GPU can rank: a table has models of both kinds.
+
+    The log says so, and where `auto` is a GPU.
+    """
+    product = _factors(model) is not None
+    if device == "auto" and ranking_device(name_of(model), device, product=product, top=1) == "gpu":
+        log.info("%s is ranked on the GPU", printable(name_of(model)))
+    if device != "gpu" or product:
         return device
     log.info("%s is ranked on the CPU: its score is no product of vectors", printable(name_of(model)))
     return "auto"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -30,6 +31,8 @@ BLOCK_NUMBERS = 4_000_000
 Codes = npt.NDArray[np.int32]
 Vectors = npt.NDArray[np.float32]
 
+log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, eq=False)
 class Best:
@@ -56,6 +59,8 @@ def best_answers(model: Model, k: int, *, threads: int | None = None, device: st
     factors, workers = product_factors(model), thread_count(threads)
     screen = screen_of(model, search.code)
     where = ranking_device(model.name, device, product=factors is not None or screen is not None, top=search.k)
+    if device == "auto" and where == "gpu":
+        log.info("the serving table is made on the GPU")
     if screen is not None:
         by_screen(search, model, screen, workers, where)
     elif factors is not None and where == "gpu":
