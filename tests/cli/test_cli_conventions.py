@@ -92,6 +92,20 @@ def test_a_gate_that_says_no_is_exit_3_and_our_own_failure_exit_1(monkeypatch, c
     assert "--verbose" in printed.err
 
 
+def test_an_end_of_file_inside_is_not_told_as_the_users_wish(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def cut_off(*_: object, **__: object) -> None:
+        raise EOFError("a file of ours is cut off")
+
+    monkeypatch.setattr("neatrec.experiments.check.check", cut_off)
+    assert exit_code_of(["check", SMALL, "--json"]) == 1
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["error"]["kind"] == "EOFError"
+    assert "neatrec failed: EOFError: a file of ours is cut off. This is a fault of neatrec" in printed.err
+    assert "stopped" not in printed.err
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_signals_end_with_their_exit_code(tmp_path: Path, number: int, code: int) -> None:
     job = subprocess.Popen(

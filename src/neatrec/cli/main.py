@@ -65,6 +65,8 @@ app.command("export")(with_groups(export_table))
 benchmark.command("export")(with_groups(export))
 app.add_typer(benchmark, name="benchmark")
 
+log = logging.getLogger(__name__)
+
 # typer carries its own copy of click in some versions: its usage errors are found through the public BadParameter
 _UsageError: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 
@@ -109,18 +111,26 @@ def exit_code_of(arguments: list[str]) -> int:
         hint = "Run with --help to see what it takes."
         answer = {"error": {"kind": "UsageError", "message": message, "hint": hint}}
         return _say(f"{message}. {hint}", answer, as_json, 2)
-    except (KeyboardInterrupt, typer.Abort):
+    except (KeyboardInterrupt, typer.Abort) as error:
+        if isinstance(error.__cause__, EOFError):  # typer takes any for Ctrl-D, and we never ask for input
+            log.debug("traceback", exc_info=True)
+            return _fault(error.__cause__, as_json)
         return _say(*INTERRUPTED, as_json, 130)
     except TerminatedError:
         return _say(*TERMINATED, as_json, 143)
     except BrokenPipeError:
         return 0
-    except Exception as error:  # the last resort: ours to mend, said in a sentence
-        logging.getLogger("neatrec").debug("traceback", exc_info=True)
-        sentence = f"neatrec failed: {type(error).__name__}: {printable(error, limit=500)}"
-        hint = "This is a fault of neatrec; run again with --verbose for the traceback and report it."
-        answer = {"error": {"kind": type(error).__name__, "message": printable(error, limit=500), "hint": hint}}
-        return _say(f"{sentence}. {hint}", answer, as_json, 1)
+    except Exception as error:  # the last resort
+        log.debug("traceback", exc_info=True)
+        return _fault(error, as_json)
+
+
+def _fault(error: BaseException, as_json: bool) -> int:
+    """Ours to mend, said in a sentence."""
+    said = printable(error, limit=500)
+    hint = "This is a fault of neatrec; run again with --verbose for the traceback and report it."
+    answer = {"error": {"kind": type(error).__name__, "message": said, "hint": hint}}
+    return _say(f"neatrec failed: {type(error).__name__}: {said}. {hint}", answer, as_json, 1)
 
 
 def _say(sentence: str, answer: dict[str, Any], as_json: bool, code: int) -> int:
