@@ -97,6 +97,20 @@ def test_a_fit_that_runs_away_says_so_and_leaves_the_card_usable() -> None:
     assert np.isfinite(fit("neat").history).all()
 
 
+@pytest.mark.parametrize("rows", [0, 1, 70_001])
+def test_the_largest_number_of_a_table_is_that_of_its_vectors(rows: int) -> None:
+    from neatrec.kernels.layout import new_table
+
+    cp = gpu.cupy()
+    table = new_table(rows, 37)
+    table[:] = 99.0  # the tails
+    table[:, :37] = np.random.default_rng(1).normal(size=(rows, 37))
+    assert gpu_call.largest(cp.asarray(table), 37) == np.abs(table[:, :37]).max(initial=0.0)
+    if rows:
+        table[-1, 36] = np.nan
+        assert np.isnan(gpu_call.largest(cp.asarray(table), 37))
+
+
 def test_units_and_shuffled_lines_equal_those_of_the_cpu() -> None:
     from neatrec.kernels.arguments import units_of
     from neatrec.kernels.arrange import arrange

@@ -10,6 +10,7 @@ from gpu_cases import assert_equal_to_the_reference, large_tables, needs_gpu, on
 from kernel_cases import CASES, SETTINGS, Case, make_draws, make_shard, make_tables
 
 from neatrec.errors import ParameterError
+from neatrec.kernels import reference
 from neatrec.kernels.dispatch import kernel
 from neatrec.kernels.gpu_call import to_gpu
 from neatrec.kernels.layout import LOG_VARIANCE, tail, width
@@ -111,6 +112,20 @@ def test_thousands_of_units_at_once_see_every_pair_and_learn_as_much(case: Case)
         alone = one_by_one(case, "gpu", in_turn, shard, draws, SETTINGS)
         assert several.pairs == alone.pairs
         assert several.loss == pytest.approx(alone.loss, rel=0.15 if epoch == 0 else 0.07)
+
+
+@EVERY_KERNEL
+@pytest.mark.parametrize("negatives", [5, 10])
+def test_a_small_shop_at_its_start_learns_as_the_reference_does(case: Case, negatives: int) -> None:
+    """Negatives repeat within a basket, and steps are at their longest: sums of squares are zero."""
+    shard = make_shard([6, 3, 5, 2, 7, 4] * 10, 22, users=case.users)
+    draws, settings = make_draws(shard), SETTINGS._replace(negatives=negatives, rate=0.3)
+    found, wanted = (make_tables(case, 22, SETTINGS.dim) for _ in range(2))
+    for _ in range(2):
+        seen = kernel(case.name, "gpu")(found, shard, draws, settings, 0, len(shard.start), 1)
+        told = getattr(reference, case.name)(wanted, shard, draws, settings, 0, len(shard.start))
+        assert seen.pairs == told.pairs
+        assert told.loss / 2 < seen.loss < told.loss * 2  # one that runs away is out by a hundred
 
 
 @EVERY_KERNEL

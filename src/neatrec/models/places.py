@@ -51,6 +51,9 @@ class Place(Protocol):
     def here(self, array: Any) -> npt.NDArray[np.float32]:
         """A part of a table in the memory of the host."""
 
+    def largest(self, table: Any, dim: int) -> float:
+        """The largest absolute number in the vectors of a table; NaN where one is NaN."""
+
     def draws(self, draws: Draws) -> Draws:
         """Where the kernel draws from."""
 
@@ -81,6 +84,11 @@ class OnCpu:
 
     def here(self, array: Any) -> npt.NDArray[np.float32]:
         return np.asarray(array)
+
+    def largest(self, table: Any, dim: int) -> float:
+        vectors = table[:, :dim]
+        # not the maximum of abs(vectors), which would need as much memory again
+        return max(float(vectors.max()), -float(vectors.min())) if len(table) else 0.0
 
     def draws(self, draws: Draws) -> Draws:
         return draws
@@ -136,6 +144,11 @@ class OnGpu:
     def here(self, array: Any) -> npt.NDArray[np.float32]:
         found: npt.NDArray[np.float32] = array.get()
         return found
+
+    def largest(self, table: Any, dim: int) -> float:
+        from neatrec.kernels.gpu_call import largest
+
+        return largest(table, dim)
 
     def draws(self, draws: Draws) -> Draws:
         from neatrec.kernels.gpu_call import draws_to_gpu

@@ -340,9 +340,7 @@ class _Fit:
 
     def _check(self) -> None:
         for name, table in self.working.items():
-            vectors = table[:, : self.settings.dim]
-            # not the maximum of abs(vectors), which would need as much memory again
-            largest = max(float(vectors.max()), -float(vectors.min())) if len(table) else 0.0
+            largest = self.place.largest(table, self.settings.dim)
             if not largest < FAR_AWAY:
                 raise self._diverged(f"vectors of {name} have run away (largest number {largest:g})")
         if self.task.log_variance is not None:

@@ -294,17 +294,19 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) train(const Cal
                     }
                     // negatives are pushed away; lane k knows about negative k
                     const float step = -step_of(rate, tail.y, squared);
-                    if (negative >= 0 && squared > 0 && call.learns) {
+                    auto tell_tails = [&] {
+                        if (negative < 0 || !(squared > 0) || !call.learns) return;
                         const float spread = bend * far_variance;
                         const float move = move_of(call, rate, tail, spread);
                         raise_tail(table, negative, move, squared * (1.0f / DIM), spread * spread);
-                    }
+                    };
+                    if constexpr (KEEPS) tell_tails();
                     hold(tail);
 #pragma unroll
                     for (int k = 0; k < NEGATIVES; k++) {
-                        const float push = __shfl_sync(ALL, force, k), scale = __shfl_sync(ALL, step, k);
+                        const float push = __shfl_sync(ALL, force, k);
                         const int k_row = KEEPS ? rows[KEEPS ? k : 0] : __shfl_sync(ALL, negative, k);
-                        float hate = 0;
+                        float hate = 0, scale = __shfl_sync(ALL, step, k);
                         if constexpr (RANKING) hate = __shfl_sync(ALL, dislike, k);
                         const Vector far_row = KEEPS ? negatives[KEEPS ? k : 0] : row_of(table, max(k_row, 0), warp);
                         Vector away = zeros();
@@ -314,10 +316,17 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) train(const Cal
                             add(towards, -hate, far_row);
                             add(away, hate, user.vector);
                         }
+                        if constexpr (!KEEPS) {
+                            // read again, the row may have moved: by a step for the length it had, it could go anywhere
+                            const float length = total(dot(away, away));
+                            scale = -step_of(rate, __shfl_sync(ALL, tail.y, k), length);
+                            if (lane == k) squared = length;
+                        }
                         // no row where a likelihood that has run away makes even a missing negative seem likely
                         const bool pushed = call.learns && k_row >= 0 && (push != 0 || hate != 0);
                         if (pushed) raise_row(table, k_row, warp, scale, away);
                     }
+                    if constexpr (!KEEPS) tell_tails();
                     if constexpr (RANKING) {
                         const float length = total(dot(towards, towards));
                         if (length > 0) {

@@ -1,4 +1,4 @@
-// The order of a visit: a number for each unit to sort by, and lines in a random order within each basket.
+// Around a visit: its order (a number for each unit to sort by, lines shuffled within baskets), and a look at the tables.
 
 typedef unsigned long long u64;
 typedef long long i64;
@@ -29,4 +29,15 @@ extern "C" __global__ void shuffle_lines(const int* items, int* out, const i64* 
         out[start + n] = out[start + m];
         out[start + m] = kept;
     }
+}
+
+// The largest absolute number of a table's vectors, as bits: those of NaN are above all others. A warp takes a row at a time.
+extern "C" __global__ void largest(const float* table, i64 rows, int row_floats, int dim, unsigned int* out) {
+    const int lane = threadIdx.x & 31;
+    const i64 warps = (i64)gridDim.x * blockDim.x >> 5;
+    unsigned int most = 0;
+    for (i64 row = (blockIdx.x * (i64)blockDim.x + threadIdx.x) >> 5; row < rows; row += warps)
+        for (int n = lane; n < dim; n += 32) most = max(most, __float_as_uint(fabsf(table[row * row_floats + n])));
+    for (int o = 16; o; o >>= 1) most = max(most, __shfl_xor_sync(0xffffffffu, most, o));
+    if (lane == 0) atomicMax(out, most);
 }
