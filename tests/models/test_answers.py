@@ -15,7 +15,7 @@ from neatrec.catalog import Catalog
 from neatrec.errors import ParameterError
 from neatrec.models import Model, base, make_model
 from neatrec.models.answers import Recommendations, best, median, name_best
-from neatrec.models.carts import Choice, answer_carts, median_of, scored_once
+from neatrec.models.carts import Choice, Rows, answer_carts, gather, nth_smallest, scored_once
 
 few_values = hnp.arrays(np.float64, st.integers(1, 40), elements=st.sampled_from([-1.0, 0.0, 0.5, 2.0, 7.0]))
 
@@ -134,8 +134,10 @@ def test_what_comes_again_is_scored_once_while_there_is_room(blocks: list[set[in
         return np.stack([codes, codes * 10.0, codes * 100.0], axis=1)
 
     asked = [np.array(sorted(block), dtype=np.int32) for block in blocks]
-    found = list(scored_once(asked, score_all, room))
-    assert [rows[:, 2].tolist() for rows in found] == [(100.0 * codes).tolist() for codes in asked]
+    for rows, codes in zip(scored_once(asked, score_all, room), asked, strict=True):
+        found = [rows.new[at] if at >= 0 else rows.kept[-1 - at] for at in rows.place.tolist()]
+        assert [row[2] for row in found] == (100.0 * codes).tolist()
+        assert len(rows.kept) == room
     every = [code for block in blocks for code in block]
     if room == 0:
         assert sorted(scored) == sorted(every)
@@ -152,16 +154,22 @@ def test_what_comes_again_is_scored_once_while_there_is_room(blocks: list[set[in
     st.lists(st.integers(-1, 4), min_size=14, max_size=14),
     st.sampled_from([-np.inf, 0.0, 4.0]),
     st.integers(1, 15),
+    st.sets(st.integers(0, 4)),
 )
 def test_carts_get_the_best_of_what_may_be_named(
-    rows: np.ndarray, carts: list[list[int]], category: list[int], floor: float, k: int
+    rows: np.ndarray, carts: list[list[int]], category: list[int], floor: float, k: int, old: set[int]
 ) -> None:
-    """Codes 12 and 13 are not sold; the first `len(rows)` codes are asked, the others of a cart say nothing."""
+    """Codes 12 and 13 are not sold; the first `len(rows)` codes are asked, the others of a cart say nothing.
+
+    Those of `old` were scored for carts before.
+    """
     rows = np.pad(rows, ((0, 0), (0, 2)))
     sold = np.arange(14) < 12
     choice = Choice(sold, np.array(category, dtype=np.int32), floor, k)
     asked = np.arange(len(rows), dtype=np.int32)
-    found = answer_carts(rows, asked, [np.unique(cart).astype(np.int32) for cart in carts], choice)
+    place = np.array([-1 - q if q in old else q for q in range(len(rows))])
+    scores = Rows(np.where(place[:, None] < 0, 9.0, rows), np.where(place[:, None] < 0, rows, 9.0), place)
+    found = answer_carts(scores, asked, [np.unique(cart).astype(np.int32) for cart in carts], choice)
     for cart, codes in zip(carts, found, strict=True):
         mine = rows[[q for q in range(len(rows)) if q in cart]]
         theirs = {category[q] for q in cart} - {-1}
@@ -178,7 +186,17 @@ def test_carts_get_the_best_of_what_may_be_named(
 )
 def test_the_compiled_median_is_the_median(size: int, dtype: type, shape: str, seed: int) -> None:
     values = values_of(shape, size, dtype, seed)
-    assert median_of(values, np.empty_like(values)) == np.median(values.astype(np.float64))
+    chosen = np.arange(size, dtype=np.uint32)[values.argsort()] if size % 2 else np.arange(0, size, 2, dtype=np.uint32)
+    part, near = np.empty_like(values), np.empty_like(values)
+    middle, reach = gather(values, chosen, part, near)
+    of_chosen = values[chosen].astype(np.float64)
+    assert middle == np.median(of_chosen)
+    assert reach == (of_chosen.max() - middle if of_chosen.max() > middle else np.inf)
+    assert part[: len(chosen)].tolist() == of_chosen.tolist()
+
+
+def test_a_search_for_what_has_no_order_comes_to_an_end() -> None:
+    assert np.isnan(nth_smallest(np.full(5, np.nan), 2))
 
 
 def test_a_model_with_answers_of_its_own_gives_them_to_many_carts_too(trained: dict[str, Model]) -> None:

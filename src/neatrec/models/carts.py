@@ -29,41 +29,59 @@ class Choice:
     k: int
 
 
-def scored_once(
-    blocks: Sequence[Codes], score_all: Callable[[Codes], npt.NDArray[Any]], room: int
-) -> Iterator[npt.NDArray[Any]]:
-    """The scores of each block of items, (block, items); what later blocks ask for again is kept, up to `room` rows."""
+@dataclass(frozen=True)
+class Rows:
+    """The scores of some items: those of each item stand in a row of `new` or in one of `kept`."""
+
+    new: npt.NDArray[Any]
+    """shape (rows, items)"""
+    kept: npt.NDArray[Any]
+    """shape (room, items), of the type of `new`"""
+    place: npt.NDArray[np.int64]
+    """The row of `new`, or -1 - the row of `kept`, of each item."""
+
+
+def scored_once(blocks: Sequence[Codes], score_all: Callable[[Codes], npt.NDArray[Any]], room: int) -> Iterator[Rows]:
+    """The scores of each block of items; what later blocks ask for again is kept, up to `room` rows.
+
+    They hold until the next block is asked for: rows are taken up again for other items.
+    """
     last = {code: number for number, block in enumerate(blocks) for code in block.tolist()}
-    kept: dict[int, npt.NDArray[Any]] = {}
+    kept = np.empty((0, 0))
+    slot_of: dict[int, int] = {}
+    free = list(range(room))
     for number, block in enumerate(blocks):
-        codes = block.tolist()
-        new = np.array([code not in kept for code in codes], dtype=np.bool_)
-        scores = score_all(block[new])
-        rows = scores if new.all() else np.empty((len(block), scores.shape[1]), dtype=scores.dtype)
-        if rows is not scores:
-            rows[new] = scores
-        for row, code in enumerate(codes):
-            if code in kept:
-                rows[row] = kept[code] if last[code] > number else kept.pop(code)
-            elif last[code] > number and len(kept) < room:
-                kept[code] = rows[row].copy()
-        yield rows
+        is_new = np.array([code not in slot_of for code in block.tolist()], dtype=np.bool_)
+        new = np.ascontiguousarray(score_all(block[is_new]))
+        if number == 0:
+            kept = np.empty((room, new.shape[1]), dtype=new.dtype)  # memory is taken row by row, as it is written
+        place = np.cumsum(is_new) - 1
+        place[~is_new] = [-1 - slot_of[code] for code in block[~is_new].tolist()]
+        yield Rows(new, kept, place)
+        for code, row in zip(block.tolist(), place.tolist(), strict=True):
+            if row < 0 and last[code] == number:
+                free.append(slot_of.pop(code))
+        for code, row in zip(block.tolist(), place.tolist(), strict=True):
+            if row >= 0 and last[code] > number and free:
+                slot_of[code] = free.pop()
+                kept[slot_of[code]] = new[row]
 
 
-def answer_carts(rows: npt.NDArray[Any], asked: Codes, carts: Sequence[Codes], choice: Choice) -> list[Codes]:
-    """The codes named for each cart, best first; `rows` (asked, items) are scores, `asked` ascends.
+def answer_carts(rows: Rows, asked: Codes, carts: Sequence[Codes], choice: Choice) -> list[Codes]:
+    """The codes named for each cart, best first; `rows` are the scores of `asked`, which ascends.
 
     Items of a cart that are not in `asked` say nothing; a cart of such items alone gets no answer.
     """
     best = np.full((len(carts), choice.k), -1, dtype=np.int32)
-    lines, speakers = _flat(carts), _flat([_places(asked, cart) for cart in carts])
+    lines, speakers = _flat(carts), _flat([rows.place[_places(asked, cart)] for cart in carts])
     filled = np.zeros(len(carts), dtype=np.int64)
     categories = int(choice.category.max(initial=-1)) + 1
 
     def work(part: slice) -> None:
         among = part.start, part.stop
+        scores = rows.new, rows.kept
         best_of_carts(
-            rows, lines, speakers, among, choice.sold, choice.category, categories, choice.floor, best, filled
+            scores, lines, speakers, among, choice.sold, choice.category, categories, choice.floor, best, filled
         )
 
     in_parts(len(carts), work)
@@ -82,15 +100,15 @@ def _flat(lists: Sequence[npt.NDArray[Any]]) -> tuple[npt.NDArray[np.int64], npt
 
 
 @compiled
-def best_of_carts(rows, lines, speakers, among, sold, category, categories, floor, best, filled):  # type: ignore[no-untyped-def]
-    """The best of carts `among[0]` to `among[1]`; rows: (asked, items); lines, speakers: start and items or rows.
-
-    best: (carts, k), of which `filled` (carts,) are named; sold, category: (items,).
+def best_of_carts(scores, lines, speakers, among, sold, category, categories, floor, best, filled):  # type: ignore[no-untyped-def]
+    """The best of carts `among[0]` to `among[1]`; scores: `new` and `kept` rows; lines, speakers: start, and items or
+    places of rows; best: (carts, k), of which `filled` (carts,) are named; sold, category: (items,).
     """
-    items = rows.shape[1]
+    items = len(sold)
     banned = np.full(categories, -1, dtype=np.int64)
     chosen = np.empty(items, dtype=np.uint32)  # unsigned: no index is looked at for being negative
-    part, near = np.empty(items, dtype=rows.dtype), np.empty(items, dtype=rows.dtype)
+    part, near = np.empty(items, dtype=scores[0].dtype), np.empty(items, dtype=scores[0].dtype)
+    above = np.empty(items, dtype=np.bool_)
     total, best_total = np.empty(items), np.empty(best.shape[1])
     for c in range(among[0], among[1]):
         cart = lines[1][lines[0][c] : lines[0][c + 1]]
@@ -99,23 +117,45 @@ def best_of_carts(rows, lines, speakers, among, sold, category, categories, floo
             continue
         count = may_be_named(cart, sold, category, banned, c, chosen)
         if floor > -np.inf:
-            count = worth_naming(rows, mine, floor, chosen, count)
+            count = worth_naming(scores, mine, floor, above, chosen, count)
+        if count == 0:
+            continue
         total[:count] = 0.0
-        for row in mine:
-            gather(rows[row], chosen[:count], part)
-            middle, reach = 0.0, 1.0
-            if len(mine) > 1 and count:
-                middle, reach = scale_of_part(part[:count], near)
+        for place in mine:
+            middle, reach = gather(row_at(scores, place), chosen[:count], part, near)
+            if len(mine) == 1:
+                middle, reach = 0.0, 1.0  # one item keeps its own scores
             add_on_one_scale(part[:count], middle, reach, total)
         for i in range(count):
             filled[c] = keep_best(total[i] / len(mine), chosen[i], best_total, best[c], filled[c])
 
 
 @compiled
-def gather(scores, chosen, out):  # type: ignore[no-untyped-def]
-    """The chosen scores, to the front of `out`."""
+def row_at(scores, place):  # type: ignore[no-untyped-def]
+    """The row at `place`, as `Rows` has it."""
+    return scores[0][place] if place >= 0 else scores[1][-1 - place]
+
+
+@compiled
+def gather(row, chosen, part, near):  # type: ignore[no-untyped-def]
+    """The median of the chosen scores, and how far above it the best is: infinitely far where it is not above.
+
+    The scores go to the front of `part`; near: as long. A sample says about where the median is: only the values near
+    there are put in order.
+    """
+    low, high = around_median(row, chosen, near)
+    below, count = 0, 0
+    best = row[chosen[0]]
     for i in range(len(chosen)):
-        out[i] = scores[chosen[i]]
+        value = row[chosen[i]]
+        part[i] = value
+        near[count] = value
+        count += (value >= low) & (value <= high)
+        below += value < low
+        best = max(best, value)
+    middle = median_of(part[: len(chosen)], near, below, count)
+    reach = np.float64(best) - middle
+    return middle, reach if reach > 0 else np.inf
 
 
 @compiled
@@ -147,62 +187,51 @@ def may_be_named(cart, sold, category, banned, stamp, out):  # type: ignore[no-u
 
 
 @compiled
-def worth_naming(rows, mine, floor, chosen, count):  # type: ignore[no-untyped-def]
-    """How many of the first `count` chosen items any row scores above `floor`; they move to the front."""
+def worth_naming(scores, mine, floor, above, chosen, count):  # type: ignore[no-untyped-def]
+    """How many of the first `count` chosen items any of the rows `mine` scores above `floor`: they move to the front.
+
+    above: (items,), to be written on.
+    """
+    above[:] = False
+    for place in mine:
+        mark_above(row_at(scores, place), floor, above)
     kept = 0
     for i in range(count):
         v = chosen[i]
-        worth = False
-        for row in mine:
-            if rows[row, v] > floor:
-                worth = True
-                break
         chosen[kept] = v
-        kept += worth
+        kept += above[v]
     return kept
 
 
 @compiled
-def scale_of_part(part, near):  # type: ignore[no-untyped-def]
-    """The median of `part`, and how far above it the best is; infinitely far where it is not above."""
-    middle = median_of(part, near)
-    reach = np.float64(highest(part)) - middle
-    return middle, reach if reach > 0 else np.inf
-
-
-@compiled(fastmath={"nnan", "nsz", "reassoc"})  # scores are numbers: the highest of many at a time
-def highest(part):  # type: ignore[no-untyped-def]
-    best = part[0]
-    for value in part:
-        best = max(best, value)
-    return best
+def mark_above(row, floor, above):  # type: ignore[no-untyped-def]
+    for v in range(len(above)):
+        above[v] |= row[v] > floor
 
 
 @compiled
-def median_of(part, near):  # type: ignore[no-untyped-def]
-    """The median: a sample says about where it is, only the values near there are put in order; near: as long.
-
-    It is the mean of the two in the middle where there are two.
-    """
-    size = len(part)
-    first, last = (size - 1) // 2, size // 2
-    step = max(1, size // SAMPLED)
+def around_median(row, chosen, near):  # type: ignore[no-untyped-def]
+    """Two values between which the median of the chosen scores is likely to be."""
     sampled = 0
-    for i in range(0, size, step):
-        near[sampled] = part[i]
+    for i in range(0, len(chosen), max(1, len(chosen) // SAMPLED)):
+        near[sampled] = row[chosen[i]]
         sampled += 1
     low = nth_smallest(near[:sampled], int(0.42 * sampled))
     high = nth_smallest(near[:sampled], min(int(0.58 * sampled) + 1, sampled - 1))
-    below, count = 0, 0
-    for value in part:
-        near[count] = value
-        count += (value >= low) & (value <= high)
-        below += value < low
+    return low, high
+
+
+@compiled
+def median_of(part, near, below, count):  # type: ignore[no-untyped-def]
+    """The median, the mean of the two in the middle where there are two.
+
+    The first `count` of `near` are those that may stand in the middle, `below` is the number of smaller ones.
+    """
+    size = len(part)
+    first, last = (size - 1) // 2, size // 2
     if not (below <= first and last < below + count):
         near[:size] = part
         below, count = 0, size
-    elif low == high:
-        return np.float64(low)
     one = np.float64(nth_smallest(near[:count], first - below))
     if first == last:
         return one
@@ -214,26 +243,31 @@ def median_of(part, near):  # type: ignore[no-untyped-def]
 
 @compiled
 def nth_smallest(values, n):  # type: ignore[no-untyped-def]
-    """The value that would stand at place `n` in order; it stands there afterwards, none greater before it."""
-    left, right = 0, len(values) - 1
-    while left < right:
-        pivot = values[(left + right) // 2]
-        i, j = left, right
-        while i <= j:
-            while values[i] < pivot:
-                i += 1
-            while pivot < values[j]:
-                j -= 1
-            if i <= j:
-                values[i], values[j] = values[j], values[i]
-                i += 1
-                j -= 1
-        if n <= j:
-            right = j
-        elif n >= i:
-            left = i
-        else:
+    """The value that would stand at place `n` in order; it stands there afterwards, none greater before it.
+
+    Values are put before or behind another one without a branch, whose outcome no processor could foresee.
+    """
+    start, end = 0, len(values)
+    while end - start > 1:
+        pivot = values[(start + end) // 2]
+        smaller = start
+        for i in range(start, end):
+            value = values[i]
+            values[i] = values[smaller]
+            values[smaller] = value
+            smaller += value < pivot
+        if n < smaller:
+            end = smaller
+            continue
+        equal = smaller
+        for i in range(smaller, end):
+            value = values[i]
+            values[i] = values[equal]
+            values[equal] = value
+            equal += value == pivot
+        if n < equal:
             break
+        start = max(equal, start + 1)  # what is not a number equals nothing, and must not hold us up
     return values[n]
 
 
