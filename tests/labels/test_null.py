@@ -11,7 +11,8 @@ from scipy import stats
 
 from neatrec.baskets import Baskets
 from neatrec.errors import ParameterError
-from neatrec.labels import make_labels, shuffle_null, shuffled
+from neatrec.labels import make_labels, null, shuffle_null, shuffled
+from neatrec.labels.null import shuffle_nulls
 
 
 def noisy_shop(ordered: bool = True) -> Baskets:
@@ -49,6 +50,16 @@ def test_calibrated_labels_by_chance_pass_the_real_threshold_with_expected_count
             passing = {x for x, n in seen.items() if stats.poisson.sf(n - 1, expected[x]) <= labels.thresholds[level]}
             assert null.labels[level][round_] == len(both_ways(passing, ordered))
     assert max(null.rerun[0.05]) == 0
+
+
+def test_several_labels_share_the_shuffles_and_get_what_each_would_alone(monkeypatch):
+    baskets = noisy_shop()
+    both = [make_labels(baskets, protocol, (0.2, 0.05), min_basket=2) for protocol in ("paper", "calibrated")]
+    alone = [shuffle_null(baskets, labels, 2, seed=3, within="size") for labels in both]
+    rounds = []
+    monkeypatch.setattr(null, "shuffled", lambda *asked: rounds.append(asked[2]) or shuffled(*asked))
+    assert shuffle_nulls(baskets, both, 2, seed=3, within="size") == alone
+    assert rounds == [0, 1]
 
 
 def test_the_rate_is_the_mean_over_the_real_labels():

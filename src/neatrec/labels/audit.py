@@ -14,7 +14,7 @@ from neatrec.baskets import Baskets
 from neatrec.catalog import UNKNOWN, Catalog
 from neatrec.labels.both_signs import DependentPairs, dependent_pairs
 from neatrec.labels.make import LEVELS, make_labels
-from neatrec.labels.null import NullResult, shuffle_null
+from neatrec.labels.null import NullResult, shuffle_nulls
 from neatrec.labels.recipe import MAX_BASKET_PAIRS, Recipe
 from neatrec.labels.record import Labels
 from neatrec.labels.shuffle import check_within
@@ -179,10 +179,10 @@ def audit_labels(
     shown = catalog.levels[0] if catalog.levels else None
     dependent = dependent_pairs(baskets, Recipe.of(paper), catalog.category_of(shown), choice)
     both = (paper, calibrated)
-    nulls = {
-        labels.protocol: shuffle_null(baskets, labels, null_rounds, within=null_within, seed=seed, **choice)
-        for labels in (both if null_rounds else ())
-    }
+    nulls: dict[str, NullResult] = {}
+    if null_rounds:
+        found = shuffle_nulls(baskets, both, null_rounds, within=null_within, seed=seed, **choice)
+        nulls = {labels.protocol: null for labels, null in zip(both, found, strict=True)}
     return Audit(
         source=baskets.source,
         paper=paper,
