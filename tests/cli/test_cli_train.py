@@ -43,7 +43,7 @@ def assert_same(one: Model, other: Model) -> None:
 def test_a_bundle_is_trained_and_answers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert train(tmp_path / "bundle") == 0
     said = capsys.readouterr()
-    assert re.match(r"neat \(paper\) trained in [\d.]+ s, bundle in .*bundle\n", said.out)
+    assert re.match(r"neat \(paper\) trained in [\d.]+ s and at most [\d,]+ MB, bundle in .*bundle\n", said.out)
     epochs = re.findall(r"epoch (\d) of 3, [\d.]+ M pairs/s, loss [\d.]+, \d+ % of hinges active, ", said.err)
     assert sorted(set(epochs)) == ["1", "2", "3"]
     assert epochs == sorted(epochs)
@@ -76,6 +76,7 @@ def test_json_is_one_object_with_what_was_made(tmp_path: Path, capsys: pytest.Ca
     assert (answer["model"], answer["kind"], answer["bundle"], answer["seed"]) == ("neat", "paper", str(out), 7)
     assert (answer["content_hash"], answer["data_hash"]) == (manifest.content_hash, manifest.data_hash)
     assert answer["train_seconds"] > 0
+    assert answer["peak_mb"] > 10
     assert manifest.seed == 7
 
 

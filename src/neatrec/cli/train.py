@@ -152,7 +152,8 @@ def train(
     if talk.as_json:
         print_json(answer)
     else:
-        print(f"{answer['model']} ({answer['kind']}) trained in {answer['train_seconds']:.1f} s, bundle in {out}")
+        cost = f"{answer['train_seconds']:.1f} s and at most {answer['peak_mb']:,.0f} MB"
+        print(f"{answer['model']} ({answer['kind']}) trained in {cost}, bundle in {out}")
         print(f"ask it: neatrec recommend {out} ITEM")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -14,6 +13,7 @@ from neatrec.baskets import Baskets, BasketStream
 from neatrec.bundle import BundleLock, load_bundle, read_manifest, save_bundle, stream_hash
 from neatrec.errors import ParameterError, must_be
 from neatrec.experiments.drift import drift
+from neatrec.experiments.measure import measured
 from neatrec.experiments.publish_store import bundle_in
 from neatrec.experiments.streaming import Streaming, validation_parts
 from neatrec.index import save_indexed
@@ -174,10 +174,9 @@ def train_bundle(
         kept_out: BasketStream | None = None
         if validation_share:
             baskets, kept_out = _kept_apart(baskets, validation_share, seed)
-        started = time.perf_counter()
         with stopping() as stop:
-            model.fit(baskets, replace(run, validation=kept_out, stop=stop))
-        seconds = time.perf_counter() - started
+            how = replace(run, validation=kept_out, stop=stop)
+            cost = measured(lambda: model.fit(baskets, how))
         if not leads:
             return {}
         if keep_users and model.user_ids is None:
@@ -196,7 +195,8 @@ def train_bundle(
         "bundle": str(out),
         "model": model.name,
         "kind": model.kind,
-        "train_seconds": seconds,
+        "train_seconds": cost.seconds,
+        "peak_mb": round(cost.peak_mb, 1),
         "seed": seed,
         "data_hash": manifest.data_hash,
         "content_hash": manifest.content_hash,
