@@ -32,8 +32,8 @@ from neatrec.models import Run, make_model
 from neatrec.models.run import Progress
 
 MODELS = ("neat", "neat-bpr", "item2vec", "triple2vec")
-PARTS = ("speed", "roofs", "bundle", "top", "judged", "together", "torch", "sweep", "quality", "large")
-PACKAGES = ("numpy", "numba", "cupy-cuda13x", "torch")
+PARTS = ("speed", "roofs", "bundle", "top", "judged", "together", "torch", "bpr", "sweep", "quality", "large")
+PACKAGES = ("numpy", "numba", "cupy-cuda13x", "torch", "implicit")
 SEEDS = 5
 CURVE = (1, 2, 5, 10, 20, 40, 80)
 SETTINGS: dict[str, Any] = {"dim": 100, "window": 5, "negatives": 5, "negative_exponent": 0.75, "learning_rate": 0.2}
@@ -202,6 +202,13 @@ def torch(baskets: Baskets) -> list[Row]:
     return torch_speeds(baskets)
 
 
+def bpr(baskets: Baskets) -> list[Row]:
+    """BPR of implicit on the same card and baskets; a pair of neat-bpr has ten comparisons of that kind here."""
+    from benchmarks.gpu_bpr import implicit_speeds
+
+    return implicit_speeds(baskets)
+
+
 def roofs(baskets: Baskets) -> list[Row]:
     from benchmarks.gpu_roofs import measure_roofs
 
@@ -346,6 +353,7 @@ def main() -> None:
             ("judged", judged),
             ("together", together),
             ("torch", torch),
+            ("bpr", bpr),
             ("sweep", sweep),
             ("large", large),
         )
