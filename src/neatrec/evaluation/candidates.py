@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from scipy import sparse
 
 from neatrec.baskets import Baskets
 from neatrec.catalog import Catalog
@@ -73,12 +74,15 @@ def partners(baskets: Baskets, queries: Codes, counting: Counting = RECALL_COUNT
 
     pairs = count(baskets, counting, keep=keep)
     forward, backward = asked[pairs.query], asked[pairs.item]
-    row = np.concatenate([pairs.query[forward], pairs.item[backward]])
-    item = np.concatenate([pairs.item[forward], pairs.query[backward]])
-    together = np.concatenate([pairs.count[forward], pairs.count[backward]])
-    order = np.lexsort((item, row))
-    offsets = np.searchsorted(row[order], np.append(queries, len(baskets.catalog)))
-    return Partners(queries, offsets, item[order], together[order], pairs.margins, baskets.catalog)
+    # pairs ascend by query, then item, and item > query: backward before forward, the items of each row ascend
+    row = np.concatenate([pairs.item[backward], pairs.query[forward]])
+    item = np.concatenate([pairs.query[backward], pairs.item[forward]])
+    together = np.concatenate([pairs.count[backward], pairs.count[forward]])
+    size = len(baskets.catalog)
+    rows = sparse.coo_matrix((together, (row, item)), shape=(size, size)).tocsr()
+    offsets = np.append(rows.indptr[queries], rows.nnz).astype(np.int64)
+    items, counts = rows.indices.astype(np.int32, copy=False), rows.data.astype(np.int64, copy=False)
+    return Partners(queries, offsets, items, counts, pairs.margins, baskets.catalog)
 
 
 @dataclass(frozen=True)

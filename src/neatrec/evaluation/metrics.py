@@ -61,11 +61,12 @@ def reciprocal_rank(higher: Counts, equal: Counts) -> Floats:
     >>> reciprocal_rank(np.array([0, 3, 0, 0]), np.array([1, 1, 2, 0])).tolist()
     [1.0, 0.25, 0.75, 0.0]
     """
-    last = higher + equal
-    # (deepest rank + 1,): harmonic numbers
-    below = np.concatenate([[0.0], np.cumsum(1.0 / np.arange(1, int(last.max(initial=0)) + 1))])
-    tied = (below[last] - below[higher]) / np.maximum(equal, 1)
-    return np.where(equal == 1, 1.0 / (higher + 1.0), tied)
+    out: Floats = 1.0 / (higher + 1.0)
+    tied = np.flatnonzero(equal != 1)  # seldom: the harmonic numbers are worked out where they are needed
+    first, last = higher[tied], higher[tied] + equal[tied]
+    below = np.concatenate([[0.0], np.cumsum(1.0 / np.arange(1, int(last.max(initial=0)) + 1))])  # (deepest rank + 1,)
+    out[tied] = (below[last] - below[first]) / np.maximum(equal[tied], 1)
+    return out
 
 
 def metric_names(ks: Sequence[int] = KS) -> tuple[str, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
@@ -15,27 +17,30 @@ BLOCK_SIGNS = 4_000_000
 """Signs in memory at a time."""
 
 
-def sign_flip_p(differences: Floats, *, flips: int = FLIPS, rng: Seed | None = 0) -> Floats:
-    """Two-sided p-values of paired randomisation tests, shape (columns,).
+def sign_flip_p(
+    totals: Floats, pairs: Sequence[tuple[int, int]], *, flips: int = FLIPS, rng: Seed | None = 0
+) -> Floats:
+    """Two-sided p-values of paired randomisation tests, shape (pairs,).
 
-    `differences` (queries, columns): what the labels of a query add up to for one model, less the same for the other.
-    Were the models alike, each query's difference could as well have had the other sign: p is the share of sign
-    patterns (drawn at random, the observed one counted in) whose sum is at least as far from 0.
+    `totals` (queries, models): what the labels of a query add up to; `pairs`: columns of it, one less the other. Were
+    two models alike, each query's difference could as well have had the other sign: p is the share of sign patterns
+    (drawn at random, the observed one counted in) whose sum is at least as far from 0.
     """
     if flips < 1:
         raise must_be("flips", "at least 1", flips)
-    differences = np.asarray(differences, dtype=np.float64)
-    queries, columns = differences.shape
+    totals = np.asarray(totals, dtype=np.float64)
+    one, other = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
     generator = as_generator(rng)
-    observed = np.abs(differences.sum(axis=0))
+    differences = totals[:, one] - totals[:, other]  # (queries, pairs)
     # sums in another order differ in their last bits: what is equal must count as equal
-    reached = observed - 1e-9 * np.abs(differences).sum(axis=0)
-    as_far = np.zeros(columns, dtype=np.int64)
-    block = max(1, BLOCK_SIGNS // max(queries, 1))
+    reached = np.abs(differences.sum(axis=0)) - 1e-9 * np.abs(differences).sum(axis=0)
+    as_far = np.zeros(len(one), dtype=np.int64)
+    block = max(1, BLOCK_SIGNS // max(len(totals), 1))
     for first in range(0, flips, block):
         size = min(block, flips - first)
-        signs = generator.integers(0, 2, size=(size, queries), dtype=np.int8) * 2.0 - 1.0
-        as_far += (np.abs(signs @ differences) >= reached).sum(axis=0)
+        signs = generator.integers(0, 2, size=(size, len(totals)), dtype=np.int8) * 2.0 - 1.0
+        flipped = signs @ totals  # (block, models): fewer than pairs
+        as_far += (np.abs(flipped[:, one] - flipped[:, other]) >= reached).sum(axis=0)
     return (1 + as_far) / (1 + flips)
 
 

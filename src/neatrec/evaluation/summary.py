@@ -9,7 +9,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
@@ -109,26 +109,31 @@ def summarise(
     """
     chosen = np.ones(len(asked.query), dtype=bool) if chosen is None else chosen
     names = metric_names(ks)
-    totals = {name: _totals(runs, asked, chosen, ks) for name, runs in judged.items()}
+    places = np.flatnonzero(chosen)
+    _, start, sizes = np.unique(asked.query[places], return_index=True, return_counts=True)
+    totals = {name: _totals(runs, places, start, sizes, ks) for name, runs in judged.items()}
     resampled = _resampled(totals, rounds, seed)
     ends = _ends(resampled, list(judged))
     standings = [_standing(name, totals[name], ends[name], names, judged[name]) for name in judged]
     wanted = [metric for metric in tested if metric in names]
     return Summary(
         labels=int(chosen.sum()),
-        queries=len(np.unique(asked.query[chosen])),
+        queries=len(start),
         standings=tuple(standings),
         tests=_tests(totals, resampled, names, wanted, flips, seed),
     )
 
 
-def _totals(runs: Sequence[Judged], asked: Asked, chosen: npt.NDArray[np.bool_], ks: Sequence[int]) -> _Totals:
+def _totals(
+    runs: Sequence[Judged],
+    places: npt.NDArray[np.int64],
+    start: npt.NDArray[np.int64],
+    sizes: npt.NDArray[np.int64],
+    ks: Sequence[int],
+) -> _Totals:
+    """Sums over the labels at `places`; those of a query begin at `start`, and there are `sizes` of them."""
     if not runs:
         raise ParameterError("each model must have been judged at least once")
-    if len(asked.query) == 0:
-        return _Totals(np.zeros((len(runs), 0, len(metric_names(ks)))), np.zeros(0))
-    places = np.flatnonzero(chosen)
-    _, start, sizes = np.unique(asked.query[places], return_index=True, return_counts=True)
     by_seed = np.zeros((len(runs), len(start), len(metric_names(ks))))
     for number, run in enumerate(runs if len(start) else ()):
         np.add.reduceat(metric_values(run.higher[places], run.equal[places], ks), start, out=by_seed[number])
@@ -215,7 +220,10 @@ def _tests(
         asked += [(metric, column, *((a, b) if level[a] >= level[b] else (b, a))) for a, b in pairs]
     per_query = np.stack([means[a][:, c] - means[b][:, c] for _, c, a, b in asked], axis=1)
     low, high = interval(np.stack([resampled[a][:, c] - resampled[b][:, c] for _, c, a, b in asked], axis=1))
-    p = sign_flip_p(per_query, flips=flips, rng=seed)
+    place = {asked_for: number for number, asked_for in enumerate(product(metrics, totals))}
+    per_model = np.stack([means[name][:, names.index(metric)] for metric, name in place], axis=1)
+    flipped = [(place[metric, a], place[metric, b]) for metric, _, a, b in asked]
+    p = sign_flip_p(per_model, flipped, flips=flips, rng=seed)
     corrected = np.concatenate([holm(part) for part in np.split(p, len(metrics))])
     difference = per_query.sum(axis=0) / labels
     lines: list[Any] = [difference.tolist(), low.tolist(), high.tolist(), p.tolist(), corrected.tolist()]
