@@ -23,6 +23,8 @@ log = logging.getLogger(__name__)
 Factors = tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]
 BLOCK_SCORES = 4_000_000
 """Scores in memory at a time: rows of the catalogue are asked for in blocks of about this many."""
+NO_CATEGORY = np.int32(-2)
+"""Of a query whose category is unknown: no item shares it."""
 
 
 class Scorer(Protocol):
@@ -174,7 +176,8 @@ def _rank_block(
     model: Scorer, candidates: Catalogue, asked: Asked, first: int, scores: npt.NDArray[Any], out: Judged
 ) -> None:
     """The ranks for the queries from `first` on, whose scores these are, shared out among the cores."""
-    categories = int(candidates.category.max(initial=-1)) + 1
+    sold = np.flatnonzero(candidates.sold).astype(np.uint32)
+    category = candidates.category[sold]
 
     def work(part: slice) -> None:
         start, stop = first + part.start, first + part.stop
@@ -182,11 +185,10 @@ def _rank_block(
         nan = np.full(2, -1, dtype=np.int64)
         rank_rows(
             scores[part],
-            np.arange(len(queries) + 1),
-            queries,
-            candidates.sold,
-            candidates.category,
-            categories,
+            queries.astype(np.uint32),
+            np.where(candidates.category[queries] < 0, NO_CATEGORY, candidates.category[queries]),
+            sold,
+            category,
             asked.offsets[start : stop + 1],
             asked.item,
             out.higher,

@@ -40,12 +40,13 @@ def keep_best(score, item, best_score, best_item, filled):
 @compiled
 def standing(scores, own):
     """How many of `scores` are higher than `own`, and how many are equal to it."""
-    above = 0
-    same = 0
-    for score in scores:
-        above += score > own
-        same += score == own
-    return above, same
+    above, at_least = 0, 0
+    # two plain counts, each of which takes many scores at a time
+    for i in range(len(scores)):
+        above += scores[i] > own
+    for i in range(len(scores)):
+        at_least += scores[i] >= own
+    return above, at_least - above
 
 
 @compiled
@@ -76,65 +77,55 @@ def rank_lists(scores, offsets, items, label_offsets, label_items, higher, equal
 
 
 @compiled
-def compete(scores, cart, sold, category, banned, stamp, out_scores, out_items):
-    """How many items compete for a cart; their scores and codes go to the front of out_scores and out_items, (items,).
+def compete(scores, query, own, sold, category, out_scores, out_items):
+    """How many items compete; their scores and codes go to the front of out_scores and out_items, (items,).
 
-    All that is sold, except the cart and what shares a category with an item of it. scores: (items,); banned:
-    (categories,), equal to `stamp` where a category is the cart's; category: negative where unknown.
+    All of `sold`, (items sold,) ascending, except the query and what has its category `own`, which no item has where it
+    is unknown; category: of each of `sold`; scores: (items,).
     """
-    for q in cart:
-        if category[q] >= 0:
-            banned[category[q]] = stamp
     count = 0
-    for v in range(len(scores)):
-        if sold[v] and (category[v] < 0 or banned[category[v]] != stamp):
-            inside = False
-            if category[v] < 0:
-                for q in cart:
-                    inside |= q == v
-            if not inside:
-                out_scores[count] = scores[v]
-                out_items[count] = v
-                count += 1
+    for i in range(len(sold)):
+        v = sold[i]
+        out_scores[count] = scores[v]
+        out_items[count] = v
+        count += (category[i] != own) & (v != query)
     return count
 
 
 @compiled
-def rank_rows(
-    scores,
-    cart_offsets,
-    cart_items,
-    sold,
-    category,
-    categories,
-    label_offsets,
-    label_items,
-    higher,
-    equal,
-    best_item,
-    best_score,
-    out_nan,
-):
-    """Ranks among all items that are sold, except the cart (for one query: a cart of one) and its categories.
+def best_rivals(rival, rival_item, best_item, best_score):
+    """Put the best into best_item and best_score, (k,); the place of the first score that is no number, or -1."""
+    k, filled = len(best_item), 0
+    for c in range(len(rival)):
+        # nearly all scores are below the last of the best; what is no number is not
+        if k and filled == k and rival[c] <= best_score[k - 1]:
+            continue
+        if rival[c] != rival[c]:
+            return c
+        if k:
+            filled = keep_best(rival[c], rival_item[c], best_score, best_item, filled)
+    return -1
 
-    scores: (rows, items); cart_items: (lines,), by cart_offsets; sold: (items,) bool; category: (items,), codes below
-    `categories`, negative where unknown; label_items, higher, equal: (labels,), by label_offsets; best_*: (rows, k).
+
+@compiled
+def rank_rows(
+    scores, queries, own, sold, category, label_offsets, label_items, higher, equal, best_item, best_score, out_nan
+):
+    """Ranks among all items that are sold, except the query and its category.
+
+    scores: (rows, items); queries, own: (rows,), the categories of the queries, ones that no item has where unknown;
+    sold, category: (items sold,), ascending codes and their categories; label_items, higher, equal: (labels,), by
+    label_offsets; best_*: (rows, k).
     """
-    rows, items = scores.shape
-    banned = np.full(categories, -1, dtype=np.int64)
-    rival = np.empty(items, dtype=scores.dtype)
-    rival_item = np.empty(items, dtype=np.int32)
-    for r in range(rows):
-        cart = cart_items[cart_offsets[r] : cart_offsets[r + 1]]
-        count = compete(scores[r], cart, sold, category, banned, r, rival, rival_item)
-        filled = 0
-        for c in range(count):
-            if rival[c] != rival[c]:
-                out_nan[0] = r
-                out_nan[1] = rival_item[c]
-                return
-            if best_item.shape[1]:
-                filled = keep_best(rival[c], rival_item[c], best_score[r], best_item[r], filled)
+    rival = np.empty(len(sold), dtype=scores.dtype)
+    rival_item = np.empty(len(sold), dtype=np.uint32)
+    for r in range(len(scores)):
+        count = compete(scores[r], queries[r], own[r], sold, category, rival, rival_item)
+        nan = best_rivals(rival[:count], rival_item[:count], best_item[r], best_score[r])
+        if nan >= 0:
+            out_nan[0] = r
+            out_nan[1] = rival_item[nan]
+            return
         for label in range(label_offsets[r], label_offsets[r + 1]):
             item = label_items[label]
             place = np.searchsorted(rival_item[:count], item)

@@ -61,7 +61,7 @@ def reciprocal_rank(higher: Counts, equal: Counts) -> Floats:
     >>> reciprocal_rank(np.array([0, 3, 0, 0]), np.array([1, 1, 2, 0])).tolist()
     [1.0, 0.25, 0.75, 0.0]
     """
-    out: Floats = 1.0 / (higher + 1.0)
+    out = 1.0 / (higher.astype(np.float64) + 1.0)
     tied = np.flatnonzero(equal != 1)  # seldom: the harmonic numbers are worked out where they are needed
     first, last = higher[tied], higher[tied] + equal[tied]
     below = np.concatenate([[0.0], np.cumsum(1.0 / np.arange(1, int(last.max(initial=0)) + 1))])  # (deepest rank + 1,)
