@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from types import ModuleType
+
 import numpy as np
 import pytest
 from test_bayes_parts import toy_evidence
 
-from neatrec.models import Run, make_model, parts
+from neatrec.models import Run, cosine, likelihood, make_model, parts
 from neatrec.models.bayes.prior import START
 from neatrec.models.bayes.ranking import Ranking
 from neatrec.models.bayes.rows import rank_rows
+from neatrec.models.cosine import pair_products
+from neatrec.models.likelihood import likelihood_pairs
 from neatrec.models.parts import at_most, in_parts
 from neatrec.models.pop import Pop
 from toyshop import toy_baskets
@@ -58,6 +63,28 @@ def test_what_fails_in_a_part_fails_as_a_whole() -> None:
 
     with pytest.raises(ValueError, match="the last part"):
         in_parts(9, work)
+
+
+@pytest.mark.usefixtures("three_cores")
+@pytest.mark.parametrize("module", [cosine, likelihood])
+def test_pairs_score_the_same_however_many_threads_share_them(
+    module: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(4)
+    vectors, spread = rng.normal(size=(9, 5)).astype(np.float32), rng.normal(size=9).astype(np.float32)
+    queries, items = rng.integers(0, 9, (2, 50)).astype(np.int32)
+    work = pair_products if module is cosine else likelihood_pairs
+    other = vectors[::-1].copy() if module is cosine else spread
+    alone = work(vectors, other, queries, items)
+    shares: list[slice] = []
+
+    def watched(rows: int, work: Callable[[slice], None], *, fewest: int) -> None:
+        in_parts(rows, lambda part: (shares.append(part), work(part))[1], fewest=fewest)
+
+    monkeypatch.setattr(module, "in_parts", watched)
+    monkeypatch.setattr(module, "FEWEST_PAIRS", 7)
+    assert work(vectors, other, queries, items).tolist() == alone.tolist()
+    assert len(shares) == 3
 
 
 @pytest.mark.usefixtures("three_cores")

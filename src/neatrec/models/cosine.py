@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from neatrec.compiled import compiled
 from neatrec.models.base import Codes, Model, Scores
-from neatrec.models.parts import in_parts
+from neatrec.models.parts import FEWEST_PAIRS, in_parts
 
 Vectors = npt.NDArray[np.float32]
 FEWEST = 16
@@ -26,6 +26,17 @@ def dot_pairs(ours, theirs, queries, items, out):  # type: ignore[no-untyped-def
         for place in range(ours.shape[1]):
             total += np.float64(one[place]) * np.float64(other[place])
         out[pair] = total
+
+
+def pair_products(ours: Vectors, theirs: Vectors, queries: Codes, items: Codes) -> npt.NDArray[np.float64]:
+    """The product of our vector of each query with theirs of its item, (pairs,), shared out among the cores."""
+    out = np.empty(len(queries))
+
+    def work(part: slice) -> None:
+        dot_pairs(ours, theirs, queries[part], items[part], out[part])
+
+    in_parts(len(queries), work, fewest=FEWEST_PAIRS)
+    return out
 
 
 def all_products(ours: Vectors, theirs: Vectors) -> Vectors:
@@ -54,9 +65,7 @@ class CosineModel(Model):
         self.directions = (vectors / np.where(length == 0, 1.0, length)).astype(np.float32)
 
     def _score(self, queries: Codes, items: Codes) -> Scores:
-        scores = np.empty(len(queries))
-        dot_pairs(self.directions, self.directions, queries, items, scores)
-        return scores
+        return pair_products(self.directions, self.directions, queries, items)
 
     def _score_all(self, queries: Codes) -> Scores:
         return all_products(self.directions[queries], self.directions)

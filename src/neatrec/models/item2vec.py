@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from neatrec.kernels.layout import Table, new_table, vector
 from neatrec.models.base import Codes, Scores
-from neatrec.models.cosine import all_products, dot_pairs
+from neatrec.models.cosine import all_products, pair_products
 from neatrec.models.embedding import PAPER, EmbeddingModel, EmbeddingParameters, random_table
 from neatrec.models.parameters import ModelParameters, again
 
@@ -67,9 +67,7 @@ class Item2VecProduct(Item2Vec):
     about: ClassVar[str] = "The vectors of item2vec, ranked by input x output."
 
     def _score(self, queries: Codes, items: Codes) -> Scores:
-        scores = np.empty(len(queries))
-        dot_pairs(self.vectors, self.output, queries, items, scores)
-        return scores
+        return pair_products(self.vectors, self.output, queries, items)
 
     def _score_all(self, queries: Codes) -> Scores:
         return all_products(self.vectors[queries], self.output)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.compiled import compiled
-from neatrec.models.parts import in_parts
+from neatrec.models.parts import FEWEST_PAIRS, in_parts
 
 Floats = npt.NDArray[np.float64]
 FEWEST = 4
@@ -46,7 +46,11 @@ def likelihood_pairs(
     """Of each pair, shape (pairs,); log_variance: (items,), or (items, dim)."""
     variance = np.exp(log_variance.astype(np.float64)).reshape(len(vectors), -1)
     out = np.empty(len(queries))
-    pair_likelihoods(vectors, variance, queries, items, out)
+
+    def work(part: slice) -> None:
+        pair_likelihoods(vectors, variance, queries[part], items[part], out[part])
+
+    in_parts(len(queries), work, fewest=FEWEST_PAIRS)
     return out
 
 

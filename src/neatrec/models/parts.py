@@ -10,6 +10,9 @@ from itertools import pairwise
 
 from neatrec.copurchase.resources import thread_count
 
+FEWEST_PAIRS = 10_000
+"""Pairs of items for which a thread is worth starting, where the work is a product of their vectors."""
+
 _most: ContextVar[int | None] = ContextVar("most threads", default=None)
 
 
