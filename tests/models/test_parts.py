@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from test_bayes_parts import toy_evidence
 
-from neatrec.models import Run, cosine, likelihood, make_model, parts
+from neatrec.models import Run, cosine, likelihood, make_model, parts, products
 from neatrec.models.bayes.prior import START
 from neatrec.models.bayes.ranking import Ranking
 from neatrec.models.bayes.rows import rank_rows
@@ -88,9 +88,31 @@ def test_pairs_score_the_same_however_many_threads_share_them(
 
 
 @pytest.mark.usefixtures("three_cores")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_products_are_summed_over_both_sides_however_many_threads_share_them(
+    dtype: type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(6)
+    sides = [
+        (rng.integers(-4, 5, (3, dim)).astype(dtype), rng.integers(-4, 5, (10, dim)).astype(dtype)) for dim in (5, 2)
+    ]
+    whole = sum(ours @ theirs.T for ours, theirs in sides)
+    for fewest in (products.FEWEST, 1):
+        monkeypatch.setattr(products, "FEWEST", fewest)
+        found = products.all_products(*sides)
+        assert found.dtype == dtype
+        np.testing.assert_array_equal(found, whole)
+    assert products.all_products((sides[0][0][:0], sides[0][1])).shape == (0, 10)
+
+
+@pytest.mark.usefixtures("three_cores")
 def test_rows_of_bayes_are_the_same_however_many_threads_share_them() -> None:
     evidence, queries = toy_evidence(), np.arange(22, dtype=np.int32)
     ranking = Ranking(-1.0, np.array([1.5, 0.3, -0.2, 0.8, 0.1, 0.5, 0.4, 0.6]))
     one_by_one = np.concatenate([rank_rows(evidence, START, ranking, queries[i : i + 1]) for i in queries])
     # products of vectors may be added up in another order
-    np.testing.assert_allclose(rank_rows(evidence, START, ranking, queries), one_by_one, rtol=1e-5)
+    together = rank_rows(evidence, START, ranking, queries)
+    np.testing.assert_allclose(together, one_by_one, rtol=1e-5)
+    out = np.zeros_like(together)
+    assert rank_rows(evidence, START, ranking, queries, out) is out
+    np.testing.assert_array_equal(out, together)

@@ -11,10 +11,9 @@ import numpy.typing as npt
 from neatrec.compiled import compiled
 from neatrec.models.base import Codes, Model, Scores
 from neatrec.models.parts import FEWEST_PAIRS, in_parts
+from neatrec.models.products import all_products
 
 Vectors = npt.NDArray[np.float32]
-FEWEST = 16
-"""Rows for which a thread is worth starting."""
 
 
 @compiled
@@ -39,17 +38,6 @@ def pair_products(ours: Vectors, theirs: Vectors, queries: Codes, items: Codes) 
     return out
 
 
-def all_products(ours: Vectors, theirs: Vectors) -> Vectors:
-    """The product of each of our vectors with each of theirs, (ours, theirs), shared out among the cores."""
-    out = np.empty((len(ours), len(theirs)), dtype=np.float32)
-
-    def work(part: slice) -> None:
-        np.matmul(ours[part], theirs.T, out=out[part])
-
-    in_parts(len(ours), work, fewest=FEWEST)
-    return out
-
-
 class CosineModel(Model):
     """Keeps the vectors as they were learned, and their directions (length 1) for scoring; 0 where none is."""
 
@@ -68,7 +56,7 @@ class CosineModel(Model):
         return pair_products(self.directions, self.directions, queries, items)
 
     def _score_all(self, queries: Codes) -> Scores:
-        return all_products(self.directions[queries], self.directions)
+        return all_products((self.directions[queries], self.directions))
 
     def factors(self) -> tuple[Vectors, Vectors] | None:
         """Vectors of queries and items whose product is the score; None for a model that scores in another way."""

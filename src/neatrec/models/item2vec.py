@@ -11,9 +11,10 @@ import numpy.typing as npt
 
 from neatrec.kernels.layout import Table, new_table, vector
 from neatrec.models.base import Codes, Scores
-from neatrec.models.cosine import all_products, pair_products
+from neatrec.models.cosine import pair_products
 from neatrec.models.embedding import PAPER, EmbeddingModel, EmbeddingParameters, random_table
 from neatrec.models.parameters import ModelParameters, again
+from neatrec.models.products import all_products
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ class Item2VecProduct(Item2Vec):
         return pair_products(self.vectors, self.output, queries, items)
 
     def _score_all(self, queries: Codes) -> Scores:
-        return all_products(self.vectors[queries], self.output)
+        return all_products((self.vectors[queries], self.output))
 
     def factors(self) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]] | None:
         by_rows, by_pairs = type(self)._score_all, type(self)._score

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from neatrec.compiled import compiled
 from neatrec.models.parts import FEWEST_PAIRS, in_parts
+from neatrec.models.products import all_products
 
 Floats = npt.NDArray[np.float64]
 FEWEST = 4
@@ -26,12 +27,11 @@ class Gaussians:
 
     def rows(self, queries: npt.NDArray[Any]) -> Floats:
         """Log expected likelihoods of each query with every item, shape (queries, items)."""
-        out: Floats = np.empty((len(queries), len(self.means)))
+        out: Floats = all_products((self.means[queries], self.means))
         in_parts(len(queries), lambda part: self._finish(queries[part], out[part]), fewest=FEWEST)
         return out
 
     def _finish(self, queries: npt.NDArray[Any], products: Floats) -> None:
-        np.matmul(self.means[queries], self.means.T, out=products)
         logs = np.empty(products.shape[1])
         for row, query in enumerate(queries.tolist()):
             np.add(self.variance, self.variance[query], out=logs)

@@ -16,6 +16,7 @@ from neatrec.models.bayes.ranking import COMPANY_PSEUDO, LEAST_CHANCE, Ranking
 from neatrec.models.bayes.ranking import FARTHEST as FARTHEST_ODDS
 from neatrec.models.bayes.scoring import Codes, csr_parts, lent, pair_table, sign_factors
 from neatrec.models.parts import in_parts
+from neatrec.models.products import all_products
 
 Floats = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.float32]
@@ -23,12 +24,14 @@ FEWEST = 4
 """Rows for which a thread is worth starting."""
 
 
-def rank_rows(evidence: Evidence, weights: Weights, ranking: Ranking | None, queries: Codes) -> Rows:
+def rank_rows(
+    evidence: Evidence, weights: Weights, ranking: Ranking | None, queries: Codes, out: Rows | None = None
+) -> Rows:
     """What ranks each query with every item: the odds, or the posterior lift without a ranking, (queries, items)."""
     if ranking is None:
-        return score_rows(evidence, weights, queries)
+        return score_rows(evidence, weights, queries, out)
     lifts, odds = _Lifts(evidence, weights, queries), _Odds(evidence, ranking, queries)
-    out = np.empty((len(queries), len(evidence.category)), dtype=np.float32)
+    out = np.empty((len(queries), len(evidence.category)), dtype=np.float32) if out is None else out
 
     def work(part: slice) -> None:
         lifts.write(part, out[part])
@@ -38,10 +41,10 @@ def rank_rows(evidence: Evidence, weights: Weights, ranking: Ranking | None, que
     return out
 
 
-def score_rows(evidence: Evidence, weights: Weights, queries: Codes) -> Rows:
+def score_rows(evidence: Evidence, weights: Weights, queries: Codes, out: Rows | None = None) -> Rows:
     """The posterior mean of each query with every item, shape (queries, items)."""
     lifts = _Lifts(evidence, weights, queries)
-    out = np.empty((len(queries), len(evidence.category)), dtype=np.float32)
+    out = np.empty((len(queries), len(evidence.category)), dtype=np.float32) if out is None else out
     in_parts(len(queries), lambda part: lifts.write(part, out[part]), fewest=FEWEST)
     return out
 
@@ -56,18 +59,18 @@ class _Lifts:
         self.scale = self.counts.records / max(self.near.records, 1)
         self.total, self.near_total = (counts.total.astype(np.float64) for counts in (self.counts, self.near))
         self.place = category_places(evidence)
+        factors = sign_factors(evidence, weights, queries)
+        self.products: Rows | None = all_products(*factors) if factors else None
 
     def write(self, part: slice, out: Rows) -> None:
         """The rows of `part` into `out`, (rows, items)."""
         queries = self.queries[part]
-        products = np.zeros(out.shape, dtype=np.float32)
-        for left, right in sign_factors(self.evidence, self.weights, queries):
-            products += left @ right.T
         together = _lent_both_ways(self.evidence, queries)
         prior, seen = np.zeros(out.shape[1]), np.zeros(out.shape[1])
         for row, query in enumerate(queries.tolist()):
-            if self.weights.signs is not None:
-                self._prior(query, products[row], None if together is None else together[row], prior)
+            if self.products is not None:
+                products = self.products[part.start + row]
+                self._prior(query, products, None if together is None else together[row], prior)
             self._posterior(query, prior, seen, out[row])
 
     def _prior(self, query: int, products: Rows, together: Rows | None, out: Floats) -> None:
@@ -102,18 +105,18 @@ class _Odds:
     def __init__(self, evidence: Evidence, ranking: Ranking, queries: Codes) -> None:
         self.evidence, self.ranking, self.queries = evidence, ranking, queries
         self.place = category_places(evidence)
+        self.cosine: Rows = all_products((evidence.query_unit(queries), evidence.unit))
 
     def write(self, part: slice, rows: Rows) -> None:
         """The odds of `part` in place of the posterior lifts in `rows`, (rows, items)."""
         queries, evidence = self.queries[part], self.evidence
-        cosine = evidence.query_unit(queries) @ evidence.unit.T
         company = np.zeros_like(rows)
         lent_rows(queries, csr_parts(evidence.company), pair_table(evidence.counts), company)
         hints, odds = np.empty(rows.shape[1]), np.empty(rows.shape[1])
         for row, query in enumerate(queries.tolist()):
             self._company(query, company[row], hints)
             np.log(rows[row], out=odds, dtype=np.float64)
-            self._add_hints(query, hints, cosine[row], odds)
+            self._add_hints(query, hints, self.cosine[part.start + row], odds)
             rows[row] = np.exp(odds, out=odds)
 
     def _company(self, query: int, company: Rows, out: Floats) -> None:
