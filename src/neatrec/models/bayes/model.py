@@ -98,7 +98,7 @@ class Bayes(Model):
         out = np.empty((len(queries), len(self.catalog)), dtype=np.float32)
         for first in range(0, len(queries), self._block):
             part = slice(first, first + self._block)
-            out[part] = rank_rows(self.evidence, self.weights, self.ranking, queries[part])
+            rank_rows(self.evidence, self.weights, self.ranking, queries[part], out[part])
         return out
 
     def _score(self, queries: Codes, items: Codes) -> Scores:
@@ -216,7 +216,7 @@ class BayesSure(Bayes):
         out = np.empty((len(queries), len(self.catalog)), dtype=np.float32)
         for first in range(0, len(queries), self._block):
             part = slice(first, first + self._block)
-            out[part] = sure_rows_odds(self.evidence, self.weights, self.lessons.sure, queries[part])
+            sure_rows_odds(self.evidence, self.weights, self.lessons.sure, queries[part], out[part])
         return out
 
     @property

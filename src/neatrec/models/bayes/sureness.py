@@ -81,10 +81,16 @@ def sure_pairs_odds(
     return np.asarray(odds * np.exp(slope * _sureness(evidence, queries, items)), dtype=np.float32)
 
 
-def sure_rows_odds(evidence: Evidence, weights: Weights, ranking: Ranking, queries: Codes) -> npt.NDArray[np.float32]:
+def sure_rows_odds(
+    evidence: Evidence,
+    weights: Weights,
+    ranking: Ranking,
+    queries: Codes,
+    out: npt.NDArray[np.float32] | None = None,
+) -> npt.NDArray[np.float32]:
     """The odds of each query with every item, shape (queries, items)."""
     usual, slope = without_sureness(ranking)
-    odds = rank_rows(evidence, weights, usual, queries)
+    odds = rank_rows(evidence, weights, usual, queries, out)
     rows = evidence.counts.matrix[queries]
     row = np.repeat(np.arange(len(queries)), np.diff(rows.indptr))
     items = rows.indices.astype(np.int32)
