@@ -203,7 +203,7 @@ def torch(baskets: Baskets) -> list[Row]:
 
 
 def bpr(baskets: Baskets) -> list[Row]:
-    """BPR of implicit on the same card and baskets; a pair of neat-bpr has ten comparisons of that kind here."""
+    """BPR of implicit on the same card and baskets."""
     from benchmarks.gpu_bpr import implicit_speeds
 
     return implicit_speeds(baskets)
