@@ -1,6 +1,7 @@
 """What `bayes` costs: its fit beside that of `neat` (defaults), and its serving table; Instacart half-split.
 
     NEATREC_DATA=FOLDER python -m benchmarks.bayes_cost [--baskets FOLDER] [--rounds 1] [--table none|cpu|gpu] [--save]
+    python -m benchmarks.bayes_cost --table none --fit-on-gpu --save        # the fit on both devices
 
 Each job runs in a process of its own, in turn: CPU seconds of all its threads, wall seconds and the peak memory of the
 process, baskets included. Compiled code is warmed up on a small supermarket before the clock starts. The table is the
@@ -27,6 +28,7 @@ from neatrec.sources.supermarket import supermarket
 from neatrec.splits import half
 
 FITS = {"bayes": "fit_bayes", "neat": "fit_neat"}
+GPU_FIT = {"bayes, GPU": "fit_bayes_on_gpu"}
 TABLES = {
     "none": {},
     "cpu": {"serving table of bayes": "table_of_bayes"},
@@ -48,17 +50,21 @@ def fit_bayes() -> Callable[[], int]:
     return _fit("bayes")
 
 
+def fit_bayes_on_gpu() -> Callable[[], int]:
+    return _fit("bayes", "gpu")
+
+
 def fit_neat() -> Callable[[], int]:
     return _fit("neat")
 
 
-def _fit(name: str) -> Callable[[], int]:
+def _fit(name: str, device: str = "cpu") -> Callable[[], int]:
     baskets = the_half()
-    make_model(name).fit(_small(), Run(rng=0, device="cpu"))
+    make_model(name).fit(_small(), Run(rng=0, device=device))
 
     def job() -> int:
-        model = make_model(name).fit(baskets, Run(rng=0, device="cpu"))
-        if name == "bayes":
+        model = make_model(name).fit(baskets, Run(rng=0, device=device))
+        if name == "bayes" and device == "cpu":
             save_bundle(model, _bundle(), baskets_hash=baskets.hash, seed=0)
         return int((model.item_count > 0).sum())
 
@@ -89,9 +95,10 @@ def main() -> int:
     parser.add_argument("--baskets", type=Path, help="a folder that `Baskets.save` wrote, instead of the order files")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--table", choices=TABLES, default="cpu", help="where the table is made; none: only the fits")
+    parser.add_argument("--fit-on-gpu", action="store_true", help="fit on a GPU too")
     parser.add_argument("--save", action="store_true", help="keep the record under benchmarks/results")
     asked = parser.parse_args()
-    jobs = FITS | TABLES[asked.table]
+    jobs = FITS | (GPU_FIT if asked.fit_on_gpu else {}) | TABLES[asked.table]
     with tempfile.TemporaryDirectory() as folder:
         os.environ["BAYES_COST_FOLDER"] = folder
         if asked.baskets:
@@ -105,7 +112,8 @@ def main() -> int:
     if asked.save:
         record = {"rows": rows, "fit_over_neat": round(ratio, 3)}
         options = "" if asked.table == "cpu" else f"--table {asked.table}"
-        file = "bayes_cost_gpu" if asked.table == "gpu" else "bayes_cost"
+        options += " --fit-on-gpu" if asked.fit_on_gpu else ""
+        file = "bayes_cost_gpu" if asked.table == "gpu" else "bayes_cost_fit" if asked.fit_on_gpu else "bayes_cost"
         save("bayes_cost", record, ("numpy", "scipy", "numba"), options=options, file=file)
     return 0
 

@@ -1,4 +1,4 @@
-"""The screen of `bayes` on a GPU: the rows of the CPU, and the same serving table to the bit."""
+"""`bayes` on a GPU: rows as on the CPU, the same serving table to the bit, a fit that is the same but for rounding."""
 
 from __future__ import annotations
 
@@ -13,9 +13,12 @@ from neatrec.index.topk import best_answers
 from neatrec.kernels import gpu
 from neatrec.models import Run, make_model
 from neatrec.models.base import Model
-from neatrec.models.bayes import Bayes
+from neatrec.models.bayes import Bayes, gpu_fit, lowrank
 from neatrec.models.bayes.gpu_screen import GpuScreen
+from neatrec.models.bayes.practice import allowed
+from neatrec.models.bayes.rows import rank_rows
 from neatrec.sources.supermarket import supermarket
+from toyshop import toy_baskets
 
 TROUBLE = gpu.trouble()
 pytestmark = pytest.mark.skipif(TROUBLE is not None, reason=f"needs a GPU: {TROUBLE}")
@@ -79,12 +82,84 @@ def test_few_answers_are_all_there_are() -> None:
     assert places.shape == scores.shape == (len(sold), 30)
 
 
-@pytest.mark.parametrize("name", ["bayes", "bayes-sure"])
-def test_a_fit_may_be_asked_for_on_a_gpu_and_learns_the_same(name: str) -> None:
-    baskets = supermarket(baskets=3_000, items=200, seed=1).baskets
-    here, there = (make_model(name, rank=16).fit(baskets, Run(rng=0, device=device)) for device in ("cpu", "gpu"))
-    for key, value in here.arrays().items():
-        np.testing.assert_array_equal(there.arrays()[key], value)
+@cache
+def fitted(device: str) -> Bayes:
+    baskets = supermarket(baskets=8_000, items=400, seed=2).baskets
+    model = make_model("bayes", rank=32).fit(baskets, Run(rng=0, device=device))
+    assert isinstance(model, Bayes)
+    return model
+
+
+def test_a_fit_on_a_gpu_learns_the_same_but_for_rounding() -> None:
+    here, there = fitted("cpu"), fitted("gpu")
+    assert [model.learned()["learned_on"] for model in (here, there)] == ["cpu", "gpu"]
+    for key in ("pair_start", "pair_item", "pair_count", "near_count", "category_lift", "order_first", "like_count"):
+        np.testing.assert_array_equal(there.arrays()[key], here.arrays()[key])
+    np.testing.assert_allclose(there.evidence.values, here.evidence.values, rtol=1e-3)
+    one, other = (model.learned() for model in (here, there))
+    assert one["prior"] == other["prior"]
+    assert one["ranks_by"] == other["ranks_by"]
+    assert one["strong_pairs"] == other["strong_pairs"]
+    assert other["validation"]["bayes"] == pytest.approx(one["validation"]["bayes"], abs=0.02)
+    sold = np.flatnonzero(here.item_count > 0).astype(np.int32)
+    best = [np.argsort(-model.score_all(sold), axis=1, kind="stable")[:, :10] for model in (here, there)]
+    same = np.mean([len(np.intersect1d(*pair)) for pair in zip(*best, strict=True)])
+    assert same > 9
+
+
+def test_a_model_learned_on_a_gpu_says_so_when_it_is_back() -> None:
+    there = fitted("gpu")
+    again = Bayes.from_arrays(there.parameters, there.catalog, there.arrays())
+    assert again.learned() == there.learned()
+
+
+def test_auto_learns_on_the_gpu_and_the_same_bits_are_wanted_of_the_cpu() -> None:
+    baskets = toy_baskets()
+    assert make_model("bayes", rank=4).fit(baskets, Run(rng=0)).learned()["learned_on"] == "gpu"
+    sure = make_model("bayes", rank=4).fit(baskets, Run(rng=0, reproducible=True))
+    assert sure.learned()["learned_on"] == "cpu"
+    with pytest.raises(ParameterError, match="`reproducible` must be false on device gpu"):
+        make_model("bayes", rank=4).fit(baskets, Run(rng=0, device="gpu", reproducible=True))
+
+
+def test_factors_and_company_are_those_of_the_cpu() -> None:
+    model = fitted("cpu")
+    counts, category = model.evidence.counts, model.evidence.category
+    matrix = lowrank.log_lifts(counts, 2)
+    (mine, values), (others, found) = (
+        part.factors(matrix, 32, np.random.default_rng(0)) for part in (lowrank, gpu_fit)
+    )
+    np.testing.assert_allclose(found, values, rtol=1e-3)
+    np.testing.assert_allclose((others * found) @ others.T, (mine * values) @ mine.T, atol=2e-3)
+    dense, again = (part.factors(matrix.toarray(), 5, np.random.default_rng(0))[1] for part in (lowrank, gpu_fit))
+    np.testing.assert_allclose(again, dense, rtol=1e-3)
+    unit = model.evidence.unit
+    here, there = (part.like_company(unit, category) for part in (lowrank, gpu_fit))
+    assert abs(here.nnz - there.nnz) <= 0.001 * here.nnz
+    np.testing.assert_allclose(there.sum(axis=1), here.sum(axis=1), atol=0.1)
+
+
+@pytest.mark.parametrize("ranked", [True, False])
+@pytest.mark.parametrize("block_scores", [1, 5_000, 2**24])
+def test_the_best_pairs_are_those_that_rows_rank_first(
+    ranked: bool, block_scores: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gpu_fit, "BLOCK_SCORES", block_scores)
+    model = fitted("cpu")
+    evidence, ranking = model.evidence, model.ranking if ranked else None
+    category = model.parameters.counting().category_of(model.catalog)
+    queries = np.flatnonzero(model.item_count > 0).astype(np.int32)[::3]
+    asked, items = gpu_fit.best_pairs(evidence, model.weights, ranking, category, queries, 30)
+    scores = np.where(
+        allowed(evidence, category, queries), rank_rows(evidence, model.weights, ranking, queries), -np.inf
+    )
+    assert np.unique(asked).tolist() == queries.tolist()
+    for row, query in enumerate(queries):
+        chosen = items[asked == query]
+        assert len(np.unique(chosen)) == 30
+        worst, bar = scores[row, chosen].min(), np.sort(scores[row])[-30]
+        assert np.isfinite(worst)
+        assert np.log(worst) >= np.log(bar) - 1e-4
 
 
 def test_as_many_answers_as_a_gpu_lists_and_more() -> None:

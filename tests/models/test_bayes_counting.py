@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,10 +19,14 @@ from neatrec.catalog import Catalog
 from neatrec.copurchase import Counting, PairBlock, count
 from neatrec.models import Run, make_model
 from neatrec.models.bayes import Bayes, lowrank, names
-from neatrec.models.bayes.counting import Gatherer, counted, counted_near
-from neatrec.models.bayes.evidence import Surroundings
+from neatrec.models.bayes.calibration import UNLEARNED
+from neatrec.models.bayes.counting import Gatherer, counted, counted_near, recounted
+from neatrec.models.bayes.evidence import Evidence, Surroundings
+from neatrec.models.bayes.exercise import Judge
+from neatrec.models.bayes.learning import Lessons, _winners
 from neatrec.models.bayes.lowrank import like_company, log_lifts, stretches, unit_vectors
 from neatrec.models.bayes.names import like_names, word_table
+from neatrec.models.bayes.prior import Weights
 from neatrec.models.counts import PairCounts, often_seen
 from neatrec.sources.supermarket import supermarket
 from toyshop import toy_baskets, toy_catalog
@@ -125,6 +130,31 @@ def test_how_pairs_are_cut_into_blocks_does_not_matter(seed: int, most: int, siz
     assert ways is None
 
 
+@settings(max_examples=50, deadline=None)
+@given(CARTS, st.integers(0, 1000), st.integers(0, 12))
+def test_chosen_pairs_are_counted_anew(carts: list[list[int]], seed: int, size: int) -> None:
+    query, item = (np.random.default_rng(seed + way).integers(0, ITEMS, size).astype(np.int32) for way in (0, 1))
+    found = recounted(baskets_of(carts), Counting(directed=False), query, item, 1)
+    assert found.tolist() == plain(carts, once=False, directed=False)[query, item].tolist()
+
+
+def test_rare_winners_are_counted_though_they_were_left_out() -> None:
+    baskets = supermarket(baskets=6_000, items=300, seed=3).baskets
+    halves = [baskets.select(np.arange(len(baskets)) % 2 == part) for part in (0, 1)]
+    around, counting = Surroundings.of(baskets.catalog), Counting(directed=False)
+    how: dict[str, Any] = {"rank": 8, "fewest": 2, "ordered": True, "most": 3_000}
+    one, other = (Evidence.of(part, counting, around, rng=np.random.default_rng(0), **how) for part in halves)
+    assert other.counts.least > 1
+    query, item = np.triu_indices(60, k=1)
+    pairs = query.astype(np.int32), item.astype(np.int32)
+    lessons = Lessons(Weights(1.0, 0.0, None), None, UNLEARNED, 0, 0.0, 0.0)
+    found = _winners(one, Judge(other.counts, None, halves[1]), counting, lessons, *pairs)
+    exact = PairCounts.of(halves[1], counting)
+    np.testing.assert_array_equal(found.later_count, exact.of_pairs(*pairs))
+    np.testing.assert_allclose(found.later_expected, exact.expected(exact.total[pairs[0]], exact.total[pairs[1]]))
+    assert ((found.later_count > 0) & (other.counts.of_pairs(*pairs) == 0)).any()
+
+
 def test_unbounded_counts_are_those_of_every_other_model() -> None:
     counting = Counting(directed=False)
     found, usual = counted(toy_baskets(), counting, ordered=True), PairCounts.of(toy_baskets(), counting)
@@ -132,6 +162,24 @@ def test_unbounded_counts_are_those_of_every_other_model() -> None:
         np.testing.assert_array_equal(getattr(found.counts.matrix, name), getattr(usual.matrix, name))
         assert getattr(found.counts.matrix, name).dtype == getattr(usual.matrix, name).dtype
     np.testing.assert_array_equal(found.counts.total, usual.total)
+
+
+@pytest.mark.parametrize("directed", [True, False])
+def test_every_engine_brings_the_same_pairs(directed: bool) -> None:
+    pytest.importorskip("duckdb", reason="needs duckdb, the other engine")
+    found = []
+    for engine in ("memory", "duckdb"):
+        gathered = Gatherer(60, Surroundings.of(toy_catalog()).members())
+        count(toy_baskets(), Counting(directed=directed), keep=gathered, engine=engine, threads=1)
+        found.append((gathered.least, gathered.groups, *gathered.matrices(22, ways=directed)))
+    (least, groups, matrix, ways), (other_least, other_groups, other_matrix, other_ways) = found
+    assert least == other_least > 1
+    np.testing.assert_array_equal(matrix.toarray(), other_matrix.toarray())
+    for one, other in zip(groups, other_groups, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert (ways is None) == (other_ways is None) == (not directed)
+    if ways is not None:
+        np.testing.assert_array_equal(ways.toarray(), other_ways.toarray())
 
 
 def test_counts_beyond_32_bits_are_held_in_64() -> None:

@@ -172,6 +172,32 @@ def test_calibration_finds_the_prior_that_made_the_counts() -> None:
     assert ((low < lift) & (lift < high)).mean() == pytest.approx(0.9, abs=0.02)
 
 
+@pytest.mark.parametrize("signs", [True, False])
+def test_a_calibration_that_ends_at_a_bound_says_so(signs: bool, caplog: pytest.LogCaptureFixture) -> None:
+    rng = np.random.default_rng(0)
+    log_prior = rng.normal(0.0, 0.5, 5_000)
+    expected, later = rng.uniform(1.0, 4.0, (2, 5_000))
+    # every lift is 2: no prior is strong enough
+    winners = Winners(
+        rng.poisson(2 * expected).astype(float), expected, log_prior, rng.poisson(2 * later).astype(float), later
+    )
+    with caplog.at_level("INFO"):
+        found = calibrate(winners, signs=signs)
+    assert found.k == pytest.approx(50.0)
+    assert "ends at a bound of its" in caplog.text
+    assert "k: other values may be likelier" in caplog.text
+
+
+def test_a_calibration_inside_its_bounds_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    rng = np.random.default_rng(1)
+    lift = rng.gamma(2.0, 0.6, 5_000)
+    expected, later = rng.uniform(1.0, 4.0, (2, 5_000))
+    counts = (rng.poisson(lift * part).astype(float) for part in (expected, later))
+    with caplog.at_level("INFO"):
+        calibrate(Winners(next(counts), expected, np.zeros(5_000), next(counts), later), signs=False)
+    assert "bound" not in caplog.text
+
+
 def test_calibration_of_too_few_pairs_is_a_guess() -> None:
     few = Winners(*(np.ones(5) for _ in range(5)))
     assert calibrate(few, signs=True) is UNLEARNED

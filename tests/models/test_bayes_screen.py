@@ -83,8 +83,17 @@ def test_a_gpu_is_accepted_and_one_that_is_missing_is_named(monkeypatch: pytest.
         make_model("bayes").fit(toy_baskets(60), Run(device="gpu"))
 
 
-def test_the_log_says_what_a_gpu_is_for(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    monkeypatch.setattr("neatrec.models.base.cupy", lambda: None)
-    with caplog.at_level("INFO"):
-        make_model("bayes-sure").fit(toy_baskets(60), Run(device="gpu"))
-    assert "bayes-sure learns on the CPU; the GPU finds its serving table" in caplog.text
+@pytest.mark.parametrize("name", ["bayes", "bayes-sure"])
+def test_items_never_bought_may_be_screened_too(name: str) -> None:
+    model = toy_bayes(4, name=name)
+    every = np.arange(len(model.catalog), dtype=np.int32)
+    assert (model.item_count == 0).any()
+    exact = np.log(model.score_all(every))
+    np.testing.assert_allclose(model.screen(every).rows(every), exact, atol=2e-5)
+
+
+def test_a_screen_without_items_that_were_bought_is_refused() -> None:
+    model = toy_bayes(4)
+    bought = np.flatnonzero(model.evidence.counts.total > 0).astype(np.int32)
+    with pytest.raises(ValueError, match="`codes` must hold every item that was bought with another"):
+        model.screen(bought[1:])

@@ -8,6 +8,7 @@ winner's curse, that what ranks first did so by luck too, is paid for by fitting
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,9 @@ Floats = npt.NDArray[np.float64]
 WINNERS = 50
 """Best-ranked items of each query that are fitted on."""
 QUERIES = 300
+BOUNDS = ((-5.0, 5.0), (0.0, 3.0), (float(np.log(0.05)), float(np.log(50.0))))
+"""Of level, slope and log k: wide, so that few winners cannot make numbers without measure."""
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -76,10 +80,22 @@ def calibrate(winners: Winners, *, signs: bool) -> Calibration:
         shape, rate = Calibration(level, slope * signs, float(np.exp(log_k))).shape_and_rate(*data)
         return -float(negative_binomial(later, shape, rate / (rate + chance)).mean())
 
-    bounds = [(-5.0, 5.0), (0.0, 3.0), (np.log(0.05), np.log(50.0))]
-    found = optimize.minimize(unlikely, np.array([0.0, 0.5 * signs, np.log(2.0)]), bounds=bounds, method="L-BFGS-B")
+    found = optimize.minimize(unlikely, np.array([0.0, 0.5 * signs, np.log(2.0)]), bounds=BOUNDS, method="L-BFGS-B")
     level, slope, log_k = (float(value) for value in found.x)
+    # without signs the slope is of no use
+    if reached := at_bounds(level, slope if signs else 1.0, log_k):
+        log.info("the posterior's calibration ends at a bound of its %s: other values may be likelier", reached)
     return Calibration(level, slope * signs, float(np.exp(log_k)))
+
+
+def at_bounds(level: float, slope: float, log_k: float) -> str:
+    """Which of the three numbers lie at one of their `BOUNDS`.
+
+    >>> at_bounds(-5.0, 1.0, float(np.log(50.0)))
+    'level and k'
+    """
+    numbers = zip(("level", "slope", "k"), (level, slope, log_k), BOUNDS, strict=True)
+    return " and ".join(name for name, value, bounds in numbers if np.isclose(value, bounds, atol=1e-6).any())
 
 
 def negative_binomial(count: Floats, shape: Floats, success: Floats) -> Floats:

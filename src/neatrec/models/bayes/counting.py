@@ -57,7 +57,7 @@ class Gatherer:
     def __call__(self, block: PairBlock, margins: Margins) -> npt.NDArray[np.bool_]:
         """None of the block: what is wanted of it stands here."""
         for table, groups in zip(self.members, self.groups, strict=True):
-            _add_groups(block, table, groups)
+            add_groups(block.query, block.item, block.count, table.indptr, table.indices, groups)
         # a directed pair seen both ways comes twice
         once = block if block.reverse is None else block.where((block.query < block.item) | (block.reverse == 0))
         if self.only is not None:
@@ -150,21 +150,33 @@ def counted_near(baskets: BasketStream, counting: Counting, counts: PairCounts, 
     return PairCounts(gathered.matrices(len(found.catalog), ways=False)[0], _total(found), counts.least)
 
 
+def recounted(
+    baskets: BasketStream, counting: Counting, queries: Array, items: Array, threads: int | None = None
+) -> npt.NDArray[np.int64]:
+    """Times together of chosen undirected pairs, whatever was left out of other counts, shape (pairs,)."""
+
+    def numbers(query: Array, item: Array) -> npt.NDArray[np.int64]:
+        return np.minimum(query, item).astype(np.int64) << 32 | np.maximum(query, item)
+
+    asked, place = np.unique(numbers(queries, items), return_inverse=True)
+    times = np.zeros(len(asked), dtype=np.int64)
+
+    def look(block: PairBlock, _: Margins) -> npt.NDArray[np.bool_]:
+        number = numbers(block.query, block.item)
+        where = np.minimum(np.searchsorted(asked, number), len(asked) - 1)
+        wanted = asked[where] == number
+        times[where[wanted]] = block.count[wanted]
+        return np.zeros(len(block), dtype=bool)
+
+    if len(asked):
+        count(baskets, replace(counting, directed=False), keep=look, threads=threads)
+    return times[place]
+
+
 def _total(found: CoPurchases) -> npt.NDArray[np.int64]:
     """Records that hold each item, shape (items,)."""
     margins = found.margins
     return margins.first + margins.second if found.counting.directed else margins.first
-
-
-def _add_groups(block: PairBlock, members: sparse.csr_matrix, out: Floats) -> None:
-    """Adds to `out` (groups, groups) the block's counts; `members` says which item is of which groups."""
-    size = members.shape[0]
-    if not members.shape[1]:
-        return
-    # float64 holds every count to 2^53 exactly: the order of the blocks does not matter
-    pairs = sparse.csr_matrix((block.count.astype(np.float64), (block.query, block.item)), shape=(size, size))
-    found = (members.T @ (pairs @ members)).tocoo()
-    out[found.row, found.col] += found.data
 
 
 def _narrow(block: PairBlock) -> tuple[Array, Array, Array, Array]:
@@ -213,6 +225,19 @@ def _csr(data: Array, index: Array, start: Array) -> sparse.csr_matrix:
     matrix = sparse.csr_matrix((data, index, start), shape=(len(start) - 1, len(start) - 1))
     matrix.has_sorted_indices = True
     return matrix
+
+
+@compiled
+def add_groups(query, item, count, start, group, out):  # type: ignore[no-untyped-def]
+    """Adds each pair's count to the groups of its query and of its item, out: (groups, groups).
+
+    start, group: which groups each item is of. Whole numbers, which float64 holds exactly: order does not matter.
+    """
+    for pair in range(len(query)):
+        q, v = query[pair], item[pair]
+        for one in range(start[q], start[q + 1]):
+            for other in range(start[v], start[v + 1]):
+                out[group[one], group[other]] += count[pair]
 
 
 @compiled

@@ -13,9 +13,10 @@ from scipy import sparse
 from neatrec.baskets import BasketStream
 from neatrec.catalog import UNKNOWN, Catalog
 from neatrec.copurchase import Counting
+from neatrec.models.bayes import lowrank
 from neatrec.models.bayes.cold import StandIns
 from neatrec.models.bayes.counting import counted, counted_near
-from neatrec.models.bayes.lowrank import COMPANY, Factors, factors, like_company, log_lifts, unit_vectors
+from neatrec.models.bayes.lowrank import COMPANY, Factors, factors, log_lifts, unit_vectors
 from neatrec.models.bayes.names import common_words, like_names, word_table
 from neatrec.models.bayes.order import Order
 from neatrec.models.counts import PairCounts
@@ -126,17 +127,18 @@ class Evidence:
         most: int | None = None,
         judges: bool = True,
         threads: int | None = None,
+        algebra: Any = lowrank,
     ) -> Evidence:
         """The evidence of `baskets`: pairs seen fewer than `fewest` times are left out of the low-rank part.
 
         Of more than `most` pairs the rarest are left out altogether (`counting.Gatherer`). What `judges` other
-        evidence keeps the counts of each order.
+        evidence keeps the counts of each order. `algebra` is the module whose `factors` and `like_company` are taken.
         """
         members = around.members()
         found = counted(baskets, counting, ordered=ordered, most=most, members=members, ways=judges, threads=threads)
         counts = found.counts
         near = counted_near(baskets, _near(counting), counts, threads) if ordered else None
-        vectors, values = factors(log_lifts(counts, fewest), rank, rng)
+        vectors, values = algebra.factors(log_lifts(counts, fewest), rank, rng)
         words = around.words, found.groups[1] if len(members) > 1 else np.zeros((0, 0))
         word_vectors, word_values = _word_factors(counts, *words, rng)
         arrays = {
@@ -148,7 +150,7 @@ class Evidence:
         }
         unit = unit_vectors(vectors, values)
         stand_ins = StandIns(vectors, counts.total, around.category)
-        company = stand_ins.company(like_company(unit, around.category), unit, values, COMPANY)
+        company = stand_ins.company(algebra.like_company(unit, around.category), unit, values, COMPANY)
         order = Order.of(
             found.before, counts.total, found.groups[0] if found.group_before is None else found.group_before
         )

@@ -11,11 +11,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse, special
 
+from neatrec.baskets import BasketStream
 from neatrec.models.bayes.evidence import Evidence
-from neatrec.models.bayes.practice import allowed, gains, higher_ranked
+from neatrec.models.bayes.practice import Best, allowed, gains, higher_ranked
 from neatrec.models.bayes.prior import Weights
 from neatrec.models.bayes.ranking import Ranking, hints
 from neatrec.models.bayes.rows import score_rows
+from neatrec.models.bayes.scoring import score_pairs
 from neatrec.models.counts import PairCounts, often_seen
 from neatrec.models.tuned import FEWEST, STRONG_COUNT
 
@@ -41,6 +43,8 @@ class Judge(NamedTuple):
 
     counts: PairCounts
     directed: sparse.csr_matrix | None
+    baskets: BasketStream | None = None
+    """Those that were counted, where they may be asked again for pairs that were left out."""
 
 
 @dataclass(frozen=True)
@@ -104,19 +108,27 @@ def exercise(
     strong_lift: float,
     rng: np.random.Generator,
     block: int,
+    best: Best | None = None,
 ) -> Exercise | None:
-    """The first answers of `evidence` to queries that have sure pairs in `judge`; None when there are none."""
+    """The first answers of `evidence` to queries that have sure pairs in `judge`; None when there are none.
+
+    `best` finds them where a GPU does; None: rows of the catalogue are scanned.
+    """
     query, item = sure_pairs(judge, strong_lift)
     queries = np.unique(query[evidence.counts.total[query] > 0])
     if len(queries) > QUERIES:
         queries = np.sort(rng.choice(queries, QUERIES, replace=False))
-    found = [
-        _first_answers(evidence, weights, category, queries[first : first + block])
-        for first in range(0, len(queries), block)
-    ]
-    if not found:
+    if not len(queries):
         return None
-    asked, answers, lift = (np.concatenate(part) for part in zip(*found, strict=True))
+    if best is None:
+        found = [
+            _first_answers(evidence, weights, category, queries[first : first + block])
+            for first in range(0, len(queries), block)
+        ]
+        asked, answers, lift = (np.concatenate(part) for part in zip(*found, strict=True))
+    else:
+        asked, answers = best(evidence, weights, None, category, queries, FIRST)
+        lift = score_pairs(evidence, weights, asked, answers)
     return Exercise.of(asked, answers, hints(evidence, asked, answers, lift), (query, item), len(category))
 
 

@@ -18,6 +18,8 @@ from neatrec.models.bayes.ranking import FARTHEST as FARTHEST_ODDS
 if TYPE_CHECKING:
     from neatrec.models.bayes.screen import Screen
 
+SOURCES = ("ranking", "bayes")
+"""The CUDA sources that are compiled together."""
 BLOCK_SCORES = 2**25
 """Scores on the GPU at a time; there are seven arrays of so many numbers: 1 GB."""
 MOST_ROWS = 2**15
@@ -149,7 +151,7 @@ class GpuScreen:
         self._function(name)((-(-len(self.screen.codes) // THREADS), rows), (THREADS,), arguments)
 
     def _function(self, name: str) -> Any:
-        return compiled_module(("ranking", "bayes"), ()).get_function(name)
+        return compiled_module(SOURCES, ()).get_function(name)
 
 
 def _struct(arrays: dict[Any, Any], dtype: np.dtype[Any] | None = None) -> Any:

@@ -16,17 +16,18 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.baskets import Baskets
+from neatrec.copurchase import Counting
+from neatrec.models.bayes import gpu_fit, lowrank
 from neatrec.models.bayes.calibration import QUERIES, UNLEARNED, WINNERS, Calibration, Winners, calibrate
-from neatrec.models.bayes.counting import counted
+from neatrec.models.bayes.counting import counted, recounted
 from neatrec.models.bayes.evidence import SIGNS, Evidence, Surroundings
 from neatrec.models.bayes.exercise import Judge, exercise, learn_ranking
-from neatrec.models.bayes.practice import Practice, allowed, best_strength, practise, search
+from neatrec.models.bayes.practice import Best, Practice, allowed, best_strength, practise, search
 from neatrec.models.bayes.prior import Weights
 from neatrec.models.bayes.ranking import HINTS, Ranking
 from neatrec.models.bayes.rows import rank_rows
 from neatrec.models.bayes.scoring import log_priors
 from neatrec.models.bayes.sureness import SURE_HINTS, SURENESS, sure_exercise
-from neatrec.models.counts import PairCounts
 from neatrec.models.run import Run
 from neatrec.models.tuned import FEWEST, strong_pairs
 from neatrec.randomness import children
@@ -62,6 +63,8 @@ class Lessons:
     """Hits and gains of pairs dependent beyond doubt under it; 0 when there were too few to learn from."""
     sure_g2: float = 0.0
     """The same of G^2."""
+    device: str = "cpu"
+    """Where it was learned."""
 
     def to_dict(self) -> dict[str, Any]:
         weights = self.weights
@@ -82,6 +85,7 @@ class Lessons:
             "sure_ranks_by": "odds of a dependence beyond doubt" if sure else "G^2",
             "sure_ranking": sure,
             "validation_of_sure_ranking": {"odds": round(self.sure_ranked, 6), "g2": round(self.sure_g2, 6)},
+            "learned_on": self.device,
         }
 
     def to_array(self) -> npt.NDArray[np.float64]:
@@ -109,9 +113,9 @@ def _named(hints: Sequence[str], ranking: Ranking | None) -> dict[str, float]:
 
 
 def learn(
-    shards: Iterable[Baskets], parameters: Any, around: Surroundings, run: Run, block: int
+    shards: Iterable[Baskets], parameters: Any, around: Surroundings, run: Run, block: int, device: str
 ) -> tuple[Evidence, Lessons]:
-    """The evidence of all baskets, and what its parts taught."""
+    """The evidence of all baskets, and what its parts taught, worked out on `device`."""
     counting = parameters.counting()
     ordered = all(shard.ordered for shard in shards)
     spawned = children(run.rng, 12)
@@ -129,13 +133,15 @@ def learn(
             most=parameters.most_pairs,
             judges=judges,
             threads=run.threads,
+            algebra=gpu_fit if device == "gpu" else lowrank,
         )
 
     category = counting.category_of(next(iter(shards)).catalog)
     folds = list(folds_of(shards, evidence_of, parameters, ordered, run.threads))
-    lessons = _lessons(folds, category, parameters, ordered, rngs, sure_rngs, block)
+    best = gpu_fit.best_pairs if device == "gpu" else None
+    lessons = _lessons(folds, category, parameters, ordered, rngs, sure_rngs, block, best)
     folds.clear()  # with their counts, before those of all baskets are made
-    return evidence_of(shards, judges=False), lessons
+    return evidence_of(shards, judges=False), replace(lessons, device=device)
 
 
 def _lessons(
@@ -146,15 +152,16 @@ def _lessons(
     rngs: Iterator[np.random.Generator],
     sure_rngs: Iterator[np.random.Generator],
     block: int,
+    best: Best | None,
 ) -> Lessons:
     """What one part of the baskets teaches about another."""
-    parts = [practise(one, judge.counts, category, parameters.strong_lift, next(rngs), block) for one, judge in folds]
+    lift = parameters.strong_lift
+    parts = [practise(one, judge.counts, category, lift, next(rngs), block, best) for one, judge in folds]
     lessons = _taught([part for part in parts if part is not None], ordered, folds[0][0])
     parts.clear()
     if lessons.weights.signs is not None:
         exercises = [
-            exercise(one, judge, lessons.weights, category, parameters.strong_lift, next(rngs), block)
-            for one, judge in folds
+            exercise(one, judge, lessons.weights, category, lift, next(rngs), block, best) for one, judge in folds
         ]
         ranking, ranked, lifted = learn_ranking(exercises)
         lessons = replace(lessons, ranking=ranking, ranked=ranked, lifted=lifted)
@@ -162,7 +169,8 @@ def _lessons(
         ranking, ranked, lifted = learn_ranking(sure, against=SURENESS)
         lessons = replace(lessons, sure=ranking, sure_ranked=ranked, sure_g2=lifted)
     if lessons.strong_pairs >= FEWEST:
-        winners = [_winners_of(fold, category, lessons, next(rngs), block) for fold in folds]
+        counting = parameters.counting()
+        winners = [_winners_of(fold, counting, category, lessons, next(rngs), block, best) for fold in folds]
         calibration = calibrate(Winners.joined(winners), signs=lessons.weights.signs is not None)
         lessons = replace(lessons, calibration=calibration)
     return lessons
@@ -177,15 +185,16 @@ def folds_of(
         later, counting = _part(shards, earlier, False), parameters.counting()
         found = counted(later, counting, ordered=ordered, most=parameters.most_pairs, threads=threads)
         if len(strong_pairs(found.counts, parameters.strong_lift)[0]) >= ENOUGH:
-            yield evidence_of(_part(shards, earlier, True)), Judge(found.counts, found.directed)
+            yield evidence_of(_part(shards, earlier, True)), Judge(found.counts, found.directed, later)
             return
         del found
     # a hash and not the digits of the id: ids of a part may all be even
     hashed = [uniform_of_ids(shard.ids, "practice") < 0.5 for shard in shards]
     half = _before(shards, 0.5) or hashed
-    one, other = (evidence_of(_part(shards, half, part)) for part in (True, False))
-    yield one, Judge(other.counts, other.directed)
-    yield other, Judge(one.counts, one.directed)
+    first, second = (_part(shards, half, part) for part in (True, False))
+    one, other = evidence_of(first), evidence_of(second)
+    yield one, Judge(other.counts, other.directed, second)
+    yield other, Judge(one.counts, one.directed, first)
 
 
 def _before(shards: Iterable[Baskets], share: float) -> list[npt.NDArray[np.bool_]] | None:
@@ -232,37 +241,60 @@ def _cross_checked(practice: Practice, signs: npt.NDArray[np.bool_], *, near: bo
 
 def _winners_of(
     fold: tuple[Evidence, Judge],
+    counting: Counting,
     category: npt.NDArray[np.int32],
     lessons: Lessons,
     rng: np.random.Generator,
     block: int,
+    best: Best | None,
 ) -> Winners:
     """The pairs that would be recommended by the first evidence, and their later counts."""
     evidence, judge = fold
     share = evidence.counts.total / max(evidence.counts.records, 1)
     size = min(QUERIES, int((share > 0).sum()))
-    queries = np.sort(rng.choice(len(share), size, replace=False, p=share)) if size else np.zeros(0, dtype=np.int64)
-    found = [
-        _block_winners(evidence, judge.counts, category, queries[i : i + block], lessons) for i in range(0, size, block)
-    ]
-    return Winners.joined(found)
+    chosen = np.sort(rng.choice(len(share), size, replace=False, p=share)) if size else np.zeros(0, dtype=np.int64)
+    queries = chosen.astype(np.int32)
+    if best is not None and lessons.weights.signs is not None and size:
+        found = [best(evidence, *_ranks_by(lessons), category, queries, WINNERS)]
+    else:
+        found = [_best_of_block(evidence, category, queries[i : i + block], lessons) for i in range(0, size, block)]
+    query, item = (np.concatenate(part) for part in zip(*found, strict=True))
+    return _winners(evidence, judge, counting, lessons, query, item)
 
 
-def _block_winners(
-    evidence: Evidence, later: PairCounts, category: npt.NDArray[np.int32], queries: npt.NDArray[Any], lessons: Lessons
-) -> Winners:
-    ranked = rank_rows(evidence, lessons.weights, lessons.ranking, queries.astype(np.int32))
+def _ranks_by(lessons: Lessons) -> tuple[Weights, Ranking | None]:
+    return lessons.weights, lessons.ranking
+
+
+def _best_of_block(
+    evidence: Evidence, category: npt.NDArray[np.int32], queries: npt.NDArray[np.int32], lessons: Lessons
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """Query and item of the best-ranked pairs."""
+    ranked = rank_rows(evidence, *_ranks_by(lessons), queries)
     score = np.where(allowed(evidence, category, queries), ranked, -np.inf)
     most = min(WINNERS, score.shape[1])
     items = np.argpartition(-score, most - 1, axis=1)[:, :most]
     places = np.arange(len(queries))[:, None]
     real = np.isfinite(score[places, items])
-    query = queries[np.broadcast_to(places, items.shape)[real]].astype(np.int32)
-    item, counts = items[real].astype(np.int32), evidence.counts
+    return queries[np.broadcast_to(places, items.shape)[real]], items[real].astype(np.int32)
+
+
+def _winners(
+    evidence: Evidence,
+    judge: Judge,
+    counting: Counting,
+    lessons: Lessons,
+    query: npt.NDArray[np.int32],
+    item: npt.NDArray[np.int32],
+) -> Winners:
+    counts, later = evidence.counts, judge.counts
+    later_count = later.of_pairs(query, item)
+    if later.least > 1 and judge.baskets is not None:  # a rare pair must not look like one never seen
+        later_count = recounted(judge.baskets, counting, query, item)
     return Winners(
         count=counts.of_pairs(query, item).astype(np.float64),
         expected=counts.expected(counts.total[query], counts.total[item]),
         log_prior=log_priors(evidence, lessons.weights, query, item),
-        later_count=later.of_pairs(query, item).astype(np.float64),
+        later_count=later_count.astype(np.float64),
         later_expected=later.expected(later.total[query], later.total[item]),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -15,6 +16,11 @@ from neatrec.models.blas import one_blas_thread
 from neatrec.models.counts import PairCounts, often_seen
 
 Factors = npt.NDArray[np.float32]
+
+Near = Callable[[npt.NDArray[np.int64], npt.NDArray[np.int64]], Any]
+"""`names.nearest` of some items among others, on some device."""
+Subspace = Callable[[Any, Factors, int], tuple[Factors, Factors]]
+"""The largest factors of a symmetric matrix from a basis to begin with: `subspace` on some device."""
 
 PSEUDO = 3.0
 """Times together added to what was seen and to what was expected, before the logarithm."""
@@ -49,7 +55,9 @@ def stretches(start: npt.NDArray[Any], size: int) -> list[tuple[int, int]]:
     return [(int(first), int(end)) for first, end in pairwise(cuts)]
 
 
-def factors(matrix: Any, rank: int, rng: np.random.Generator) -> tuple[Factors, Factors]:
+def factors(
+    matrix: Any, rank: int, rng: np.random.Generator, subspace: Subspace | None = None
+) -> tuple[Factors, Factors]:
     """U (items, rank) and w (rank,) such that U diag(w) U' is near the symmetric `matrix`: subspace iteration.
 
     Rows without values have zeros. One BLAS thread, so that the bits do not depend on how many there are.
@@ -60,16 +68,27 @@ def factors(matrix: Any, rank: int, rng: np.random.Generator) -> tuple[Factors, 
     if not len(used):
         return vectors, values
     inner = _inner(matrix, used) if sparse.issparse(matrix) else matrix[used][:, used]
+    basis = rng.standard_normal((len(used), min(rank + SPARE, len(used)))).astype(np.float32)
     with one_blas_thread():
-        basis = rng.standard_normal((len(used), min(rank + SPARE, len(used)))).astype(np.float32)
-        for _ in range(ROUNDS):
-            basis = np.linalg.qr(inner @ basis)[0]
-        small = basis.T @ (inner @ basis)
-        found, turned = np.linalg.eigh((small + small.T) / 2)
-        largest = np.argsort(-np.abs(found), kind="stable")[:rank]
-        vectors[used, : len(largest)] = basis @ turned[:, largest]
-    values[: len(largest)] = found[largest]
+        found, largest = (subspace or _on_cpu)(inner, basis, rank)
+    vectors[used, : len(largest)] = found
+    values[: len(largest)] = largest
     return vectors, values
+
+
+def subspace(matrix: Any, basis: Any, rank: int, xp: Any) -> tuple[Any, Any]:
+    """The vectors of the `rank` largest values, and these; arrays and `xp` are NumPy's, or alike."""
+    for _ in range(ROUNDS):
+        basis = xp.linalg.qr(matrix @ basis)[0]
+    small = basis.T @ (matrix @ basis)
+    found, turned = xp.linalg.eigh((small + small.T) / 2)
+    # in the order that a stable sort gives, by which equals of either sign come as they stand
+    largest = np.argsort(-np.abs(found if xp is np else found.get()), kind="stable")[:rank]
+    return basis @ turned[:, largest], found[largest]
+
+
+def _on_cpu(matrix: Any, basis: Factors, rank: int) -> tuple[Factors, Factors]:
+    return subspace(matrix, basis, rank, np)
 
 
 def _inner(matrix: sparse.csr_matrix, used: npt.NDArray[np.int64]) -> sparse.csr_matrix:
@@ -87,7 +106,7 @@ def unit_vectors(vectors: Factors, values: Factors) -> Factors:
     return np.asarray(scaled / np.where(length > 0, length, 1), dtype=np.float32)
 
 
-def like_company(unit: Factors, category: npt.NDArray[np.int32]) -> sparse.csr_matrix:
+def like_company(unit: Factors, category: npt.NDArray[np.int32], near: Near | None = None) -> sparse.csr_matrix:
     """How much each item borrows from those of its category that keep like company, shape (items, items), float32.
 
     The squared cosine of their vectors; 1 for the item itself. An item without category borrows from none.
@@ -98,6 +117,9 @@ def like_company(unit: Factors, category: npt.NDArray[np.int32]) -> sparse.csr_m
         for code in np.unique(category[category != UNKNOWN]):
             members = np.flatnonzero(category == code)
             for rows in in_rows(members):
-                found.append(nearest(unit[rows] @ unit[members].T, rows, members, COMPANY))
+                if near is None:
+                    found.append(nearest(unit[rows] @ unit[members].T, rows, members, COMPANY))
+                else:
+                    found.append(near(rows, members))
     rows, columns, likeness = (np.concatenate(part) for part in zip(*found, strict=True))
     return sparse.csr_matrix((likeness, (rows, columns)), shape=(len(category), len(category)))

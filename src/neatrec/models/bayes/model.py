@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,6 +16,7 @@ from neatrec.errors import must_be
 from neatrec.models.base import Codes, Model, Scores
 from neatrec.models.bayes.calibration import Calibration
 from neatrec.models.bayes.evidence import Evidence, Surroundings
+from neatrec.models.bayes.gpu_fit import device_of
 from neatrec.models.bayes.learning import Lessons, learn
 from neatrec.models.bayes.order import Order
 from neatrec.models.bayes.prior import Weights
@@ -76,12 +77,17 @@ class Bayes(Model):
     calibration: Calibration
     lessons: Lessons
 
-    def _learn(self, shards: Iterable[Baskets], run: Run) -> None:
+    def check_run(self, run: Run, *, validation: bool = False) -> None:
+        super().check_run(run, validation=validation)
         if run.device == "gpu":
-            log.info("%s learns on the CPU; the GPU finds its serving table", self.name)
+            device_of(run)
+
+    def _learn(self, shards: Iterable[Baskets], run: Run) -> None:
+        device = device_of(run)
+        log.info("learning on the %s", device.upper())
         around = Surroundings.of(self.catalog)
         with one_blas_thread():  # rows have threads of their own: more would wait for each other
-            self.evidence, self.lessons = learn(shards, self.parameters, around, run, self._block)
+            self.evidence, self.lessons = learn(shards, self.parameters, around, run, self._block, device)
         self._take(self.lessons)
 
     def _take(self, lessons: Lessons) -> None:
@@ -172,6 +178,8 @@ class Bayes(Model):
         }
         if evidence.near is not None:
             arrays |= _pairs("near", evidence.near.matrix)
+        if self.lessons.device == "gpu":
+            arrays |= {"on_gpu": np.ones(1, dtype=np.int8)}
         if evidence.counts.least > 1:
             arrays |= {"least": np.array([evidence.counts.least]), "pair_total": evidence.counts.total}
             arrays |= {} if evidence.near is None else {"near_total": evidence.near.total}
@@ -192,7 +200,8 @@ class Bayes(Model):
             Ranking.from_array(arrays.get("sure_ranking", np.zeros(0))),
             Calibration.from_array(arrays["calibration"]),
         )
-        self._take(Lessons.from_array(*learned, arrays["lessons"]))
+        device = "gpu" if "on_gpu" in arrays else "cpu"
+        self._take(replace(Lessons.from_array(*learned, arrays["lessons"]), device=device))
 
 
 class BayesSure(Bayes):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,9 @@ from neatrec.catalog import UNKNOWN
 from neatrec.compiled import compiled
 from neatrec.models.bayes.evidence import Block, Evidence
 from neatrec.models.bayes.prior import START, Weights
+from neatrec.models.bayes.scoring import block_of_pairs
 from neatrec.models.counts import PairCounts
+from neatrec.models.parts import in_parts
 from neatrec.models.tuned import FIRST, STRENGTHS, strong_pairs
 
 QUERIES = 500
@@ -31,6 +33,8 @@ TIMID = -1.5
 """The level of a prior that hardly counts."""
 
 Array = npt.NDArray[Any]
+Best = Callable[..., tuple[Array, Array]]
+"""`gpu_fit.best_pairs`."""
 COLUMNS = ("count", "expected", "near_count", "near_expected", "signs")
 
 
@@ -105,8 +109,12 @@ def practise(
     strong_lift: float,
     rng: np.random.Generator,
     block: int,
+    best: Best | None = None,
 ) -> Practice | None:
-    """The strong pairs of `judge` among the candidates that `evidence` offers; None when there are none."""
+    """The strong pairs of `judge` among the candidates that `evidence` offers; None when there are none.
+
+    `best` finds the candidates of many queries at a time where a GPU does; None: rows of the catalogue are scanned.
+    """
     query, item = strong_pairs(judge, strong_lift)
     total = evidence.counts.total
     known = (total[query] > 0) & (total[item] > 0)
@@ -116,22 +124,45 @@ def practise(
         return None
     if len(queries) > QUERIES:
         queries = np.sort(rng.choice(queries, QUERIES, replace=False))
-    found: list[tuple[Array, ...]] = []
+    partners = {q: item[query == q] for q in queries.tolist()}
+    if best is None:
+        found = _scanned(evidence, category, partners, block)
+    else:
+        found = _found(evidence, category, partners, best)
+    chosen = list(found)
+    columns = {name: np.concatenate([part[place] for part in chosen]) for place, name in enumerate(COLUMNS, start=1)}
+    strong = np.concatenate([np.isin(part[0], mine) for part, mine in zip(chosen, partners.values(), strict=True)])
+    sure = [_sureness(judge, q, part[0]) for q, part in zip(partners, chosen, strict=True)]
+    places = np.flatnonzero(strong)
+    start = np.concatenate([[0], np.cumsum([len(part[0]) for part in chosen])]).astype(np.int64)
+    return Practice(start=start, strong=places, weight=np.concatenate(sure)[places], **columns)
+
+
+def _scanned(
+    evidence: Evidence, category: npt.NDArray[np.int32], partners: dict[int, Array], block: int
+) -> Iterator[tuple[Array, ...]]:
+    """For each query the items that compete, and their `COLUMNS`."""
+    queries = np.array(list(partners))
     for first in range(0, len(queries), block):
         some = queries[first : first + block]
         rows = evidence.rows(some)
         score = np.where(allowed(evidence, category, some), START.score(rows), -np.inf)
-        for row, q in enumerate(some):
-            partners = item[query == q]
-            chosen = np.union1d(_best(score[row], CANDIDATES), partners)
-            found.append((*_columns(rows, row, chosen), np.isin(chosen, partners), _sureness(judge, q, chosen)))
-    sizes = [len(entry[0]) for entry in found]
-    count, expected, near_count, near_expected, signs, strong, sure = (
-        np.concatenate(column) for column in zip(*found, strict=True)
-    )
-    places = np.flatnonzero(strong)
-    start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    return Practice(start, count, expected, near_count, near_expected, signs, places, sure[places])
+        for row, q in enumerate(some.tolist()):
+            chosen = np.union1d(_best(score[row], CANDIDATES), partners[q])
+            yield chosen, *_columns(rows, row, chosen)
+
+
+def _found(
+    evidence: Evidence, category: npt.NDArray[np.int32], partners: dict[int, Array], best: Best
+) -> Iterator[tuple[Array, ...]]:
+    """`_scanned`, where others find the best."""
+    asked, items = best(evidence, START, None, category, np.array(list(partners), dtype=np.int32), CANDIDATES)
+    chosen = [np.union1d(items[asked == q], mine).astype(np.int32) for q, mine in partners.items()]
+    sizes = [len(part) for part in chosen]
+    queries = np.repeat(np.array(list(partners), dtype=np.int32), sizes)
+    block = block_of_pairs(evidence, queries, np.concatenate(chosen))
+    ends = np.cumsum(sizes)[:-1]
+    yield from zip(chosen, *(np.split(getattr(block, name), ends) for name in COLUMNS), strict=True)
 
 
 def allowed(
@@ -179,8 +210,14 @@ def search(practice: Practice, signs: npt.NDArray[np.bool_], *, near: bool) -> t
     timid = begin.copy()
     timid[0], timid[2] = np.log(best_strength(practice)[0].k), TIMID
     free = np.flatnonzero(np.concatenate([[True, near], signs]))
-    found = [_climbed(practice, point, free) for point in (begin, timid)]
-    return max(found, key=lambda end: end[1])
+    found: dict[int, tuple[Weights, float]] = {}
+
+    def work(part: slice) -> None:
+        for number in range(part.start, part.stop):
+            found[number] = _climbed(practice, (begin, timid)[number], free)
+
+    in_parts(2, work)
+    return max((found[0], found[1]), key=lambda end: end[1])
 
 
 def _climbed(practice: Practice, point: npt.NDArray[np.float64], free: npt.NDArray[np.int64]) -> tuple[Weights, float]:

@@ -17,6 +17,7 @@ from neatrec.compiled import compiled
 from neatrec.models.bayes.evidence import Evidence
 from neatrec.models.bayes.prior import Weights
 from neatrec.models.bayes.scoring import add_products, by_query, csr_parts, lent, pair_table, score_pairs
+from neatrec.models.parts import in_parts
 
 Codes = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
@@ -25,8 +26,8 @@ HINTS = ("lift", "chance", "times", "cosine", "query", "item order", "category o
 """log posterior lift, log E, log(1 + C), cosine of the low-rank vectors, how often the query is bought, who comes first
 by item and by category, log-lift of the item with those that keep like company as the query, without the query."""
 COMPANY_PSEUDO = 1.0
-QUERIES = 256
-"""Queries whose company is looked at together."""
+FEWEST = 16
+"""Queries for which a thread is worth starting."""
 LEAST_CHANCE = 0.02
 """Added to E before its logarithm."""
 FARTHEST = 60.0
@@ -82,17 +83,31 @@ def hints(evidence: Evidence, queries: Codes, items: Codes, lift: npt.NDArray[An
     return np.stack(columns, axis=1).astype(np.float64)
 
 
-def _with_company(evidence: Evidence, queries: Codes, items: Codes) -> Any:
+def _with_company(evidence: Evidence, queries: Codes, items: Codes) -> Floats:
     """Times together of what keeps like company as each query, itself included, and the item, shape (pairs,)."""
     order, asked, offsets = by_query(queries)
-    out = np.empty(len(queries), dtype=np.result_type(evidence.company.dtype, evidence.counts.matrix.dtype))
-    for first in range(0, len(asked), QUERIES):
-        some = order[offsets[first] : offsets[min(first + QUERIES, len(asked))]]
-        rows = evidence.company[asked[first : first + QUERIES]] @ evidence.counts.matrix
-        out[some] = np.asarray(
-            rows[np.searchsorted(asked[first : first + QUERIES], queries[some]), items[some]]
-        ).ravel()
+    tables, chosen = (csr_parts(evidence.company), pair_table(evidence.counts)), items[order]
+    found = np.empty(len(queries))
+
+    def work(part: slice) -> None:
+        own = offsets[part.start : part.stop + 1]
+        lent_to_pairs(asked[part], own, chosen, *tables, found)
+
+    in_parts(len(asked), work, fewest=FEWEST)
+    out = np.empty_like(found)
+    out[order] = found
     return out
+
+
+@compiled
+def lent_to_pairs(queries, offsets, items, like, pairs, out):  # type: ignore[no-untyped-def]
+    """What `lent` brings to the items of each query, from offsets[r] to offsets[r + 1] of `items` and `out`."""
+    reached = np.zeros(len(like[0]) - 1)
+    for r in range(len(queries)):
+        reached[:] = 0.0
+        lent(queries[r], like, pairs, reached)
+        for pair in range(offsets[r], offsets[r + 1]):
+            out[pair] = reached[items[pair]]
 
 
 def cosines(evidence: Evidence, queries: Codes, items: Codes) -> npt.NDArray[np.float32]:

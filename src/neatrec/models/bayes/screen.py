@@ -71,6 +71,8 @@ class ItemNumbers(NamedTuple):
 class Screen:
     """The tables of a fitted model for the items `codes` (ascending): `rows` are near logarithms of its scores.
 
+    They hold every item that was ever bought with another; those that never were may be among them.
+
     `sureness` is what log(1 + G^2) of a pair weighs (`bayes-sure`).
     """
 
@@ -84,6 +86,8 @@ class Screen:
         self.ranking = POSTERIOR_LIFT if ranking is None else ranking
         counts = evidence.counts
         self.near = evidence.near if evidence.near is not None and evidence.near.records else counts
+        if np.any(np.delete(counts.total, codes)):
+            raise ValueError("`codes` must hold every item that was bought with another: their counts lend to the rest")
         place = np.zeros(len(evidence.category), dtype=np.int32)
         place[codes] = np.arange(len(codes), dtype=np.int32)
         self.counts = _pairs(counts.matrix, place)

@@ -1,0 +1,104 @@
+"""What a GPU does of a fit: the low-rank part, who keeps like company, and the best-ranked pairs of many queries.
+
+The numbers are those of the CPU but for rounding. Counting, the search for weights and the regression stay on the CPU.
+"""
+
+from __future__ import annotations
+
+import logging
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from neatrec.copurchase.job import removal_codes
+from neatrec.errors import MissingDependencyError, ParameterError, must_be
+from neatrec.kernels.gpu import compiled_module, cupy, memory_for
+from neatrec.models.bayes import lowrank
+from neatrec.models.bayes.evidence import Evidence
+from neatrec.models.bayes.gpu_screen import SOURCES, GpuScreen
+from neatrec.models.bayes.lowrank import COMPANY, Factors
+from neatrec.models.bayes.names import NEIGHBOURS
+from neatrec.models.bayes.prior import Weights
+from neatrec.models.bayes.ranking import Ranking
+from neatrec.models.bayes.screen import Screen
+from neatrec.models.run import Run
+
+Codes = npt.NDArray[np.int32]
+BLOCK_SCORES = 2**24
+"""Scores sorted at a time; there are ten arrays of so many numbers: 700 MB."""
+log = logging.getLogger(__name__)
+
+
+def device_of(run: Run) -> str:
+    """`cpu` or `gpu` for a fit: `auto` is a GPU that can do what was asked; named, one that cannot is an error."""
+    if run.device == "cpu":
+        return "cpu"
+    try:
+        if run.reproducible:
+            raise must_be("reproducible", "false on device gpu, which rounds otherwise", True, hint="Use device cpu.")
+        cupy()
+        compiled_module(SOURCES, ())
+    except (MissingDependencyError, ParameterError) as error:
+        if run.device == "gpu":
+            raise
+        log.debug("not on the GPU: %s", error.message)
+        return "cpu"
+    return "gpu"
+
+
+def factors(matrix: Any, rank: int, rng: np.random.Generator) -> tuple[Factors, Factors]:
+    """`lowrank.factors` on a GPU; vectors may have the other sign."""
+    return lowrank.factors(matrix, rank, rng, subspace=_subspace)
+
+
+def _subspace(matrix: Any, basis: Factors, rank: int) -> tuple[Factors, Factors]:
+    cp = cupy()
+    with memory_for(8 * matrix.size + 5 * basis.nbytes, "the low-rank part of the prior"):
+        there = import_module("cupyx.scipy.sparse").csr_matrix if sparse.issparse(matrix) else cp.asarray
+        vectors, values = lowrank.subspace(there(matrix), cp.asarray(basis), rank, cp)
+        return vectors.get(), values.get()
+
+
+def like_company(unit: Factors, category: npt.NDArray[np.int32]) -> sparse.csr_matrix:
+    """`lowrank.like_company` on a GPU."""
+    cp = cupy()
+    with memory_for(unit.nbytes, "the low-rank vectors"):
+        vectors = cp.asarray(unit)
+    return lowrank.like_company(unit, category, near=lambda rows, members: _nearest(cp, vectors, rows, members))
+
+
+def _nearest(cp: Any, vectors: Any, rows: npt.NDArray[np.int64], members: npt.NDArray[np.int64]) -> Any:
+    """`names.nearest` of the rows' vectors."""
+    mine, others = cp.asarray(rows), cp.asarray(members)
+    cosine = vectors[mine] @ vectors[others].T
+    cosine[mine[:, None] == others] = 1.0
+    least = cp.full(len(rows), COMPANY, dtype=np.float32)
+    if len(members) > NEIGHBOURS:
+        least = cp.maximum(least, cp.partition(cosine, len(members) - NEIGHBOURS, axis=1)[:, -NEIGHBOURS])
+    row, column = cp.nonzero(cosine >= least[:, None])
+    return rows[row.get()], members[column.get()], cosine[row, column].get() ** 2
+
+
+def best_pairs(
+    evidence: Evidence, weights: Weights, ranking: Ranking | None, category: Codes, queries: Codes, most: int
+) -> tuple[Codes, Codes]:
+    """Query and item of the `most` best-ranked pairs of each query, queries ascending; of other categories only."""
+    cp, group = cupy(), removal_codes(category)
+    sold = np.flatnonzero(evidence.counts.total > 0).astype(np.int32)
+    screen = GpuScreen(Screen(evidence, weights, ranking, sold))
+    most, size = min(most, len(sold)), max(1, BLOCK_SCORES // max(len(sold), 1))
+    sold_group = cp.asarray(group[sold])
+    asked, items = [], []
+    with memory_for(40 * size * len(sold), "a block of scores"):
+        for first in range(0, len(queries), size):
+            some = queries[first : first + size].astype(np.int32)
+            scores = screen.rows(some)
+            scores[cp.asarray(group[some])[:, None] == sold_group] = -np.inf
+            best = cp.argpartition(scores, len(sold) - most, axis=1)[:, len(sold) - most :]
+            real = cp.isfinite(cp.take_along_axis(scores, best, axis=1)).get()
+            asked.append(np.repeat(some, real.sum(axis=1)))
+            items.append(sold[best.get()[real]])
+    return np.concatenate(asked), np.concatenate(items)
