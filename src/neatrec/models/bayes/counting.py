@@ -228,7 +228,7 @@ def _csr(data: Array, index: Array, start: Array) -> sparse.csr_matrix:
 
 
 @compiled
-def add_groups(query, item, count, start, group, out):  # type: ignore[no-untyped-def]
+def add_groups(query, item, times, start, group, out):  # type: ignore[no-untyped-def]
     """Adds each pair's count to the groups of its query and of its item, out: (groups, groups).
 
     start, group: which groups each item is of. Whole numbers, which float64 holds exactly: order does not matter.
@@ -237,7 +237,7 @@ def add_groups(query, item, count, start, group, out):  # type: ignore[no-untype
         q, v = query[pair], item[pair]
         for one in range(start[q], start[q + 1]):
             for other in range(start[v], start[v + 1]):
-                out[group[one], group[other]] += count[pair]
+                out[group[one], group[other]] += times[pair]
 
 
 @compiled
