@@ -76,13 +76,13 @@ def answer_carts(rows: Rows, asked: Codes, carts: Sequence[Codes], choice: Choic
     lines, speakers = _flat(carts), _flat([rows.place[_places(asked, cart)] for cart in carts])
     filled = np.zeros(len(carts), dtype=np.int64)
     categories = int(choice.category.max(initial=-1)) + 1
+    category = np.where(choice.category < 0, categories, choice.category).astype(np.uint32)
+    sold = np.flatnonzero(choice.sold).astype(np.uint32)
 
     def work(part: slice) -> None:
         among = part.start, part.stop
         scores = rows.new, rows.kept
-        best_of_carts(
-            scores, lines, speakers, among, choice.sold, choice.category, categories, choice.floor, best, filled
-        )
+        best_of_carts(scores, lines, speakers, among, sold, category, categories, choice.floor, best, filled)
 
     in_parts(len(carts), work)
     return [codes[:count] for codes, count in zip(best, filled.tolist(), strict=True)]
@@ -102,10 +102,11 @@ def _flat(lists: Sequence[npt.NDArray[Any]]) -> tuple[npt.NDArray[np.int64], npt
 @compiled
 def best_of_carts(scores, lines, speakers, among, sold, category, categories, floor, best, filled):  # type: ignore[no-untyped-def]
     """The best of carts `among[0]` to `among[1]`; scores: `new` and `kept` rows; lines, speakers: start, and items or
-    places of rows; best: (carts, k), of which `filled` (carts,) are named; sold, category: (items,).
+    places of rows; sold: (items sold,), ascending; category: (items,), `categories` where unknown; best: (carts, k), of
+    which `filled` (carts,) are named.
     """
-    items = len(sold)
-    banned = np.full(categories, -1, dtype=np.int64)
+    items = len(category)
+    banned = np.full(categories + 1, -1, dtype=np.int64)
     chosen = np.empty(items, dtype=np.uint32)  # unsigned: no index is looked at for being negative
     part, near = np.empty(items, dtype=scores[0].dtype), np.empty(items, dtype=scores[0].dtype)
     above = np.empty(items, dtype=np.bool_)
@@ -167,23 +168,33 @@ def add_on_one_scale(part, middle, reach, total):  # type: ignore[no-untyped-def
 
 @compiled
 def may_be_named(cart, sold, category, banned, stamp, out):  # type: ignore[no-untyped-def]
-    """How many items may be named for a cart, which go to the front of `out`; banned: `stamp` where the cart has been.
-
-    All that is sold, but for the cart and what shares a category with it.
+    """How many items may be named for a cart, which go to the front of `out`: all that is sold, but for the cart and
+    what shares a category with it. banned: `stamp` where the cart has been; its last place is that of unknown ones.
     """
+    unknown = len(banned) - 1
+    alone = 0
     for q in cart:
-        if category[q] >= 0:
+        if category[q] < unknown:
             banned[category[q]] = stamp
+        alone += category[q] == unknown
     count = 0
-    for v in range(len(sold)):
-        if sold[v] and (category[v] < 0 or banned[category[v]] != stamp):
-            inside = False
-            if category[v] < 0:
-                for q in cart:
-                    inside |= q == v
-            out[count] = v
-            count += not inside
-    return count
+    for i in range(len(sold)):
+        out[count] = sold[i]
+        count += banned[category[sold[i]]] != stamp
+    return without(cart, out, count) if alone else count
+
+
+@compiled
+def without(cart, out, count):  # type: ignore[no-untyped-def]
+    """How many of the first `count` of `out` are not in the cart; they move to the front."""
+    kept = 0
+    for i in range(count):
+        inside = False
+        for q in cart:
+            inside |= q == out[i]
+        out[kept] = out[i]
+        kept += not inside
+    return kept
 
 
 @compiled
