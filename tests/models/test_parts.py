@@ -10,6 +10,7 @@ import pytest
 from test_bayes_parts import toy_evidence
 
 from neatrec.models import Run, cosine, likelihood, make_model, parts, products
+from neatrec.models.bayes import model as bayes_model
 from neatrec.models.bayes.prior import START
 from neatrec.models.bayes.ranking import Ranking
 from neatrec.models.bayes.rows import rank_rows
@@ -116,3 +117,15 @@ def test_rows_of_bayes_are_the_same_however_many_threads_share_them() -> None:
     out = np.zeros_like(together)
     assert rank_rows(evidence, START, ranking, queries, out) is out
     np.testing.assert_array_equal(out, together)
+
+
+@pytest.mark.usefixtures("three_cores")
+@pytest.mark.parametrize("name", ["bayes", "bayes-sure"])
+def test_pairs_of_bayes_score_the_same_however_many_threads_share_them(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fitted = make_model(name).fit(toy_baskets(), Run(rng=0))
+    queries, items = np.random.default_rng(2).integers(0, len(fitted.catalog), (2, 60))
+    alone = fitted.score(queries, items)
+    monkeypatch.setattr(bayes_model, "FEWEST_PAIRS", 9)
+    np.testing.assert_array_equal(fitted.score(queries, items), alone)

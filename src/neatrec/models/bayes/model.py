@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -28,6 +28,7 @@ from neatrec.models.bayes.sureness import sure_pairs_odds, sure_rows_odds, witho
 from neatrec.models.blas import one_blas_thread
 from neatrec.models.counts import CountParameters, PairCounts
 from neatrec.models.parameters import ModelParameters, parameter
+from neatrec.models.parts import FEWEST_PAIRS, in_parts
 from neatrec.models.run import Run
 from neatrec.models.statistic import LLR
 
@@ -108,7 +109,7 @@ class Bayes(Model):
         return out
 
     def _score(self, queries: Codes, items: Codes) -> Scores:
-        return rank_pairs(self.evidence, self.weights, self.ranking, queries, items)
+        return _in_parts(queries, items, lambda *pairs: rank_pairs(self.evidence, self.weights, self.ranking, *pairs))
 
     @property
     def has_screen(self) -> bool:
@@ -215,9 +216,10 @@ class BayesSure(Bayes):
     about: ClassVar[str] = "The evidence of bayes, ranked by how surely a pair is no chance, however small its lift."
 
     def _score(self, queries: Codes, items: Codes) -> Scores:
-        if self.lessons.sure is None:
+        sure = self.lessons.sure
+        if sure is None:
             return self._g2()._score(queries, items)
-        return sure_pairs_odds(self.evidence, self.weights, self.lessons.sure, queries, items)
+        return _in_parts(queries, items, lambda *pairs: sure_pairs_odds(self.evidence, self.weights, sure, *pairs))
 
     def _score_all(self, queries: Codes) -> Scores:
         if self.lessons.sure is None:
@@ -242,6 +244,17 @@ class BayesSure(Bayes):
         model = LLR()
         model.counts = self.evidence.counts
         return model
+
+
+def _in_parts(queries: Codes, items: Codes, score: Callable[[Codes, Codes], npt.NDArray[np.float32]]) -> Scores:
+    """What `score` gives the pairs, (pairs,), which are shared out among the cores."""
+    out = np.empty(len(queries), dtype=np.float32)
+
+    def work(part: slice) -> None:
+        out[part] = score(queries[part], items[part])
+
+    in_parts(len(queries), work, fewest=FEWEST_PAIRS)
+    return out
 
 
 def _ranking_array(ranking: Ranking | None) -> npt.NDArray[np.float64]:

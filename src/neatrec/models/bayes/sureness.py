@@ -62,12 +62,12 @@ def _surest(evidence: Evidence, query: int) -> Codes:
 def sure_hints(evidence: Evidence, weights: Weights, queries: Codes, items: Codes) -> Floats:
     """The hints of pairs in the order of `SURE_HINTS`, shape (pairs, hints)."""
     usual = hints(evidence, queries, items, score_pairs(evidence, weights, queries, items))
-    return np.column_stack([usual, _sureness(evidence, queries, items)])
+    return np.column_stack([usual, _sureness(evidence, queries, items, evidence.counts.of_pairs(queries, items))])
 
 
-def _sureness(evidence: Evidence, queries: Any, items: Codes) -> Floats:
+def _sureness(evidence: Evidence, queries: Any, items: Codes, count: npt.NDArray[Any]) -> Floats:
+    """log(1 + G^2) of pairs that were seen `count` times."""
     counts = evidence.counts
-    count = counts.of_pairs(queries, items)
     g2 = statistics.signed_llr(count, counts.total[queries], counts.total[items], counts.records)
     return np.log1p(np.maximum(g2, 0.0))
 
@@ -78,7 +78,8 @@ def sure_pairs_odds(
     """The odds of each pair, shape (pairs,)."""
     usual, slope = without_sureness(ranking)
     odds = rank_pairs(evidence, weights, usual, queries, items)
-    return np.asarray(odds * np.exp(slope * _sureness(evidence, queries, items)), dtype=np.float32)
+    count = evidence.counts.of_pairs(queries, items)
+    return np.asarray(odds * np.exp(slope * _sureness(evidence, queries, items, count)), dtype=np.float32)
 
 
 def sure_rows_odds(
@@ -94,7 +95,7 @@ def sure_rows_odds(
     rows = evidence.counts.matrix[queries]
     row = np.repeat(np.arange(len(queries)), np.diff(rows.indptr))
     items = rows.indices.astype(np.int32)
-    odds[row, items] *= np.exp(slope * _sureness(evidence, queries[row], items)).astype(np.float32)
+    odds[row, items] *= np.exp(slope * _sureness(evidence, queries[row], items, rows.data)).astype(np.float32)
     return odds
 
 
