@@ -24,6 +24,7 @@ from neatrec.models.bayes.names import NEIGHBOURS
 from neatrec.models.bayes.prior import Weights
 from neatrec.models.bayes.ranking import Ranking
 from neatrec.models.bayes.screen import Screen
+from neatrec.models.parts import at_most
 from neatrec.models.run import Run
 
 Codes = npt.NDArray[np.int32]
@@ -67,7 +68,8 @@ def like_company(unit: Factors, category: npt.NDArray[np.int32]) -> sparse.csr_m
     cp = cupy()
     with memory_for(unit.nbytes, "the low-rank vectors"):
         vectors = cp.asarray(unit)
-    return lowrank.like_company(unit, category, near=lambda rows, members: _nearest(cp, vectors, rows, members))
+    with at_most(1):  # there is one GPU to wait for
+        return lowrank.like_company(unit, category, near=lambda rows, members: _nearest(cp, vectors, rows, members))
 
 
 def _nearest(cp: Any, vectors: Any, rows: npt.NDArray[np.int64], members: npt.NDArray[np.int64]) -> Any:

@@ -10,15 +10,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from neatrec.catalog import UNKNOWN
-from neatrec.models.bayes.names import in_rows, nearest
+from neatrec.models.bayes.names import Found, Near, Places, nearest, within_categories
 from neatrec.models.blas import one_blas_thread
 from neatrec.models.counts import PairCounts, often_seen
 
 Factors = npt.NDArray[np.float32]
 
-Near = Callable[[npt.NDArray[np.int64], npt.NDArray[np.int64]], Any]
-"""`names.nearest` of some items among others, on some device."""
 Subspace = Callable[[Any, Factors, int], tuple[Factors, Factors]]
 """The largest factors of a symmetric matrix from a basis to begin with: `subspace` on some device."""
 
@@ -111,15 +108,9 @@ def like_company(unit: Factors, category: npt.NDArray[np.int32], near: Near | No
 
     The squared cosine of their vectors; 1 for the item itself. An item without category borrows from none.
     """
-    alone = np.flatnonzero(category == UNKNOWN)
-    found = [(alone, alone, np.ones(len(alone), dtype=np.float32))]
+
+    def near_here(rows: Places, members: Places) -> Found:
+        return nearest(unit[rows] @ unit[members].T, rows, members, COMPANY)
+
     with one_blas_thread():
-        for code in np.unique(category[category != UNKNOWN]):
-            members = np.flatnonzero(category == code)
-            for rows in in_rows(members):
-                if near is None:
-                    found.append(nearest(unit[rows] @ unit[members].T, rows, members, COMPANY))
-                else:
-                    found.append(near(rows, members))
-    rows, columns, likeness = (np.concatenate(part) for part in zip(*found, strict=True))
-    return sparse.csr_matrix((likeness, (rows, columns)), shape=(len(category), len(category)))
+        return within_categories(category, near or near_here)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
 from neatrec.catalog import UNKNOWN, Catalog
+from neatrec.models.parts import in_parts
 
 MOST_WORDS = 3_000
 """The most frequent words count; a table of word pairs is this number squared."""
@@ -18,8 +20,14 @@ NEIGHBOURS = 20
 """Items of like name that an item borrows from, itself included."""
 LIKENESS = 0.25
 """Cosine of the word weights below which two names are not alike."""
-ROWS, MOST_COSINES = 512, 2**25
-"""Items compared with all of their category at a time, and the most cosines that makes."""
+ROWS, MOST_COSINES = 512, 2**22
+"""Items that a thread compares with all of their category at a time, and the most cosines that makes."""
+
+Places = npt.NDArray[np.int64]
+Found = tuple[Places, Places, npt.NDArray[np.float32]]
+"""Rows, columns and values of a sparse matrix."""
+Near = Callable[[Places, Places], Found]
+"""What some items have in common with the members of their category."""
 
 
 def words_of(name: str | None) -> list[str]:
@@ -66,30 +74,37 @@ def like_names(table: sparse.csr_matrix, category: npt.NDArray[np.int32]) -> spa
     weighted = table @ sparse.diags(np.log(table.shape[0] / np.maximum(items, 1)))
     length = np.sqrt(np.asarray(weighted.multiply(weighted).sum(axis=1)).ravel())
     unit = sparse.csr_matrix(sparse.diags(1 / np.where(length > 0, length, 1)) @ weighted, dtype=np.float32)
-    alone = np.flatnonzero(category == UNKNOWN)
-    found = [(alone, alone, np.ones(len(alone), dtype=np.float32))]
+
+    def near(rows: Places, members: Places) -> Found:
+        return nearest((unit[rows] @ unit[members].T).toarray(), rows, members, LIKENESS)
+
+    return within_categories(category, near)
+
+
+def within_categories(category: npt.NDArray[np.int32], near: Near) -> sparse.csr_matrix:
+    """What `near` finds for the items of each category among these, some of them at a time, shape (items, items).
+
+    An item without category has itself alone.
+    """
+    tasks: list[tuple[Places, Places]] = []
     for code in np.unique(category[category != UNKNOWN]):
         members = np.flatnonzero(category == code)
-        found += [_likest(unit, rows, members) for rows in in_rows(members)]
+        size = min(ROWS, max(1, MOST_COSINES // len(members)))
+        tasks += [(members[start : start + size], members) for start in range(0, len(members), size)]
+    alone = np.flatnonzero(category == UNKNOWN)
+    found: list[Found] = [(alone, alone, np.ones(len(alone), dtype=np.float32))] * (len(tasks) + 1)
+
+    def work(part: slice) -> None:
+        for number in range(part.start, part.stop):
+            found[number + 1] = near(*tasks[number])
+
+    if tasks:
+        in_parts(len(tasks), work)
     rows, columns, values = (np.concatenate(part) for part in zip(*found, strict=True))
     return sparse.csr_matrix((values, (rows, columns)), shape=(len(category), len(category)))
 
 
-def in_rows(members: npt.NDArray[np.int64]) -> list[npt.NDArray[np.int64]]:
-    """Some of the members at a time."""
-    size = min(ROWS, max(1, MOST_COSINES // max(len(members), 1)))
-    return [members[start : start + size] for start in range(0, len(members), size)]
-
-
-def _likest(
-    unit: sparse.csr_matrix, rows: npt.NDArray[np.int64], members: npt.NDArray[np.int64]
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.float32]]:
-    return nearest((unit[rows] @ unit[members].T).toarray(), rows, members, LIKENESS)
-
-
-def nearest(
-    cosine: npt.NDArray[np.float32], rows: npt.NDArray[np.int64], members: npt.NDArray[np.int64], likeness: float
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+def nearest(cosine: npt.NDArray[np.float32], rows: Places, members: Places, likeness: float) -> Found:
     """Rows, members and squared cosines of the NEIGHBOURS nearest of each row above `likeness`; 1 for the row itself.
 
     `cosine` has shape (rows, members) and is written to.
