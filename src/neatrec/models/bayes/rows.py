@@ -160,7 +160,9 @@ def _lent_both_ways(evidence: Evidence, queries: Codes) -> Rows | None:
     if evidence.like is None or evidence.lends is None:
         return None
     out = np.zeros((len(queries), len(evidence.category)), dtype=np.float32)
-    lent_both_ways(queries, csr_parts(evidence.like), csr_parts(evidence.lends), pair_table(evidence.counts), out)
+    start, borrower, likeness = csr_parts(evidence.lends)
+    lends = start, borrower.view(np.uint32), likeness  # unsigned: no index is looked at for being negative
+    lent_both_ways(queries, csr_parts(evidence.like), lends, pair_table(evidence.counts), out)
     return out
 
 
@@ -219,10 +221,14 @@ def lent_both_ways(queries, like, lends, pairs, out):  # type: ignore[no-untyped
     """
     borrower_start, borrower, likeness = lends
     reached = np.zeros(out.shape[1], dtype=np.float32)
+    lenders = np.empty(out.shape[1], dtype=np.uint32)
     for r in range(len(queries)):
+        row, count = out[r], 0
         lent(queries[r], like, pairs, reached)
         for item in range(len(reached)):
-            if reached[item] != 0.0:
-                for place in range(borrower_start[item], borrower_start[item + 1]):
-                    out[r, borrower[place]] += likeness[place] * reached[item]
-                reached[item] = 0.0
+            lenders[count] = item
+            count += reached[item] != 0.0
+        for lender in lenders[:count]:
+            for place in range(borrower_start[lender], borrower_start[lender + 1]):
+                row[borrower[place]] += likeness[place] * reached[lender]
+            reached[lender] = 0.0
