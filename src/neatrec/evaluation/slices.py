@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from neatrec.catalog import UNKNOWN, Catalog
 from neatrec.evaluation.judge import Asked, Judged
-from neatrec.evaluation.summary import Summary, summarise
+from neatrec.evaluation.summary import Summary, all_values, summarise
 
 Codes = npt.NDArray[np.int32]
 Numbers = npt.NDArray[np.int64]
@@ -117,10 +117,11 @@ def summarise_slices(
 ) -> tuple[SliceResult, ...]:
     """Means and intervals at list length `k` of all models on every slice that has label records; no tests."""
     out = []
+    values = all_values(judged, (k,))
     for cut in cuts:
         for code, name in enumerate(cut.names):
             part = chosen & (cut.code == code)
             if part.any():
-                summary = summarise(judged, asked, part, ks=(k,), tested=(), rounds=rounds, seed=seed)
+                summary = summarise(judged, asked, part, ks=(k,), tested=(), rounds=rounds, seed=seed, values=values)
                 out.append(SliceResult(cut.by, name, summary))
     return tuple(out)

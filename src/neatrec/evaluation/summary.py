@@ -101,17 +101,20 @@ def summarise(
     rounds: int = ROUNDS,
     flips: int = FLIPS,
     seed: int = 0,
+    values: Mapping[str, Sequence[Floats]] | None = None,
 ) -> Summary:
     """Means, intervals and tests of all models over the label records in `chosen` (default: all).
 
-    `judged` gives for each model what it did in each of its trainings. A model's line depends on `seed` and on its own
-    ranks, not on which other models stand beside it.
+    `judged` gives for each model what it did in each of its trainings; `values`, where they are known already, what
+    `all_values` makes of it. A model's line depends on `seed` and on its own ranks, not on which other models stand
+    beside it.
     """
     chosen = np.ones(len(asked.query), dtype=bool) if chosen is None else chosen
     names = metric_names(ks)
     places = np.flatnonzero(chosen)
     _, start, sizes = np.unique(asked.query[places], return_index=True, return_counts=True)
-    totals = {name: _totals(runs, places, start, sizes, ks) for name, runs in judged.items()}
+    values = all_values(judged, ks) if values is None else values
+    totals = {name: _totals(runs, places, start, sizes) for name, runs in values.items()}
     resampled = _resampled(totals, rounds, seed)
     ends = _ends(resampled, list(judged))
     standings = [_standing(name, totals[name], ends[name], names, judged[name]) for name in judged]
@@ -124,19 +127,23 @@ def summarise(
     )
 
 
+def all_values(judged: Mapping[str, Sequence[Judged]], ks: Sequence[int]) -> dict[str, list[Floats]]:
+    """Every metric of every label record, (labels, metrics), for each training of each model."""
+    if not all(judged.values()):
+        raise ParameterError("each model must have been judged at least once")
+    return {name: [metric_values(run.higher, run.equal, ks) for run in runs] for name, runs in judged.items()}
+
+
 def _totals(
-    runs: Sequence[Judged],
+    values: Sequence[Floats],
     places: npt.NDArray[np.int64],
     start: npt.NDArray[np.int64],
     sizes: npt.NDArray[np.int64],
-    ks: Sequence[int],
 ) -> _Totals:
     """Sums over the labels at `places`; those of a query begin at `start`, and there are `sizes` of them."""
-    if not runs:
-        raise ParameterError("each model must have been judged at least once")
-    by_seed = np.zeros((len(runs), len(start), len(metric_names(ks))))
-    for number, run in enumerate(runs if len(start) else ()):
-        np.add.reduceat(metric_values(run.higher[places], run.equal[places], ks), start, out=by_seed[number])
+    by_seed = np.zeros((len(values), len(start), values[0].shape[1]))
+    for number, of_labels in enumerate(values if len(start) else ()):
+        np.add.reduceat(of_labels[places], start, out=by_seed[number])
     return _Totals(by_seed, sizes.astype(np.float64))
 
 
