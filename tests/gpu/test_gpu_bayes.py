@@ -14,8 +14,10 @@ from neatrec.kernels import gpu
 from neatrec.models import Run, make_model
 from neatrec.models.base import Model
 from neatrec.models.bayes import Bayes, gpu_fit, lowrank
+from neatrec.models.bayes.evidence import SIGNS
 from neatrec.models.bayes.gpu_screen import GpuScreen
-from neatrec.models.bayes.practice import allowed
+from neatrec.models.bayes.practice import allowed, practise
+from neatrec.models.bayes.prior import Weights
 from neatrec.models.bayes.rows import rank_rows
 from neatrec.sources.supermarket import supermarket
 from toyshop import toy_baskets
@@ -137,6 +139,18 @@ def test_factors_and_company_are_those_of_the_cpu() -> None:
     here, there = (part.like_company(unit, category) for part in (lowrank, gpu_fit))
     assert abs(here.nnz - there.nnz) <= 0.001 * here.nnz
     np.testing.assert_allclose(there.sum(axis=1), here.sum(axis=1), atol=0.1)
+
+
+def test_practice_on_a_gpu_is_worth_the_same() -> None:
+    model = fitted("cpu")
+    category = model.parameters.counting().category_of(model.catalog)
+    rng = np.random.default_rng(0)
+    usual = practise(model.evidence, model.evidence.counts, category, 3.0, rng, 100)
+    assert usual is not None
+    there = gpu_fit.PracticeThere(usual)
+    for signs in (None, rng.normal(0.2, 0.5, len(SIGNS))):
+        weights = Weights(1.5, 0.3, signs)
+        assert there.value(weights) == pytest.approx(usual.value(weights), abs=2e-3)
 
 
 @pytest.mark.parametrize("ranked", [True, False])

@@ -15,10 +15,10 @@ from neatrec.kernels import gpu
 from neatrec.models import Run, make_model
 from neatrec.models.bayes import Bayes, gpu_fit, lowrank
 from neatrec.models.bayes.calibration import UNLEARNED
-from neatrec.models.bayes.evidence import Evidence, Surroundings
+from neatrec.models.bayes.evidence import SIGNS, Evidence, Surroundings
 from neatrec.models.bayes.exercise import Judge, exercise
 from neatrec.models.bayes.learning import Lessons, _winners_of
-from neatrec.models.bayes.practice import COLUMNS, practise
+from neatrec.models.bayes.practice import COLUMNS, practise, search
 from neatrec.models.bayes.prior import START, Weights
 from neatrec.models.bayes.ranking import HINTS, Ranking
 from neatrec.models.bayes.scoring import block_of_pairs
@@ -82,6 +82,27 @@ def test_practice_is_the_same_where_others_find_the_candidates() -> None:
     np.testing.assert_allclose(found.weight, usual.weight)
     for name in COLUMNS:
         np.testing.assert_allclose(getattr(found, name), getattr(usual, name), rtol=1e-4, atol=1e-5)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 1000))
+def test_practice_laid_out_for_a_gpu_is_worth_the_same(seed: int) -> None:
+    one, other = folds()
+    usual = practise(one, other.counts, one.category, 3.0, np.random.default_rng(0), 50)
+    assert usual is not None
+    there, rng = gpu_fit.PracticeThere(usual, np), np.random.default_rng(seed)
+    for signs in (None, rng.normal(0.2, 0.5, len(SIGNS))):
+        weights = Weights(float(rng.uniform(0.2, 9)), float(rng.uniform()), signs)
+        assert there.value(weights) == pytest.approx(usual.value(weights), abs=2e-3)
+
+
+def test_weights_found_there_are_those_found_here() -> None:
+    one, other = folds()
+    usual = practise(one, other.counts, one.category, 3.0, np.random.default_rng(0), 50)
+    assert usual is not None
+    here, there = (search(part, one.signs_there, near=True) for part in (usual, gpu_fit.PracticeThere(usual, np)))
+    assert there[1] == pytest.approx(here[1], abs=5e-3)
+    assert usual.value(there[0]) == pytest.approx(usual.value(here[0]), abs=5e-3)
 
 
 def test_exercise_and_winners_are_the_same_where_others_find_them() -> None:

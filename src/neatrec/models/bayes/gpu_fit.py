@@ -1,11 +1,12 @@
-"""What a GPU does of a fit: the low-rank part, who keeps like company, and the best-ranked pairs of many queries.
+"""What a GPU does of a fit: the low-rank part, who keeps like company, the best-ranked pairs, the search for weights.
 
-The numbers are those of the CPU but for rounding. Counting, the search for weights and the regression stay on the CPU.
+The numbers are those of the CPU but for rounding. Counting, words, hints and the regression stay on the CPU.
 """
 
 from __future__ import annotations
 
 import logging
+from contextlib import nullcontext
 from importlib import import_module
 from typing import Any
 
@@ -21,11 +22,13 @@ from neatrec.models.bayes.evidence import Evidence
 from neatrec.models.bayes.gpu_screen import SOURCES, GpuScreen
 from neatrec.models.bayes.lowrank import COMPANY, Factors
 from neatrec.models.bayes.names import NEIGHBOURS
-from neatrec.models.bayes.prior import Weights
+from neatrec.models.bayes.practice import COLUMNS, Practice
+from neatrec.models.bayes.prior import FARTHEST, Weights
 from neatrec.models.bayes.ranking import Ranking
 from neatrec.models.bayes.screen import Screen
 from neatrec.models.parts import at_most
 from neatrec.models.run import Run
+from neatrec.models.tuned import FIRST
 
 Codes = npt.NDArray[np.int32]
 BLOCK_SCORES = 2**24
@@ -104,3 +107,39 @@ def best_pairs(
             asked.append(np.repeat(some, real.sum(axis=1)))
             items.append(sold[best.get()[real]])
     return np.concatenate(asked), np.concatenate(items)
+
+
+class PracticeThere:
+    """A `Practice` whose pairs lie on a GPU: the search for weights asks it for many values."""
+
+    def __init__(self, practice: Practice, xp: Any = None) -> None:
+        self.xp = cupy() if xp is None else xp
+        sizes = np.diff(practice.start)
+        query = np.searchsorted(practice.start, practice.strong, side="right") - 1
+        longest = np.arange(sizes.max(initial=0))
+        inside = longest < sizes[query][:, None]  # (strong pairs, longest)
+        places = np.where(inside, practice.start[query][:, None] + longest, practice.strong[:, None])
+        bytes_there = sum(getattr(practice, name).nbytes for name in COLUMNS) + places.nbytes
+        with nullcontext() if xp is not None else memory_for(2 * bytes_there, "what the weights are learned from"):
+            # a query's shorter list is filled with the strong pair itself, which is not above itself
+            self.rivals, self.strong = self.xp.asarray(places), self.xp.asarray(practice.strong)
+            self.weight = self.xp.asarray(practice.weight / practice.weight.sum())
+            self.columns = {name: self.xp.asarray(getattr(practice, name)) for name in COLUMNS}
+
+    def value(self, weights: Weights) -> float:
+        """That of the practice, but for rounding."""
+        xp, score = self.xp, self._score(weights)
+        higher = (score[self.rivals] > score[self.strong][:, None]).sum(axis=1)
+        gain = xp.where(higher < FIRST, 1.0 + 1.0 / xp.log2(2.0 + higher), 0.0)
+        return float((self.weight * gain).sum())
+
+    def _score(self, weights: Weights) -> Any:
+        """`Weights.score`."""
+        xp, near, k = self.xp, np.float32(weights.near), np.float32(weights.k)
+        count, expected, near_count, near_expected, signs = (self.columns[name] for name in COLUMNS)
+        above = count + (near_count - count) * near
+        below = expected + (near_expected - expected) * near + k
+        if weights.signs is not None:
+            log_mean = xp.clip(signs @ xp.asarray(weights.signs.astype(np.float32)), -FARTHEST, FARTHEST)
+            above += xp.exp(log_mean) * k
+        return above / below

@@ -8,7 +8,7 @@ expected times together and the signs are logarithms of lifts, so that both mean
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -157,7 +157,7 @@ def _lessons(
     """What one part of the baskets teaches about another."""
     lift = parameters.strong_lift
     parts = [practise(one, judge.counts, category, lift, next(rngs), block, best) for one, judge in folds]
-    lessons = _taught([part for part in parts if part is not None], ordered, folds[0][0])
+    lessons = _taught([part for part in parts if part is not None], ordered, folds[0][0], on_gpu=best is not None)
     parts.clear()
     if lessons.weights.signs is not None:
         exercises = [
@@ -210,29 +210,38 @@ def _part(shards: Iterable[Baskets], masks: list[npt.NDArray[np.bool_]], which: 
     return [shard.select(mask == which) for shard, mask in zip(shards, masks, strict=True)]
 
 
-def _taught(practice: Sequence[Practice], ordered: bool, evidence: Evidence) -> Lessons:
+def _taught(practice: Sequence[Practice], ordered: bool, evidence: Evidence, *, on_gpu: bool) -> Lessons:
     """What strong pairs taught about the prior."""
     pairs = sum(len(part.strong) for part in practice)
     if pairs < FEWEST:
         log.warning("only %d strong pairs in the validation baskets: bayes is shrunk lift with k = 1", pairs)
         return Lessons(Weights(1.0, 0.0, None), None, UNLEARNED, pairs, 0.0, 0.0)
-    whole = Practice.joined(practice)
+    whole, there = Practice.joined(practice), gpu_fit.PracticeThere if on_gpu else _here
     signs = evidence.signs_there
-    with_prior, without = _cross_checked(whole, signs, near=ordered)
-    helps = with_prior > without
-    weights = search(whole, signs, near=ordered)[0] if helps else best_strength(whole)[0]
+    with_prior, without = _cross_checked(whole, signs, there, near=ordered)
+    helps, lesson = with_prior > without, there(whole)
+    weights = search(lesson, signs, near=ordered)[0] if helps else best_strength(lesson)[0]
     if not helps:
         log.warning("priors do not help on validation baskets: bayes is shrunk lift with k = %g", weights.k)
     log.info("strong pairs: %d, gain with the prior %.4f, shrunk lift %.4f", pairs, with_prior, without)
     return Lessons(weights, None, UNLEARNED, pairs, with_prior, without)
 
 
-def _cross_checked(practice: Practice, signs: npt.NDArray[np.bool_], *, near: bool) -> tuple[float, float]:
-    """How well prior and shrunk lift do on queries that they were not learned from: two halves, both ways round."""
+def _here(practice: Practice) -> Practice:
+    return practice
+
+
+def _cross_checked(
+    practice: Practice, signs: npt.NDArray[np.bool_], there: Callable[[Practice], Any], *, near: bool
+) -> tuple[float, float]:
+    """How well prior and shrunk lift do on queries that they were not learned from: two halves, both ways round.
+
+    `there` puts a practice where it is worked with.
+    """
     half = np.arange(practice.queries) % 2 == 0
     gained = np.zeros(2)
     for learned, judge in ((half, ~half), (~half, half)):
-        lesson, exam = practice.of_queries(learned), practice.of_queries(judge)
+        lesson, exam = there(practice.of_queries(learned)), practice.of_queries(judge)
         chosen = search(lesson, signs, near=near)[0], best_strength(lesson)[0]
         gained += [exam.weight.sum() * exam.value(weights) for weights in chosen]
     with_prior, without = gained / practice.weight.sum()

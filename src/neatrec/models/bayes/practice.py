@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +36,12 @@ Array = npt.NDArray[Any]
 Best = Callable[..., tuple[Array, Array]]
 """`gpu_fit.best_pairs`."""
 COLUMNS = ("count", "expected", "near_count", "near_expected", "signs")
+
+
+class Valued(Protocol):
+    """Whatever can say how well weights do."""
+
+    def value(self, weights: Weights) -> float: ...
 
 
 @dataclass(frozen=True)
@@ -192,7 +198,7 @@ def _sureness(judge: PairCounts, query: int, items: Array) -> npt.NDArray[np.flo
     return np.sqrt(np.maximum(g2, 0.0))
 
 
-def best_strength(practice: Practice) -> tuple[Weights, float]:
+def best_strength(practice: Valued) -> tuple[Weights, float]:
     """Shrunk lift with the strength that does best, and how well it does."""
     tried = [Weights(k, 0.0, None) for k in STRENGTHS]
     values = [practice.value(weights) for weights in tried]
@@ -200,7 +206,7 @@ def best_strength(practice: Practice) -> tuple[Weights, float]:
     return tried[best], values[best]
 
 
-def search(practice: Practice, signs: npt.NDArray[np.bool_], *, near: bool) -> tuple[Weights, float]:
+def search(practice: Valued, signs: npt.NDArray[np.bool_], *, near: bool) -> tuple[Weights, float]:
     """The weights that do best, found coordinate by coordinate with shrinking steps, and how well they do.
 
     The search begins twice: with a prior of moderate weights, and near shrunk lift with its best strength. `signs`:
@@ -220,7 +226,7 @@ def search(practice: Practice, signs: npt.NDArray[np.bool_], *, near: bool) -> t
     return max((found[0], found[1]), key=lambda end: end[1])
 
 
-def _climbed(practice: Practice, point: npt.NDArray[np.float64], free: npt.NDArray[np.int64]) -> tuple[Weights, float]:
+def _climbed(practice: Valued, point: npt.NDArray[np.float64], free: npt.NDArray[np.int64]) -> tuple[Weights, float]:
     """Weights where no further step along one of the `free` coordinates helps, and what they are worth."""
 
     def worth(values: npt.NDArray[np.float64]) -> float:
