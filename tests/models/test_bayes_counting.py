@@ -94,14 +94,15 @@ def test_the_rarest_pairs_are_left_out_and_no_others(
     np.testing.assert_array_equal(found.groups[0], member.T @ whole @ member)
     if not ordered:
         assert found.directed is None
-        assert found.before is None
-        assert found.group_before is None
+        assert found.ways is None
         return
     assert found.directed is not None
+    assert found.ways is not None
     ways = plain(carts, once=once, directed=True)
     np.testing.assert_array_equal(found.directed.toarray(), np.where(whole >= least, ways, 0))
-    np.testing.assert_array_equal(found.before, ways.sum(axis=1))
-    np.testing.assert_array_equal(found.group_before, member.T @ ways @ member)
+    np.testing.assert_array_equal(found.ways.before, ways.sum(axis=1))
+    np.testing.assert_array_equal(found.ways.after, ways.sum(axis=0))
+    np.testing.assert_array_equal(found.ways.groups, member.T @ ways @ member)
     near = counted_near(baskets_of(carts), Counting(directed=False, window=1), found.counts, 1)
     narrow = plain(carts, once=False, directed=False, window=1)
     np.testing.assert_array_equal(near.matrix.toarray(), np.where(whole >= least, narrow, 0))

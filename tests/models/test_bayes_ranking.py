@@ -37,7 +37,7 @@ def test_directed_counts_add_up_to_the_undirected_ones() -> None:
 def test_who_comes_first_by_item_and_by_category() -> None:
     directed = np.array([[0, 30, 5], [10, 0, 0], [0, 4, 0]])
     before = directed.sum(axis=1)
-    order = Order.of(before, before + directed.sum(axis=0), directed[:2, :2])
+    order = Order.of(before, directed.sum(axis=0), directed[:2, :2])
     np.testing.assert_allclose(order.first, np.log([55 / 30, 30 / 54, 24 / 25]), rtol=1e-6)
     np.testing.assert_allclose(order.categories[0, 1], np.log(50 / 30), rtol=1e-6)
     np.testing.assert_allclose(order.categories, -order.categories.T)

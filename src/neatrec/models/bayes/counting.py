@@ -29,18 +29,27 @@ log = logging.getLogger(__name__)
 NO_TIMES: npt.NDArray[np.int32] = np.zeros(0, dtype=np.int32)
 
 
+class Ways(NamedTuple):
+    """Which came first."""
+
+    before: Array
+    """Records with the item first, shape (items,)."""
+    after: Array
+    """Records with the item second."""
+    groups: Floats
+    """Times together of the groups of the first table of members, the row's one first: (groups, groups)."""
+
+
 class Counted(NamedTuple):
     """What was counted of some baskets."""
 
     counts: PairCounts
     directed: sparse.csr_matrix | None
     """Of the same pairs, how often the row's item went into the cart first; None where order is not known."""
-    before: Array | None
-    """Records with the item first, shape (items,); None where order is not known."""
     groups: list[Floats]
     """For each table of members, times together of each two groups, both orders: (groups, groups)."""
-    group_before: Floats | None
-    """That of the first table in one order, the row's group first; None where order is not known."""
+    ways: Ways | None
+    """None where order is not known."""
 
 
 class Gatherer:
@@ -133,14 +142,15 @@ def counted(
         gathered = Gatherer(None, members[:1], only=counts)
         found = count(baskets, replace(counting, directed=True), keep=gathered, threads=threads)
         directed = gathered.matrices(items, ways=ways)[1]
-    group_before = gathered.groups[0].copy() if ordered and members else None
+    found_ways = None
+    if ordered:
+        first_table = gathered.groups[0].copy() if members else np.zeros((0, 0))
+        found_ways = Ways(found.margins.first, found.margins.second, first_table)
+        if ways and directed is None:  # nothing was ever bought together
+            directed = sparse.csr_matrix(matrix.shape, dtype=matrix.dtype)
     for table in groups:
         table += table.T  # in place: there may be thousands of groups
-    if not ordered:
-        return Counted(counts, None, None, groups, None)
-    if ways and directed is None:  # nothing was ever bought together
-        directed = sparse.csr_matrix(matrix.shape, dtype=matrix.dtype)
-    return Counted(counts, directed, found.margins.first, groups, group_before)
+    return Counted(counts, directed, groups, found_ways)
 
 
 def counted_near(baskets: BasketStream, counting: Counting, counts: PairCounts, threads: int | None) -> PairCounts:

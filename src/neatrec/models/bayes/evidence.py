@@ -151,9 +151,7 @@ class Evidence:
         unit = unit_vectors(vectors, values)
         stand_ins = StandIns(vectors, counts.total, around.category)
         company = stand_ins.company(algebra.like_company(unit, around.category), unit, values, COMPANY)
-        order = Order.of(
-            found.before, counts.total, found.groups[0] if found.group_before is None else found.group_before
-        )
+        order = Order.unknown(len(counts.total), members[0].shape[1]) if found.ways is None else Order.of(*found.ways)
         return cls(counts, near, arrays, around.category, around.like, company, order, found.directed)
 
     def query_vectors(self, queries: npt.NDArray[np.integer[Any]]) -> Factors:

@@ -23,18 +23,20 @@ class Order:
     """Of category pairs, shape (categories + 1, categories + 1): the last row and column are unknown ones."""
 
     @classmethod
-    def of(cls, before: npt.NDArray[Any] | None, total: npt.NDArray[Any], table: npt.NDArray[Any]) -> Order:
-        """The order that records show: how often an item was first (None: not known) and how often at all, (items,).
+    def of(cls, before: npt.NDArray[Any], after: npt.NDArray[Any], table: npt.NDArray[Any]) -> Order:
+        """The order that records show: how often each item came first and how often second, both of shape (items,).
 
         `table` holds times together of categories, the row's one first, shape (categories, categories).
         """
-        size = len(table)
-        first = np.zeros(len(total), dtype=np.float32)
-        categories = np.zeros((size + 1, size + 1), dtype=np.float32)
-        if before is not None:
-            first = _log_ratio(before, total - before)
-            categories[:size, :size] = _log_ratio(table, table.T)
-        return cls(first, categories)
+        order = cls.unknown(len(before), len(table))
+        order.categories[:-1, :-1] = _log_ratio(table, table.T)
+        return cls(_log_ratio(before, after), order.categories)
+
+    @classmethod
+    def unknown(cls, items: int, categories: int) -> Order:
+        """Of carts without an order."""
+        size = categories + 1
+        return cls(np.zeros(items, dtype=np.float32), np.zeros((size, size), dtype=np.float32))
 
     def of_pairs(self, queries: Any, items: Any, category: npt.NDArray[np.int32]) -> tuple[Any, Any]:
         """How much rather the query comes first, by its item and by its category; the arguments broadcast together."""
