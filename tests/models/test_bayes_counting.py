@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -135,7 +136,7 @@ def test_how_pairs_are_cut_into_blocks_does_not_matter(seed: int, most: int, siz
 @given(CARTS, st.integers(0, 1000), st.integers(0, 12))
 def test_chosen_pairs_are_counted_anew(carts: list[list[int]], seed: int, size: int) -> None:
     query, item = (np.random.default_rng(seed + way).integers(0, ITEMS, size).astype(np.int32) for way in (0, 1))
-    found = recounted(baskets_of(carts), Counting(directed=False), query, item, 1)
+    found = recounted(baskets_of(carts), Counting(directed=False), 1, query, item)
     assert found.tolist() == plain(carts, once=False, directed=False)[query, item].tolist()
 
 
@@ -149,7 +150,8 @@ def test_rare_winners_are_counted_though_they_were_left_out() -> None:
     query, item = np.triu_indices(60, k=1)
     pairs = query.astype(np.int32), item.astype(np.int32)
     lessons = Lessons(Weights(1.0, 0.0, None), None, UNLEARNED, 0, 0.0, 0.0)
-    found = _winners(one, Judge(other.counts, None, halves[1]), counting, lessons, *pairs)
+    judge = Judge(other.counts, None, partial(recounted, halves[1], counting, 1))
+    found = _winners(one, judge, lessons, *pairs)
     exact = PairCounts.of(halves[1], counting)
     np.testing.assert_array_equal(found.later_count, exact.of_pairs(*pairs))
     np.testing.assert_allclose(found.later_expected, exact.expected(exact.total[pairs[0]], exact.total[pairs[1]]))

@@ -119,7 +119,7 @@ def test_exercise_and_winners_are_the_same_where_others_find_them() -> None:
     np.testing.assert_allclose(np.sort(found.hints[:, 0]), np.sort(usual.hints[:, 0]), rtol=1e-4, atol=1e-5)
     lessons = Lessons(START, Ranking(0.0, np.full(len(HINTS), 0.3)), UNLEARNED, 0, 0.0, 0.0)
     winners, again = (
-        _winners_of((one, judge), COUNTING, one.category, lessons, np.random.default_rng(0), 50, best)
+        _winners_of((one, judge), one.category, lessons, np.random.default_rng(0), 50, best)
         for best in (None, best_by_screen)
     )
     assert len(winners.count) == len(again.count)

@@ -161,7 +161,7 @@ def counted_near(baskets: BasketStream, counting: Counting, counts: PairCounts, 
 
 
 def recounted(
-    baskets: BasketStream, counting: Counting, queries: Array, items: Array, threads: int | None = None
+    baskets: BasketStream, counting: Counting, threads: int | None, queries: Array, items: Array
 ) -> npt.NDArray[np.int64]:
     """Times together of chosen undirected pairs, whatever was left out of other counts, shape (pairs,)."""
 

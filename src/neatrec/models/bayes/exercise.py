@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse, special
 
-from neatrec.baskets import BasketStream
 from neatrec.models.bayes.evidence import Evidence
 from neatrec.models.bayes.practice import Best, allowed, gains, higher_ranked
 from neatrec.models.bayes.prior import Weights
@@ -43,8 +42,8 @@ class Judge(NamedTuple):
 
     counts: PairCounts
     directed: sparse.csr_matrix | None
-    baskets: BasketStream | None = None
-    """Those that were counted, where they may be asked again for pairs that were left out."""
+    recount: Callable[[Codes, Codes], npt.NDArray[np.int64]] | None = None
+    """Times together of chosen pairs, those that were left out too; None: none were."""
 
 
 @dataclass(frozen=True)

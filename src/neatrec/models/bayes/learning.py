@@ -10,13 +10,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from neatrec.baskets import Baskets
-from neatrec.copurchase import Counting
 from neatrec.models.bayes import gpu_fit, lowrank
 from neatrec.models.bayes.calibration import QUERIES, UNLEARNED, WINNERS, Calibration, Winners, calibrate
 from neatrec.models.bayes.counting import counted, recounted
@@ -28,6 +28,7 @@ from neatrec.models.bayes.ranking import HINTS, Ranking
 from neatrec.models.bayes.rows import rank_rows
 from neatrec.models.bayes.scoring import log_priors
 from neatrec.models.bayes.sureness import SURE_HINTS, SURENESS, sure_exercise
+from neatrec.models.counts import PairCounts
 from neatrec.models.run import Run
 from neatrec.models.tuned import FEWEST, strong_pairs
 from neatrec.randomness import children
@@ -169,8 +170,7 @@ def _lessons(
         ranking, ranked, lifted = learn_ranking(sure, against=SURENESS)
         lessons = replace(lessons, sure=ranking, sure_ranked=ranked, sure_g2=lifted)
     if lessons.strong_pairs >= FEWEST:
-        counting = parameters.counting()
-        winners = [_winners_of(fold, counting, category, lessons, next(rngs), block, best) for fold in folds]
+        winners = [_winners_of(fold, category, lessons, next(rngs), block, best) for fold in folds]
         calibration = calibrate(Winners.joined(winners), signs=lessons.weights.signs is not None)
         lessons = replace(lessons, calibration=calibration)
     return lessons
@@ -180,12 +180,16 @@ def folds_of(
     shards: Iterable[Baskets], evidence_of: Any, parameters: Any, ordered: bool, threads: int | None
 ) -> Iterator[tuple[Evidence, Judge]]:
     """Evidence to rank by and counts to judge by."""
-    earlier = _before(shards, LATER)
+    counting, earlier = parameters.counting(), _before(shards, LATER)
+
+    def judge(baskets: list[Baskets], counts: PairCounts, directed: Any) -> Judge:
+        return Judge(counts, directed, None if counts.least == 1 else partial(recounted, baskets, counting, threads))
+
     if earlier is not None:
-        later, counting = _part(shards, earlier, False), parameters.counting()
+        later = _part(shards, earlier, False)
         found = counted(later, counting, ordered=ordered, most=parameters.most_pairs, threads=threads)
         if len(strong_pairs(found.counts, parameters.strong_lift)[0]) >= ENOUGH:
-            yield evidence_of(_part(shards, earlier, True)), Judge(found.counts, found.directed, later)
+            yield evidence_of(_part(shards, earlier, True)), judge(later, found.counts, found.directed)
             return
         del found
     # a hash and not the digits of the id: ids of a part may all be even
@@ -193,8 +197,8 @@ def folds_of(
     half = _before(shards, 0.5) or hashed
     first, second = (_part(shards, half, part) for part in (True, False))
     one, other = evidence_of(first), evidence_of(second)
-    yield one, Judge(other.counts, other.directed, second)
-    yield other, Judge(one.counts, one.directed, first)
+    yield one, judge(second, other.counts, other.directed)
+    yield other, judge(first, one.counts, one.directed)
 
 
 def _before(shards: Iterable[Baskets], share: float) -> list[npt.NDArray[np.bool_]] | None:
@@ -250,7 +254,6 @@ def _cross_checked(
 
 def _winners_of(
     fold: tuple[Evidence, Judge],
-    counting: Counting,
     category: npt.NDArray[np.int32],
     lessons: Lessons,
     rng: np.random.Generator,
@@ -268,7 +271,7 @@ def _winners_of(
     else:
         found = [_best_of_block(evidence, category, queries[i : i + block], lessons) for i in range(0, size, block)]
     query, item = (np.concatenate(part) for part in zip(*found, strict=True))
-    return _winners(evidence, judge, counting, lessons, query, item)
+    return _winners(evidence, judge, lessons, query, item)
 
 
 def _ranks_by(lessons: Lessons) -> tuple[Weights, Ranking | None]:
@@ -291,15 +294,13 @@ def _best_of_block(
 def _winners(
     evidence: Evidence,
     judge: Judge,
-    counting: Counting,
     lessons: Lessons,
     query: npt.NDArray[np.int32],
     item: npt.NDArray[np.int32],
 ) -> Winners:
     counts, later = evidence.counts, judge.counts
-    later_count = later.of_pairs(query, item)
-    if later.least > 1 and judge.baskets is not None:  # a rare pair must not look like one never seen
-        later_count = recounted(judge.baskets, counting, query, item)
+    # a rare pair must not look like one never seen
+    later_count = later.of_pairs(query, item) if judge.recount is None else judge.recount(query, item)
     return Winners(
         count=counts.of_pairs(query, item).astype(np.float64),
         expected=counts.expected(counts.total[query], counts.total[item]),
