@@ -16,6 +16,8 @@ from neatrec.evaluation.metrics import KS, ceiling, check_ks
 from neatrec.evaluation.paired import FLIPS
 from neatrec.evaluation.slices import SliceResult, slicings, summarise_slices
 from neatrec.evaluation.summary import Summary, summarise
+from neatrec.models.blas import one_blas_thread
+from neatrec.models.parts import in_parts
 
 LIST_LENGTH = 10
 """How many recommendations coverage and popularity look at, and the k of the slices."""
@@ -71,14 +73,22 @@ def grade(
     ks = check_ks(ks)
     short = [k for k in ks if k <= TOP]
     levels = exam.labels.levels if levels is None else tuple(levels)
-    results = tuple(
-        _result(exam, answers, level, candidates.name, ks, rounds, flips, seed)
-        for level in levels
-        for candidates in exam.candidates
-    )
+    names = [candidates.name for candidates in exam.candidates]
+    results: dict[tuple[float, str], Result] = {}
+    slices: dict[str, tuple[SliceResult, ...]] = {}
+
+    def work(part: slice) -> None:
+        for name in names[part]:
+            for level in levels:
+                results[level, name] = _result(exam, answers, level, name, ks, rounds, flips, seed)
+            slices[name] = _slices(exam, answers, levels[0], name, rounds, seed)
+
+    # threads of the matrix product wait for work by spinning, beside our own
+    with one_blas_thread():
+        in_parts(len(names), work)
     return Grades(
-        results,
-        {c.name: _slices(exam, answers, levels[0], c.name, rounds, seed) for c in exam.candidates},
+        tuple(results[level, name] for level in levels for name in names),
+        {name: slices[name] for name in names},
         _held_out(exam, answers, short, rounds, seed),
         {
             name: completion(runs[0].completed, ks=short, rounds=rounds, rng=seed)

@@ -173,8 +173,8 @@ def run_leaderboard(
     )
     with at_most(threads):
         trainings = contest.hold(chosen, skipped, skip=models is None)
+        graded = measured(lambda: contest.grade(trainings))
     chosen = tuple(contestant for contestant in chosen if contestant.name in trainings)
-    graded = measured(lambda: contest.grade(trainings))
     done = [run for runs in trainings.values() for run in runs]
     seconds |= {
         "training": sum(run.own_seconds for run in done),
