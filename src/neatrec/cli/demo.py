@@ -42,6 +42,11 @@ def demo(
     )
     _show_strongest(done)
     show_leaderboard(done.board)
+    print_table(
+        "First answers to the queries of these labels, whole catalogue",
+        ["model", "planted"],
+        [[name, percent(share)] for name, share in done.planted().items()],
+    )
     print(
         "Threads learn side by side in neat and item2vec: their measures differ a little from run to run.\n"
         "`neatrec train --reproducible` gives the same bits every time.\n"

@@ -44,6 +44,16 @@ class Demo:
     report: Path
     bundle: Path
 
+    def planted(self) -> dict[str, float]:
+        """Of what each model names first in the whole catalogue, the share that was planted, best model first."""
+        queries, shares = self.board.exam.asked.queries, {}
+        for name, runs in self.board.trainings.items():
+            first = runs[0].answers.judged[self.board.exam.catalogue.name].best[:, 0]
+            answered = first >= 0
+            right = self.market.truth.is_complement(queries[answered], first[answered])
+            shares[name] = float(right.mean()) if len(right) else 0.0
+        return dict(sorted(shares.items(), key=lambda each: -each[1]))
+
     def queries(self) -> list[int]:
         """Items to show recommendations for: those of the strongest pairs."""
         labels = self.stratified
@@ -66,6 +76,7 @@ class Demo:
                 "recall": self.stratified_score.recall,
             },
             "leaderboard": self.board.to_json(),
+            "planted": self.planted(),
             "recommendations": [
                 {"item": catalog.id(query), "recommendations": [line.to_dict() for line in asked.believed]}
                 for query, asked in self.recommendations()
@@ -96,4 +107,5 @@ def run_demo(out: Path, *, seed: int = 0, say: Callable[[str], None] = print) ->
 
 
 def _contestants() -> dict[str, str | Model]:
-    return {**{name: name for name in STATISTICS}, **{name: make_model(name, epochs=n) for name, n in EPOCHS.items()}}
+    untuned = {name: name for name in (*STATISTICS, DEFAULT_MODEL)}
+    return {**untuned, **{name: make_model(name, epochs=n) for name, n in EPOCHS.items()}}
