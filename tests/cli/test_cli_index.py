@@ -14,6 +14,7 @@ import pytest
 from neatrec.cli.main import exit_code_of
 
 MARKET = "supermarket:baskets=3000,items=120,seed={}"
+WIDE = "top10_changed = 1\ncoverage_fall = 1"
 
 
 def answer(done) -> dict:
@@ -72,6 +73,36 @@ def test_train_writes_the_table_and_show_says_what_it_covers(neatrec, shop: Path
     assert got["notes"]["topk"]["k"] == 100
     assert "Best evidence among an item's" in neatrec("show", shop / "one").stdout
     assert answer(neatrec("show", shop / "bare", "--json"))["coverage"] is None
+
+
+def test_show_lists_the_versions_of_a_store(neatrec, shop: Path, tmp_path: Path) -> None:
+    for night in ("one", "two"):
+        neatrec("publish", shop / night, "store", "--gate", _file(tmp_path, WIDE))
+    neatrec("rollback", "store")
+    newest, oldest = answer(neatrec("show", "store", "--json"))["store"]
+    assert (newest["number"], newest["live"], newest["rolled_back"]) == (2, False, True)
+    assert (oldest["number"], oldest["live"], oldest["rolled_back"]) == (1, True, False)
+    assert oldest["model"] == "shrunk-lift"
+    shown = [line.split() for line in neatrec("show", "store").stdout.splitlines()]
+    assert ["1", oldest["version"][:12], "shrunk-lift", oldest["created"], "live"] in shown
+    assert ["2", newest["version"][:12], "shrunk-lift", newest["created"], "rolled", "back"] in shown
+
+
+def test_show_says_which_version_of_a_store_is_damaged(neatrec, shop: Path, tmp_path: Path) -> None:
+    for night in ("one", "two"):
+        neatrec("publish", shop / night, "store", "--gate", _file(tmp_path, WIDE))
+    next(Path("store/versions").glob("1-*/manifest.json")).write_text("{}")
+    said = neatrec("show", "store", "--json")
+    assert answer(said)["store"][1] == {
+        "number": 1,
+        "version": None,
+        "model": None,
+        "created": None,
+        "live": False,
+        "rolled_back": False,
+    }
+    assert "version 1 is damaged" in said.stderr
+    assert ["1", "damaged"] in [line.split() for line in neatrec("show", "store").stdout.splitlines()]
 
 
 def test_index_writes_another_k(neatrec, shop: Path, tmp_path: Path) -> None:
@@ -136,7 +167,9 @@ def test_a_gate_of_ones_own_and_back(neatrec, shop: Path, tmp_path: Path) -> Non
 def test_show_takes_a_store(neatrec, shop: Path) -> None:
     live = answer(neatrec("publish", shop / "one", "store", "--json"))["version"]
     assert answer(neatrec("show", "store", "--json"))["content_hash"] == live
-    assert answer(neatrec("show", "store", "--json")) == answer(neatrec("show", shop / "one", "--json"))
+    of_store = answer(neatrec("show", "store", "--json"))
+    assert [found["version"] for found in of_store.pop("store")] == [live]
+    assert of_store == answer(neatrec("show", shop / "one", "--json"))
 
 
 def test_export_from_a_bundle_or_a_store(neatrec, shop: Path, tmp_path: Path) -> None:

@@ -22,13 +22,13 @@ def show(
         ),
     ] = None,
 ) -> None:
-    """What a bundle holds, or the live one of a store; without one, the models, their parameters and defaults."""
-    from neatrec.experiments.publish_store import bundle_in
+    """What a bundle holds, or a store and its live one; without one, the models, their parameters and defaults."""
+    from neatrec.experiments.publish_store import bundle_in, is_store, versions_in
 
     if bundle is None:
         _show_models(talk)
     else:
-        _show_bundle(talk, bundle_in(bundle))
+        _show_bundle(talk, bundle_in(bundle), versions_in(bundle) if is_store(bundle) else None)
 
 
 def _show_models(talk: Talk) -> None:
@@ -42,7 +42,7 @@ def _show_models(talk: Talk) -> None:
     print("neatrec config --full lists every parameter with its default.")
 
 
-def _show_bundle(talk: Talk, bundle: Path) -> None:
+def _show_bundle(talk: Talk, bundle: Path, versions: list[dict[str, Any]] | None) -> None:
     from neatrec.bundle import read_manifest
     from neatrec.index import Index, has_table, table_words
 
@@ -51,7 +51,7 @@ def _show_bundle(talk: Talk, bundle: Path) -> None:
     index = Index.open(bundle, verify=False) if has_table(found) else None
     coverage = None if index is None else index.coverage()
     if talk.as_json:
-        print_json({**manifest, "coverage": coverage})
+        print_json({**manifest, "coverage": coverage, **({} if versions is None else {"store": versions})})
         return
     rows: list[list[object]] = [[key, value] for key, value in manifest.items() if not isinstance(value, dict | list)]
     rows += [[f"parameter {key}", value] for key, value in manifest["parameters"].items()]
@@ -60,6 +60,17 @@ def _show_bundle(talk: Talk, bundle: Path) -> None:
     if index is not None and coverage is not None:
         print(f"Serving table: {index.k} answers an item. {table_words(index.recall)}")
         print_coverage(coverage)
+    if versions is not None:
+        _show_versions(versions)
+
+
+def _show_versions(versions: list[dict[str, Any]]) -> None:
+    rows = []
+    for found in versions:
+        state = "live" if found["live"] else "rolled back" if found["rolled_back"] else ""
+        said = [found["version"][:12], found["model"], found["created"]] if found["version"] else ["damaged", "", ""]
+        rows.append([found["number"], *said, state])
+    print_table("Versions", ["number", "version", "model", "made", ""], rows)
 
 
 def _learned(learned: Mapping[str, Any]) -> list[list[object]]:

@@ -9,17 +9,21 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import logging
 import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from neatrec.bundle.manifest import NAME, read_manifest_file, verify_files
 from neatrec.bundle.place import remove, sync_file, sync_folder
 from neatrec.errors import BundleError, NeatrecError, ParameterError, ResourceError, must_be
 from neatrec.text import printable
+
+log = logging.getLogger(__name__)
 
 KEPT = 7
 """Versions that stay."""
@@ -162,5 +166,26 @@ class Store:
 def bundle_in(place: str | Path) -> Path:
     """The bundle that a path means: itself, or the live one of a store."""
     place = Path(place)
-    live = place / CURRENT
-    return live if live.is_symlink() and not (place / NAME).exists() else place
+    return place / CURRENT if is_store(place) else place
+
+
+def is_store(place: Path) -> bool:
+    """Whether the path is a store with a live version."""
+    return (place / CURRENT).is_symlink() and not (place / NAME).exists()
+
+
+def versions_in(store: Path) -> list[dict[str, Any]]:
+    """The versions of a store, the newest first, as JSON holds them; what a damaged manifest does not say is None."""
+    place = Store(store)
+    live = place.current()
+    return [_about(version, version == live) for version in reversed(place.versions())]
+
+
+def _about(version: Version, live: bool) -> dict[str, Any]:
+    found: dict[str, Any] = {"version": None, "model": None, "created": None}
+    try:
+        manifest, _ = read_manifest_file(version.folder)
+        found = {"version": manifest.content_hash, "model": manifest.model, "created": manifest.created}
+    except BundleError as error:
+        log.warning("version %d is damaged: %s", version.number, printable(error, 500))
+    return {"number": version.number, **found, "live": live, "rolled_back": version.mark.exists()}
