@@ -83,6 +83,22 @@ def test_two_processes_write_one_bundle(whole: Model, tmp_path: Path) -> None:
     assert sorted(file.name for file in tmp_path.iterdir()) == ["bundle"]
 
 
+@pytest.mark.parametrize("processes", [2, 3])
+def test_changed_rows_alone_come_to_the_sum_of_whole_tables(processes: int, tmp_path: Path) -> None:
+    """Of two numbers to the bit; in which order gloo adds up three depends on where they lie in what is sent."""
+    path = os.pathsep.join(folder for folder in sys.path if folder)
+    done = torchrun(processes, HERE / "agreeing_member.py", tmp_path, PYTHONPATH=path)
+    assert done.returncode == 0, done.stderr
+    by_rows, whole = (
+        [np.load(tmp_path / f"{kind}-{rank}.npy") for rank in range(processes)] for kind in ("Together", "Everything")
+    )
+    assert len({table.tobytes() for table in by_rows}) == 1
+    assert by_rows[0].any()
+    if processes == 2:
+        assert by_rows[0].tobytes() == whole[0].tobytes()
+    np.testing.assert_allclose(by_rows[0], whole[0], rtol=0, atol=1e-5)
+
+
 def test_one_process_has_the_bits_of_a_plain_training(tmp_path: Path) -> None:
     done = torchrun(1, "-m", "neatrec", "train", SOURCE, "--out", tmp_path / "one", *FIT)
     assert done.returncode == 0, done.stderr

@@ -2,18 +2,19 @@
 
 What each process changed since they last agreed is added up, row by row, and every process goes on from the sum: the
 same numbers everywhere. The sums that Adagrad divides by are added up too: a row learns as slowly as all that was seen
-of it asks for.
+of it asks for. Of tables in the memory of the host only those rows travel that somebody changed, where they are few.
 """
 
 from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from neatrec.errors import ResourceError, must_be, must_be_one_of
 from neatrec.kernels.layout import VISITOR, Table, width
@@ -22,6 +23,12 @@ log = logging.getLogger(__name__)
 
 EVERY = 4096
 """Baskets of a process between two agreements, unless told otherwise."""
+FEW = 0.75
+"""Changed rows travel by themselves where they are at most this share of a table; else the whole table does."""
+LOOKED_AT = 4096
+"""Rows that are compared at a time: they stay in the cache."""
+PIECE = 2**26
+"""Bytes of changed rows that travel at a time, so that picking them out takes no second table's memory."""
 
 
 class Team(Protocol):
@@ -62,19 +69,54 @@ class Together:
         """Whether this process writes, logs and answers for all."""
         return self.team.rank == 0
 
-    def agree(self, table: Table, last: Table, dim: int, vectors: int) -> None:
-        """`table` and `last` become `last` and all changes to it since; `last` was equal everywhere."""
+    def agree(self, table: Any, last: Any, dim: int, vectors: int) -> int:
+        """`table` and `last` become `last` and all changes to it since; `last` was equal everywhere.
+
+        Tables are NumPy's or CuPy's. Gives back the bytes that this process had summed up with the others'.
+        """
         tail = width(dim) * vectors
+        if not isinstance(table, np.ndarray):  # on a GPU
+            return self._agree_on_all(table, last, tail)
+        table[:, tail + VISITOR] = last[:, tail + VISITOR]  # means something to one process and one call alone
+        rows, told = self._changed_by_any(table, last)
+        if len(rows) > FEW * len(table):
+            return told + self._agree_on_all(table, last, tail)
+        return told + sum(self._agree_on_rows(table, last, some, tail) for some in _pieces(rows, table))
+
+    def _agree_on_all(self, table: Table, last: Table, tail: int) -> int:
         table -= last
-        table[:, tail + VISITOR] = 0.0  # means something to one process and one call alone
-        if self.rule == "mean":
-            changed = (table[:, :tail] != 0).any(axis=1).astype(np.float32)
-            self.team.add(changed)
-            table[:, :tail] /= np.maximum(changed, 1.0)[:, None]
-            table[:, tail] /= np.maximum(changed, 1.0)  # the log-variance of a sphere
-        self.team.add(table)
+        self._add(table, tail)
         last += table
         table[:] = last
+        return int(table.nbytes)
+
+    def _agree_on_rows(self, table: Table, last: Table, rows: npt.NDArray[np.intp], tail: int) -> int:
+        some = table[rows]
+        some -= last[rows]
+        self._add(some, tail)
+        some += last[rows]
+        last[rows] = some
+        table[rows] = some
+        return some.nbytes
+
+    def _add(self, changes: Table, tail: int) -> None:
+        changes[:, tail + VISITOR] = 0.0
+        if self.rule == "mean":
+            changed = (changes[:, :tail] != 0).any(axis=1).astype(np.float32)
+            self.team.add(changed)
+            changes[:, :tail] /= np.maximum(changed, 1.0)[:, None]
+            changes[:, tail] /= np.maximum(changed, 1.0)  # the log-variance of a sphere
+        self.team.add(changes)
+
+    def _changed_by_any(self, table: Table, last: Table) -> tuple[npt.NDArray[np.intp], int]:
+        """Rows that at least one process changed, the same in all of them, and the bytes that finding out took."""
+        count = np.zeros(len(table), dtype=np.uint8 if self.team.size < 256 else np.int32)  # of the processes
+        for first in range(0, len(table), LOOKED_AT):
+            some = slice(first, first + LOOKED_AT)
+            # bits, not numbers: -0.0 in one process and 0.0 in another would stay unequal
+            count[some] = (table[some].view(np.uint32) != last[some].view(np.uint32)).any(axis=1)
+        self.team.add(count)
+        return np.flatnonzero(count), count.nbytes
 
     def agreed_device(self, mine: str) -> str:
         """`gpu` where all processes would take a GPU, else `cpu`: all must do as the others."""
@@ -102,3 +144,10 @@ class Together:
                 f"process {self.team.rank} and the others do not hold the same numbers {when}",
                 hint="All processes must see the same files and run the same version; begin without --resume.",
             )
+
+
+def _pieces(rows: npt.NDArray[np.intp], table: Table) -> Iterator[npt.NDArray[np.intp]]:
+    """The rows, in pieces of at most `PIECE` bytes."""
+    at_a_time = max(1, PIECE // (table.shape[1] * table.itemsize))
+    for first in range(0, len(rows), at_a_time):
+        yield rows[first : first + at_a_time]

@@ -229,6 +229,7 @@ class _Fit:
         self.epoch_started, self.pairs_before = time.monotonic(), self.position.pairs
         last = {name: table.copy() for name, table in self.working.items()}
         pieces, done = self._pieces(together), 0
+        sent: list[int] = []
         self.done_by_all = 0
         while True:
             tally, lines = next(pieces, (Tally(0, 0.0, 0), 0))
@@ -251,8 +252,9 @@ class _Fit:
             )
             if not math.isfinite(loss):
                 raise self._diverged("the loss is not a number any more")
-            self._agree(together, last)
+            sent.append(self._agree(together, last))
             self._tell(done)
+        self._say_sent(sent)
         self.place.bring_back(self.tables)
         together.check_equal(self.tables, f"after epoch {self.position.epoch + 1}")
         self._end_epoch()
@@ -273,14 +275,22 @@ class _Fit:
                         lines,
                     )
 
-    def _agree(self, together: Together, last: Mapping[str, Table]) -> None:
-        dim = self.settings.dim
-        for name, table in self.working.items():
-            together.agree(table, last[name], dim, self.task.vectors)
+    def _agree(self, together: Together, last: Mapping[str, Table]) -> int:
+        """Bytes that were sent for it."""
+        dim, vectors = self.settings.dim, self.task.vectors
+        sent = sum(together.agree(table, last[name], dim, vectors) for name, table in self.working.items())
         if self.task.log_variance is not None:
             for tables in (self.working, last):
                 found = self.task.log_variance(tables)
                 found[...] = found.clip(self.settings.low, self.settings.high)
+        return sent
+
+    def _say_sent(self, sent: Sequence[int]) -> None:
+        """What each agreement of an epoch has sent."""
+        if sent:
+            whole = sum(int(table.nbytes) for table in self.working.values())
+            mean = sum(sent) / len(sent)
+            log.debug("agreed %d times: %.3f MB sent, tables of %.3f MB", len(sent), mean / 1e6, whole / 1e6)
 
     def _rate(self, lines: int) -> float:
         before = self.task.epochs_before
