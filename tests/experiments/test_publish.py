@@ -233,6 +233,11 @@ def test_a_report_travels_with_the_bundle_and_gates_by_its_measure(nights: list[
     assert 0 < measure <= 1
     assert held_out(attachment, "no such model") is held_out(None, "pop") is None
     assert {"name", "caption", "columns", "rows"} == set(attachment["tables"][0])
+    board_table = next(table for table in attachment["tables"] if table["name"].startswith("leaderboard"))
+    shown = dict(zip(board_table["columns"], board_table["rows"][0], strict=True))
+    assert re.fullmatch(r"\d\.\d{3} \[\d\.\d{3}, \d\.\d{3}\]", shown["NDCG@10"]), (
+        shown
+    )  # not ten digits, as the file has
     bundle = tmp_path / "bundle"
     shutil.copytree(nights[0], bundle)
     rewrite_index(bundle, attachment=attachment)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from neatrec.errors import BundleError
+from neatrec.report.findings import Finding, read_table
 from neatrec.report.folder import FORMAT, RUN, file_hash
 from neatrec.text import printable
 
@@ -25,8 +25,8 @@ def read_report(folder: str | Path) -> dict[str, Any]:
     """The attachment that `neatrec index --report` puts into a bundle.
 
     `format, source, leaderboard {protocol, split, split_options, level, candidates, labels, queries, models [{name,
-    kind, mean, low, high}]}, tables [{name, caption, columns, rows}]`: means and limits by metric ("hr@10"), cells of
-    tables as text.
+    kind, mean, low, high}]}, tables [{name, caption, columns, rows}]`: means and limits by metric ("hr@10"), titles
+    and cells of tables as the report's page shows them.
     """
     folder = Path(folder)
     try:
@@ -88,9 +88,11 @@ def _table(folder: Path, name: str, schema: Mapping[str, Any], hashes: Mapping[s
     file = folder / "tables" / f"{name}.csv"
     if file_hash(file) != hashes[f"tables/{name}.csv"]:
         raise _no_report(folder, f"tables/{printable(name)}.csv is not as it was written")
-    with file.open(encoding="utf-8", newline="") as stream:
-        rows = list(csv.reader(stream))
-    return {"name": name, "caption": schema["caption"], "columns": rows[0], "rows": rows[1 : LARGEST_TABLE + 1]}
+    table = read_table(folder, name, schema)
+    if isinstance(table, Finding):
+        raise _no_report(folder, str(table))
+    titles = [column.title for column in table.columns]
+    return {"name": name, "caption": table.caption, "columns": titles, "rows": table.shown()[:LARGEST_TABLE]}
 
 
 def _no_report(folder: Path, why: str) -> BundleError:
