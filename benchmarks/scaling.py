@@ -191,8 +191,9 @@ def show(runs: list[Run], options: argparse.Namespace) -> dict[str, Any]:
         for key, unit in (("seconds", 1.0), ("bytes", 2.0**20)):
             held[-1] += [f"{row[key] / unit:.4g}", f"{row[f'predicted_{key}'] / unit:.4g}"]
             held[-1].append(f"{row[f'{key}_error']:+.0%}")
+    baskets = options.lines / options.lines_a_basket
     target = Target(
-        options.lines, options.lines / options.lines_a_basket, options.items, options.epochs, 100, options.combine_every
+        options.lines, baskets, options.items, options.epochs, 100, options.combine_every, options.negatives
     )
     cluster = Cluster(
         options.workers,
@@ -211,7 +212,10 @@ def show(runs: list[Run], options: argparse.Namespace) -> dict[str, Any]:
         gpu_pairs_a_second=recorded_gpu_speed(),
         spark_seconds=recorded_spark_seconds(),
     )
-    agreed = {n: agreements(target, n, 1, cluster) for n in (cluster.workers, cluster.gpus)}
+    agreed = {
+        f"{cluster.workers} processes on CPUs": agreements(target, cluster.workers, 1, cluster, gpus=False),
+        f"{cluster.gpus} processes on GPUs": agreements(target, cluster.gpus, 1, cluster, gpus=True),
+    }
     far = [["forecast", "core h", "GPU h", "hours", "money", "GiB a worker", "GiB in one"]]
     for row in ahead:
         cells = [f"{row[key]:.3g}" if key in row else "" for key in ("core_hours", "gpu_hours", "hours", "money")]
@@ -220,13 +224,13 @@ def show(runs: list[Run], options: argparse.Namespace) -> dict[str, Any]:
     print("\n\n".join(table(part) for part in (rows, fitted, held, far)))
     for processes, sums in agreed.items():
         print(
-            f"\n{processes} processes agree {sums['times']:,.0f} times over {sums['bytes_each'] / 1e9:.3g} GB each: "
-            f"{sums['hours']:.3g} hours of network",
+            f"\n{processes} agree {sums['times']:,.0f} times over at most {sums['rows']:.3g} rows, "
+            f"{sums['bytes_each'] / 1e9:.3g} GB each: {sums['hours']:.3g} hours of network",
             end="",
         )
     print()
     about = {"target": asdict(target), "cluster": asdict(cluster), "queries": options.queries}
-    far_record = {"assumed": about, "stages": ahead, "agreements": {str(n): sums for n, sums in agreed.items()}}
+    far_record = {"assumed": about, "stages": ahead, "agreements": agreed}
     return {"runs": runs, "laws": found, "held_out": checks, "forecast": far_record}
 
 
@@ -255,6 +259,7 @@ def parsed() -> argparse.Namespace:
     ahead.add_argument("--epochs", type=int, default=5)
     ahead.add_argument("--queries", type=int, default=10_000, help="of the evaluation, each ranked beside all items")
     ahead.add_argument("--combine-every", type=float, default=1e6, help="baskets of a process between agreements")
+    ahead.add_argument("--negatives", type=int, default=5, help="that the pairs of a line share")
     ahead.add_argument("--workers", type=int, default=100)
     ahead.add_argument("--cores", type=int, default=32, help="of a worker")
     ahead.add_argument("--gpus", type=int, default=8)

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from neatrec.models.together import FEW
+
 ALLOWED = 0.3
 """How far a prediction may be from what was measured, as a share of it."""
 
@@ -131,6 +133,8 @@ class Target:
     dim: int
     combine_every: float
     """Baskets of each process between two agreements."""
+    negatives: int = 5
+    """Of a line, that all its pairs share; each of them is a row that may change."""
 
 
 def on_cores(seconds: float, cluster: Cluster) -> dict[str, float]:
@@ -147,7 +151,7 @@ def on_gpus(pairs: float, pairs_a_second: float, cluster: Cluster) -> dict[str, 
 
 
 def table_bytes(items: float, dim: int) -> float:
-    """Of one table of vectors: what lies in memory, and what each agreement sends.
+    """Of one table of vectors in memory, or of that many of its rows when they are sent.
 
     >>> table_bytes(50_000, 100) / 1e6
     22.4
@@ -155,11 +159,27 @@ def table_bytes(items: float, dim: int) -> float:
     return 4.0 * (dim + 12) * items
 
 
-def agreements(target: Target, processes: int, tables: int, cluster: Cluster) -> dict[str, float]:
-    """How often the processes agree, and what that moves and takes: all tables there and back each time."""
+def agreements(target: Target, processes: int, tables: int, cluster: Cluster, *, gpus: bool) -> dict[str, float]:
+    """How often the processes agree, and what that moves and takes at most, there and back each time.
+
+    On GPUs whole tables; on CPUs changed rows, and a byte an item that tells which.
+    """
     times = 0.0 if processes == 1 else target.epochs * target.baskets / (processes * target.combine_every)
-    sent = 2.0 * tables * table_bytes(target.items, target.dim)
-    return {"times": times, "bytes_each": sent, "hours": times * sent / cluster.network / 3600}
+    rows = target.items if gpus else changed_rows(target, processes)
+    told = 0.0 if gpus else target.items
+    sent = 2.0 * tables * (table_bytes(rows, target.dim) + told)
+    return {"times": times, "rows": rows, "bytes_each": sent, "hours": times * sent / cluster.network / 3600}
+
+
+def changed_rows(target: Target, processes: int) -> float:
+    """Rows of one table that an agreement sends, at most.
+
+    The lines and negatives of all baskets since the last time, as if each were another item; where those are more than
+    `FEW` of all items the whole table is sent.
+    """
+    baskets = processes * target.combine_every
+    rows = baskets * target.lines / target.baskets * (1 + target.negatives)
+    return rows if rows <= FEW * target.items else target.items
 
 
 def check(points: Mapping[str, Sequence[Point]], held_out: Mapping[str, Sequence[Point]]) -> list[dict[str, Any]]:
