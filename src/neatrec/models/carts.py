@@ -47,6 +47,7 @@ def scored_once(blocks: Sequence[Codes], score_all: Callable[[Codes], npt.NDArra
     They hold until the next block is asked for: rows are taken up again for other items.
     """
     last = {code: number for number, block in enumerate(blocks) for code in block.tolist()}
+    room = min(room, len(last))
     kept = np.empty((0, 0))
     slot_of: dict[int, int] = {}
     free = list(range(room))
