@@ -185,6 +185,7 @@ def test_a_fit_has_the_bits_of_one_that_sends_everything(name: str, caplog: pyte
         return all_at_once(2, one)[0]
 
     expected = fitted(Everything)
+    caplog.clear()
     with caplog.at_level(logging.DEBUG, logger="neatrec.models.training"):
         found = fitted(Together)
     for key, array in expected.arrays(users=True).items():
