@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,21 @@ settings.load_profile("neatrec")
 # a shell that starts the tests in the background has them ignore Ctrl-C, and so would every process they start and stop
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def log_as_before() -> Iterator[None]:
+    """A command sets the log up for its process; the next tests of this one shall not notice."""
+    _reset_log()
+    yield
+    _reset_log()
+
+
+def _reset_log() -> None:
+    ours = logging.getLogger("neatrec")
+    ours.handlers, ours.propagate = [], True
+    ours.setLevel(logging.NOTSET)
+
 
 DATA = Path(os.environ.get("NEATREC_DATA") or Path(__file__).parents[2] / "shared" / "data")
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -20,15 +19,6 @@ WIDE = "top10_changed = 1\ncoverage_fall = 1"
 def answer(done) -> dict:
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def log_as_before() -> Iterator[None]:
-    """A command sets the log up for its process; the next tests of this one shall not notice."""
-    ours = logging.getLogger("neatrec")
-    before = ours.handlers, ours.level, ours.propagate
-    yield
-    ours.handlers, ours.level, ours.propagate = before
 
 
 @pytest.fixture

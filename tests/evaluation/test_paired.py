@@ -35,6 +35,14 @@ def test_p_is_the_share_of_sign_patterns_at_least_as_far_from_zero(differences: 
     assert p_of(column[:, None], flips=20_000)[0] == pytest.approx(exact_p(column), abs=0.015)
 
 
+def test_models_that_differ_by_next_to_nothing_in_large_totals_are_alike() -> None:
+    """Only one query differs: with either sign the sum is as far from 0, whatever its last digits."""
+    totals = np.random.default_rng(4).random((8_000, 2))
+    totals[:, 1] = totals[:, 0]
+    totals[17, 1] += 1e-6
+    assert sign_flip_p(totals, [(0, 1)], flips=200).tolist() == [1.0]
+
+
 def test_p_equals_scipys_paired_permutation_test() -> None:
     rng = np.random.default_rng(3)
     one, other = rng.random(10) + 0.3, rng.random(10)

@@ -34,7 +34,8 @@ def agreed_life(store: Store, launch: Launch, patience: timedelta) -> tuple[str,
     """The name of this life of the job, and whether the job has lived before; returns once all processes agree.
 
     A process says yes to a name once, and only to one with its own count in it. A name to which as many have said yes
-    as there are processes was therefore read by all that live, and never by one that is dead.
+    as there are processes was therefore read by all of them, in this life. One that dies after its yes ends this life
+    for all: the launcher stops the others and starts the next.
     """
     rank, size = launch.rank, launch.size
     keys = [f"{ROOM}/{process}" for process in range(size)]

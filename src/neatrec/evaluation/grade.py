@@ -86,16 +86,16 @@ def grade(
     # threads of the matrix product wait for work by spinning, beside our own
     with one_blas_thread():
         in_parts(len(names), work)
-    return Grades(
-        tuple(results[level, name] for level in levels for name in names),
-        {name: slices[name] for name in names},
-        _held_out(exam, answers, short, rounds, seed),
-        {
-            name: completion(runs[0].completed, ks=short, rounds=rounds, rng=seed)
-            for name, runs in answers.items()
-            if runs[0].completed is not None
-        },
-    )
+        return Grades(
+            tuple(results[level, name] for level in levels for name in names),
+            {name: slices[name] for name in names},
+            _held_out(exam, answers, short, rounds, seed),
+            {
+                name: completion(runs[0].completed, ks=short, rounds=rounds, rng=seed)
+                for name, runs in answers.items()
+                if runs[0].completed is not None
+            },
+        )
 
 
 def _judged(answers: Mapping[str, Sequence[Answers]], candidates: str) -> dict[str, list[Judged]]:

@@ -33,7 +33,9 @@ def sign_flip_p(
     generator = as_generator(rng)
     differences = totals[:, one] - totals[:, other]  # (queries, pairs)
     # sums in another order differ in their last bits: what is equal must count as equal
-    reached = np.abs(differences.sum(axis=0)) - 1e-9 * np.abs(differences).sum(axis=0)
+    sizes = np.abs(totals).sum(axis=0)
+    slack = 1e-9 * np.abs(differences).sum(axis=0) + 1e-12 * (sizes[one] + sizes[other])
+    reached = np.abs(differences.sum(axis=0)) - slack
     as_far = np.zeros(len(one), dtype=np.int64)
     block = max(1, BLOCK_SIGNS // max(len(totals), 1))
     for first in range(0, flips, block):

@@ -71,7 +71,8 @@ def scored_once(blocks: Sequence[Codes], score_all: Callable[[Codes], npt.NDArra
 def answer_carts(rows: Rows, asked: Codes, carts: Sequence[Codes], choice: Choice) -> list[Codes]:
     """The codes named for each cart, best first; `rows` are the scores of `asked`, which ascends.
 
-    Items of a cart that are not in `asked` say nothing; a cart of such items alone gets no answer.
+    Items of a cart that are not in `asked` say nothing; a cart of such items alone gets no answer. Scores are numbers:
+    among NaN and infinite ones no order is promised.
     """
     best = np.full((len(carts), choice.k), -1, dtype=np.int32)
     lines, speakers = _flat(carts), _flat([rows.place[_places(asked, cart)] for cart in carts])

@@ -18,7 +18,7 @@ def all_products(*sides: tuple[Vectors, Vectors]) -> Vectors:
     """The product of each of our vectors with each of theirs, (ours, theirs), summed over all `sides` (ours, theirs).
 
     It is their vectors that are shared out among the cores: a matrix product puts what it multiplies by in order first,
-    and so no core does this for the share of another.
+    and so no core does this for the share of another. The last digits may depend on how many cores there are.
     """
     ours, theirs = sides[0]
     out = np.empty((len(ours), len(theirs)), dtype=np.result_type(ours, theirs))

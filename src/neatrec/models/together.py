@@ -85,28 +85,32 @@ class Together:
 
     def _agree_on_all(self, table: Table, last: Table, tail: int) -> int:
         table -= last
-        self._add(table, tail)
+        sent = self._add(table, tail)
         last += table
         table[:] = last
-        return int(table.nbytes)
+        return sent
 
     def _agree_on_rows(self, table: Table, last: Table, rows: npt.NDArray[np.intp], tail: int) -> int:
         some = table[rows]
         some -= last[rows]
-        self._add(some, tail)
+        sent = self._add(some, tail)
         some += last[rows]
         last[rows] = some
         table[rows] = some
-        return some.nbytes
+        return sent
 
-    def _add(self, changes: Table, tail: int) -> None:
+    def _add(self, changes: Table, tail: int) -> int:
+        """Sum the changes up over the processes; the bytes that went out for it."""
         changes[:, tail + VISITOR] = 0.0
+        sent = int(changes.nbytes)
         if self.rule == "mean":
             changed = (changes[:, :tail] != 0).any(axis=1).astype(np.float32)
             self.team.add(changed)
+            sent += int(changed.nbytes)
             changes[:, :tail] /= np.maximum(changed, 1.0)[:, None]
             changes[:, tail] /= np.maximum(changed, 1.0)  # the log-variance of a sphere
         self.team.add(changes)
+        return sent
 
     def _changed_by_any(self, table: Table, last: Table) -> tuple[npt.NDArray[np.intp], int]:
         """Rows that at least one process changed, the same in all of them, and the bytes that finding out took."""
