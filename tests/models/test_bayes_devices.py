@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from functools import cache
 
 import numpy as np
@@ -150,10 +151,13 @@ def test_factors_and_company_take_what_works_them_out_elsewhere() -> None:
 
 def test_the_cpu_is_asked_for_by_name_and_for_the_same_bits(caplog: pytest.LogCaptureFixture) -> None:
     assert gpu_fit.device_of(Run(device="cpu")) == "cpu"
-    assert gpu_fit.device_of(Run(device="auto", reproducible=True)) == "cpu"
+    with caplog.at_level(logging.INFO, "neatrec"):
+        assert gpu_fit.device_of(Run(device="auto", reproducible=True)) == "cpu"
+    assert "learning on the CPU: `reproducible` must be false on device gpu" in caplog.text
+    caplog.clear()
     with pytest.raises(ParameterError, match="`reproducible` must be false on device gpu"):
         gpu_fit.device_of(Run(device="gpu", reproducible=True))
-    with caplog.at_level("INFO"):
+    with caplog.at_level(logging.INFO, "neatrec"):
         fitted = make_model("bayes", rank=4).fit(toy_baskets(), Run(device="cpu"))
     assert "learning on the CPU" in caplog.text
     assert isinstance(fitted, Bayes)

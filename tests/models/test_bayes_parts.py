@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -181,7 +183,7 @@ def test_a_calibration_that_ends_at_a_bound_says_so(signs: bool, caplog: pytest.
     winners = Winners(
         rng.poisson(2 * expected).astype(float), expected, log_prior, rng.poisson(2 * later).astype(float), later
     )
-    with caplog.at_level("INFO"):
+    with caplog.at_level(logging.INFO, "neatrec"):
         found = calibrate(winners, signs=signs)
     assert found.k == pytest.approx(50.0)
     assert "ends at a bound of its" in caplog.text
@@ -193,7 +195,7 @@ def test_a_calibration_inside_its_bounds_says_nothing(caplog: pytest.LogCaptureF
     lift = rng.gamma(2.0, 0.6, 5_000)
     expected, later = rng.uniform(1.0, 4.0, (2, 5_000))
     counts = (rng.poisson(lift * part).astype(float) for part in (expected, later))
-    with caplog.at_level("INFO"):
+    with caplog.at_level(logging.INFO, "neatrec"):
         calibrate(Winners(next(counts), expected, np.zeros(5_000), next(counts), later), signs=False)
     assert "bound" not in caplog.text
 

@@ -55,8 +55,15 @@ class Counted(NamedTuple):
 class Gatherer:
     """A `keep` for `count` that keeps the pairs by itself, each once, never more than `most` and a block of them."""
 
-    def __init__(self, most: int | None, members: Sequence[sparse.csr_matrix], only: PairCounts | None = None) -> None:
-        self.most, self.members, self.only = most, members, only
+    def __init__(
+        self,
+        most: int | None,
+        members: Sequence[sparse.csr_matrix],
+        only: PairCounts | None = None,
+        pairs: bool = True,
+    ) -> None:
+        """`only`: no other pairs; without `pairs` none at all, but the sums over groups."""
+        self.most, self.members, self.only, self.pairs = most, members, only, pairs
         self.least = 1
         self.blocks: list[tuple[Array, Array, Array, Array]] = []
         """Query, item, times in this order, times in the other; query < item, the last empty without an order."""
@@ -67,6 +74,11 @@ class Gatherer:
         """None of the block: what is wanted of it stands here."""
         for table, groups in zip(self.members, self.groups, strict=True):
             add_groups(block.query, block.item, block.count, table.indptr, table.indices, groups)
+        if self.pairs:
+            self._take(block)
+        return np.zeros(len(block), dtype=bool)
+
+    def _take(self, block: PairBlock) -> None:
         # a directed pair seen both ways comes twice
         once = block if block.reverse is None else block.where((block.query < block.item) | (block.reverse == 0))
         if self.only is not None:
@@ -74,7 +86,6 @@ class Gatherer:
         self._add(_narrow(once))
         if self.most is not None and self._kept > self.most:
             self._drop_rarest(self.most)
-        return np.zeros(len(block), dtype=bool)
 
     def _add(self, block: tuple[Array, Array, Array, Array]) -> None:
         kept = _at_least(block, self.least)
@@ -139,9 +150,9 @@ def counted(
     counts = PairCounts(matrix, _total(found), gathered.least)
     groups = gathered.groups
     if apart:
-        gathered = Gatherer(None, members[:1], only=counts)
+        gathered = Gatherer(None, members[:1], only=counts, pairs=ways)
         found = count(baskets, replace(counting, directed=True), keep=gathered, threads=threads)
-        directed = gathered.matrices(items, ways=ways)[1]
+        directed = gathered.matrices(items, ways=True)[1] if ways else None
     found_ways = None
     if ordered:
         first_table = gathered.groups[0].copy() if members else np.zeros((0, 0))

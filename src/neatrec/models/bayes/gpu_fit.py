@@ -37,9 +37,32 @@ log = logging.getLogger(__name__)
 
 
 def device_of(run: Run) -> str:
-    """`cpu` or `gpu` for a fit: `auto` is a GPU that can do what was asked; named, one that cannot is an error."""
+    """`cpu` or `gpu` for a fit: `auto` is a GPU that can do what was asked, and the log says which and why not.
+
+    Asked for by name, a GPU that is not there or cannot do it is an error.
+    """
+    device, refused = _device(run)
+    if refused is not None:
+        log.info("learning on the CPU: %s", refused)
+    else:
+        log.info("learning on the %s", device.upper())
+    return device
+
+
+def device_for(run: Run) -> str:
+    """Where a fit would be done, without a word and without looking for a GPU that is asked for by name."""
+    return run.device if run.device != "auto" else _device(run)[0]
+
+
+def refuse_device(run: Run) -> None:
+    """Raise what keeps a fit from the GPU that is asked for by name."""
+    _device(run)
+
+
+def _device(run: Run) -> tuple[str, str | None]:
+    """(`cpu` or `gpu`, what keeps `auto` from the GPU)."""
     if run.device == "cpu":
-        return "cpu"
+        return "cpu", None
     try:
         if run.reproducible:
             raise must_be("reproducible", "false on device gpu, which rounds otherwise", True, hint="Use device cpu.")
@@ -48,9 +71,8 @@ def device_of(run: Run) -> str:
     except (MissingDependencyError, ParameterError) as error:
         if run.device == "gpu":
             raise
-        log.debug("not on the GPU: %s", error.message)
-        return "cpu"
-    return "gpu"
+        return "cpu", error.message
+    return "gpu", None
 
 
 def factors(matrix: Any, rank: int, rng: np.random.Generator) -> tuple[Factors, Factors]:

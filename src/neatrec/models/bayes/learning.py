@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -29,6 +30,7 @@ from neatrec.models.bayes.rows import rank_rows
 from neatrec.models.bayes.scoring import log_priors
 from neatrec.models.bayes.sureness import SURE_HINTS, SURENESS, sure_exercise
 from neatrec.models.counts import PairCounts
+from neatrec.models.parts import at_most
 from neatrec.models.run import Run
 from neatrec.models.tuned import FEWEST, strong_pairs
 from neatrec.randomness import children
@@ -191,7 +193,7 @@ def folds_of(
         if len(strong_pairs(found.counts, parameters.strong_lift)[0]) >= ENOUGH:
             yield evidence_of(_part(shards, earlier, True)), judge(later, found.counts, found.directed)
             return
-        del found
+        del found, later
     # a hash and not the digits of the id: ids of a part may all be even
     hashed = [uniform_of_ids(shard.ids, "practice") < 0.5 for shard in shards]
     half = _before(shards, 0.5) or hashed
@@ -222,9 +224,10 @@ def _taught(practice: Sequence[Practice], ordered: bool, evidence: Evidence, *, 
         return Lessons(Weights(1.0, 0.0, None), None, UNLEARNED, pairs, 0.0, 0.0)
     whole, there = Practice.joined(practice), gpu_fit.PracticeThere if on_gpu else _here
     signs = evidence.signs_there
-    with_prior, without = _cross_checked(whole, signs, there, near=ordered)
-    helps, lesson = with_prior > without, there(whole)
-    weights = search(lesson, signs, near=ordered)[0] if helps else best_strength(lesson)[0]
+    with at_most(1) if on_gpu else nullcontext():  # a new thread would look for another GPU
+        with_prior, without = _cross_checked(whole, signs, there, near=ordered)
+        helps, lesson = with_prior > without, there(whole)
+        weights = search(lesson, signs, near=ordered)[0] if helps else best_strength(lesson)[0]
     if not helps:
         log.warning("priors do not help on validation baskets: bayes is shrunk lift with k = %g", weights.k)
     log.info("strong pairs: %d, gain with the prior %.4f, shrunk lift %.4f", pairs, with_prior, without)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -16,7 +15,7 @@ from neatrec.errors import must_be
 from neatrec.models.base import Codes, Model, Scores
 from neatrec.models.bayes.calibration import Calibration
 from neatrec.models.bayes.evidence import Evidence, Surroundings
-from neatrec.models.bayes.gpu_fit import device_of
+from neatrec.models.bayes.gpu_fit import device_for, device_of, refuse_device
 from neatrec.models.bayes.learning import Lessons, learn
 from neatrec.models.bayes.order import Order
 from neatrec.models.bayes.prior import Weights
@@ -34,8 +33,6 @@ from neatrec.models.statistic import LLR
 
 BLOCK_NUMBERS = 4_000_000
 """Queries are answered in blocks of about this many pairs: some 150 MB."""
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -81,11 +78,13 @@ class Bayes(Model):
     def check_run(self, run: Run, *, validation: bool = False) -> None:
         super().check_run(run, validation=validation)
         if run.device == "gpu":
-            device_of(run)
+            refuse_device(run)
+
+    def learns_on(self, run: Run) -> str:
+        return device_for(run)
 
     def _learn(self, shards: Iterable[Baskets], run: Run) -> None:
         device = device_of(run)
-        log.info("learning on the %s", device.upper())
         around = Surroundings.of(self.catalog)
         with one_blas_thread():  # rows have threads of their own: more would wait for each other
             self.evidence, self.lessons = learn(shards, self.parameters, around, run, self._block, device)
