@@ -16,14 +16,14 @@ from neatrec.experiments.streaming import Streaming
 from neatrec.experiments.training import Plan, train_bundle
 from neatrec.kernels import gpu
 from neatrec.models.run import available_processors
-from neatrec.models.together import EVERY, Together
+from neatrec.models.together import Together
 
 SHARDS_A_PROCESS = 4
 """So many at least, that all have about as much to do."""
 
 
 def train_together(
-    launch: Launch, streaming: Streaming, out: Path, plan: Plan, *, every: int = EVERY, **how: Any
+    launch: Launch, streaming: Streaming, out: Path, plan: Plan, *, every: int | None = None, **how: Any
 ) -> dict[str, Any]:
     """Train as one of the processes of `launch`; what `train_bundle` says in the first one, nothing in the others.
 

@@ -261,12 +261,12 @@ class _Fit:
 
     def _pieces(self, together: Together) -> Iterator[tuple[Tally, int]]:
         """Train on this process's shards, `every` baskets at a time: (what was done, lines)."""
-        team, epoch = together.team, self.position.epoch
+        team, epoch, every = together.team, self.position.epoch, together.every_on(self.place.device)
         for number, shard in _own(self.shards, team.rank, team.size):
             draws = self.visits.seeded(self.draws, self.seed, epoch, number)
             for span in self.place.spans(shard, number, epoch, self.seed, 0):
-                for first in range(span.first, span.last, together.every):
-                    end = min(first + together.every, span.last)
+                for first in range(span.first, span.last, every):
+                    end = min(first + every, span.last)
                     lines = self.place.lines_of(span, first, end)
                     ahead = min(self.done_by_all + team.size * lines, self.lines)  # the others do as much meanwhile
                     settings = self.settings._replace(rate=self._rate(self.done_by_all), last_rate=self._rate(ahead))
