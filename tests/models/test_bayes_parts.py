@@ -187,7 +187,7 @@ def test_a_calibration_that_ends_at_a_bound_says_so(signs: bool, caplog: pytest.
         found = calibrate(winners, signs=signs)
     assert found.k == pytest.approx(50.0)
     assert "ends at a bound of its" in caplog.text
-    assert "k: other values may be likelier" in caplog.text
+    assert "k (intervals, not the ranking)" in caplog.text
 
 
 def test_a_calibration_inside_its_bounds_says_nothing(caplog: pytest.LogCaptureFixture) -> None:

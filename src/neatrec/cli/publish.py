@@ -34,7 +34,9 @@ def publish(
     what = "is live" if answer["published"] else "was live already"
     print(f"version {answer['live']} ({answer['version'][:12]}) {what} in {store}")
     if answer["difference"] is not None:
-        print(f"{percent(answer['difference']['top10_changed'])} of the first ten answers changed, by sales")
+        print(
+            f"{percent(answer['difference']['top10_changed'])} of the first ten answers with evidence changed, by sales"
+        )
 
 
 def rollback(
@@ -82,7 +84,7 @@ def _show(found: Difference) -> None:
     print_table("Two bundles", ["", "A", "B"], rows)
     if found.held_out_note is not None:
         print(f"The held-out measure is not compared: {found.held_out_note}.")
-    print(f"{percent(found.top10_changed)} of the first ten answers changed, by sales; ", end="")
+    print(f"{percent(found.top10_changed)} of the first ten answers with evidence changed, by sales; ", end="")
     print(f"{found.items_new:,} items are new, {found.items_gone:,} are gone.")
     if found.changes:
         lines = [

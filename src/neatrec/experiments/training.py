@@ -17,6 +17,7 @@ from neatrec.experiments.measure import measured
 from neatrec.experiments.publish_store import bundle_in
 from neatrec.experiments.streaming import Streaming, validation_parts
 from neatrec.index import save_indexed
+from neatrec.index.approximate import check_approximate
 from neatrec.index.build import table_device
 from neatrec.models import make_model
 from neatrec.models.base import Model
@@ -148,7 +149,10 @@ def train_bundle(
     if start is not None:
         plan = start.updated(plan)
     elif isinstance(read, Streaming) and plan.model is None:
-        log.info("model %s: the best of our table that can learn from a stream", DEFAULT_OF_A_STREAM)
+        log.info(
+            "model %s: the default for a stream, as bayes holds counts of all baskets and of their halves",
+            DEFAULT_OF_A_STREAM,
+        )
         plan = replace(plan, model=DEFAULT_OF_A_STREAM)
     model, lock = plan.make(), BundleLock(out)
     if start is not None:
@@ -166,6 +170,8 @@ def train_bundle(
     )
     leads = together is None or together.leads
     model.check_run(run, validation=validation_share > 0)
+    if ann:
+        check_approximate(model)
     if keep_users:
         _refuse_without_users(model)
     if together is not None:

@@ -19,10 +19,11 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.copurchase.resources import thread_count
-from neatrec.errors import MissingDependencyError, must_be
+from neatrec.errors import MissingDependencyError, ParameterError, must_be
 from neatrec.index.topk import TILE, Best, Codes, Search, Vectors, product_factors, search_of
 from neatrec.models.base import Model
 from neatrec.models.blas import one_blas_thread
+from neatrec.models.cosine import CosineModel
 from neatrec.text import plural
 
 log = logging.getLogger(__name__)
@@ -77,12 +78,7 @@ def approximate_answers(model: Model, k: int, *, threads: int | None = None) -> 
     """As `best_answers`, from a part of the items for each; and what that costs."""
     factors = product_factors(model)
     if factors is None:
-        raise must_be(
-            "ann",
-            "asked of a model whose score is a product of vectors (neat, neat-bpr, item2vec, triple2vec, ...)",
-            model.name,
-            hint="Without it the table is exact; a model of counts looks only at pairs that were seen, which is fast.",
-        )
+        raise _no_product(model)
     faiss = import_faiss()
     search, workers = search_of(model, k), thread_count(threads)
     left, right = search.take(*factors)
@@ -99,6 +95,22 @@ def approximate_answers(model: Model, k: int, *, threads: int | None = None) -> 
     if (advice := better_exact(recall.first, recall.items)) is not None:
         log.warning("%s", advice)
     return best, recall
+
+
+def check_approximate(model: Model) -> None:
+    """Say before a fit what would keep this model from an approximate table."""
+    if not isinstance(model, CosineModel):
+        raise _no_product(model)
+    import_faiss()
+
+
+def _no_product(model: Model) -> ParameterError:
+    return must_be(
+        "ann",
+        "asked of a model whose score is a product of vectors (neat, neat-bpr, item2vec, triple2vec, ...)",
+        model.name,
+        hint="Without it the table is exact.",
+    )
 
 
 def better_exact(first: float, items: int) -> str | None:

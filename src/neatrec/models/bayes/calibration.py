@@ -84,7 +84,7 @@ def calibrate(winners: Winners, *, signs: bool) -> Calibration:
     level, slope, log_k = (float(value) for value in found.x)
     # without signs the slope is of no use
     if reached := at_bounds(level, slope if signs else 1.0, log_k):
-        log.info("the posterior's calibration ends at a bound of its %s: other values may be likelier", reached)
+        log.info("the posterior's calibration ends at a bound of its %s (intervals, not the ranking)", reached)
     return Calibration(level, slope * signs, float(np.exp(log_k)))
 
 

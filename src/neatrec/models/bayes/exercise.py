@@ -143,7 +143,9 @@ def _first_answers(
     return np.broadcast_to(queries[:, None], items.shape)[real], items[real], best[real]
 
 
-def learn_ranking(parts: Sequence[Exercise | None], against: int = 0) -> tuple[Ranking | None, float, float]:
+def learn_ranking(
+    parts: Sequence[Exercise | None], against: int = 0, *, model: str = "bayes", by: str = "posterior lift"
+) -> tuple[Ranking | None, float, float]:
     """The ranking, and the mean gains of it and of one hint alone on queries they were not learned from.
 
     `against` says which hint; the first is the posterior lift. None where the ranking does not gain clearly (DOUBT), or
@@ -165,8 +167,12 @@ def learn_ranking(parts: Sequence[Exercise | None], against: int = 0) -> tuple[R
         lifted.append(gain[1])
         more.append(exam.by_query(gain[0] - gain[1]))
     with_hints, without = (float(np.concatenate(part).mean()) for part in (ranked, lifted))
-    log.info("pairs learned from: gain of the ranking %.4f, of one hint alone %.4f", with_hints, without)
-    return (fitted_ranking(whole) if _surely_more(np.concatenate(more)) else None), with_hints, without
+    better = _surely_more(np.concatenate(more))
+    log.info(
+        "%s: on queries not learned from its odds gained %.4f, %s %.4f; it ranks by %s",
+        *(model, with_hints, by, without, "odds" if better else by),
+    )
+    return (fitted_ranking(whole) if better else None), with_hints, without
 
 
 def _surely_more(differences: Floats) -> bool:

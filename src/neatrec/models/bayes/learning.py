@@ -169,7 +169,7 @@ def _lessons(
         ranking, ranked, lifted = learn_ranking(exercises)
         lessons = replace(lessons, ranking=ranking, ranked=ranked, lifted=lifted)
         sure = [sure_exercise(one, judge, lessons.weights, next(sure_rngs)) for one, judge in folds]
-        ranking, ranked, lifted = learn_ranking(sure, against=SURENESS)
+        ranking, ranked, lifted = learn_ranking(sure, against=SURENESS, model="bayes-sure", by="G^2")
         lessons = replace(lessons, sure=ranking, sure_ranked=ranked, sure_g2=lifted)
     if lessons.strong_pairs >= FEWEST:
         winners = [_winners_of(fold, category, lessons, next(rngs), block, best) for fold in folds]
