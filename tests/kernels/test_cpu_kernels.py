@@ -10,7 +10,7 @@ from kernel_cases import CASES, SETTINGS, Case, make_draws, make_shard, make_tab
 
 from neatrec.kernels.arguments import Draws, Settings, Shard
 from neatrec.kernels.dispatch import kernel
-from neatrec.kernels.layout import width
+from neatrec.kernels.layout import Table, width
 
 SIZES = [6, 2, 9, 1, 4, 7, 3]
 EVERY_KERNEL = pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
@@ -113,13 +113,19 @@ def test_blocks_give_the_same_bits_at_any_number_of_threads(case: Case, threads:
 
 @EVERY_KERNEL
 def test_threads_side_by_side_see_every_pair_and_learn(case: Case) -> None:
+    """What was learned is compared, not what the pass cost: that hangs on which thread was stopped in the middle."""
     sizes = np.random.default_rng(3).integers(2, 15, size=400).tolist()
     shard = make_shard(sizes, 60, users=case.users)
-    draws = make_draws(shard)
-    _, alone = train(case, shard, draws, SETTINGS, compiled=True)
-    _, several = train(case, shard, draws, SETTINGS, compiled=True, threads=3)
+    draws, looking = make_draws(shard), SETTINGS._replace(rate=0.0, last_rate=0.0)
+
+    def loss(tables: tuple[Table, ...]) -> float:
+        return kernel(case.name)(tables, shard, draws, looking, 0, len(shard.start), 1).loss
+
+    by_one, alone = train(case, shard, draws, SETTINGS, compiled=True)
+    by_three, several = train(case, shard, draws, SETTINGS, compiled=True, threads=3)
     assert several.pairs == alone.pairs
-    assert several.loss == pytest.approx(alone.loss, rel=0.1)
+    start = loss(make_tables(case, 60, SETTINGS.dim))
+    assert start - loss(by_three) > 0.5 * (start - loss(by_one)) > 0
 
 
 @EVERY_KERNEL
