@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from importlib import import_module
 from typing import Protocol
 
@@ -74,10 +75,15 @@ def device_for(name: str, device: str, settings: Settings, reproducible: bool) -
 
 def _device(name: str, device: str, settings: Settings, reproducible: bool) -> tuple[str, str | None]:
     """(`cpu` or `gpu`, what keeps `auto` from the GPU)."""
+    return able(device, lambda: _require_gpu(name, settings, reproducible))
+
+
+def able(device: str, require_gpu: Callable[[], None]) -> tuple[str, str | None]:
+    """(`cpu` or `gpu`, what keeps `auto` from the GPU): what `require_gpu` raises, an error where it is asked for."""
     if device == "cpu":
         return "cpu", None
     try:
-        _require_gpu(name, settings, reproducible)
+        require_gpu()
     except (MissingDependencyError, ParameterError) as error:
         if device == "gpu":
             raise
@@ -102,18 +108,12 @@ def ranking_device(model: str, device: str, *, product: bool, top: int) -> str:
     """
     if device not in ("auto", "cpu", "gpu"):
         raise must_be_one_of("device", ("auto", "cpu", "gpu"), device)
-    if device == "cpu":
-        return "cpu"
-    try:
-        _require_gpu_ranking(model, product, top)
-    except (MissingDependencyError, ParameterError) as error:
-        if device == "gpu":
-            raise
-        log.debug("%s is ranked on the CPU: %s", printable(model), error.message)
-        return "cpu"
-    if device == "auto":
+    found, refused = able(device, lambda: _require_gpu_ranking(model, product, top))
+    if refused is not None:
+        log.debug("%s is ranked on the CPU: %s", printable(model), refused)
+    elif device == "auto":
         log.debug("%s is ranked on the GPU", printable(model))
-    return "gpu"
+    return found
 
 
 def _require_gpu_ranking(model: str, product: bool, top: int) -> None:

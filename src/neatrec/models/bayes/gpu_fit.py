@@ -15,7 +15,8 @@ import numpy.typing as npt
 from scipy import sparse
 
 from neatrec.copurchase.job import removal_codes
-from neatrec.errors import MissingDependencyError, ParameterError, must_be
+from neatrec.errors import must_be
+from neatrec.kernels.dispatch import able
 from neatrec.kernels.gpu import compiled_module, cupy, memory_for
 from neatrec.models.bayes import lowrank
 from neatrec.models.bayes.evidence import Evidence
@@ -61,18 +62,14 @@ def refuse_device(run: Run) -> None:
 
 def _device(run: Run) -> tuple[str, str | None]:
     """(`cpu` or `gpu`, what keeps `auto` from the GPU)."""
-    if run.device == "cpu":
-        return "cpu", None
-    try:
+
+    def require_gpu() -> None:
         if run.reproducible:
             raise must_be("reproducible", "false on device gpu, which rounds otherwise", True, hint="Use device cpu.")
         cupy()
         compiled_module(SOURCES, ())
-    except (MissingDependencyError, ParameterError) as error:
-        if run.device == "gpu":
-            raise
-        return "cpu", error.message
-    return "gpu", None
+
+    return able(run.device, require_gpu)
 
 
 def factors(matrix: Any, rank: int, rng: np.random.Generator) -> tuple[Factors, Factors]:
