@@ -25,7 +25,7 @@ Job = Callable[[], float]
 
 def simulate(folder: Path, baskets: int, items: int) -> Job:
     """Work: lines, simulated and written."""
-    from neatrec.sources.supermarket import supermarket
+    from neatrec.simulator import supermarket
 
     supermarket(baskets=1000, items=2000, threads=1)
 
@@ -40,7 +40,7 @@ def simulate(folder: Path, baskets: int, items: int) -> Job:
 def read(folder: Path, baskets: int, items: int) -> Job:
     """Work: lines, of Parquet files whose rows are in no order."""
     from benchmarks.streaming import write_orders
-    from neatrec.sources import SourceOptions, read_baskets
+    from neatrec.io import SourceOptions, read_baskets
 
     files = folder.with_name(folder.name + "-lines")
     write_orders(files, baskets, items)
@@ -100,7 +100,7 @@ def training(folder: Path, *_: int) -> Job:
 
 def evidence(folder: Path, *_: int) -> Job:
     """Work: records; what a serving table says of its pairs."""
-    from neatrec.index.pairs import Pairs
+    from neatrec.serving.pairs import Pairs
 
     whole, few = _baskets(folder)
     Pairs.of(few, "deepest", min_count=2, threads=1)
@@ -110,7 +110,7 @@ def evidence(folder: Path, *_: int) -> Job:
 def evaluation(folder: Path, *_: int) -> Job:
     """Work: scores of all items for each query that has a label."""
     from neatrec.evaluation.candidates import catalogue
-    from neatrec.evaluation.judge import Asked, judge
+    from neatrec.evaluation.ranks import Asked, judge
     from neatrec.labels import make_labels
 
     whole, _few = _baskets(folder)
@@ -132,7 +132,7 @@ def evaluation(folder: Path, *_: int) -> Job:
 
 def table_exact(folder: Path, baskets: int, items: int) -> Job:
     """Work: scores, of each item beside each."""
-    from neatrec.index.topk import best_answers
+    from neatrec.serving.topk import best_answers
 
     model = _clustered(items)
     best_answers(_clustered(2000), K, threads=1)
@@ -141,7 +141,7 @@ def table_exact(folder: Path, baskets: int, items: int) -> Job:
 
 def table_approximate(folder: Path, baskets: int, items: int) -> Job:
     """Work: items."""
-    from neatrec.index.approximate import approximate_answers
+    from neatrec.serving.approximate import approximate_answers
 
     model = _clustered(items)
     return lambda: float(len(approximate_answers(model, K, threads=1)[0].start) - 1)
@@ -166,7 +166,7 @@ STAGES = {
 
 def _baskets(folder: Path) -> Any:
     """All baskets, and a few to load the compiled code with."""
-    from neatrec.baskets import Baskets
+    from neatrec.data.baskets import Baskets
 
     whole = Baskets.load(folder)
     return whole, whole.select(np.arange(5000))
@@ -174,7 +174,7 @@ def _baskets(folder: Path) -> Any:
 
 def _vectors(catalog: Any, vectors: Any = None) -> Any:
     """A model that has learned nothing."""
-    from neatrec.models.item2vec import Item2Vec
+    from neatrec.models.embeddings.item2vec import Item2Vec
 
     if vectors is None:
         vectors = np.random.default_rng(0).standard_normal((len(catalog), DIM), dtype=np.float32)
@@ -185,7 +185,7 @@ def _vectors(catalog: Any, vectors: Any = None) -> Any:
 
 def _clustered(items: int) -> Any:
     """Vectors of which some are near: a cluster for every hundred items."""
-    from neatrec.catalog import Catalog
+    from neatrec.data.catalog import Catalog
 
     rng = np.random.default_rng(0)
     centres = rng.standard_normal((items // 100, DIM), dtype=np.float32)

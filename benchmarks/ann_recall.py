@@ -34,8 +34,8 @@ JOBS = {"exact": ("benchmarks.ann_recall", "exact"), "approximate": ("benchmarks
 @cache
 def simulated() -> Any:
     """A model with clustered vectors, items in categories by lot."""
-    from neatrec.catalog import Catalog, string_array
-    from neatrec.models.item2vec import Item2Vec
+    from neatrec.data.catalog import Catalog, string_array
+    from neatrec.models.embeddings.item2vec import Item2Vec
 
     rng = np.random.default_rng(0)
     weight = rng.gamma(1.0, size=CLUSTERS)
@@ -53,7 +53,7 @@ def simulated() -> Any:
 
 
 def exact() -> Callable[[], Any]:
-    from neatrec.index.topk import Search, best_answers, search_of
+    from neatrec.serving.topk import Search, best_answers, search_of
 
     model = simulated()
     first = search_of(model, K)
@@ -64,8 +64,8 @@ def exact() -> Callable[[], Any]:
 
 def approximate() -> Callable[[], Any]:
     """Timed: parting into lists, the choice of how many are looked into, the search, both recalls."""
-    from neatrec.index.approximate import approximate_answers
-    from neatrec.index.topk import search_of
+    from neatrec.serving.approximate import approximate_answers
+    from neatrec.serving.topk import search_of
 
     model = simulated()
     warm = search_of(model, K).part(np.arange(600))
@@ -81,8 +81,8 @@ def approximate() -> Callable[[], Any]:
 
 def checked(model: Any, found: Any) -> dict[str, float]:
     """The recall on items of which most were in no sample of the table's own."""
-    from neatrec.index.approximate import recall_of
-    from neatrec.index.topk import search_of
+    from neatrec.serving.approximate import recall_of
+    from neatrec.serving.topk import search_of
 
     search = search_of(model, K)
     left, right = search.take(model.directions, model.directions)

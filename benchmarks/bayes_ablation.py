@@ -24,20 +24,20 @@ import numpy.typing as npt
 from benchmarks.bayes_validation import Floats
 from benchmarks.half_split import orders
 from benchmarks.harness import save
-from neatrec.evaluation.bootstrap import interval, resampled_means
-from neatrec.evaluation.exam import make_exam, sit
+from neatrec.data.randomness import children
+from neatrec.data.splits import Split, half
+from neatrec.evaluation.intervals import interval, resampled_means
 from neatrec.evaluation.metrics import hit_rate, ndcg
+from neatrec.evaluation.task import make_exam, sit
 from neatrec.labels import make_labels
-from neatrec.models.bayes.evidence import SIGNS, Evidence, Surroundings
-from neatrec.models.bayes.exercise import Exercise, exercise, fitted_ranking
-from neatrec.models.bayes.learning import folds_of
+from neatrec.models.bayes.features import SIGNS, Evidence, Surroundings
+from neatrec.models.bayes.fit import folds_of
 from neatrec.models.bayes.model import BayesParameters
-from neatrec.models.bayes.practice import Practice, best_strength, practise, search
 from neatrec.models.bayes.prior import Weights
-from neatrec.models.bayes.ranking import HINTS, Ranking, rank_pairs
+from neatrec.models.bayes.prior_tuning import Practice, best_strength, practise, search
+from neatrec.models.bayes.ranker import HINTS, Ranking, rank_pairs
+from neatrec.models.bayes.ranker_training import Exercise, exercise, fitted_ranking
 from neatrec.models.bayes.rows import rank_rows
-from neatrec.randomness import children
-from neatrec.splits import Split, half
 
 BLOCK = 80
 """Queries scored at a time."""

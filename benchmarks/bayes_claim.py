@@ -27,14 +27,14 @@ import numpy.typing as npt
 from benchmarks import bayes_cold, bayes_posterior
 from benchmarks.half_split import orders
 from benchmarks.harness import save
-from neatrec.baskets import Baskets
-from neatrec.evaluation.bootstrap import interval, resampled_means
-from neatrec.experiments.leaderboard import LEVELS, run_leaderboard
-from neatrec.experiments.paper_data import read_complete_journey
+from neatrec.data.baskets import Baskets
+from neatrec.data.splits import Split, half, split_baskets
+from neatrec.evaluation.intervals import interval, resampled_means
 from neatrec.labels import Labels
+from neatrec.leaderboard.run import LEVELS, run_leaderboard
 from neatrec.models import MODEL_NAMES, Model, Run, make_model
-from neatrec.sources.supermarket import supermarket
-from neatrec.splits import Split, half, split_baskets
+from neatrec.reproduction.data import read_complete_journey
+from neatrec.simulator import supermarket
 
 Floats = npt.NDArray[np.float64]
 OURS, BASELINE = "bayes", "shrunk-lift-tuned"

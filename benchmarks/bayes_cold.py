@@ -10,14 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.bayes_validation import Floats
-from neatrec.baskets import Baskets
-from neatrec.evaluation.bootstrap import interval, resampled_means
-from neatrec.evaluation.exam import Exam, make_exam
-from neatrec.evaluation.judge import judge
+from neatrec.data.baskets import Baskets
+from neatrec.data.splits import Split, uniform_of_ids
+from neatrec.evaluation.intervals import interval, resampled_means
 from neatrec.evaluation.metrics import hit_rate, ndcg
+from neatrec.evaluation.ranks import judge
+from neatrec.evaluation.task import Exam, make_exam
 from neatrec.labels import make_labels
 from neatrec.models import Model, Run, make_model
-from neatrec.splits import Split, uniform_of_ids
 
 HIDDEN = 0.1
 """Share of the items with at least `OFTEN` purchases that are hidden."""

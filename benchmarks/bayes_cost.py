@@ -20,12 +20,12 @@ from pathlib import Path
 
 from benchmarks.half_split import orders
 from benchmarks.harness import measure_in_turn, save, summary, table
-from neatrec.baskets import Baskets
 from neatrec.bundle import load_bundle, save_bundle
-from neatrec.index.build import build_index
+from neatrec.data.baskets import Baskets
+from neatrec.data.splits import half
 from neatrec.models import Run, make_model
-from neatrec.sources.supermarket import supermarket
-from neatrec.splits import half
+from neatrec.serving.build import build_index
+from neatrec.simulator import supermarket
 
 FITS = {"bayes": "fit_bayes", "neat": "fit_neat"}
 GPU_FIT = {"bayes, GPU": "fit_bayes_on_gpu"}

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import measure, save, table
-from neatrec.experiments.measure import measured
 from neatrec.models import Run, make_model
 from neatrec.models.bayes import Bayes
-from neatrec.sources.supermarket import supermarket
+from neatrec.simulator import supermarket
+from neatrec.training.measure import measured
 
 UNBOUNDED = 10**12
 

@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from neatrec.baskets import Baskets
+from neatrec.data.baskets import Baskets
+from neatrec.data.splits import Split
 from neatrec.models import Run, make_model
 from neatrec.models.bayes import Bayes
 from neatrec.models.counts import PairCounts
-from neatrec.splits import Split
 
 QUERIES, FIRST = 1_000, 10
 LEVELS = (0.9, 0.95)

@@ -19,13 +19,13 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from neatrec.evaluation.bootstrap import interval, resampled_means
-from neatrec.evaluation.exam import Exam, make_exam, sit
+from neatrec.data.splits import Split, split_baskets
+from neatrec.evaluation.intervals import interval, resampled_means
 from neatrec.evaluation.metrics import hit_rate, ndcg
+from neatrec.evaluation.task import Exam, make_exam, sit
+from neatrec.io import read_baskets
 from neatrec.labels import make_labels
 from neatrec.models import Model, Run, make_model
-from neatrec.sources import read_baskets
-from neatrec.splits import Split, split_baskets
 
 Floats = npt.NDArray[np.float64]
 K = 10

@@ -27,9 +27,9 @@ from typing import Any
 
 from benchmarks.half_split import parts
 from benchmarks.harness import ROOT, save, table
-from neatrec.evaluation.judge import Judged
-from neatrec.kernels.layout import width
-from neatrec.models.together import Together
+from neatrec.evaluation.ranks import Judged
+from neatrec.models.embeddings.kernels.layout import width
+from neatrec.models.embeddings.synchronize import Together
 
 SHARDS = 8
 ALL = "all"
@@ -56,15 +56,16 @@ class Sent(logging.Handler):
 
 def worker(source: str, out: str, model: str, epochs: str, seed: str, every: str, rule: str) -> None:
     """One process of a training; what torchrun starts."""
-    from neatrec.distributed import joined, launched
-    from neatrec.experiments.streaming import Streaming
-    from neatrec.experiments.training import Plan, train_bundle
-    from neatrec.sources import SourceOptions
+    from neatrec.io import SourceOptions
+    from neatrec.training.launch import launched
+    from neatrec.training.process_group import joined
+    from neatrec.training.streaming import Streaming
+    from neatrec.training.train import Plan, train_bundle
 
     streaming = Streaming(source, SourceOptions(), at_least=SHARDS)
     plan = Plan(model=model, settings=(f"epochs={epochs}",))
     launch, sent = launched(), Sent()
-    log = logging.getLogger("neatrec.models.training")
+    log = logging.getLogger("neatrec.models.embeddings.trainer")
     log.addHandler(sent)
     log.setLevel(logging.DEBUG)
     if launch is None:
@@ -95,7 +96,7 @@ def trained(source: Path, out: Path, options: list[str], processes: int) -> dict
 
 def main(model: str, epochs: int, every: list[int], rules: list[str], half: bool, seeds: int) -> None:
     from neatrec.bundle import load_bundle
-    from neatrec.evaluation.judge import judge
+    from neatrec.evaluation.ranks import judge
     from neatrec.evaluation.summary import summarise
 
     part = parts(None, not half)[0]

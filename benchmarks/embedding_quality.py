@@ -22,7 +22,7 @@ from typing import Any
 from benchmarks.half_split import Outcome, Trial, attempts, parts
 from benchmarks.harness import save, table
 from benchmarks.tuning import SPACES, best
-from neatrec.evaluation.judge import Judged
+from neatrec.evaluation.ranks import Judged
 from neatrec.evaluation.summary import Summary, summarise
 
 PAPER = ("neat", "neat-bpr", "item2vec", "triple2vec")

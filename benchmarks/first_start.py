@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.harness import save, table
-from neatrec.sources.supermarket import supermarket
+from neatrec.simulator import supermarket
 
 ONE_EPOCH = ("--set", "epochs=1")
 EMBEDDINGS = ("neat", "neat-bpr", "item2vec", "triple2vec")

@@ -10,12 +10,12 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from neatrec.baskets import Baskets
-from neatrec.catalog import UNKNOWN
+from neatrec.data.baskets import Baskets
+from neatrec.data.catalog import UNKNOWN
+from neatrec.data.randomness import as_generator
 from neatrec.models import Run
 from neatrec.models.cosine import CosineModel
 from neatrec.models.parameters import ModelParameters, parameter
-from neatrec.randomness import as_generator
 
 DIM = 100
 Codes = npt.NDArray[np.int32]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from neatrec.baskets import Baskets
+from neatrec.data.baskets import Baskets
 
 ITERATIONS = 6
 DIM = 100

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from neatrec.baskets import Baskets
-from neatrec.kernels import gpu_call
-from neatrec.kernels.gpu import cupy
-from neatrec.kernels.gpu_feed import Feed, Raw
+from neatrec.data.baskets import Baskets
 from neatrec.models import make_model
-from neatrec.models.embedding import EmbeddingModel
-from neatrec.models.sampling import Visits, new_draws
+from neatrec.models.embeddings.kernels import gpu_call
+from neatrec.models.embeddings.kernels.gpu import cupy
+from neatrec.models.embeddings.kernels.gpu_feed import Feed, Raw
+from neatrec.models.embeddings.model import EmbeddingModel
+from neatrec.models.embeddings.sampling import Visits, new_draws
 
 ROUNDS = 5
 

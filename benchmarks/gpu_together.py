@@ -10,11 +10,11 @@ from unittest.mock import patch
 
 import numpy as np
 
-from neatrec.baskets import Baskets
-from neatrec.distributed import launched
-from neatrec.experiments.training_together import team_of
+from neatrec.data.baskets import Baskets
 from neatrec.models import Run, make_model
-from neatrec.models.together import Together
+from neatrec.models.embeddings.synchronize import Together
+from neatrec.training.distributed import team_of
+from neatrec.training.launch import launched
 
 ROUNDS = 3
 EVERY = (4_096, 65_536, 524_288)

@@ -20,11 +20,11 @@ import numpy as np
 
 from benchmarks.half_split import orders, parts
 from benchmarks.harness import ROOT, save, table
-from neatrec.baskets import Baskets
+from neatrec.data.baskets import Baskets
+from neatrec.data.splits import half
 from neatrec.models import Run, make_model
 from neatrec.models.base import Model
-from neatrec.models.together import Together
-from neatrec.splits import half
+from neatrec.models.embeddings.synchronize import Together
 
 SHARDS, EPOCHS = 8, 40
 
@@ -36,8 +36,8 @@ def fitted(train: Baskets, seed: int, together: Together | None) -> Model:
 
 def worker(folder: str, out: str, every: str, seeds: str) -> None:
     """One process of a job: the models of all seeds, which the first one writes."""
-    from neatrec.distributed import launched
-    from neatrec.experiments.training_together import team_of
+    from neatrec.training.distributed import team_of
+    from neatrec.training.launch import launched
 
     launch = launched()
     if launch is None:
@@ -64,7 +64,7 @@ def by_two(folder: Path | None, every: int, seeds: int, like: Model) -> list[Mod
 
 
 def main(baskets: Path | None, every: int, seeds: int) -> None:
-    from neatrec.evaluation.judge import judge
+    from neatrec.evaluation.ranks import judge
     from neatrec.evaluation.summary import summarise
 
     part = parts(baskets, False)[0]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.training_peers import NEGATIVES, WINDOW, _gaussians
-from neatrec.baskets import Baskets
+from neatrec.data.baskets import Baskets
 
 SECONDS = 1.0
 BATCHES = (128, 1024, 8192, 65_536, 262_144, 524_288, 1_048_576, 2_097_152, 4_194_304)

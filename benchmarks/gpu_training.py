@@ -25,10 +25,10 @@ import numpy as np
 
 from benchmarks.gpu_kernels import kernel_speed
 from benchmarks.harness import RESULTS, commit, machine, versions
-from neatrec.baskets import Baskets
+from neatrec.data.baskets import Baskets
 from neatrec.errors import DivergedError
-from neatrec.kernels import gpu
 from neatrec.models import Run, make_model
+from neatrec.models.embeddings.kernels import gpu
 from neatrec.models.run import Progress
 
 MODELS = ("neat", "neat-bpr", "item2vec", "triple2vec")
@@ -44,7 +44,7 @@ Row = dict[str, Any]
 
 
 def simulated(baskets: int, items: int) -> Baskets:
-    from neatrec.sources.supermarket import supermarket
+    from neatrec.simulator import supermarket
 
     return supermarket(baskets=baskets, items=items).baskets
 
@@ -138,7 +138,7 @@ def large(_: Baskets) -> list[Row]:
 
 def top(baskets: Baskets) -> list[Row]:
     """The exact best 20 of all items for each of 50,000, by cosine, own category left out; checked on some rows."""
-    from neatrec.kernels.gpu_ranking import Ranker
+    from neatrec.models.embeddings.kernels.gpu_ranking import Ranker
 
     rng = np.random.default_rng(0)
     vectors = rng.normal(size=(50_000, 100)).astype(np.float32)
@@ -161,8 +161,8 @@ def top(baskets: Baskets) -> list[Row]:
 def judged(baskets: Baskets) -> list[Row]:
     """Ranks of label records and the serving table of one fitted model, by each device; the share that is the same."""
     from neatrec.evaluation.candidates import catalogue, partners, recall_set
-    from neatrec.evaluation.judge import Asked, judge
-    from neatrec.index.topk import best_answers
+    from neatrec.evaluation.ranks import Asked, judge
+    from neatrec.serving.topk import best_answers
 
     some = baskets.select(np.arange(200_000))
     model, _, _ = fit("neat", some, epochs=3)
@@ -252,7 +252,7 @@ def together(baskets: Baskets) -> list[Row]:
 def quality(folder: Path) -> list[Row]:
     """HR@10 on the half-split with the model's defaults, five seeds on each device, and the losses on the way."""
     from benchmarks.half_split import parts
-    from neatrec.evaluation.judge import judge
+    from neatrec.evaluation.ranks import judge
     from neatrec.evaluation.summary import summarise
 
     part = parts(folder, False)[0]

@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 
 from benchmarks.harness import data_folder
-from neatrec.baskets import Baskets
-from neatrec.evaluation.exam import Exam, make_exam
-from neatrec.evaluation.judge import Judged, judge
+from neatrec.data.baskets import Baskets
+from neatrec.data.splits import Split, half
 from neatrec.evaluation.metrics import hit_rate, ndcg
-from neatrec.experiments.trainings import bundle_of, trained_so
+from neatrec.evaluation.ranks import Judged, judge
+from neatrec.evaluation.task import Exam, make_exam
 from neatrec.labels import make_labels
+from neatrec.leaderboard.result_cache import bundle_of, trained_so
 from neatrec.models import Model, Run, make_model
-from neatrec.models.neat import Neat
-from neatrec.splits import Split, half
+from neatrec.models.embeddings.neat import Neat
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def orders(folder: Path | None) -> Baskets:
     """The orders, or what `Baskets.save` wrote of them: a machine that only trains may have no DuckDB to read with."""
     if folder is not None:
         return Baskets.load(folder)
-    from neatrec.sources import read_baskets
+    from neatrec.io import read_baskets
 
     return read_baskets(str(data_folder("instacart", [])))
 

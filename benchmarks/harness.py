@@ -156,7 +156,7 @@ def _progress(text: str) -> None:
 
 def _card() -> str | None:
     """The name of the GPU, where one answers."""
-    from neatrec.kernels import gpu
+    from neatrec.models.embeddings.kernels import gpu
 
     if gpu.trouble() is not None:
         return None

@@ -19,9 +19,9 @@ import numpy as np
 
 from benchmarks.harness import ROOT, measure_in_turn, save, summary, table
 from benchmarks.label_data import Orders, read_orders
-from neatrec.baskets import Baskets
-from neatrec.catalog import Catalog, string_array
-from neatrec.copurchase import Counting, count
+from neatrec.cooccurrence import Counting, count
+from neatrec.data.baskets import Baskets
+from neatrec.data.catalog import Catalog, string_array
 from neatrec.labels.paper import PaperTest
 
 HERE, PEERS = "benchmarks.label_speed", "benchmarks.label_peers"
@@ -81,7 +81,7 @@ def neatrec_every_pair() -> Job:
 
 def neatrec_simulated() -> Job:
     """Directed, different shelf, all pairs of 3.2 million simulated baskets over 50,000 items."""
-    from neatrec.sources.supermarket import supermarket
+    from neatrec.simulator import supermarket
 
     baskets = supermarket(baskets=3_200_000, items=50_000).baskets
     test = PaperTest(levels=(0.05,), directed=True)

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import data_folder, save
-from neatrec.experiments.leaderboard import LEVELS, LeaderboardResult, run_leaderboard
-from neatrec.experiments.reporting import trained_gaussian, write_report
+from neatrec.data.splits import half
+from neatrec.io import read_baskets
 from neatrec.labels.audit import audit_labels
+from neatrec.leaderboard.report import trained_gaussian, write_report
+from neatrec.leaderboard.run import LEVELS, LeaderboardResult, run_leaderboard
 from neatrec.models import MODEL_NAMES
-from neatrec.sources import read_baskets
-from neatrec.splits import half
 
 NOT_EVALUATION = ("read and split", "training", "keeping the models")
 

@@ -31,8 +31,8 @@ SLACK = 640 << 20
 
 def count_once(engine: str, source: str, limit: int, threads: int, customers: bool) -> dict[str, Any]:
     """One count in this process: labels by the paper protocol, and what it took."""
+    from neatrec.io import read_baskets
     from neatrec.labels import make_labels
-    from neatrec.sources import read_baskets
 
     baskets = read_baskets(source)
     baskets = replace(baskets, times=None, attributes={})

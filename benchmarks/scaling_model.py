@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from neatrec.models.together import FEW
+from neatrec.models.embeddings.synchronize import FEW
 
 ALLOWED = 0.3
 """How far a prediction may be from what was measured, as a share of it."""

@@ -45,10 +45,10 @@ ASK = "/v1/complements?k=10&min_evidence=predicted&item="
 
 def big_bundle(path: Path, *, items: int = ITEMS, baskets: int = BASKETS, seed: int = 0) -> Path:
     """A bundle over random baskets in which each item has a partner; ids are 0 to items - 1."""
-    from neatrec.baskets import Baskets
-    from neatrec.catalog import Catalog
-    from neatrec.index.rewrite import save_indexed
+    from neatrec.data.baskets import Baskets
+    from neatrec.data.catalog import Catalog
     from neatrec.models import Run, make_model
+    from neatrec.serving.save import save_indexed
 
     rng = np.random.default_rng(seed)
     catalog = Catalog.from_ids(

@@ -24,10 +24,10 @@ import numpy.typing as npt
 import pyarrow.parquet as pq
 from scipy import sparse
 
-from neatrec.baskets import Baskets
+from neatrec.data.baskets import Baskets
 from neatrec.labels import make_labels
-from neatrec.labels.truth import score_against
-from neatrec.sources.supermarket import TRAP_NAMES, supermarket
+from neatrec.labels.ground_truth import score_against
+from neatrec.simulator import TRAP_NAMES, supermarket
 
 Codes = npt.NDArray[np.int64]
 
@@ -137,7 +137,7 @@ def compare(folder: Path) -> None:
 
 ONE_RUN = """
 import resource, sys, time
-from neatrec.sources.supermarket import supermarket
+from neatrec.simulator import supermarket
 supermarket(100, 60)  # compiled code is ready
 wall, cpu = time.perf_counter(), time.process_time()
 market = supermarket({baskets}, {items})

@@ -85,7 +85,7 @@ def lines_with_a_long_basket(baskets: int, long: int, folder: Path) -> Path:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from neatrec.sources import read_baskets
+    from neatrec.io import read_baskets
 
     shop = read_baskets(f"supermarket:baskets={baskets},items={min(max(2000, 2 * long), 20_000)}")
     basket, item = shop.basket_of_line, shop.items.astype(np.int64)
@@ -117,8 +117,8 @@ def both(session: Any, name: str, make: Callable[[str], Any], say: Say) -> dict[
 
 def instacart(session: Any, threads: int) -> Iterator[tuple[str, dict[str, Any]]]:
     """Labels by both protocols, and chance."""
+    from neatrec.io import read_baskets
     from neatrec.labels import make_labels, shuffle_null
-    from neatrec.sources import read_baskets
 
     baskets = read_baskets(str(data_folder("instacart", [])))
 
@@ -143,9 +143,9 @@ def instacart(session: Any, threads: int) -> Iterator[tuple[str, dict[str, Any]]
 
 def recall(session: Any, threads: int) -> Iterator[tuple[str, dict[str, Any]]]:
     """The recall sets of 200 of all Instacart items."""
-    from neatrec.copurchase.recall import recall_pairs
+    from neatrec.cooccurrence.candidates import recall_pairs
     from neatrec.evaluation.candidates import RECALL_COUNTING, id_order
-    from neatrec.sources import read_baskets
+    from neatrec.io import read_baskets
 
     baskets = read_baskets(str(data_folder("instacart", [])))
     place = id_order(baskets.catalog)
@@ -161,10 +161,10 @@ def recall(session: Any, threads: int) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def skew(session: Any, threads: int, baskets: int, long: int) -> dict[str, Any]:
-    from neatrec.experiments.cluster_labels import labels_of_cluster
-    from neatrec.experiments.cluster_lines import read_cluster_lines
+    from neatrec.io import SourceOptions, read_baskets
+    from neatrec.io.spark_lines import read_cluster_lines
     from neatrec.labels import make_labels
-    from neatrec.sources import SourceOptions, read_baskets
+    from neatrec.labels.spark import labels_of_cluster
 
     options = SourceOptions(basket="order", item="sku", category=("aisle",))
     known: set[int] = set()
@@ -184,8 +184,8 @@ def skew(session: Any, threads: int, baskets: int, long: int) -> dict[str, Any]:
 
 def window(session: Any, threads: int, baskets: int, long: int = MILLION) -> dict[str, Any]:
     """Pairs at most five places apart, a basket of a million lines and a head item among them."""
-    from neatrec.copurchase import Counting, count
-    from neatrec.sources import SourceOptions, read_baskets
+    from neatrec.cooccurrence import Counting, count
+    from neatrec.io import SourceOptions, read_baskets
 
     with tempfile.TemporaryDirectory(prefix="neatrec-bench-") as name:
         folder = lines_with_a_long_basket(baskets, long, Path(name))
@@ -207,8 +207,8 @@ def window(session: Any, threads: int, baskets: int, long: int = MILLION) -> dic
 def refused(session: Any, threads: int, long: int = MILLION) -> dict[str, Any]:
     """A basket of a million lines among a thousand others: what is said, and how soon."""
     from neatrec.errors import ResourceError
-    from neatrec.experiments.cluster_labels import run_labels_on_cluster
-    from neatrec.sources import SourceOptions
+    from neatrec.io import SourceOptions
+    from neatrec.labels.spark import run_labels_on_cluster
 
     options = SourceOptions(basket="order", item="sku", category=("aisle",))
     known: set[int] = set()
@@ -227,7 +227,7 @@ def refused(session: Any, threads: int, long: int = MILLION) -> dict[str, Any]:
 
 
 def main(parts: list[str], baskets: int, long: int, threads: int, memory: str) -> None:
-    from neatrec.copurchase.spark import connect
+    from neatrec.cooccurrence.spark import connect
     from neatrec.text import parse_size
 
     session = connect(f"local[{threads}]", threads=threads, memory=parse_size(memory))

@@ -33,7 +33,7 @@ def write_orders(folder: Path, baskets: int, items: int) -> int:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from neatrec.sources import read_baskets
+    from neatrec.io import read_baskets
 
     shop = read_baskets(f"supermarket:baskets={baskets},items={items}")
     order = np.random.default_rng(0).permutation(shop.lines)

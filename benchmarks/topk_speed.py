@@ -34,7 +34,7 @@ HERE, PEER = "benchmarks.topk_speed", "benchmarks.topk_peer"
 
 def neatrec_topk() -> Callable[[], Any]:
     """The table's own search; items have no categories, so that each leaves out only itself, as the peer does."""
-    from neatrec.index.topk import Search
+    from neatrec.serving.topk import Search
 
     rows = vectors()
 

@@ -23,7 +23,7 @@ from benchmarks.harness import ROOT, measure_in_turn, save, summary, table
 from benchmarks.label_data import read_orders
 from benchmarks.label_speed import _baskets
 from benchmarks.training_peers import TORCH_FOLDER
-from neatrec.baskets import Baskets
+from neatrec.data.baskets import Baskets
 from neatrec.models import Run, make_model
 from neatrec.models.run import Progress
 
@@ -112,7 +112,7 @@ def triple2vec() -> Job:
 
 def neat_simulated() -> Job:
     """3.2 million simulated baskets over 50,000 items; tells lines and pairs."""
-    from neatrec.sources.supermarket import supermarket
+    from neatrec.simulator import supermarket
 
     baskets = supermarket(baskets=3_200_000, items=50_000).baskets
     epochs = int(os.environ[LARGE_EPOCHS])

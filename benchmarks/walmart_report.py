@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import save, table
-from neatrec.experiments.verify import verify_report
+from neatrec.reproduction.verify import verify_report
 
 SOURCE = "supermarket:baskets=14000000,items=100000"
 MODELS = "pop,popco,shrunk-lift,llr,jaccard,neat"

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks.harness import save, table
-from neatrec.baskets import Baskets
-from neatrec.experiments.drift import drift
+from neatrec.data.baskets import Baskets
+from neatrec.io import read_baskets
 from neatrec.models import Run, make_model
-from neatrec.sources import read_baskets
+from neatrec.training.drift import drift
 
 EXCHANGED = 20, 35
 """Places of the two items by sales."""

@@ -1,10 +1,11 @@
-"""The rooms of docs/house.md and who may open which door, read off the import statements."""
+"""Which package may import which, and what the imports must never allow."""
 
 from __future__ import annotations
 
 import ast
 import subprocess
 import sys
+from collections import defaultdict
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -12,58 +13,60 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "src" / "neatrec"
 
-FOUNDATION = {"errors", "text", "randomness", "compiled", "catalog", "baskets", "_version"}
-STATISTICS = FOUNDATION | {"statistics"}
-COUNTED = STATISTICS | {"copurchase"}
-MODELLED = COUNTED | {"kernels", "models", "splits"}
+BASE = {"errors", "text", "compiled", "data", "_version"}
+COUNTS = BASE | {"statistics", "cooccurrence"}
+MODELS = COUNTS | {"models"}
 ALLOWED: dict[str, set[str]] = {
-    "errors": {"text"},
     "text": set(),
-    "randomness": {"errors", "text"},
     "compiled": set(),
-    "catalog": {"errors", "text"},
-    "baskets": {"errors", "text", "catalog"},
     "_version": set(),
-    "statistics": FOUNDATION,
-    "sources": FOUNDATION,
-    "splits": FOUNDATION,
-    "copurchase": STATISTICS,
-    "labels": COUNTED,
-    "kernels": FOUNDATION,
-    "models": MODELLED,
-    "evaluation": MODELLED | {"labels"},
-    "bundle": MODELLED,
-    "index": MODELLED | {"bundle"},
-    "report": MODELLED | {"labels", "evaluation"},
-    "serve": FOUNDATION | {"bundle", "index"},
-    "distributed": FOUNDATION,
+    "errors": {"text"},
+    "data": {"errors", "text"},
+    "simulator": BASE,
+    "io": COUNTS | {"simulator"},
+    "statistics": BASE,
+    "cooccurrence": BASE | {"statistics"},
+    "labels": COUNTS | {"io"},
+    "models": MODELS,
+    "evaluation": MODELS | {"labels"},
+    "bundle": MODELS,
+    "serving": MODELS | {"bundle"},
+    "report": MODELS | {"labels", "evaluation"},
+    "check": COUNTS | {"labels", "io"},
+    "release": MODELS | {"bundle", "serving", "report"},
+    "training": MODELS | {"io", "bundle", "serving", "release"},
+    "leaderboard": MODELS | {"labels", "evaluation", "bundle", "report", "training"},
+    "reproduction": MODELS | {"io", "labels", "evaluation", "bundle", "report", "leaderboard"},
+    "service": BASE | {"bundle", "serving"},
+    "demo": MODELS | {"simulator", "labels", "serving", "check", "training", "leaderboard"},
 }
-ALLOWED["experiments"] = set(ALLOWED) | {"experiments"}
-ALLOWED["cli"] = ALLOWED["experiments"] | {"cli"}
+"""Packages of `neatrec` and what each may import; docs/architecture.md shows this table."""
+ALLOWED["cli"] = set(ALLOWED)
 ALLOWED["__main__"] = {"cli"}
 
-LIGHT_ROOMS = (
-    "sources/supermarket",
-    "kernels",
+NUMERIC_PACKAGES = (
+    "simulator",
     "models",
-    "splits",
+    "data",
     "statistics",
-    "copurchase",
+    "cooccurrence",
     "labels",
     "evaluation",
     "bundle",
-    "index",
+    "serving",
 )
+NEEDS_MORE = {"labels/run.py", "labels/spark.py"}
+"""Modules of those packages that read sources, and so need DuckDB or Spark."""
 NUMERIC = ("numpy", "scipy", "numba", "llvmlite", "pyarrow", "safetensors", "cupy", "cupy_backends", "fastrlock")
 """All that a bare GPU machine has beside Python itself."""
 BARE_RUN = """
 import tempfile
 from neatrec.bundle import load_bundle, save_bundle
-from neatrec.evaluation.exam import make_exam, sit
+from neatrec.data.splits import half
+from neatrec.evaluation.task import make_exam, sit
 from neatrec.labels import make_labels
 from neatrec.models import MODEL_NAMES, Run, make_model
-from neatrec.sources.supermarket import supermarket
-from neatrec.splits import half
+from neatrec.simulator import supermarket
 
 split = half(supermarket(baskets=600, items=80, seed=1).baskets)
 for protocol in ("calibrated", "paper"):
@@ -78,43 +81,76 @@ for name in set(MODEL_NAMES) - {"cf", "bprmf"}:  # those two are the library `im
         assert load_bundle(folder + "/bundle").name == name
     print(name, len(answers.judged))
 """
+FILES = sorted(file for file in PACKAGE.rglob("*.py") if file != PACKAGE / "__init__.py")
 
 
-def room_of(file: Path) -> str:
+def package_of(file: Path) -> str:
     return file.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
 def imports_of(file: Path) -> set[str]:
-    """Rooms that `file` imports, wherever in the file the statement stands."""
-    rooms = set()
+    """Packages that `file` imports, wherever in the file the statement stands."""
+    packages = set()
     for node in ast.walk(ast.parse(file.read_text())):
         names = []
         if isinstance(node, ast.ImportFrom) and node.module:
             names = [node.module] if node.module != "neatrec" else [f"neatrec.{alias.name}" for alias in node.names]
         elif isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
-        rooms |= {name.split(".")[1] for name in names if name.startswith("neatrec.")}
-    return rooms
+        packages |= {name.split(".")[1] for name in names if name.startswith("neatrec.")}
+    return packages
 
 
-FILES = sorted(file for file in PACKAGE.rglob("*.py") if file != PACKAGE / "__init__.py")
+def import_graph() -> dict[str, set[str]]:
+    """Package -> packages that its modules import, read off the sources."""
+    graph: dict[str, set[str]] = defaultdict(set)
+    for file in FILES:
+        graph[package_of(file)] |= imports_of(file)
+    return graph
+
+
+def reachable(start: str, graph: dict[str, set[str]]) -> set[str]:
+    """Every package that importing `start` can bring in, directly or through others."""
+    found: set[str] = set()
+    queue = [start]
+    while queue:
+        for package in graph.get(queue.pop(), set()) - found:
+            found.add(package)
+            queue.append(package)
+    return found
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(PACKAGE)))
-def test_a_room_opens_only_its_own_doors(file: Path) -> None:
-    room = room_of(file)
-    assert room in ALLOWED, f"{room} is not a room of docs/house.md"
-    forbidden = imports_of(file) - ALLOWED[room] - {room}
+def test_a_package_imports_only_what_it_may(file: Path) -> None:
+    package = package_of(file)
+    assert package in ALLOWED, f"{package} is not a package of docs/architecture.md"
+    forbidden = imports_of(file) - ALLOWED[package] - {package}
     assert not forbidden, f"{file.relative_to(PACKAGE)} must not import {sorted(forbidden)}"
 
 
-def test_no_label_can_leak_into_training() -> None:
-    for room in ("models", "kernels", "copurchase", "bundle"):
-        assert not ALLOWED[room] & {"labels", "evaluation", "experiments"}
+@pytest.mark.parametrize("package", ["models", "cooccurrence", "statistics", "bundle", "serving"])
+def test_no_label_can_leak_into_training(package: str) -> None:
+    """Nothing that a model is trained with reaches labels or evaluation, over any chain of imports in the sources."""
+    leaks = reachable(package, import_graph()) & {"labels", "evaluation", "leaderboard"}
+    assert not leaks, f"{package} can import {sorted(leaks)}"
 
 
-def test_compiled_functions_stay_in_their_room() -> None:
-    """The cache key of compiled code covers one room: a compiled function of another room would go stale."""
+def test_a_chain_of_imports_to_the_labels_is_found() -> None:
+    assert "labels" in reachable("models", {"models": {"data"}, "data": {"text", "labels"}})
+
+
+def test_a_class_name_means_one_thing() -> None:
+    places = defaultdict(set)
+    for file in FILES:
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.ClassDef):
+                places[node.name].add(str(file.relative_to(PACKAGE)))
+    twice = {name: sorted(files) for name, files in places.items() if len(files) > 1}
+    assert not twice, f"two classes of one name: {twice}"
+
+
+def test_compiled_functions_stay_in_their_package() -> None:
+    """The cache key of compiled code covers one folder: a compiled function of another one would go stale."""
     for file in FILES:
         tree = ast.parse(file.read_text())
         decorated = {
@@ -123,17 +159,18 @@ def test_compiled_functions_stay_in_their_room() -> None:
             if isinstance(node, ast.FunctionDef)
             and any("compiled" in ast.dump(decorator) for decorator in node.decorator_list)
         }
-        borrowed = {
+        own = "neatrec." + ".".join(file.relative_to(PACKAGE).parts[:-1])
+        imported = {
             alias.asname or alias.name: node.module
             for node in ast.walk(tree)
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("neatrec.")
             for alias in node.names
-            if (node.module or "").split(".")[1] not in (room_of(file), "compiled")
+            if node.module not in (own, "neatrec.compiled") and (node.module or "").rsplit(".", 1)[0] != own
         }
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef) and node.name in decorated:
-                used = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} & set(borrowed)
-                assert not used, f"{file.name}: {node.name} uses {sorted(used)} of another room"
+                used = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} & set(imported)
+                assert not used, f"{file.name}: {node.name} uses {sorted(used)} of another package"
 
 
 def _in_a_bare_interpreter(code: str) -> subprocess.CompletedProcess[str]:
@@ -151,13 +188,13 @@ sys.path.insert(0, {str(PACKAGE.parent)!r})
     return subprocess.run([sys.executable, "-c", blocker + code], capture_output=True, text=True, timeout=300)
 
 
-@pytest.mark.parametrize("room", LIGHT_ROOMS)
-def test_rooms_for_a_bare_gpu_machine_import_with_the_numeric_libraries_alone(room: str) -> None:
-    places = (file.relative_to(PACKAGE).with_suffix("").as_posix() for file in FILES)
+@pytest.mark.parametrize("package", NUMERIC_PACKAGES)
+def test_packages_for_a_bare_gpu_machine_import_with_the_numeric_libraries_alone(package: str) -> None:
+    places = (file.relative_to(PACKAGE) for file in FILES)
     modules = [
-        "neatrec." + place.replace("/", ".").removesuffix(".__init__")
+        "neatrec." + place.with_suffix("").as_posix().replace("/", ".").removesuffix(".__init__")
         for place in places
-        if f"{place}/".startswith(f"{room}/")
+        if place.parts[0] == package and place.as_posix() not in NEEDS_MORE
     ]
     assert modules
     done = _in_a_bare_interpreter("\n".join(f"import {module}" for module in modules))

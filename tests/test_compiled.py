@@ -61,7 +61,7 @@ def test_a_cache_folder_that_cannot_be_written_is_done_without(tmp_path: Path) -
 def test_a_full_disk_under_the_cache_costs_no_run_its_result(tmp_path: Path) -> None:
     code = (
         "import logging, resource, sys; logging.basicConfig(level=logging.INFO); sys.dont_write_bytecode = True\n"
-        "from neatrec.sources.supermarket import supermarket\n"
+        "from neatrec.simulator import supermarket\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
         "print(len(supermarket(baskets=300, items=60, seed=1).baskets))"
     )

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from neatrec import errors
+from neatrec.data.randomness import as_generator, children, kernel_seed
 from neatrec.errors import InputError, NeatrecError, ParameterError, SourceError, must_be, must_be_one_of
-from neatrec.randomness import as_generator, children, kernel_seed
 
 
 def test_every_error_has_one_root_and_says_when_it_happens() -> None:

@@ -11,40 +11,40 @@ from typing import TYPE_CHECKING, Any
 from neatrec._version import __version__
 
 if TYPE_CHECKING:
-    from neatrec.baskets import Baskets
     from neatrec.bundle import load_bundle, save_bundle
-    from neatrec.catalog import Catalog
-    from neatrec.copurchase import CoPurchases, Counting, count
+    from neatrec.check.check import check
+    from neatrec.cooccurrence import CoPurchases, Counting, count
+    from neatrec.data.baskets import Baskets
+    from neatrec.data.catalog import Catalog
+    from neatrec.data.splits import split_baskets
     from neatrec.errors import InputError, NeatrecError
-    from neatrec.experiments.check import check
-    from neatrec.experiments.leaderboard import run_leaderboard
+    from neatrec.io import SourceOptions, read_baskets
     from neatrec.labels import Labels, make_labels, shuffle_null
+    from neatrec.leaderboard.run import run_leaderboard
     from neatrec.models import Model, make_model
-    from neatrec.sources import SourceOptions, read_baskets
-    from neatrec.sources.supermarket import supermarket
-    from neatrec.splits import split_baskets
+    from neatrec.simulator import supermarket
 
 _HOMES = {
-    "Baskets": "neatrec.baskets",
-    "Catalog": "neatrec.catalog",
-    "CoPurchases": "neatrec.copurchase",
-    "Counting": "neatrec.copurchase",
+    "Baskets": "neatrec.data.baskets",
+    "Catalog": "neatrec.data.catalog",
+    "CoPurchases": "neatrec.cooccurrence",
+    "Counting": "neatrec.cooccurrence",
     "InputError": "neatrec.errors",
     "Labels": "neatrec.labels",
     "Model": "neatrec.models",
     "NeatrecError": "neatrec.errors",
-    "SourceOptions": "neatrec.sources",
-    "check": "neatrec.experiments.check",
-    "count": "neatrec.copurchase",
+    "SourceOptions": "neatrec.io",
+    "check": "neatrec.check.check",
+    "count": "neatrec.cooccurrence",
     "load_bundle": "neatrec.bundle",
     "make_labels": "neatrec.labels",
     "make_model": "neatrec.models",
-    "read_baskets": "neatrec.sources",
-    "run_leaderboard": "neatrec.experiments.leaderboard",
+    "read_baskets": "neatrec.io",
+    "run_leaderboard": "neatrec.leaderboard.run",
     "save_bundle": "neatrec.bundle",
     "shuffle_null": "neatrec.labels",
-    "split_baskets": "neatrec.splits",
-    "supermarket": "neatrec.sources.supermarket",
+    "split_baskets": "neatrec.data.splits",
+    "supermarket": "neatrec.simulator",
 }
 
 __all__ = [

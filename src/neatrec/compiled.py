@@ -1,9 +1,9 @@
-"""`@compiled`: Numba in nopython mode, without the GIL, cached under a key of its room's sources.
+"""`@compiled`: Numba in nopython mode, without the GIL, cached under a hash of its package's sources.
 
 Numba's own cache looks only at the file of the function: one that calls a helper in another file stays stale when the
-helper changes. Here the cache folder's name is a hash of every source of the room (the folder the function lives in)
-and of the versions, so a change anywhere in it compiles anew. A compiled function calls compiled functions of its own
-room only.
+helper changes. Here the name of the cache folder is a hash of every source of the package (the folder that holds the
+function's file) and of the versions, so a change in any of them compiles again. A compiled function calls compiled
+functions of its own package only.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ def cache_folder() -> Path:
 
 
 @cache
-def _room_key(room: Path) -> str:
-    """A hash of all sources of `room`, of this file and of the versions that decide what machine code comes out."""
-    files = sorted(room.rglob("*.py")) if room.is_dir() else [room]
+def _package_key(package: Path) -> str:
+    """A hash of all sources of `package`, of this file and of the versions that decide the machine code."""
+    files = sorted(package.glob("*.py"))
     digest = hashlib.sha256(f"{sys.version_info}|{numba.__version__}|{platform.machine()}".encode())
     for file in [*files, Path(__file__)]:
         digest.update(file.relative_to(PACKAGE).as_posix().encode() + b"\0" + file.read_bytes() + b"\0")
@@ -45,8 +45,8 @@ def _room_key(room: Path) -> str:
 
 
 @cache
-def _usable_folder(room: Path) -> Path | None:
-    folder = cache_folder() / "compiled" / f"{room.stem}-{_room_key(room)}"
+def _usable_folder(package: Path) -> Path | None:
+    folder = cache_folder() / "compiled" / f"{package.name}-{_package_key(package)}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if os.access(folder, os.W_OK):
@@ -56,12 +56,6 @@ def _usable_folder(room: Path) -> Path | None:
     return None
 
 
-def _room_of(function: Callable[..., Any]) -> Path:
-    source = Path(function.__code__.co_filename)
-    inside = source.relative_to(PACKAGE)
-    return PACKAGE / inside.parts[0]
-
-
 def compiled(function: Function | None = None, **options: Any) -> Any:
     """Compile `function` at its first call; keep the machine code for the next start.
 
@@ -69,7 +63,7 @@ def compiled(function: Function | None = None, **options: Any) -> Any:
     """
     if function is None:
         return lambda f: compiled(f, **options)
-    folder = _usable_folder(_room_of(function))
+    folder = _usable_folder(Path(function.__code__.co_filename).parent)
     chosen = {"nogil": True, "error_model": "numpy", "boundscheck": False, "cache": folder is not None, **options}
     before = config.CACHE_DIR
     try:
@@ -79,23 +73,23 @@ def compiled(function: Function | None = None, **options: Any) -> Any:
     finally:
         config.CACHE_DIR = before
     if folder is not None:
-        _keep_or_say(dispatcher)
+        _warn_if_not_saved(dispatcher)
     return dispatcher
 
 
-def _keep_or_say(dispatcher: Any) -> None:
-    """A disk that takes no more costs the next start some seconds, not this run its result."""
-    keep = dispatcher._cache.save_overload
+def _warn_if_not_saved(dispatcher: Any) -> None:
+    """A full disk costs the next start some seconds, not this run its result."""
+    save = dispatcher._cache.save_overload
 
-    def keep_if_there_is_room(signature: Any, data: Any) -> None:
+    def save_if_possible(signature: Any, data: Any) -> None:
         try:
-            keep(signature, data)
+            save(signature, data)
         except OSError as error:
-            _say_once(str(error.strerror or error))
+            _warn_once(str(error.strerror or error))
 
-    dispatcher._cache.save_overload = keep_if_there_is_room
+    dispatcher._cache.save_overload = save_if_possible
 
 
 @cache
-def _say_once(why: str) -> None:
+def _warn_once(why: str) -> None:
     log.warning("compiled code is not kept in %s: %s; NEATREC_CACHE names another folder", cache_folder(), why)

@@ -14,15 +14,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import crash_worker
 import numpy as np
 import pytest
-from crash_worker import PHASES, model_of
-from killing import Worker, kill_in, started
 
-from neatrec.bundle import BundleLock, load_bundle, place, read_manifest, save_bundle, store
+from helpers import crash_worker
+from helpers.crash_worker import PHASES, model_of
+from helpers.killing import Worker, kill_in, started
+from neatrec.bundle import BundleLock, load_bundle, read_manifest, save_bundle, store
+from neatrec.bundle import folder as place
+from neatrec.bundle.folder import Place
 from neatrec.bundle.manifest import Manifest
-from neatrec.bundle.place import Place
 from neatrec.errors import BundleError, ParameterError, ResourceError
 from neatrec.models import Model
 

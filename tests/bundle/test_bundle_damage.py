@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from helpers.toyshop import toy_baskets
 from neatrec.bundle import load_bundle, read_manifest, save_bundle
 from neatrec.bundle.manifest import LARGEST, FileRecord, Manifest, record_of
 from neatrec.errors import BundleError
 from neatrec.models import Run, make_model
-from toyshop import toy_baskets
 
 FILES = ("manifest.json", "arrays.safetensors", "items.parquet")
 

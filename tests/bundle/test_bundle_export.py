@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from neatrec.baskets import Baskets
+from helpers.toyshop import code, toy_baskets, toy_catalog
 from neatrec.bundle import export_vectors
+from neatrec.data.baskets import Baskets
 from neatrec.errors import ParameterError
 from neatrec.models import Model, Run, make_model
-from toyshop import code, toy_baskets, toy_catalog
 
 
 @pytest.fixture(scope="module")

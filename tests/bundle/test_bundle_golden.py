@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from make_golden import QUERIES
 
+from helpers.make_golden import QUERIES
 from neatrec.bundle import load_bundle, read_manifest
 
 GOLDEN = sorted(folder for folder in Path(__file__).parent.glob("golden-v*/*") if folder.is_dir())

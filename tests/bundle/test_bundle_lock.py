@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from helpers.toyshop import toy_baskets
 from neatrec.bundle import BundleLock, save_bundle
 from neatrec.errors import BundleError, ParameterError
 from neatrec.models import make_model
-from toyshop import toy_baskets
 
 HOLDER = """
 import sys, time

@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from helpers.toyshop import toy_baskets, toy_catalog
 from neatrec.bundle import load_bundle, read_manifest, save_bundle, stream_hash
 from neatrec.errors import BundleError, ParameterError
 from neatrec.models import MODEL_NAMES, Model, Run, make_model
-from toyshop import toy_baskets, toy_catalog
 
 RUN = Run(rng=3, device="cpu", threads=1, reproducible=True)
 

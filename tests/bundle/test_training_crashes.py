@@ -7,10 +7,10 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
-import training_crash_worker
-from killing import kill_in, started
-from training_crash_worker import PHASES, model_of
 
+from helpers import training_crash_worker
+from helpers.killing import kill_in, started
+from helpers.training_crash_worker import PHASES, model_of
 from neatrec.bundle import BundleLock, load_bundle, read_manifest, save_bundle
 from neatrec.models.base import Model
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bad_files import BAD_FILES, BadFile, options_for
+from helpers.bad_files import BAD_FILES, BadFile, options_for
 from neatrec.cli.main import exit_code_of
 
 NOT_OPTIONS = {"attributes"}

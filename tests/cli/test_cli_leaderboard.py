@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from neatrec.cli.main import exit_code_of
-from neatrec.sources import read_baskets
+from neatrec.io import read_baskets
 
 MARKET = "supermarket:baskets=3000,items=150,seed=1"
 LEVEL = ("--level", "0.05")

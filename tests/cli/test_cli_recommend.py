@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from helpers.toyshop import toy_baskets
 from neatrec.bundle import load_bundle, save_bundle
 from neatrec.cli.main import exit_code_of
 from neatrec.models import MODEL_NAMES, Run, make_model
-from toyshop import toy_baskets
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from helpers.small_instacart import write_instacart
 from neatrec.cli.main import exit_code_of
-from small_instacart import write_instacart
 
 MARKET = "supermarket:baskets=3000,items=150,seed=1"
 

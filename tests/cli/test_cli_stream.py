@@ -14,12 +14,12 @@ import pytest
 
 from neatrec.bundle import load_bundle, read_manifest
 from neatrec.cli.main import exit_code_of
-from neatrec.experiments.streaming import validation_parts
+from neatrec.data.splits import validation_split
+from neatrec.io import SourceOptions, read_baskets
+from neatrec.io.shards import write_shards
 from neatrec.models import Run, make_model
 from neatrec.models.base import Model
-from neatrec.sources import SourceOptions, read_baskets
-from neatrec.sources.shards import write_shards
-from neatrec.splits import validation_split
+from neatrec.training.streaming import validation_parts
 
 COLUMNS = ["--basket", "order", "--item", "sku", "--user", "who", "--position", "place", "--category", "aisle"]
 FIT = ["--set", "dim=8", "--set", "epochs=3", "--reproducible", "--threads", "1", "--quiet"]

@@ -17,9 +17,9 @@ import pytest
 
 from neatrec.bundle import load_bundle, read_manifest
 from neatrec.cli.main import exit_code_of
+from neatrec.cli.output import Talk
 from neatrec.cli.progress import ShowProgress, sentence
 from neatrec.cli.signals import TerminatedError, at_a_safe_moment
-from neatrec.cli.talk import Talk
 from neatrec.models.base import Model
 from neatrec.models.run import Progress
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from neatrec.errors import ParameterError
-from neatrec.evaluation import bootstrap
-from neatrec.evaluation.bootstrap import interval, resampled_means
+from neatrec.evaluation import intervals as bootstrap
+from neatrec.evaluation.intervals import interval, resampled_means
 
 
 def test_labels_of_one_query_are_drawn_together() -> None:

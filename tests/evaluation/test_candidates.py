@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from shop import candidates_of, pair_counts, random_baskets
 
-from neatrec.baskets import Baskets
-from neatrec.catalog import Catalog
-from neatrec.copurchase import Counting
+from helpers.evaluation_data import candidates_of, pair_counts, random_baskets
+from neatrec.cooccurrence import Counting
+from neatrec.data.baskets import Baskets
+from neatrec.data.catalog import Catalog
 from neatrec.errors import ParameterError
 from neatrec.evaluation.candidates import catalogue, id_order, partners, recall_set
 

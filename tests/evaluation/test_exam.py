@@ -6,15 +6,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from shop import pair_counts
 
-from neatrec.baskets import Baskets
-from neatrec.catalog import Catalog
+from helpers.evaluation_data import pair_counts
+from neatrec.data.baskets import Baskets
+from neatrec.data.catalog import Catalog
 from neatrec.errors import LeakError, ParameterError
-from neatrec.evaluation import grade, make_exam, sit, summarise
-from neatrec.evaluation.exam import Answers, Exam
+from neatrec.evaluation import make_exam, sit, summarise
+from neatrec.evaluation import results as grade
 from neatrec.evaluation.metrics import KS
 from neatrec.evaluation.tables import asked_from_tables, best_table, judged_from_table, ranks_table
+from neatrec.evaluation.task import Answers, Exam
 from neatrec.labels import make_labels
 from neatrec.models import make_model
 

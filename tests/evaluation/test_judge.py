@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-import plain_evaluation as plain
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from shop import TableModel, candidates_of, random_baskets, scores_of
 
+from helpers import plain_evaluation as plain
+from helpers.evaluation_data import TableModel, candidates_of, random_baskets, scores_of
 from neatrec.errors import DivergedError, ParameterError
 from neatrec.evaluation.candidates import catalogue, partners, recall_set
-from neatrec.evaluation.judge import Asked, Judged, best_of, judge
 from neatrec.evaluation.metrics import metric_values
+from neatrec.evaluation.ranks import Asked, Judged, best_of, judge
 
 VALUES = np.array([-np.inf, -1.0, 0.0, 0.5, 0.5, 1.0, 2.0])
 

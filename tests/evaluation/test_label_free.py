@@ -6,13 +6,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from shop import pair_counts, random_baskets
 
-from neatrec.baskets import Baskets
-from neatrec.catalog import Catalog
+from helpers.evaluation_data import pair_counts, random_baskets
+from neatrec.data.baskets import Baskets
+from neatrec.data.catalog import Catalog
 from neatrec.errors import ParameterError
-from neatrec.evaluation.completion import LeftOut, completion, leave_one_out, places
-from neatrec.evaluation.heldout import best_sellers, held_out, held_out_lifts
+from neatrec.evaluation.cart_completion import LeftOut, completion, leave_one_out, places
+from neatrec.evaluation.held_out_lift import best_sellers, held_out, held_out_lifts
 
 
 def test_lift_is_pooled_over_the_recommended_pairs() -> None:

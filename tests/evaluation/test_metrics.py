@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import plain_evaluation as plain
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import ndcg_score, top_k_accuracy_score
 
+from helpers import plain_evaluation as plain
 from neatrec.errors import ParameterError
 from neatrec.evaluation.metrics import (
     KS,

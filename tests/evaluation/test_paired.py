@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from scipy.stats import permutation_test
 
 from neatrec.errors import ParameterError
-from neatrec.evaluation import paired
-from neatrec.evaluation.paired import holm, sign_flip_p
+from neatrec.evaluation import paired_tests as paired
+from neatrec.evaluation.paired_tests import holm, sign_flip_p
 
 
 def exact_p(differences: np.ndarray) -> float:

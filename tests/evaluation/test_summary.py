@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from neatrec.catalog import Catalog
+from neatrec.data.catalog import Catalog
 from neatrec.errors import ParameterError
-from neatrec.evaluation.judge import Asked, Judged
+from neatrec.evaluation.ranks import Asked, Judged
 from neatrec.evaluation.slices import by_category, by_decile, by_pair_count, by_strength, slicings, summarise_slices
 from neatrec.evaluation.summary import ONE_SEED, QUERIES_AND_SEEDS, SAME_FOR_ALL_SEEDS, summarise
 

@@ -15,7 +15,7 @@ from importlib.abc import MetaPathFinder
 
 ABSENT = {
     "duckdb", "polars", "pandas", "pydantic", "pydantic_core", "fastapi", "uvicorn", "starlette", "prometheus_client",
-    "implicit", "jinja2", "matplotlib", "typer", "rich", "threadpoolctl", "gensim", "sklearn", "torch", "sqlglot",
+    "implicit", "jinja2", "matplotlib", "typer", "rich", "threadpoolctl", "gensim", "sklearn", "torch",
 }
 
 
@@ -32,12 +32,16 @@ from pathlib import Path
 import numpy as np
 
 from neatrec.bundle import load_bundle, save_bundle
-from neatrec.evaluation.exam import make_exam, sit
-from neatrec.kernels import gpu, gpu_call, gpu_feed, gpu_ranking, reference
+from neatrec.evaluation.task import make_exam, sit
+from neatrec.models.embeddings.kernels import gpu
+from neatrec.models.embeddings.kernels import gpu_call
+from neatrec.models.embeddings.kernels import gpu_feed
+from neatrec.models.embeddings.kernels import gpu_ranking
+from neatrec.models.embeddings.kernels import reference
 from neatrec.labels import make_labels
 from neatrec.models import Run, make_model
-from neatrec.sources.supermarket import supermarket
-from neatrec.splits import split_baskets
+from neatrec.simulator import supermarket
+from neatrec.data.splits import split_baskets
 
 baskets = supermarket(baskets=4_000, items=300).baskets
 split = split_baskets(baskets, "half")

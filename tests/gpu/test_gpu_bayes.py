@@ -7,20 +7,20 @@ from functools import cache
 import numpy as np
 import pytest
 
-from bayes_cases import toy_bayes
+from helpers.bayes_cases import toy_bayes
+from helpers.toyshop import toy_baskets
 from neatrec.errors import ParameterError
-from neatrec.index.topk import best_answers
-from neatrec.kernels import gpu
 from neatrec.models import Run, make_model
 from neatrec.models.base import Model
 from neatrec.models.bayes import Bayes, gpu_fit, lowrank
-from neatrec.models.bayes.evidence import SIGNS
+from neatrec.models.bayes.features import SIGNS
 from neatrec.models.bayes.gpu_screen import GpuScreen
-from neatrec.models.bayes.practice import allowed, practise
 from neatrec.models.bayes.prior import Weights
+from neatrec.models.bayes.prior_tuning import allowed, practise
 from neatrec.models.bayes.rows import rank_rows
-from neatrec.sources.supermarket import supermarket
-from toyshop import toy_baskets
+from neatrec.models.embeddings.kernels import gpu
+from neatrec.serving.topk import best_answers
+from neatrec.simulator import supermarket
 
 TROUBLE = gpu.trouble()
 pytestmark = pytest.mark.skipif(TROUBLE is not None, reason=f"needs a GPU: {TROUBLE}")

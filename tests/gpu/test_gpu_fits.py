@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from neatrec.baskets import Baskets
+from helpers.toyshop import toy_baskets
+from neatrec.data.baskets import Baskets
 from neatrec.errors import BundleError, DivergedError, ParameterError, ResourceError
-from neatrec.kernels import gpu, gpu_call, gpu_feed
 from neatrec.models import Run, make_model
 from neatrec.models.base import Model
+from neatrec.models.embeddings.kernels import gpu, gpu_call, gpu_feed
 from neatrec.models.run import Progress
-from toyshop import toy_baskets
 
 TROUBLE = gpu.trouble()
 pytestmark = pytest.mark.skipif(TROUBLE is not None, reason=f"needs a GPU: {TROUBLE}")
@@ -99,7 +99,7 @@ def test_a_fit_that_runs_away_says_so_and_leaves_the_card_usable() -> None:
 
 @pytest.mark.parametrize("rows", [0, 1, 70_001])
 def test_the_largest_number_of_a_table_is_that_of_its_vectors(rows: int) -> None:
-    from neatrec.kernels.layout import new_table
+    from neatrec.models.embeddings.kernels.layout import new_table
 
     cp = gpu.cupy()
     table = new_table(rows, 37)
@@ -112,8 +112,8 @@ def test_the_largest_number_of_a_table_is_that_of_its_vectors(rows: int) -> None
 
 
 def test_units_and_shuffled_lines_equal_those_of_the_cpu() -> None:
-    from neatrec.kernels.arguments import units_of
-    from neatrec.kernels.arrange import arrange
+    from neatrec.models.embeddings.kernels.arguments import units_of
+    from neatrec.models.embeddings.kernels.arrange import arrange
 
     sizes = np.array([3, 1, 700, 2, 0, 40])
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
@@ -230,7 +230,7 @@ def test_baskets_of_several_shards_are_one_fit() -> None:
 
 def test_models_are_judged_as_on_the_cpu() -> None:
     from neatrec.evaluation.candidates import catalogue, partners, recall_set
-    from neatrec.evaluation.judge import Asked, judge
+    from neatrec.evaluation.ranks import Asked, judge
 
     baskets = toy_baskets()
     model = fit("neat")

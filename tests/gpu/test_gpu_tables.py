@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from neatrec.evaluation.exam import Exam, make_exam, sit
-from neatrec.experiments.leaderboard import run_leaderboard
-from neatrec.index.topk import best_answers
-from neatrec.kernels import gpu
+from helpers.table_checks import assert_holds_what_recommend_names
+from helpers.toyshop import toy_baskets
+from neatrec.data.splits import Split, split_baskets
+from neatrec.evaluation.task import Exam, make_exam, sit
 from neatrec.labels import make_labels
+from neatrec.leaderboard.run import run_leaderboard
 from neatrec.models import Run, make_model
 from neatrec.models.base import Model
-from neatrec.sources.supermarket import supermarket
-from neatrec.splits import Split, split_baskets
-from table_checks import assert_holds_what_recommend_names
-from toyshop import toy_baskets
+from neatrec.models.embeddings.kernels import gpu
+from neatrec.serving.topk import best_answers
+from neatrec.simulator import supermarket
 
 TROUBLE = gpu.trouble()
 pytestmark = pytest.mark.skipif(TROUBLE is not None, reason=f"needs a GPU: {TROUBLE}")

@@ -14,25 +14,25 @@ from typing import Any
 
 import pytest
 
-from neatrec.kernels import gpu
+from neatrec.models.embeddings.kernels import gpu
 
 TROUBLE = gpu.trouble()
 pytestmark = [
     pytest.mark.skipif(TROUBLE is not None, reason=f"needs a GPU: {TROUBLE}"),
     pytest.mark.skipif(find_spec("torch") is None, reason="needs torch: pip install 'neatrec[distributed]'"),
 ]
-HERE = Path(__file__).parent
+HELPERS = Path(__file__).parents[1] / "helpers"
 MODELS = ("neat", "neat-bpr", "item2vec", "triple2vec")
 
 
 @cache
 def started(size: int, way: str) -> list[dict[str, Any]] | str:
     """What each process of a job has learned, or what it said when it failed; all models in one job, as it is slow."""
-    path = os.pathsep.join([str(HERE.parents[1] / "src"), *(folder for folder in sys.path if folder)])
+    path = os.pathsep.join([str(HELPERS.parents[1] / "src"), *(folder for folder in sys.path if folder)])
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(size)]
     with TemporaryDirectory() as folder:
         done = subprocess.run(
-            [sys.executable, *launcher, str(HERE / "team_member.py"), folder, way],
+            [sys.executable, *launcher, str(HELPERS / "gpu_process.py"), folder, way],
             capture_output=True,
             text=True,
             timeout=500,

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from neatrec.baskets import Baskets
+from neatrec.data.baskets import Baskets
+from neatrec.io import read_baskets
 from neatrec.labels import Labels, make_labels
-from neatrec.sources import read_baskets
-from neatrec.sources.supermarket import Supermarket, supermarket
+from neatrec.simulator import Supermarket, supermarket
 
 
 @pytest.fixture(scope="session")

@@ -9,13 +9,13 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from label_reference import pairs_of
 
+from helpers.label_reference import pairs_of
 from neatrec._version import __version__
-from neatrec.baskets import Baskets
-from neatrec.catalog import Catalog
+from neatrec.data.baskets import Baskets
+from neatrec.data.catalog import Catalog
 from neatrec.labels.audit import audit_labels
-from neatrec.labels.truth import score_against
+from neatrec.labels.ground_truth import score_against
 from neatrec.report.audit_report import audit_text, write_audit
 
 FILES = {

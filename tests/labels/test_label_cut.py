@@ -9,12 +9,12 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neatrec.copurchase import Counting, PairBlock, count
+from neatrec.cooccurrence import Counting, PairBlock, count
 from neatrec.labels import cut as module
 from neatrec.labels.calibrated import CalibratedTest
 from neatrec.labels.cut import largest_discovery
-from neatrec.labels.expected import fit_expected
-from neatrec.sources.supermarket import supermarket
+from neatrec.labels.expected_counts import fit_expected
+from neatrec.simulator import supermarket
 from neatrec.statistics import benjamini_hochberg
 
 P = st.floats(-9, 0).map(lambda power: 10.0**power) | st.sampled_from([1e-4, 1e-3, 1.0])

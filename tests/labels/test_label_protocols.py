@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from label_reference import calibrated_plainly, pairs_of, paper_plainly, records_plainly, shops
 
-from neatrec.baskets import Baskets
-from neatrec.catalog import Catalog
+from helpers.label_reference import calibrated_plainly, pairs_of, paper_plainly, records_plainly, shops
+from neatrec.data.baskets import Baskets
+from neatrec.data.catalog import Catalog
 from neatrec.errors import ParameterError
 from neatrec.labels import make_labels, shuffle_null
 from neatrec.statistics import garwood_interval

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from neatrec.baskets import Baskets
-from neatrec.catalog import Catalog, string_array
+from neatrec.data.baskets import Baskets
+from neatrec.data.catalog import Catalog, string_array
 from neatrec.errors import ParameterError, ResourceError
 from neatrec.labels import make_labels, shuffle_null
 from neatrec.labels.audit import audit_labels

@@ -9,12 +9,12 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from label_reference import expected_plainly, margins_plainly, pairs_of, records_plainly, shops
 
-from neatrec.baskets import Attribute, Baskets
-from neatrec.copurchase import Counting, margins
+from helpers.label_reference import expected_plainly, margins_plainly, pairs_of, records_plainly, shops
+from neatrec.cooccurrence import Counting, margins
+from neatrec.data.baskets import Attribute, Baskets
 from neatrec.labels import make_labels
-from neatrec.labels.expected import fit_strata
+from neatrec.labels.expected_counts import fit_strata
 from neatrec.labels.strata import strata_of
 from neatrec.labels.stratum_margins import stratum_margins
 

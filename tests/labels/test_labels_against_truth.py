@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from neatrec.labels import Labels, make_labels
-from neatrec.labels.truth import score_against
-from neatrec.sources.supermarket import TRAP_NAMES, Supermarket, Truth, supermarket
+from neatrec.labels.ground_truth import score_against
+from neatrec.simulator import TRAP_NAMES, Supermarket, Truth, supermarket
 
 ALL_STRATA = ("basket_size", "month", "store")
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from neatrec.experiments.paper_numbers import paper_numbers
 from neatrec.labels import make_labels, shuffle_null
 from neatrec.labels.audit import audit_labels
 from neatrec.labels.both_signs import dependent_pairs
-from neatrec.labels.recipe import Recipe
+from neatrec.labels.config import Recipe
+from neatrec.reproduction.published import paper_numbers
 from neatrec.statistics import possible_pairs
 
 pytestmark = pytest.mark.real

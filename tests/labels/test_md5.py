@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neatrec.catalog import string_array
+from neatrec.data.catalog import string_array
 from neatrec.labels.md5 import line_keys
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neatrec.baskets import Baskets
+from neatrec.data.baskets import Baskets
 from neatrec.errors import ParameterError
 from neatrec.labels import WITHIN, shuffle, shuffled
 from neatrec.labels.audit import audit_labels

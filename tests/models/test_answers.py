@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from neatrec.baskets import Baskets
-from neatrec.catalog import Catalog
+from neatrec.data.baskets import Baskets
+from neatrec.data.catalog import Catalog
 from neatrec.errors import ParameterError
 from neatrec.models import Model, base, make_model
-from neatrec.models.answers import Recommendations, best, median, name_best
 from neatrec.models.carts import Choice, Rows, answer_carts, gather, nth_smallest, scored_once
+from neatrec.models.recommendations import Recommendations, best, median, name_best
 
 few_values = hnp.arrays(np.float64, st.integers(1, 40), elements=st.sampled_from([-1.0, 0.0, 0.5, 2.0, 7.0]))
 

@@ -8,14 +8,14 @@ from functools import cache
 import numpy as np
 import pytest
 
-from neatrec.baskets import Baskets
-from neatrec.catalog import Catalog
+from helpers.toyshop import toy_baskets
+from neatrec.data.baskets import Baskets
+from neatrec.data.catalog import Catalog
 from neatrec.errors import ParameterError
 from neatrec.models import Run, make_model
 from neatrec.models.bayes import Bayes
-from neatrec.models.bayes.evidence import SIGNS
-from neatrec.sources.supermarket import supermarket
-from toyshop import toy_baskets
+from neatrec.models.bayes.features import SIGNS
+from neatrec.simulator import supermarket
 
 
 @cache

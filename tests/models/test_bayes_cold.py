@@ -7,13 +7,13 @@ from functools import cache
 import numpy as np
 import pytest
 
-from neatrec.baskets import Baskets
-from neatrec.catalog import Catalog
+from helpers.toyshop import toy_baskets
+from neatrec.data.baskets import Baskets
+from neatrec.data.catalog import Catalog
 from neatrec.models import Run, make_model
 from neatrec.models.bayes import Bayes
-from neatrec.models.bayes.cold import StandIns
-from neatrec.sources.supermarket import supermarket
-from toyshop import toy_baskets
+from neatrec.models.bayes.cold_start import StandIns
+from neatrec.simulator import supermarket
 
 
 @cache

@@ -14,23 +14,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from bayes_cases import toy_bayes
-from neatrec.baskets import Baskets
-from neatrec.catalog import Catalog
-from neatrec.copurchase import Counting, PairBlock, count
+from helpers.bayes_cases import toy_bayes
+from helpers.toyshop import toy_baskets, toy_catalog
+from neatrec.cooccurrence import Counting, PairBlock, count
+from neatrec.data.baskets import Baskets
+from neatrec.data.catalog import Catalog
 from neatrec.models import Run, make_model
 from neatrec.models.bayes import Bayes, lowrank, names
 from neatrec.models.bayes.calibration import UNLEARNED
 from neatrec.models.bayes.counting import Gatherer, counted, counted_near, recounted
-from neatrec.models.bayes.evidence import Evidence, Surroundings
-from neatrec.models.bayes.exercise import Judge
-from neatrec.models.bayes.learning import Lessons, _winners
+from neatrec.models.bayes.features import Evidence, Surroundings
+from neatrec.models.bayes.fit import Lessons, _winners
 from neatrec.models.bayes.lowrank import like_company, log_lifts, stretches, unit_vectors
 from neatrec.models.bayes.names import like_names, word_table
 from neatrec.models.bayes.prior import Weights
+from neatrec.models.bayes.ranker_training import Judge
 from neatrec.models.counts import PairCounts, often_seen
-from neatrec.sources.supermarket import supermarket
-from toyshop import toy_baskets, toy_catalog
+from neatrec.simulator import supermarket
 
 ITEMS = 9
 CATEGORY = np.arange(ITEMS) // 2

@@ -10,23 +10,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neatrec.copurchase.job import removal_codes
+from helpers.toyshop import toy_baskets, toy_catalog
+from neatrec.cooccurrence.count_input import removal_codes
 from neatrec.errors import MissingDependencyError, ParameterError
-from neatrec.kernels import gpu
 from neatrec.models import Run, make_model
 from neatrec.models.bayes import Bayes, gpu_fit, lowrank
 from neatrec.models.bayes.calibration import UNLEARNED
-from neatrec.models.bayes.evidence import SIGNS, Evidence, Surroundings
-from neatrec.models.bayes.exercise import Judge, exercise
-from neatrec.models.bayes.learning import Lessons, _winners_of
-from neatrec.models.bayes.practice import COLUMNS, practise, search
+from neatrec.models.bayes.features import SIGNS, Evidence, Surroundings
+from neatrec.models.bayes.fit import Lessons, _winners_of
 from neatrec.models.bayes.prior import START, Weights
-from neatrec.models.bayes.ranking import HINTS, Ranking
+from neatrec.models.bayes.prior_tuning import COLUMNS, practise, search
+from neatrec.models.bayes.ranker import HINTS, Ranking
+from neatrec.models.bayes.ranker_training import Judge, exercise
 from neatrec.models.bayes.scoring import block_of_pairs
 from neatrec.models.bayes.screen import Screen
 from neatrec.models.counts import CountParameters
-from neatrec.sources.supermarket import supermarket
-from toyshop import toy_baskets, toy_catalog
+from neatrec.models.embeddings.kernels import gpu
+from neatrec.simulator import supermarket
 
 COUNTING = CountParameters().counting()
 

@@ -10,17 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse, stats
 
-from neatrec.catalog import Catalog
+from helpers.toyshop import code, toy_baskets, toy_catalog
+from neatrec.data.catalog import Catalog
 from neatrec.models.bayes.calibration import UNLEARNED, Winners, calibrate, negative_binomial
-from neatrec.models.bayes.evidence import Evidence, Surroundings
+from neatrec.models.bayes.features import Evidence, Surroundings
 from neatrec.models.bayes.lowrank import factors, log_lifts
 from neatrec.models.bayes.names import common_words, like_names, word_table, words_of
-from neatrec.models.bayes.practice import higher_ranked
 from neatrec.models.bayes.prior import Weights
+from neatrec.models.bayes.prior_tuning import higher_ranked
 from neatrec.models.bayes.rows import score_rows
 from neatrec.models.bayes.scoring import log_priors, score_pairs
 from neatrec.models.counts import CountParameters, PairCounts
-from toyshop import code, toy_baskets, toy_catalog
 
 
 def toy_counts() -> PairCounts:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from neatrec.catalog import UNKNOWN
-from neatrec.models.bayes.evidence import Evidence, Surroundings
-from neatrec.models.bayes.exercise import Exercise, Judge, exercise, learn_ranking, sure_pairs
+from helpers.toyshop import toy_baskets, toy_catalog
+from neatrec.data.catalog import UNKNOWN
+from neatrec.models.bayes.features import Evidence, Surroundings
 from neatrec.models.bayes.lowrank import like_company, unit_vectors
 from neatrec.models.bayes.order import Order
 from neatrec.models.bayes.prior import START
-from neatrec.models.bayes.ranking import HINTS, Ranking, hints, rank_pairs
+from neatrec.models.bayes.ranker import HINTS, Ranking, hints, rank_pairs
+from neatrec.models.bayes.ranker_training import Exercise, Judge, exercise, learn_ranking, sure_pairs
 from neatrec.models.bayes.rows import rank_rows, score_rows
 from neatrec.models.bayes.scoring import score_pairs
 from neatrec.models.counts import CountParameters, PairCounts
-from toyshop import toy_baskets, toy_catalog
 
 COUNTING = CountParameters().counting()
 SIZE = 22

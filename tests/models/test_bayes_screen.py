@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bayes_cases import toy_bayes
+from helpers.bayes_cases import toy_bayes
+from helpers.toyshop import toy_baskets
 from neatrec.errors import MissingDependencyError
 from neatrec.models import Run, make_model
 from neatrec.models.bayes import Bayes
 from neatrec.models.bayes.screen import Screen, fast_log
-from toyshop import toy_baskets
 
 
 @pytest.mark.parametrize("name", ["bayes", "bayes-sure"])

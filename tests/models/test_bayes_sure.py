@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from helpers.toyshop import toy_baskets
 from neatrec.models import Run, make_model
 from neatrec.models.bayes import Bayes, BayesSure
-from neatrec.models.bayes.exercise import Judge
-from neatrec.models.bayes.sureness import DOUBTFUL, SURE_HINTS, dependent_pairs, sure_hints
+from neatrec.models.bayes.ranker_training import Judge
+from neatrec.models.bayes.significance import DOUBTFUL, SURE_HINTS, dependent_pairs, sure_hints
 from neatrec.models.counts import PairCounts
-from neatrec.sources.supermarket import supermarket
-from toyshop import toy_baskets
+from neatrec.simulator import supermarket
 
 
 @cache

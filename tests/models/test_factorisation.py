@@ -10,11 +10,12 @@ import pytest
 from scipy import sparse
 from threadpoolctl import threadpool_limits
 
-from neatrec.baskets import Baskets
+from helpers.toyshop import toy_baskets
+from neatrec.data.baskets import Baskets
 from neatrec.errors import DivergedError, MissingDependencyError
-from neatrec.models import Run, factorisation, make_model
-from neatrec.models.factorisation import purchases
-from toyshop import toy_baskets
+from neatrec.models import Run, make_model
+from neatrec.models import factorization as factorisation
+from neatrec.models.factorization import purchases
 
 SETTINGS = {"cf": {"dim": 10, "epochs": 4}, "bprmf": {"dim": 10, "epochs": 20}}
 

@@ -7,11 +7,11 @@ import time
 import numpy as np
 import pytest
 
-from neatrec.catalog import Catalog
+from helpers.toyshop import code, toy_catalog
+from neatrec.data.catalog import Catalog
 from neatrec.errors import ParameterError, UnknownItemError
 from neatrec.models import find_items, near_items
 from neatrec.models.items import in_categories, same_category_as
-from toyshop import code, toy_catalog
 
 
 def test_an_id_wins_over_a_name() -> None:

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from helpers.toyshop import PARTNERS, code, toy_baskets, toy_catalog
 from neatrec.errors import BundleError, ParameterError, UnknownItemError
-from neatrec.kernels import gpu
 from neatrec.models import MODEL_NAMES, Model, Run, describe, make_model, model_class
-from toyshop import PARTNERS, code, toy_baskets, toy_catalog
+from neatrec.models.embeddings.kernels import gpu
 
 EMBEDDING: dict[str, Any] = {"dim": 16, "epochs": 40}
 SETTINGS: dict[str, dict[str, Any]] = {

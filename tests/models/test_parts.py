@@ -9,16 +9,18 @@ import numpy as np
 import pytest
 from test_bayes_parts import toy_evidence
 
-from neatrec.models import Run, cosine, likelihood, make_model, parts, products
+from helpers.toyshop import toy_baskets
+from neatrec.models import Run, cosine, make_model, products
+from neatrec.models import parallel as parts
 from neatrec.models.bayes import model as bayes_model
 from neatrec.models.bayes.prior import START
-from neatrec.models.bayes.ranking import Ranking
+from neatrec.models.bayes.ranker import Ranking
 from neatrec.models.bayes.rows import rank_rows
 from neatrec.models.cosine import pair_products
-from neatrec.models.likelihood import likelihood_pairs
-from neatrec.models.parts import at_most, in_parts
-from neatrec.models.pop import Pop
-from toyshop import toy_baskets
+from neatrec.models.embeddings import likelihood
+from neatrec.models.embeddings.likelihood import likelihood_pairs
+from neatrec.models.parallel import at_most, in_parts
+from neatrec.models.popularity import Pop
 
 
 @pytest.fixture

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from neatrec.baskets import Baskets
-from neatrec.catalog import Catalog
+from helpers.toyshop import code, toy_baskets
+from neatrec.data.baskets import Baskets
+from neatrec.data.catalog import Catalog
 from neatrec.errors import ParameterError
 from neatrec.models import Run, make_model
 from neatrec.models.counts import PairCounts
-from toyshop import code, toy_baskets
 
 ITEMS = [f"i{n}" for n in range(7)]
 CATALOG = Catalog.from_ids(ITEMS, categories=["a", "a", "b", "c", "c", None, None])

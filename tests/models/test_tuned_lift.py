@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from helpers.toyshop import PARTNERS, code, toy_baskets
 from neatrec import statistics
-from neatrec.baskets import Baskets
-from neatrec.catalog import string_array
+from neatrec.data.baskets import Baskets
+from neatrec.data.catalog import string_array
+from neatrec.data.splits import half
+from neatrec.io import read_baskets
 from neatrec.models import make_model
 from neatrec.models.counts import CountParameters, PairCounts
-from neatrec.models.tuned import STRENGTHS, hits_by_strength, strong_pairs
-from neatrec.sources import read_baskets
-from neatrec.splits import half
-from toyshop import PARTNERS, code, toy_baskets
+from neatrec.models.tuned_lift import STRENGTHS, hits_by_strength, strong_pairs
 
 
 def counts_of(baskets: Baskets) -> PairCounts:

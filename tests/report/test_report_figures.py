@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.small_report import INJECTIONS
 from neatrec.report.figures import (
     Bell,
     Curve,
@@ -24,7 +25,6 @@ from neatrec.report.figures import (
 )
 from neatrec.report.svg import DARK, LIGHT, XML_SPACE, Figure
 from neatrec.report.variance import log_correlation
-from small_report import INJECTIONS
 
 
 @cache

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.small_report import INJECTIONS
 from neatrec.errors import ParameterError
 from neatrec.report.formats import from_csv, latex_text, markdown_text, to_csv, to_latex, to_markdown
 from neatrec.report.table import Column, Table, best_cells
-from small_report import INJECTIONS
 
 COLUMNS = (
     Column("name", "Name"),

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from helpers.small_report import INJECTIONS, ITEMS, write_small_report
 from neatrec.report.svg import DARK, LIGHT
-from small_report import INJECTIONS, ITEMS, write_small_report
 
 VOID = {"meta", "br", "img", "link", "input", "hr"}
 

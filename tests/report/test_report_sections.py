@@ -7,10 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from neatrec.evaluation.judge import Asked as Records
-from neatrec.experiments.leaderboard import LeaderboardResult
-from neatrec.experiments.reporting import board_of
+from helpers.small_report import INJECTIONS, small_baskets, small_result
+from neatrec.data.splits import half
+from neatrec.evaluation.ranks import Asked as Records
 from neatrec.labels.audit import audit_labels
+from neatrec.leaderboard.report import board_of
+from neatrec.leaderboard.run import LeaderboardResult
 from neatrec.report.audit_report import audit_tables
 from neatrec.report.boards import About, Board, derived_tables
 from neatrec.report.gallery import chosen_queries, gallery_section
@@ -20,8 +22,6 @@ from neatrec.report.page import Figures, Gallery, Page
 from neatrec.report.results_json import differences, plain_json, result_from_json, result_json
 from neatrec.report.variance import variance_section
 from neatrec.report.verdict import verdict
-from neatrec.splits import half
-from small_report import INJECTIONS, small_baskets, small_result
 
 
 @pytest.fixture(scope="module")

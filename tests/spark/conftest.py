@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from neatrec.copurchase.spark import session as ours
+from neatrec.cooccurrence.spark import session as ours
 from neatrec.errors import MissingDependencyError
 
 QUICK = {

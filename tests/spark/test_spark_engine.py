@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from neatrec.baskets import Baskets
-from neatrec.catalog import Catalog
-from neatrec.copurchase import Counting, count, margins
-from neatrec.copurchase.recall import recall_pairs
-from neatrec.copurchase.spark.engine import FromDriver, plan_of
-from neatrec.copurchase.survey import survey
+from neatrec.cooccurrence import Counting, count, margins
+from neatrec.cooccurrence.candidates import recall_pairs
+from neatrec.cooccurrence.input_summary import survey
+from neatrec.cooccurrence.spark.engine import FromDriver, plan_of
+from neatrec.data.baskets import Baskets
+from neatrec.data.catalog import Catalog
 from neatrec.errors import ResourceError
 from neatrec.evaluation.candidates import RECALL_COUNTING, id_order, partners, recall_set
 from neatrec.labels import make_labels, shuffle_null
-from neatrec.sources.supermarket import supermarket
+from neatrec.simulator import supermarket
 
 pytestmark = pytest.mark.usefixtures("spark")
 COLUMNS = ("query", "item", "count", "reverse", "customers")

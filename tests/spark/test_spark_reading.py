@@ -13,13 +13,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from neatrec.cli.main import exit_code_of
-from neatrec.copurchase import Counting
-from neatrec.copurchase.spark.engine import plan_of
+from neatrec.cooccurrence import Counting
+from neatrec.cooccurrence.spark.engine import plan_of
 from neatrec.errors import ParameterError, ResourceError, SourceError
-from neatrec.experiments.cluster_labels import labels_of_cluster
-from neatrec.experiments.cluster_lines import read_cluster_lines
+from neatrec.io import SourceOptions, read_baskets
+from neatrec.io.spark_lines import read_cluster_lines
 from neatrec.labels import make_labels
-from neatrec.sources import SourceOptions, read_baskets
+from neatrec.labels.spark import labels_of_cluster
 
 pytestmark = pytest.mark.usefixtures("spark")
 OPTIONS = SourceOptions(basket="order", item="sku", user="who", position="place", category=("department", "aisle"))
@@ -137,7 +137,7 @@ def test_a_basket_that_is_too_long_is_refused_before_items_are_looked_at(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = written(orders(3, 60), tmp_path / "orders", "parquet")
-    monkeypatch.delattr("neatrec.experiments.cluster_lines._catalog")
+    monkeypatch.delattr("neatrec.io.spark_lines._catalog")
     words = ["labels", source, "--basket", "order", "--item", "sku", "--engine", "spark", "--spark-read"]
     assert exit_code_of([*words, "--max-basket-pairs", "100"]) == 2
     assert "basket 'ö7' has" in capsys.readouterr().err

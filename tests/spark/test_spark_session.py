@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from neatrec.copurchase.spark import session
+from neatrec.cooccurrence.spark import session
 from neatrec.errors import MissingDependencyError, ParameterError, ResourceError, SourceError
 
 

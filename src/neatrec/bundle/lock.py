@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
 
-from neatrec.bundle.place import Place, remove
+from neatrec.bundle.folder import Place, remove
 from neatrec.errors import BundleError, ParameterError, ResourceError
 from neatrec.text import printable
 

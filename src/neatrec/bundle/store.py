@@ -21,11 +21,11 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from neatrec._version import __version__
-from neatrec.baskets import BasketStream, as_shards
+from neatrec.bundle.folder import Place, remove, sync_file, sync_folder
 from neatrec.bundle.lock import BundleLock, cannot_write
 from neatrec.bundle.manifest import NAME, FileRecord, Manifest, damaged, read_manifest_file, record_of, verify_files
-from neatrec.bundle.place import Place, remove, sync_file, sync_folder
-from neatrec.catalog import Catalog, string_array
+from neatrec.data.baskets import BasketStream, as_shards
+from neatrec.data.catalog import Catalog, string_array
 from neatrec.errors import BundleError, InputError, NeatrecError
 from neatrec.models.base import Model
 from neatrec.models.registry import HOMES, model_class

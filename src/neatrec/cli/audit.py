@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from neatrec.cli.output import Talk, percent, print_json, print_table
 from neatrec.cli.source_options import Engine, Source, output_folder, parse_strata
-from neatrec.cli.talk import Talk, percent, print_json, print_table
 from neatrec.text import printable
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ def audit(
     seed: Annotated[int, typer.Option(help="Seed of the shuffle.", min=0)] = 0,
 ) -> None:
     """The study of the labels: coverage, consistency, accuracy, and what both protocols get wrong."""
-    from neatrec.experiments.labelling import check_label_options
     from neatrec.labels.audit import audit_labels
+    from neatrec.labels.run import check_label_options
     from neatrec.report.audit_report import write_audit
 
     out = output_folder(out)

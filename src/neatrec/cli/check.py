@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from neatrec.cli.output import Talk, print_json
 from neatrec.cli.source_options import Source
-from neatrec.cli.talk import Talk, print_json
 
 
 def check(source: Source, talk: Talk) -> None:
     """What is in the data, what was dropped, what looks suspect, and how much it can show."""
-    from neatrec.experiments.check import check as check_baskets
+    from neatrec.check.check import check as check_baskets
 
     result = check_baskets(source.read().baskets)
     if talk.as_json:

@@ -10,12 +10,12 @@ import typer
 
 from neatrec.cli.audit import show_audit
 from neatrec.cli.leaderboard import show_leaderboard
+from neatrec.cli.output import Talk, percent, print_json, print_table
 from neatrec.cli.source_options import output_folder
-from neatrec.cli.talk import Talk, percent, print_json, print_table
 from neatrec.text import printable
 
 if TYPE_CHECKING:
-    from neatrec.experiments.demo import Demo
+    from neatrec.demo import Demo
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ def demo(
     seed: Annotated[int, typer.Option(help="Seed of the simulated shop.", min=0)] = 0,
 ) -> None:
     """The main job on a simulated supermarket: which items really go together, and how sure that is."""
-    from neatrec.experiments.demo import run_demo
+    from neatrec.demo import run_demo
 
     done = run_demo(output_folder(out), seed=seed, say=log.info)
     if talk.as_json:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from neatrec.cli.talk import Talk, print_json
+from neatrec.cli.output import Talk, print_json
 
 
 def export(
@@ -16,9 +16,9 @@ def export(
     out: Annotated[Path, typer.Option(metavar="F.parquet|F.csv|F.sql", help="The file to write.")],
 ) -> None:
     """The serving table as a file: every item's answers with their evidence."""
-    from neatrec.experiments.publish_store import bundle_in
-    from neatrec.experiments.table_export import export_table
-    from neatrec.index import Index
+    from neatrec.release.export import export_table
+    from neatrec.release.store import bundle_in
+    from neatrec.serving import Index
 
     rows = export_table(Index.open(bundle_in(bundle)), out)
     if talk.as_json:

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from neatrec.cli.output import Talk, percent, print_json, print_table
 from neatrec.cli.source_options import Source
-from neatrec.cli.talk import Talk, percent, print_json, print_table
 
 
 def index(
@@ -38,8 +38,8 @@ def index(
     threads: Annotated[int | None, typer.Option(help="Default: all cores.")] = None,
 ) -> None:
     """Write a bundle's serving table anew: each item's best answers with their evidence."""
-    from neatrec.experiments.attaching import read_report
-    from neatrec.index import Index, rewrite_index, table_words
+    from neatrec.report.attachment import read_report
+    from neatrec.serving import Index, rewrite_index, table_words
 
     attachment = None if report is None else read_report(report)
     baskets = None if source is None else Source(source).read().baskets

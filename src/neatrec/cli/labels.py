@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from neatrec.cli.output import Talk, percent, print_json, print_table
 from neatrec.cli.source_options import Engine, Source, output_file, parse_strata
-from neatrec.cli.talk import Talk, percent, print_json, print_table
 from neatrec.errors import must_be
 
 if TYPE_CHECKING:
-    from neatrec.experiments.labelling import LabelRun
+    from neatrec.labels.run import LabelRun
 
 log = logging.getLogger(__name__)
 
@@ -57,10 +56,6 @@ def labels(
         ),
     ] = None,
     out: Annotated[Path | None, typer.Option(metavar="F.parquet|F.csv", help="Write the label table.")] = None,
-    state: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Keep counts here and add SOURCE to them: the answer is that of all baskets."),
-    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the shuffle.", min=0)] = 0,
     spark_read: Annotated[
         bool,
@@ -73,19 +68,19 @@ def labels(
     ] = False,
 ) -> None:
     """Which items really go together: evaluation labels by a protocol, with false-discovery rates."""
-    from neatrec.experiments.labelling import check_label_options, run_labels, run_labels_with_state
+    from neatrec.labels.run import check_label_options, run_labels
 
     out = output_file(out, (".parquet", ".csv"), source.source)
     levels, choices = tuple(level or (0.05, 0.01, 0.001)), engine.choices()
     check_label_options(protocol, levels, expected=expected, null_within=null_within)
     named, columns = parse_strata(strata)
     if spark_read:
-        refused = {"--engine": engine.engine != "spark", "--strata": named, "--null": null, "--state": state}
+        refused = {"--engine": engine.engine != "spark", "--strata": named, "--null": null}
         for option, given in refused.items():
             if given:
                 wanted = "spark with --spark-read" if option == "--engine" else "left out with --spark-read"
                 raise must_be(option, wanted, engine.engine if option == "--engine" else given)
-        from neatrec.experiments.cluster_labels import run_labels_on_cluster
+        from neatrec.labels.spark import run_labels_on_cluster
 
         done = run_labels_on_cluster(
             source.source,
@@ -103,7 +98,7 @@ def labels(
         _finish(done, out, talk)
         return
     shop = source.read(attributes=columns)
-    run = (run_labels if state is None else partial(run_labels_with_state, state=state))(
+    run = run_labels(
         shop.baskets,
         protocol=protocol,
         levels=levels,
@@ -122,7 +117,7 @@ def labels(
 
 def _finish(run: LabelRun, out: Path | None, talk: Talk) -> None:
     """Write the table where it was asked for, and answer."""
-    from neatrec.experiments.labelling import write_labels
+    from neatrec.labels.run import write_labels
 
     if out:
         write_labels(run.labels, out)

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from neatrec.cli.output import Talk, print_json, print_table
 from neatrec.cli.source_options import Source, output_folder
-from neatrec.cli.talk import Talk, print_json, print_table
 from neatrec.errors import must_be
 from neatrec.text import printable
 
 if TYPE_CHECKING:
-    from neatrec.baskets import Baskets
-    from neatrec.experiments.leaderboard import LeaderboardResult
-    from neatrec.splits import Split
+    from neatrec.data.baskets import Baskets
+    from neatrec.data.splits import Split
+    from neatrec.leaderboard.run import LeaderboardResult
 
 log = logging.getLogger(__name__)
 SPLIT, CONTEST = "How to split", "Who takes part"
@@ -85,13 +85,13 @@ class Contest:
 
     def part(self, baskets: Baskets) -> Split:
         """The baskets to learn from and those to judge by."""
-        from neatrec.splits import split_baskets
+        from neatrec.data.splits import split_baskets
 
         return split_baskets(baskets, self.split, **self.split_options())
 
     def options(self) -> dict[str, Any]:
         """What `run_leaderboard` takes."""
-        from neatrec.experiments.outside import parse_named_file
+        from neatrec.leaderboard.external import parse_named_file
 
         return {
             "protocol": self.protocol,
@@ -122,7 +122,7 @@ def leaderboard(
 
 
 def _hold(source: Source, contest: Contest, out: Path | None) -> tuple[LeaderboardResult, Split]:
-    from neatrec.experiments.leaderboard import run_leaderboard
+    from neatrec.leaderboard.run import run_leaderboard
 
     out = None if out is None else output_folder(out)
     options, models = contest.options(), contest.chosen_models()
@@ -183,7 +183,7 @@ def export(
 
     The benchmark is what its name says: the half-split, labels by the paper's protocol, a recall set of 200.
     """
-    from neatrec.experiments.benchmark import export_benchmark
+    from neatrec.leaderboard.benchmark import export_benchmark
 
     output_folder(folder)
     contest = Contest(protocol="paper", models=models or list(STATISTICS))

@@ -14,10 +14,11 @@ from neatrec.cli.audit import audit
 from neatrec.cli.check import check
 from neatrec.cli.demo import demo
 from neatrec.cli.export import export as export_table
-from neatrec.cli.groups import with_groups
 from neatrec.cli.index import index
 from neatrec.cli.labels import labels
 from neatrec.cli.leaderboard import benchmark, export, leaderboard
+from neatrec.cli.option_groups import with_groups
+from neatrec.cli.output import print_json
 from neatrec.cli.publish import diff, publish, rollback
 from neatrec.cli.recommend import recommend
 from neatrec.cli.report import report, verify
@@ -25,8 +26,6 @@ from neatrec.cli.reproduce import reproduce
 from neatrec.cli.serve import serve
 from neatrec.cli.show import config, show
 from neatrec.cli.signals import TerminatedError, leave_on_sigterm
-from neatrec.cli.sql import sql
-from neatrec.cli.talk import print_json
 from neatrec.cli.train import train
 from neatrec.errors import NeatrecError
 from neatrec.text import printable
@@ -58,7 +57,6 @@ for command in (
     publish,
     rollback,
     diff,
-    sql,
 ):
     app.command(command.__name__)(with_groups(command))
 app.command("export")(with_groups(export_table))

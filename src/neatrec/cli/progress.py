@@ -8,7 +8,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from neatrec.cli.talk import Talk
+from neatrec.cli.output import Talk
 
 if TYPE_CHECKING:
     from neatrec.models.run import Progress

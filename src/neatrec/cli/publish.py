@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from neatrec.cli.talk import Talk, percent, print_json, print_table
+from neatrec.cli.output import Talk, percent, print_json, print_table
 
 if TYPE_CHECKING:
-    from neatrec.experiments.publish_diff import Difference
+    from neatrec.release.diff import Difference
 
 StoreFolder = Annotated[Path, typer.Argument(metavar="STORE", help="The folder of the store.", show_default=False)]
 
@@ -24,8 +24,8 @@ def publish(
     ] = None,
 ) -> None:
     """Let a bundle go live unless it differs too much from the live one (exit code 3)."""
-    from neatrec.experiments.publish import publish as publish_bundle
-    from neatrec.experiments.publish_gate import Gate
+    from neatrec.release.limits import Gate
+    from neatrec.release.publish import publish as publish_bundle
 
     answer = publish_bundle(bundle, store, None if gate is None else Gate.read(gate))
     if talk.as_json:
@@ -45,7 +45,7 @@ def rollback(
     to: Annotated[int | None, typer.Option(metavar="N", help="This version. Default: the one before.")] = None,
 ) -> None:
     """Make the version before the live one live again."""
-    from neatrec.experiments.publish import rollback as roll_back
+    from neatrec.release.publish import rollback as roll_back
 
     answer = roll_back(store, to)
     if talk.as_json:
@@ -61,9 +61,9 @@ def diff(
     listed: Annotated[int, typer.Option("--list", metavar="N", help="How many changes are named.", min=0)] = 20,
 ) -> None:
     """What changed between two bundles: sizes, evidence, answers, and for which items most."""
-    from neatrec.experiments.publish_diff import compare
-    from neatrec.experiments.publish_store import bundle_in
-    from neatrec.index import Index
+    from neatrec.release.diff import compare
+    from neatrec.release.store import bundle_in
+    from neatrec.serving import Index
 
     found = compare(Index.open(bundle_in(a)), Index.open(bundle_in(b)), listed=listed)
     if talk.as_json:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from neatrec.cli.talk import Talk, print_json, print_table
+from neatrec.cli.output import Talk, print_json, print_table
 from neatrec.text import printable
 
 if TYPE_CHECKING:
-    from neatrec.index import Asked, Index
     from neatrec.models import Model
-    from neatrec.models.answers import Recommendations
+    from neatrec.models.recommendations import Recommendations
+    from neatrec.serving import Asked, Index
 
 
 def recommend(
@@ -38,8 +38,8 @@ def recommend(
 ) -> None:
     """What goes with an item, or with a whole cart, and how sure that is."""
     from neatrec.bundle import load_bundle, read_manifest
-    from neatrec.experiments.publish_store import bundle_in
-    from neatrec.index import Index, ask, has_table
+    from neatrec.release.store import bundle_in
+    from neatrec.serving import Index, ask, has_table
 
     bundle = bundle_in(bundle)
     narrowed: dict[str, Any] = {"category": category, "exclude": exclude or (), "same_category": same_category}
@@ -52,7 +52,7 @@ def recommend(
 
 
 def _show_believed(talk: Talk, index: Index, asked: Asked, min_evidence: str) -> None:
-    from neatrec.index import FOOTER
+    from neatrec.serving import FOOTER
 
     manifest, catalog = index.manifest, index.catalog
     notes = list(asked.notes)

@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from neatrec.cli.leaderboard import Contest, show_leaderboard
+from neatrec.cli.output import Talk, print_json
 from neatrec.cli.source_options import Source
-from neatrec.cli.talk import Talk, print_json
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ def report(
     null: Annotated[int, typer.Option(metavar="ROUNDS", help="Rounds of the shuffle null.", min=0)] = 3,
 ) -> None:
     """Leaderboard, label study and gallery as one page that opens offline, with every table and figure as a file."""
-    from neatrec.experiments.reporting import make_report
+    from neatrec.leaderboard.report import make_report
 
     options, models = contest.options(), contest.chosen_models()
     shop = source.read()
@@ -54,7 +54,7 @@ def verify(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A report's folder.", show_default=False)],
 ) -> None:
     """Make a report's numbers again from its ranks and labels, and say which differ."""
-    from neatrec.experiments.verify import check_report
+    from neatrec.reproduction.verify import check_report
 
     answer = check_report(folder)
     if talk.as_json:

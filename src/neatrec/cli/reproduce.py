@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from neatrec.cli.talk import Talk, print_json
+from neatrec.cli.output import Talk, print_json
 from neatrec.errors import must_be
 
 log = logging.getLogger(__name__)
@@ -34,7 +34,7 @@ def reproduce(
     threads: Annotated[int | None, typer.Option(help="Default: all cores.", min=1)] = None,
 ) -> None:
     """The paper in one command: every table beside ours, marked exact, comparable or not checkable here."""
-    from neatrec.experiments.reproduce import reproduce_instacart
+    from neatrec.reproduction.run import reproduce_instacart
 
     if what != "instacart":
         raise must_be("what", "instacart, the paper's public data set", what)

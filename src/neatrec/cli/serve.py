@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from neatrec.cli.talk import Talk
-from neatrec.serve.limits import IN_FLIGHT
+from neatrec.cli.output import Talk
+from neatrec.service.limits import IN_FLIGHT
 
 WHO = "Who may ask, and what is told"
 SHOP = "What the shop decides"
@@ -44,8 +44,8 @@ def serve(
     in_flight: Annotated[int, typer.Option(min=1, max=10_000, help="Requests at once; more get 503.")] = IN_FLIGHT,
 ) -> None:
     """Serve answers with their evidence: an API for shops, a page for people."""
-    from neatrec.serve.run import serve as run
-    from neatrec.serve.settings import Settings
+    from neatrec.service.run import serve as run
+    from neatrec.service.settings import Settings
 
     settings = Settings(
         bundle=bundle.absolute(),
@@ -68,7 +68,7 @@ def log_config(talk: Talk) -> dict[str, Any]:
     return {
         "version": 1,
         "disable_existing_loggers": False,
-        "formatters": {"line": {"()": f"neatrec.cli.talk.{formatter}"}},
+        "formatters": {"line": {"()": f"neatrec.cli.output.{formatter}"}},
         "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line", "stream": "ext://sys.stderr"}},
         "loggers": {"neatrec": {**ours, "level": level}, "uvicorn": {**ours, "level": "WARNING"}},
     }

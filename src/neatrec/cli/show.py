@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from neatrec.cli.index import print_coverage
-from neatrec.cli.talk import Talk, print_json, print_table
+from neatrec.cli.output import Talk, print_json, print_table
 from neatrec.text import plural
 
 
@@ -23,7 +23,7 @@ def show(
     ] = None,
 ) -> None:
     """What a bundle holds, or a store and its live one; without one, the models, their parameters and defaults."""
-    from neatrec.experiments.publish_store import bundle_in, is_store, versions_in
+    from neatrec.release.store import bundle_in, is_store, versions_in
 
     if bundle is None:
         _show_models(talk)
@@ -44,7 +44,7 @@ def _show_models(talk: Talk) -> None:
 
 def _show_bundle(talk: Talk, bundle: Path, versions: list[dict[str, Any]] | None) -> None:
     from neatrec.bundle import read_manifest
-    from neatrec.index import Index, has_table, table_words
+    from neatrec.serving import Index, has_table, table_words
 
     found = read_manifest(bundle)
     manifest = found.to_dict()

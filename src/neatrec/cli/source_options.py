@@ -14,8 +14,8 @@ from neatrec.errors import must_be, must_be_one_of
 from neatrec.text import parse_size, printable
 
 if TYPE_CHECKING:
-    from neatrec.experiments.loading import Shop
-    from neatrec.sources import SourceOptions
+    from neatrec.io import SourceOptions
+    from neatrec.io.load import Shop
 
 COLUMNS = "Columns of SOURCE"
 ROWS = "Rows of SOURCE"
@@ -81,13 +81,13 @@ class Source:
 
     def read(self, attributes: tuple[str, ...] = ()) -> Shop:
         """The baskets of SOURCE (and the truth, where it is simulated), with the named columns as attributes."""
-        from neatrec.experiments.loading import load
+        from neatrec.io.load import load
 
         return load(self.source, self.options(attributes))
 
     def options(self, attributes: tuple[str, ...] = ()) -> SourceOptions:
         """What the options say of SOURCE."""
-        from neatrec.sources import SourceOptions
+        from neatrec.io import SourceOptions
 
         return SourceOptions(
             basket=self.basket,
@@ -155,7 +155,7 @@ class Engine:
     def _connect(self, memory: int | None) -> None:
         """With Spark: a session at the master that was named, or a sentence, before anything is read."""
         if self.engine == "spark":
-            from neatrec.copurchase.spark import connect
+            from neatrec.cooccurrence.spark import connect
 
             connect(self.spark_master, threads=self.threads, memory=memory)
         elif self.spark_master is not None:

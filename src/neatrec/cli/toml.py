@@ -10,7 +10,7 @@ from neatrec.errors import ParameterError, SourceError
 from neatrec.text import printable
 
 if TYPE_CHECKING:
-    from neatrec.experiments.training import Plan
+    from neatrec.training.train import Plan
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def read_training_toml(path: Path) -> Plan:
     """`model`, `preset` and a `[parameters]` table."""
     from pydantic import BaseModel, ConfigDict, ValidationError
 
-    from neatrec.experiments.training import Plan
+    from neatrec.training.train import Plan
 
     class TrainingFile(BaseModel):
         model_config = ConfigDict(extra="forbid")

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from neatrec.cli.output import Talk, print_json
 from neatrec.cli.progress import ShowProgress
 from neatrec.cli.signals import at_a_safe_moment
 from neatrec.cli.source_options import Source
-from neatrec.cli.talk import Talk, print_json
 from neatrec.cli.toml import read_training_toml
 from neatrec.errors import must_be
 from neatrec.text import parse_size
 
 if TYPE_CHECKING:
-    from neatrec.baskets import Baskets
-    from neatrec.experiments.streaming import Streaming
+    from neatrec.data.baskets import Baskets
+    from neatrec.training.streaming import Streaming
 
 log = logging.getLogger(__name__)
 HOW = "How to train"
@@ -114,8 +114,8 @@ def train(
 
     Started by torchrun (`torchrun --nproc-per-node 2 -m neatrec train ...`) the processes train one model together.
     """
-    from neatrec.distributed.launch import launched
-    from neatrec.experiments.training import Plan, train_bundle
+    from neatrec.training.launch import launched
+    from neatrec.training.train import Plan, train_bundle
 
     plan = Plan(model=model, preset=preset, settings=tuple(settings or ()))
     if config is not None:
@@ -138,7 +138,7 @@ def train(
         "stopping": at_a_safe_moment,
     }
     if launch is not None:
-        from neatrec.experiments.training_together import train_together
+        from neatrec.training.distributed import train_together
 
         streaming = _streaming(source, shard_lines, memory_limit)
         answer = train_together(launch, streaming, out, plan, every=combine_every, **how)
@@ -164,8 +164,8 @@ def _whole(source: Source, shard_lines: int | None, memory_limit: str | None) ->
 
 
 def _streaming(source: Source, shard_lines: int | None, memory_limit: str | None) -> Streaming:
-    from neatrec.experiments.streaming import Streaming
-    from neatrec.sources.shards import SHARD_LINES
+    from neatrec.io.shards import SHARD_LINES
+    from neatrec.training.streaming import Streaming
 
     try:
         memory = None if memory_limit is None else parse_size(memory_limit)

@@ -5,13 +5,13 @@ grades = grade(exam, {"shrunk-lift": [sit(model, exam)]})
 """
 
 from neatrec.evaluation.candidates import Catalogue, Partners, RecallSet, catalogue, partners, recall_set
-from neatrec.evaluation.exam import Answers, Exam, make_exam, sit
-from neatrec.evaluation.grade import Grades, Result, grade
-from neatrec.evaluation.heldout import HeldOutLift, held_out, held_out_lifts
-from neatrec.evaluation.judge import Asked, Judged, Scorer, judge
+from neatrec.evaluation.held_out_lift import HeldOutLift, held_out, held_out_lifts
 from neatrec.evaluation.metrics import KS, ceiling, hit_rate, ndcg, reciprocal_rank
-from neatrec.evaluation.paired import holm, sign_flip_p
+from neatrec.evaluation.paired_tests import holm, sign_flip_p
+from neatrec.evaluation.ranks import Asked, Judged, Scorer, judge
+from neatrec.evaluation.results import Grades, Result, grade
 from neatrec.evaluation.summary import PairedTest, Standing, Summary, summarise
+from neatrec.evaluation.task import Answers, Exam, make_exam, sit
 
 __all__ = [
     "KS",

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from scipy import sparse
 
-from neatrec.baskets import Baskets
-from neatrec.catalog import Catalog
-from neatrec.copurchase import Counting, Margins, PairBlock, count
+from neatrec.cooccurrence import Counting, Margins, PairBlock, count
+from neatrec.data.baskets import Baskets
+from neatrec.data.catalog import Catalog
 from neatrec.errors import must_be
 
 Codes = npt.NDArray[np.int32]

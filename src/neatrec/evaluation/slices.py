@@ -9,8 +9,8 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from neatrec.catalog import UNKNOWN, Catalog
-from neatrec.evaluation.judge import Asked, Judged
+from neatrec.data.catalog import UNKNOWN, Catalog
+from neatrec.evaluation.ranks import Asked, Judged
 from neatrec.evaluation.summary import Summary, all_values, summarise
 
 Codes = npt.NDArray[np.int32]

@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.errors import ParameterError
-from neatrec.evaluation.bootstrap import ROUNDS, interval, resampled_means
-from neatrec.evaluation.judge import Asked, Judged
+from neatrec.evaluation.intervals import ROUNDS, interval, resampled_means
 from neatrec.evaluation.metrics import KS, metric_names, metric_values
-from neatrec.evaluation.paired import FLIPS, holm, sign_flip_p
+from neatrec.evaluation.paired_tests import FLIPS, holm, sign_flip_p
+from neatrec.evaluation.ranks import Asked, Judged
 
 Floats = npt.NDArray[np.float64]
 

@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from neatrec.catalog import Catalog, string_array
+from neatrec.data.catalog import Catalog, string_array
 from neatrec.errors import ParameterError
-from neatrec.evaluation.judge import Asked, Judged
+from neatrec.evaluation.ranks import Asked, Judged
 from neatrec.text import printable
 
 RANK_COLUMNS = ("candidates", "model", "seed", "query", "item", "higher", "equal")

@@ -10,15 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec._version import __version__
-from neatrec.baskets import Baskets
-from neatrec.catalog import UNKNOWN, Catalog
+from neatrec.data.baskets import Baskets
+from neatrec.data.catalog import UNKNOWN, Catalog
 from neatrec.labels.both_signs import DependentPairs, dependent_pairs
+from neatrec.labels.config import MAX_BASKET_PAIRS, Recipe
+from neatrec.labels.ground_truth import Score, Truth, score_against
 from neatrec.labels.make import LEVELS, make_labels
-from neatrec.labels.null import NullResult, shuffle_nulls
-from neatrec.labels.recipe import MAX_BASKET_PAIRS, Recipe
 from neatrec.labels.record import Labels
 from neatrec.labels.shuffle import check_within
-from neatrec.labels.truth import Score, Truth, score_against
+from neatrec.labels.shuffle_null import NullResult, shuffle_nulls
 
 FORMAT = 1
 BIN_WIDTH = 100

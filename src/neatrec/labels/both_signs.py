@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from neatrec.baskets import Baskets
-from neatrec.catalog import UNKNOWN
-from neatrec.copurchase import CoPurchases, Margins, PairBlock, count
-from neatrec.labels.expected import fit_expected
+from neatrec.cooccurrence import CoPurchases, Margins, PairBlock, count
+from neatrec.data.baskets import Baskets
+from neatrec.data.catalog import UNKNOWN
+from neatrec.labels.config import Engine, Recipe
+from neatrec.labels.expected_counts import fit_expected
 from neatrec.labels.paper import MIN_COUNT, PaperTest
-from neatrec.labels.recipe import Engine, Recipe
 from neatrec.statistics import chi_squared_threshold
 
 Counts = npt.NDArray[np.int64]

@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from neatrec.copurchase import CoPurchases, Margins, PairBlock, Screen
+from neatrec.cooccurrence import CoPurchases, Margins, PairBlock, Screen
 from neatrec.labels.cut import Bin, largest_discovery
 from neatrec.labels.evidence import Evidence, Floats, Mask
-from neatrec.labels.expected import Expected, Factors
+from neatrec.labels.expected_counts import Expected, Factors
 from neatrec.statistics import benjamini_hochberg, largest_mean, poisson_log_tail, poisson_tail, possible_pairs
 
 SMALLEST_P = float(np.finfo(np.float64).tiny)

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from neatrec.copurchase import CoPurchases, Margins, PairBlock, Screen
+from neatrec.cooccurrence import CoPurchases, Margins, PairBlock, Screen
 
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]

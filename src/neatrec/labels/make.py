@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from neatrec.baskets import Baskets
+from neatrec.data.baskets import Baskets
+from neatrec.labels.config import MAX_BASKET_PAIRS, Recipe, make_recipe
 from neatrec.labels.evidence import Evidence, Test
-from neatrec.labels.recipe import MAX_BASKET_PAIRS, Recipe, make_recipe
 from neatrec.labels.record import Labels
 from neatrec.statistics import garwood_interval, lift
 from neatrec.text import plural, printable

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.compute as pc
 
-from neatrec.baskets import Baskets
+from neatrec.data.baskets import Baskets
 
 
 def id_rank(baskets: Baskets) -> npt.NDArray[np.int64]:

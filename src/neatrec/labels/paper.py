@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from neatrec.copurchase import CoPurchases, Margins, PairBlock, Screen
+from neatrec.cooccurrence import CoPurchases, Margins, PairBlock, Screen
 from neatrec.labels.evidence import Evidence, Floats, Mask
 from neatrec.statistics import chi_squared, chi_squared_p, chi_squared_threshold
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from neatrec.catalog import Catalog
+from neatrec.data.catalog import Catalog
 from neatrec.errors import must_be, must_be_one_of
 
 Codes = npt.NDArray[np.int32]

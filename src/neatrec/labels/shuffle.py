@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from neatrec.baskets import Baskets
+from neatrec.data.baskets import Baskets
 from neatrec.errors import ParameterError, must_be, must_be_one_of
 from neatrec.labels.md5 import Keys, line_keys
 from neatrec.labels.order import id_rank

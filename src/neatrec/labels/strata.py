@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from neatrec.baskets import Baskets
+from neatrec.data.baskets import Baskets
 from neatrec.errors import ParameterError, must_be_one_of
 from neatrec.text import plural
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from neatrec.baskets import Baskets
 from neatrec.compiled import compiled
-from neatrec.copurchase import Counting
+from neatrec.cooccurrence import Counting
+from neatrec.data.baskets import Baskets
 from neatrec.labels.order import id_rank
 from neatrec.statistics.independence import groups_of
 

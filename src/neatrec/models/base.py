@@ -10,15 +10,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from neatrec.baskets import Baskets, BasketStream, as_shards
-from neatrec.catalog import Catalog
+from neatrec.data.baskets import Baskets, BasketStream, as_shards
+from neatrec.data.catalog import Catalog
 from neatrec.errors import BundleError, DivergedError, ParameterError, must_be
-from neatrec.kernels.gpu import cupy
-from neatrec.models.answers import Recommendations, name_best
 from neatrec.models.carts import Choice, answer_carts, scored_once
+from neatrec.models.embeddings.kernels.gpu import cupy
 from neatrec.models.items import Item, find_items, in_categories, same_category_as
+from neatrec.models.parallel import at_most
 from neatrec.models.parameters import ModelParameters
-from neatrec.models.parts import at_most
+from neatrec.models.recommendations import Recommendations, name_best
 from neatrec.models.run import Run
 from neatrec.text import printable
 

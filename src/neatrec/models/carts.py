@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.compiled import compiled
-from neatrec.models.answers import SAMPLED
-from neatrec.models.parts import in_parts
+from neatrec.models.parallel import in_parts
+from neatrec.models.recommendations import SAMPLED
 
 Codes = npt.NDArray[np.int32]
 

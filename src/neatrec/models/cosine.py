@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from neatrec.compiled import compiled
 from neatrec.models.base import Codes, Model, Scores
-from neatrec.models.parts import FEWEST_PAIRS, in_parts
+from neatrec.models.parallel import FEWEST_PAIRS, in_parts
 from neatrec.models.products import all_products
 
 Vectors = npt.NDArray[np.float32]

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from neatrec.baskets import Baskets, BasketStream
 from neatrec.compiled import compiled
-from neatrec.copurchase import Counting, count
+from neatrec.cooccurrence import Counting, count
+from neatrec.data.baskets import Baskets, BasketStream
 from neatrec.models.base import Codes, Model, Scores
 from neatrec.models.parameters import ModelParameters, parameter
 from neatrec.models.run import Run

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from neatrec.catalog import UNKNOWN, Catalog
+from neatrec.data.catalog import UNKNOWN, Catalog
 from neatrec.errors import UnknownItemError, must_be, must_be_one_of
 from neatrec.text import printable
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from neatrec.models.parts import in_parts
+from neatrec.models.parallel import in_parts
 
 Vectors = npt.NDArray[Any]  # float32 or float64
 FEWEST = 400_000

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from neatrec.baskets import BasketStream
+from neatrec.data.baskets import BasketStream
+from neatrec.data.randomness import Seed, as_generator
 from neatrec.errors import must_be, must_be_one_of
-from neatrec.randomness import Seed, as_generator
 
 if TYPE_CHECKING:
     from neatrec.models.base import Model
-    from neatrec.models.together import Together
+    from neatrec.models.embeddings.synchronize import Together
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from neatrec.evaluation.grade import LIST_LENGTH, Result
+from neatrec.evaluation.results import LIST_LENGTH, Result
 from neatrec.evaluation.summary import PairedTest, Standing
 from neatrec.report.table import Column, Table, best_cells
 

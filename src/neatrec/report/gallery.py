@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from neatrec.catalog import Catalog
-from neatrec.evaluation.judge import Asked as Records
+from neatrec.data.catalog import Catalog
+from neatrec.evaluation.ranks import Asked as Records
 from neatrec.report.page import Answer, Asked, Gallery, Section, Words
 
 QUERIES = 10

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from neatrec.evaluation.completion import Completion
-from neatrec.evaluation.grade import LIST_LENGTH, Grades, Result
-from neatrec.evaluation.heldout import HeldOutLift
+from neatrec.evaluation.cart_completion import Completion
+from neatrec.evaluation.held_out_lift import HeldOutLift
+from neatrec.evaluation.results import LIST_LENGTH, Grades, Result
 from neatrec.evaluation.slices import SliceResult
 from neatrec.report.boards import (
     COLUMNS_IN_WORDS,

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from neatrec.catalog import string_array
-from neatrec.evaluation.grade import Result, Shown
+from neatrec.data.catalog import string_array
 from neatrec.evaluation.metrics import ceiling
+from neatrec.evaluation.results import Result, Shown
 from neatrec.evaluation.summary import PairedTest, Standing, Summary, summarise
 from neatrec.evaluation.tables import asked_from_tables, judged_from_table
 

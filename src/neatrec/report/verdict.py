@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from neatrec.evaluation.grade import Result
+from neatrec.evaluation.results import Result
 from neatrec.evaluation.summary import PairedTest, Standing
 from neatrec.report.boards import Board, best_first, main_metric
 from neatrec.report.show import show_number, show_p, show_share

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from neatrec.data.randomness import Seed, as_generator
 from neatrec.errors import must_be
-from neatrec.randomness import Seed, as_generator
 from neatrec.statistics.types import Numbers, as_floats
 
 

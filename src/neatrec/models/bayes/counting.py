@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from neatrec.baskets import BasketStream
 from neatrec.compiled import compiled
-from neatrec.copurchase import CoPurchases, Counting, Margins, PairBlock, count
+from neatrec.cooccurrence import CoPurchases, Counting, Margins, PairBlock, count
+from neatrec.data.baskets import BasketStream
 from neatrec.models.counts import PairCounts
 
 Array = npt.NDArray[Any]

@@ -14,22 +14,22 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from neatrec.copurchase.job import removal_codes
+from neatrec.cooccurrence.count_input import removal_codes
 from neatrec.errors import must_be
-from neatrec.kernels.dispatch import able
-from neatrec.kernels.gpu import compiled_module, cupy, memory_for
 from neatrec.models.bayes import lowrank
-from neatrec.models.bayes.evidence import Evidence
+from neatrec.models.bayes.features import Evidence
 from neatrec.models.bayes.gpu_screen import SOURCES, GpuScreen
 from neatrec.models.bayes.lowrank import COMPANY, Factors
 from neatrec.models.bayes.names import NEIGHBOURS
-from neatrec.models.bayes.practice import COLUMNS, Practice
 from neatrec.models.bayes.prior import FARTHEST, Weights
-from neatrec.models.bayes.ranking import Ranking
+from neatrec.models.bayes.prior_tuning import COLUMNS, Practice
+from neatrec.models.bayes.ranker import Ranking
 from neatrec.models.bayes.screen import Screen
-from neatrec.models.parts import at_most
+from neatrec.models.embeddings.kernels.dispatch import able
+from neatrec.models.embeddings.kernels.gpu import compiled_module, cupy, memory_for
+from neatrec.models.parallel import at_most
 from neatrec.models.run import Run
-from neatrec.models.tuned import FIRST
+from neatrec.models.tuned_lift import FIRST
 
 Codes = npt.NDArray[np.int32]
 BLOCK_SCORES = 2**24

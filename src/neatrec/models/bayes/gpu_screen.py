@@ -8,12 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.errors import DivergedError
-from neatrec.kernels.gpu import compiled_module, cupy, memory_for
-from neatrec.kernels.gpu_ranking import ROWS, THREADS
-from neatrec.models.bayes.evidence import LIKE_PSEUDO
+from neatrec.models.bayes.features import LIKE_PSEUDO
 from neatrec.models.bayes.prior import FARTHEST
-from neatrec.models.bayes.ranking import COMPANY_PSEUDO, LEAST_CHANCE
-from neatrec.models.bayes.ranking import FARTHEST as FARTHEST_ODDS
+from neatrec.models.bayes.ranker import COMPANY_PSEUDO, LEAST_CHANCE
+from neatrec.models.bayes.ranker import FARTHEST as FARTHEST_ODDS
+from neatrec.models.embeddings.kernels.gpu import compiled_module, cupy, memory_for
+from neatrec.models.embeddings.kernels.gpu_ranking import ROWS, THREADS
 
 if TYPE_CHECKING:
     from neatrec.models.bayes.screen import Screen

@@ -10,26 +10,26 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse, special
 
-from neatrec.baskets import Baskets
+from neatrec.data.baskets import Baskets
 from neatrec.errors import must_be
 from neatrec.models.base import Codes, Model, Scores
 from neatrec.models.bayes.calibration import Calibration
-from neatrec.models.bayes.evidence import Evidence, Surroundings
+from neatrec.models.bayes.features import Evidence, Surroundings
+from neatrec.models.bayes.fit import Lessons, learn
 from neatrec.models.bayes.gpu_fit import device_for, device_of, refuse_device
-from neatrec.models.bayes.learning import Lessons, learn
 from neatrec.models.bayes.order import Order
 from neatrec.models.bayes.prior import Weights
-from neatrec.models.bayes.ranking import Ranking, rank_pairs
+from neatrec.models.bayes.ranker import Ranking, rank_pairs
 from neatrec.models.bayes.rows import rank_rows
 from neatrec.models.bayes.scoring import log_priors
 from neatrec.models.bayes.screen import Screen
-from neatrec.models.bayes.sureness import sure_pairs_odds, sure_rows_odds, without_sureness
+from neatrec.models.bayes.significance import sure_pairs_odds, sure_rows_odds, without_sureness
 from neatrec.models.blas import one_blas_thread
 from neatrec.models.counts import CountParameters, PairCounts
+from neatrec.models.parallel import FEWEST_PAIRS, in_parts
 from neatrec.models.parameters import ModelParameters, parameter
-from neatrec.models.parts import FEWEST_PAIRS, in_parts
 from neatrec.models.run import Run
-from neatrec.models.statistic import LLR
+from neatrec.models.statistics import LLR
 
 BLOCK_NUMBERS = 4_000_000
 """Queries are answered in blocks of about this many pairs: some 150 MB."""

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from neatrec.catalog import UNKNOWN, Catalog
-from neatrec.models.parts import in_parts
+from neatrec.data.catalog import UNKNOWN, Catalog
+from neatrec.models.parallel import in_parts
 
 MOST_WORDS = 3_000
 """The most frequent words count; a table of word pairs is this number squared."""

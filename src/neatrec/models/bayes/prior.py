@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from neatrec.models.bayes.evidence import SIGNS, Block
+from neatrec.models.bayes.features import SIGNS, Block
 
 FARTHEST = 8.0
 """Prior log-lifts are cut off here: e^8 is 3,000 times as often as by chance."""

@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.compiled import compiled
-from neatrec.models.bayes.evidence import LIKE_PSEUDO, Evidence
+from neatrec.models.bayes.features import LIKE_PSEUDO, Evidence
 from neatrec.models.bayes.prior import FARTHEST, Weights
-from neatrec.models.bayes.ranking import COMPANY_PSEUDO, LEAST_CHANCE, Ranking
-from neatrec.models.bayes.ranking import FARTHEST as FARTHEST_ODDS
+from neatrec.models.bayes.ranker import COMPANY_PSEUDO, LEAST_CHANCE, Ranking
+from neatrec.models.bayes.ranker import FARTHEST as FARTHEST_ODDS
 from neatrec.models.bayes.scoring import Codes, csr_parts, lent, pair_table, sign_factors
-from neatrec.models.parts import in_parts
+from neatrec.models.parallel import in_parts
 from neatrec.models.products import all_products
 
 Floats = npt.NDArray[np.float64]

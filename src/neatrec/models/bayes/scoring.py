@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.compiled import compiled
-from neatrec.models.bayes.evidence import LIKE_PSEUDO, SIGNS, Block, Evidence
+from neatrec.models.bayes.features import LIKE_PSEUDO, SIGNS, Block, Evidence
 from neatrec.models.bayes.prior import FARTHEST, Weights
 from neatrec.models.counts import PairCounts
 

@@ -14,10 +14,10 @@ import numpy.typing as npt
 
 from neatrec import statistics
 from neatrec.compiled import compiled
-from neatrec.models.bayes.evidence import LIKE_PSEUDO, Evidence
+from neatrec.models.bayes.features import LIKE_PSEUDO, Evidence
 from neatrec.models.bayes.prior import FARTHEST, Weights
-from neatrec.models.bayes.ranking import COMPANY_PSEUDO, HINTS, LEAST_CHANCE, Ranking
-from neatrec.models.bayes.ranking import FARTHEST as FARTHEST_ODDS
+from neatrec.models.bayes.ranker import COMPANY_PSEUDO, HINTS, LEAST_CHANCE, Ranking
+from neatrec.models.bayes.ranker import FARTHEST as FARTHEST_ODDS
 from neatrec.models.bayes.scoring import Codes, csr_parts
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""What `neatrec check` reports: contents, suspicious items, statistical power, cost."""

@@ -1,0 +1,237 @@
+"""What `neatrec check` computes: what is in the data, what looks suspect, how much it can show, what it will cost."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from neatrec._version import __version__
+from neatrec.check.power import LEVEL, MIN_BASKET, POWER, Power, measure_power
+from neatrec.check.suspects import Frequent, Inseparable, frequent_items, inseparable_items
+from neatrec.cooccurrence import Counting, Forecast, forecast
+from neatrec.cooccurrence.input_summary import pairs_of_size
+from neatrec.data.baskets import Baskets
+from neatrec.data.catalog import UNKNOWN
+from neatrec.io.assemble import GUEST
+from neatrec.text import plural
+
+log = logging.getLogger(__name__)
+
+FORMAT = 1
+LONG_BASKET = 2_000
+"""Longer baskets are no shopping trip: the trial count, which looks for suspects and evidence, leaves them out."""
+PATIENCE = 300.0
+"""Seconds of counting, by the forecast, past which the data is described without counting its pairs."""
+FEW_BASKETS = 1_000
+CAP = Counting().max_basket_pairs
+QUANTILES = (0.0, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0)
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How many lines baskets have."""
+
+    mean: float
+    quantiles: Mapping[str, int]
+    ones: int
+    """Baskets of one line: kept, but they make no pairs."""
+    counted: int
+    """Baskets of at least 5 lines: those the protocols count by default."""
+
+
+@dataclass(frozen=True, eq=False)
+class CheckResult:
+    """What `check` found."""
+
+    source: str
+    hash: str
+    lines: int
+    baskets: int
+    catalogue_items: int
+    bought_items: int
+    users: int | None
+    guests: int
+    """Baskets without a user, each counted as a customer of its own."""
+    categories: Mapping[str, int]
+    """Category level -> number of categories, shallow to deep."""
+    uncategorised: float
+    """The share of lines whose item has no category at the deepest level."""
+    ordered: bool
+    period: tuple[str, str] | None
+    """First and last basket, ISO 8601, where times are known."""
+    sizes: Sizes
+    dropped: Mapping[str, int]
+    frequent: tuple[Frequent, ...]
+    inseparable: tuple[Inseparable, ...] | None
+    """None where pairs were not counted."""
+    long_baskets: int
+    """Baskets over 2,000 lines, which the trial count leaves out."""
+    long_lines: int
+    """Their lines."""
+    over_cap: int
+    """Baskets with more pairs of lines than `max_basket_pairs`: `labels` refuses them."""
+    most_pairs: int
+    """Pairs of lines of the largest basket."""
+    power: Power | None
+    forecast: Forecast
+    warnings: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """One object, as `neatrec check --json` prints it."""
+        return {
+            "format": FORMAT,
+            "version": __version__,
+            "source": self.source,
+            "hash": self.hash,
+            "lines": self.lines,
+            "baskets": self.baskets,
+            "items": {"catalogue": self.catalogue_items, "bought": self.bought_items},
+            "users": self.users,
+            "guests": self.guests,
+            "categories": dict(self.categories),
+            "uncategorised": self.uncategorised,
+            "ordered": self.ordered,
+            "period": None if self.period is None else {"first": self.period[0], "last": self.period[1]},
+            "sizes": asdict(self.sizes),
+            "dropped": dict(self.dropped),
+            "suspects": {
+                "frequent": [asdict(item) for item in self.frequent],
+                "inseparable": None if self.inseparable is None else [asdict(pair) for pair in self.inseparable],
+                "long_baskets": self.long_baskets,
+            },
+            "trial_count": {
+                "counted": self.power is not None or self.inseparable is not None,
+                "excluded_baskets": self.long_baskets,
+                "excluded_lines": self.long_lines,
+                "longest": LONG_BASKET,
+            },
+            "over_cap": {
+                "baskets": self.over_cap,
+                "most_pairs": self.most_pairs,
+                "max_basket_pairs": CAP,
+            },
+            "power": None if self.power is None else _power_json(self.power),
+            "forecast": asdict(self.forecast),
+            "warnings": list(self.warnings),
+        }
+
+    def to_text(self) -> str:
+        """The same for a reader."""
+        from neatrec.check.text import as_text
+
+        return as_text(self)
+
+
+def check(baskets: Baskets, *, threads: int | None = None) -> CheckResult:
+    """Look `baskets` over: contents, what was dropped, suspects, the smallest lift that shows, the cost of counting.
+
+    >>> found = check(Baskets.from_lists([["tea", "milk"]] * 3 + [["tea"]]))
+    >>> found.lines, found.sizes.ones, found.power
+    (7, 1, None)
+    """
+    counting = Counting(directed=baskets.ordered, min_basket=MIN_BASKET)
+    long = baskets.sizes > LONG_BASKET
+    shopping = baskets.select(~long) if long.any() else baskets
+    pairs = pairs_of_size(baskets.sizes, None)
+    # the forecast is of what `labels` would count with the cap raised: every basket
+    cost = forecast(baskets, replace(counting, max_basket_pairs=max(int(pairs.max(initial=0)), CAP)), threads=threads)
+    trial = forecast(shopping, counting, threads=threads) if long.any() else cost
+    affordable = trial.seconds <= PATIENCE
+    if not affordable:
+        log.warning("counting would take about %.0f s: pairs are not looked at here", trial.seconds)
+    sales, deepest = baskets.item_counts, baskets.catalog.category_of()
+    levels = zip(baskets.catalog.levels, baskets.catalog.category_names, strict=True)
+    found = CheckResult(
+        source=baskets.source,
+        hash=baskets.hash,
+        lines=baskets.lines,
+        baskets=len(baskets),
+        catalogue_items=len(baskets.catalog),
+        bought_items=int((sales > 0).sum()),
+        users=None if baskets.users is None else len(np.unique(baskets.users)),
+        guests=_guests(baskets),
+        categories={level: len(names) for level, names in levels},
+        uncategorised=float(sales[deepest == UNKNOWN].sum() / max(baskets.lines, 1)),
+        ordered=baskets.ordered,
+        period=_period(baskets),
+        sizes=_sizes(baskets),
+        dropped=baskets.dropped,
+        frequent=frequent_items(baskets),
+        inseparable=inseparable_items(shopping, threads) if affordable else None,
+        long_baskets=int(long.sum()),
+        long_lines=int(baskets.sizes[long].sum()),
+        over_cap=int((pairs > CAP).sum()),
+        most_pairs=int(pairs.max(initial=0)),
+        power=measure_power(shopping, threads) if affordable else None,
+        forecast=cost,
+    )
+    return replace(found, warnings=tuple(_warnings(found)))
+
+
+def _guests(baskets: Baskets) -> int:
+    if baskets.user_ids is None or baskets.users is None:
+        return 0
+    guest = np.array([str(user).startswith(GUEST) for user in baskets.user_ids.to_pylist()], dtype=bool)
+    return int(guest[baskets.users].sum())
+
+
+def _period(baskets: Baskets) -> tuple[str, str] | None:
+    if baskets.times is None or not len(baskets):
+        return None
+    # NumPy's calendar has no first and no last year
+    first, last = (np.datetime64(int(end) // 1_000_000, "s") for end in (baskets.times.min(), baskets.times.max()))
+    return f"{first}Z", f"{last}Z"
+
+
+def _sizes(baskets: Baskets) -> Sizes:
+    sizes = baskets.sizes
+    if not len(sizes):
+        return Sizes(0.0, {}, 0, 0)
+    values = np.quantile(sizes, QUANTILES, method="inverted_cdf")
+    return Sizes(
+        mean=float(sizes.mean()),
+        quantiles={f"{q:g}": int(value) for q, value in zip(QUANTILES, values, strict=True)},
+        ones=int((sizes == 1).sum()),
+        counted=int((sizes >= MIN_BASKET).sum()),
+    )
+
+
+def _warnings(found: CheckResult) -> list[str]:
+    """Sentences on what will be missing or weak."""
+    said = []
+    if not found.categories:
+        said.append(
+            "There is no category: substitutes cannot be removed, and two brands of one thing may come out as a pair."
+        )
+    elif found.uncategorised > 0.05:
+        said.append(f"{found.uncategorised:.0%} of the lines have no category: their substitutes stay in.")
+    if not found.ordered:
+        said.append("Cart order is not known: pairs have no direction.")
+    if found.users is None:
+        said.append("Customers are not known: a pair that one customer buys every week counts every week.")
+    multiple = found.baskets - found.sizes.ones
+    if multiple < FEW_BASKETS:
+        said.append(f"Only {plural(multiple, 'basket')} of more than one item: expect little evidence.")
+    if found.long_baskets:
+        said.append(
+            f"{plural(found.long_baskets, 'basket has', 'baskets have')} over {LONG_BASKET:,} lines: "
+            "are these orders of a business, or ids used again? The trial count leaves them out; `labels` counts them."
+        )
+    if found.over_cap:
+        said.append(
+            f"`labels` will refuse {plural(found.over_cap, 'basket')} of more than {CAP:,} pairs of lines (the largest "
+            f"has {found.most_pairs:,}): raise --max-basket-pairs, or leave such baskets out."
+        )
+    left_out = sum(found.dropped.values())
+    if left_out > 0.1 * (left_out + found.lines):
+        said.append(f"{left_out / (left_out + found.lines):.0%} of the rows were left out.")
+    return said
+
+
+def _power_json(power: Power) -> dict[str, Any]:
+    asked = {"protocol": "calibrated", "level": LEVEL, "power": POWER, "min_basket": MIN_BASKET}
+    return {**asked, **asdict(power)}

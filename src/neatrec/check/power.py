@@ -1,0 +1,141 @@
+"""How small a lift this much data can show, and how far its evidence reaches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from neatrec.cooccurrence import Margins
+from neatrec.data.baskets import Baskets
+from neatrec.labels.config import make_recipe
+from neatrec.labels.expected_counts import fit_expected
+from neatrec.statistics import poisson_tail, possible_pairs
+
+LEVEL = 0.05
+POWER = 0.8
+MIN_BASKET = 5
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Tier:
+    """Items of like popularity: a typical one, and the smallest lift that shows for it."""
+
+    items: int
+    sales: float
+    """Baskets with the middle item."""
+    lift_with_like: float | None
+    """With a partner as popular as itself; None where no lift would show."""
+    lift_with_popular: float | None
+    """With a typical partner of the most popular tenth."""
+
+
+@dataclass(frozen=True)
+class Power:
+    """What the calibrated protocol sees in these baskets."""
+
+    records: int
+    possible_pairs: int
+    threshold: float
+    """A pair is a label from this p-value on; where there is none yet, what the first would need."""
+    labels: int
+    deciles: tuple[Tier, ...]
+    """Tenths of the bought items, the rarest first; fewer where there are fewer items."""
+    best_sellers: Tier
+    """The most popular hundredth."""
+    items_with_evidence: float
+    """The share of bought items with at least one label."""
+    sales_with_evidence: float
+    """The share of basket lines that are such items."""
+
+
+def measure_power(baskets: Baskets, threads: int | None = None) -> Power | None:
+    """The calibrated protocol at q = .05 tried on the baskets; None where no basket makes a pair to count."""
+    recipe = make_recipe(
+        baskets,
+        "calibrated",
+        (LEVEL,),
+        expected="quasi",
+        strata=(),
+        min_basket=MIN_BASKET,
+        category_level="deepest",
+        once_per_customer=None,
+    )
+    test, evidence = recipe.examine(baskets, {"threads": threads})
+    margins = evidence.pairs.margins
+    if not margins.records:
+        return None
+    threshold = test.thresholds(evidence, recipe.levels)[LEVEL]
+    chosen = np.flatnonzero(test.passes(evidence, threshold))
+    possible = possible_pairs(margins.first, margins.second, margins.category, directed=recipe.directed)
+    needed = threshold or LEVEL / max(possible, 1)
+    known = np.zeros(len(baskets.catalog), dtype=bool)
+    known[evidence.pairs.query[chosen]] = True
+    known[evidence.pairs.item[chosen]] = True
+    sales = baskets.item_counts
+    *tenths, best = _tiers(baskets, margins, needed, directed=recipe.directed)
+    return Power(
+        records=margins.records,
+        possible_pairs=possible,
+        threshold=needed,
+        labels=len(chosen) if recipe.directed else 2 * len(chosen),
+        deciles=tuple(tenths),
+        best_sellers=best,
+        items_with_evidence=float(known.sum() / max((sales > 0).sum(), 1)),
+        sales_with_evidence=float(sales[known].sum() / max(sales.sum(), 1)),
+    )
+
+
+def smallest_lift(expected: Floats, threshold: float) -> Floats:
+    """The lift that shows with a probability of 80 %, for pairs expected so often; infinite where E is 0.
+
+    A count c shows if P(X >= c | E) <= threshold. With a true mean m, P(X >= c) is the regularised gamma function of
+    (c, m): its inverse at .8 is the smallest mean that will do.
+
+    >>> smallest_lift(np.array([1.0, 100.0]), 0.001).round(2).tolist()
+    [7.91, 1.43]
+    """
+    expected = np.asarray(expected, dtype=np.float64)
+    lift = np.full(expected.shape, np.inf)
+    seen = expected > 0
+    needed = special.gammaincinv(_critical_count(expected[seen], threshold), POWER)
+    lift[seen] = needed / expected[seen]
+    return lift
+
+
+def _critical_count(expected: Floats, threshold: float) -> Floats:
+    """The smallest c with P(X >= c | E) <= threshold, by bisection on whole numbers."""
+    low = np.zeros(len(expected))  # P(X >= 0) = 1: never small enough
+    high = np.ceil(expected) + 1
+    while (open_ := poisson_tail(high, expected) > threshold).any():
+        high[open_] *= 2
+    while (high - low > 1).any():
+        middle = np.floor((low + high) / 2)
+        enough = poisson_tail(middle, expected) <= threshold
+        high, low = np.where(enough, middle, high), np.where(enough, low, middle)
+    return high
+
+
+def _tiers(baskets: Baskets, margins: Margins, threshold: float, *, directed: bool) -> tuple[Tier, ...]:
+    """Tenths of the bought items, the rarest first, and then the most popular hundredth."""
+    sales = baskets.item_counts
+    bought = np.flatnonzero(sales)
+    by_sales = bought[np.argsort(sales[bought], kind="stable")]
+    tenths = [part for part in np.array_split(by_sales, 10) if len(part)]
+    parts = [*tenths, by_sales[-max(len(by_sales) // 100, 1) :]]
+    factors = fit_expected(margins, "quasi", directed=directed)
+    # a typical item has the mean factors of its tier: one odd item does not turn them
+    query, item = (np.array([f[part].mean() for part in parts]) for f in (factors.query, factors.item))
+    like = smallest_lift(query * item, threshold)
+    popular = smallest_lift(query * item[-2], threshold)
+    return tuple(
+        Tier(len(part), float(np.median(sales[part])), _finite(like[i]), _finite(popular[i]))
+        for i, part in enumerate(parts)
+    )
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None

@@ -1,0 +1,83 @@
+"""Items that look like no purchase of their own: bags, fees, deposits, gifts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from neatrec.cooccurrence import Counting, Margins, PairBlock, Screen, Screened, count
+from neatrec.data.baskets import Baskets
+
+FREQUENT = 0.1
+"""An item in more than this share of all baskets is worth a look."""
+INSEPARABLE = 0.9
+"""An item bought with a certain partner in at least this share of its baskets is worth a look."""
+SUPPORT = 20
+"""... if it is in at least this many baskets."""
+EVERYWHERE = 0.5
+"""A partner in more than this share of all baskets is in everybody's basket: that says nothing of the item."""
+
+
+@dataclass(frozen=True)
+class Frequent:
+    """An item in a large share of all baskets."""
+
+    item: str
+    name: str
+    share: float
+
+
+@dataclass(frozen=True)
+class Inseparable:
+    """An item hardly ever bought without `partner`."""
+
+    item: str
+    name: str
+    partner: str
+    partner_name: str
+    baskets: int
+    """Baskets with the item."""
+    share: float
+    """The part of them that hold the partner."""
+
+
+def frequent_items(baskets: Baskets) -> tuple[Frequent, ...]:
+    """Items in more than a tenth of all baskets, most frequent first."""
+    share = baskets.item_counts / max(len(baskets), 1)
+    codes = np.flatnonzero(share > FREQUENT)
+    codes = codes[np.argsort(-share[codes], kind="stable")]
+    catalog = baskets.catalog
+    return tuple(Frequent(catalog.id(code), catalog.name(code), float(share[code])) for code in codes.tolist())
+
+
+def inseparable_items(baskets: Baskets, threads: int | None = None) -> tuple[Inseparable, ...]:
+    """Items with a partner in nine tenths of their baskets, those in most baskets first."""
+    in_baskets = baskets.item_counts
+
+    def hardly_apart(block: PairBlock, _: Margins) -> npt.NDArray[np.bool_]:
+        fewer = np.minimum(in_baskets[block.query], in_baskets[block.item])
+        return (block.count >= INSEPARABLE * fewer) & (fewer >= SUPPORT)
+
+    least = int(np.ceil(INSEPARABLE * SUPPORT))
+    pairs = count(
+        baskets,
+        Counting(directed=False, category_level=None),
+        keep=Screened(lambda margins: Screen(min_count=least), hardly_apart),
+        threads=threads,
+    )
+    found = []
+    for query, item, together in zip(pairs.query, pairs.item, pairs.count, strict=True):
+        for one, other in ((query, item), (item, query)):
+            everywhere = in_baskets[other] > EVERYWHERE * len(baskets)
+            if together >= INSEPARABLE * in_baskets[one] and in_baskets[one] >= SUPPORT and not everywhere:
+                found.append(_inseparable(baskets, int(one), int(other), int(together)))
+    return tuple(sorted(found, key=lambda pair: (-pair.baskets, pair.item, pair.partner)))
+
+
+def _inseparable(baskets: Baskets, item: int, partner: int, together: int) -> Inseparable:
+    catalog, number = baskets.catalog, int(baskets.item_counts[item])
+    return Inseparable(
+        catalog.id(item), catalog.name(item), catalog.id(partner), catalog.name(partner), number, together / number
+    )

@@ -1,0 +1,121 @@
+"""The result of `check` in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from neatrec.check.power import LEVEL, POWER, Power, Tier
+from neatrec.check.suspects import FREQUENT
+from neatrec.text import plural, printable, show_size
+
+if TYPE_CHECKING:
+    from neatrec.check.check import CheckResult
+
+SHOWN = 10
+
+
+def as_text(found: CheckResult) -> str:
+    """Some twenty lines for a terminal."""
+    parts = [_contents(found), _left_out(found), _suspects(found), _power(found), _cost(found)]
+    lines = [line for part in parts for line in part]
+    lines += [f"Note: {sentence}" for sentence in found.warnings]
+    return "\n".join(lines)
+
+
+def _contents(found: CheckResult) -> Iterator[str]:
+    order = "in cart order" if found.ordered else "cart order not known"
+    yield f"{plural(found.lines, 'line')} in {plural(found.baskets, 'basket')}, {order}"
+    yield f"{plural(found.catalogue_items, 'item')} in the catalogue, {found.bought_items:,} of them bought"
+    if found.users is not None:
+        guests = f", {found.guests:,} of them guests" if found.guests else ""
+        yield f"{plural(found.users, 'customer')}{guests}"
+    if found.categories:
+        levels = " > ".join(f"{printable(level, 40)} ({count:,})" for level, count in found.categories.items())
+        yield f"categories: {levels}"
+    if found.period is not None:
+        yield f"from {found.period[0]} to {found.period[1]}"
+    sizes = found.sizes
+    if sizes.quantiles:
+        middle, most, largest = (sizes.quantiles[key] for key in ("0.5", "0.9", "1"))
+        yield f"basket sizes: median {middle:,}, mean {sizes.mean:.1f}, 90 % at most {most:,}, largest {largest:,}"
+        yield (
+            f"baskets of one: {sizes.ones:,} ({sizes.ones / found.baskets:.1%}), kept; "
+            f"of 5 or more: {sizes.counted:,} ({sizes.counted / found.baskets:.1%})"
+        )
+
+
+def _left_out(found: CheckResult) -> Iterator[str]:
+    reasons = ", ".join(f"{count:,} {reason}" for reason, count in found.dropped.items())
+    yield f"left out: {reasons or 'nothing'}"
+
+
+def _suspects(found: CheckResult) -> Iterator[str]:
+    if found.frequent:
+        some = [f"{_named(item.name, item.item)} {item.share:.1%}" for item in found.frequent[:SHOWN]]
+        more = f" and {len(found.frequent) - SHOWN:,} more" if len(found.frequent) > SHOWN else ""
+        yield f"in over {FREQUENT:.0%} of all baskets: {', '.join(some)}{more}"
+    pairs = found.inseparable or ()
+    for pair in pairs[:SHOWN]:
+        yield (
+            f"suspect: {_named(pair.name, pair.item)} is hardly ever bought without "
+            f"{_named(pair.partner_name, pair.partner)} "
+            f"({pair.share:.0%} of {pair.baskets:,} baskets)"
+        )
+    if len(pairs) > SHOWN:
+        yield f"and {len(pairs) - SHOWN:,} more suspects (--json lists them all)"
+    if found.frequent or pairs:
+        yield "If there are bags, fees or gifts among these, leave them out with --exclude-items FILE."
+
+
+def _named(name: str, item: str) -> str:
+    """The name, with the id that --exclude-items needs where it is another."""
+    return printable(name, 60) if name == item else f"{printable(name, 60)} ({printable(item, 60)})"
+
+
+def _power(found: CheckResult) -> Iterator[str]:
+    power = found.power
+    if found.long_baskets:
+        yield (
+            f"left out of the trial count (inseparable items, evidence): {plural(found.long_baskets, 'basket')} "
+            f"of over 2,000 lines ({plural(found.long_lines, 'line')})"
+        )
+    if power is None:
+        yield (
+            "evidence: no basket of 5 or more items makes a pair to count"
+            if found.inseparable is not None
+            else ("evidence: too much to count here; try a part of the data")
+        )
+        return
+    yield (
+        f"evidence (calibrated, q = {LEVEL}): {plural(power.labels, 'pair')}; "
+        f"{power.items_with_evidence:.1%} of the bought items have some, {power.sales_with_evidence:.1%} of the sales"
+    )
+    yield f"smallest lift that shows {POWER:.0%} of the time, with a popular partner / with one like itself:"
+    for word, tier in _shown(power):
+        yield (
+            f"  {word} items (about {plural(round(tier.sales), 'sale')}): "
+            f"{_times(tier.lift_with_popular)} / {_times(tier.lift_with_like)}"
+        )
+
+
+def _shown(power: Power) -> list[tuple[str, Tier]]:
+    """A rare, a middling and a popular tenth, and the best sellers."""
+    last = len(power.deciles) - 1
+    places = dict.fromkeys((round(0.2 * last), round(0.6 * last), last))
+    words = ("rare", "middling", "popular")[-len(places) :]
+    return [*zip(words, (power.deciles[i] for i in places), strict=True), ("best-selling", power.best_sellers)]
+
+
+def _times(lift: float | None) -> str:
+    if lift is None:
+        return "none"
+    return f"{lift:,.0f}x" if lift >= 10 else f"{lift:.1f}x"
+
+
+def _cost(found: CheckResult) -> Iterator[str]:
+    cost = found.forecast
+    yield (
+        f"counting all pairs: about {max(cost.seconds, 0.1):.1f} s and {show_size(cost.bytes)} "
+        f"for {plural(cost.records, 'pair of lines', 'pairs of lines')}"
+    )

@@ -1,0 +1,97 @@
+"""`Screen`: a cheap test of a pair that compiled code makes, so that `keep` sees only what may pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from neatrec.cooccurrence.counts import Keep, Margins, Mask, PairBlock
+from neatrec.errors import ParameterError, must_be
+
+Float64 = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Screen:
+    """A pair (q, v) passes if count >= min_count and, where `expected` is given, count - a[q] b[v] >= 0 and
+    (count - a[q] b[v])² >= u[q] w[v].
+
+    With a = F / sqrt(N), b = a, u = w = sqrt(x) F (N - F) / sqrt(N)³ that is Pearson's chi-squared above x on the
+    positive side; with u = w = 0 it is "more often than expected". Products round: leave a hair of slack for `keep`.
+    """
+
+    min_count: int = 1
+    expected: tuple[Float64, Float64] | None = None
+    """(a, b), each of shape (items,): the expected count is a[q] b[v]."""
+    spread: tuple[Float64, Float64] | None = None
+    """(u, w), each of shape (items,): the least squared excess is u[q] w[v]; None: 0."""
+
+    def __post_init__(self) -> None:
+        if self.min_count < 1:
+            raise must_be("min_count", "at least 1", self.min_count)
+        if self.spread is not None and self.expected is None:
+            raise ParameterError("`spread` of a screen must come with `expected`")
+
+    def check(self, items: int) -> None:
+        for name in ("expected", "spread"):
+            for vector in getattr(self, name) or ():
+                if np.shape(vector) != (items,):
+                    raise must_be(name, f"two vectors of {items:,} items", np.shape(vector))
+
+    def vectors(self) -> tuple[Float64, Float64, Float64, Float64]:
+        """a, b, u, w as the kernel takes them: all empty without `expected`."""
+        nothing = np.empty(0)
+        a, b = self.expected or (nothing, nothing)
+        u, w = self.spread or (np.zeros(len(a)), np.zeros(len(a)))
+        return tuple(np.ascontiguousarray(vector, dtype=np.float64) for vector in (a, b, u, w))  # type: ignore[return-value]
+
+    def passes(self, block: PairBlock) -> Mask:
+        """The same test in NumPy: what it means, and how the SQL engine makes it."""
+        mask: Mask = block.count >= self.min_count
+        a, b, u, w = self.vectors()
+        if len(a):
+            excess = block.count - a[block.query] * b[block.item]
+            mask = mask & (excess >= 0) & (excess * excess >= u[block.query] * w[block.item])
+        return mask
+
+
+@dataclass(frozen=True)
+class Screened:
+    """A `keep` with a screen before it.
+
+    >>> at_least_five = Screened(lambda margins: Screen(min_count=5))
+    """
+
+    make_screen: Callable[[Margins], Screen]
+    then: Keep | None = None
+    """Looks at the pairs that pass the screen; None keeps them all."""
+
+    def screen(self, margins: Margins) -> Screen:
+        return self.make_screen(margins)
+
+    def __call__(self, block: PairBlock, margins: Margins) -> Mask:
+        return np.ones(len(block), dtype=bool) if self.then is None else self.then(block, margins)
+
+
+def screen_of(keep: Keep | None, margins: Margins) -> Screen:
+    """The screen that `keep` brings, checked; one that lets every pair pass where it brings none."""
+    make = getattr(keep, "screen", None)
+    screen: Screen = Screen() if make is None else make(margins)
+    screen.check(len(margins.first))
+    return screen
+
+
+def kept(block: PairBlock, margins: Margins, keep: Keep | None) -> PairBlock:
+    """What `keep` leaves of a block that has been screened."""
+    if keep is None or not len(block):
+        return block
+    mask = np.asarray(keep(block, margins))
+    if mask.dtype != bool or mask.shape != (len(block),):
+        raise ParameterError(
+            f"`keep` must return a boolean mask of the block's {len(block):,} pairs, "
+            f"got {mask.dtype} of shape {mask.shape}"
+        )
+    return block.where(mask)

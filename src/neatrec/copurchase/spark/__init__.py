@@ -1,5 +1,0 @@
-"""Counting on Spark: the statements of `sql/` on a cluster, or on this machine in local mode."""
-
-from neatrec.copurchase.spark.session import connect
-
-__all__ = ["connect"]

@@ -1,0 +1,1 @@
+"""The frozen records that everything else passes around: catalogue, baskets, splits, random generators."""

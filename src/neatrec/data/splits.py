@@ -1,0 +1,191 @@
+"""Baskets parted into those to learn from and those to judge by; the guard that keeps the two apart.
+
+Whether a basket trains or tests depends on its own id (or time) and on nothing else: not on row order, not on which
+other baskets are there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from neatrec.data.baskets import Baskets, BasketStream, as_shards
+from neatrec.data.randomness import Seed
+from neatrec.errors import LeakError, ParameterError, must_be, must_be_one_of
+from neatrec.text import plural, printable
+
+METHODS = ("half", "time", "random")
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Split:
+    """Baskets to learn from and baskets to judge by. They share none."""
+
+    train: Baskets
+    test: Baskets
+    method: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """How it was done, as reports and JSON say it."""
+
+    def __post_init__(self) -> None:
+        for part, baskets in (("training", self.train), ("test", self.test)):
+            if not len(baskets):
+                raise ParameterError(
+                    f"the {self.method} split leaves no {part} baskets", hint="Choose another split, share or cut."
+                )
+
+    def validation(self) -> tuple[Split, ...]:
+        """The training baskets split once more, the way they were split: for choosing settings."""
+        return validation_folds(self.train, self.method, **self.options)
+
+
+def split_baskets(baskets: Baskets, method: str = "half", **options: Any) -> Split:
+    """`baskets` split by `half`, `time` (cut=, share=) or `random` (share=, seed=)."""
+    ways: dict[str, Callable[..., Split]] = {"half": half, "time": by_time, "random": at_random}
+    if method not in ways:
+        raise must_be_one_of("split", METHODS, method)
+    return ways[method](baskets, **options)
+
+
+def half(baskets: Baskets) -> Split:
+    """Even basket ids train, odd ones test; an id that is no whole number goes by the parity of its hash."""
+    return _parted(baskets, _bit(baskets.ids, 0) == 0, "half")
+
+
+def by_time(baskets: Baskets, *, cut: datetime | date | str | int | None = None, share: float | None = None) -> Split:
+    """What was bought before `cut` trains, the rest tests. Without a cut: the earliest `share` of the baskets (0.8).
+
+    Baskets of one moment stay together, so a share is met as nearly as the times allow.
+    """
+    if baskets.times is None:
+        raise ParameterError("a split by time needs the times of the baskets", hint="Name the time column.")
+    if cut is not None and share is not None:
+        raise must_be("cut", "given without `share`: one of them says where to cut", cut)
+    if cut is not None:
+        moment = _microseconds(cut)
+    else:
+        moment = moment_of_share(baskets.times, _share(0.8 if share is None else share))
+    return _parted(baskets, baskets.times < moment, "time", cut=_iso(moment))
+
+
+def at_random(baskets: Baskets, *, share: float = 0.5, seed: Seed = 0) -> Split:
+    """Each basket trains with probability `share`, drawn from a hash of its id and the seed."""
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise must_be("seed", "a whole number of at least 0", seed)
+    draws = uniform_of_ids(baskets.ids, f"split-{int(seed)}")
+    return _parted(baskets, draws < _share(share), "random", share=float(share), seed=int(seed))
+
+
+def validation_folds(baskets: Baskets, method: str = "half", **options: Any) -> tuple[Split, ...]:
+    """Training baskets split for choosing settings. `half` and `random`: two halves, both ways; `time`: the last fifth.
+
+    `half` goes by the next binary digit of the id: of the even ids, `id % 4 == 0` against `id % 4 == 2`.
+    """
+    if method not in METHODS:
+        raise must_be_one_of("split", METHODS, method)
+    if method == "time":
+        return (by_time(baskets, share=0.8),)
+    first = validation_mask(baskets.ids) if method == "half" else _random_fold(baskets.ids, options.get("seed", 0))
+    return tuple(_parted(baskets, mask, method, fold=fold) for fold, mask in enumerate((first, ~first)))
+
+
+def validation_mask(ids: pa.LargeStringArray) -> Mask:
+    """Which baskets belong to the first of the two halves inside a training half, shape (baskets,)."""
+    first: Mask = _bit(ids, 1) == 0
+    return first
+
+
+def validation_split(baskets: Baskets, share: float = 0.1, seed: int = 0) -> tuple[Baskets, Baskets]:
+    """(train, validation): about `share` of the baskets are kept out, to tell when training has gone far enough."""
+    kept_out = uniform_of_ids(baskets.ids, f"validation-{int(seed)}") < _share(share)
+    split = _parted(baskets, ~kept_out, "validation")
+    return split.train, split.test
+
+
+def refuse_overlap(train: BasketStream, test: BasketStream) -> None:
+    """Raise `LeakError` when a basket id is on both sides: what is judged by must not have been learned from."""
+    learned = pa.chunked_array([shard.ids for shard in as_shards(train)], pa.large_string()).unique()
+    for shard in as_shards(test):
+        both = shard.ids.filter(pc.is_in(shard.ids, learned))
+        if len(both):
+            raise LeakError(
+                f"training and evaluation share {plural(len(both), 'basket')}, {printable(both[0].as_py())!r} for one",
+                hint="Split the baskets, and train on one part only.",
+            )
+
+
+def uniform_of_ids(ids: pa.LargeStringArray, salt: str) -> npt.NDArray[np.float64]:
+    """A number in [0, 1) for each id, the same wherever and whenever it is computed, shape (ids,)."""
+    return _hashes(ids, salt) / 2.0**64
+
+
+def moment_of_share(times: npt.NDArray[np.int64], share: float) -> int:
+    """The time that has nearest to `share` of all times before it; some time has to come before it."""
+    moments, first = np.unique(np.sort(times), return_index=True)
+    if len(moments) < 2:
+        raise ParameterError("a split by time needs baskets of at least two moments")
+    return int(moments[1:][np.argmin(np.abs(first[1:] - share * len(times)))])
+
+
+def _hashes(ids: pa.LargeStringArray, salt: str) -> npt.NDArray[np.uint64]:
+    """The first eight bytes of SHA-256 over salt and id, shape (ids,)."""
+    start = hashlib.sha256(f"{salt}|".encode())
+    digests = bytearray()
+    for text in ids.to_pylist():
+        digest = start.copy()
+        digest.update(text.encode())
+        digests += digest.digest()[:8]
+    return np.frombuffer(digests, dtype="<u8")
+
+
+def _bit(ids: pa.LargeStringArray, bit: int) -> npt.NDArray[np.int64]:
+    """Binary digit 0 or 1 of each id that is a whole number, of its hash for each other one, shape (ids,)."""
+    whole = pc.match_substring_regex(ids, "^-?[0-9]+$").to_numpy(zero_copy_only=False)
+    out = np.empty(len(ids), dtype=np.int64)
+    # two decimal digits are enough: 100 divides by 4
+    digits = pc.utf8_slice_codeunits(ids.filter(pa.array(whole)), start=-2)
+    numbers = pc.cast(pc.utf8_ltrim(digits, characters="-"), pa.int64()).to_numpy(zero_copy_only=False)
+    out[whole] = (numbers >> bit) & 1
+    if not whole.all():
+        hashed = _hashes(ids.filter(pa.array(~whole)), "half")
+        out[~whole] = ((hashed >> np.uint64(bit)) & np.uint64(1)).astype(np.int64)
+    return out
+
+
+def _random_fold(ids: pa.LargeStringArray, seed: int) -> Mask:
+    return uniform_of_ids(ids, f"validation-{int(seed)}") < 0.5
+
+
+def _parted(baskets: Baskets, train: Mask, method: str, **options: Any) -> Split:
+    return Split(baskets.select(train), baskets.select(~train), method, options)
+
+
+def _share(share: float) -> float:
+    if isinstance(share, bool) or not isinstance(share, int | float | np.floating) or not 0 < share < 1:
+        raise must_be("share", "a number between 0 and 1", share)
+    return float(share)
+
+
+def _microseconds(cut: datetime | date | str | int) -> int:
+    """A moment as microseconds since 1970, UTC; without a zone it is taken as UTC."""
+    if isinstance(cut, int | np.integer) and not isinstance(cut, bool):
+        return int(cut)
+    try:
+        moment = datetime.fromisoformat(cut.isoformat() if isinstance(cut, date) else str(cut))
+    except ValueError as error:
+        raise must_be("cut", "a date or time such as 2017-05-31", cut) from error
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return round((moment - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() * 1_000_000)
+
+
+def _iso(moment: int) -> str:
+    return str(np.datetime64(moment, "us"))

@@ -1,0 +1,130 @@
+"""Held-out lift: how much more often than by chance recommended pairs are bought together in the test baskets.
+
+No labels are needed: sum of O over sum of E of the recommended pairs, O counted in the test baskets, E what chance
+would give there (quasi-independence: same-category pairs are not counted, and chance must not put records there).
+Pooled, so that pairs expected once in a blue moon cannot shout. A model that answers only where it is sure looks
+better: the share of sales that its answers cover stands beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from neatrec.data.baskets import Baskets
+from neatrec.data.randomness import Seed
+from neatrec.errors import ParameterError, must_be
+from neatrec.evaluation.candidates import Codes, Numbers, Partners, partners
+from neatrec.evaluation.intervals import ROUNDS, interval, resampled_means
+from neatrec.evaluation.metrics import KS
+from neatrec.statistics import QuasiIndependence, quasi_independence
+from neatrec.text import printable
+
+Floats = npt.NDArray[np.float64]
+
+QUERIES = 2_000
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """What the test baskets hold about some queries."""
+
+    bought_with: Partners
+    chance: QuasiIndependence
+    sales: Numbers
+    """Lines of each item in the test baskets, shape (items,)."""
+
+    @property
+    def queries(self) -> Codes:
+        return self.bought_with.queries
+
+
+@dataclass(frozen=True)
+class HeldOutLift:
+    """Lift of what is recommended, by list length: (lift, low, high)."""
+
+    lift: dict[int, tuple[float, float, float]]
+    observed: dict[int, int]
+    """Times the recommended pairs were bought together in the test baskets."""
+    expected: dict[int, float]
+    """Times chance would have given."""
+    queries: int
+    """Queries that got an answer."""
+    sales_covered: float
+    """Share of the test sales (lines) whose item is one of these queries."""
+
+
+def best_sellers(baskets: Baskets, queries: int = QUERIES) -> Codes:
+    """The items sold most, ascending by code: what is asked for, chosen without labels; equal sales by code."""
+    if queries < 1:
+        raise must_be("queries", "at least 1", queries)
+    sales = baskets.item_counts
+    order = np.argsort(-sales, kind="stable")[:queries]
+    return np.sort(order[sales[order] > 0]).astype(np.int32)
+
+
+def held_out(test: Baskets, queries: Codes) -> HeldOut:
+    """Counts of the test baskets for `queries`, made once and used for every model."""
+    counted = partners(test, queries)
+    margins = counted.margins
+    return HeldOut(counted, quasi_independence(margins.first, margins.second, margins.category), test.item_counts)
+
+
+def held_out_lifts(
+    best: Mapping[str, Codes],
+    held: HeldOut,
+    *,
+    ks: Sequence[int] = KS,
+    rounds: int = ROUNDS,
+    rng: Seed | None = 0,
+) -> dict[str, HeldOutLift]:
+    """The pooled lift of each model's recommendations (queries, at least max(ks)), with intervals over queries."""
+    totals = {name: _totals(name, answers, held, ks) for name, answers in best.items()}
+    if not totals:
+        return {}
+    observed = np.concatenate([above for above, _ in totals.values()], axis=1)  # (queries, models x ks)
+    expected = np.concatenate([below for _, below in totals.values()], axis=1)
+    low, high = interval(resampled_means(observed, expected, rounds=rounds, rng=rng))
+    by_model = zip(best, np.split(low, len(best)), np.split(high, len(best)), strict=True)
+    return {name: _lift(*totals[name], ends, best[name], held, ks) for name, *ends in by_model}
+
+
+def _totals(name: str, best: Codes, held: HeldOut, ks: Sequence[int]) -> tuple[Floats, Floats]:
+    """O and E of each query's first k recommendations, shape (queries, ks) each."""
+    if best.shape[0] != len(held.queries) or best.shape[1] < max(ks):
+        raise ParameterError(
+            f"{printable(name)!r} must have {max(ks)} answers for each of the {len(held.queries)} queries"
+        )
+    columns = np.array(ks) - 1
+    observed, expected = (np.cumsum(part, axis=1)[:, columns] for part in _pairs(best, held))
+    return observed, expected
+
+
+def _lift(
+    observed: Floats, expected: Floats, ends: Sequence[Floats], best: Codes, held: HeldOut, ks: Sequence[int]
+) -> HeldOutLift:
+    above, below = observed.sum(axis=0), expected.sum(axis=0)
+    ratio = np.divide(above, below, out=np.full(len(ks), np.nan), where=below > 0)
+    answered = (best >= 0).any(axis=1)
+    lines = zip(ratio.tolist(), ends[0].tolist(), ends[1].tolist(), strict=True)
+    return HeldOutLift(
+        dict(zip(ks, lines, strict=True)),
+        dict(zip(ks, above.astype(int).tolist(), strict=True)),
+        dict(zip(ks, below.tolist(), strict=True)),
+        queries=int(answered.sum()),
+        sales_covered=float(held.sales[held.queries[answered]].sum() / max(held.sales.sum(), 1)),
+    )
+
+
+def _pairs(best: Codes, held: HeldOut) -> tuple[Floats, Floats]:
+    """O and E of each recommended pair, 0 where there is none, shape (queries, answers) each."""
+    there = best >= 0
+    query = np.broadcast_to(held.queries[:, None], best.shape)[there]
+    item = best[there]
+    observed, expected = np.zeros(best.shape), np.zeros(best.shape)
+    observed[there] = held.bought_with.count_of(query, item)
+    expected[there] = held.chance.expected(query, item)
+    return observed, expected

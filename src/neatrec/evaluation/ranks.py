@@ -1,0 +1,243 @@
+"""`judge`: how a model ranks the label records among the candidates, and what it would recommend."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from neatrec.errors import DivergedError, ParameterError
+from neatrec.evaluation.candidates import Candidates, Catalogue, Codes, Numbers, RecallSet
+from neatrec.evaluation.kernels import rank_lists, rank_rows
+from neatrec.models.blas import one_blas_thread
+from neatrec.models.embeddings.kernels.dispatch import ranking_device
+from neatrec.models.parallel import in_parts
+from neatrec.text import printable
+
+log = logging.getLogger(__name__)
+
+Factors = tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]
+BLOCK_SCORES = 4_000_000
+"""Scores in memory at a time: rows of the catalogue are asked for in blocks of about this many."""
+NO_CATEGORY = np.int32(-2)
+"""Of a query whose category is unknown: no item shares it."""
+
+
+class Scorer(Protocol):
+    """What evaluation needs of a model: a name and scores. Every `neatrec.models.Model` is one."""
+
+    @property
+    def name(self) -> str: ...
+
+    def score(self, queries: Codes, items: Codes) -> npt.NDArray[np.float64]: ...
+
+    def score_all(self, queries: Codes) -> npt.NDArray[Any]: ...
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The label records, sorted by query, then item."""
+
+    query: Codes
+    """shape (labels,)"""
+    item: Codes
+    """shape (labels,)"""
+    queries: Codes
+    """Each query once, ascending, shape (queries,)."""
+    offsets: Numbers
+    """Where each query's labels start, shape (queries + 1,)."""
+
+    @classmethod
+    def from_pairs(cls, query: npt.ArrayLike, item: npt.ArrayLike) -> Asked:
+        """Records from pairs that are sorted by query, then item, and unique, as `Labels` are."""
+        pairs = np.asarray(query, dtype=np.int32), np.asarray(item, dtype=np.int32)
+        order = np.lexsort((pairs[1], pairs[0]))
+        if not np.array_equal(order, np.arange(len(order))):
+            raise ParameterError("label records must be sorted by query, then item")
+        queries, start = np.unique(pairs[0], return_index=True)
+        return cls(pairs[0], pairs[1], queries.astype(np.int32), np.append(start, len(order)).astype(np.int64))
+
+    @property
+    def row(self) -> npt.NDArray[np.int64]:
+        """Which of `queries` each record asks, shape (labels,)."""
+        return np.repeat(np.arange(len(self.queries)), np.diff(self.offsets))
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What a model did: for each label record the candidates above and level with it, for each query its best."""
+
+    higher: npt.NDArray[np.int32]
+    """Candidates that score higher than the label's item, shape (labels,)."""
+    equal: npt.NDArray[np.int32]
+    """Candidates that score the same, the item included; 0 where it is no candidate, shape (labels,)."""
+    best: Codes
+    """The best candidates of each query, equal scores by ascending code, -1 where there are no more, (queries, top)."""
+
+
+def judge(model: Scorer, candidates: Candidates, asked: Asked, *, top: int = 20, device: str = "cpu") -> Judged:
+    """How `model` ranks the records of `asked` among `candidates`, and its `top` best of each query.
+
+    On device `gpu` scores are float32 products, for models that are such products (`factors`); `auto` is the GPU where
+    there is one and the model is such a one, else the CPU.
+    """
+    if not np.array_equal(candidates.queries, asked.queries):
+        raise ParameterError("`candidates` must be made for the queries of the label records")
+    factors = _factors(model)
+    where = ranking_device(name_of(model), device, product=factors is not None, top=top)
+    if factors is not None and where == "gpu":
+        return _judge_on_gpu(name_of(model), factors, candidates, asked, top)
+    labels, rows = len(asked.query), len(asked.queries)
+    out = Judged(
+        np.zeros(labels, dtype=np.int32), np.zeros(labels, dtype=np.int32), np.full((rows, top), -1, dtype=np.int32)
+    )
+    if isinstance(candidates, RecallSet):
+        _judge_lists(model, candidates, asked, out)
+    else:
+        # threads of the matrix product wait for work by spinning, beside our own
+        with one_blas_thread():
+            _judge_catalogue(model, candidates, asked, out)
+    return out
+
+
+def name_of(model: Scorer) -> str:
+    """What messages call the model: a class from elsewhere may have no name."""
+    return str(getattr(model, "name", None) or type(model).__name__)
+
+
+def judging_device(model: Scorer, device: str) -> str:
+    """`device`, or `auto` for a model that no GPU can rank: a table has models of both kinds.
+
+    The log says so, and where `auto` is a GPU.
+    """
+    product = _factors(model) is not None
+    if device == "auto" and ranking_device(name_of(model), device, product=product, top=1) == "gpu":
+        log.info("%s is ranked on the GPU", printable(name_of(model)))
+    if device != "gpu" or product:
+        return device
+    log.info("%s is ranked on the CPU: its score is no product of vectors", printable(name_of(model)))
+    return "auto"
+
+
+def _factors(model: Scorer) -> Factors | None:
+    """Vectors of queries and items, each (items, dim), whose product is the score; None where it is no product."""
+    factors = getattr(model, "factors", None)
+    found: Factors | None = factors() if callable(factors) else None
+    return found
+
+
+def best_of(model: Scorer, candidates: Candidates, *, top: int = 20, device: str = "cpu") -> Codes:
+    """The `top` best candidates of each query, -1 where there are no more, shape (queries, top): no labels needed."""
+    nothing = np.zeros(0, dtype=np.int32)
+    asked = Asked(nothing, nothing, candidates.queries, np.zeros(len(candidates.queries) + 1, dtype=np.int64))
+    return judge(model, candidates, asked, top=top, device=device).best
+
+
+def _judge_lists(model: Scorer, candidates: RecallSet, asked: Asked, out: Judged) -> None:
+    query = np.repeat(candidates.queries, np.diff(candidates.offsets))
+    for first, last in _blocks(candidates.offsets, BLOCK_SCORES):
+        start, end = candidates.offsets[first], candidates.offsets[last]
+        items = candidates.items[start:end]
+        scores = np.asarray(model.score(query[start:end], items), dtype=np.float64)
+        _check_shape(model, scores, items.shape)
+        labels = slice(asked.offsets[first], asked.offsets[last])
+        nan = np.full(2, -1, dtype=np.int64)
+        best = out.best[first:last]
+        rank_lists(
+            scores,
+            candidates.offsets[first : last + 1] - start,
+            items,
+            asked.offsets[first : last + 1] - asked.offsets[first],
+            asked.item[labels],
+            out.higher[labels],
+            out.equal[labels],
+            best,
+            np.empty(best.shape, dtype=scores.dtype),
+            nan,
+        )
+        _refuse_nan(model, candidates.queries[first:last], nan)
+
+
+def _judge_catalogue(model: Scorer, candidates: Catalogue, asked: Asked, out: Judged) -> None:
+    items = len(candidates.sold)
+    rows = max(1, BLOCK_SCORES // max(items, 1))
+    for first in range(0, len(asked.queries), rows):
+        queries = candidates.queries[first : first + rows]
+        scores = np.ascontiguousarray(model.score_all(queries))  # (rows, items)
+        _check_shape(model, scores, (len(queries), items))
+        _rank_block(model, candidates, asked, first, scores, out)
+
+
+def _rank_block(
+    model: Scorer, candidates: Catalogue, asked: Asked, first: int, scores: npt.NDArray[Any], out: Judged
+) -> None:
+    """The ranks for the queries from `first` on, whose scores these are, shared out among the cores."""
+    sold = np.flatnonzero(candidates.sold).astype(np.uint32)
+    category = candidates.category[sold]
+
+    def work(part: slice) -> None:
+        start, stop = first + part.start, first + part.stop
+        queries, best = candidates.queries[start:stop], out.best[start:stop]
+        nan = np.full(2, -1, dtype=np.int64)
+        rank_rows(
+            scores[part],
+            queries.astype(np.uint32),
+            np.where(candidates.category[queries] < 0, NO_CATEGORY, candidates.category[queries]),
+            sold,
+            category,
+            asked.offsets[start : stop + 1],
+            asked.item,
+            out.higher,
+            out.equal,
+            best,
+            np.empty(best.shape, dtype=scores.dtype),
+            nan,
+        )
+        _refuse_nan(model, queries, nan)
+
+    in_parts(len(scores), work)
+
+
+def _judge_on_gpu(name: str, factors: Factors, candidates: Candidates, asked: Asked, top: int) -> Judged:
+    from neatrec.models.embeddings.kernels.gpu_ranking import Labels, Ranker
+
+    ranker, labels = Ranker(*factors), Labels(asked.offsets, asked.item)
+    try:
+        if isinstance(candidates, RecallSet):
+            found = ranker.lists(candidates.queries, candidates.offsets, candidates.items, labels, top)
+        else:
+            found = ranker.catalogue(candidates.queries, candidates.sold, candidates.category, labels, top)
+    except DivergedError as error:
+        raise DivergedError(f"model {printable(name)!r}: {error.message}", hint=error.hint) from error
+    return Judged(found.higher, found.equal, found.best)
+
+
+def _blocks(offsets: Numbers, size: int) -> Iterator[tuple[int, int]]:
+    """Ranges of rows that hold about `size` entries each."""
+    first = 0
+    while first < len(offsets) - 1:
+        last = int(np.searchsorted(offsets, offsets[first] + size, side="right")) - 1
+        last = max(last, first + 1)
+        yield first, last
+        first = last
+
+
+def _check_shape(model: Scorer, scores: npt.NDArray[Any], shape: tuple[int, ...]) -> None:
+    if scores.shape != shape:
+        raise ParameterError(
+            f"model {printable(name_of(model))!r} must give scores of shape {shape}, got {scores.shape}",
+            hint="`score` gives one number a pair, `score_all` one row a query with a number an item.",
+        )
+
+
+def _refuse_nan(model: Scorer, queries: Codes, nan: npt.NDArray[np.int64]) -> None:
+    if nan[0] >= 0:
+        raise DivergedError(
+            f"model {printable(name_of(model))!r} gives a score that is not a number (NaN) to item code {nan[1]} "
+            f"for query code {queries[nan[0]]}",
+            hint="A score must be a number for every pair; 0 or -inf says that a model knows nothing.",
+        )

@@ -1,1 +1,0 @@
-"""Where training and evaluation meet: check, labels runs, the leaderboard, the demo."""

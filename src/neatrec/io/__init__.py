@@ -1,0 +1,9 @@
+"""Baskets from files, folders, data frames and simulators: every kind of SOURCE behind `read_baskets`."""
+
+from __future__ import annotations
+
+from neatrec.io.options import SourceOptions
+from neatrec.io.read import read_baskets
+from neatrec.io.source_toml import read_source_toml
+
+__all__ = ["SourceOptions", "read_baskets", "read_source_toml"]

@@ -1,0 +1,252 @@
+"""Baskets out of the table of lines: filtered, folded, sorted; the order of rows and files does not matter."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from neatrec.data.baskets import Attribute, Baskets
+from neatrec.data.catalog import Catalog, string_array
+from neatrec.errors import SourceError
+from neatrec.io.columns import Columns
+from neatrec.io.options import SourceOptions
+from neatrec.io.order_lines import count_fates
+from neatrec.text import plural, printable
+
+log = logging.getLogger(__name__)
+GUEST = "guest:"
+"""A basket without a user is a customer of its own, called this and the basket's id."""
+NOT_SAID = "unknown"
+"""The value of an attribute that a basket does not have."""
+LONG_BASKET = 2 * 86_400_000_000  # microseconds
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """Lines and baskets that are to be kept, in the database's tables `kept` and `basket`; nothing is in memory yet."""
+
+    connection: Any
+    catalog: Catalog
+    columns: Columns
+    source: str
+    dropped: dict[str, int]
+    """Reason -> rows, so far."""
+    lines: int
+    """Before repeated lines of a basket become one."""
+
+    def without_repeats(self, lines: int) -> dict[str, int]:
+        """What was left out in all when `lines` are left; an error where that is nothing."""
+        dropped = {**self.dropped, "repeated lines": self.lines - lines}
+        if not lines:
+            raise nothing_left(self.source, dropped)
+        return {reason: int(count) for reason, count in dropped.items() if count}
+
+
+def assemble(
+    connection: Any,
+    catalog: Catalog,
+    code_of: Mapping[str, int],
+    columns: Columns,
+    options: SourceOptions,
+    *,
+    source: str,
+    bad_rows: int = 0,
+    has_details: bool = False,
+) -> Gathered:
+    """What of the table of lines makes baskets, filtered and checked.
+
+    `code_of` maps every item id to keep to its code. With `has_details` users and attributes stand in the table
+    `detail` (basket, customer, a0, ...), otherwise in the lines.
+    """
+    dropped = {"bad rows": bad_rows, **count_fates(connection)}
+    kept = _count(connection, "line WHERE fate = 0")
+    _number_items(connection, code_of)
+    connection.execute(
+        "CREATE VIEW kept AS SELECT line.*, item_code.code FROM line JOIN item_code USING (item) WHERE fate = 0"
+    )
+    _gather_baskets(connection, columns, has_details)
+    dropped["excluded items"] = kept - _lines(connection)
+    _keep_period(connection, options, columns, dropped)
+    _refuse_shared_baskets(connection, columns)
+    _refuse_flat_positions(connection, columns)
+    return Gathered(connection, catalog, columns, source, dropped, _lines(connection))
+
+
+LINES_OF_BASKETS = (
+    "SELECT basket.code AS basket, kept.code AS item, min(position) AS place FROM kept JOIN basket USING (basket) "
+    "GROUP BY basket.code, kept.code"
+)
+IN_ORDER = "ORDER BY basket, place, item"
+
+
+def whole(gathered: Gathered) -> Baskets:
+    """All baskets in memory: sorted by id, lines by position then item."""
+    rows = gathered.connection.execute(f"SELECT basket, item FROM ({LINES_OF_BASKETS}) {IN_ORDER}").fetchnumpy()
+    return Baskets(
+        catalog=gathered.catalog,
+        items=np.asarray(rows["item"], dtype=np.int32),
+        offsets=np.searchsorted(np.asarray(rows["basket"]), np.arange(_count(gathered.connection, "basket") + 1)),
+        ordered=gathered.columns.position is not None,
+        dropped=gathered.without_repeats(len(rows["item"])),
+        source=gathered.source,
+        **basket_columns(gathered.connection, gathered.columns),
+    )
+
+
+Taken = TypeVar("Taken")
+
+
+@dataclass(frozen=True)
+class Ending(Generic[Taken]):
+    """What becomes of the baskets that were gathered, and where the database works meanwhile."""
+
+    take: Callable[[Gathered], Taken]
+    inside: Path | None = None
+    """A folder for temporary files; None: TMPDIR."""
+    memory: int | None = None
+    """Bytes the database may use; None: half of the machine, at most 2 GiB."""
+
+
+IN_MEMORY = Ending(whole)
+
+
+def nothing_left(source: str, dropped: Mapping[str, int]) -> SourceError:
+    reasons = ", ".join(f"{count:,} {reason}" for reason, count in dropped.items() if count)
+    return SourceError(
+        f"no basket lines are left of {printable(source)}" + (f" (left out: {reasons})" if reasons else ""),
+        file=source,
+        hint="Check the columns and the period.",
+    )
+
+
+def _count(connection: Any, table: str) -> int:
+    return int(connection.execute(f"SELECT count(*) FROM {table}").fetchall()[0][0])
+
+
+def _lines(connection: Any) -> int:
+    return int(connection.execute("SELECT coalesce(sum(lines), 0) FROM basket").fetchall()[0][0])
+
+
+def _number_items(connection: Any, code_of: Mapping[str, int]) -> None:
+    numbers = np.fromiter(code_of.values(), dtype=np.int32, count=len(code_of))
+    codes = pa.table({"item": string_array(code_of), "code": pa.array(numbers)})
+    connection.register("codes", codes)
+    connection.execute("CREATE TABLE item_code AS SELECT * FROM codes")
+    connection.unregister("codes")
+
+
+def _gather_baskets(connection: Any, columns: Columns, has_details: bool) -> None:
+    """The table `basket`: id, lines, customer, time and attributes (smallest and largest value, to find mixed ones)."""
+    values = ["customer", *(f"a{i}" for i in range(len(columns.attributes)))]
+    always = (
+        "basket, 0 AS code, count(*) AS lines, min(moment) AS moment, max(moment) AS last_moment, "
+        "min(position) = max(position) AS flat"
+    )
+    if has_details:
+        both = ", ".join(f"{v}, {v} AS other_{v}" for v in values)
+        gathered = f"SELECT {always} FROM kept GROUP BY basket"
+        joined = f"({gathered}) gathered LEFT JOIN detail USING (basket)"
+        connection.execute(f"CREATE TABLE basket AS SELECT gathered.*, {both} FROM {joined}")
+    else:
+        both = ", ".join(f"min({v}) AS {v}, max({v}) AS other_{v}" for v in values)
+        connection.execute(f"CREATE TABLE basket AS SELECT {always}, {both} FROM kept GROUP BY basket")
+
+
+def _keep_period(connection: Any, options: SourceOptions, columns: Columns, dropped: dict[str, int]) -> None:
+    """Leave out baskets outside the period, and number the others by id."""
+    before = _lines(connection)
+    if columns.time:
+        connection.execute("DELETE FROM basket WHERE moment IS NULL")
+        dropped["no time"] = before - _lines(connection)
+        before = _lines(connection)
+        if options.first_moment is not None:
+            connection.execute("DELETE FROM basket WHERE moment < ?", [options.first_moment])
+        if options.end_moment is not None:
+            connection.execute("DELETE FROM basket WHERE moment >= ?", [options.end_moment])
+        dropped["outside since and until"] = before - _lines(connection)
+        if long := _count(connection, f"basket WHERE last_moment - moment > {LONG_BASKET}"):
+            log.warning(
+                "%s over more than two days: are basket ids used again?",
+                plural(long, "basket stretches", "baskets stretch"),
+            )
+    connection.execute(
+        "CREATE OR REPLACE TABLE basket AS SELECT * REPLACE (CAST(row_number() OVER (ORDER BY basket) - 1 AS INTEGER) "
+        "AS code) FROM basket ORDER BY basket"
+    )
+
+
+def _refuse_shared_baskets(connection: Any, columns: Columns) -> None:
+    """A basket of two users is two baskets under one id: nothing good can be counted from it."""
+    roles = {"customer": ("user", columns.user)}
+    roles |= {f"a{i}": ("attribute", name) for i, name in enumerate(columns.attributes)}
+    for value, (role, name) in roles.items():
+        mixed = connection.execute(
+            f"SELECT basket, {value}, other_{value} FROM basket WHERE {value} <> other_{value} ORDER BY basket LIMIT 1"
+        ).fetchall()
+        if mixed:
+            basket, one, other = (printable(repr(part), 60) for part in mixed[0])
+            raise SourceError(
+                f"basket {basket} has two values in column {printable(repr(name))}: {one} and {other}",
+                column=name,
+                hint=f"Basket ids must be unique over users, shops and days; or leave the {role} column out.",
+            )
+
+
+def _refuse_flat_positions(connection: Any, columns: Columns) -> None:
+    """A column that is the same for all lines of a basket is no cart order: the order must not be taken for known."""
+    if columns.position is None:
+        return
+    several = _count(connection, "basket WHERE lines > 1")
+    flat = _count(connection, "basket WHERE lines > 1 AND flat")
+    if several and flat == several:
+        raise SourceError(
+            f"column {printable(repr(columns.position))} has one value in each basket: it does not say the order",
+            column=columns.position,
+            hint="Leave --position out where cart order is not known.",
+        )
+    if flat > 0.1 * several:
+        log.warning(
+            "%s one position for all their lines: is %s the cart order?",
+            plural(flat, "basket has", "baskets have"),
+            printable(repr(columns.position)),
+        )
+
+
+def basket_columns(connection: Any, columns: Columns, chosen: str = "true") -> dict[str, Any]:
+    """Ids, times, users and attributes of the baskets of which `chosen` (SQL) is true, in their order."""
+    table = connection.sql(f"SELECT * FROM basket WHERE {chosen} ORDER BY code").to_arrow_table()
+    ids = string_array(table["basket"])
+    found: dict[str, Any] = {"ids": ids}
+    if columns.time:
+        found["times"] = table["moment"].to_numpy()
+    if columns.user:
+        users = string_array(table["customer"])
+        if users.null_count:
+            log.info("%s without a user: each counts as a customer of its own", plural(users.null_count, "basket"))
+            prefix, nothing = (pa.scalar(text, pa.large_string()) for text in (GUEST, ""))
+            users = pc.coalesce(users, pc.binary_join_element_wise(prefix, ids, nothing))
+        found["users"], names = coded(users)
+        found["user_ids"] = names
+    found["attributes"] = {}
+    for i, name in enumerate(columns.attributes):
+        codes, names = coded(pc.fill_null(string_array(table[f"a{i}"]), NOT_SAID))
+        found["attributes"][name] = Attribute(codes, tuple(names.to_pylist()))
+    return found
+
+
+def coded(values: pa.LargeStringArray) -> tuple[npt.NDArray[np.int32], pa.LargeStringArray]:
+    """Codes into the sorted distinct values."""
+    encoded = values.dictionary_encode()
+    names = encoded.dictionary
+    order = pc.sort_indices(names).to_numpy()
+    rank = np.empty(len(order), dtype=np.int32)
+    rank[order] = np.arange(len(order), dtype=np.int32)
+    return rank[encoded.indices.to_numpy()], string_array(names.take(pa.array(order)))

@@ -1,0 +1,120 @@
+"""A database for one reading: bounded memory, no file but the source's, nothing left behind."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from neatrec.errors import ResourceError, SourceError
+from neatrec.io.sql import Column
+from neatrec.io.tables import Table
+from neatrec.text import printable
+
+log = logging.getLogger(__name__)
+MEMORY_LIMIT = 2 << 30
+NO_ROOM = r"(?i)duckdb_temp|no space left|file too large|quota exceeded"
+"""What the database says when its temporary files find no room."""
+
+
+def memory_limit() -> int:
+    """Bytes the database may use before it spills: half of the machine, at most 2 GiB."""
+    try:
+        machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError, AttributeError):
+        return MEMORY_LIMIT
+    return min(MEMORY_LIMIT, machine // 2)
+
+
+@contextmanager
+def workspace(inside: Path | None = None) -> Iterator[Path]:
+    """A folder for unpacked and spilled data (in `inside`, default TMPDIR), gone afterwards."""
+    try:
+        folder = tempfile.TemporaryDirectory(prefix="neatrec-", dir=inside, ignore_cleanup_errors=True)
+    except OSError as error:
+        raise ResourceError(
+            f"there is no folder for temporary files: {error.strerror or printable(error)}",
+            hint="TMPDIR says where temporary files go.",
+        ) from error
+    with folder as name:
+        yield Path(name).resolve()
+
+
+@contextmanager
+def database(tables: Sequence[Table], folder: Path, memory: int | None = None) -> Iterator[Any]:
+    """A connection that can read `tables` and nothing else; past `memory` bytes it spills into `folder`."""
+    import duckdb
+
+    limit = f"{(memory or memory_limit()) // 2**20}MiB"
+    spill = folder / "spill"
+    connection = duckdb.connect(":memory:", config={"memory_limit": limit, "temp_directory": str(spill)})
+    paths = [path for table in tables for path in _paths(table)]
+    try:
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.execute("SET enable_progress_bar = false")
+        connection.execute("SET python_enable_replacements = false")
+        connection.execute("SET allowed_directories = ?", [[str(folder)]])
+        connection.execute("SET allowed_paths = ?", [paths])
+        connection.execute("SET enable_external_access = false")
+        connection.execute("SET lock_configuration = true")
+        yield connection
+    except (duckdb.OutOfMemoryException, duckdb.IOException) as error:
+        raise ResourceError(
+            f"the source needs more memory or temporary disk than there is: {_first_line(error)}",
+            hint=_more_room(folder),
+        ) from error
+    except duckdb.Error as error:
+        raise SourceError(f"cannot read the source: {_first_line(error)}") from error
+    finally:
+        connection.close()
+
+
+def _more_room(folder: Path) -> str:
+    """Where temporary files went, and so where room is needed."""
+    if folder.parent == Path(tempfile.gettempdir()).resolve():
+        return "TMPDIR says where temporary files go."
+    return f"Make room in {printable(folder.parent)}, where temporary files went."
+
+
+def _paths(table: Table) -> list[str]:
+    path = table.csv.path if table.csv else table.parquet
+    return [] if path is None else [str(path), str(path.resolve())]
+
+
+@contextmanager
+def explained(table: Table) -> Iterator[None]:
+    """What the database says of `table`, as an error of ours."""
+    import duckdb
+
+    try:
+        yield
+    except duckdb.OutOfMemoryException as error:
+        raise ResourceError(
+            f"{printable(table.shown)} needs more memory or temporary disk than there is: {_first_line(error)}",
+            file=table.shown,
+            hint="TMPDIR says where temporary files go.",
+        ) from error
+    except (duckdb.Error, UnicodeDecodeError) as error:
+        if re.search(NO_ROOM, str(error)):
+            raise  # no fault of the table: `database` knows where room is missing
+        raise SourceError(f"cannot read {printable(table.shown)}: {_first_line(error)}", file=table.shown) from error
+
+
+def _first_line(error: Exception) -> str:
+    return printable(str(error).split("\n", 1)[0], 200)
+
+
+def described(connection: Any, table: Table) -> Table:
+    """`table` with the SQL name and type of each column."""
+    scan, parameters = table.scan()
+    with explained(table):
+        if table.frame is not None:
+            connection.register(table.relation, table.frame)
+        rows = connection.execute(f"DESCRIBE SELECT * FROM {scan}", parameters).fetchall()
+    return replace(table, types=tuple(Column(name, kind) for name, kind, *_ in rows))

@@ -1,0 +1,242 @@
+"""Baskets on disk, shard by shard: what does not fit into memory is cut once and read one piece at a time."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from neatrec.data.baskets import Attribute, Baskets
+from neatrec.data.catalog import Catalog, string_array
+from neatrec.errors import BundleError, ResourceError, must_be
+from neatrec.io.assemble import IN_ORDER, LINES_OF_BASKETS, Ending, Gathered, basket_columns, coded
+from neatrec.io.options import SourceOptions
+from neatrec.text import plural, printable
+
+FORMAT_VERSION = 1
+ABOUT, CATALOG = "shards.json", "catalog.parquet"
+SHARD_LINES = 1 << 21
+"""Lines of a shard unless told otherwise: about 25 MB while it is read."""
+MEMORY = 1 << 30
+"""Bytes the database may use while it cuts, unless told otherwise."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class ShardFolder(Sequence[Baskets]):
+    """Shards over one catalogue, read from disk each time they are asked for: a `BasketStream`."""
+
+    folder: Path
+    catalog: Catalog
+    ordered: bool
+    source: str
+    dropped: Mapping[str, int]
+    sizes: tuple[tuple[int, int], ...]
+    """Baskets and lines of each shard."""
+
+    @property
+    def baskets(self) -> int:
+        return sum(baskets for baskets, _ in self.sizes)
+
+    @property
+    def lines(self) -> int:
+        return sum(lines for _, lines in self.sizes)
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    @overload
+    def __getitem__(self, number: int) -> Baskets: ...
+    @overload
+    def __getitem__(self, number: slice) -> Sequence[Baskets]: ...
+    def __getitem__(self, number: int | slice) -> Baskets | Sequence[Baskets]:
+        if isinstance(number, slice):
+            return [self[each] for each in range(*number.indices(len(self)))]
+        if not -len(self) <= number < len(self):
+            raise IndexError(number)
+        return self._read(number % len(self))
+
+    def __iter__(self) -> Iterator[Baskets]:
+        return map(self._read, range(len(self)))
+
+    def _read(self, number: int) -> Baskets:
+        file = self.folder / _name(number)
+        try:
+            table = pq.read_table(file, page_checksum_verification=True)
+            shard = _from_table(table, self.catalog, self.ordered, self.source)
+        except (OSError, pa.ArrowException, KeyError, ValueError) as error:
+            raise BundleError(
+                f"cannot read the shard {printable(file)}: {printable(error)}",
+                file=str(file),
+                hint="Cut the shards anew: run the command again.",
+            ) from error
+        if (len(shard), shard.lines) != self.sizes[number]:
+            raise BundleError(f"the shard {printable(file)} is not the one that was written", file=str(file))
+        return shard
+
+    def save(self) -> None:
+        """Write the catalogue and `shards.json`: from then on `open_shards` finds them."""
+        self.catalog.save(self.folder / CATALOG)
+        about = {
+            "format": FORMAT_VERSION,
+            "ordered": self.ordered,
+            "source": self.source,
+            "dropped": dict(self.dropped),
+            "sizes": [list(size) for size in self.sizes],
+        }
+        (self.folder / ABOUT).write_text(json.dumps(about) + "\n")
+
+
+def cut_shards(
+    source: str,
+    options: SourceOptions,
+    folder: Path,
+    *,
+    shard_lines: int = SHARD_LINES,
+    at_least: int = 1,
+    memory: int | None = None,
+) -> ShardFolder:
+    """The baskets of `source` as shards in `folder`, which is made: of about `shard_lines` lines, no basket cut in two.
+
+    Files are gone through once, within `memory` bytes; rows may come in any order, since baskets are put together and
+    sorted by the database, which spills into `folder`. Shard after shard they are what `read_baskets` gives. Sources
+    that are made or kept in memory (simulated, saved, Complete Journey) are read whole and then cut. Shards are smaller
+    where there would be fewer than about `at_least` of them.
+    """
+    from neatrec.io.instacart import is_instacart, take_instacart
+    from neatrec.io.read import is_saved, is_supermarket, read_named, settled
+    from neatrec.io.tabular import read_tables
+
+    if isinstance(shard_lines, bool) or not isinstance(shard_lines, int) or shard_lines < 1:
+        raise must_be("shard_lines", "a whole number of at least 1", shard_lines)
+    source, options = settled(source, options)
+
+    def fitting(lines: int) -> int:
+        return min(shard_lines, max(1, lines // at_least))
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if is_supermarket(source) or source.split(":", 1)[0] == "complete-journey" or is_saved(source):
+            baskets = read_named(source, options)
+            return write_shards(baskets, folder, shard_lines=fitting(baskets.lines))
+        ending = Ending(lambda gathered: _cut(gathered, folder, fitting(gathered.lines)), folder, memory or MEMORY)
+        return take_instacart(source, options, ending) if is_instacart(source) else read_tables(source, options, ending)
+    except OSError as error:
+        raise ResourceError(
+            f"cannot write shards into {printable(folder)}: {printable(error)}",
+            file=str(folder),
+            hint="Make room on the disk, or write the bundle elsewhere.",
+        ) from error
+
+
+def write_shards(baskets: Baskets, folder: Path, *, shard_lines: int = SHARD_LINES) -> ShardFolder:
+    """Baskets that are in memory, cut into shards in `folder`."""
+    shard_of = (baskets.offsets[1:] - 1) // shard_lines  # by a basket's last line
+    parts = [baskets.select(np.flatnonzero(shard_of == number)) for number in np.unique(shard_of)]
+    for number, part in enumerate(parts):
+        _write(part, folder, number)
+    sizes = tuple((len(part), part.lines) for part in parts)
+    return _kept(ShardFolder(folder, baskets.catalog, baskets.ordered, baskets.source, baskets.dropped, sizes))
+
+
+def open_shards(folder: Path) -> ShardFolder:
+    """The shards that another process cut in `folder`."""
+    try:
+        about = json.loads((folder / ABOUT).read_text())
+        if about["format"] != FORMAT_VERSION:
+            raise BundleError(f"{printable(folder)} has shards of format {about['format']!r}, not {FORMAT_VERSION}")
+        sizes = tuple((int(baskets), int(lines)) for baskets, lines in about["sizes"])
+        catalog = Catalog.load(folder / CATALOG)
+        return ShardFolder(folder, catalog, about["ordered"], about["source"], about["dropped"], sizes)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BundleError(
+            f"cannot read the shards in {printable(folder)}: {printable(error)}",
+            file=str(folder),
+            hint="All processes must see the folder of the bundle under the same name.",
+        ) from error
+
+
+def _cut(gathered: Gathered, folder: Path, shard_lines: int) -> ShardFolder:
+    """Sort all lines once on disk, then write range after range of the baskets."""
+    connection, columns = gathered.connection, gathered.columns
+    connection.execute(f"CREATE TABLE cart AS SELECT * FROM ({LINES_OF_BASKETS}) {IN_ORDER}")
+    lines = int(connection.execute("SELECT count(*) FROM cart").fetchall()[0][0])
+    dropped = gathered.without_repeats(lines)
+    connection.execute("DROP VIEW kept")
+    connection.execute("DROP TABLE line")
+    ranges = connection.execute(
+        "SELECT min(code), max(code) + 1 FROM (SELECT code, (sum(lines) OVER (ORDER BY code) - 1) // ? AS shard "
+        "FROM basket) GROUP BY shard ORDER BY shard",
+        [shard_lines],
+    ).fetchall()
+    sizes = []
+    for number, (first, end) in enumerate(ranges):
+        rows = connection.execute(
+            f"SELECT basket, item FROM cart WHERE basket >= ? AND basket < ? {IN_ORDER}", [first, end]
+        ).fetchnumpy()
+        shard = Baskets(
+            catalog=gathered.catalog,
+            items=np.asarray(rows["item"], dtype=np.int32),
+            offsets=np.searchsorted(np.asarray(rows["basket"]), np.arange(first, end + 1)),
+            ordered=columns.position is not None,
+            **basket_columns(connection, columns, f"code >= {int(first)} AND code < {int(end)}"),
+        )
+        _write(shard, folder, number)
+        sizes.append((len(shard), shard.lines))
+    ordered = columns.position is not None
+    return _kept(ShardFolder(folder, gathered.catalog, ordered, gathered.source, dropped, tuple(sizes)))
+
+
+def _kept(shards: ShardFolder) -> ShardFolder:
+    shards.save()
+    log.info("%s of %s, one in memory at a time", plural(len(shards), "shard"), plural(shards.lines, "line"))
+    return shards
+
+
+def _name(number: int) -> str:
+    return f"shard-{number:06d}.parquet"
+
+
+def _write(shard: Baskets, folder: Path, number: int) -> None:
+    columns: dict[str, Any] = {
+        "basket_id": shard.ids,
+        "items": pa.LargeListArray.from_arrays(pa.array(shard.offsets), pa.array(shard.items)),
+    }
+    if shard.users is not None and shard.user_ids is not None:
+        columns["user"] = shard.user_ids.take(pa.array(shard.users))
+    if shard.times is not None:
+        columns["time"] = pa.array(shard.times)
+    for name, attribute in shard.attributes.items():
+        columns[f"attribute:{name}"] = string_array(attribute.names).take(pa.array(attribute.codes))
+    pq.write_table(pa.table(columns), folder / _name(number), compression="zstd", write_page_checksum=True)
+
+
+def _from_table(table: pa.Table, catalog: Catalog, ordered: bool, source: str) -> Baskets:
+    """A shard; users and attributes are coded by what stands in it."""
+    lists = pa.concat_arrays([pa.array([], pa.large_list(pa.int32())), *table["items"].chunks])
+    shard = Baskets(
+        catalog=catalog,
+        items=lists.values.to_numpy(),
+        offsets=lists.offsets.to_numpy(),
+        ids=string_array(table["basket_id"]),
+        ordered=ordered,
+        times=table["time"].to_numpy() if "time" in table.column_names else None,
+        source=source,
+    )
+    if "user" in table.column_names:
+        users, user_ids = coded(string_array(table["user"]))
+        shard = replace(shard, users=users, user_ids=user_ids)
+    attributes = {}
+    for column in table.column_names:
+        if column.startswith("attribute:"):
+            codes, names = coded(string_array(table[column]))
+            attributes[column.removeprefix("attribute:")] = Attribute(codes, tuple(names.to_pylist()))
+    return replace(shard, attributes=attributes) if attributes else shard

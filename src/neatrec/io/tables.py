@@ -1,0 +1,142 @@
+"""`Table`: a CSV, Parquet file or data frame the database can scan, with its columns known."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from neatrec.errors import SourceError
+from neatrec.io.csv_text import CsvText, prepare_csv
+from neatrec.io.files import SourceFile, unreadable
+from neatrec.io.sql import Column
+from neatrec.text import printable
+
+MAX_LINE = 16_000_000
+ROW = '"neatrec: number of the row"'  # in SQL; tables may have columns called row_number and the like
+
+
+@dataclass(frozen=True)
+class Table:
+    """Something with rows: where it is, what to call it, what its columns are called."""
+
+    shown: str
+    columns: tuple[str, ...]
+    csv: CsvText | None = None
+    parquet: Path | None = None
+    frame: Any = None
+    """An Arrow table whose columns are called c0, c1, ..."""
+    relation: str = "frame"
+    """What the frame is called in the database."""
+    types: tuple[Column, ...] = ()
+    """Names in SQL and types, by position; known once a database is open."""
+
+    def column(self, name: str) -> Column:
+        return self.types[self.columns.index(name)]
+
+    def scan(self, *, rejects: bool = False, numbered: bool = False) -> tuple[str, list[Any]]:
+        """What stands after FROM, and its parameters.
+
+        With `rejects` rows that are no CSV records are set aside in the table `rejected`, otherwise passed over.
+        With `numbered` there is a column `ROW`, counted from 1 (not for CSV: records may span lines).
+        """
+        if self.csv is not None:
+            aside = ", rejects_table = 'rejected', rejects_scan = 'rejected_scan', rejects_limit = 0"
+            keep = f", store_rejects = true{aside}" if rejects else ", ignore_errors = true"
+            names = ", ".join(f"'c{i}': 'VARCHAR'" for i in range(len(self.columns)))
+            options = (
+                "auto_detect = false, header = false, strict_mode = true, null_padding = false, quote = '\"', "
+                f"max_line_size = {MAX_LINE}, buffer_size = {2 * MAX_LINE}, columns = {{{names}}}"
+            )
+            parameters = [str(self.csv.path), self.csv.delimiter, self.csv.escape, self.csv.skip]
+            return f"read_csv(?, delim = ?, escape = ?, skip = ?, {options}{keep})", parameters
+        if self.parquet is not None:
+            scan, parameters = "read_parquet(?, binary_as_string = true)", [str(self.parquet)]
+        else:
+            scan, parameters = self.relation, []
+        # rows are counted as they come, which is the order of the file
+        return (f"(SELECT *, row_number() OVER () AS {ROW} FROM {scan})" if numbered else scan), parameters
+
+
+def open_table(
+    file: SourceFile,
+    folder: Path,
+    *,
+    delimiter: str | None = None,
+    encoding: str | None = None,
+    wanted: Collection[str] = (),
+) -> Table | None:
+    """The table in `file`, or None when the file is empty."""
+    if file.kind == "empty":
+        return None
+    if file.kind == "parquet":
+        return Table(file.shown, _parquet_columns(file), parquet=_plain_path(file.path, folder))
+    text = prepare_csv(file, folder, delimiter=delimiter, encoding=encoding, wanted=wanted)
+    if text is None:
+        return None
+    text = replace(text, path=_plain_path(text.path, folder))
+    return Table(file.shown, text.columns, csv=text)
+
+
+def frame_table(frame: Any, relation: str = "frame") -> Table:
+    """The table of an Arrow-capable data frame."""
+    import pyarrow as pa
+
+    try:
+        table = frame if isinstance(frame, pa.Table) else pa.table(frame)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise SourceError(
+            f"cannot read a {type(frame).__name__} as a table: {printable(error)}",
+            hint="Pass a pandas, polars or pyarrow table whose columns each hold one type; ids may be cast to str.",
+        ) from error
+    if not table.num_rows:
+        raise SourceError("the data frame has no rows")
+    names = tuple(str(name) for name in table.column_names)
+    renamed = table.rename_columns([f"c{i}" for i in range(len(names))])
+    return Table("the data frame", names, frame=renamed, relation=relation)
+
+
+def refuse_doubles(table: Table, used: Sequence[str]) -> None:
+    """A column name that stands twice cannot be meant by its name."""
+    for name, count in Counter(table.columns).items():
+        if count > 1 and name in used:
+            raise SourceError(
+                f"{printable(table.shown)} has {count} columns called {printable(repr(name))}",
+                file=table.shown,
+                column=name,
+                hint="Rename one of them.",
+            )
+
+
+def _parquet_columns(file: SourceFile) -> tuple[str, ...]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return tuple(pq.read_schema(file.path).names)
+    except OSError as error:
+        if error.errno:
+            raise unreadable(file.path, error) from error
+        raise _no_parquet(file, error) from error
+    except (pa.ArrowException, ValueError) as error:
+        raise _no_parquet(file, error) from error
+
+
+def _no_parquet(file: SourceFile, error: Exception) -> SourceError:
+    return SourceError(
+        f"{printable(file.shown)} is no whole Parquet file: {printable(error)}",
+        file=file.shown,
+        hint="Copy or export it again.",
+    )
+
+
+def _plain_path(path: Path, folder: Path) -> Path:
+    """A path the database takes literally: names with * or [ would be read as patterns, so they get a link."""
+    if path.parent == folder:
+        return path
+    link = folder / f"link-{uuid4().hex}"
+    link.symlink_to(path.resolve())
+    return link

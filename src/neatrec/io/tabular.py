@@ -1,0 +1,170 @@
+"""Baskets from tables with a column mapping: files, folders, globs, data frames."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from neatrec.data.baskets import Baskets
+from neatrec.errors import SourceError
+from neatrec.io.assemble import IN_MEMORY, Ending, Taken, assemble
+from neatrec.io.bad_rows import BadRows, refuse_to_overwrite
+from neatrec.io.columns import Columns
+from neatrec.io.duckdb_session import database, described, workspace
+from neatrec.io.files import REJECTS, find_files, open_file, unreadable
+from neatrec.io.item_texts import texts_in_catalogue, texts_in_lines
+from neatrec.io.items import build_catalog, compare_with_catalogue, merged
+from neatrec.io.options import SourceOptions
+from neatrec.io.order_lines import create_lines, load_lines
+from neatrec.io.resolve import resolve
+from neatrec.io.tables import Table, frame_table, open_table
+from neatrec.text import plural, printable
+
+log = logging.getLogger(__name__)
+
+
+def read_tables(source: str, options: SourceOptions, ending: Ending[Taken]) -> Taken:
+    """What `ending` makes of a file, folder or glob."""
+    with workspace(ending.inside) as folder:
+        return _read(_line_tables(source, folder, options), folder, options, source, ending)
+
+
+def read_frame(frame: Any, options: SourceOptions) -> Baskets:
+    """Baskets from an Arrow-capable data frame."""
+    with workspace() as folder:
+        return _read([frame_table(frame)], folder, options, type(frame).__name__, IN_MEMORY)
+
+
+def _line_tables(source: str, folder: Path, options: SourceOptions) -> list[Table]:
+    files = find_files(source)
+    wanted = [value for value in options.given().values() if isinstance(value, str)]
+    opened = [
+        open_table(file, folder, delimiter=options.delimiter, encoding=options.encoding, wanted=wanted)
+        for file in files
+    ]
+    tables = [table for table in opened if table is not None]
+    if not tables:
+        raise SourceError(
+            f"{printable(source)} is empty", file=source, hint="The first line must hold the column names."
+        )
+    if len(tables) < len(files):
+        log.warning("%s empty and passed over", plural(len(files) - len(tables), "file is", "files are"))
+    return tables
+
+
+def _catalogue_table(options: SourceOptions, folder: Path) -> Table | None:
+    if options.catalog is None:
+        return None
+    if not isinstance(options.catalog, Path):
+        return frame_table(options.catalog, "catalogue_frame")
+    if not os.path.exists(options.catalog):  # unlike Path.exists, never an OSError
+        find_files(str(options.catalog))
+    wanted = [options.item or "", options.catalog_item or "", options.name or "", *options.category]
+    file = open_file(options.catalog)
+    table = open_table(file, folder, delimiter=options.delimiter, encoding=options.encoding, wanted=wanted)
+    if table is None:
+        raise SourceError(f"the catalogue {printable(file.shown)} is empty", file=file.shown)
+    return table
+
+
+def _read(tables: Sequence[Table], folder: Path, options: SourceOptions, source: str, ending: Ending[Taken]) -> Taken:
+    catalogue = _catalogue_table(options, folder)
+    lines, in_catalogue = resolve(options, tables, catalogue)
+    if lines.time is None and (options.since or options.until):
+        raise SourceError(
+            "`since` and `until` need a column that says when", hint="Name it with --time COLUMN.", argument="time"
+        )
+    with database([*tables, *([catalogue] if catalogue else [])], folder, ending.memory) as connection:
+        tables, bad = stage(
+            connection, [described(connection, table) for table in tables], lines, options, folder, source
+        )
+        texts = texts_in_lines(connection, tables, lines)
+        if catalogue and in_catalogue:
+            known = texts_in_catalogue(connection, described(connection, catalogue), in_catalogue, folder)
+            compare_with_catalogue(bought_items(connection), known, catalogue.shown)
+            texts = merged(known, texts)
+        catalog, code_of = build_catalog(
+            bought_items(connection),
+            texts,
+            _levels(lines, in_catalogue),
+            excluded=read_excluded(options.exclude_items),
+            named=bool(lines.name or (in_catalogue and in_catalogue.name)),
+        )
+        return ending.take(
+            assemble(connection, catalog, code_of, lines, options, source=source, bad_rows=len(bad.rows))
+        )
+
+
+def _levels(lines: Columns, in_catalogue: Columns | None) -> tuple[str, ...]:
+    return in_catalogue.category if in_catalogue and in_catalogue.category else lines.category
+
+
+def stage(
+    connection: Any,
+    tables: Sequence[Table],
+    lines: Columns,
+    options: SourceOptions,
+    folder: Path,
+    source: str,
+    more_files: Sequence[str] = (),
+) -> tuple[list[Table], BadRows]:
+    """All lines in the table `line`; gives the tables as they were read and the bad rows that were put up with.
+
+    `more_files` are read too and, like the tables, not to be written over.
+    """
+    named = [path for path in (options.catalog, options.exclude_items) if isinstance(path, Path)]
+    files: list[str | Path] = [*(table.shown for table in tables if table.frame is None), *more_files, *named]
+    if options.rejects is not None:
+        refuse_to_overwrite(options.rejects, files)
+    bad = BadRows(options.max_bad_rows or 0)
+    create_lines(connection, lines)
+    read, total = [], 0
+    for table in tables:
+        table, rows = load_lines(connection, table, lines, bad, folder)
+        log.debug("%s: %s", printable(table.shown), plural(rows, "row"))
+        read.append(table)
+        total += rows
+    if not total:
+        raise SourceError(
+            f"{printable(source)} has column names and no rows", file=source, hint="Check the export that wrote it."
+        )
+    bad.settle(total)
+    if bad.rows:
+        rejects = options.rejects or default_rejects(source)
+        refuse_to_overwrite(rejects, files)
+        bad.write(rejects)
+    return read, bad
+
+
+def default_rejects(source: str) -> Path:
+    """Where rejected rows of `source` go: a file in the working folder.
+
+    >>> default_rejects("shop/orders.2024.csv").name, default_rejects("shop/*.csv").name
+    ('orders.rejects.csv', 'source.rejects.csv')
+    """
+    stem = re.sub(r"[^\w-]+", "-", Path(source).name.split(".")[0]).strip("-")[:100]
+    return Path(f"{stem or 'source'}{REJECTS}")
+
+
+def bought_items(connection: Any) -> dict[str, int]:
+    """Item id -> lines that are kept."""
+    return dict(connection.execute("SELECT item, count(*) FROM line WHERE fate = 0 GROUP BY item").fetchall())
+
+
+def read_excluded(path: Path | None) -> frozenset[str]:
+    """Ids in a text file, one a line."""
+    if path is None:
+        return frozenset()
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except OSError as error:
+        raise unreadable(path, error) from error
+    except UnicodeDecodeError as error:
+        raise SourceError(
+            f"{printable(path)} is not UTF-8", file=str(path), hint="One item id a line, in UTF-8."
+        ) from error
+    return frozenset(line.strip() for line in lines if line.strip())

@@ -1,0 +1,1 @@
+"""Models trained on the same baskets and compared by the same evaluation task."""

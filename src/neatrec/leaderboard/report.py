@@ -1,0 +1,245 @@
+"""`neatrec report`: a leaderboard, the study of its labels and the run card, as one folder."""
+
+from __future__ import annotations
+
+import logging
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from neatrec.bundle import load_bundle
+from neatrec.data.baskets import Baskets
+from neatrec.data.splits import split_baskets
+from neatrec.labels.audit import Audit, audit_labels
+from neatrec.labels.ground_truth import Truth
+from neatrec.leaderboard.model_specs import Models
+from neatrec.leaderboard.result_cache import Shelf
+from neatrec.leaderboard.run import LEVELS, LeaderboardResult, run_leaderboard
+from neatrec.models import Model
+from neatrec.report.boards import About, Board, derived_tables
+from neatrec.report.folder import write_folder
+from neatrec.report.gallery import gallery_section
+from neatrec.report.label_sections import audit_section, level_in_words
+from neatrec.report.model_sections import (
+    curves_section,
+    label_free_section,
+    leaderboard_section,
+    loud_models,
+    slices_section,
+)
+from neatrec.report.page import Page, Section
+from neatrec.report.results_json import plain_json, rank_hashes, result_json
+from neatrec.report.run_card import machine, run_section, versions
+from neatrec.report.table import Table
+from neatrec.report.variance import variance_section
+from neatrec.report.verdict import verdict
+from neatrec.text import printable
+
+log = logging.getLogger(__name__)
+
+GAUSSIAN = "neat"
+"""The model whose variances are shown against popularity."""
+VERIFY = "Every number above can be made again from ranks.parquet and labels.parquet: neatrec verify does it."
+
+
+def write_report(
+    result: LeaderboardResult,
+    out: str | Path,
+    *,
+    source: str,
+    audit: Audit | None = None,
+    gaussian: Model | None = None,
+    seconds: Mapping[str, float] | None = None,
+    title: str | None = None,
+) -> Path:
+    """The report of `result` in the folder `out`: page, tables, figures, ranks, labels, `run.json`.
+
+    `audit` is the study of the test baskets' labels; `gaussian` a model with variances, shown against popularity;
+    `seconds` what else took time, by name. A report that stands there is replaced.
+    """
+    board = board_of(result)
+    ranks = result.ranks()
+    run = run_record(source, [board_record(board, result, ranks)], {**result.seconds, **(seconds or {})})
+    sections, files_only = report_sections(board, result, audit, gaussian)
+    sections.append(run_section(run, VERIFY))
+    lead = (*verdict(board), *_warnings(result), *((f"The baskets: {source}.",) if source else ()))
+    page = Page(title or "Which model finds what goes with what", lead, tuple(sections))
+    return write_folder(
+        page, out, run=run, parquet={"ranks": ranks, "labels": result.exam.labels.table()}, more_tables=files_only
+    )
+
+
+def board_of(result: LeaderboardResult, name: str = "") -> Board:
+    """The leaderboard as reports speak of it."""
+    where = {level: level_in_words(result.exam.labels, level) for level in result.options.levels}
+    return Board(result.grades.results, model_facts(result), where, name)
+
+
+def report_sections(
+    board: Board, result: LeaderboardResult, audit: Audit | None, gaussian: Model | None
+) -> tuple[list[Section], list[Table]]:
+    """The sections of the page, and tables that are files only."""
+    grades, exam = result.grades, result.exam
+    sections = [leaderboard_section(board), curves_section(board)]
+    sections.append(slices_section(board, grades.slices.get(board.first.candidates, ())))
+    if (free := label_free_section(grades)) is not None:
+        sections.append(free)
+    more: list[Table] = []
+    if audit is not None:
+        section, more = audit_section(audit)
+        sections.append(section)
+    if gaussian is not None and (spread := log_variances(gaussian)) is not None:
+        sections.append(variance_section(exam.purchases, spread, gaussian.name))
+    best = {n: result.trainings[n][0].answers.judged[board.first.candidates].best for n in loud_models(board)}
+    sections.append(gallery_section(exam.asked, best, exam.labels.catalog, exam.purchases))
+    shown = {table.name for table in Page("", (), tuple(sections)).tables()}
+    more += [table for name, table in derived_tables(board).items() if name not in shown]
+    return sections, more
+
+
+def log_variances(model: Model) -> npt.NDArray[np.float64] | None:
+    """The mean log-variance of each item, shape (items,); None where a model has none."""
+    spread = model.arrays().get("log_variance")
+    if spread is None:
+        return None
+    by_item: npt.NDArray[np.float64] = np.asarray(spread, dtype=np.float64).reshape(len(model.catalog), -1)
+    means: npt.NDArray[np.float64] = by_item.mean(axis=1)
+    return means
+
+
+def model_facts(result: LeaderboardResult) -> dict[str, About]:
+    """What ranks do not tell about each model: kind, seconds, memory."""
+    out = {}
+    for contestant in result.contestants:
+        runs = result.trainings.get(contestant.name, ())
+        seconds = [run.train_seconds for run in runs if run.train_seconds is not None]
+        peaks = [run.peak_mb for run in runs if run.peak_mb is not None]
+        mean = sum(seconds) / len(seconds) if seconds else None
+        out[contestant.name] = About(contestant.kind, mean, max(peaks) if peaks else None)
+    return out
+
+
+def board_record(board: Board, result: LeaderboardResult, ranks: pa.Table) -> dict[str, Any]:
+    """What `run.json` keeps of a leaderboard: options, hashes, all results with all digits."""
+    exam = result.exam
+    record = {
+        "name": board.name,
+        "hashes": {"training baskets": exam.train_hash, "test baskets": exam.test_hash, "labels": exam.labels.hash},
+        "options": {**asdict(result.options), "split": dict(result.split)},
+        "skipped": dict(result.skipped),
+        "where": {str(level): words for level, words in board.where.items()},
+        "models": {name: asdict(facts) for name, facts in board.about.items()},
+        "results": [result_json(each) for each in board.results],
+        "rank_hashes": rank_hashes(ranks),
+    }
+    plain: dict[str, Any] = plain_json(record)
+    return plain
+
+
+def run_record(source: str, boards: Sequence[Mapping[str, Any]], seconds: Mapping[str, float]) -> dict[str, Any]:
+    """The content of `run.json` but for what the folder adds."""
+    return {
+        "source": source,
+        "boards": list(boards),
+        "seconds": dict(seconds),
+        "peak_mb": peak_megabytes(),
+        "versions": versions(),
+        "machine": machine(),
+    }
+
+
+def peak_megabytes() -> float:
+    """The largest resident memory of this process so far."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (1e6 if sys.platform == "darwin" else 1e3)
+
+
+def _warnings(result: LeaderboardResult) -> tuple[str, ...]:
+    out = []
+    if result.options.seeds == 1:
+        out.append(
+            "Each model was trained once: the intervals cover which queries were asked, not how trainings differ."
+        )
+    out += [f"{name} is left out: {reason}." for name, reason in result.skipped.items()]
+    return tuple(out)
+
+
+def make_report(
+    baskets: Baskets,
+    out: str | Path,
+    models: Models | None = None,
+    *,
+    split: str = "half",
+    split_options: Mapping[str, Any] | None = None,
+    protocol: str = "calibrated",
+    levels: Sequence[float] = LEVELS,
+    recall: int = 200,
+    seeds: int = 1,
+    seed: int = 0,
+    null_rounds: int = 3,
+    truth: Truth | None = None,
+    keep: str | Path | None = None,
+    device: str = "auto",
+    threads: int | None = None,
+    progress: Callable[[str], None] | None = None,
+    **options: Any,
+) -> LeaderboardResult:
+    """The leaderboard of `baskets` and its report in `out`: split, train, evaluate, study the labels, write.
+
+    `keep` is a folder for trainings, taken up by a second run; `truth` what really goes together, where it is known.
+    `options` go to `run_leaderboard`.
+    """
+    say = progress or log.info
+    parts = split_baskets(baskets, split, **(split_options or {}))
+    with shelf_for(keep) as shelf:
+        result = run_leaderboard(
+            parts.train,
+            parts.test,
+            models,
+            protocol=protocol,
+            levels=levels,
+            recall=recall,
+            seeds=seeds,
+            seed=seed,
+            split={"method": parts.method, **parts.options},
+            out=shelf,
+            device=device,
+            threads=threads,
+            progress=progress,
+            **options,
+        )
+        gaussian = trained_gaussian(result, shelf)
+    say("studying the labels")
+    start = time.perf_counter()
+    audit = audit_labels(parts.test, levels, truth=truth, null_rounds=null_rounds, seed=seed, threads=threads)
+    spent = {"the study of the labels": time.perf_counter() - start}
+    write_report(result, out, source=baskets.source, audit=audit, gaussian=gaussian, seconds=spent)
+    say(f"wrote {printable(out)}")
+    return result
+
+
+@contextmanager
+def shelf_for(keep: str | Path | None) -> Iterator[Path]:
+    """A folder for trainings: the one to keep, or one that is gone afterwards."""
+    if keep is not None:
+        yield Path(keep)
+        return
+    with tempfile.TemporaryDirectory(prefix="neatrec-") as folder:
+        yield Path(folder)
+
+
+def trained_gaussian(result: LeaderboardResult, shelf: Path) -> Model | None:
+    """The first training of `neat` from the shelf's bundles; None where it took no part."""
+    contestant = next((c for c in result.contestants if c.name == GAUSSIAN and c.ours), None)
+    bundle = None if contestant is None else Shelf(shelf, "").bundle(contestant, result.options.seed)
+    return load_bundle(bundle) if bundle is not None and bundle.exists() else None

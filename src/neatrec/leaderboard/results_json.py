@@ -1,0 +1,176 @@
+"""The JSON of a leaderboard: `models` for the first level on the recall set, `results` for everything."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from neatrec._version import __version__
+from neatrec.evaluation.cart_completion import Completion
+from neatrec.evaluation.held_out_lift import HeldOutLift
+from neatrec.evaluation.results import LIST_LENGTH, Result
+from neatrec.evaluation.slices import SliceResult
+from neatrec.evaluation.summary import PairedTest, Standing
+from neatrec.labels.record import level_key
+
+if TYPE_CHECKING:
+    from neatrec.leaderboard.run import LeaderboardResult
+
+FORMAT = 1
+DIGITS = 6
+
+
+def leaderboard_json(board: LeaderboardResult) -> dict[str, Any]:
+    """One object: split, protocol, models, results, slices, label-free measures, hashes, options."""
+    results = [_result(board, result) for result in board.grades.results]
+    labels = board.exam.labels
+    return {
+        "format": FORMAT,
+        "split": board.split.get("method"),
+        "split_options": {name: value for name, value in board.split.items() if name != "method"},
+        "protocol": labels.protocol,
+        "level_kind": labels.level_kind,
+        "models": results[0]["models"],
+        "results": results,
+        "slices": [_slice(candidates, s) for candidates, found in board.grades.slices.items() for s in found],
+        "label_free": {
+            "held_out_lift": {name: _held_out(lift) for name, lift in board.grades.held_out.items()},
+            "basket_completion": {name: _completion(each) for name, each in board.grades.completion.items()},
+        },
+        "skipped": dict(board.skipped),
+        "seconds": {name: round(value, 3) for name, value in board.seconds.items()},
+        "hashes": {"train": board.exam.train_hash, "test": board.exam.test_hash, "labels": labels.hash},
+        "list_length": LIST_LENGTH,
+        "options": {**asdict(board.options), "levels": list(board.options.levels), "ks": list(board.options.ks)},
+        "seed": board.options.seed,
+        "version": __version__,
+    }
+
+
+def _result(board: LeaderboardResult, result: Result) -> dict[str, Any]:
+    summary = result.summary
+    lines = [_model(board, result, standing) for standing in summary.standings]
+    best_k = str(max((k for k in board.options.ks if k <= LIST_LENGTH), default=board.options.ks[0]))
+    return {
+        "level": result.level,
+        "level_key": level_key(result.level),
+        "candidates": result.candidates,
+        "labels": summary.labels,
+        "queries": summary.queries,
+        "ceiling": {str(k): rounded(value) for k, value in result.ceiling.items()},
+        "models": sorted(
+            lines, key=lambda line: (*(-(line[metric][best_k] or 0.0) for metric in ("hr", "ndcg")), line["name"])
+        ),
+        "tests": [_test(test) for test in summary.tests],
+    }
+
+
+def _model(board: LeaderboardResult, result: Result, standing: Standing) -> dict[str, Any]:
+    contestant = next(c for c in board.contestants if c.name == standing.name)
+    runs = board.trainings[standing.name]
+    seconds = [run.train_seconds for run in runs if run.train_seconds is not None]
+    peaks = [run.peak_mb for run in runs if run.peak_mb is not None]
+    shown = result.shown[standing.name]
+    return {
+        "name": standing.name,
+        "kind": contestant.kind,
+        **by_metric(standing.mean),
+        "ci": intervals(standing.low, standing.high),
+        "macro": by_metric(standing.macro),
+        "coverage": rounded(shown.coverage),
+        "popularity": rounded(shown.popularity),
+        "train_seconds": round(sum(seconds) / len(seconds), 3) if seconds else None,
+        "peak_mb": round(max(peaks), 1) if peaks else None,
+        "seeds": standing.seeds,
+        "seed_sd": None if standing.seed_sd is None else by_metric(standing.seed_sd),
+        "variance": standing.variance,
+    }
+
+
+def by_metric(values: Mapping[str, float]) -> dict[str, Any]:
+    """{"hr@10": x, "ndcg@10": y, "mrr": z} as {"hr": {"10": x}, "ndcg": {"10": y}, "mrr": z}."""
+    out: dict[str, Any] = {}
+    for name, value in values.items():
+        metric, at, k = name.partition("@")
+        if at:
+            out.setdefault(metric, {})[k] = rounded(value)
+        else:
+            out[metric] = rounded(value)
+    return out
+
+
+def intervals(low: Mapping[str, float], high: Mapping[str, float]) -> dict[str, Any]:
+    """As `by_metric`, with [low, high] for each value."""
+    ends = by_metric(low), by_metric(high)
+    return {
+        metric: {k: [lower[k], ends[1][metric][k]] for k in lower}
+        if isinstance(lower, dict)
+        else [lower, ends[1][metric]]
+        for metric, lower in ends[0].items()
+    }
+
+
+def _test(test: PairedTest) -> dict[str, Any]:
+    return {
+        "better": test.better,
+        "worse": test.worse,
+        "metric": test.metric,
+        "difference": rounded(test.difference),
+        "ci": _rounded_all([test.low, test.high]),
+        "p": rounded(test.p),
+        "p_holm": rounded(test.p_holm),
+    }
+
+
+def _slice(candidates: str, found: SliceResult) -> dict[str, Any]:
+    summary = found.summary
+    models = [{"name": s.name, **by_metric(s.mean), "ci": intervals(s.low, s.high)} for s in summary.standings]
+    counts = {"labels": summary.labels, "queries": summary.queries}
+    return {"candidates": candidates, "by": found.by, "slice": found.name, **counts, "models": models}
+
+
+def _held_out(lift: HeldOutLift) -> dict[str, Any]:
+    return {
+        "lift": {str(k): rounded(value) for k, (value, _, _) in lift.lift.items()},
+        "ci": {str(k): _rounded_all(ends) for k, (_, *ends) in lift.lift.items()},
+        "observed": {str(k): value for k, value in lift.observed.items()},
+        "expected": {str(k): rounded(value) for k, value in lift.expected.items()},
+        "queries": lift.queries,
+        "sales_covered": rounded(lift.sales_covered),
+    }
+
+
+def _completion(found: Completion) -> dict[str, Any]:
+    parts: dict[str, Any] = {"carts": found.carts}
+    for name, by_k in (("hr", found.hr), ("ndcg", found.ndcg)):
+        parts[name] = {str(k): rounded(value) for k, (value, _, _) in by_k.items()}
+    parts["ci"] = {
+        name: {str(k): _rounded_all(ends) for k, (_, *ends) in by_k.items()}
+        for name, by_k in (("hr", found.hr), ("ndcg", found.ndcg))
+    }
+    return parts
+
+
+def rounded(value: float) -> float | None:
+    """Six digits after the point; None for what is not a number.
+
+    >>> rounded(0.12345678), rounded(float("nan"))
+    (0.123457, None)
+    """
+    return round(float(value), DIGITS) if math.isfinite(value) else None
+
+
+def _rounded_all(values: Iterable[float]) -> Sequence[float | None]:
+    return [rounded(value) for value in values]
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """`content` at `path`, whole or not at all."""
+    beside = path.with_name(f".{path.name}.writing")
+    beside.write_text(json.dumps(content, indent=2, ensure_ascii=True, allow_nan=False) + "\n")
+    os.replace(beside, path)

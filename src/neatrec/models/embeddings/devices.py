@@ -1,0 +1,170 @@
+"""Where a fit runs: how shards reach the kernel and tables come back, on the CPU and on a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from neatrec.data.baskets import Baskets
+from neatrec.models.embeddings.kernels.arguments import Draws, Shard
+from neatrec.models.embeddings.kernels.layout import Table
+from neatrec.models.embeddings.sampling import Visits
+
+if TYPE_CHECKING:
+    from neatrec.models.embeddings.kernels.gpu_call import GpuTables
+    from neatrec.models.embeddings.kernels.gpu_feed import Feed
+
+CHUNK = 2**17
+"""Lines between two looks at the clock and at `Run.stop`. Fixed, so that reproducible runs do not depend on threads."""
+
+
+class Span(NamedTuple):
+    """One call of the kernel: units `first` to `last` of a visit, the lines `begin` to `end` of their shard."""
+
+    visit: Shard
+    first: int
+    last: int
+    begin: int
+    end: int
+
+
+class Place(Protocol):
+    """Holds what a kernel works on."""
+
+    device: str
+
+    def spans(self, shard: Baskets, number: int, epoch: int, seed: int, first: int) -> Iterator[Span]:
+        """The spans of shard `number` from the one numbered `first` on, baskets in an order of their own each epoch."""
+
+    def lines_of(self, span: Span, first: int, end: int) -> int:
+        """Lines of the units `first` to `end` of a span, at least 1."""
+
+    def take(self, tables: Mapping[str, Table]) -> tuple[Table, ...]:
+        """What the kernel is given for these tables."""
+
+    def bring_back(self, tables: Mapping[str, Table]) -> None:
+        """Put into `tables` what was learned so far."""
+
+    def here(self, array: Any) -> npt.NDArray[np.float32]:
+        """A part of a table in the memory of the host."""
+
+    def largest(self, table: Any, dim: int) -> float:
+        """The largest absolute number in the vectors of a table; NaN where one is NaN."""
+
+    def draws(self, draws: Draws) -> Draws:
+        """Where the kernel draws from."""
+
+
+class OnCpu:
+    """The tables themselves; shards are copied in the order of their visit."""
+
+    device = "cpu"
+
+    def __init__(self, visits: Visits) -> None:
+        self.visits = visits
+
+    def spans(self, shard: Baskets, number: int, epoch: int, seed: int, first: int) -> Iterator[Span]:
+        visit = self.visits.arranged(shard, number, epoch, seed)
+        ends = _chunk_ends(visit)
+        for chunk in range(first, len(ends) - 1):
+            start, stop = ends[chunk], ends[chunk + 1]
+            yield Span(visit, start, stop, int(visit.start[start]), int(visit.stop[stop - 1]))
+
+    def lines_of(self, span: Span, first: int, end: int) -> int:
+        return int(span.visit.stop[end - 1] - span.visit.start[first])
+
+    def take(self, tables: Mapping[str, Table]) -> tuple[Table, ...]:
+        return tuple(tables.values())
+
+    def bring_back(self, tables: Mapping[str, Table]) -> None:
+        pass
+
+    def here(self, array: Any) -> npt.NDArray[np.float32]:
+        return np.asarray(array)
+
+    def largest(self, table: Any, dim: int) -> float:
+        vectors = table[:, :dim]
+        # not the maximum of abs(vectors), which would need as much memory again
+        return max(float(vectors.max()), -float(vectors.min())) if len(table) else 0.0
+
+    def draws(self, draws: Draws) -> Draws:
+        return draws
+
+
+class OnGpu:
+    """Tables and, where they fit, baskets stay in the memory of the GPU for the whole fit."""
+
+    device = "gpu"
+
+    def __init__(self, visits: Visits, lines: int) -> None:
+        self.visits, self.lines = visits, lines
+        self._feed: Feed | None = None
+        self._tables: GpuTables | None = None
+        self._users: dict[int, npt.NDArray[np.int32]] = {}  # by shard: looking them up takes longer than an epoch
+
+    def spans(self, shard: Baskets, number: int, epoch: int, seed: int, first: int) -> Iterator[Span]:
+        from neatrec.models.embeddings.kernels.gpu_feed import Raw
+
+        rng = np.random.default_rng([seed, 1, epoch, number])
+        if number not in self._users:
+            self._users[number] = self.visits.users_of(shard)
+        raw = Raw(shard.items, shard.offsets, self._users[number], shard.ordered)
+        for piece in self.feed.pieces(raw, number, int(rng.integers(2**62)), first):
+            yield Span(piece.shard, 0, len(piece.shard.start), piece.begin, piece.end)
+
+    def lines_of(self, span: Span, first: int, end: int) -> int:
+        """About: units lie there in a random order."""
+        return max(1, (end - first) * (span.end - span.begin) // (span.last - span.first))
+
+    @property
+    def feed(self) -> Feed:
+        """Made when it is first needed: what is free is known once tables and draws are there."""
+        from neatrec.models.embeddings.kernels.gpu_feed import Feed
+
+        if self._feed is None:
+            self._feed = Feed(self.visits.row_of_item, self.visits.category, self.lines)
+        return self._feed
+
+    def take(self, tables: Mapping[str, Table]) -> tuple[Table, ...]:
+        from neatrec.models.embeddings.kernels.gpu_call import to_gpu
+
+        if self._tables is None:
+            self._tables = to_gpu(tuple(tables.values()))
+        return self._tables
+
+    def bring_back(self, tables: Mapping[str, Table]) -> None:
+        from neatrec.models.embeddings.kernels.gpu_call import from_gpu
+
+        if self._tables is not None:
+            from_gpu(self._tables, tuple(tables.values()))
+
+    def here(self, array: Any) -> npt.NDArray[np.float32]:
+        found: npt.NDArray[np.float32] = array.get()
+        return found
+
+    def largest(self, table: Any, dim: int) -> float:
+        from neatrec.models.embeddings.kernels.gpu_call import largest
+
+        return largest(table, dim)
+
+    def draws(self, draws: Draws) -> Draws:
+        from neatrec.models.embeddings.kernels.gpu_call import draws_to_gpu
+
+        return draws_to_gpu(draws)
+
+
+def place_for(device: str, visits: Visits, lines: int) -> Place:
+    """The place for a device, `cpu` or `gpu`; `lines` of all shards together."""
+    return OnGpu(visits, lines) if device == "gpu" else OnCpu(visits)
+
+
+def _chunk_ends(visit: Shard) -> list[int]:
+    """Units where chunks begin and the last one ends."""
+    units = len(visit.start)
+    if not units:
+        return [0]
+    inner = np.searchsorted(visit.start, np.arange(CHUNK, int(visit.stop[-1]), CHUNK))
+    return [0, *sorted({int(n) for n in inner} - {0, units}), units]

@@ -1,0 +1,79 @@
+"""`item2vec` and `item2vec-product`: skip-gram with negative sampling on the pairs of baskets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from neatrec.models.base import Codes, Scores
+from neatrec.models.cosine import pair_products
+from neatrec.models.embeddings.kernels.layout import Table, new_table, vector
+from neatrec.models.embeddings.model import PAPER, EmbeddingModel, EmbeddingParameters, random_table
+from neatrec.models.parameters import ModelParameters, again
+from neatrec.models.products import all_products
+
+
+@dataclass(frozen=True)
+class Item2VecParameters(EmbeddingParameters):
+    window: int = again(EmbeddingParameters, "window", 10)
+    negatives: int = again(EmbeddingParameters, "negatives", 10)
+    negative_exponent: float = again(EmbeddingParameters, "negative_exponent", 1.0)
+    learning_rate: float = again(EmbeddingParameters, "learning_rate", 0.8)
+
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": {**PAPER, "batch_reduction": "sum"}}
+
+
+class Item2Vec(EmbeddingModel):
+    """Item2Vec (Barkan and Koenigstein 2016): an input and an output vector for each item."""
+
+    name: ClassVar[str] = "item2vec"
+    about: ClassVar[str] = "Skip-gram with negative sampling; cosine of the input vectors."
+    kernel: ClassVar[str] = "item2vec"
+    lines_visited: ClassVar[int] = 56_000_000
+    Parameters: ClassVar[type[ModelParameters]] = Item2VecParameters
+    output: npt.NDArray[np.float32]
+    """Shape (items, dim)."""
+
+    def _new_tables(self, rng: np.random.Generator, items: int, users: int) -> dict[str, Table]:
+        dim = self.parameters.dim
+        return {"input": random_table(rng, items, dim, 0.5 / dim), "output": new_table(items, dim)}
+
+    def _laid(self, tables: Mapping[str, Table]) -> dict[str, Table]:
+        dim = self.parameters.dim
+        return {"vectors": vector(tables["input"], dim), "output": vector(tables["output"], dim)}
+
+    def _keep(self, tables: Mapping[str, Table]) -> None:
+        self.output = vector(tables["output"], self.parameters.dim).copy()
+        self._take(vector(tables["input"], self.parameters.dim).copy())
+
+    def _arrays(self) -> dict[str, npt.NDArray[Any]]:
+        return {**super()._arrays(), "output": self.output}
+
+    def _restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        super()._restore(arrays)
+        self.output = np.ascontiguousarray(arrays["output"], dtype=np.float32)
+        if self.output.shape != self.vectors.shape:
+            raise ValueError("`output` must have the shape of `vectors`")
+
+
+class Item2VecProduct(Item2Vec):
+    """Item2Vec ranked by what it was trained on: the query's input vector times the item's output vector."""
+
+    name: ClassVar[str] = "item2vec-product"
+    learns_like: ClassVar[str] = "item2vec"
+    about: ClassVar[str] = "The vectors of item2vec, ranked by input x output."
+
+    def _score(self, queries: Codes, items: Codes) -> Scores:
+        return pair_products(self.vectors, self.output, queries, items)
+
+    def _score_all(self, queries: Codes) -> Scores:
+        return all_products((self.vectors[queries], self.output))
+
+    def factors(self) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]] | None:
+        by_rows, by_pairs = type(self)._score_all, type(self)._score
+        scores_by_product = by_rows is Item2VecProduct._score_all and by_pairs is Item2VecProduct._score
+        return (self.vectors, self.output) if scores_by_product else None

@@ -1,0 +1,228 @@
+"""The kernels on a GPU: same names and arguments as on the CPU, `reference` says what is computed.
+
+Units are worked on at the same time by thousands of warps that do not wait for each other: what a warp reads may lack
+changes that others are about to make. Tables, shards and draws may lie in the memory of the GPU already (`gpu_feed`);
+those that do not are copied there, and tables back.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from neatrec.models.embeddings.kernels.arguments import Draws, Settings, Shard, Tally
+from neatrec.models.embeddings.kernels.gpu import compiled_module, cupy, memory_for, require_memory
+from neatrec.models.embeddings.kernels.gpu_shape import SOURCES, Card, Shape, launches, most_warps, refusal, shape_of
+from neatrec.models.embeddings.kernels.layout import LOG_VARIANCE, Table, width
+
+POINTERS = (
+    *("table_0", "table_1", "table_2", "items", "offsets", "number", "users", "category", "basket", "start", "stop"),
+    *("alias", "observed", "bought", "next", "pairs", "loss"),
+)
+WHOLE = ("seed", "first", "last", "alias_size", "observed_size", "bought_size", "user_rows")
+REAL = ("rate", "last_rate", "variance_rate", "margin", "low", "high")
+FLAGS = ("logistic", "learns")
+CALL = np.dtype(
+    [(name, np.uint64) for name in POINTERS]
+    + [(name, np.uint64 if name == "seed" else np.int64) for name in WHOLE]
+    + [(name, np.float32) for name in REAL]
+    + [(name, np.int32) for name in FLAGS]
+)
+"""The argument of a kernel: struct Call of cuda/common.cu."""
+
+
+class GpuTables(tuple[Any, ...]):
+    """Tables in the memory of the GPU; `done` counts the units they have been trained on in this fit."""
+
+    done: int = 0
+
+
+def to_gpu(tables: tuple[Table, ...]) -> GpuTables:
+    """Tables copied to the GPU."""
+    cp = cupy()
+    needed = sum(table.nbytes for table in tables)
+    require_memory(needed, "the model")
+    with memory_for(needed, "the model"):
+        return GpuTables(cp.asarray(np.ascontiguousarray(table)) for table in tables)
+
+
+def from_gpu(source: GpuTables, tables: tuple[Table, ...]) -> None:
+    """Tables copied back."""
+    for there, here in zip(source, tables, strict=True):
+        here[:] = there.get()
+
+
+def largest(table: Any, dim: int) -> float:
+    """The largest absolute number in the vectors of a table on the GPU, NaN where one is NaN; needs no memory there."""
+    cp = cupy()
+    bits = cp.zeros(1, dtype=np.uint32)
+    function = compiled_module(("visits",), ()).get_function("largest")
+    function(
+        (8 * card().multiprocessors,),
+        (256,),
+        (table, np.int64(len(table)), np.int32(table.shape[1]), np.int32(dim), bits),
+    )
+    return float(bits.get().view(np.float32)[0])
+
+
+@cache
+def card() -> Card:
+    """The GPU at hand."""
+    attributes = cupy().cuda.Device().attributes
+    return Card(
+        attributes["MultiProcessorCount"],
+        attributes["MaxSharedMemoryPerMultiprocessor"],
+        attributes["MaxSharedMemoryPerBlockOptin"],
+    )
+
+
+@cache
+def _function(name: str, options: tuple[str, ...], shared_memory: int) -> Any:
+    function = compiled_module(SOURCES[name], options).get_function("train")
+    function.max_dynamic_shared_size_bytes = shared_memory
+    return function
+
+
+def prepare(name: str, settings: Settings) -> None:
+    """Compile the kernel for the GPU at hand, or say what is missing there: room for these settings, the compiler."""
+    shape = shape_of(name, settings, card())
+    compiled_module(("visits",), ())
+    _function(name, shape.options(name, settings), shape.shared_memory)
+
+
+def run(
+    name: str,
+    tables: tuple[Any, ...],
+    shard: Shard,
+    draws: Draws,
+    settings: Settings,
+    first: int,
+    last: int,
+    shape: Shape | None = None,
+) -> Tally:
+    """Train on units `first` to `last`; `shape` is for those who measure."""
+    refused = refusal(name, settings, bool(settings.block) and _learns(settings))
+    if refused is not None:
+        raise refused
+    if first == last:
+        return Tally(0, 0.0, 0)
+    resident = tables if isinstance(tables, GpuTables) else to_gpu(tables)
+    tally = _launch(name, resident, shard, draws, settings, first, last, shape or shape_of(name, settings, card()))
+    if resident is not tables:
+        from_gpu(resident, tables)
+    return tally
+
+
+def _learns(settings: Settings) -> bool:
+    return settings.rate != 0 or settings.last_rate != 0
+
+
+def draws_to_gpu(draws: Draws) -> Draws:
+    """The draws with their tables copied to the GPU."""
+    cp = cupy()
+    with memory_for(sum(array.nbytes for array in draws[1:]), "what negatives are drawn from"):
+        return Draws(draws.seed, *(cp.asarray(array) for array in draws[1:]))
+
+
+def _launch(
+    name: str,
+    tables: GpuTables,
+    shard: Shard,
+    draws: Draws,
+    settings: Settings,
+    first: int,
+    last: int,
+    shape: Shape,
+) -> Tally:
+    cp = cupy()
+    function = _function(name, shape.options(name, settings), shape.shared_memory)
+    needed = sum(array.nbytes for array in shard)
+    with memory_for(needed, "this shard"):
+        arrays = _arrays(cp, tables, shard, draws)
+    parts = list(launches(first, last, tables.done, most_warps(card(), shape, len(tables[0]))))
+    counters = cp.zeros(len(parts) + 3, dtype=np.uint64)  # next unit of each launch; pairs, active hinges, loss
+    call = _call(arrays, tables, settings, counters, len(parts), draws)
+    span = last - first
+    for number, (start, end, warps) in enumerate(parts):
+        call["next"] = counters.data.ptr + 8 * number
+        call["first"], call["last"] = start, end
+        call["rate"] = settings.rate + (settings.last_rate - settings.rate) * (start - first) / span
+        call["last_rate"] = settings.rate + (settings.last_rate - settings.rate) * (end - first) / span
+        blocks = min(-(-warps // shape.warps), -(-(end - start) // shape.warps))
+        threads = 32 * min(warps, shape.warps)
+        function((blocks,), (threads,), (call[()],), shared_mem=shape.shared_memory)
+    if _learns(settings):
+        tables.done += span
+        if settings.low < settings.high:
+            with memory_for(needed, "this shard"):
+                _keep_variances_inside(cp, tables[0], settings)
+    seen = counters[len(parts) :].get()
+    return Tally(int(seen[0]), float(seen[2:3].view(np.float64)[0]), int(seen[1]))
+
+
+def _keep_variances_inside(cp: Any, table: Any, settings: Settings) -> None:
+    """Several warps may each have moved a log-variance up to its bound."""
+    column = table[:, width(settings.dim) + LOG_VARIANCE]
+    column[:] = cp.clip(column, settings.low, settings.high)
+
+
+def _arrays(cp: Any, tables: GpuTables, shard: Shard, draws: Draws) -> dict[str, Any]:
+    """Everything a call points to, on the GPU."""
+    named = {f"table_{n}": table for n, table in enumerate(tables)}
+    here = {**shard._asdict(), "alias": draws.alias, "observed": draws.observed, "bought": draws.bought}
+    return {**named, **{name: cp.asarray(array) for name, array in here.items()}}
+
+
+def _call(
+    arrays: dict[str, Any], tables: GpuTables, settings: Settings, counters: Any, parts: int, draws: Draws
+) -> np.ndarray[Any, np.dtype[np.void]]:
+    call = np.zeros((), dtype=CALL)
+    for name, array in arrays.items():
+        call[name] = array.data.ptr if array.size else 0
+    call["pairs"] = counters.data.ptr + 8 * parts
+    call["loss"] = counters.data.ptr + 8 * (parts + 2)
+    call["seed"] = draws.seed
+    for name in ("alias", "observed", "bought"):
+        call[f"{name}_size"] = arrays[name].size
+    call["user_rows"] = len(tables[-1])
+    for name in ("variance_rate", "margin", "low", "high", "logistic"):
+        call[name] = getattr(settings, name)
+    call["learns"] = _learns(settings)
+    return call
+
+
+def neat(
+    tables: tuple[Table, ...], shard: Shard, draws: Draws, settings: Settings, first: int, last: int, threads: int = 1
+) -> Tally:
+    """Gaussian items by the max-margin loss on their log expected likelihood; tables: (items,)."""
+    return run("neat", tables, shard, draws, settings, first, last)
+
+
+def neat_diagonal(
+    tables: tuple[Table, ...], shard: Shard, draws: Draws, settings: Settings, first: int, last: int, threads: int = 1
+) -> Tally:
+    """Refused with a sentence: a variance for each dimension is for the CPU."""
+    return run("neat_diagonal", tables, shard, draws, settings, first, last)
+
+
+def neat_bpr(
+    tables: tuple[Table, ...], shard: Shard, draws: Draws, settings: Settings, first: int, last: int, threads: int = 1
+) -> Tally:
+    """NEAT with ranking losses of users; tables: (items, users)."""
+    return run("neat_bpr", tables, shard, draws, settings, first, last)
+
+
+def item2vec(
+    tables: tuple[Table, ...], shard: Shard, draws: Draws, settings: Settings, first: int, last: int, threads: int = 1
+) -> Tally:
+    """Skip-gram with negative sampling; tables: (input, output)."""
+    return run("item2vec", tables, shard, draws, settings, first, last)
+
+
+def triple2vec(
+    tables: tuple[Table, ...], shard: Shard, draws: Draws, settings: Settings, first: int, last: int, threads: int = 1
+) -> Tally:
+    """Cohesion of query, partner and user; tables: (queries, partners, users)."""
+    return run("triple2vec", tables, shard, draws, settings, first, last)

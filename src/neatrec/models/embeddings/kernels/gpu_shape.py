@@ -1,0 +1,157 @@
+"""How a kernel is launched: constants of the compiled code, warps to a block, how many units are worked on at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from neatrec.errors import ParameterError, must_be
+from neatrec.models.embeddings.kernels.arguments import Settings, groups_of
+
+SOURCES = {
+    "neat": ("common", "neat"),
+    "neat_bpr": ("common", "neat"),
+    "item2vec": ("common", "shelf", "item2vec"),
+    "triple2vec": ("common", "shelf", "triple2vec"),
+}
+MOST_WINDOW = 16
+"""A lane of the warp for each partner of a query."""
+MOST_NEGATIVES = 32
+"""A lane of the warp for each negative."""
+RESERVED = 1024
+"""Shared memory the system takes from each block."""
+REGISTERS = 65536
+"""Of one multiprocessor."""
+TAKEN = 4
+"""Units that a warp takes from the queue at a time."""
+FEWEST_WARPS = 8
+UNITS_A_WARP = 16
+"""At the start a warp more is set to work for each so many units done."""
+
+
+ITEMS_A_WARP = 16
+"""No more warps at once than one for so many items."""
+
+
+class Card(NamedTuple):
+    """What a launch must know of the GPU."""
+
+    multiprocessors: int
+    shared_memory: int
+    """Bytes of one multiprocessor."""
+    shared_memory_of_block: int
+
+
+class Shape(NamedTuple):
+    """Constants of one compiled kernel."""
+
+    warps: int
+    """To a block."""
+    blocks: int
+    """To a multiprocessor."""
+    room: int
+    """Bytes of shared memory a warp."""
+
+    @property
+    def shared_memory(self) -> int:
+        return self.warps * self.room
+
+    def options(self, name: str, settings: Settings) -> tuple[str, ...]:
+        """The compiler's command line."""
+        numbers = {
+            "DIM": settings.dim,
+            "WINDOW": settings.window,
+            "NEGATIVES": settings.negatives,
+            "GROUPS": groups_of(settings),
+            "RANKING": int(name == "neat_bpr"),
+            "WARPS": self.warps,
+            "BLOCKS": self.blocks,
+            "TAKEN": TAKEN,
+            "ROOM_BYTES": self.room,
+        }
+        return tuple(f"-D{key}={value}" for key, value in numbers.items())
+
+
+def room_bytes(name: str, settings: Settings) -> int:
+    """Shared memory of one warp: the lines within a window on both sides of a query, and numbers about them."""
+    stride, window = -(-settings.dim // 4) + 1, settings.window
+    slots, ways = 2 * window + 1, window + 1
+    if name in ("neat", "neat_bpr"):
+        floats = 3 * slots * window + ways * window + 5 * slots + ways + 64
+        size = 16 * ((slots + ways) * stride + slots) + 4 * floats
+    else:
+        size = 32 * slots * stride + 4 * (4 * slots + 96)
+    return -(-size // 16) * 16
+
+
+def registers(name: str, settings: Settings) -> int:
+    """How many registers a thread is given: fewer than it wants, where more warps at once are worth more."""
+    least = {"neat": 80, "item2vec": 112, "neat_bpr": 96, "triple2vec": 96}[name]
+    return min(255, least + (-(-settings.dim // 128) - 1) * 32)
+
+
+def shape_of(name: str, settings: Settings, card: Card) -> Shape:
+    """Warps and blocks that fill a multiprocessor as far as its shared memory and registers go."""
+    room = room_bytes(name, settings)
+    if room > card.shared_memory_of_block:
+        raise must_be(
+            "window",
+            f"smaller at dim {settings.dim} on device gpu ({room:,} of {card.shared_memory_of_block:,} bytes a warp)",
+            settings.window,
+            hint="Use device cpu.",
+        )
+    by_registers = REGISTERS // (registers(name, settings) * 32)
+
+    def blocks(warps: int) -> int:
+        if warps * room > card.shared_memory_of_block:
+            return 0
+        return min(card.shared_memory // (warps * room + RESERVED), by_registers // warps)
+
+    warps = max((8, 4, 2), key=lambda n: (n * blocks(n), n))
+    return Shape(warps, blocks(warps), room) if blocks(warps) else Shape(1, 1, room)
+
+
+def most_warps(card: Card, shape: Shape, items: int) -> int:
+    """How many warps may work at once: as many as the card holds, fewer where a shop has few items.
+
+    Warps that change the same rows at the same time do not see each other's steps. With more of them than items a fit
+    learns less, or runs away.
+
+    >>> [most_warps(Card(132, 233_472, 232_448), Shape(6, 3, 12_000), items) for items in (22, 49_688)]
+    [1, 2376]
+    """
+    return min(card.multiprocessors * shape.blocks * shape.warps, max(1, items // ITEMS_A_WARP))
+
+
+def refusal(name: str, settings: Settings, reproducible: bool) -> ParameterError | None:
+    """What was asked for and cannot be had on a GPU, as the error that says so."""
+    hint = "Use device cpu."
+    if name not in SOURCES:
+        return must_be("covariance", "spherical on device gpu", "diagonal", hint=hint)
+    if reproducible:
+        return must_be("reproducible", "false on device gpu, where sums come in any order", True, hint=hint)
+    if settings.batch:
+        return must_be("optimizer", "adagrad on device gpu: mini-batches run on the CPU", "sgd", hint=hint)
+    if settings.window > MOST_WINDOW:
+        return must_be("window", f"at most {MOST_WINDOW} on device gpu", settings.window, hint=hint)
+    if settings.negatives > MOST_NEGATIVES:
+        return must_be("negatives", f"at most {MOST_NEGATIVES} on device gpu", settings.negatives, hint=hint)
+    return None
+
+
+def launches(first: int, last: int, done: int, most_warps: int) -> Iterator[tuple[int, int, int]]:
+    """(first, last, warps) of the launches for units `first` to `last`, after `done` units of the same fit.
+
+    Warps that change one row at the same time do not see each other's sums of squares; where these are still small,
+    their steps together would be far too long. So a fit begins with few warps and has more as it goes.
+
+    >>> list(launches(0, 1000, 0, 32))
+    [(0, 256, 8), (256, 512, 16), (512, 1000, 32)]
+    """
+    while first < last:
+        warps = min(most_warps, max(FEWEST_WARPS, done // UNITS_A_WARP))
+        size = last - first if warps == most_warps else max(done, FEWEST_WARPS * UNITS_A_WARP * 2)
+        end = min(last, first + size)
+        yield first, end, warps
+        done += end - first
+        first = end

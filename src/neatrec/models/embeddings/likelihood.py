@@ -1,0 +1,81 @@
+"""The log expected likelihood of two Gaussians: log of the density of their difference at zero."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from neatrec.compiled import compiled
+from neatrec.models.parallel import FEWEST_PAIRS, in_parts
+from neatrec.models.products import all_products
+
+Floats = npt.NDArray[np.float64]
+FEWEST = 4
+"""Rows for which a thread is worth starting."""
+
+
+class Gaussians:
+    """One Gaussian for each item, with one variance for all its dimensions, in float64 and ready for rows."""
+
+    def __init__(self, vectors: npt.NDArray[Any], log_variance: npt.NDArray[Any]) -> None:
+        """vectors: (items, dim); log_variance: (items,)."""
+        self.vectors, self.log_variance = vectors, log_variance
+        self.means, self.variance = vectors.astype(np.float64), np.exp(log_variance.astype(np.float64))
+        self.length = np.einsum("nd,nd->n", self.means, self.means)
+
+    def rows(self, queries: npt.NDArray[Any]) -> Floats:
+        """Log expected likelihoods of each query with every item, shape (queries, items)."""
+        out: Floats = all_products((self.means[queries], self.means))
+        in_parts(len(queries), lambda part: self._finish(queries[part], out[part]), fewest=FEWEST)
+        return out
+
+    def _finish(self, queries: npt.NDArray[Any], products: Floats) -> None:
+        logs = np.empty(products.shape[1])
+        for row, query in enumerate(queries.tolist()):
+            np.add(self.variance, self.variance[query], out=logs)
+            logs *= 2 * np.pi
+            np.log(logs, out=logs)
+            likelihood_row(self.length, self.variance, logs, query, self.means.shape[1], products[row])
+
+
+def likelihood_pairs(
+    vectors: npt.NDArray[Any], log_variance: npt.NDArray[Any], queries: npt.NDArray[Any], items: npt.NDArray[Any]
+) -> Floats:
+    """Of each pair, shape (pairs,); log_variance: (items,), or (items, dim)."""
+    variance = np.exp(log_variance.astype(np.float64)).reshape(len(vectors), -1)
+    out = np.empty(len(queries))
+
+    def work(part: slice) -> None:
+        pair_likelihoods(vectors, variance, queries[part], items[part], out[part])
+
+    in_parts(len(queries), work, fewest=FEWEST_PAIRS)
+    return out
+
+
+@compiled
+def likelihood_row(length, variance, logs, query, dim, out):  # type: ignore[no-untyped-def]
+    """Likelihoods of a query in place of the products of its mean with all others; logs: of 2 pi (both variances)."""
+    for v in range(len(out)):
+        # rounding may leave an item less than no distance from itself
+        apart = max(-2.0 * out[v] + length[query] + length[v], 0.0)
+        out[v] = -0.5 * (apart / (variance[query] + variance[v]) + dim * logs[v])
+
+
+@compiled
+def pair_likelihoods(vectors, variance, queries, items, out):  # type: ignore[no-untyped-def]
+    """vectors: (items, dim); variance: (items, dim or 1); the others: (pairs,)."""
+    dim, own = vectors.shape[1], variance.shape[1]
+    for pair in range(len(queries)):
+        q, v = queries[pair], items[pair]
+        both = variance[q, 0] + variance[v, 0]
+        spread = dim * np.log(2 * np.pi * both) if own == 1 else 0.0
+        apart = 0.0
+        for place in range(dim):
+            if own > 1:
+                both = variance[q, place] + variance[v, place]
+                spread += np.log(2 * np.pi * both)
+            z = np.float64(vectors[q, place]) - np.float64(vectors[v, place])
+            apart += z * z / both
+        out[pair] = -0.5 * (spread + apart)

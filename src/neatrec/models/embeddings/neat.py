@@ -1,0 +1,147 @@
+"""`neat` and `neat-likelihood`: each item a Gaussian, trained by the max-margin loss on the expected likelihood."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from neatrec.errors import must_be
+from neatrec.models.base import Codes, Scores
+from neatrec.models.embeddings.kernels.arguments import Settings
+from neatrec.models.embeddings.kernels.layout import LOG_VARIANCE, Table, tail, vector
+from neatrec.models.embeddings.likelihood import Gaussians, likelihood_pairs
+from neatrec.models.embeddings.model import PAPER, EmbeddingModel, EmbeddingParameters, random_table
+from neatrec.models.parameters import ModelParameters, again, parameter
+
+
+@dataclass(frozen=True)
+class NeatParameters(EmbeddingParameters):
+    negative_exponent: float = again(EmbeddingParameters, "negative_exponent", 0.5)
+    margin: float = parameter(0.2, "How much likelier a pair must be than a negative.", low=0.0)
+    covariance: str = parameter(
+        "spherical", "One variance for all dimensions of an item, or one for each.", choices=("spherical", "diagonal")
+    )
+    variance_learning_rate: float = parameter(0.2, "Step of the log-variances at the start.", low=0.0)
+    start_log_variance: float = parameter(-2.0, "Where log-variances start.")
+    least_log_variance: float = parameter(-4.0, "Log-variances stay above this.")
+    most_log_variance: float = parameter(2.0, "Log-variances stay below this.")
+
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "paper": {
+            **PAPER,
+            "margin": 0.5,
+            "covariance": "spherical",
+            "variance_learning_rate": 0.05,
+            "start_log_variance": 0.0,
+        }
+    }
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.least_log_variance <= self.start_log_variance <= self.most_log_variance:
+            raise must_be(
+                "start_log_variance",
+                f"between {self.least_log_variance:g} and {self.most_log_variance:g}",
+                self.start_log_variance,
+            )
+        if self.covariance == "diagonal" and self.optimizer == "sgd":
+            raise must_be("covariance", "spherical with optimizer sgd", self.covariance)
+
+
+class Neat(EmbeddingModel):
+    """NEAT (Ma and others 2022): the mean is the complementary part of co-purchases, the variance their noise."""
+
+    name: ClassVar[str] = "neat"
+    about: ClassVar[str] = "Gaussian item embeddings by expected likelihood; cosine of the means."
+    kernel: ClassVar[str] = "neat"
+    lines_visited: ClassVar[int] = 110_000_000
+    Parameters: ClassVar[type[ModelParameters]] = NeatParameters
+    log_variance: npt.NDArray[np.float32]
+    """Shape (items,), or (items, dim) with diagonal covariance."""
+    _has_hinges: ClassVar[bool] = True
+
+    def _kernel(self) -> str:
+        return "neat_diagonal" if self._is_diagonal else "neat"
+
+    @property
+    def _is_diagonal(self) -> bool:
+        return bool(getattr(self.parameters, "covariance", "spherical") == "diagonal")
+
+    def _settings(self) -> Settings:
+        p = self.parameters
+        return (
+            super()
+            ._settings()
+            ._replace(
+                margin=p.margin,
+                variance_rate=p.variance_learning_rate / p.learning_rate,
+                low=p.least_log_variance,
+                high=p.most_log_variance,
+            )
+        )
+
+    def _new_tables(self, rng: np.random.Generator, items: int, users: int) -> dict[str, Table]:
+        p = self.parameters
+        vectors = 2 if self._is_diagonal else 1
+        table = random_table(rng, items, p.dim, p.dim**-0.5, vectors)
+        self._log_variance(table)[:] = p.start_log_variance
+        return {"items": table}
+
+    def _log_variances(self) -> Callable[[Mapping[str, Table]], npt.NDArray[np.float32]]:
+        return lambda tables: self._log_variance(tables["items"])
+
+    def _log_variance(self, table: Table) -> Table:
+        dim = self.parameters.dim
+        return vector(table, dim, 1) if self._is_diagonal else tail(table, dim, LOG_VARIANCE)
+
+    def _vectors_of_a_row(self) -> int:
+        return 2 if self._is_diagonal else 1
+
+    def _laid(self, tables: Mapping[str, Table]) -> dict[str, Table]:
+        items = tables["items"]
+        return {"vectors": vector(items, self.parameters.dim), "log_variance": self._log_variance(items)}
+
+    def _keep(self, tables: Mapping[str, Table]) -> None:
+        self.log_variance = self._log_variance(tables["items"]).copy()
+        self._take(vector(tables["items"], self.parameters.dim).copy())
+
+    def _arrays(self) -> dict[str, npt.NDArray[Any]]:
+        return {**super()._arrays(), "log_variance": self.log_variance}
+
+    def _restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        super()._restore(arrays)
+        self.log_variance = np.ascontiguousarray(arrays["log_variance"], dtype=np.float32)
+        if len(self.log_variance) != len(self.vectors):
+            raise ValueError("`log_variance` must have a row for each item")
+
+
+class NeatLikelihood(Neat):
+    """NEAT ranked by the log expected likelihood that it was trained on."""
+
+    name: ClassVar[str] = "neat-likelihood"
+    learns_like: ClassVar[str] = "neat"
+    about: ClassVar[str] = "The Gaussians of neat, ranked by expected likelihood."
+    _prepared: Gaussians | None = None
+
+    def _score(self, queries: Codes, items: Codes) -> Scores:
+        return likelihood_pairs(self.vectors, self.log_variance, queries, items)
+
+    def _score_all(self, queries: Codes) -> Scores:
+        if not self._is_diagonal:
+            return self._gaussians().rows(queries)
+        every = np.arange(len(self.catalog), dtype=np.int32)
+        out = np.empty((len(queries), len(every)))
+        for row, query in enumerate(queries):
+            out[row] = self._score(np.full(len(every), query, dtype=np.int32), every)
+        return out
+
+    def _gaussians(self) -> Gaussians:
+        """Its Gaussians, made ready once for what was learned last."""
+        ready = self._prepared
+        if ready is None or ready.vectors is not self.vectors or ready.log_variance is not self.log_variance:
+            ready = self._prepared = Gaussians(self.vectors, self.log_variance)
+        return ready

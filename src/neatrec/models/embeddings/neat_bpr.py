@@ -1,0 +1,75 @@
+"""`neat-bpr`: NEAT, and users who prefer what they bought."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from neatrec.errors import must_be
+from neatrec.models.embeddings.kernels.arguments import Settings
+from neatrec.models.embeddings.kernels.layout import Table, vector
+from neatrec.models.embeddings.model import random_table
+from neatrec.models.embeddings.neat import Neat, NeatParameters
+from neatrec.models.parameters import ModelParameters, again, parameter
+
+
+@dataclass(frozen=True)
+class NeatBPRParameters(NeatParameters):
+    window: int = again(NeatParameters, "window", 3)
+    negatives: int = again(NeatParameters, "negatives", 10)
+    negative_exponent: float = again(NeatParameters, "negative_exponent", 0.75)
+    learning_rate: float = again(NeatParameters, "learning_rate", 0.3)
+    margin: float = again(NeatParameters, "margin", 0.5)
+    variance_learning_rate: float = again(NeatParameters, "variance_learning_rate", 0.1)
+    start_log_variance: float = again(NeatParameters, "start_log_variance", -1.0)
+    ranking_loss: str = parameter(
+        "printed",
+        "The users' loss: 1 - sigmoid as the paper prints it, or the usual -log sigmoid.",
+        choices=("printed", "log"),
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.covariance != "spherical":
+            raise must_be("covariance", "spherical for model 'neat-bpr'", self.covariance)
+
+
+class NeatBPR(Neat):
+    """NEAT+bpr: L_item(q, v, v') + L_BPR(u, q, q') + L_BPR(u, v, v'); users are not used in an answer."""
+
+    name: ClassVar[str] = "neat-bpr"
+    about: ClassVar[str] = "NEAT with ranking losses of users; cosine of the means."
+    kernel: ClassVar[str] = "neat_bpr"
+    lines_visited: ClassVar[int] = 56_000_000
+    Parameters: ClassVar[type[ModelParameters]] = NeatBPRParameters
+    needs_users: ClassVar[bool] = True
+    user_vectors: npt.NDArray[np.float32] | None = None
+    _refuse_bought: ClassVar[bool] = True
+
+    def _kernel(self) -> str:
+        return self.kernel
+
+    def _settings(self) -> Settings:
+        return super()._settings()._replace(logistic=self.parameters.ranking_loss == "log")
+
+    def _new_tables(self, rng: np.random.Generator, items: int, users: int) -> dict[str, Table]:
+        dim = self.parameters.dim
+        return {**super()._new_tables(rng, items, users), "users": random_table(rng, users, dim, dim**-0.5)}
+
+    def _laid(self, tables: Mapping[str, Table]) -> dict[str, Table]:
+        return {**super()._laid(tables), "user_vectors": vector(tables["users"], self.parameters.dim)}
+
+    def _keep(self, tables: Mapping[str, Table]) -> None:
+        super()._keep(tables)
+        self.user_vectors = vector(tables["users"], self.parameters.dim).copy()
+
+    def _user_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        return {} if self.user_vectors is None else {"user_vectors": self.user_vectors}
+
+    def _restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        super()._restore(arrays)
+        self.user_vectors = arrays.get("user_vectors")

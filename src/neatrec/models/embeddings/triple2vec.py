@@ -1,0 +1,88 @@
+"""`triple2vec`: an item as query, an item as partner and a user, trained on how well the three go together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from neatrec.errors import must_be
+from neatrec.models.embeddings.kernels.layout import Table, vector
+from neatrec.models.embeddings.model import PAPER, EmbeddingModel, EmbeddingParameters, random_table
+from neatrec.models.parameters import ModelParameters, again, parameter
+
+Vectors = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Triple2VecParameters(EmbeddingParameters):
+    window: int = again(EmbeddingParameters, "window", 10)
+    negative_exponent: float = again(EmbeddingParameters, "negative_exponent", 1.0)
+    learning_rate: float = again(EmbeddingParameters, "learning_rate", 0.4)
+    least_user_baskets: int = parameter(
+        2, "Users with fewer baskets have no vector: it would only stand for the company of their one basket.", low=1
+    )
+
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": {**PAPER, "least_user_baskets": 1}}
+    earlier: ClassVar[Mapping[str, Any]] = {"least_user_baskets": 1}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.optimizer == "sgd" and self.least_user_baskets > 1:
+            raise must_be("least_user_baskets", "1 with optimizer sgd", self.least_user_baskets)
+
+
+class Triple2Vec(EmbeddingModel):
+    """Triple2Vec (Wan and others 2018): cohesion f_q . g_v + f_q . h_u + g_v . h_u, negatives for each of the three.
+
+    An item has two vectors, as query and as partner; its vector in an answer is their sum. A user seen in one basket
+    has none (`least_user_baskets`): theirs would explain away why the items of that basket go together.
+    """
+
+    name: ClassVar[str] = "triple2vec"
+    about: ClassVar[str] = "Cohesion of item, item and user by negative sampling; cosine of f + g."
+    kernel: ClassVar[str] = "triple2vec"
+    lines_visited: ClassVar[int] = 3_500_000
+    Parameters: ClassVar[type[ModelParameters]] = Triple2VecParameters
+    needs_users: ClassVar[bool] = True
+    query_vectors: Vectors
+    """f, shape (items, dim): the items as queries."""
+    partner_vectors: Vectors
+    """g, shape (items, dim): the items as partners."""
+    user_vectors: Vectors | None = None
+
+    def _new_tables(self, rng: np.random.Generator, items: int, users: int) -> dict[str, Table]:
+        dim = self.parameters.dim
+        names = {"queries": items, "partners": items, "users": users}
+        return {name: random_table(rng, rows, dim, 0.5 / dim) for name, rows in names.items()}
+
+    def _least_user_baskets(self) -> int:
+        return int(self.parameters.least_user_baskets)
+
+    def _laid(self, tables: Mapping[str, Table]) -> dict[str, Table]:
+        names = {"query_vectors": "queries", "partner_vectors": "partners", "user_vectors": "users"}
+        return {array: vector(tables[name], self.parameters.dim) for array, name in names.items()}
+
+    def _keep(self, tables: Mapping[str, Table]) -> None:
+        dim = self.parameters.dim
+        self.query_vectors = vector(tables["queries"], dim).copy()
+        self.partner_vectors = vector(tables["partners"], dim).copy()
+        self.user_vectors = vector(tables["users"], dim).copy()
+        self._take(self.query_vectors + self.partner_vectors)
+
+    def _arrays(self) -> dict[str, npt.NDArray[Any]]:
+        vectors = {"query_vectors": self.query_vectors, "partner_vectors": self.partner_vectors}
+        return {**super()._arrays(), **vectors}
+
+    def _user_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        return {} if self.user_vectors is None else {"user_vectors": self.user_vectors}
+
+    def _restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        super()._restore(arrays)
+        self.query_vectors, self.partner_vectors = arrays["query_vectors"], arrays["partner_vectors"]
+        self.user_vectors = arrays.get("user_vectors")
+        if not self.query_vectors.shape == self.partner_vectors.shape == self.vectors.shape:
+            raise ValueError("`query_vectors` and `partner_vectors` must have the shape of `vectors`")

@@ -1,0 +1,193 @@
+"""`Recommendations`: what a model answers, best first, and how a cart's scores become one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from neatrec.data.catalog import Catalog
+from neatrec.text import printable
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """One line of an answer."""
+
+    rank: int
+    id: str
+    name: str
+    category: tuple[str, ...]
+    score: float
+    goes_with: tuple[str, ...]
+    """Names of the items of the cart that speak for it, the loudest first."""
+
+
+@dataclass(frozen=True, eq=False)
+class Recommendations:
+    """An answer, best first. Iterate it for `Recommendation` lines; `codes` and `scores` are arrays."""
+
+    catalog: Catalog
+    cart: npt.NDArray[np.int32]
+    """Codes of what was asked for."""
+    codes: npt.NDArray[np.int32]
+    scores: npt.NDArray[np.float64]
+    asked: npt.NDArray[np.int32]
+    """The items of the cart that the model knows."""
+    parts: npt.NDArray[np.float64]
+    """What each of them says, shape (answers, asked); a score is the mean of its row."""
+    notes: tuple[str, ...] = ()
+    """What the reader should know: an item of the cart that was never bought, for example."""
+
+    @classmethod
+    def empty(cls, catalog: Catalog, cart: npt.NDArray[np.int32], notes: tuple[str, ...]) -> Self:
+        """No answer."""
+        no_codes = np.zeros(0, dtype=np.int32)
+        return cls(catalog, cart, no_codes, np.zeros(0), no_codes, np.zeros((0, 0)), notes)
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def __iter__(self) -> Iterator[Recommendation]:
+        for row, code in enumerate(self.codes.tolist()):
+            yield Recommendation(
+                rank=row + 1,
+                id=self.catalog.id(code),
+                name=self.catalog.name(code),
+                category=self.catalog.category_path(code),
+                score=float(self.scores[row]),
+                goes_with=self._speakers(row),
+            )
+
+    def _speakers(self, row: int) -> tuple[str, ...]:
+        part = self.parts[row]
+        order = np.argsort(-part, kind="stable")
+        return tuple(self.catalog.name(self.asked[i]) for i in order if part[i] > 0 or len(part) == 1)
+
+    def __repr__(self) -> str:
+        cart = ", ".join(printable(self.catalog.name(code)) for code in self.cart)
+        lines = [f"{line.rank:3d}  {line.score:10.4g}  {printable(line.name)}" for line in self]
+        return "\n".join([f"<{len(self)} recommendations for {cart}>", *lines, *self.notes])
+
+    @property
+    def ids(self) -> list[str]:
+        return [self.catalog.id(code) for code in self.codes]
+
+    @property
+    def names(self) -> list[str]:
+        return [self.catalog.name(code) for code in self.codes]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The answer as `--json` prints it."""
+        return {
+            "items": [{"id": self.catalog.id(code), "name": self.catalog.name(code)} for code in self.cart],
+            "recommendations": [
+                {
+                    "rank": line.rank,
+                    "id": line.id,
+                    "name": line.name,
+                    "category": list(line.category),
+                    "score": line.score,
+                    "goes_with": list(line.goes_with),
+                }
+                for line in self
+            ],
+            "notes": list(self.notes),
+        }
+
+    def table(self) -> pa.Table:
+        """rank, id, name, score: one row an answer."""
+        return pa.table(
+            {
+                "rank": pa.array(np.arange(1, len(self) + 1)),
+                "id": pa.array(self.ids, pa.large_string()),
+                "name": pa.array(self.names, pa.large_string()),
+                "score": pa.array(self.scores),
+            }
+        )
+
+
+@dataclass(frozen=True)
+class Named:
+    """What is recommended, best first: codes and scores, (answers,), and what each query says, (answers, queries)."""
+
+    codes: npt.NDArray[np.int32]
+    scores: npt.NDArray[np.float64]
+    parts: npt.NDArray[np.float64]
+
+
+def name_best(rows: npt.NDArray[Any], candidates: npt.NDArray[np.int32], floor: float, k: int) -> Named:
+    """The `k` best of `candidates` by the scores of one or several queries, `rows` (queries, items).
+
+    What no query scores above `floor` is left out. Several queries are put on one scale and averaged: 0 for a query's
+    median candidate, 1 for its best; one that scores all alike says nothing and gets zeros.
+
+    >>> name_best(np.array([[0.0, 1.0, 9.0], [5.0, 5.0, 5.0]]), np.arange(3), -np.inf, 2).parts.tolist()
+    [[1.0, 0.0], [0.0, 0.0]]
+    """
+    parts = rows.take(candidates, axis=1)  # (queries, candidates)
+    if floor > -np.inf:
+        worth = np.flatnonzero((parts > floor).any(axis=0))
+        parts, candidates = parts.take(worth, axis=1), candidates[worth]
+    if not parts.size:
+        return Named(candidates[:0], np.zeros(0), np.zeros((0, len(parts))))
+    ends = [scale_of(part) if len(parts) > 1 else ONE_SCALE for part in parts]
+    total = np.zeros(parts.shape[1])
+    for part, (middle, reach) in zip(parts, ends, strict=True):
+        total += (part - middle) / reach
+    total /= len(parts)
+    top = best(total, k)
+    shown = [(part[top] - middle) / reach for part, (middle, reach) in zip(parts, ends, strict=True)]
+    return Named(candidates[top], total[top], np.stack(shown, axis=1))
+
+
+ONE_SCALE = np.float64(0.0), np.float64(1.0)
+"""One query keeps its own scores."""
+
+
+def scale_of(part: npt.NDArray[Any]) -> tuple[np.float64, np.float64]:
+    """The median, and how far above it the best is; infinitely far where it is not above, so that all become 0."""
+    middle = median(part)
+    reach = np.float64(part.max()) - middle
+    return middle, reach if reach > 0 else np.float64(np.inf)
+
+
+SAMPLED = 512
+"""Values that are looked at first to find the median's neighbourhood."""
+
+
+def median(values: npt.NDArray[Any]) -> np.float64:
+    """The median, as `np.median` has it, several times faster where there are many values.
+
+    A sample says about where it is: only the values in that neighbourhood need be put in order.
+
+    >>> float(median(np.array([4.0, 1.0, 3.0, 2.0])))
+    2.5
+    """
+    first, last = (len(values) - 1) // 2, len(values) // 2
+    sample = np.sort(values[:: max(1, len(values) // SAMPLED)])
+    low, high = sample[int(0.42 * len(sample))], sample[min(int(0.58 * len(sample)) + 1, len(sample) - 1)]
+    below = int(np.count_nonzero(values < low))
+    near = values[(values >= low) & (values <= high)]
+    if not below <= first <= last < below + len(near):
+        near, below = values, 0
+    ordered = np.partition(near, sorted({first - below, last - below}))
+    return (np.float64(ordered[first - below]) + np.float64(ordered[last - below])) / 2.0
+
+
+def best(scores: npt.NDArray[Any], k: int) -> npt.NDArray[np.intp]:
+    """Positions of the `k` highest scores, best first; equal scores in the order of their positions.
+
+    >>> best(np.array([1.0, 3.0, 3.0, 2.0]), 3).tolist()
+    [1, 2, 3]
+    """
+    if k >= len(scores):
+        return np.argsort(-scores, kind="stable")
+    limit = np.partition(scores, len(scores) - k)[len(scores) - k]
+    above = np.flatnonzero(scores > limit)
+    chosen = np.concatenate([above, np.flatnonzero(scores == limit)[: k - len(above)]])
+    return chosen[np.lexsort((chosen, -scores[chosen]))]

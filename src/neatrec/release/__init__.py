@@ -1,0 +1,1 @@
+"""Bundles in production: publish, limits, diff, rollback, exports."""

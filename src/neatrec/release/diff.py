@@ -1,0 +1,166 @@
+"""`neatrec diff`: what changed between two bundles, and for which items most."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from neatrec.report.attachment import comparable, held_out
+from neatrec.serving import Index
+from neatrec.serving.grades import SOME
+
+FIRST = 10
+"""Answers of an item that are compared."""
+LISTED = 20
+"""Items that are named."""
+BLOCK = 20_000
+"""Items compared at once."""
+
+Codes = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Change:
+    """An item whose first ten answers with evidence are not the same."""
+
+    id: str
+    name: str
+    sales: int
+    """Its lines in the newer bundle's training baskets."""
+    changed: float
+    """Share of its first ten answers with evidence that are new or gone."""
+    gone: tuple[str, ...]
+    came: tuple[str, ...]
+    """Names, best first."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Two bundles side by side: pairs of (older, newer)."""
+
+    versions: tuple[str, str]
+    rows: tuple[int, int]
+    """Training lines."""
+    items: tuple[int, int]
+    """Items that a training basket holds."""
+    coverage: tuple[float, float]
+    """Share of sales whose item has an answer with strong or some evidence."""
+    held_out: tuple[float, float] | None
+    """HR@10 by the attached leaderboards, where both have one and they measure the same."""
+    top10_changed: float
+    """Of the first ten answers with evidence of items in both, weighed by sales, the share that changed."""
+    items_new: int
+    items_gone: int
+    changes: tuple[Change, ...]
+    """The largest, by sales and share changed."""
+    held_out_note: str | None = None
+    """Why two leaderboards that are there are not compared."""
+
+    def to_json(self) -> dict[str, Any]:
+        """As `neatrec diff --json` prints it."""
+        pairs = {name: list(getattr(self, name)) for name in ("versions", "rows", "items", "coverage")}
+        changes = [{**vars(change), "gone": list(change.gone), "came": list(change.came)} for change in self.changes]
+        return {
+            **pairs,
+            "held_out": None if self.held_out is None else list(self.held_out),
+            "held_out_note": self.held_out_note,
+            "top10_changed": self.top10_changed,
+            "items_new": self.items_new,
+            "items_gone": self.items_gone,
+            "changes": changes,
+        }
+
+
+def compare(old: Index, new: Index, *, listed: int = LISTED) -> Difference:
+    """What changed from `old` to `new`; items are the same by their ids."""
+    old_of = _codes_in(new, old)
+    bought_old, bought_new = old.item_count > 0, new.item_count > 0
+    both = np.flatnonzero(bought_new & (old_of >= 0) & bought_old[np.maximum(old_of, 0)])
+    share = _changed(old, new, both, old_of)
+    sales = new.item_count[both].astype(np.float64)
+    measures, note = _measures(old, new)
+    order = np.lexsort((both, -sales * share))[:listed]
+    return Difference(
+        versions=(old.version, new.version),
+        rows=(old.manifest.lines, new.manifest.lines),
+        items=(int(bought_old.sum()), int(bought_new.sum())),
+        coverage=(_covered(old), _covered(new)),
+        held_out=measures,
+        held_out_note=note,
+        top10_changed=float((share * sales).sum() / max(sales.sum(), 1.0)),
+        items_new=int(bought_new.sum()) - len(both),
+        items_gone=int(bought_old.sum()) - len(both),
+        changes=tuple(
+            _change(old, new, int(both[i]), int(old_of[both[i]]), float(share[i])) for i in order if share[i] > 0
+        ),
+    )
+
+
+def _measures(old: Index, new: Index) -> tuple[tuple[float, float] | None, str | None]:
+    """The held-out measures of both, where they can be compared; otherwise why not, where both are there."""
+    before, after = (held_out(index.attachment, index.manifest.model) for index in (old, new))
+    if before is None or after is None:
+        return None, None
+    note = comparable(old.attachment, new.attachment)
+    return ((before, after), None) if note is None else (None, note)
+
+
+def _covered(index: Index) -> float:
+    shares = index.coverage()
+    return shares["strong"]["sales"] + shares["some"]["sales"]
+
+
+def _codes_in(new: Index, old: Index) -> Codes:
+    """The old code of each new item, -1 where it is not there, shape (items of new,)."""
+    if new.catalog.hash == old.catalog.hash:
+        return np.arange(len(new), dtype=np.int32)
+    lookup = old.catalog.code_of
+    return np.array([lookup.get(item, -1) for item in new.catalog.ids.to_pylist()], dtype=np.int32)
+
+
+def first_answers(index: Index, codes: npt.NDArray[np.integer[Any]]) -> Codes:
+    """The first ten answers that have evidence, for some items, -1 where there are fewer, shape (items, 10).
+
+    What has no evidence is not served unless asked for, and changes from night to night: it would drown the rest.
+    """
+    out = np.full((len(codes), FIRST), -1, dtype=np.int32)
+    start, lengths = index.start[codes], index.start[codes + 1] - index.start[codes]
+    row = np.repeat(np.arange(len(codes)), lengths)
+    before = np.cumsum(lengths) - lengths
+    place = np.arange(len(row)) + np.repeat(start - before, lengths)
+    shown = index.columns["grade"][place] <= SOME if len(row) else np.zeros(0, dtype=bool)
+    counted = np.concatenate([[0], np.cumsum(shown)])
+    rank = counted[:-1] - np.repeat(counted[before], lengths)
+    kept = shown & (rank < FIRST)
+    out[row[kept], rank[kept]] = index.columns["item"][place[kept]]
+    return out
+
+
+def _changed(old: Index, new: Index, both: npt.NDArray[np.intp], old_of: Codes) -> npt.NDArray[np.float64]:
+    """For each item in both the share of its first ten that is not in the other's first ten, shape (both,)."""
+    out = np.zeros(len(both))
+    for begin in range(0, len(both), BLOCK):
+        part = both[begin : begin + BLOCK]
+        before, after = first_answers(old, old_of[part]), first_answers(new, part)
+        as_old = np.where(after >= 0, old_of[np.maximum(after, 0)], -2)
+        kept = ((as_old[:, :, None] == before[:, None, :]) & (as_old >= 0)[:, :, None]).sum(axis=(1, 2))
+        length = np.maximum((before >= 0).sum(axis=1), (after >= 0).sum(axis=1))
+        out[begin : begin + BLOCK] = 1.0 - kept / np.maximum(length, 1)
+        out[begin : begin + BLOCK][length == 0] = 0.0
+    return out
+
+
+def _change(old: Index, new: Index, code: int, old_code: int, share: float) -> Change:
+    before = {old.catalog.id(c): old.catalog.name(c) for c in first_answers(old, np.array([old_code]))[0] if c >= 0}
+    after = {new.catalog.id(c): new.catalog.name(c) for c in first_answers(new, np.array([code]))[0] if c >= 0}
+    return Change(
+        id=new.catalog.id(code),
+        name=new.catalog.name(code),
+        sales=int(new.item_count[code]),
+        changed=share,
+        gone=tuple(name for item, name in before.items() if item not in after),
+        came=tuple(name for item, name in after.items() if item not in before),
+    )

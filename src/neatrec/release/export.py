@@ -1,0 +1,137 @@
+"""`neatrec export`: the serving table as Parquet, CSV or SQL."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from neatrec.errors import ParameterError, ResourceError, must_be
+from neatrec.serving import GRADES, Index
+from neatrec.text import printable
+
+TABLE = "neatrec_complements"
+BLOCK = 200_000
+"""Answers written at once."""
+ROWS_PER_INSERT = 500
+SQL_TYPES = {"string": "VARCHAR", "int32": "INTEGER", "float": "DOUBLE PRECISION"}
+TEXTS = ("query", "query_name", "item", "item_name", "grade")
+
+
+def export_table(index: Index, path: str | Path) -> int:
+    """How many answers were written to `path`, whose ending says how: .parquet, .csv or .sql."""
+    path = Path(path)
+    writers: dict[str, Callable[[Iterator[pa.Table], Path], None]] = {
+        ".parquet": _write_parquet,
+        ".csv": _write_csv,
+        ".sql": _write_sql,
+    }
+    if path.suffix not in writers:
+        raise must_be("out", "a name that ends in .parquet, .csv or .sql", str(path))
+    beside = path.with_name(f".{path.name}.writing")
+    try:
+        writers[path.suffix](blocks(index), beside)
+        os.replace(beside, path)
+    except OSError as error:
+        kind = ResourceError if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG} else ParameterError
+        # Arrow puts a long story into its errors; the system's own words are enough
+        why = os.strerror(error.errno) if error.errno else printable(error)
+        raise kind(f"cannot write {printable(path)}: {why}", file=str(path)) from error
+    finally:
+        beside.unlink(missing_ok=True)
+    return len(index.columns["item"])
+
+
+def blocks(index: Index) -> Iterator[pa.Table]:
+    """The table in parts, one row an answer; at least one part, so that an empty table has its columns."""
+    rows = len(index.columns["item"])
+    for first in range(0, max(rows, 1), BLOCK):
+        yield _block(index, first, min(first + BLOCK, rows))
+
+
+def _block(index: Index, first: int, last: int) -> pa.Table:
+    place = np.arange(first, last)
+    query = (np.searchsorted(index.start, place, side="right") - 1).astype(np.int32)
+    columns = {name: values[first:last] for name, values in index.columns.items()}
+    ids = index.catalog.ids
+    names = ids if index.catalog.names is None else pc.coalesce(index.catalog.names, ids)
+    out: dict[str, Any] = {
+        "query": ids.take(pa.array(query)),
+        "query_name": names.take(pa.array(query)),
+        "rank": pa.array((place - index.start[query] + 1).astype(np.int32)),
+        "item": ids.take(pa.array(columns["item"])),
+        "item_name": names.take(pa.array(columns["item"])),
+        "grade": pa.array(np.array(GRADES)[columns["grade"]]),
+    }
+    for name, values in columns.items():
+        if name not in {"item", "grade"}:
+            out[name] = pa.array(values, mask=(values == -1) if values.dtype.kind == "i" else np.isnan(values))
+    table = pa.table(out)
+    return table.cast(pa.schema([(f.name, pa.string() if f.name in TEXTS else f.type) for f in table.schema]))
+
+
+def _write_parquet(parts: Iterator[pa.Table], path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    first = next(parts)
+    with pq.ParquetWriter(path, first.schema, compression="zstd") as writer:
+        writer.write_table(first)
+        for part in parts:
+            writer.write_table(part)
+
+
+def _write_csv(parts: Iterator[pa.Table], path: Path) -> None:
+    from pyarrow import csv
+
+    first = _formula_safe(next(parts))
+    with csv.CSVWriter(path, first.schema) as writer:
+        writer.write_table(first)
+        for part in parts:
+            writer.write_table(_formula_safe(part))
+
+
+def _formula_safe(table: pa.Table) -> pa.Table:
+    """A spreadsheet runs a cell that begins like a formula: an apostrophe before it makes it text.
+
+    A cell that begins with an apostrophe gets one too: whoever takes the first one off has every text back.
+    """
+    for place, name in enumerate(table.column_names):
+        if name in TEXTS:
+            cells = table[name]
+            risky = pc.match_substring_regex(cells, r"\A['=+\-@\t\r]")
+            quoted = pc.binary_join_element_wise(pa.scalar("'"), cells, pa.scalar(""))
+            table = table.set_column(place, name, pc.if_else(risky, quoted, cells))
+    return table
+
+
+def _write_sql(parts: Iterator[pa.Table], path: Path) -> None:
+    """One CREATE TABLE, then INSERTs in one transaction, in standard SQL."""
+    first = next(parts)
+    with path.open("w", encoding="utf-8", newline="\n") as out:
+        columns = ",\n".join(f"  {field.name} {SQL_TYPES[str(field.type)]}" for field in first.schema)
+        out.write(f"CREATE TABLE {TABLE} (\n{columns},\n  PRIMARY KEY (query, rank)\n);\nBEGIN TRANSACTION;\n")
+        for part in (first, *parts):
+            for begin in range(0, len(part), ROWS_PER_INSERT):
+                rows = zip(*part.slice(begin, ROWS_PER_INSERT).to_pydict().values(), strict=True)
+                out.write(f"INSERT INTO {TABLE} VALUES\n")
+                out.write(",\n".join(f"({', '.join(map(sql_literal, row))})" for row in rows) + ";\n")
+        out.write("COMMIT;\n")
+
+
+def sql_literal(value: object) -> str:
+    """A value as standard SQL writes it. A NUL, which SQL text cannot hold, becomes the replacement character.
+
+    >>> sql_literal("Baker's"), sql_literal(None), sql_literal(0.5)
+    ("'Baker''s'", 'NULL', '0.5')
+    """
+    if value is None:
+        return "NULL"
+    if isinstance(value, str):
+        return "'" + value.replace("\x00", "\ufffd").replace("'", "''") + "'"
+    return repr(value)

@@ -1,0 +1,140 @@
+"""The data of the paper and what stands in their place: who trains, who tests, what labels there are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from neatrec.data.baskets import Baskets
+from neatrec.data.catalog import UNKNOWN, Catalog
+from neatrec.data.splits import half
+from neatrec.errors import SourceError
+from neatrec.io import read_baskets
+from neatrec.labels import Labels, make_labels
+from neatrec.reproduction.label_tables import DataSet
+from neatrec.text import printable
+
+JOURNEY_WEEKS = 42
+"""Weeks 1 to 42 of Complete Journey train, the others test."""
+JOURNEY_PURCHASES = 5
+"""Items of Complete Journey bought less often are left out."""
+NO_CATEGORY = "(no category)"
+
+
+@dataclass(frozen=True)
+class Instacart:
+    """The orders of the folder."""
+
+    train: Baskets
+    test: Baskets
+    ins_e: Baskets
+    """All orders that the paper evaluates on (`order_products__train`)."""
+    has_prior: bool
+    """Whether the folder has the paper's training orders, so that the split is the paper's own."""
+
+    @property
+    def split(self) -> dict[str, str]:
+        return {"method": "the paper's own: prior orders train, train orders test" if self.has_prior else "half"}
+
+    def data_sets(self) -> dict[str, DataSet]:
+        """What the data set table asks, by the paper's names."""
+        categories = len(self.ins_e.catalog.category_names[-1])
+        prior = self.train if self.has_prior else None
+        return {
+            "INS-T": DataSet(
+                None if prior is None else len(prior),
+                None if prior is None else int((prior.item_counts > 0).sum()),
+                categories,
+                None if prior is None else users_of(prior),
+            ),
+            "INS-E": DataSet(len(self.ins_e), None, None, users_of(self.ins_e)),
+        }
+
+
+def read_instacart(folder: str | Path) -> Instacart:
+    """The folder's orders, split as in the paper where it has the prior orders, else into halves."""
+    baskets = read_baskets(str(folder))
+    if "eval_set" not in baskets.attributes:
+        raise SourceError(
+            f"{printable(folder)} does not hold the Instacart tables",
+            file=str(folder),
+            hint="Give the folder with orders, products, aisles, departments and order_products__train.",
+        )
+    attribute = baskets.attributes["eval_set"]
+    names = np.array(attribute.names)[attribute.codes]
+    ins_e = baskets.select(names == "train")
+    if not len(ins_e):
+        raise SourceError(
+            f"{printable(folder)} has no orders of order_products__train, which the paper evaluates on",
+            file=str(folder),
+        )
+    if (names == "prior").any():
+        return Instacart(baskets.select(names == "prior"), ins_e, ins_e, has_prior=True)
+    halves = half(ins_e)
+    return Instacart(halves.train, halves.test, ins_e, has_prior=False)
+
+
+def users_of(baskets: Baskets) -> int | None:
+    return None if baskets.users is None else len(np.unique(baskets.users))
+
+
+@dataclass(frozen=True)
+class Journey:
+    """Complete Journey, in place of the Walmart data: returning households, no cart order."""
+
+    train: Baskets
+    test: Baskets
+    labels: Labels
+    """Paper labels of the test weeks, both items of which the training weeks have."""
+
+    def data_sets(self) -> dict[str, DataSet]:
+        """What the data set table asks."""
+        out = {}
+        for name, part in (("training", self.train), ("test", self.test)):
+            sold = part.item_counts > 0
+            categories = len(np.unique(part.catalog.category_of()[sold]))
+            out[f"Complete Journey, {name}"] = DataSet(len(part), int(sold.sum()), categories, users_of(part))
+        return out
+
+
+def read_complete_journey(levels: tuple[float, ...], threads: int | None = None) -> Journey:
+    """Weeks 1 to 42 against 43 to 53, items bought at least five times; what has no category shares one."""
+    baskets = read_baskets("complete-journey")
+    baskets = only_items(baskets, baskets.item_counts >= JOURNEY_PURCHASES)
+    baskets = replace(baskets, catalog=with_one_unknown(baskets.catalog))
+    week = baskets.attributes["week"]
+    early = np.array([int(name) for name in week.names])[week.codes] <= JOURNEY_WEEKS
+    train, test = baskets.select(early), baskets.select(~early)
+    labels = make_labels(test, "paper", levels, threads=threads)
+    sold = train.item_counts > 0
+    return Journey(train, test, only_labels(labels, sold[labels.query] & sold[labels.item]))
+
+
+def only_items(baskets: Baskets, kept: npt.NDArray[np.bool_]) -> Baskets:
+    """The baskets without the items that are not kept; the catalogue stays as it is."""
+    lines = kept[baskets.items]
+    before = np.concatenate([[0], np.cumsum(lines)])
+    return replace(baskets, items=baskets.items[lines], offsets=before[baskets.offsets])
+
+
+def with_one_unknown(catalog: Catalog) -> Catalog:
+    """The catalogue with all items whose deepest category is not known in one category of their own."""
+    if catalog.categories is None or not (catalog.categories[:, -1] == UNKNOWN).any():
+        return catalog
+    codes = catalog.categories.copy()
+    names = (*catalog.category_names[-1], NO_CATEGORY)
+    codes[codes[:, -1] == UNKNOWN, -1] = len(names) - 1
+    return replace(catalog, categories=codes, category_names=(*catalog.category_names[:-1], names))
+
+
+def only_labels(labels: Labels, kept: npt.NDArray[np.bool_]) -> Labels:
+    """Some of the labels."""
+    arrays = ("query", "item", "count", "expected", "lift", "lift_low", "lift_high", "statistic", "p")
+    chosen = {name: getattr(labels, name)[kept] for name in arrays}
+    for name in ("q", "customers", "reverse"):
+        array = getattr(labels, name)
+        chosen[name] = None if array is None else array[kept]
+    return replace(labels, **chosen)

@@ -1,0 +1,282 @@
+"""The paper's tables and figures about models, its numbers beside ours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from neatrec.evaluation.results import Result
+from neatrec.evaluation.summary import PairedTest, Standing
+from neatrec.report.boards import Board, best_first, metric_title
+from neatrec.report.figures import Bell, Curve, density_chart, line_chart
+from neatrec.report.svg import Figure
+from neatrec.report.table import Column, Table, best_cells
+from neatrec.reproduction.marks import CITED, MARK, NO_PRIOR, WALMART, comparable, exact_or_differs, not_checkable
+
+Paper = Mapping[str, Any]
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Beside:
+    """How a board stands to the paper's tables."""
+
+    data: str
+    """INS or WMT."""
+    same_split: bool
+    why: str
+    """What its rows are marked with where they are not exact."""
+
+
+def metric_keys(paper: Paper) -> list[str]:
+    """HR and NDCG at each list length, in the paper's order."""
+    return [f"{metric}@{k}" for k in paper["settings"]["k"] for metric in ("hr", "ndcg")]
+
+
+def beside_table(paper: Paper, board: Board, result: Result, beside: Beside) -> Table:
+    """Tables IX to XIV: a line of the paper's and one of ours for each model; ours alone where the paper has none."""
+    printed = paper["metrics"][beside.data].get(f"{result.level:g}", {"table": "none", "models": {}})
+    keys = metric_keys(paper)
+    standings = {standing.name: standing for standing in result.summary.standings}
+    rows: list[tuple[Any, ...]] = []
+    for name, there in printed["models"].items():
+        cited = [there[key.split("@")[0]][key.split("@")[1]] for key in keys]
+        mark = CITED if _has(standings, name) else not_checkable("it was not trained here")
+        mark = WALMART if beside.data == "WMT" else mark
+        rows.append((name, "paper", *cited, mark))
+        rows += [_ours(standings[each], keys, cited, beside) for each in (name, f"{name}@paper") if each in standings]
+    known = set(printed["models"]) | {f"{name}@paper" for name in printed["models"]}
+    rows += [_ours(s, keys, None, beside) for s in best_first(result) if s.name not in known]
+    columns = (
+        Column("model", "Model"),
+        Column("whose", "Whose"),
+        *(Column(key, metric_title(key), "number", 4) for key in keys),
+        MARK,
+    )
+    best = {cell for whose in ("paper", "here") for cell in _best_of(columns, rows, whose, keys)}
+    caption = (
+        f"HR and NDCG at p = {result.level:g} (the paper's Table {printed['table']}); here: "
+        f"{result.summary.labels:,} labels of {result.summary.queries:,} queries, recall set of 200"
+    )
+    notes = ("Bold: the best of the paper's lines, and the best of ours.",)
+    return Table(board.file(f"paper-metrics-{result.level:g}"), caption, columns, tuple(rows), notes, frozenset(best))
+
+
+def _has(standings: Mapping[str, Standing], name: str) -> bool:
+    return name in standings or f"{name}@paper" in standings
+
+
+def _ours(standing: Standing, keys: Sequence[str], cited: Sequence[float] | None, beside: Beside) -> tuple[Any, ...]:
+    values = [standing.mean[key] for key in keys]
+    mark = comparable(beside.why) if cited is not None else "ours alone: the paper has no such row"
+    if beside.same_split and cited is not None and exact_or_differs(values, cited, digits=4) == "exact":
+        mark = "exact"
+    return (standing.name, "here", *values, mark)
+
+
+def _best_of(columns: Sequence[Column], rows: Sequence[Sequence[Any]], whose: str, keys: Sequence[str]) -> set[Any]:
+    places = [place for place, row in enumerate(rows) if row[1] == whose]
+    return {(places[row], column) for row, column in best_cells(columns, [rows[p] for p in places], keys)}
+
+
+def ablation_table(paper: Paper, boards: Sequence[tuple[Board, Beside]]) -> Table:
+    """NEAT against NEAT+bpr on every board that has both."""
+    rows = [
+        row
+        for board, beside in boards
+        for result in board.results
+        if result.candidates == board.first.candidates
+        for test in result.summary.tests
+        if {test.better, test.worse} == {"neat", "neat-bpr"}
+        for row in [_ablation_row(paper, result, test, beside)]
+    ]
+    columns = (
+        Column("data", "Data"),
+        Column("level", "Level"),
+        Column("metric", "Metric"),
+        Column("neat_paper", "NEAT, paper", "number", 4),
+        Column("neat_bpr_paper", "NEAT+bpr, paper", "number", 4),
+        Column("neat", "NEAT, here", "number", 4),
+        Column("neat_bpr", "NEAT+bpr, here", "number", 4),
+        Column("difference", "NEAT+bpr less NEAT", "interval", 4),
+        Column("p_holm", "p, Holm", "p"),
+        MARK,
+    )
+    return Table("paper-ablation", "NEAT against NEAT+bpr (the paper's ablation)", columns, tuple(rows))
+
+
+def _ablation_row(paper: Paper, result: Result, test: PairedTest, beside: Beside) -> tuple[Any, ...]:
+    there = paper["metrics"][beside.data].get(f"{result.level:g}", {"models": {}})["models"]
+    metric, k = test.metric.split("@")
+    models = ("neat", "neat-bpr")
+    # the difference is that of NEAT+bpr less NEAT, whichever came out better
+    sign = 1 if test.better == "neat-bpr" else -1
+    low, high = sorted([sign * test.low, sign * test.high])
+    return (
+        "Instacart" if beside.data == "INS" else "Complete Journey",
+        f"p = {result.level:g}",
+        metric_title(test.metric),
+        *(there[model][metric][k] if model in there else None for model in models),
+        *(result.summary.by_name(model).mean[test.metric] for model in models),
+        (sign * test.difference, low, high),
+        test.p_holm,
+        comparable(beside.why),
+    )
+
+
+@dataclass(frozen=True)
+class MarginStudy:
+    """NEAT with several margins on one data set: `values[level][metric]` is aligned with `margins`."""
+
+    data: str
+    margins: tuple[float, ...]
+    values: Mapping[float, Mapping[str, Sequence[float]]]
+    seeds: int
+
+
+def margin_figures(study: MarginStudy) -> tuple[Figure, ...]:
+    """HR and NDCG at each level, one figure each."""
+    out = []
+    for level, metrics in study.values.items():
+        for name in ("hr", "ndcg"):
+            curves = [Curve(metric_title(key), values) for key, values in metrics.items() if key.startswith(f"{name}@")]
+            file = f"margin-{study.data.lower().replace(' ', '-')}-{name}-{level:g}"
+            caption = f"{study.data}, {name.upper()} at p = {level:g} against the margin."
+            out.append(line_chart(file, study.margins, curves, "margin", name.upper(), caption, height=210))
+    return tuple(out)
+
+
+def margin_table(study: MarginStudy) -> Table:
+    """All numbers of the study; the paper's figures carry none."""
+    keys = list(next(iter(study.values.values())))
+    columns = (
+        Column("level", "Level"),
+        Column("margin", "Margin", "number", 1),
+        *(Column(key, metric_title(key), "number", 4) for key in keys),
+        MARK,
+    )
+    rows = [
+        (
+            f"p = {level:g}",
+            margin,
+            *(metrics[key][place] for key in keys),
+            comparable("the paper's figure carries no numbers"),
+        )
+        for level, metrics in study.values.items()
+        for place, margin in enumerate(study.margins)
+    ]
+    name = f"paper-margin-{study.data.lower().replace(' ', '-')}"
+    notes = (
+        f"Mean of {study.seeds} trainings for each margin." if study.seeds > 1 else "One training for each margin.",
+    )
+    return Table(name, f"NEAT with several margins, {study.data}", columns, tuple(rows), notes)
+
+
+def margin_words(study: MarginStudy) -> str:
+    """What the study finds, against the paper's finding that larger margins are better."""
+    level, metrics = next(iter(study.values.items()))
+    key = "hr@10" if "hr@10" in metrics else next(iter(metrics))
+    best = study.margins[int(np.argmax(metrics[key]))]
+    low, high = metrics[key][0], metrics[key][-1]
+    holds = (
+        "as in the paper, a larger margin is better"
+        if high > low
+        else "other than in the paper, a larger margin is not better"
+    )
+    return (
+        f"{study.data}, {metric_title(key)} at p = {level:g}: {low:.4f} at margin {study.margins[0]:g}, {high:.4f} at "
+        f"{study.margins[-1]:g}, highest at {best:g}; {holds} here."
+    )
+
+
+@dataclass(frozen=True)
+class CaseStudy:
+    """Three items of a trained Gaussian model, the query first."""
+
+    names: tuple[str, str, str]
+    purchases: tuple[int, int, int]
+    """In the training baskets."""
+    cosines: tuple[float, float]
+    """Of the query's mean with those of the others."""
+    log_determinants: tuple[float, float, float]
+    model: str
+
+
+def case_study(
+    names: Sequence[str],
+    codes: Sequence[int],
+    purchases: npt.ArrayLike,
+    means: Floats,
+    log_variance: Floats,
+    model: str,
+) -> CaseStudy:
+    """The study of three items: `means` (items, dim), `log_variance` (items,) where spherical, or (items, dim)."""
+    rows = means[list(codes)].astype(np.float64)
+    unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    spread = np.asarray(log_variance, dtype=np.float64).reshape(len(means), -1)[list(codes)]
+    # a spherical covariance has the same variance in each of its dimensions
+    determinants = spread.sum(axis=1) * (means.shape[1] if spread.shape[1] == 1 else 1)
+    bought = np.asarray(purchases)[list(codes)]
+    a, b, c = names
+    return CaseStudy(
+        (a, b, c),
+        (int(bought[0]), int(bought[1]), int(bought[2])),
+        (float(unit[0] @ unit[1]), float(unit[0] @ unit[2])),
+        (float(determinants[0]), float(determinants[1]), float(determinants[2])),
+        model,
+    )
+
+
+def case_study_table(paper: Paper, study: CaseStudy, *, has_prior: bool) -> Table:
+    """Cosines, purchases, log-determinants and their ratios beside the paper's."""
+    printed = paper["case_study"]
+    ratios = list(printed["determinant_ratio"].values())
+    first, second, third = study.names
+    why = comparable("trained anew" if has_prior else "other split")
+    order = "as in the paper" if study.cosines[0] > study.cosines[1] else "other than in the paper"
+    rows: list[tuple[Any, ...]] = [
+        (f"cosine of {first} and {second}", "the larger", f"{study.cosines[0]:.3f}", comparable(order)),
+        (f"cosine of {first} and {third}", "the smaller", f"{study.cosines[1]:.3f}", comparable(order)),
+    ]
+    for name, here, item in zip(study.names, study.purchases, printed["items"], strict=True):
+        mark = exact_or_differs([here], [item["purchases"]]) if has_prior else NO_PRIOR
+        rows.append((f"purchases of {name} in training", f"{item['purchases']:,}", f"{here:,}", mark))
+    rows += [
+        (f"log-determinant of {name}", None, f"{value:.2f}", why)
+        for name, value in zip(study.names, study.log_determinants, strict=True)
+    ]
+    for other, name, there in zip((1, 2), (second, third), ratios, strict=True):
+        power = study.log_determinants[0] - study.log_determinants[other]
+        rows.append((f"determinant of {first} over that of {name}", f"{there} times", _times(power), why))
+    columns = (Column("what", "What"), Column("paper", "Paper"), Column("ours", "Here"), MARK)
+    caption = f"Case study: {first}, {second} and {third} ({study.model})"
+    return Table("paper-case-study", caption, columns, tuple(rows))
+
+
+def _times(power: float) -> str:
+    """e to the `power`, as people read it.
+
+    >>> _times(3.4), _times(30.0)
+    ('30 times', '10 to the 13.0 times')
+    """
+    digits = power / np.log(10)
+    return f"10 to the {digits:.1f} times" if abs(digits) > 6 else f"{np.exp(power):,.3g} times"
+
+
+def concept_figures(names: Sequence[str], means: Floats, variances: Floats) -> tuple[Figure, Figure]:
+    """One-dimensional densities of three items, and of the differences of the first with the others at zero."""
+    bells = [Bell(name, float(m), float(v)) for name, m, v in zip(names, means, variances, strict=True)]
+    items = density_chart("concept-items", bells, "one-dimensional embedding", "Gaussian embeddings of three items.")
+    apart = [
+        Bell(f"{names[0]} - {names[other]}", float(means[0] - means[other]), float(variances[0] + variances[other]))
+        for other in (2, 1)
+    ]
+    caption = (
+        f"Distributions of the differences; their densities at zero are the expected likelihoods of ({names[0]}, "
+        f"{names[2]}) at A and of ({names[0]}, {names[1]}) at B."
+    )
+    return items, density_chart("concept-differences", apart, "difference of embeddings", caption, at_zero=True)

@@ -1,0 +1,308 @@
+"""`neatrec reproduce instacart`: the paper in one command, its numbers beside ours."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from neatrec.data.baskets import Baskets
+from neatrec.labels.audit import Audit, audit_labels
+from neatrec.labels.both_signs import DependentPairs, dependent_pairs
+from neatrec.labels.config import Recipe
+from neatrec.leaderboard.model_specs import Models
+from neatrec.leaderboard.report import (
+    VERIFY,
+    board_of,
+    board_record,
+    log_variances,
+    run_record,
+    shelf_for,
+    trained_gaussian,
+)
+from neatrec.leaderboard.run import LEVELS, LeaderboardResult, run_leaderboard
+from neatrec.models import MODEL_NAMES, Model, Run
+from neatrec.models.registry import model_class
+from neatrec.report.boards import Board, derived_tables
+from neatrec.report.folder import write_folder
+from neatrec.report.gallery import gallery_section
+from neatrec.report.label_sections import audit_section
+from neatrec.report.model_sections import (
+    curves_section,
+    label_free_section,
+    leaderboard_section,
+    loud_models,
+    slices_section,
+)
+from neatrec.report.page import Page, Section
+from neatrec.report.run_card import run_section
+from neatrec.report.table import Table
+from neatrec.report.variance import variance_section
+from neatrec.report.verdict import verdict
+from neatrec.reproduction.data import Instacart, Journey, read_complete_journey, read_instacart
+from neatrec.reproduction.marks import tally
+from neatrec.reproduction.model_tables import Beside, MarginStudy
+from neatrec.reproduction.published import paper_numbers
+from neatrec.reproduction.sections import Found, label_sections, model_sections
+from neatrec.reproduction.studies import case_of, concept_of, margin_study
+from neatrec.text import printable
+
+log = logging.getLogger(__name__)
+
+SEEDS = 5
+JOURNEY_SEEDS = 2
+"""Complete Journey stands in for another data set and is twice as large: two trainings show their spread."""
+TOP_ITEMS = 20
+JOURNEY = "journey"
+IN_PLACE = "Complete Journey in place of the Walmart data"
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """What came out, and where it stands."""
+
+    folder: Path
+    marks: tuple[str, ...]
+    """The mark of every row that has one."""
+    instacart: LeaderboardResult
+    journey: LeaderboardResult | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Where the report is, how many rows are marked how, both leaderboards."""
+        return {
+            "report": str(self.folder),
+            "marks": tally(self.marks),
+            "differs": [mark for mark in self.marks if mark.startswith("differs")],
+            "instacart": self.instacart.to_json(),
+            "complete_journey": None if self.journey is None else self.journey.to_json(),
+        }
+
+
+@dataclass(frozen=True)
+class _Bench:
+    """How everything is trained, and where trainings are kept."""
+
+    shelf: Path
+    run: Run
+    models: Models
+    seeds: int
+    journey_seeds: int
+    seed: int
+    margin_seeds: int
+    """Trainings for each margin; 0 leaves the study out."""
+    options: Mapping[str, Any]
+    say: Callable[[str], None]
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Trained:
+    """One data set: the leaderboard and the margin study on it."""
+
+    result: LeaderboardResult
+    margins: tuple[MarginStudy, ...]
+
+
+def reproduce_instacart(
+    folder: str | Path,
+    out: str | Path,
+    *,
+    models: Models | None = None,
+    seeds: int = SEEDS,
+    seed: int = 0,
+    journey: bool = True,
+    journey_seeds: int = JOURNEY_SEEDS,
+    margin_seeds: int = 1,
+    null_rounds: int = 3,
+    keep: str | Path | None = None,
+    device: str = "auto",
+    threads: int | None = None,
+    progress: Callable[[str], None] | None = None,
+    **options: Any,
+) -> Reproduction:
+    """The paper's tables and figures from the Instacart tables in `folder`, as a report in `out`.
+
+    With `order_products__prior` the split is the paper's own; without it the train orders are halved. `models` default
+    to all of ours, and to the paper's settings (`@paper`) of those that have some. `journey` trains and judges on
+    Complete Journey too, in place of the Walmart data, with at most `journey_seeds` trainings of each model;
+    `margin_seeds` trainings are made for each margin of the margin study, 0 leaves it out. `keep` is a folder for
+    trainings, taken up by a second run. `options` go to `run_leaderboard`.
+    """
+    say = progress or log.info
+    data = read_instacart(folder)
+    with shelf_for(keep) as shelf:
+        run = Run(rng=seed, device=device, threads=threads)
+        chosen = all_models() if models is None else models
+        bench = _Bench(shelf, run, chosen, seeds, min(journey_seeds, seeds), seed, margin_seeds, options, say)
+        audit, dependent = _study(bench, data.ins_e, null_rounds)
+        instacart = _train(bench, "instacart", "Instacart", data.train, data.test, data.split)
+        other = read_complete_journey(LEVELS, threads) if journey else None
+        there = None if other is None else _train_journey(bench, other)
+        gaussian = trained_gaussian(instacart.result, shelf / "instacart")
+        found = _found(bench, data, audit, dependent, instacart, other, there, gaussian)
+        return _write(bench, Path(out), data, found, instacart, there, gaussian)
+
+
+def all_models() -> list[str]:
+    """Every model of ours, and the paper's settings of those that have some of their own."""
+    presets = [f"{name}@paper" for name in MODEL_NAMES if model_class(name).Parameters.presets.get("paper")]
+    return [*MODEL_NAMES, *presets]
+
+
+def _study(bench: _Bench, ins_e: Baskets, null_rounds: int) -> tuple[Audit, DependentPairs]:
+    """The labels of all orders that the paper evaluates on."""
+    bench.say("studying the labels of the train orders")
+    start = time.perf_counter()
+    threads = bench.run.threads
+    audit = audit_labels(ins_e, LEVELS, null_rounds=null_rounds, seed=bench.seed, threads=threads)
+    category = ins_e.catalog.category_of(ins_e.catalog.levels[0])
+    dependent = dependent_pairs(ins_e, Recipe.of(audit.paper), category, {"threads": threads})
+    bench.seconds["the study of the labels"] = time.perf_counter() - start
+    return audit, dependent
+
+
+def _train(
+    bench: _Bench, name: str, title: str, train: Baskets, test: Baskets, split: Mapping[str, Any], **more: Any
+) -> _Trained:
+    """The leaderboard of one data set, and the margin study on the same questions."""
+    result = run_leaderboard(
+        train,
+        test,
+        bench.models,
+        protocol="paper",
+        levels=LEVELS,
+        seeds=bench.journey_seeds if name == JOURNEY else bench.seeds,
+        seed=bench.seed,
+        split=split,
+        out=bench.shelf / name,
+        device=bench.run.device,
+        threads=bench.run.threads,
+        progress=bench.say,
+        **{**bench.options, **more},
+    )
+    bench.seconds.update({f"{what} on {title}": value for what, value in result.seconds.items()})
+    if not bench.margin_seeds:
+        return _Trained(result, ())
+    start = time.perf_counter()
+    study = margin_study(
+        title,
+        train,
+        result.exam,
+        paper_numbers(),
+        seeds=bench.margin_seeds,
+        seed=bench.seed,
+        shelf=bench.shelf / name / "margins",
+        run=bench.run,
+        say=bench.say,
+    )
+    bench.seconds[f"the margin study on {title}"] = time.perf_counter() - start
+    return _Trained(result, (study,))
+
+
+def _train_journey(bench: _Bench, data: Journey) -> _Trained:
+    split = {"method": "time", "cut": "weeks 1 to 42 train"}
+    return _train(bench, JOURNEY, "Complete Journey", data.train, data.test, split, labels=data.labels)
+
+
+def _found(
+    bench: _Bench,
+    data: Instacart,
+    audit: Audit,
+    dependent: DependentPairs,
+    instacart: _Trained,
+    journey: Journey | None,
+    there: _Trained | None,
+    gaussian: Model | None,
+) -> Found:
+    """Everything that is set beside the paper."""
+    paper = paper_numbers()
+    case = None if gaussian is None else case_of(gaussian, paper)
+    concept = None if case is None else concept_of(data.train, paper, bench.run)
+    without = "neat was not trained" if gaussian is None else "the catalogue does not have the three products"
+    return Found(
+        audit=audit,
+        dependent=dependent,
+        data_sets=data.data_sets(),
+        top_items=top_items(data.train if data.has_prior else data.ins_e),
+        has_prior=data.has_prior,
+        board=board_of(instacart.result),
+        beside=Beside("INS", data.has_prior, "same split, trained anew" if data.has_prior else "other split"),
+        journey=None if there is None else board_of(there.result, JOURNEY),
+        journey_beside=None if there is None else Beside("WMT", False, IN_PLACE),
+        journey_sets={} if journey is None else journey.data_sets(),
+        journey_labels=None if journey is None else journey.labels,
+        margins=(*instacart.margins, *(() if there is None else there.margins)),
+        case=case,
+        concept=concept,
+        left_out={
+            "ablation": "neat and neat-bpr were not both trained",
+            "concept": without,
+            "case study": without,
+        },
+    )
+
+
+def top_items(baskets: Baskets) -> list[str]:
+    """Names of the items bought most, most first."""
+    order = np.argsort(-baskets.item_counts, kind="stable")[:TOP_ITEMS]
+    return [baskets.catalog.name(code) for code in order if baskets.item_counts[code]]
+
+
+def _write(
+    bench: _Bench,
+    out: Path,
+    data: Instacart,
+    found: Found,
+    instacart: _Trained,
+    there: _Trained | None,
+    gaussian: Model | None,
+) -> Reproduction:
+    boards = [(found.board, instacart.result, found.beside)]
+    if there is not None and found.journey is not None and found.journey_beside is not None:
+        boards.append((found.journey, there.result, found.journey_beside))
+    parquet: dict[str, pa.Table] = {}
+    records = []
+    for board, result, beside in boards:
+        ranks = result.ranks()
+        parquet |= {board.file("ranks"): ranks, board.file("labels"): result.exam.labels.table()}
+        records.append({**board_record(board, result, ranks), "beside": asdict(beside)})
+    run = {**run_record(data.ins_e.source, records, bench.seconds), "kind": "reproduction"}
+    sections = [*label_sections(paper_numbers(), found), *model_sections(paper_numbers(), found)]
+    more_sections, more_tables = _beyond(found, instacart.result, gaussian)
+    marks = tuple(mark for table in Page("", (), tuple(sections)).tables() for mark in _marks(table))
+    sections += [*more_sections, run_section(run, VERIFY)]
+    lead = (tally(marks), *verdict(found.board))
+    page = Page("The paper, reproduced", lead, tuple(sections))
+    shown = {table.name for table in page.tables()}
+    for board, _, _ in boards:
+        more_tables += [table for name, table in derived_tables(board).items() if name not in shown]
+    write_folder(page, out, run=run, parquet=parquet, more_tables=more_tables)
+    bench.say(f"wrote {printable(out)}")
+    return Reproduction(out, marks, instacart.result, None if there is None else there.result)
+
+
+def _marks(table: Table) -> list[str]:
+    places = [place for place, column in enumerate(table.columns) if column.kind == "mark"]
+    return [str(row[place]) for row in table.rows for place in places if row[place]]
+
+
+def _beyond(found: Found, result: LeaderboardResult, gaussian: Model | None) -> tuple[list[Section], list[Table]]:
+    """What the paper does not have: intervals, the whole catalogue, statistics, calibrated labels, answers by name."""
+    board: Board = found.board
+    sections = [leaderboard_section(board), curves_section(board)]
+    sections.append(slices_section(board, result.grades.slices.get(board.first.candidates, ())))
+    if (free := label_free_section(result.grades)) is not None:
+        sections.append(free)
+    study, more = audit_section(found.audit, without=("Consistency",))
+    sections.append(study)
+    if gaussian is not None and (spread := log_variances(gaussian)) is not None:
+        sections.append(variance_section(result.exam.purchases, spread, gaussian.name))
+    best = {n: result.trainings[n][0].answers.judged[board.first.candidates].best for n in loud_models(board)}
+    sections.append(gallery_section(result.exam.asked, best, result.exam.labels.catalog, result.exam.purchases))
+    return sections, more

@@ -1,0 +1,110 @@
+"""The paper's studies of one model: the margin, three items, one dimension."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from neatrec.data.baskets import Baskets
+from neatrec.evaluation.metrics import metric_names, metric_values
+from neatrec.evaluation.ranks import Judged
+from neatrec.evaluation.task import Exam
+from neatrec.leaderboard.model_specs import contestants
+from neatrec.leaderboard.result_cache import Shelf, exam_key, train_and_sit
+from neatrec.models import Model, Run, make_model
+from neatrec.reproduction.model_tables import CaseStudy, MarginStudy, case_study
+from neatrec.reproduction.sections import Concept
+
+Floats = npt.NDArray[np.float64]
+GAUSSIAN = "neat"
+
+
+@dataclass(frozen=True)
+class Gaussians:
+    """The means and log-variances of a trained model, shapes (items, dim) and (items,) or (items, dim)."""
+
+    means: Floats
+    log_variance: Floats
+
+
+def gaussians_of(model: Model) -> Gaussians:
+    """What a Gaussian model has learned."""
+    means = model.item_vectors()
+    spread = model.arrays()["log_variance"]
+    return Gaussians(np.asarray(means, dtype=np.float64), np.asarray(spread, dtype=np.float64))
+
+
+def margin_study(
+    data: str,
+    train: Baskets,
+    exam: Exam,
+    paper: Mapping[str, Any],
+    *,
+    seeds: int,
+    seed: int,
+    shelf: Path | None,
+    run: Run,
+    say: Callable[[str], None],
+    **settings: Any,
+) -> MarginStudy:
+    """NEAT trained with each margin of the paper, judged on the recall set at every level of the exam's labels.
+
+    `settings` are parameters of NEAT that stay the same.
+    """
+    study = paper["margin_study"]
+    kept = Shelf(shelf, exam_key(exam, {"study": "margin"}))
+    by_margin = []
+    for margin in study["margins"]:
+        judged = []
+        [contestant], _ = contestants({f"margin-{margin:g}": make_model(GAUSSIAN, settings, margin=margin)}, {}, train)
+        for number in range(seed, seed + seeds):
+            say(f"margin {margin:g} on {data}: seed {number}")
+            own = Run(rng=number, device=run.device, threads=run.threads)
+            training = train_and_sit(contestant, number, train, exam, kept, own, label_free=False)
+            judged.append(training.answers.judged[exam.recall.name])
+        by_margin.append(judged)
+    keys = [f"{metric}@{k}" for metric in ("hr", "ndcg") for k in study["k"]]
+    values = {level: _metrics(by_margin, exam.mask(level), study["k"], keys) for level in exam.labels.levels}
+    return MarginStudy(data, tuple(study["margins"]), values, seeds)
+
+
+def _metrics(
+    by_margin: Sequence[Sequence[Judged]], chosen: npt.NDArray[np.bool_], ks: Sequence[int], keys: Sequence[str]
+) -> dict[str, list[float]]:
+    names = metric_names(ks)
+    out: dict[str, list[float]] = {key: [] for key in keys}
+    for runs in by_margin:
+        tables = [metric_values(run.higher[chosen], run.equal[chosen], ks).mean(axis=0) for run in runs]
+        means = np.mean(tables, axis=0)
+        for key in keys:
+            out[key].append(float(means[names.index(key)]))
+    return out
+
+
+def case_of(model: Model, paper: Mapping[str, Any]) -> CaseStudy | None:
+    """The paper's three items in a trained model; None where the catalogue does not have them."""
+    items = paper["case_study"]["items"]
+    codes = [model.catalog.code_of.get(item["product_id"]) for item in items]
+    if None in codes:
+        return None
+    found = [int(code) for code in codes if code is not None]
+    learned = gaussians_of(model)
+    names = [item["name"] for item in items]
+    return case_study(names, found, model.item_count, learned.means, learned.log_variance, model.name)
+
+
+def concept_of(train: Baskets, paper: Mapping[str, Any], run: Run, **settings: Any) -> Concept | None:
+    """The paper's three items in a NEAT of one dimension, trained on `train`; None where they are not in it."""
+    items = paper["case_study"]["items"]
+    codes = [train.catalog.code_of.get(item["product_id"]) for item in items]
+    if None in codes:
+        return None
+    learned = gaussians_of(make_model(GAUSSIAN, settings, dim=1).fit(train, run))
+    rows = [int(code) for code in codes if code is not None]
+    variances = np.exp(learned.log_variance.reshape(len(learned.means), -1)[rows, 0])
+    return Concept(tuple(item["name"] for item in items), learned.means[rows, 0], variances)

@@ -1,0 +1,162 @@
+"""What completes a cart: each item speaks by its exact scores, on one scale, and the answer says who spoke."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from neatrec.service.item_filter import Sieve
+from neatrec.service.loaded_bundle import Shelf
+from neatrec.service.query_params import LEVELS, Question
+from neatrec.service.snapshot import Edition
+from neatrec.serving import ONE_SCALE, Evidence, Model, best, scale_of
+from neatrec.serving.grades import PREDICTED
+from neatrec.text import printable
+
+CELLS = 4_000_000
+"""Scores held at once: a large cart of a large shop is scored a few items at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Speaker:
+    """A cart item that an answer goes with."""
+
+    code: int
+    part: float
+    """How loudly it speaks: 1 for its own best answer, 0 for its median one; in a cart of one the model's score."""
+    evidence: Evidence
+
+
+@dataclass(frozen=True, slots=True)
+class CartLine:
+    code: int
+    score: float
+    """The mean over the cart of what each item says; the same as `Model.recommend` has it."""
+    speakers: list[Speaker]
+
+    @property
+    def grade(self) -> str:
+        """The best grade among the speakers."""
+        return min((speaker.evidence.grade for speaker in self.speakers), key=LEVELS.index)
+
+
+@dataclass(frozen=True, slots=True)
+class CartAnswered:
+    shelf: Shelf
+    cart: list[int]
+    lines: list[CartLine]
+    notes: list[str]
+    asked: int
+    rules: tuple[str, ...] = ()
+
+
+def completes(edition: Edition, shelf: Shelf, items: list[str], question: Question) -> CartAnswered:
+    """What goes with a cart; items of the cart and of its categories are left out, as are the shop's blocks."""
+    held = {item: shelf.code(item) for item in items}
+    cart = list(dict.fromkeys(code for code in held.values() if code is not None))
+    if not cart:
+        shelf.known(items[0])
+    unknown = [item for item, code in held.items() if code is None]
+    notes = [f"{printable(item, 60)} is not in the bundle and was left out." for item in unknown[:5]]
+    notes += [f"{printable(shelf.names[code], 60)} is in no training basket." for code in cart if not shelf.count[code]]
+    sieve = Sieve(shelf, edition.decided[shelf.name], question, cart)
+    level = LEVELS.index(question.min_evidence or "some")
+    model = shelf.index.model
+    asked = [code for code in cart if shelf.count[code] or model.answers_cold]
+    lines = _lines(shelf, asked, question.k, level, sieve) if asked else []
+    return CartAnswered(shelf, cart, lines, notes, question.k, ("block",) if sieve.block_hit else ())
+
+
+def _lines(shelf: Shelf, asked: list[int], k: int, level: int, sieve: Sieve) -> list[CartLine]:
+    # what a rule forbids is scored too: only so is it seen whether the rule changed the answer
+    may = sieve.mask(blocked=True)
+    voices = Voices(shelf.index.model, asked, np.flatnonzero(may).astype(np.int32))
+    codes, total = voices.codes, voices.total
+    if level < PREDICTED:
+        shown = _with_evidence(shelf, asked, level, may)[codes]
+        codes, total = codes[shown], total[shown]
+    # one answer may forbid others, by rule or by `diversify`: so many may have to be passed over
+    reach = len(codes) if sieve.diversify else k + len(sieve.blocked)
+    chosen: list[tuple[int, float]] = []
+    for row in best(total, reach).tolist() if len(codes) else []:
+        if len(chosen) == k:
+            break
+        if sieve.passes(int(codes[row])):
+            sieve.take(int(codes[row]))
+            chosen.append((int(codes[row]), float(total[row])))
+    named = [code for code, _ in chosen]
+    spoken = _speakers(shelf, asked, named, voices.parts(named), level)
+    return [CartLine(code, score, speakers) for (code, score), speakers in zip(chosen, spoken, strict=True)]
+
+
+class Voices:
+    """What each item of a cart says about the candidates, summed up: no table ends it, whatever its length.
+
+    `codes` are the candidates worth naming, ascending, and `total` is the mean over the cart; both (candidates,).
+    """
+
+    def __init__(self, model: Model, asked: list[int], candidates: npt.NDArray[np.int32]) -> None:
+        self.model, self.asked = model, np.array(asked, dtype=np.int32)
+        self.codes = candidates
+        if model.floor > -np.inf:
+            worth = np.zeros(len(candidates), dtype=np.bool_)
+            for row in self._rows():
+                worth |= row > model.floor
+            self.codes = candidates[worth]
+        self.total = np.zeros(len(self.codes))
+        self.ends: list[tuple[np.float64, np.float64]] = []
+        for row in self._rows() if len(self.codes) else ():
+            self.ends.append(scale_of(row) if len(asked) > 1 else ONE_SCALE)
+            self.total += (row - self.ends[-1][0]) / self.ends[-1][1]
+        self.total /= len(asked)
+
+    def _rows(self) -> Iterator[npt.NDArray[np.floating]]:
+        """The scores of each cart item, (candidates,)."""
+        size = max(1, CELLS // len(self.model.catalog))
+        for first in range(0, len(self.asked), size):
+            yield from self.model.score_all(self.asked[first : first + size]).take(self.codes, axis=1)
+
+    def parts(self, codes: list[int]) -> npt.NDArray[np.float64]:
+        """What each cart item says about some of the candidates, shape (codes, asked)."""
+        if not codes:
+            return np.zeros((0, len(self.asked)))
+        scores = self.model.score(np.tile(self.asked, len(codes)), np.repeat(codes, len(self.asked)))
+        middle, reach = np.array(self.ends).T
+        parts: npt.NDArray[np.float64] = (scores.reshape(len(codes), -1) - middle) / reach
+        return parts
+
+
+def _with_evidence(shelf: Shelf, asked: list[int], level: int, may: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Which items have evidence of `level` or better with something in the cart, shape (items,)."""
+    found = np.zeros(len(may), dtype=np.bool_)
+    for code in asked:
+        table = shelf.index.answers(code)
+        found[table.item[table.grade <= level]] = True
+        if shelf.may_have_more(code, level):
+            used = table.item.tolist()
+            found[shelf.index.beyond(code, skip=used, allowed=may, min_grade=level, k=len(may)).item] = True
+    return found
+
+
+def _speakers(
+    shelf: Shelf, asked: list[int], codes: list[int], parts: npt.NDArray[np.float64], level: int
+) -> list[list[Speaker]]:
+    """For each answer the cart items that it goes with, the loudest first: by evidence, or by more than the middle.
+
+    Grades come all together: asking pair by pair takes thirty times as long.
+    """
+    if not codes:
+        return []
+    queries, items = np.tile(asked, len(codes)), np.repeat(codes, len(asked))
+    grades = shelf.index.pairs.columns(queries, items)["grade"].reshape(parts.shape)
+    spoken = []
+    for item, part, grade in zip(codes, parts, grades, strict=True):
+        order = np.argsort(-part, kind="stable")
+        heard = order[(grade[order] <= level) & ((part[order] > 0) | (grade[order] < PREDICTED))]
+        # below the middle of all that it goes with, and yet the best there is
+        chosen = heard if len(heard) else order[[np.argmin(grade[order])]]
+        spoken.append([Speaker(asked[i], float(part[i]), shelf.index.evidence(asked[i], item)) for i in chosen])
+    return spoken

@@ -1,0 +1,143 @@
+"""What the shop decides by itself: rules.csv (block, pin) and available.txt."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+from neatrec.errors import SourceError
+from neatrec.service.limits import MOST_K
+from neatrec.text import printable
+
+COLUMNS = ("query", "item", "action", "position", "until", "note")
+NEEDED = ("query", "item", "action")
+EVERY = "*"
+"""As `query`: whatever is asked for."""
+LARGEST = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One line of rules.csv."""
+
+    query: str
+    item: str
+    action: str
+    """`block`: never named. `pin`: named at `position` whatever the evidence."""
+    position: int = 1
+    until: date | None = None
+    """The last day it holds."""
+
+    def holds(self, day: date) -> bool:
+        return self.until is None or day <= self.until
+
+
+@dataclass(frozen=True)
+class Rules:
+    """All rules of a file."""
+
+    rules: tuple[Rule, ...] = ()
+
+    def today(self, day: date) -> tuple[Rule, ...]:
+        """The rules that hold on `day`."""
+        return tuple(rule for rule in self.rules if rule.holds(day))
+
+    def unknown(self, held: Callable[[str], bool], day: date) -> int:
+        """How many of the rules that hold on `day` name an id that is not `held`: they decide nothing."""
+        return sum(not (held(rule.item) and (rule.query == EVERY or held(rule.query))) for rule in self.today(day))
+
+
+def read_rules(file: Path, day: date | None = None) -> Rules:
+    """The rules in `file`; the first line that is none is named in the error.
+
+    Two pins to one place are an error as long as both hold on `day` (default: today) or later.
+    """
+    lines = csv.reader(_text_of(file).splitlines(), strict=True)
+    try:
+        header = [name.strip().lower() for name in next(lines, [])]
+        _check_header(header, file)
+        numbered = [(lines.line_num, _rule(header, row, file, lines.line_num)) for row in lines if any(row)]
+    except csv.Error as error:
+        raise _wrong(file, lines.line_num, f"it is not CSV ({error})") from error
+    today = datetime.now(UTC).date() if day is None else day
+    _check_positions([(line, rule) for line, rule in numbered if rule.action == "pin" and rule.holds(today)], file)
+    return Rules(tuple(rule for _, rule in numbered))
+
+
+def read_available(file: Path) -> frozenset[str]:
+    """The ids in `file`, one a line; lines that begin with # say nothing."""
+    lines = (line.strip() for line in _text_of(file).splitlines())
+    ids = frozenset(line for line in lines if line and not line.startswith("#"))
+    if not ids:
+        raise SourceError(
+            f"{printable(file)} names no item", file=str(file), hint="One id a line: nothing else may be recommended."
+        )
+    return ids
+
+
+def _text_of(file: Path) -> str:
+    try:
+        if file.stat().st_size > LARGEST:
+            raise SourceError(f"{printable(file)} is larger than {LARGEST:,} bytes", file=str(file))
+        return file.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SourceError(f"cannot read {printable(file)} as UTF-8 text", file=str(file)) from error
+
+
+def _check_header(header: list[str], file: Path) -> None:
+    missing = [name for name in NEEDED if name not in header]
+    foreign = [name for name in header if name not in COLUMNS]
+    if missing or foreign:
+        what = f"the column {missing[0]!r} is missing" if missing else f"there is no column {printable(foreign[0])!r}"
+        raise _wrong(file, 1, what)
+
+
+def _rule(header: list[str], row: list[str], file: Path, line: int) -> Rule:
+    if len(row) > len(header):
+        raise _wrong(file, line, f"{len(row)} cells for {len(header)} columns; a note with a comma needs quotes")
+    found = dict(zip(header, row, strict=False))
+    cell = {name: found.get(name, "").strip() for name in COLUMNS}
+    if not cell["query"] or not cell["item"]:
+        raise _wrong(file, line, "`query` and `item` must be ids")
+    if cell["action"] not in ("block", "pin"):
+        raise _wrong(file, line, f"`action` must be block or pin, got {printable(cell['action'])!r}")
+    if cell["query"] == cell["item"]:
+        raise _wrong(file, line, "an item is never named for itself")
+    if cell["action"] == "pin" and cell["query"] == EVERY:
+        raise _wrong(file, line, "a pin needs a query of its own; only a block may say *")
+    return Rule(cell["query"], cell["item"], cell["action"], _position(cell, file, line), _until(cell, file, line))
+
+
+def _position(cell: dict[str, str], file: Path, line: int) -> int:
+    text = cell["position"]
+    if not text:
+        return 1
+    if not (text.isascii() and text.isdecimal() and len(text) < 4 and 1 <= int(text) <= MOST_K):
+        raise _wrong(file, line, f"`position` must be a whole number from 1 to {MOST_K}, got {printable(text)!r}")
+    return int(text)
+
+
+def _until(cell: dict[str, str], file: Path, line: int) -> date | None:
+    try:
+        return date.fromisoformat(cell["until"]) if cell["until"] else None
+    except ValueError as error:
+        what = f"`until` must be a day such as 2026-12-24, got {printable(cell['until'])!r}"
+        raise _wrong(file, line, what) from error
+
+
+def _check_positions(pins: list[tuple[int, Rule]], file: Path) -> None:
+    """No place is given twice; no rule begins later than today, so any two that have not ended meet."""
+    taken: dict[tuple[str, int], int] = {}
+    for line, rule in pins:
+        first = taken.setdefault((rule.query, rule.position), line)
+        if first != line:
+            what = f"two items are pinned to position {rule.position} of {printable(rule.query)!r} (see line {first})"
+            raise _wrong(file, line, what)
+
+
+def _wrong(file: Path, line: int, what: str) -> SourceError:
+    hint = "The columns are query, item, action (block or pin), position, until, note."
+    return SourceError(f"{printable(file)}, line {line}: {what}", file=str(file), line=line, hint=hint)

@@ -1,0 +1,148 @@
+"""The files of the table: Arrow, not compressed, so that they are used where they lie."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from neatrec.bundle import Manifest
+from neatrec.bundle.manifest import damaged
+from neatrec.errors import BundleError
+from neatrec.serving.build import IndexArrays
+from neatrec.serving.grades import thresholds
+from neatrec.serving.pairs import Pairs
+from neatrec.text import printable
+
+FOLDER = "topk"
+NOTE = "topk"
+"""The entry of the manifest's notes that describes the table."""
+ANSWERS, ITEMS, PAIRS, ATTACHMENT = "answers.arrow", "items.arrow", "pairs.arrow", "attachment.json"
+COLUMNS_VERSION = 1
+"""Columns may be added under this number; one that changes its meaning raises it."""
+
+Columns = Mapping[str, npt.NDArray[Any]]
+UNKNOWN_COLUMNS = ("customers", "forward", "backward")
+"""Left out of the file where they are not known of any pair."""
+
+
+def write_index(arrays: IndexArrays, folder: Path, attachment: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Write the table into the folder of a bundle; what the manifest's notes should say of it."""
+    place = folder / FOLDER
+    place.mkdir()
+    columns = {name: values for name, values in arrays.columns.items() if _known(name, values)}
+    _write(place / ANSWERS, {"item": arrays.best.item, "score": arrays.best.score, **columns})
+    _write(place / ITEMS, _item_columns(arrays))
+    pairs = {name: getattr(arrays.pairs, name) for name in ("item", "count", "customers", "forward", "q")}
+    _write(place / PAIRS, {name: values for name, values in pairs.items() if values is not None})
+    if attachment is not None:
+        (place / ATTACHMENT).write_text(json.dumps(attachment, sort_keys=True, allow_nan=False))
+    about = {
+        "columns": COLUMNS_VERSION,
+        "k": arrays.k,
+        "answers": len(arrays.best.item),
+        "reason": arrays.reason,
+        "grades": thresholds(),
+        "evidence": dict(arrays.pairs.about()),
+        **({} if arrays.recall is None else {"recall": arrays.recall.to_dict()}),
+    }
+    return {NOTE: about}
+
+
+def _known(name: str, values: npt.NDArray[Any]) -> bool:
+    return name not in UNKNOWN_COLUMNS or bool((values >= 0).any())
+
+
+def _item_columns(arrays: IndexArrays) -> dict[str, npt.NDArray[Any]]:
+    """One row an item: how many answers and pairs are its own, the factors of expected counts, variance and place."""
+    pairs = arrays.pairs
+    columns: dict[str, npt.NDArray[Any]] = {
+        "answers": np.diff(arrays.best.start),
+        "pairs": np.diff(pairs.start),
+        "query_factor": pairs.query_factor,
+        "item_factor": pairs.item_factor,
+        "category": pairs.category,
+    }
+    if arrays.variance is not None:
+        columns["variance"] = arrays.variance
+    if arrays.position is not None:
+        columns |= {"x": arrays.position[:, 0], "y": arrays.position[:, 1]}
+    return columns
+
+
+def _write(file: Path, columns: Columns) -> None:
+    """One record batch, each column one flat buffer."""
+    batch = pa.record_batch([pa.array(np.ascontiguousarray(values)) for values in columns.values()], list(columns))
+    with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_file(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+
+
+def read_columns(folder: Path, name: str) -> dict[str, npt.NDArray[Any]]:
+    """The columns of a file of the table, read-only arrays in the mapped file."""
+    file = folder / FOLDER / name
+    try:
+        with pa.memory_map(str(file)) as source:
+            batch = pa.ipc.open_file(source).get_batch(0)
+        return {column: batch.column(i).to_numpy() for i, column in enumerate(batch.schema.names)}
+    except (OSError, pa.ArrowException) as error:
+        raise damaged(file, printable(error)) from error
+
+
+def read_attachment(folder: Path, manifest: Manifest) -> dict[str, Any] | None:
+    """What was attached by `index --report`."""
+    name = f"{FOLDER}/{ATTACHMENT}"
+    if name not in manifest.files:
+        return None
+    content: dict[str, Any] = json.loads((folder / name).read_text())
+    return content
+
+
+def about_table(manifest: Manifest, bundle: object) -> dict[str, Any]:
+    """What the manifest says of the table; a `BundleError` that says what to run where there is none."""
+    about = manifest.notes.get(NOTE)
+    if about is None:
+        raise BundleError(
+            f"{printable(bundle)} has no serving table",
+            file=str(bundle),
+            hint=f"Run `neatrec index {printable(bundle)} --source SOURCE` with the baskets it was trained on.",
+        )
+    if about["columns"] != COLUMNS_VERSION:
+        raise BundleError(
+            f"the serving table of {printable(bundle)} has columns of version {printable(about['columns'])}, "
+            f"this version of neatrec reads {COLUMNS_VERSION}",
+            file=str(bundle),
+            hint=f"Run `neatrec index {printable(bundle)}`.",
+        )
+    return dict(about)
+
+
+def read_pairs(folder: Path, about: Mapping[str, Any]) -> tuple[Pairs, dict[str, npt.NDArray[Any]]]:
+    """The pairs of the table, and its columns of items."""
+    items, columns = read_columns(folder, ITEMS), read_columns(folder, PAIRS)
+    evidence = about["evidence"]
+    pairs = Pairs(
+        start=starts(items["pairs"]),
+        item=columns["item"],
+        count=columns["count"],
+        customers=columns.get("customers"),
+        forward=columns.get("forward"),
+        q=columns["q"],
+        query_factor=items["query_factor"],
+        item_factor=items["item_factor"],
+        category=items["category"],
+        by_customer=evidence["by_customer"],
+        min_count=evidence["min_count"],
+        baskets=evidence["baskets"],
+        records=evidence["records"],
+    )
+    return pairs, items
+
+
+def starts(lengths: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """Where each of several runs begins, and where the last one ends."""
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)

@@ -1,0 +1,174 @@
+"""`Index`: a bundle opened to answer."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterable
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow.parquet as pq
+
+from neatrec.bundle import Manifest, read_bundle
+from neatrec.bundle.store import ARRAYS, model_of
+from neatrec.bundle.store import ITEMS as CATALOG
+from neatrec.data.catalog import Catalog
+from neatrec.errors import must_be
+from neatrec.models.base import Model
+from neatrec.models.items import same_category_as
+from neatrec.models.recommendations import best
+from neatrec.serving.answers import COLUMNS, NUMBERS, Answers, ItemFacts, missing
+from neatrec.serving.build import posterior_of
+from neatrec.serving.evidence import Evidence
+from neatrec.serving.files import ANSWERS, about_table, read_attachment, read_columns, read_pairs, starts
+from neatrec.serving.grades import GRADES, PREDICTED, RULE
+from neatrec.serving.pairs import Pairs
+from neatrec.serving.projection import Positions
+
+
+class Index:
+    """A bundle with its serving table: mapped, read-only, and the same until closed by the last user.
+
+    It stays whole when the bundle is replaced or removed meanwhile: what it needs later is mapped at the start.
+
+    >>> index = Index.open("bundle")  # doctest: +SKIP
+    >>> index.answers(17).item[:10]  # doctest: +SKIP
+
+    `columns` are those of all answers, item after item; those of an item begin at `start[code]`.
+    """
+
+    def __init__(self, folder: Path, manifest: Manifest, about: dict[str, Any]) -> None:
+        self.manifest = manifest
+        self.version = manifest.content_hash
+        self.k = int(about["k"])
+        self.recall: dict[str, Any] | None = about.get("recall")
+        """What an approximate table has of the exact one (`approximate.Recall`); None: the table is exact."""
+        self.catalog = Catalog.load(folder / CATALOG)
+        self.item_count = _read_counts(folder / CATALOG)
+        self.attachment: dict[str, Any] | None = read_attachment(folder, manifest)
+        self.pairs: Pairs
+        self.pairs, items = read_pairs(folder, about)
+        self.variance: npt.NDArray[np.float32] | None = items.get("variance")
+        self.position: Positions | None = np.column_stack([items["x"], items["y"]]) if "x" in items else None
+        columns = read_columns(folder, ANSWERS)
+        self._has_posterior = "posterior" in columns
+        rows = len(columns["item"])
+        self.columns = {name: columns[name] if name in columns else missing(name, rows) for name in COLUMNS}
+        self.start = starts(items["answers"])
+        self._start: list[int] = self.start.tolist()
+        self._facts = ItemFacts(self.item_count, self.variance, str(about["reason"]))
+        self._folder, self._arrays = folder, _mapped(folder / ARRAYS)
+
+    @classmethod
+    def open(cls, bundle: str | Path, *, verify: bool = True) -> Index:
+        """The index of a bundle. A damaged file, or a bundle without a table, is refused with a sentence."""
+        return read_bundle(
+            bundle, lambda folder, manifest: cls(folder, manifest, about_table(manifest, bundle)), verify=verify
+        )
+
+    def __len__(self) -> int:
+        return len(self.catalog)
+
+    @cached_property
+    def model(self) -> Model:
+        """The model itself, for what the table does not hold; read at the first use."""
+        from safetensors.numpy import load
+
+        return model_of(self.manifest, self.catalog, load(self._arrays[:]), self._folder)
+
+    def answers(self, code: int) -> Answers:
+        """The best of an item by the table, at most `k`: slices, nothing is copied."""
+        return Answers(code, self._facts, self.columns, slice(self._start[code], self._start[code + 1]))
+
+    def evidence(self, query: int, item: int) -> Evidence:
+        """What the training baskets say about any pair, in the table or not."""
+        for code in (query, item):
+            if not 0 <= code < len(self):
+                raise must_be("item", f"a code of the catalogue (0 to {len(self) - 1})", code)
+        first, last = self._start[query], self._start[query + 1]
+        rows = np.flatnonzero(self.columns["item"][first:last] == item)
+        if len(rows):
+            return self.answers(query).evidence(int(rows[0]))
+        columns = self._evidence_columns(np.array([query]), np.array([item]))
+        numbers = {name: columns[name][0].item() for name in NUMBERS}
+        return self._facts.evidence(query, item, int(columns["grade"][0]), numbers)
+
+    def beyond(
+        self,
+        code: int,
+        *,
+        skip: Iterable[int] = (),
+        allowed: npt.NDArray[np.bool_] | None = None,
+        min_grade: int = PREDICTED,
+        k: int | None = None,
+    ) -> Answers:
+        """The best by exact scores of the model, when filters have used up the table.
+
+        The same candidates as in the table, without the codes of `skip`, only those of `allowed` (items,) where given,
+        and only those whose grade is at most `min_grade`; at most `k` (default: the table's).
+        """
+        may = self._candidates(code)
+        if allowed is not None:
+            may &= allowed
+        may[np.fromiter(skip, dtype=np.int64)] = False
+        items = np.flatnonzero(may).astype(np.int32)
+        if len(items):
+            scores = self.model.score_all([code])[0, items].astype(np.float64)
+            items, scores = items[scores > self.model.floor], scores[scores > self.model.floor]
+        else:
+            scores = np.zeros(0)
+        if min_grade < PREDICTED and len(items):
+            good = self.pairs.columns(np.full(len(items), code), items)["grade"] <= min_grade
+            items, scores = items[good], scores[good]
+        top = best(scores, self.k if k is None else k)
+        return self._answers_of(code, items[top], scores[top])
+
+    def _candidates(self, code: int) -> npt.NDArray[np.bool_]:
+        if self.item_count[code] == 0 and not self.model.answers_cold:
+            return np.zeros(len(self), dtype=np.bool_)
+        may: npt.NDArray[np.bool_] = self.item_count > 0
+        may &= ~same_category_as(self.catalog, np.array([code], dtype=np.int32), self.model.category_level)
+        may[code] = False
+        return may
+
+    def _answers_of(self, code: int, items: npt.NDArray[np.int32], scores: npt.NDArray[np.float64]) -> Answers:
+        columns = self._evidence_columns(np.full(len(items), code, dtype=np.int32), items)
+        return Answers(code, self._facts, {"item": items, "score": scores.astype(np.float32), **columns})
+
+    def _evidence_columns(
+        self, queries: npt.NDArray[np.integer[Any]], items: npt.NDArray[np.integer[Any]]
+    ) -> dict[str, npt.NDArray[Any]]:
+        columns = self.pairs.columns(queries, items)
+        if self._has_posterior and len(items):
+            columns |= posterior_of(self.model, queries, items)
+        return columns | {name: missing(name, len(items)) for name in NUMBERS if name not in columns}
+
+    def coverage(self) -> dict[str, dict[str, float]]:
+        """For each grade the share of the bought items, and of their sales, whose best answer has it.
+
+        `none`: items without an answer. Categories and rules belong to a service, so their shares are 0 here.
+        """
+        bought = self.item_count > 0
+        start = self.start
+        grade = np.full(len(self), len(GRADES), dtype=np.int64)
+        has = np.diff(start) > 0
+        # the best evidence among an item's answers, not the grade of its first one
+        grade[has] = np.minimum.reduceat(self.columns["grade"], start[:-1][has]) if has.any() else 0
+        items = np.bincount(grade[bought], minlength=RULE + 2) / max(int(bought.sum()), 1)
+        lines = np.bincount(grade[bought], self.item_count[bought], minlength=RULE + 2)
+        sales = lines / max(int(lines.sum()), 1)
+        names = (*GRADES, "none")
+        return {name: {"items": float(items[i]), "sales": float(sales[i])} for i, name in enumerate(names)}
+
+
+def _read_counts(file: Path) -> npt.NDArray[np.int64]:
+    counts: npt.NDArray[np.int64] = pq.read_table(file, columns=["count"])["count"].to_numpy()
+    return counts
+
+
+def _mapped(file: Path) -> mmap.mmap:
+    with file.open("rb") as stream:
+        return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)

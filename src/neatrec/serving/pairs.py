@@ -1,0 +1,222 @@
+"""`Pairs`: how often two items were bought together, and what that is worth; small enough to travel with a bundle."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from neatrec.compiled import compiled
+from neatrec.cooccurrence import CoPurchases, Counting, Margins, Screen, Screened, count, forecast, margins
+from neatrec.data.baskets import BasketStream, as_shards
+from neatrec.serving.grades import grade_pairs
+from neatrec.statistics import (
+    benjamini_hochberg,
+    garwood_interval,
+    lift,
+    poisson_tail,
+    possible_pairs,
+    quasi_independence,
+)
+
+Codes = npt.NDArray[np.int32]
+Floats = npt.NDArray[np.float64]
+
+MOST_PAIRS = 25_000_000
+"""Where more pairs than this are to be expected, those seen once are not kept."""
+SMALLEST_Q = 1e-37
+"""Smaller q-values are given as this one: float32 holds no less with all its digits."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Each pair of different categories once, the smaller code first, sorted."""
+
+    start: npt.NDArray[np.int64]
+    """Where the pairs of each smaller code start, shape (items + 1,)."""
+    item: Codes
+    """The larger code, shape (pairs,)."""
+    count: Codes
+    """Baskets that hold both."""
+    customers: Codes | None
+    """Distinct customers, where users are known."""
+    forward: Codes | None
+    """Baskets in which the smaller code came first, where cart order is known."""
+    q: npt.NDArray[np.float32]
+    query_factor: Floats
+    item_factor: Floats
+    """a and b, shape (items,): a[q] b[v] is the expected count of a pair."""
+    category: Codes
+    """The codes at which pairs of one category are not counted, shape (items,); negative: unknown."""
+    by_customer: bool
+    """Whether a customer counts once in `expected` and `q`."""
+    min_count: int
+    """Pairs seen fewer times are not kept."""
+    baskets: int
+    records: int
+
+    @classmethod
+    def of(
+        cls,
+        baskets: BasketStream,
+        category_level: str | None = None,
+        *,
+        min_count: int | None = None,
+        threads: int | None = None,
+    ) -> Pairs:
+        """The pairs of all baskets of two lines and more. A `min_count` of None: 1, or 2 where there are very many."""
+        shards = as_shards(baskets)
+        counting = Counting(directed=False, category_level=category_level or "deepest")
+        if min_count is None:
+            min_count = 1 if forecast(shards, counting, threads=threads).pairs <= MOST_PAIRS else 2
+        keep = Screened(lambda _: Screen(min_count=min_count), lambda block, _: block.count >= min_count)
+        pairs = count(shards, counting, keep=keep, threads=threads)
+        by_customer = pairs.customers is not None and _customers_return(shards)
+        once = replace(counting, once_per_customer=True)
+        totals = margins(shards, once, threads=threads) if by_customer else pairs.margins
+        return _judged(pairs, totals, by_customer, min_count, _first_ways(shards, pairs, threads))
+
+    @property
+    def times(self) -> Codes:
+        """What is compared with what was expected: customers where they count once, baskets otherwise."""
+        return self.customers if self.by_customer and self.customers is not None else self.count
+
+    def find(self, queries: npt.ArrayLike, items: npt.ArrayLike) -> npt.NDArray[np.int64]:
+        """Where each pair stands, -1 where it is not kept; aligned codes in any order."""
+        one, other = np.asarray(queries, dtype=np.int32), np.asarray(items, dtype=np.int32)
+        found: npt.NDArray[np.int64] = _find(self.start, self.item, np.minimum(one, other), np.maximum(one, other))
+        return found
+
+    def columns(self, queries: npt.ArrayLike, items: npt.ArrayLike) -> dict[str, npt.NDArray[Any]]:
+        """The evidence of aligned pairs: a column for each number of `Evidence` that comes from counts, and `grade`."""
+        one, other = np.asarray(queries, dtype=np.int32), np.asarray(items, dtype=np.int32)
+        place = self.find(one, other)
+        uncounted = (self.category[one] == self.category[other]) & (self.category[one] >= 0) | (one == other)
+        unseen = 0 if self.min_count == 1 else -1
+        number = np.where(uncounted, -1, _at(self.count, place, unseen)).astype(np.int32)
+        people = np.where(uncounted, -1, _at(self.customers, place, -1 if self.customers is None else unseen))
+        expected = np.where(uncounted, np.nan, self.query_factor[one] * self.item_factor[other])
+        times = people if self.by_customer else number
+        ratio, low, high = _lifts(times, expected)
+        q = np.where(times < 0, np.nan, _at(self.q, place, 1.0))
+        first = _at(self.forward, place, -1 if self.forward is None else unseen)
+        first = np.where(uncounted, -1, first)
+        turned = np.where((one < other) | (first < 0), first, number - first)
+        return {
+            "grade": grade_pairs(times, low, q),
+            "count": number,
+            "expected": expected.astype(np.float32),
+            "lift": ratio.astype(np.float32),
+            "lift_low": low.astype(np.float32),
+            "lift_high": high.astype(np.float32),
+            "q": q.astype(np.float32),
+            "customers": people.astype(np.int32),
+            "forward": turned.astype(np.int32),
+            "backward": np.where(turned < 0, -1, number - turned).astype(np.int32),
+        }
+
+    def about(self) -> Mapping[str, Any]:
+        """What was counted, for the manifest."""
+        return {
+            "min_count": self.min_count,
+            "pairs": len(self.item),
+            "baskets": self.baskets,
+            "records": self.records,
+            "by_customer": self.by_customer,
+        }
+
+
+def _judged(
+    pairs: CoPurchases, totals: Margins, by_customer: bool, min_count: int, forward: npt.NDArray[np.int64] | None
+) -> Pairs:
+    fit = quasi_independence(totals.first, totals.second, totals.category)
+    times = pairs.customers if by_customer and pairs.customers is not None else pairs.count
+    p = poisson_tail(times, fit.expected(pairs.query, pairs.item))
+    tests = possible_pairs(totals.first, totals.second, totals.category, directed=False)
+    q = benjamini_hochberg(p, max(tests, len(p))).q
+    return Pairs(
+        start=pairs.indptr,
+        item=pairs.item,
+        count=pairs.count.astype(np.int32),
+        customers=None if pairs.customers is None else pairs.customers.astype(np.int32),
+        forward=None if forward is None else forward.astype(np.int32),
+        q=np.maximum(q, SMALLEST_Q).astype(np.float32),
+        query_factor=fit.query_factor,
+        item_factor=fit.item_factor,
+        category=totals.category,
+        by_customer=by_customer,
+        min_count=min_count,
+        baskets=pairs.margins.baskets,
+        records=pairs.margins.records,
+    )
+
+
+def _first_ways(shards: BasketStream, pairs: CoPurchases, threads: int | None) -> npt.NDArray[np.int64] | None:
+    """For each undirected pair, in how many baskets the smaller code came first; None where order is not known."""
+    if not all(shard.ordered for shard in as_shards(shards)):
+        return None
+    # a pair once each way would be lost to a screen on one direction's count, so all directed pairs are looked at
+    directed = count(
+        shards,
+        replace(pairs.counting, directed=True),
+        keep=lambda block, _: block.query < block.item,
+        threads=threads,
+    )
+    place = _find(directed.indptr, directed.item, pairs.query, pairs.item)
+    return np.asarray(_at(directed.count, place, 0), dtype=np.int64)
+
+
+def _customers_return(shards: BasketStream) -> bool:
+    """Whether some customer has more than one basket, in one shard or in two."""
+    seen: set[str] = set()
+    for shard in as_shards(shards):
+        if shard.users is None or shard.user_ids is None:
+            return False
+        present = np.unique(shard.users)
+        names = [shard.user_ids[int(user)].as_py() for user in present] if len(seen) or _more(shards) else []
+        if len(present) < len(shard) or not seen.isdisjoint(names):
+            return True
+        seen.update(names)
+    return False
+
+
+def _more(shards: BasketStream) -> bool:
+    return sum(1 for _ in as_shards(shards)) > 1
+
+
+def _lifts(times: npt.NDArray[Any], expected: Floats) -> tuple[Floats, Floats, Floats]:
+    """Lift and its exact 95 % interval; NaN where the times are not known."""
+    # counts are few distinct numbers: their limits are looked up
+    distinct, place = np.unique(np.maximum(times, 0), return_inverse=True)
+    low, high = (limit[place] for limit in garwood_interval(distinct))
+    known = np.where(times < 0, np.nan, expected)
+    return tuple(np.where(np.isnan(known), np.nan, lift(number, known)) for number in (times, low, high))  # type: ignore[return-value]
+
+
+def _at(values: npt.NDArray[Any] | None, place: npt.NDArray[np.int64], missing: float) -> npt.NDArray[Any]:
+    """`values` at `place`, `missing` where that is -1 or there are no values."""
+    if values is None or not len(values):
+        return np.full(len(place), missing)
+    return np.where(place < 0, missing, values[np.maximum(place, 0)])
+
+
+@compiled
+def _find(start, item, smaller, larger):
+    """out[i] = the place p in item[start[s]:start[s + 1]] (ascending) with item[p] = l, or -1, where s = smaller[i] and
+    l = larger[i]."""
+    out = np.full(len(smaller), -1, np.int64)
+    for i in range(len(smaller)):
+        low, high = start[smaller[i]], start[smaller[i] + 1]
+        end = high
+        while low < high:
+            middle = (low + high) // 2
+            if item[middle] < larger[i]:
+                low = middle + 1
+            else:
+                high = middle
+        if low < end and item[low] == larger[i]:
+            out[i] = low
+    return out

@@ -1,0 +1,83 @@
+"""`ask`: what goes with an item or a cart, each answer with its evidence, and none below the evidence asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from neatrec.errors import must_be_one_of
+from neatrec.models.recommendations import Recommendation
+from neatrec.serving.evidence import Evidence
+from neatrec.serving.grades import GRADES
+from neatrec.serving.index import Index
+
+PAIR_GRADES = GRADES[:3]
+"""The grades that the evidence of a pair can have."""
+DEPTH = 100
+"""Answers looked through at least: what has evidence may stand behind what has none."""
+
+
+@dataclass(frozen=True)
+class Believed:
+    """One answer, and the best evidence that one of the items asked for gives it."""
+
+    answer: Recommendation
+    evidence: Evidence
+
+    def to_dict(self) -> dict[str, Any]:
+        a = self.answer
+        return {
+            "rank": a.rank,
+            "id": a.id,
+            "name": a.name,
+            "category": list(a.category),
+            "score": a.score,
+            "goes_with": list(a.goes_with),
+            "grade": self.evidence.grade,
+            "evidence": {"words": self.evidence.words(), **self.evidence.to_dict()},
+        }
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What was found."""
+
+    cart: tuple[int, ...]
+    """Codes of what was asked for."""
+    believed: tuple[Believed, ...]
+    left_out: int
+    """How many of the first answers had less evidence than asked for."""
+    notes: tuple[str, ...]
+
+
+def ask(
+    index: Index,
+    items: Sequence[str],
+    k: int = 10,
+    *,
+    min_evidence: str = "some",
+    category: Sequence[str] | None = None,
+    exclude: Sequence[str] = (),
+    same_category: bool = False,
+) -> Asked:
+    """The first `k` answers of the bundle's model that have at least the evidence asked for."""
+    if min_evidence not in PAIR_GRADES:
+        raise must_be_one_of("min_evidence", PAIR_GRADES, min_evidence)
+    found = index.model.recommend(items, max(k, DEPTH), category=category, exclude=exclude, same_category=same_category)
+    enough = PAIR_GRADES[: PAIR_GRADES.index(min_evidence) + 1]
+    kept: list[Believed] = []
+    left_out = 0
+    for line, code in zip(found, found.codes.tolist(), strict=True):
+        evidence = min((index.evidence(asked, code) for asked in found.asked.tolist()), key=_weakness)
+        if evidence.grade in enough:
+            kept.append(Believed(replace(line, rank=len(kept) + 1), evidence))
+        elif line.rank <= k:
+            left_out += 1
+        if len(kept) == k:
+            break
+    return Asked(tuple(found.cart.tolist()), tuple(kept), left_out, found.notes)
+
+
+def _weakness(evidence: Evidence) -> tuple[int, float]:
+    return GRADES.index(evidence.grade), -evidence.lift_low

@@ -1,0 +1,236 @@
+"""The best K of every item, exactly: tiles of a matrix product, or blocks of `score_all`, and a compiled scan."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from neatrec.cooccurrence.resources import thread_count
+from neatrec.errors import DivergedError, must_be
+from neatrec.models.base import Model
+from neatrec.models.blas import one_blas_thread
+from neatrec.models.cosine import CosineModel
+from neatrec.models.counts import CountModel
+from neatrec.models.embeddings.kernels.dispatch import ranking_device
+from neatrec.models.parallel import at_most
+from neatrec.serving.coarse_search import by_screen, has_screen, screen_of
+from neatrec.serving.scan import keep_best, keep_best_down, keep_best_of_lists, put_in_order
+from neatrec.statistics.independence import groups_of
+
+TILE = 512
+"""Queries and items of a tile: 1 MiB of scores, which stay in the cache of a core."""
+BLOCK_NUMBERS = 4_000_000
+"""Scores that a model is asked for at once: 32 MB."""
+
+Codes = npt.NDArray[np.int32]
+Vectors = npt.NDArray[np.float32]
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, eq=False)
+class Best:
+    """The answers of all items, one item after the other, best first."""
+
+    start: npt.NDArray[np.int64]
+    """Where the answers of each item start, shape (items + 1,)."""
+    item: Codes
+    score: npt.NDArray[np.float32]
+
+    @property
+    def query(self) -> Codes:
+        """The item that each answer belongs to."""
+        return np.repeat(np.arange(len(self.start) - 1, dtype=np.int32), np.diff(self.start))
+
+
+def best_answers(model: Model, k: int, *, threads: int | None = None, device: str = "cpu") -> Best:
+    """What `model.recommend(item, k)` answers for every item. Never items x items numbers at once.
+
+    A GPU (`device` gpu, or auto where there is one) finds them for models whose score is a product of vectors, and for
+    those with a screen.
+    """
+    search = search_of(model, k)
+    factors, workers = product_factors(model), thread_count(threads)
+    screen = screen_of(model, search.code)
+    where = ranking_device(model.name, device, product=factors is not None or screen is not None, top=search.k)
+    if device == "auto" and where == "gpu":
+        log.info("the serving table is made on the GPU")
+    if screen is not None:
+        by_screen(search, model, screen, workers, where)
+    elif factors is not None and where == "gpu":
+        search.by_gpu(*factors)
+    elif factors is not None:
+        search.by_product(*search.take(*factors), workers)
+    elif isinstance(model, CountModel) and model.floor >= 0:
+        search.by_seen_pairs(model)
+    else:
+        search.by_blocks(model, workers)
+    return search.answers()
+
+
+def search_of(model: Model, k: int) -> Search:
+    """A search for what `model` may answer, nothing found yet."""
+    if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
+        raise must_be("k", "a whole number of at least 1", k)
+    asked = np.ones(len(model.catalog), dtype=bool) if model.answers_cold else model.item_count > 0
+    return Search(
+        query=np.flatnonzero(asked).astype(np.int32),
+        code=np.flatnonzero(model.item_count > 0).astype(np.int32),
+        group=groups_of(model.catalog.category_of(model.category_level)).astype(np.int32),
+        k=int(k),
+        floor=model.floor,
+    )
+
+
+def product_factors(model: Model) -> tuple[Vectors, Vectors] | None:
+    """(left, right) with score_all(q) = left[q] @ right.T, each of shape (items, dim); None where it is no product."""
+    return model.factors() if isinstance(model, CosineModel) else None
+
+
+def found_on_gpu(model: Model) -> bool:
+    """Whether a GPU can find the best of this model."""
+    return product_factors(model) is not None or has_screen(model)
+
+
+class Search:
+    """The best so far of every query.
+
+    `query` and `code` are the items to answer for and those to answer with, ascending; items of one `group` (items,)
+    are no answers to each other.
+    """
+
+    def __init__(self, query: Codes, code: Codes, group: Codes, k: int, floor: float) -> None:
+        self.query, self.code, self.group, self.floor = query, code, group, floor
+        self.k = max(1, min(k, len(code)))
+        self.best_item = np.zeros((len(query), self.k), dtype=np.int32)
+        self.filled = np.zeros(len(query), dtype=np.int64)
+        self.best: npt.NDArray[Any] = np.zeros((len(query), self.k), dtype=np.float64)
+
+    def take(self, left: Vectors, right: Vectors) -> tuple[Vectors, Vectors]:
+        """The rows of the queries and of the items, of factors with a row for every item; one array where they are."""
+        both = left is right and np.array_equal(self.query, self.code)
+        queries = np.ascontiguousarray(left[self.query])
+        items = queries if both else np.ascontiguousarray(right[self.code])
+        _refuse_nan(queries, items)
+        return queries, items
+
+    def part(self, places: npt.NDArray[np.int64]) -> Search:
+        """The same search for some of the queries, nothing found yet."""
+        return Search(self.query[places], self.code, self.group, self.k, self.floor)
+
+    def by_product(self, left: Vectors, right: Vectors, threads: int) -> None:
+        """left @ right.T (queries, items), tile by tile; where both are one array, a tile serves both of its sides.
+
+        One Python thread a core, each with a matrix product of one thread: two pools would fight for the cores.
+        """
+        both = left is right
+        self.best = self.best.astype(np.float32)
+        busy = [threading.Lock() for _ in range(0, len(left), TILE)]
+        own = threading.local()
+
+        def work(tile: tuple[int, int]) -> None:
+            row, column = tile[0] * TILE, tile[1] * TILE
+            one, other = left[row : row + TILE], right[column : column + TILE]
+            if not hasattr(own, "room"):
+                own.room = np.empty(TILE * TILE, dtype=np.float32)
+            scores = own.room[: len(one) * len(other)].reshape(len(one), len(other))
+            np.matmul(one, other.T, out=scores)
+            with busy[tile[0]]:
+                self.scan(scores, np.arange(row, row + len(one)), self.code[column : column + TILE])
+            if both and row != column:
+                with busy[tile[1]]:
+                    self._scan_down(scores, column, self.code[row : row + TILE])
+
+        with one_blas_thread(), ThreadPoolExecutor(threads) as pool:
+            list(pool.map(work, _tiles(len(left), len(right), half=both)))
+
+    def by_gpu(self, left: Vectors, right: Vectors) -> None:
+        """left @ right.T on a GPU, in blocks; factors with a row for every item, as a model has them."""
+        from neatrec.models.embeddings.kernels.gpu_ranking import Ranker
+
+        _refuse_nan(left[self.query], right[self.code])
+        sold = np.zeros(len(self.group), dtype=bool)
+        sold[self.code] = True
+        ranker = Ranker(left, None if left is right else right)
+        found = ranker.catalogue(self.query, sold, self.group, top=self.k)  # best first
+        self.put(found.best, found.scores, ((found.best >= 0) & (found.scores > self.floor)).sum(axis=1))
+
+    def put(self, items: Codes, scores: npt.NDArray[Any], filled: npt.NDArray[np.int64]) -> None:
+        """Take what was found, (queries, k) each, best first; of a query so many as `filled` says."""
+        self.filled[:] = filled
+        worst_first = np.maximum(filled[:, None] - 1 - np.arange(self.k), 0)  # which makes a heap of each row
+        self.best_item[:] = np.take_along_axis(items, worst_first, axis=1)
+        self.best = np.take_along_axis(scores, worst_first, axis=1)
+
+    def by_seen_pairs(self, model: CountModel) -> None:
+        """Only pairs that were seen score above the floor of a model of counts: the others are not looked at."""
+        matrix = model.counts.matrix
+        length = np.diff(matrix.indptr)[self.query].astype(np.int64)
+        # as many queries at once as have about BLOCK_NUMBERS pairs
+        block = np.cumsum(length) // BLOCK_NUMBERS
+        for number in np.unique(block):
+            chosen = np.flatnonzero(block == number)
+            rows = matrix[self.query[chosen]]
+            items = rows.indices.astype(np.int32)
+            scores = model.score(np.repeat(self.query[chosen], np.diff(rows.indptr)), items)
+            keep_best_of_lists(
+                rows.indptr.astype(np.int64),
+                scores,
+                items,
+                int(chosen[0]),
+                self.query,
+                self.group,
+                self.floor,
+                self.best,
+                self.best_item,
+                self.filled,
+            )
+
+    def by_blocks(self, model: Model, threads: int) -> None:
+        """All scores, some queries at a time."""
+        size = max(1, BLOCK_NUMBERS // max(len(self.group), 1))
+
+        def work(first: int) -> None:
+            with at_most(1):
+                scores = model.score_all(self.query[first : first + size])
+            rows = np.arange(first, first + len(scores))
+            self.scan(np.ascontiguousarray(scores[:, self.code], dtype=np.float64), rows, self.code)
+
+        with one_blas_thread(), ThreadPoolExecutor(threads) as pool:
+            list(pool.map(work, range(0, len(self.query), size)))
+
+    def scan(self, scores: npt.NDArray[Any], rows: npt.NDArray[np.int64], code: Codes) -> None:
+        """Offer the scores (rows, codes) of the queries at the places `rows`."""
+        floor = scores.dtype.type(self.floor)
+        keep_best(scores, rows, self.query, code, self.group, floor, self.best, self.best_item, self.filled)
+
+    def _scan_down(self, scores: npt.NDArray[Any], first: int, code: Codes) -> None:
+        floor = scores.dtype.type(self.floor)
+        keep_best_down(scores, first, self.query, code, self.group, floor, self.best, self.best_item, self.filled)
+
+    def answers(self) -> Best:
+        put_in_order(self.best, self.best_item, self.filled)
+        found = np.zeros(len(self.group), dtype=np.int64)
+        found[self.query] = self.filled
+        chosen = np.arange(self.k)[None] < self.filled[:, None]  # (queries, k)
+        start = np.concatenate([[0], np.cumsum(found)]).astype(np.int64)
+        return Best(start, self.best_item[chosen], self.best[chosen].astype(np.float32))
+
+
+def _refuse_nan(queries: Vectors, items: Vectors) -> None:
+    if not (np.isfinite(queries).all() and np.isfinite(items).all()):
+        raise DivergedError("the model has vectors that are not numbers", hint="Train it anew.")
+
+
+def _tiles(rows: int, columns: int, *, half: bool) -> list[tuple[int, int]]:
+    """All tiles of a product, or one half and the diagonal; neighbours in the list share no row where that can be."""
+    down, across = -(-rows // TILE), -(-columns // TILE)
+    return [
+        (row, (row + step) % across) for step in range(across) for row in range(down) if not half or row + step < across
+    ]

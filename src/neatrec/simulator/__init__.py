@@ -1,0 +1,14 @@
+"""A simulated supermarket whose right answer is known: readable names, planted complements, and traps.
+
+>>> market = supermarket(baskets=500, items=100, seed=3)
+>>> market.baskets
+<Baskets 500 baskets, 5,135 lines, 100 items, 62 users, in cart order>
+"""
+
+from __future__ import annotations
+
+from neatrec.simulator.market import Supermarket, supermarket
+from neatrec.simulator.options import parse_supermarket_spec
+from neatrec.simulator.truth import TRAP_NAMES, Truth
+
+__all__ = ["TRAP_NAMES", "Supermarket", "Truth", "parse_supermarket_spec", "supermarket"]

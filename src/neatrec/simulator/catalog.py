@@ -1,0 +1,116 @@
+"""The catalogue of a simulated shop: how many items of each product, what they are called, which have variants."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from math import gcd
+
+import numpy as np
+import numpy.typing as npt
+
+from neatrec.data.catalog import Catalog, string_array
+from neatrec.simulator.products import PLAIN, TRAPS, Product, all_goods, most_needed_first
+from neatrec.simulator.shelves import BRAND_FIRST, BRAND_SECOND
+
+BRANDS = tuple(f"{first} {second}" for first in BRAND_FIRST for second in BRAND_SECOND)
+SHARE_WITH_VARIANTS = 0.15
+USUAL_ITEMS = 1_500
+"""A shop of this size has one item of each trap product; larger shops have more."""
+
+
+@dataclass(frozen=True)
+class Range:
+    """The items of a shop by code: which product each one is, and its number among the items of that product."""
+
+    product: npt.NDArray[np.int32]
+    number: npt.NDArray[np.int32]
+
+    def of_product(self, product: int) -> npt.NDArray[np.int32]:
+        """Codes of the product's items, the best known first."""
+        codes = np.flatnonzero(self.product == product)
+        return codes[np.argsort(self.number[codes])].astype(np.int32)
+
+
+def choose_range(items: int, rng: np.random.Generator) -> Range:
+    """`items` items, shared out over the products; codes are in random order, so that a small code means nothing."""
+    counts = _items_per_product(items, rng)
+    product = np.repeat(np.arange(len(counts)), counts)
+    number = np.arange(items) - np.repeat(np.cumsum(counts) - counts, counts)
+    order = rng.permutation(items)
+    return Range(product[order].astype(np.int32), number[order].astype(np.int32))
+
+
+def _items_per_product(items: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+    products = all_goods().products
+    breadth = rng.lognormal(0.0, 0.4, len(products))
+    counts = np.zeros(len(products), dtype=np.int64)
+    counts[most_needed_first()[:items]] = 1
+    if items <= len(products):
+        return counts
+    traps = np.array([product.kind in TRAPS for product in products])
+    counts[traps] = max(1, round((items / USUAL_ITEMS) ** 0.5))
+    breadth[traps] = 0
+    wanted = breadth / breadth.sum() * max(0, items - counts.sum())
+    counts += np.floor(wanted).astype(np.int64)
+    most_cut_off = np.argsort(np.where(traps, 1.0, np.floor(wanted) - wanted), kind="stable")
+    counts[most_cut_off[: items - counts.sum()]] += 1
+    return counts
+
+
+def make_catalog(chosen: Range, rng: np.random.Generator) -> Catalog:
+    """The catalogue with readable names, departments and aisles, and variants of some items."""
+    goods = all_goods()
+    items = len(chosen.product)
+    ids = [str(10 ** len(str(items)) + code) for code in range(items)]
+    codes, variants = _variants(chosen, ids, rng)
+    paths = np.array([(product.department, product.aisle) for product in goods.products], dtype=np.int32)
+    return Catalog(
+        string_array(ids),
+        string_array(_names(chosen, rng)),
+        levels=("department", "aisle"),
+        categories=paths[chosen.product],
+        category_names=(goods.departments, goods.aisles),
+        variants=string_array(variants),
+        variant_codes=codes,
+    )
+
+
+def _names(chosen: Range, rng: np.random.Generator) -> list[str]:
+    products = all_goods().products
+    starts = rng.integers(0, len(BRANDS), len(products))
+    sizes = rng.integers(0, 4, len(chosen.product))
+    return [
+        item_name(products[product], number, int(starts[product]), size)
+        for product, number, size in zip(chosen.product.tolist(), chosen.number.tolist(), sizes.tolist(), strict=True)
+    ]
+
+
+def item_name(product: Product, number: int, start: int, size: int) -> str:
+    """The name of the product's item: no brand for the first, then brand and quality, never the same two twice.
+
+    >>> from neatrec.simulator.products import all_goods
+    >>> buns = next(p for p in all_goods().products if p.name == "Hot Dog Buns")
+    >>> [item_name(buns, number, start=3, size=2) for number in range(3)]
+    ['Hot Dog Buns', 'Fox Hollow Mini Hot Dog Buns, 8 ct', 'Oak Bay Homestyle Hot Dog Buns, 8 ct']
+    """
+    if number == 0:
+        return product.name
+    combinations = len(BRANDS) * len(product.qualities)
+    place = (start * len(product.qualities) + number * _stride(combinations)) % combinations
+    brand, quality = divmod(place, len(product.qualities))
+    return f"{BRANDS[brand]} {product.qualities[quality]} {product.name}, {product.sizes[size % len(product.sizes)]}"
+
+
+@cache
+def _stride(combinations: int) -> int:
+    """A step that visits all combinations, with neighbours far apart."""
+    return next(step for step in range(int(combinations * 0.357), combinations) if gcd(step, combinations) == 1)
+
+
+def _variants(chosen: Range, ids: list[str], rng: np.random.Generator) -> tuple[npt.NDArray[np.int32], list[str]]:
+    """Ids that the till knows apart (flavours, pack sizes) and that were folded into one item."""
+    plain = np.array([product.kind == PLAIN for product in all_goods().products])[chosen.product]
+    count = rng.integers(2, 5, len(ids)) * (plain & (rng.random(len(ids)) < SHARE_WITH_VARIANTS))
+    codes = np.repeat(np.arange(len(ids), dtype=np.int32), count)
+    return codes, [f"{item}-{k + 1}" for item, times in zip(ids, count.tolist(), strict=True) for k in range(times)]

@@ -1,0 +1,264 @@
+"""The compiled tills: households come, fill their carts line by line, and leave.
+
+Every basket has a random stream of its own, keyed by seed and basket number, and so has every household: what a basket
+holds depends neither on the number of threads nor on the other baskets.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from neatrec.compiled import compiled
+from neatrec.simulator.products import DECEMBER_ONLY, LARGE_BASKET, ONE_STORE_ONLY, PLAIN, STAPLE
+
+BASKET_STREAM, HOUSEHOLD_STREAM, TASTE_STREAM, FAVOURITE_STREAM = 1, 2, 3, 4
+
+AT_HOME_STORE = 0.9
+SIZE_HABIT = 0.6  # how far a household's baskets stray from its usual size, as a share of all sizes
+SHARE_OF_FAVOURITES = 0.35
+FAVOURITES = 12
+REPLACED = 0.92  # how often a substitute in the cart keeps an item out
+STOCK_UP_SIZE = 36  # lines of a shopping trip on which stocks are filled up
+MOST_TRIES = 400  # then the first item that is not in the cart will do
+MOST_WAITING = 8
+
+
+@compiled(inline="always")
+def mix(value):
+    """The finaliser of splitmix64: 64 bits in, 64 well-mixed bits out."""
+    value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return value ^ (value >> np.uint64(31))
+
+
+@compiled(inline="always")
+def key(seed, stream, number):
+    """The start of a stream of its own for (seed, stream, number)."""
+    return mix(mix(np.uint64(seed) + np.uint64(stream) * np.uint64(0x9E3779B97F4A7C15)) ^ mix(np.uint64(number)))
+
+
+@compiled(inline="always")
+def bits(state):
+    """The next 64 bits of the stream; `state` (1,) moves on."""
+    state[0] += np.uint64(0x9E3779B97F4A7C15)
+    return mix(state[0])
+
+
+@compiled(inline="always")
+def uniform(state):
+    """The next number of the stream in [0, 1)."""
+    return (bits(state) >> np.uint64(11)) * (1.0 / 9007199254740992.0)
+
+
+@compiled
+def draw_item(state, alias_share, alias_item):
+    """An item by its weight, from an alias table: shapes (items,)."""
+    random = bits(state)
+    place = np.int64(((random >> np.uint64(32)) * np.uint64(len(alias_item))) >> np.uint64(32))
+    if np.int64(random & np.uint64(0xFFFFFFFF)) < alias_share[place]:
+        return place
+    return np.int64(alias_item[place])
+
+
+@compiled
+def position_in(table, value):
+    """The first position whose cumulative share exceeds `value`."""
+    low, high = 0, len(table) - 1
+    while low < high:
+        middle = (low + high) // 2
+        if table[middle] > value:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@compiled
+def taste(seed, household, department):
+    """How readily a household takes items of a department: 0.15, 0.45, 0.8 or 1."""
+    chosen = key(seed, TASTE_STREAM, household * 64 + department) >> np.uint64(62)
+    if chosen == 0:
+        return 0.15
+    if chosen == 1:
+        return 0.45
+    return 0.8 if chosen == 2 else 1.0
+
+
+@compiled
+def stocking_up(size):
+    """How readily stock-up items are taken on a trip of `size` lines: (size / 36)^6, at most 1."""
+    cube = (size / STOCK_UP_SIZE) * (size / STOCK_UP_SIZE) * (size / STOCK_UP_SIZE)
+    return min(1.0, cube * cube)
+
+
+@compiled
+def draw_visits(seed, start, stop, baskets, households, size_table, store_table, household_of, store_of, size_of):
+    """Who comes, where, and for how many lines: fills household_of, store_of, size_of (baskets,) from start to stop.
+
+    size_table (largest,) and store_table (stores,) hold cumulative shares.
+    """
+    state = np.empty(1, dtype=np.uint64)
+    own = np.empty(1, dtype=np.uint64)
+    for basket in range(start, stop):
+        state[0] = key(seed, BASKET_STREAM, 2 * basket)
+        # half of the visits are spread evenly, half go to the regular customers
+        place = uniform(state)
+        if uniform(state) < 0.5:
+            place *= uniform(state)
+        household = np.int64(place * households) if households < baskets else np.int64(basket)
+        own[0] = key(seed, HOUSEHOLD_STREAM, household)
+        home = position_in(store_table, uniform(own))
+        store = home if uniform(state) < AT_HOME_STORE else position_in(store_table, uniform(state))
+        # reflected at both ends, so that sizes over all baskets follow the table exactly
+        place = abs(uniform(own) + SIZE_HABIT * (uniform(state) - 0.5))
+        place = 2.0 - place if place > 1.0 else place
+        household_of[basket] = household
+        store_of[basket] = store
+        size_of[basket] = position_in(size_table, place) + 1
+
+
+@compiled
+def draw_by_taste(state, seed, household, december, in_store, stock_up, kind, department, alias_share, alias_item):
+    """An item that this household takes on this visit; popular noise regardless of taste.
+
+    The first draw alone decides between noise and the rest: how much noise a basket holds says nothing of tastes.
+    """
+    item = draw_item(state, alias_share, alias_item)
+    if kind[item] == STAPLE:
+        return item
+    while True:
+        what = kind[item]
+        if what == PLAIN:
+            accept = taste(seed, household, department[item])
+        elif what == DECEMBER_ONLY:
+            accept = 1.0 if december else 0.0
+        elif what == ONE_STORE_ONLY:
+            accept = 1.0 if in_store else 0.0
+        elif what == LARGE_BASKET:
+            accept = stock_up
+        else:
+            accept = 0.0
+        if accept > 0.0 and uniform(state) < accept:
+            return item
+        item = draw_item(state, alias_share, alias_item)
+
+
+@compiled
+def draw_favourite(state, own, seed, household, kind, department, alias_share, alias_item):
+    """One of the household's favourites, the dearest most often; the same ones at every visit."""
+    place = uniform(state)
+    number = np.int64(FAVOURITES * place * place)
+    own[0] = key(seed, FAVOURITE_STREAM, household * 64 + number)
+    return draw_by_taste(own, seed, household, False, False, 0.0, kind, department, alias_share, alias_item)
+
+
+@compiled
+def fits(state, item, cart, filled, group):
+    """Whether the item may join the cart: it is not there, and hardly ever when a substitute is."""
+    for line in range(filled):
+        if cart[line] == item:
+            return False
+    for line in range(filled):
+        if group[cart[line]] == group[item]:
+            return uniform(state) >= REPLACED
+    return True
+
+
+@compiled
+def delay(state):
+    """Lines between an item and the complement it brings: 0 to 3, mostly none."""
+    place = uniform(state)
+    if place < 0.5:
+        return 0
+    if place < 0.75:
+        return 1
+    return 2 if place < 0.9 else 3
+
+
+@compiled
+def not_in_cart(cart, filled, kind):
+    """The first ordinary item that is not in the cart, for the rare basket that finds nothing else."""
+    for item in range(len(kind)):
+        if kind[item] <= STAPLE:
+            here = False
+            for line in range(filled):
+                here = here or cart[line] == item
+            if not here:
+                return item
+    return 0
+
+
+@compiled
+def take_due(waiting, due, queue, filled):
+    """The first waiting complement that is due, or -1; the last of the queue takes its place."""
+    for place in range(queue):
+        if due[place] <= filled:
+            item = waiting[place]
+            waiting[place] = waiting[queue - 1]
+            due[place] = due[queue - 1]
+            return item
+    return -1
+
+
+@compiled
+def brought_by(state, item, partner_offsets, partner, partner_until):
+    """The complement that the item brings this time, or -1."""
+    if partner_offsets[item] == partner_offsets[item + 1]:
+        return -1
+    place = uniform(state)
+    for choice in range(partner_offsets[item], partner_offsets[item + 1]):
+        if place < partner_until[choice]:
+            return partner[choice]
+    return -1
+
+
+@compiled
+def fill_carts(
+    seed, start, stop, offsets, household_of, store_of, is_december, trap_store,
+    kind, department, group, alias_share, alias_item, partner_offsets, partner, partner_until, items,
+):  # fmt: skip
+    """Fills items (lines,) of the baskets from start to stop, in cart order.
+
+    A line is, in this order: a complement that an earlier line brings and that is due; a favourite of the household; an
+    item by taste. Only lines of the last two kinds bring complements, each at most one, so that two complements of one
+    item have nothing to do with each other. partner_until holds cumulative strengths, reset for each query.
+    """
+    state = np.empty(1, dtype=np.uint64)
+    own = np.empty(1, dtype=np.uint64)
+    waiting = np.empty(MOST_WAITING, dtype=np.int64)
+    due = np.empty(MOST_WAITING, dtype=np.int64)
+    for basket in range(start, stop):
+        state[0] = key(seed, BASKET_STREAM, 2 * basket + 1)
+        size = offsets[basket + 1] - offsets[basket]
+        cart = items[offsets[basket] : offsets[basket + 1]]
+        in_store = store_of[basket] == trap_store
+        stock_up = stocking_up(size)
+        filled, queue, tries = 0, 0, 0
+        while filled < size:
+            item = take_due(waiting, due, queue, filled)
+            if item >= 0:
+                queue -= 1
+                if fits(state, item, cart, filled, group):
+                    cart[filled] = item
+                    filled += 1
+                continue
+            tries += 1
+            if tries > MOST_TRIES:
+                item = not_in_cart(cart, filled, kind)
+            elif uniform(state) < SHARE_OF_FAVOURITES:
+                item = draw_favourite(state, own, seed, household_of[basket], kind, department, alias_share, alias_item)
+            else:
+                item = draw_by_taste(
+                    state, seed, household_of[basket], is_december[basket], in_store, stock_up,
+                    kind, department, alias_share, alias_item,
+                )  # fmt: skip
+            if tries <= MOST_TRIES and not fits(state, item, cart, filled, group):
+                continue
+            cart[filled] = item
+            filled += 1
+            tries = 0
+            complement = brought_by(state, item, partner_offsets, partner, partner_until)
+            if complement >= 0 and queue < MOST_WAITING:
+                waiting[queue] = complement
+                due[queue] = filled + delay(state)
+                queue += 1

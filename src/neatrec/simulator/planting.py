@@ -1,0 +1,123 @@
+"""Complements, substitutes and traps, planted among the items of a shop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from neatrec.simulator.catalog import Range
+from neatrec.simulator.products import TRAPS, all_goods, complementary_products
+
+WEAKEST, STRONGEST = 0.08, 0.50
+"""Strengths before they are shared out: a complement comes along in 4 to 40 of 100 cases."""
+FIRST_CHOICE = 0.75
+"""How much of the strength goes to the best matching item of the other product; the next one has the rest."""
+MOST_BROUGHT = 0.5
+"""At most this part of an item's sales comes from items that bring it."""
+GROUP_OF_SUBSTITUTES = 4
+
+
+@dataclass(frozen=True)
+class Planted:
+    """Directed complements with their strength: shapes (pairs,), sorted by query, then item."""
+
+    query: npt.NDArray[np.int32]
+    item: npt.NDArray[np.int32]
+    strength: npt.NDArray[np.float64]
+
+
+def plant_complements(
+    chosen: Range, share: npt.NDArray[np.float64], factor: float, rng: np.random.Generator
+) -> Planted:
+    """Pairs of items for each pair of complementary products, best seller with best seller."""
+    number = {product.name: position for position, product in enumerate(all_goods().products)}
+    pairs: list[npt.NDArray[np.float64]] = []  # columns: query, item, strength
+    for first, second in complementary_products():
+        queries = _best_first(chosen.of_product(number[first]), share)
+        items = _best_first(chosen.of_product(number[second]), share)
+        strength = np.exp(rng.uniform(np.log(WEAKEST), np.log(STRONGEST), len(queries)))
+        if len(items) and factor > 0:
+            pairs.append(_matched(queries, items, strength * factor))
+    query, item, strength = np.concatenate(pairs, axis=1) if pairs else np.zeros((3, 0))
+    order = np.lexsort((item, query))
+    query, item = query[order].astype(np.int32), item[order].astype(np.int32)
+    return Planted(query, item, _bounded(query, item, strength[order], share))
+
+
+def _best_first(codes: npt.NDArray[np.int32], share: npt.NDArray[np.float64]) -> npt.NDArray[np.int32]:
+    return codes[np.argsort(-share[codes], kind="stable")]
+
+
+def _matched(
+    queries: npt.NDArray[np.int32], items: npt.NDArray[np.int32], strength: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
+    """Each query with the item of the same standing and, weaker, with the next one."""
+    standing = np.arange(len(queries)) * len(items) // len(queries)
+    if len(items) == 1:
+        return np.stack([queries, items[standing], strength])
+    following = np.where(standing + 1 < len(items), standing + 1, standing - 1)
+    return np.concatenate(
+        [
+            np.stack([queries, items[standing], strength * FIRST_CHOICE]),
+            np.stack([queries, items[following], strength * (1 - FIRST_CHOICE)]),
+        ],
+        axis=1,
+    )
+
+
+def _bounded(
+    query: npt.NDArray[np.int32],
+    item: npt.NDArray[np.int32],
+    strength: npt.NDArray[np.float64],
+    share: npt.NDArray[np.float64],
+) -> npt.NDArray[np.float64]:
+    """Strengths lowered where a query brings something in over 70 % of cases or an item is mostly brought by others."""
+    total = np.bincount(query, strength, minlength=len(share))[query]
+    strength = strength / np.maximum(1.0, total / 0.7)
+    brought = np.bincount(item, strength * share[query], minlength=len(share))[item]
+    return np.asarray(strength / np.maximum(1.0, brought / (MOST_BROUGHT * share[item])))
+
+
+def substitute_groups(chosen: Range, share: npt.NDArray[np.float64]) -> npt.NDArray[np.int32]:
+    """The group of each item, shape (items,): four items of a product, alike in sales, replace each other."""
+    order = np.lexsort((-share, chosen.product))
+    product = chosen.product[order]
+    first = np.searchsorted(product, product, side="left")
+    place = (np.arange(len(order)) - first) // GROUP_OF_SUBSTITUTES
+    _, group = np.unique(product.astype(np.int64) * len(order) + place, return_inverse=True)
+    out = np.empty(len(order), dtype=np.int32)
+    out[order] = group
+    return out
+
+
+def substitute_pairs(group: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+    """All pairs within a group, smaller code first, shape (pairs, 2)."""
+    order = np.argsort(group, kind="stable")
+    pairs = []
+    for distance in range(1, GROUP_OF_SUBSTITUTES):
+        first, second = order[:-distance], order[distance:]
+        same = group[first] == group[second]
+        pairs.append(np.stack([first[same], second[same]], axis=1))
+    return np.concatenate(pairs).astype(np.int32)
+
+
+def trap_pairs(
+    chosen: Range, kind: npt.NDArray[np.int8]
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.int8]]:
+    """Query, item and trap of all pairs of one trap that stand in different aisles, both directions."""
+    aisle = np.array([product.aisle for product in all_goods().products])[chosen.product]
+    queries, items, traps = [], [], []
+    for number, trap in enumerate(TRAPS):
+        members = np.flatnonzero(kind == trap)
+        query, item = np.repeat(members, len(members)), np.tile(members, len(members))
+        apart = aisle[query] != aisle[item]
+        queries.append(query[apart])
+        items.append(item[apart])
+        traps.append(np.full(apart.sum(), number))
+    return (
+        np.concatenate(queries).astype(np.int32),
+        np.concatenate(items).astype(np.int32),
+        np.concatenate(traps).astype(np.int8),
+    )

@@ -1,0 +1,1 @@
+"""From a source of orders to a bundle."""

@@ -1,0 +1,227 @@
+"""`check`: counts that are right, suspects that are found, a power that scipy confirms."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from neatrec.check import check as check_room
+from neatrec.check.check import check
+from neatrec.check.power import POWER, smallest_lift
+from neatrec.cooccurrence import Forecast
+from neatrec.data.baskets import Baskets
+from neatrec.data.catalog import Catalog
+from neatrec.io import read_baskets
+from neatrec.simulator import supermarket
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.floats(1e-6, 1e4), st.floats(1e-12, 0.05))
+def test_the_smallest_lift_shows_four_times_out_of_five(expected: float, threshold: float) -> None:
+    lift = float(smallest_lift(np.array([expected]), threshold)[0])
+    enough = np.arange(0, int(expected * lift * 3) + 200)
+    tail = stats.poisson.sf(enough - 1, expected)
+    critical = int(enough[tail <= threshold][0])
+    shows = stats.poisson.sf(critical - 1, expected * lift)
+    assert shows == pytest.approx(POWER, abs=1e-6)
+
+
+def test_a_pair_that_cannot_be_expected_never_shows() -> None:
+    assert np.isinf(smallest_lift(np.array([0.0]), 0.01)).all()
+
+
+def shop(seed: int = 0, baskets: int = 400) -> list[list[str]]:
+    """Random baskets of 5 to 8 of thirty items, a bag in a third of them, a gift that comes with item 0 only."""
+    rng = np.random.default_rng(seed)
+    lists = []
+    for number in range(baskets):
+        items = [f"item {i}" for i in rng.choice(30, rng.integers(5, 9), replace=False)]
+        items += ["bag"] * (number % 3 == 0)
+        items += ["gift"] * ("item 0" in items and number % 2 == 0)
+        lists.append(items)
+    return [*lists, ["item 1"], ["item 2"]]
+
+
+def test_bags_and_gifts_are_suspects() -> None:
+    found = check(Baskets.from_lists(shop(), ordered=False))
+    assert "bag" in {item.item for item in found.frequent}
+    assert [item.share for item in found.frequent] == sorted((item.share for item in found.frequent), reverse=True)
+    assert found.inseparable is not None
+    assert [(pair.item, pair.partner, pair.share) for pair in found.inseparable] == [("gift", "item 0", 1.0)]
+    assert "suspect: gift is hardly ever bought without item 0 (100% of" in found.to_text()
+    assert "leave them out with --exclude-items FILE" in found.to_text()
+
+
+def test_what_is_in_everybodys_basket_makes_no_partner() -> None:
+    found = check(Baskets.from_lists([["bag", *basket] for basket in shop()], ordered=False))
+    assert found.inseparable is not None
+    assert all(pair.partner != "bag" for pair in found.inseparable)
+
+
+def test_contents_are_counted() -> None:
+    lists = shop()
+    users = [str(number % 50) for number in range(len(lists) - 2)] + ["guest:400", "guest:401"]
+    baskets = replace(
+        Baskets.from_lists(lists, users=users), dropped={"returns": 7}, times=np.arange(len(lists)) * 86_400_000_000
+    )
+    found = check(baskets)
+    sizes = [len(basket) for basket in lists]
+    assert (found.lines, found.baskets, found.ordered) == (sum(sizes), len(lists), True)
+    assert (found.catalogue_items, found.bought_items) == (32, 32)
+    assert (found.users, found.guests) == (52, 2)
+    assert found.sizes.ones == 2
+    assert found.sizes.counted == sum(size >= 5 for size in sizes)
+    assert found.sizes.mean == pytest.approx(np.mean(sizes))
+    assert found.sizes.quantiles["0.5"] == sorted(sizes)[(len(sizes) - 1) // 2]
+    assert found.sizes.quantiles["1"] == max(sizes)
+    assert found.period == ("1970-01-01T00:00:00Z", "1971-02-06T00:00:00Z")
+    assert "left out: 7 returns" in found.to_text()
+    assert "52 customers, 2 of them guests" in found.to_text()
+    assert found.power is not None
+    assert 0 <= found.power.items_with_evidence <= 1
+
+
+def test_the_answer_is_json_without_nan() -> None:
+    found = check(Baskets.from_lists(shop()))
+    answer = json.loads(json.dumps(found.to_json(), allow_nan=False))
+    assert answer["suspects"]["inseparable"][0]["item"] == "gift"
+    assert len(answer["power"]["deciles"]) == 10
+    assert answer["power"]["protocol"] == "calibrated"
+    assert set(answer["forecast"]) == {"bytes", "seconds", "records", "pairs"}
+    assert answer["sizes"]["ones"] == 2
+
+
+def test_more_data_shows_smaller_lifts() -> None:
+    small, large = (check(supermarket(baskets=n, seed=1).baskets) for n in (1_000, 20_000))
+    assert small.power is not None
+    assert large.power is not None
+    for few, many in zip(small.power.deciles, large.power.deciles, strict=True):
+        assert (many.lift_with_popular or 0) < (few.lift_with_popular or np.inf)
+    assert small.power.sales_with_evidence < large.power.sales_with_evidence
+
+
+def test_popular_items_show_smaller_lifts_than_rare_ones() -> None:
+    power = check(supermarket(baskets=5_000).baskets).power
+    assert power is not None
+    lifts = [tier.lift_with_popular for tier in power.deciles]
+    assert lifts[0] > lifts[5] > lifts[-1]  # type: ignore[operator]
+    assert power.best_sellers.sales > power.deciles[-1].sales
+
+
+@pytest.mark.parametrize("lists", [[], [["tea"]], [["tea"], ["milk"]], [["tea", "milk"]] * 3])
+def test_little_or_nothing_is_no_error(lists: list[list[str]]) -> None:
+    found = check(Baskets.from_lists(lists))
+    assert found.power is None
+    assert "no basket of 5 or more items makes a pair" in found.to_text()
+    json.dumps(found.to_json(), allow_nan=False)
+
+
+def test_one_category_for_everything_leaves_nothing_to_count() -> None:
+    items = [f"item {i}" for i in range(6)]
+    catalog = Catalog.from_ids(items, categories=["food"] * 6)
+    found = check(Baskets.from_lists([items] * 50, catalog=catalog))
+    assert found.power is None
+    assert found.categories == {"category": 1}
+
+
+def test_what_is_missing_is_said() -> None:
+    lists = shop()
+    unordered = check(Baskets.from_lists(lists, ordered=False))
+    assert any("substitutes cannot be removed" in warning for warning in unordered.warnings)
+    assert any("pairs have no direction" in warning for warning in unordered.warnings)
+    assert any("Customers are not known" in warning for warning in unordered.warnings)
+    assert any("Only 400 baskets of more than one item" in warning for warning in unordered.warnings)
+    assert "Note: There is no category" in unordered.to_text()
+    market = supermarket(baskets=3_000).baskets
+    assert check(market).warnings == ()
+    halved = check(replace(market, dropped={"returns": market.lines}))
+    assert halved.warnings == ("50% of the rows were left out.",)
+
+
+def test_half_known_categories_are_said() -> None:
+    lists = shop()
+    items = sorted({item for basket in lists for item in basket})
+    catalog = Catalog.from_ids(items, categories=[None if "1" in item else item[:6] for item in items])
+    found = check(Baskets.from_lists(lists, catalog=catalog))
+    assert 0.2 < found.uncategorised < 0.6
+    assert any("of the lines have no category" in warning for warning in found.warnings)
+
+
+def test_a_giant_basket_is_reported_and_does_not_stop_the_check() -> None:
+    giant = [f"item {i}" for i in range(60_000)]
+    found = check(Baskets.from_lists([*shop(), giant]))
+    assert (found.long_baskets, found.long_lines) == (1, 60_000)
+    assert any("1 basket has over 2,000 lines" in warning for warning in found.warnings)
+    assert any(
+        "`labels` will refuse 1 basket of more than 200,000,000 pairs of lines (the largest has 1,799,970,000)"
+        in warning
+        for warning in found.warnings
+    )
+    assert found.power is not None
+    assert found.forecast.records >= 1_799_970_000
+    assert (
+        "left out of the trial count (inseparable items, evidence): 1 basket of over 2,000 lines (60,000 lines)"
+        in found.to_text()
+    )
+    answer = found.to_json()
+    assert answer["trial_count"] == {
+        "counted": True,
+        "excluded_baskets": 1,
+        "excluded_lines": 60_000,
+        "longest": 2_000,
+    }
+    assert answer["over_cap"] == {"baskets": 1, "most_pairs": 1_799_970_000, "max_basket_pairs": 200_000_000}
+
+
+def test_long_baskets_below_the_cap_are_forecast_and_will_be_counted() -> None:
+    long = [f"item {i}" for i in range(2_500)]
+    few, found = check(Baskets.from_lists(shop())), check(Baskets.from_lists([*shop(), long]))
+    assert found.forecast.records == few.forecast.records + 2_500 * 2_499 // 2
+    assert found.over_cap == 0
+    assert not any("will refuse" in warning for warning in found.warnings)
+    assert few.to_json()["trial_count"]["excluded_baskets"] == 0
+
+
+def test_suspects_are_shown_with_the_id_that_leaves_them_out() -> None:
+    lists = shop()
+    items = sorted({item for basket in lists for item in basket})
+    catalog = Catalog.from_ids(items, names=[{"bag": "Paper Bag", "gift": "A Gift"}.get(item) for item in items])
+    text = check(Baskets.from_lists(lists, ordered=False, catalog=catalog)).to_text()
+    assert re.search(r"in over 10% of all baskets: .*Paper Bag \(bag\) \d+\.\d%", text)
+    assert "suspect: Paper Bag" not in text
+    assert "suspect: A Gift (gift) is hardly ever bought without item 0 (100% of" in text
+
+
+def test_too_much_data_is_described_without_counting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(check_room, "forecast", lambda *_, **__: Forecast(10**12, 10_000.0, 10**12, 10**11))
+    found = check(Baskets.from_lists(shop()))
+    assert found.inseparable is None
+    assert found.power is None
+    assert "too much to count here" in found.to_text()
+
+
+def test_control_characters_do_not_reach_the_text() -> None:
+    lists = [[*basket, "\x1b[31mred"] for basket in shop()]
+    assert "\x1b" not in check(Baskets.from_lists(lists)).to_text()
+
+
+@pytest.mark.real
+def test_the_real_orders(instacart_folder: Path) -> None:
+    baskets = read_baskets(instacart_folder)
+    train = baskets.attributes["eval_set"]
+    found = check(baskets.select(train.codes == train.names.index("train")))
+    assert (found.lines, found.baskets, found.catalogue_items) == (1_384_617, 131_209, 49_688)
+    assert found.sizes.counted == 100_745
+    assert found.power is not None
+    assert found.power.labels == 6_992
+    assert found.power.records == 9_945_426
+    assert found.power.possible_pairs == 1_389_792_244
+    assert len(found.frequent) == 2

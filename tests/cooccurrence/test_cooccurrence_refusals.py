@@ -1,0 +1,187 @@
+"""What cannot be counted is refused with a sentence that says what to do."""
+
+from __future__ import annotations
+
+import logging
+import re
+
+import numpy as np
+import pytest
+
+from neatrec.cooccurrence import Counting, Screen, Screened, count, forecast, margins, memory
+from neatrec.cooccurrence import count as counter
+from neatrec.cooccurrence.forecast import expected_pairs
+from neatrec.cooccurrence.resources import _free_in_container, as_bytes, available_memory, human, thread_count
+from neatrec.data.baskets import Baskets
+from neatrec.data.catalog import Catalog
+from neatrec.errors import ParameterError, ResourceError
+
+ORDERED = Baskets.from_lists(["abc", "ab"])
+UNORDERED = Baskets.from_lists(["abc", "ab"], ordered=False)
+
+
+def test_directions_need_cart_order() -> None:
+    with pytest.raises(
+        ParameterError, match=r"`directed` must be False for baskets without cart order. Count with dir"
+    ):
+        count(UNORDERED, Counting())
+
+
+def test_windows_need_cart_order() -> None:
+    with pytest.raises(ParameterError, match=r"`window` must be None for baskets without cart order, got 5. Count all"):
+        count(UNORDERED, Counting(directed=False, window=5))
+
+
+def test_once_per_customer_needs_users() -> None:
+    with pytest.raises(ParameterError, match=r"`once_per_customer` must be False for baskets without users. Name the"):
+        margins(ORDERED, Counting(once_per_customer=True))
+
+
+def test_an_unknown_category_level_is_named() -> None:
+    catalog = Catalog.from_ids("ab", categories=["x", "y"])
+    with pytest.raises(ParameterError, match=r"`category_level` must be one of category, got 'categry'. Did you mean"):
+        count(Baskets.from_lists(["ab"], catalog=catalog), Counting(category_level="categry"))
+
+
+@pytest.mark.parametrize("engine", ["memory", "duckdb", "auto"])
+def test_a_giant_basket_with_all_pairs_is_refused_by_name(engine: str) -> None:
+    lines = 1_000_000
+    catalog = Catalog.from_ids([str(i) for i in range(1000)])
+    giant = Baskets(
+        catalog,
+        np.arange(3 + lines) % 1000,
+        [0, 3, 3 + lines],
+        ["small", "till\x1b[2J"],
+        ordered=True,  # type: ignore[arg-type]
+    )
+    wanted = (
+        r"basket 'till\x1b[2J' has 1,000,000 lines, which make 499,999,500,000 pairs, "
+        "more than `max_basket_pairs` = 200,000,000. Raise --max-basket-pairs, set a window, or leave the basket out"
+    )
+    with pytest.raises(ResourceError, match=re.escape(wanted)):
+        count(giant, Counting(), engine=engine)
+    with pytest.raises(ResourceError, match="which make 999,499,500 pairs"):
+        count(giant, Counting(window=1000, directed=False), engine=engine)
+
+
+def test_the_cap_can_be_moved() -> None:
+    with pytest.raises(ResourceError, match="has 3 lines, which make 3 pairs, more than `max_basket_pairs` = 2"):
+        count(ORDERED, Counting(max_basket_pairs=2))
+    assert len(count(ORDERED, Counting(max_basket_pairs=3))) == 3
+
+
+def test_engines_threads_and_limits_are_checked() -> None:
+    with pytest.raises(
+        ParameterError, match=r"`engine` must be one of auto, memory, duckdb, spark, got 'duckbd'. Did you mean"
+    ):
+        count(ORDERED, engine="duckbd")
+    with pytest.raises(ParameterError, match="`threads` must be None or a whole number from 1 to 1024, got 0"):
+        count(ORDERED, threads=0)
+    for wrong in ("2 potatoes", "-1GB", 0, "0MB", True, "3iB"):
+        with pytest.raises(ParameterError, match="`memory_limit` must be a number of bytes or a size such as"):
+            count(ORDERED, memory_limit=wrong)
+
+
+def test_shards_must_go_together() -> None:
+    with pytest.raises(ParameterError, match="shards must share one catalogue, got two that differ"):
+        count([ORDERED, Baskets.from_lists(["xy"])])
+    with pytest.raises(ParameterError, match="shards must agree on whether cart order and users are known"):
+        count([ORDERED, UNORDERED])
+    with pytest.raises(ParameterError, match=r"`baskets` must be Baskets or shards of them, got \[\]"):
+        count([])
+    with pytest.raises(ParameterError, match=r"`baskets` must be Baskets or shards of them, got \['list'\]"):
+        count([["a"], ["b"]])  # type: ignore[list-item]
+    with pytest.raises(ParameterError, match="a stream that can be iterated more than once"):
+        count(iter([ORDERED]))
+
+
+@pytest.mark.parametrize("engine", ["memory", "duckdb"])
+def test_keep_must_give_a_mask(engine: str) -> None:
+    with pytest.raises(ParameterError, match=r"`keep` must return a boolean mask of the block's 3 pairs, got int64 of"):
+        count(ORDERED, keep=lambda block, _: block.count, engine=engine)  # type: ignore[arg-type, return-value]
+    with pytest.raises(ParameterError, match=r"got bool of shape \(1,\)"):
+        count(ORDERED, keep=lambda block, _: np.ones(1, dtype=bool), engine=engine)
+
+
+def test_a_screen_of_another_catalogue_is_refused() -> None:
+    with pytest.raises(ParameterError, match=r"`expected` must be two vectors of 3 items, got \(1,\)"):
+        count(ORDERED, keep=Screened(lambda _: Screen(expected=(np.ones(1), np.ones(1)))))
+
+
+def test_a_stated_limit_is_kept_by_refusing() -> None:
+    with pytest.raises(
+        ResourceError, match=r"more than the memory limit of 0 MiB. Raise `memory_limit`, pass `keep`, or"
+    ):
+        count(ORDERED, engine="memory", memory_limit="100B")
+
+
+def test_what_would_overflow_a_counter_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "MOST_COUNTED", 5)
+    twice = Baskets.from_lists(["aabb"] * 3)  # a stands in 3 baskets, twice in each: Σ n² = 12
+    with pytest.raises(ResourceError, match=r"up to 12 records, more than the memory engine counts \(5\). Use engine"):
+        count(twice, engine="memory")
+    apart = Baskets.from_lists(["abcdefg"])  # 21 pairs, but no pair more than once
+    assert len(count(apart, engine="memory")) == 21
+    # auto turns to the engine with wider counters
+    assert count(twice).count.tolist() == count(twice, engine="duckdb").count.tolist()
+    assert margins(twice).records == margins(twice, engine="duckdb").records
+
+
+def test_auto_takes_memory_where_it_fits_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "neatrec.cooccurrence")
+    count(ORDERED)
+    assert "counting with the memory engine (chosen by size)" in caplog.text
+    caplog.clear()
+    count(ORDERED, engine="memory")
+    assert "counting with the memory engine (as asked)" in caplog.text
+
+
+def test_auto_goes_to_disk_where_memory_is_short(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.INFO, "neatrec.cooccurrence")
+    monkeypatch.setattr(counter, "bytes_needed", lambda *_, **__: 2**50)
+    assert len(count(ORDERED)) == 3
+    assert "counting with the duckdb engine (chosen by size): needs about 1048576.0 GiB in memory" in caplog.text
+
+
+def test_sizes_are_read_and_written() -> None:
+    assert [as_bytes(size) for size in ("1.5GiB", "2 kb", "7", 9)] == [3 * 2**29, 2000, 7, 9]
+    assert [human(size) for size in (0, 2**20, 5 * 2**29)] == ["0 MiB", "1 MiB", "2.5 GiB"]
+    assert thread_count(3) == 3
+    assert thread_count(None) >= 1
+    assert available_memory() > 2**20
+
+
+def test_a_containers_limit_is_seen(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    assert _free_in_container(tmp_path) == 2**63
+    (tmp_path / "memory.max").write_text("max\n")
+    (tmp_path / "memory.current").write_text("100\n")
+    assert _free_in_container(tmp_path) == 2**63
+    (tmp_path / "memory.max").write_text("1000\n")
+    assert _free_in_container(tmp_path) == 900
+
+
+def test_the_forecast_of_unique_pairs_is_near_the_truth() -> None:
+    rng = np.random.default_rng(5)
+    popularity = 1 / np.arange(1, 401)
+    lists = [rng.choice(400, 6, replace=False, p=popularity / popularity.sum()) for _ in range(3000)]
+    baskets = Baskets(
+        Catalog.from_ids([str(i) for i in range(400)]),
+        np.concatenate(lists),
+        np.arange(0, 18001, 6),
+        [str(i) for i in range(3000)],  # type: ignore[arg-type]
+        ordered=True,
+    )
+    for counting in (Counting(), Counting(directed=False), Counting(window=2)):
+        guess, found = forecast(baskets, counting), count(baskets, counting)
+        assert guess.records == found.margins.records
+        assert found.margins.pairs == pytest.approx(guess.pairs, rel=0.1)
+        everything = forecast(baskets, counting, keep_all=True)
+        assert guess.bytes < everything.bytes
+        assert 0 < guess.seconds < everything.seconds
+
+
+def test_nothing_bought_is_forecast_as_nothing() -> None:
+    assert expected_pairs(np.zeros(3, dtype=np.int64), 0, directed=True) == 0
+    assert forecast(Baskets.from_lists([["a"]])).records == 0

@@ -1,0 +1,161 @@
+"""The compiled kernels do what the reference says, in every mode and in odd shapes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from helpers.kernel_cases import CASES, SETTINGS, Case, make_draws, make_shard, make_tables, train
+from neatrec.models.embeddings.kernels.arguments import Draws, Settings, Shard
+from neatrec.models.embeddings.kernels.dispatch import kernel
+from neatrec.models.embeddings.kernels.layout import Table, width
+
+SIZES = [6, 2, 9, 1, 4, 7, 3]
+EVERY_KERNEL = pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
+QUICK_KERNELS = pytest.mark.parametrize("case", [c for c in CASES.values() if c.quick], ids=lambda case: case.name)
+BATCHES = [case for case in CASES.values() if case.vectors == 1]
+BATCH_KERNELS = pytest.mark.parametrize("case", BATCHES, ids=lambda case: case.name)
+
+
+def assert_equal_to_the_reference(case: Case, shard: Shard, draws: Draws, settings: Settings) -> None:
+    wanted, seen = train(case, shard, draws, settings, compiled=False)
+    found, tally = train(case, shard, draws, settings, compiled=True)
+    assert seen.pairs > 0
+    assert tally.pairs == seen.pairs
+    assert tally.active == seen.active
+    assert tally.loss == pytest.approx(seen.loss, rel=1e-4)
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(one, other, rtol=3e-4, atol=3e-5)
+
+
+@EVERY_KERNEL
+def test_at_once_equals_the_reference(case: Case) -> None:
+    # so many items that no negative is drawn twice in a basket
+    shard = make_shard(SIZES, 30_000, users=case.users)
+    assert_equal_to_the_reference(case, shard, make_draws(shard), SETTINGS)
+
+
+@pytest.mark.parametrize("dim", [1, 130])
+def test_at_once_equals_the_reference_at_odd_dims(dim: int) -> None:
+    shard = make_shard(SIZES, 30_000)
+    assert_equal_to_the_reference(CASES["neat"], shard, make_draws(shard), SETTINGS._replace(dim=dim))
+
+
+@QUICK_KERNELS
+def test_at_once_equals_the_reference_with_negatives_of_their_own(case: Case) -> None:
+    shard = make_shard([5, 2, 4], 60_000, users=case.users)
+    assert_equal_to_the_reference(case, shard, make_draws(shard), SETTINGS._replace(shared=False))
+
+
+@QUICK_KERNELS
+def test_at_once_equals_the_reference_with_a_wide_window_and_many_negatives(case: Case) -> None:
+    shard = make_shard([6, 3], 60_000)
+    settings = SETTINGS._replace(window=9, negatives=11, margin=3.0)
+    assert_equal_to_the_reference(case, shard, make_draws(shard), settings)
+
+
+@EVERY_KERNEL
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("observed", [False, True])
+@pytest.mark.parametrize("block", [1, 3, 100])
+def test_blocks_equal_the_reference_on_few_items(case: Case, block: int, observed: bool, shared: bool) -> None:
+    shard = make_shard(SIZES, 25, users=case.users)
+    settings = SETTINGS._replace(block=block, shared=shared)
+    assert_equal_to_the_reference(case, shard, make_draws(shard, observed=observed), settings)
+
+
+@BATCH_KERNELS
+@pytest.mark.parametrize("average", [True, False])
+@pytest.mark.parametrize("batch", [1, 7, 64])
+def test_batches_equal_the_reference(case: Case, batch: int, average: bool) -> None:
+    shard = make_shard(SIZES, 25, users=case.users)
+    settings = SETTINGS._replace(batch=batch, average=average, shared=False, rate=0.01, last_rate=0.005)
+    assert_equal_to_the_reference(case, shard, make_draws(shard, observed=True), settings)
+
+
+@EVERY_KERNEL
+@pytest.mark.parametrize("shared", [True, False])
+def test_long_baskets_are_cut_and_lose_no_pair(case: Case, shared: bool) -> None:
+    shard = make_shard([600, 2], 3000, categories=1000, users=case.users)
+    settings = SETTINGS._replace(shared=shared, block=2)
+    assert len(shard.start) == 4
+    assert_equal_to_the_reference(case, shard, make_draws(shard), settings)
+    _, wanted = train(case, shard, make_draws(shard), settings, compiled=True)
+    _, quick = train(case, shard, make_draws(shard), settings._replace(block=0), compiled=True)
+    assert quick.pairs == wanted.pairs > 2 * 3 * 600 - 50
+
+
+@EVERY_KERNEL
+def test_rate_zero_changes_nothing(case: Case) -> None:
+    shard = make_shard(SIZES, 40, users=case.users)
+    settings = SETTINGS._replace(rate=0.0, last_rate=0.0, block=2)
+    tables, tally = train(case, shard, make_draws(shard), settings, compiled=True)
+    for found, start in zip(tables, make_tables(case, 40, settings.dim), strict=True):
+        np.testing.assert_array_equal(found, start)
+    _, wanted = train(case, shard, make_draws(shard), settings, compiled=False)
+    assert tally.loss == pytest.approx(wanted.loss, rel=1e-4)
+
+
+@EVERY_KERNEL
+@pytest.mark.parametrize("threads", [2, 5])
+def test_blocks_give_the_same_bits_at_any_number_of_threads(case: Case, threads: int) -> None:
+    sizes = np.random.default_rng(3).integers(2, 15, size=400).tolist()
+    shard = make_shard(sizes, 60, users=case.users)
+    settings, draws = SETTINGS._replace(block=16), make_draws(shard)
+    wanted, seen = train(case, shard, draws, settings, compiled=True)
+    found, tally = train(case, shard, draws, settings, compiled=True, threads=threads)
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert tally == seen
+
+
+@EVERY_KERNEL
+def test_threads_side_by_side_see_every_pair_and_learn(case: Case) -> None:
+    """What was learned is compared, not what the pass cost: that hangs on which thread was stopped in the middle."""
+    sizes = np.random.default_rng(3).integers(2, 15, size=400).tolist()
+    shard = make_shard(sizes, 60, users=case.users)
+    draws, looking = make_draws(shard), SETTINGS._replace(rate=0.0, last_rate=0.0)
+
+    def loss(tables: tuple[Table, ...]) -> float:
+        return kernel(case.name)(tables, shard, draws, looking, 0, len(shard.start), 1).loss
+
+    by_one, alone = train(case, shard, draws, SETTINGS, compiled=True)
+    by_three, several = train(case, shard, draws, SETTINGS, compiled=True, threads=3)
+    assert several.pairs == alone.pairs
+    start = loss(make_tables(case, 60, SETTINGS.dim))
+    assert start - loss(by_three) > 0.5 * (start - loss(by_one)) > 0
+
+
+@EVERY_KERNEL
+def test_a_second_pass_costs_less(case: Case) -> None:
+    shard = make_shard([8] * 60, 200, users=case.users)
+    tables, draws = make_tables(case, 200, SETTINGS.dim), make_draws(shard)
+    losses = [kernel(case.name)(tables, shard, draws, SETTINGS, 0, 60, 1).loss for _ in range(4)]
+    assert losses[-1] < 0.8 * losses[0]
+
+
+@EVERY_KERNEL
+@pytest.mark.parametrize("changes", [{}, {"block": 2}])
+def test_padding_stays_zero(case: Case, changes: dict[str, Any]) -> None:
+    shard = make_shard(SIZES, 40, users=case.users)
+    tables, _ = train(case, shard, make_draws(shard), SETTINGS._replace(**changes), compiled=True)
+    for table in tables:
+        for number in range(case.vectors):
+            assert not table[:, number * width(10) + 10 : (number + 1) * width(10)].any()
+        assert not table[:, case.vectors * width(10) + 3 :].any()
+
+
+@EVERY_KERNEL
+def test_no_units_no_pairs(case: Case) -> None:
+    shard = make_shard([1, 1], 3, users=case.users)
+    assert train(case, shard, make_draws(shard), SETTINGS, compiled=True)[1] == (0, 0.0, 0)
+
+
+@EVERY_KERNEL
+@pytest.mark.parametrize("block", [0, 1])
+def test_a_basket_that_holds_every_item_has_no_negatives(case: Case, block: int) -> None:
+    shard = make_shard([6], 6, categories=1000, users=case.users)
+    settings = SETTINGS._replace(block=block)
+    assert_equal_to_the_reference(case, shard, make_draws(shard), settings)

@@ -1,0 +1,393 @@
+"""The training loop: progress, checkpoints, resuming, stopping, early stop, divergence, shards, threads."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from helpers.toyshop import toy_baskets
+from neatrec.data.baskets import Baskets
+from neatrec.data.catalog import string_array
+from neatrec.errors import BundleError, DivergedError, ParameterError, ResourceError
+from neatrec.models import Run, make_model
+from neatrec.models.base import Model
+from neatrec.models.embeddings import devices as places
+from neatrec.models.embeddings import trainer as training
+from neatrec.models.embeddings.checkpoints import FILE
+from neatrec.models.run import Progress
+
+SETTINGS: dict[str, Any] = {"dim": 8, "epochs": 4}
+REPRODUCIBLE = Run(rng=5, threads=1, reproducible=True)
+MODELS = ("neat", "neat-bpr", "item2vec", "triple2vec")
+
+
+def fit(name: str = "neat", run: Run = REPRODUCIBLE, baskets: Any = None, **changes: Any) -> Model:
+    return make_model(name, {**SETTINGS, **changes}).fit(toy_baskets() if baskets is None else baskets, run)
+
+
+def assert_same(one: Model, other: Model) -> None:
+    a, b = one.arrays(users=True), other.arrays(users=True)
+    assert a.keys() == b.keys()
+    for name, array in a.items():
+        np.testing.assert_array_equal(array, b[name], err_msg=name)
+
+
+@pytest.fixture
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several chunks in an epoch of the toy baskets."""
+    monkeypatch.setattr(places, "CHUNK", 300)
+
+
+class Stopper:
+    """Says stop after so many looks."""
+
+    def __init__(self, looks: int) -> None:
+        self.left = looks
+
+    def __call__(self) -> bool:
+        self.left -= 1
+        return self.left < 0
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.usefixtures("small_chunks")
+def test_the_same_seed_gives_the_same_bits_at_any_number_of_threads(name: str) -> None:
+    alone = fit(name)
+    assert_same(alone, fit(name, replace(REPRODUCIBLE, threads=3)))
+    assert not np.array_equal(alone.item_vectors(), fit(name, replace(REPRODUCIBLE, rng=6)).item_vectors())
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("looks", [0, 2, 5])
+@pytest.mark.usefixtures("small_chunks")
+def test_a_stopped_fit_goes_on_to_the_same_bits(name: str, looks: int, tmp_path: Path) -> None:
+    run = replace(REPRODUCIBLE, checkpoints=tmp_path / "checkpoint")
+    with pytest.raises(KeyboardInterrupt):
+        fit(name, replace(run, stop=Stopper(looks)))
+    assert (tmp_path / "checkpoint" / FILE).exists()
+    assert_same(fit(name, replace(run, resume=True)), fit(name))
+
+
+def test_a_fit_that_died_goes_on_from_the_last_epoch(tmp_path: Path) -> None:
+    class Died(Exception):
+        pass
+
+    def die(progress: Progress) -> None:
+        if progress.epoch == 3:
+            raise Died
+
+    run = replace(REPRODUCIBLE, checkpoints=tmp_path)
+    with pytest.raises(Died):
+        fit(run=replace(run, progress=die))
+    seen: list[Progress] = []
+    assert_same(fit(run=replace(run, resume=True, progress=seen.append)), fit())
+    assert seen[0].epoch == 2  # the third epoch had not been kept
+
+
+def test_resuming_without_a_checkpoint_starts_at_the_beginning(tmp_path: Path) -> None:
+    assert_same(fit(run=replace(REPRODUCIBLE, checkpoints=tmp_path, resume=True)), fit())
+
+
+def test_resuming_a_finished_fit_gives_the_same_model(tmp_path: Path) -> None:
+    run = replace(REPRODUCIBLE, checkpoints=tmp_path)
+    assert_same(fit(run=run), fit(run=replace(run, resume=True)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"dim": 9}, "is of another fit: parameter dim was 8, now it is 9"),
+        ({"run": replace(REPRODUCIBLE, rng=9)}, "is of another fit: seed was 5, now it is 9"),
+        ({"run": replace(REPRODUCIBLE, reproducible=False)}, "is of another fit: reproducible was True"),
+    ],
+)
+def test_a_checkpoint_of_another_fit_is_refused(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
+    fit(run=replace(REPRODUCIBLE, checkpoints=tmp_path))
+    run = replace(changes.pop("run", REPRODUCIBLE), checkpoints=tmp_path, resume=True)
+    with pytest.raises(BundleError, match=message):
+        fit(run=run, **changes)
+
+
+def test_a_checkpoint_of_other_baskets_is_refused(tmp_path: Path) -> None:
+    fit(run=replace(REPRODUCIBLE, checkpoints=tmp_path))
+    fewer = toy_baskets().select(np.arange(50))
+    with pytest.raises(BundleError, match="is of another fit: lines was"):
+        fit(run=replace(REPRODUCIBLE, checkpoints=tmp_path, resume=True), baskets=fewer)
+
+
+def _changed(kind: str) -> Any:
+    """Baskets that differ from the toy ones in one thing, and in neither the catalogue nor the number of lines."""
+    baskets = toy_baskets()
+    if kind == "order":
+        return baskets.select(np.arange(len(baskets))[::-1])
+    if kind == "items":
+        return replace(baskets, items=np.roll(baskets.items, 1))
+    return Shards(2)
+
+
+@pytest.mark.parametrize("kind", ["order", "items", "shards"])
+def test_a_checkpoint_of_as_many_other_lines_is_refused(kind: str, tmp_path: Path) -> None:
+    fit(run=replace(REPRODUCIBLE, checkpoints=tmp_path))
+    with pytest.raises(BundleError, match=r"is of another fit: hash of the baskets was [0-9a-f]{64}, now it is"):
+        fit(run=replace(REPRODUCIBLE, checkpoints=tmp_path, resume=True), baskets=_changed(kind))
+
+
+def test_a_checkpoint_judged_by_other_validation_baskets_is_refused(tmp_path: Path) -> None:
+    run = replace(REPRODUCIBLE, checkpoints=tmp_path)
+    fit(run=replace(run, validation=toy_baskets().select(np.arange(9))))
+    for other in (None, toy_baskets().select(np.arange(8))):
+        with pytest.raises(BundleError, match="is of another fit: hash of the validation baskets was"):
+            fit(run=replace(run, resume=True, validation=other))
+
+
+def test_a_checkpoint_for_another_number_of_epochs_is_refused(tmp_path: Path, monkeypatch) -> None:
+    run = replace(REPRODUCIBLE, checkpoints=tmp_path)
+    settings = {"dim": 8, "epochs": None}  # left open: the amount of data decides
+    model = type(make_model("neat"))
+    monkeypatch.setattr(model, "_epochs", lambda model: 3)
+    make_model("neat", settings).fit(toy_baskets(), run)
+    monkeypatch.setattr(model, "_epochs", lambda model: 4)
+    with pytest.raises(BundleError, match="is of another fit: number of epochs was 3, now it is 4"):
+        make_model("neat", settings).fit(toy_baskets(), replace(run, resume=True))
+
+
+@pytest.mark.parametrize("kept", [0, 10, 1000])
+def test_a_cut_off_checkpoint_is_refused_by_name(kept: int, tmp_path: Path) -> None:
+    fit(run=replace(REPRODUCIBLE, checkpoints=tmp_path))
+    file = tmp_path / FILE
+    file.write_bytes(file.read_bytes()[:kept])
+    with pytest.raises(BundleError, match=r"cannot read the checkpoint .*state\.safetensors"):
+        fit(run=replace(REPRODUCIBLE, checkpoints=tmp_path, resume=True))
+
+
+def test_a_checkpoint_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(ResourceError, match=r"cannot write a checkpoint into .*file"):
+        fit(run=replace(REPRODUCIBLE, checkpoints=tmp_path / "file"))
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_progress_tells_where_the_fit_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(training, "SECONDS_BETWEEN", 0.0)
+    seen: list[Progress] = []
+    fit(run=replace(REPRODUCIBLE, progress=seen.append))
+    assert [p.epoch for p in seen if p.epoch != seen[0].epoch][-1] == 4
+    done = [p.done for p in seen]
+    assert done == sorted(done)
+    assert done[-1] == 1.0
+    assert len(seen) > 8
+    for p in seen:
+        assert p.epochs == 4
+        assert p.pairs_per_second > 0
+        assert np.isfinite(p.loss)
+        assert p.active is not None
+        assert 0 <= p.active <= 1
+        assert p.seconds_left >= 0
+    assert seen[-1].seconds_left == 0
+    assert seen[-1].loss < seen[0].loss
+
+
+def test_a_model_without_hinges_tells_of_none() -> None:
+    seen: list[Progress] = []
+    fit("item2vec", replace(REPRODUCIBLE, progress=seen.append))
+    assert seen[-1].active is None
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_losses_fall_and_are_kept(name: str) -> None:
+    losses = fit(name, epochs=8).learned()["losses"]
+    assert len(losses) == 8
+    assert losses[-1] < losses[0]
+
+
+def test_a_fit_stops_early_when_the_validation_loss_no_longer_falls() -> None:
+    baskets = toy_baskets()
+    kept_out = baskets.select(np.arange(0, len(baskets), 4))
+    learned = baskets.select(np.arange(len(baskets)) % 4 != 0)
+    run = replace(REPRODUCIBLE, validation=kept_out, patience=2)
+    losses = _validation_losses(run, learned)
+    assert 2 < len(losses) < 500
+    assert min(losses[-2:]) >= min(losses[:-2])  # it stopped when it should,
+    assert all(min(losses[n - 2 : n]) < min(losses[: n - 2]) for n in range(3, len(losses)))  # and not before
+    assert losses == _validation_losses(replace(run, threads=2), learned)
+
+
+def _validation_losses(run: Run, learned: Baskets) -> list[float]:
+    """What progress told after each epoch; before the first has ended there is nothing to tell."""
+    seen: dict[int, float | None] = {}
+    watched = replace(run, progress=lambda p: seen.update({p.epoch: p.validation_loss}))
+    model = fit(run=watched, baskets=learned, epochs=500, learning_rate=0.5)
+    assert seen.pop(0, None) is None
+    assert list(seen) == list(range(1, len(model.learned()["losses"]) + 1))
+    return [loss for loss in seen.values() if loss is not None]
+
+
+def _of_users(baskets: Baskets, users: str) -> Baskets:
+    """`baskets` of the users `users`, a letter each, taken in turn."""
+    names = sorted(set(users))
+    codes = np.array([names.index(users[n % len(users)]) for n in range(len(baskets))], dtype=np.int32)
+    return replace(baskets, users=codes, user_ids=string_array(names))
+
+
+@pytest.mark.parametrize("name", ["triple2vec", "neat-bpr"])
+def test_validation_baskets_of_users_never_seen_are_left_out(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    learned = _of_users(toy_baskets(), "bd")
+    kept_out = toy_baskets().select(np.arange(12))
+    mixed, known = _of_users(kept_out, "abc"), _of_users(kept_out.select(np.arange(1, 12, 3)), "b")
+    seen: list[list[float | None]] = []
+    for validation in (mixed, known):
+        losses: list[float | None] = []
+        run = replace(REPRODUCIBLE, validation=validation, progress=lambda p, to=losses: to.append(p.validation_loss))
+        with caplog.at_level(logging.INFO, logger="neatrec"):
+            fit(name, run, learned)
+        seen.append(losses)
+    assert seen[0][-1] is not None
+    assert seen[0][-1] == seen[1][-1]
+    assert caplog.text.count("left out") == 1
+    assert "8 of 12 validation baskets left out: their users have no training basket" in caplog.text
+
+
+@pytest.mark.parametrize("name", ["triple2vec", "neat-bpr"])
+def test_validation_without_a_known_user_is_refused(name: str) -> None:
+    kept_out = toy_baskets().select(np.arange(12))
+    learned = _of_users(toy_baskets(), "bd")
+    with pytest.raises(ParameterError, match=r"no user of its 12 baskets has a training basket\. Keep out a smaller"):
+        fit(name, replace(REPRODUCIBLE, validation=_of_users(kept_out, "ac")), learned)
+    with pytest.raises(ParameterError, match="`validation` must be baskets whose users are known"):
+        fit(name, replace(REPRODUCIBLE, validation=replace(kept_out, users=None, user_ids=None)), learned)
+
+
+def test_validation_over_another_catalogue_or_without_baskets_is_refused() -> None:
+    with pytest.raises(ParameterError, match="`validation` must be baskets over the catalogue of the training"):
+        fit(run=replace(REPRODUCIBLE, validation=Baskets.from_lists([["tea", "milk"]])))
+    with pytest.raises(ParameterError, match="`validation` must be at least one basket, got 0"):
+        fit(run=replace(REPRODUCIBLE, validation=toy_baskets().select(np.arange(0))))
+
+
+def test_a_model_without_epochs_refuses_validation_and_resume(tmp_path: Path) -> None:
+    with pytest.raises(
+        ParameterError, match="`validation` is of no use to model 'pop', which does not train in epochs"
+    ):
+        make_model("pop").fit(toy_baskets(), Run(validation=toy_baskets()))
+    with pytest.raises(ParameterError, match="`resume` is of no use to model 'cf', which does not train in epochs"):
+        make_model("cf").fit(toy_baskets(), Run(checkpoints=tmp_path, resume=True))
+
+
+def test_a_model_of_ones_own_learns_on_the_cpu_unless_it_says_otherwise() -> None:
+    class Mine(type(make_model("pop"))):  # type: ignore[misc]
+        name = "mine"
+
+    assert Model.devices == ("cpu",)
+    with pytest.raises(ParameterError, match="`device` must be cpu for model 'mine', got 'gpu'"):
+        Mine().fit(toy_baskets(), Run(device="gpu"))
+
+
+def test_a_stream_that_brings_a_new_user_later_is_refused() -> None:
+    from neatrec.models.embeddings.sampling import Visits
+
+    first, later = _of_users(toy_baskets(), "ab"), _of_users(toy_baskets(), "abc")
+    visits = Visits([first], first.item_counts, first.catalog.category_of(), with_users=True)
+    assert visits.users_of(first).max() == 1
+    with pytest.raises(ParameterError, match="a user whom the first pass over the baskets did not see"):
+        visits.users_of(later)
+
+
+def test_a_learning_rate_far_too_high_is_named() -> None:
+    with pytest.raises(DivergedError, match=r"model 'item2vec' diverged in epoch \d: .* Lower `learning_rate`"):
+        fit("item2vec", optimizer="sgd", negatives_shared=False, learning_rate=1e6, epochs=40)
+
+
+def test_a_variance_that_runs_away_is_named() -> None:
+    with pytest.raises(DivergedError, match=r"upper bound\. Lower `variance_learning_rate`"):
+        fit("neat", variance_learning_rate=100.0, negatives=40)
+
+
+class Shards:
+    """The toy baskets in pieces, made anew each time they are asked for."""
+
+    def __init__(self, pieces: int) -> None:
+        self.pieces = np.array_split(np.arange(len(toy_baskets())), pieces)
+
+    def __iter__(self) -> Iterator[Baskets]:
+        for piece in self.pieces:
+            yield toy_baskets().select(piece)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_shards_are_resumed_where_they_were_left(name: str, tmp_path: Path) -> None:
+    run = replace(REPRODUCIBLE, checkpoints=tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        fit(name, replace(run, stop=Stopper(4)), Shards(3))
+    assert_same(fit(name, replace(run, resume=True), Shards(3)), fit(name, baskets=Shards(3)))
+
+
+def test_threads_learn_as_well_as_one() -> None:
+    losses = [fit(run=Run(rng=1, threads=threads), epochs=15).learned()["losses"][-1] for threads in (1, 3)]
+    assert losses[1] == pytest.approx(losses[0], rel=0.2)
+
+
+def test_a_generator_is_taken_as_a_seed() -> None:
+    one, other = (fit(run=replace(REPRODUCIBLE, rng=np.random.default_rng(3))).item_vectors() for _ in range(2))
+    assert np.array_equal(one, other)
+
+
+def test_unordered_baskets_are_shuffled_anew_each_epoch() -> None:
+    from neatrec.models.embeddings.sampling import Visits
+
+    ordered = toy_baskets()
+    loose = replace(ordered, ordered=False)
+    visits = Visits([loose], loose.item_counts, loose.catalog.category_of(), with_users=False)
+    first, again, second = (visits.arranged(loose, 0, epoch, seed=1) for epoch in (0, 0, 1))
+    assert np.array_equal(first.items, again.items)
+    assert not np.array_equal(first.items, second.items)
+    for visit in (first, second):
+        for place, number in enumerate(visit.number):
+            lines = visit.items[visit.offsets[place] : visit.offsets[place + 1]]
+            wanted = visits.row_of_item[loose.items[loose.offsets[number] : loose.offsets[number + 1]]]
+            assert sorted(lines) == sorted(wanted)
+    kept = visits.arranged(ordered, 0, 0, seed=1)
+    basket = int(kept.number[0])
+    wanted = visits.row_of_item[ordered.items[ordered.offsets[basket] : ordered.offsets[basket + 1]]]
+    assert kept.items[: kept.offsets[1]].tolist() == wanted.tolist()
+
+
+@given(sizes=st.lists(st.integers(0, 9), min_size=1, max_size=12), seed=st.integers(0, 5))
+@settings(deadline=None, max_examples=30)
+def test_every_basket_is_visited_once(sizes: list[int], seed: int) -> None:
+    from neatrec.models.embeddings.sampling import Visits
+
+    rng = np.random.default_rng(seed)
+    lists = [[f"i{n}" for n in rng.choice(12, size=size, replace=False)] for size in sizes]
+    baskets = Baskets.from_lists([*lists, [f"i{n}" for n in range(12)]])
+    visits = Visits([baskets], baskets.item_counts, baskets.catalog.category_of(), with_users=False)
+    visit = visits.arranged(baskets, 0, 3, seed)
+    assert sorted(visit.number.tolist()) == list(range(len(baskets)))
+    assert np.array_equal(np.diff(visit.offsets), baskets.sizes[visit.number])
+    found = [visit.items[a:b].tolist() for a, b in zip(visit.offsets, visit.offsets[1:], strict=False)]
+    for number, lines in zip(visit.number, found, strict=True):
+        wanted = baskets.items[baskets.offsets[number] : baskets.offsets[number + 1]]
+        assert lines == visits.row_of_item[wanted].tolist()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"device": "tpu"}, "`device` must be one of auto, cpu, gpu, got 'tpu'"),
+        ({"threads": 0}, "`threads` must be a whole number of at least 1, or None, got 0"),
+        ({"threads": True}, "`threads` must be a whole number of at least 1, or None, got True"),
+        ({"patience": 0}, "`patience` must be a whole number of at least 1, got 0"),
+        ({"resume": True}, "`resume` must be used together with `checkpoints`"),
+        ({"rng": -1}, "`rng` must be a whole number of at least 0"),
+    ],
+)
+def test_options_of_a_run_are_checked(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        Run(**options)

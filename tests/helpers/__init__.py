@@ -1,0 +1,1 @@
+"""Data, references and worker processes that several tests share."""

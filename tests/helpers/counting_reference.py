@@ -1,0 +1,116 @@
+"""Pair counting as its definition reads: plain Python, slow, obvious. And random shops to count."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import combinations
+
+import numpy as np
+from hypothesis import strategies as st
+
+from neatrec.cooccurrence import CoPurchases, Counting
+from neatrec.data.baskets import Baskets
+from neatrec.data.catalog import UNKNOWN, Catalog, string_array
+
+
+def count_plainly(baskets: Baskets, counting: Counting) -> dict[tuple[int, int], tuple[int, int | None]]:
+    """(query, item) -> (records, distinct customers or None)."""
+    category = counting.category_of(baskets.catalog)
+    records: dict[tuple[int, int], int] = defaultdict(int)
+    customers: dict[tuple[int, int], set[int]] = defaultdict(set)
+    for number in range(len(baskets)):
+        lines = baskets.items[baskets.offsets[number] : baskets.offsets[number + 1]].tolist()
+        if len(lines) < counting.min_basket:
+            continue
+        for (i, a), (j, b) in combinations(enumerate(lines), 2):
+            if counting.window is not None and j - i > counting.window:
+                continue
+            if a == b or (category[a] == category[b] and category[a] != UNKNOWN):
+                continue
+            pair = (a, b) if counting.directed or a < b else (b, a)
+            records[pair] += 1
+            if baskets.users is not None:
+                customers[pair].add(int(baskets.users[number]))
+    known = baskets.users is not None
+    return {
+        pair: (len(customers[pair]) if counting.once_per_customer else n, len(customers[pair]) if known else None)
+        for pair, n in sorted(records.items())
+    }
+
+
+def margins_plainly(baskets: Baskets, counting: Counting) -> tuple[list[int], list[int], int, int, int]:
+    """first, second, records, pairs, baskets."""
+    pairs = count_plainly(baskets, counting)
+    first, second = [0] * len(baskets.catalog), [0] * len(baskets.catalog)
+    for (query, item), (n, _) in pairs.items():
+        first[query] += n
+        second[item] += n
+    if not counting.directed:
+        first = second = [a + b for a, b in zip(first, second, strict=True)]
+    counted = int((baskets.sizes >= counting.min_basket).sum())
+    return first, second, sum(n for n, _ in pairs.values()), len(pairs), counted
+
+
+def as_dict(found: CoPurchases) -> dict[tuple[int, int], tuple[int, int | None]]:
+    customers = [None] * len(found) if found.customers is None else found.customers.tolist()
+    pairs = zip(found.query.tolist(), found.item.tolist(), strict=True)
+    return dict(zip(pairs, zip(found.count.tolist(), customers, strict=True), strict=True))
+
+
+def assert_counted_right(found: CoPurchases, baskets: Baskets, counting: Counting) -> None:
+    """Every pair, count, reverse count, customer and margin is what the definition says."""
+    plain = count_plainly(baskets, counting)
+    assert as_dict(found) == plain
+    assert list(as_dict(found)) == sorted(plain)
+    if counting.directed:
+        assert found.reverse is not None
+        assert found.reverse.tolist() == [plain.get((v, q), (0, 0))[0] for q, v in plain]
+    else:
+        assert found.reverse is None
+    m = found.margins
+    assert (m.first.tolist(), m.second.tolist(), m.records, m.pairs, m.baskets) == margins_plainly(baskets, counting)
+
+
+@st.composite
+def shops(draw: st.DrawFn, *, ordered: bool | None = None, repeats: bool = True) -> Baskets:
+    """A few baskets over a few items, some without category, with or without users."""
+    items = draw(st.integers(1, 9))
+    code = st.integers(0, items - 1)
+    contents = draw(st.lists(st.lists(code, max_size=12, unique=not repeats), max_size=12))
+    levels = draw(st.integers(0, 2))
+    catalog = Catalog(
+        string_array([f"item {i}" for i in range(items)]),
+        levels=("department", "aisle")[:levels],
+        categories=np.array(
+            draw(
+                st.lists(st.lists(st.integers(-1, 2), min_size=levels, max_size=levels), min_size=items, max_size=items)
+            )
+        ).reshape(items, levels),
+        category_names=(("x", "y", "z"),) * levels,
+    )
+    users = draw(st.none() | st.lists(st.integers(0, 3), min_size=len(contents), max_size=len(contents)))
+    if users is not None and draw(st.booleans()):
+        users = list(range(len(contents)))  # one basket each
+    return Baskets(
+        catalog,
+        np.array([item for basket in contents for item in basket], dtype=np.int32),
+        np.concatenate([[0], np.cumsum([len(basket) for basket in contents])]).astype(np.int64),
+        string_array([f"basket {b}" for b in range(len(contents))]),
+        ordered=draw(st.booleans()) if ordered is None else ordered,
+        users=None if users is None else np.array(users, dtype=np.int32),
+        user_ids=None if users is None else string_array([f"user {u}" for u in range(max([3, *users]) + 1)]),
+    )
+
+
+@st.composite
+def jobs(draw: st.DrawFn) -> tuple[Baskets, Counting]:
+    """Baskets and any counting that suits them."""
+    baskets = draw(shops())
+    window = st.none() | st.integers(1, 6) | st.just(10**12)
+    return baskets, Counting(
+        window=draw(window) if baskets.ordered else None,
+        directed=draw(st.booleans()) if baskets.ordered else False,
+        min_basket=draw(st.integers(1, 5)),
+        category_level=draw(st.sampled_from([None, "deepest", *baskets.catalog.levels])),
+        once_per_customer=draw(st.booleans()) if baskets.users is not None else False,
+    )

@@ -1,0 +1,66 @@
+"""Small shops for the tests of the evaluation: random baskets, and models whose scores are given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import combinations
+
+import numpy as np
+
+from neatrec.data.baskets import Baskets
+from neatrec.data.catalog import Catalog, string_array
+
+
+def random_baskets(rng: np.random.Generator, *, items: int = 12, baskets: int = 30, first_id: int = 0) -> Baskets:
+    """Baskets of 1 to 6 of `items` items in 4 categories, one of which is unknown."""
+    categories = [None if i % 4 == 3 else f"c{i % 4}" for i in range(items)]
+    # ids whose order as text is not their order as numbers
+    catalog = Catalog.from_ids([str(7 * i % items + 1) for i in range(items)], categories=categories)
+    lists = [rng.choice(items, size=rng.integers(1, 7), replace=False) for _ in range(baskets)]
+    return Baskets(
+        catalog=catalog,
+        items=np.concatenate(lists).astype(np.int32),
+        offsets=np.concatenate([[0], np.cumsum([len(x) for x in lists])]),
+        ids=string_array([str(first_id + i) for i in range(baskets)]),
+        ordered=True,
+    )
+
+
+def pair_counts(baskets: Baskets) -> dict[tuple[int, int], int]:
+    """Times two items of different categories were bought together, both ways, counted the slow way."""
+    category = baskets.catalog.category_of()
+    out: dict[tuple[int, int], int] = {}
+    for b in range(len(baskets)):
+        lines = baskets.items[baskets.offsets[b] : baskets.offsets[b + 1]].tolist()
+        for one, other in combinations(lines, 2):
+            if category[one] < 0 or category[one] != category[other]:
+                for pair in ((one, other), (other, one)):
+                    out[pair] = out.get(pair, 0) + 1
+    return out
+
+
+class TableModel:
+    """Scores from a table (items, items)."""
+
+    def __init__(self, table: np.ndarray, name: str = "table") -> None:
+        self.table, self.name = table, name
+
+    def score(self, queries: np.ndarray, items: np.ndarray) -> np.ndarray:
+        return self.table[queries, items].astype(np.float64)
+
+    def score_all(self, queries: np.ndarray) -> np.ndarray:
+        return self.table[queries]
+
+
+def candidates_of(baskets: Baskets, query: int) -> list[int]:
+    """The catalogue candidates of a query, by definition."""
+    category = baskets.catalog.category_of()
+    return [
+        v
+        for v in range(len(baskets.catalog))
+        if baskets.item_counts[v] > 0 and v != query and (category[v] < 0 or category[v] != category[query])
+    ]
+
+
+def scores_of(table: np.ndarray, query: int, items: list[int]) -> Mapping[int, float]:
+    return {item: float(table[query, item]) for item in items}

@@ -1,0 +1,50 @@
+"""What the tests of the GPU kernels share: a sentence where there is no GPU, and units trained one after the other."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from helpers.kernel_cases import Case, make_table
+from neatrec.models.embeddings.kernels import gpu, reference
+from neatrec.models.embeddings.kernels.arguments import Draws, Settings, Shard, Tally
+from neatrec.models.embeddings.kernels.dispatch import kernel
+from neatrec.models.embeddings.kernels.layout import Table
+
+TROUBLE = gpu.trouble()
+needs_gpu = pytest.mark.skipif(TROUBLE is not None, reason=f"needs a GPU: {TROUBLE}")
+MANY_USERS = 100_000
+
+
+def large_tables(case: Case, items: int, dim: int) -> tuple[Table, ...]:
+    """So many users that none is drawn twice in a basket."""
+    sizes = [MANY_USERS if name == "users" else items for name in case.tables]
+    return tuple(make_table(size, dim, seed=n) for n, size in enumerate(sizes))
+
+
+def one_by_one(
+    case: Case, device: str, tables: tuple[Table, ...], shard: Shard, draws: Draws, settings: Settings
+) -> Tally:
+    """Train on one unit after the other, as the reference does: no two units are ever under way together."""
+    function = kernel(case.name, device)
+    total = Tally(0, 0.0, 0)
+    units = len(shard.start)
+    for unit in range(units):
+        rate = settings.rate + (settings.last_rate - settings.rate) * unit / units
+        seen = function(tables, shard, draws, settings._replace(rate=rate, last_rate=rate), unit, unit + 1, 1)
+        total = Tally(total.pairs + seen.pairs, total.loss + seen.loss, total.active + seen.active)
+    return total
+
+
+def assert_equal_to_the_reference(case: Case, shard: Shard, draws: Draws, settings: Settings) -> None:
+    """Tables and tally of the GPU, unit by unit, against the reference."""
+    items = len(shard.category)
+    wanted = large_tables(case, items, settings.dim)
+    found = tuple(table.copy() for table in wanted)
+    tally = one_by_one(case, "gpu", found, shard, draws, settings)
+    seen = getattr(reference, case.name)(wanted, shard, draws, settings._replace(block=1), 0, len(shard.start))
+    assert tally.pairs == seen.pairs
+    assert tally.active == seen.active
+    assert tally.loss == pytest.approx(seen.loss, rel=1e-4, abs=1e-6)
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-3, atol=5e-5)

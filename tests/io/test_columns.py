@@ -1,0 +1,163 @@
+"""Which column is which: told, guessed, or wrong with a suggestion."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from neatrec.errors import InputError, ParameterError, SourceError
+from neatrec.io import SourceOptions, read_baskets
+from neatrec.io.column_names import guess, guess_category, nearest
+from neatrec.io.options import bad_rows_allowed, microseconds
+from neatrec.io.sql import quoted
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+def test_columns_with_usual_names_are_found_and_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = write(
+        tmp_path / "o.csv",
+        "InvoiceNo,StockCode,Description,Quantity,InvoiceDate,CustomerID\n"
+        "a,tea,Tea,1,2024-01-01 10:00,7\na,milk,Milk,2,2024-01-01 10:00,7\n"
+        "b,tea,Tea,-1,2024-01-02 10:00,8\nc,tea,Tea,1,2024-01-03,8\n",
+    )
+    with caplog.at_level(logging.INFO, "neatrec"):
+        baskets = read_baskets(path)
+    assert "basket = InvoiceNo, item = StockCode, user = CustomerID, time = InvoiceDate" in caplog.text
+    assert baskets.ids.to_pylist() == ["a", "c"]
+    assert not baskets.ordered
+    assert baskets.dropped == {"returns": 1}
+    assert baskets.catalog.name(baskets.catalog.code_of["tea"]) == "Tea"
+
+
+def test_nothing_is_guessed_once_basket_and_item_are_named(tmp_path: Path) -> None:
+    path = write(tmp_path / "o.csv", "order_id,sku,position,quantity,user_id\n1,tea,2,-1,7\n1,milk,1,1,7\n")
+    baskets = read_baskets(path, basket="order_id", item="sku")
+    assert (baskets.lines, baskets.ordered, baskets.users) == (2, False, None)
+
+
+def test_a_guess_needs_a_name_that_can_hardly_mean_anything_else() -> None:
+    assert guess("position", ["line_number", "line_no"]) is None
+    assert guess("group", ["product_group"]) is None
+    assert guess("basket", ["Order-ID", "x"]) == "Order-ID"
+    assert guess_category(["aisle", "x", "Department"]) == ("Department", "aisle")
+
+
+def test_a_wrong_column_gets_the_nearest_one_and_the_flags() -> None:
+    assert nearest("ordrid", "basket", ["sku", "order_id"]) == "order_id"
+    assert nearest("artikel", "item", ["sku", "order_id"]) == "sku"
+    assert nearest("artikel", "item", ["a", "b"]) is None
+
+
+def test_an_unknown_option_is_an_error_with_a_suggestion() -> None:
+    with pytest.raises(ParameterError, match=r"`option` must be one of .*got 'baskets'\. Did you mean 'basket'"):
+        read_baskets("x.csv", baskets="order_id")
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"delimiter": ",,"}, "`delimiter` must be one character"),
+        ({"encoding": "latin-17"}, "`encoding` must be a text encoding"),
+        ({"encoding": "undefined"}, "`encoding` must be a text encoding"),
+        ({"encoding": "a\0b"}, "`encoding` must be a text encoding"),
+        ({"max_bad_rows": "many"}, "`max_bad_rows` must be a whole number"),
+        ({"max_bad_rows": -1}, "`max_bad_rows` must be a whole number"),
+        ({"until": "2024-13-01"}, "`until` must be a date"),
+        ({"category": ("a", "a")}, "`category` must be names of columns that differ"),
+        ({"attributes": (1,)}, "`attributes` must be names of columns that differ"),
+        ({"basket": 0}, "`basket` must be text, got 0"),
+    ],
+)
+def test_options_are_checked_at_once(options: dict[str, object], match: str) -> None:
+    with pytest.raises(InputError, match=match):
+        SourceOptions(**options)  # type: ignore[arg-type]
+
+
+def test_options_take_text_for_tuples_and_paths() -> None:
+    options = SourceOptions(category="aisle", catalog="c.csv", max_bad_rows="0")  # type: ignore[arg-type]
+    assert options.category == ("aisle",)
+    assert options.catalog == Path("c.csv")
+    assert options.given() == {"category": ("aisle",), "catalog": Path("c.csv"), "max_bad_rows": "0"}
+    assert not SourceOptions().given()
+
+
+def test_moments_and_shares_are_read_exactly() -> None:
+    assert microseconds("since", "1970-01-01T01:00:00+01:00") == 0
+    assert microseconds("since", "1969-12-31T23:59:59.999999") == -1
+    assert [bad_rows_allowed("0.1%", n) for n in (999, 1000, 2500)] == [0, 1, 2]
+
+
+def test_an_identifier_cannot_leave_its_quotes() -> None:
+    import duckdb
+
+    for name in ['a"b', '"; DROP TABLE x; --', "a''b", 'x" AS y, "z', "naïve \U0001f600", " ", "SELECT"]:
+        found = duckdb.sql(f"SELECT 1 AS {quoted(name)}").columns
+        assert found == [name]
+
+
+def test_names_from_data_never_become_sql(tmp_path: Path) -> None:
+    nasty = '"); DROP TABLE line; --'
+    path = tmp_path / "o.csv"
+    path.write_text('order_id,"""); DROP TABLE line; --",store\n1,\'; DROP TABLE line; --,"x\'y"\n1,tea,"x\'y"\n')
+    baskets = read_baskets(path, basket="order_id", item=nasty, attributes=("store",))
+    assert baskets.catalog.ids.to_pylist() == ["'; DROP TABLE line; --", "tea"]
+    assert baskets.attributes["store"].names == ("x'y",)
+
+
+def test_file_names_are_taken_literally(tmp_path: Path) -> None:
+    text = "order_id,sku\n1,tea\n1,milk\n"
+    for name in ("a*.csv", "a[1].csv", "it's.csv", "a?b {c}.csv", "ünï.csv"):
+        write(tmp_path / name, text)
+        write(tmp_path / "a1.csv", "order_id,sku\n9,salt\n")
+        assert read_baskets(tmp_path / name).ids.to_pylist() == ["1"]
+
+
+def test_a_glob_takes_what_it_matches_and_a_folder_its_parts(tmp_path: Path) -> None:
+    (tmp_path / "year=2024").mkdir()
+    write(tmp_path / "year=2024" / "a.csv", "order_id,sku\n1,tea\n")
+    write(tmp_path / "b.csv", "order_id,sku\n1,milk\n")
+    write(tmp_path / "_SUCCESS.csv", "nonsense")
+    write(tmp_path / "c.txt", "nonsense")
+    assert read_baskets(str(tmp_path / "**/*a.csv")).lines == 1
+    assert read_baskets(tmp_path).lines == 2
+
+
+def test_no_other_file_can_be_read_by_the_database(tmp_path: Path) -> None:
+    from neatrec.io.duckdb_session import database
+    from neatrec.io.files import open_file
+    from neatrec.io.tables import open_table
+
+    path = write(tmp_path / "o.csv", "order_id,sku\n1,tea\n")
+    work = tmp_path / "work"
+    work.mkdir()
+    table = open_table(open_file(path), work)
+    assert table is not None
+    secret = write(tmp_path / "secret.csv", "a\n1\n")
+    import duckdb
+
+    with database([table], work.resolve()) as connection:
+        with pytest.raises(duckdb.Error, match="Cannot access file"):
+            connection.execute("SELECT * FROM read_csv(?)", [str(secret)])
+        with pytest.raises(duckdb.Error, match="locked"):
+            connection.execute("SET enable_external_access = true")
+
+
+def test_a_position_must_come_from_somewhere(tmp_path: Path) -> None:
+    path = write(tmp_path / "o.csv", "order_id,sku,pos\n1,tea,2\n1,milk,1\n1,jam,1\n")
+    baskets = read_baskets(path, basket="order_id", item="sku", position="pos")
+    ids = baskets.catalog.ids.to_pylist()
+    assert [ids[code] for code in baskets.items] == ["jam", "milk", "tea"]
+
+
+def test_a_saved_folder_is_a_source(tmp_path: Path) -> None:
+    baskets = read_baskets(write(tmp_path / "o.csv", "order_id,sku\n1,tea\n1,milk\n"))
+    baskets.save(tmp_path / "saved")
+    assert read_baskets(tmp_path / "saved").hash == baskets.hash
+    with pytest.raises(SourceError, match="knows its own columns: `basket` does not apply"):
+        read_baskets(tmp_path / "saved", basket="order_id")

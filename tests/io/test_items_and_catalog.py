@@ -1,0 +1,112 @@
+"""Catalogues, variants, category paths."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from neatrec.data.baskets import Baskets
+from neatrec.errors import SourceError
+from neatrec.io import read_baskets
+from neatrec.io.items import Description, build_catalog, category_codes
+
+ORDERS = "order_id,sku\n1,tea-s\n1,milk\n2,tea-l\n2,milk\n3,tea-s\n3,tea-l\n3,tea-s\n4,bag\n"
+PRODUCTS = (
+    "sku,title,parent,dep,aisle\n"
+    "tea-s,Tea 50 g,tea,drinks,other\n"
+    "tea-l,Tea 1 kg,tea,drinks,other\n"
+    "milk,Milk,,dairy,other\n"
+    "jam,Jam,,spreads,sweet\n"
+)
+OPTIONS = {"basket": "order_id", "item": "sku", "name": "title", "group": "parent", "category": ("dep", "aisle")}
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Baskets:
+    (tmp_path / "orders.csv").write_text(ORDERS)
+    (tmp_path / "products.csv").write_text(PRODUCTS)
+    return read_baskets(tmp_path / "orders.csv", catalog=tmp_path / "products.csv", **OPTIONS)
+
+
+def test_variants_count_as_one_item(shop: Baskets) -> None:
+    assert shop.catalog.ids.to_pylist() == ["bag", "jam", "milk", "tea"]
+    assert shop.catalog.code_of_variant == {"tea-l": 3, "tea-s": 3}
+    assert shop.sizes.tolist() == [2, 2, 1, 1]
+    assert shop.dropped == {"repeated lines": 2}
+
+
+def test_the_most_bought_variant_gives_the_name(shop: Baskets) -> None:
+    assert shop.catalog.name(3) == "Tea 50 g"
+
+
+def test_items_never_bought_stay_and_items_not_in_the_catalogue_too(shop: Baskets) -> None:
+    assert shop.item_counts.tolist() == [1, 0, 2, 3]
+    assert shop.catalog.category_path(0) == ()
+    assert shop.catalog.category_path(1) == ("spreads", "sweet")
+
+
+def test_a_category_name_below_two_parents_is_two_categories(shop: Baskets) -> None:
+    assert shop.catalog.levels == ("dep", "aisle")
+    assert shop.catalog.category_names[1] == ("dairy > other", "drinks > other", "sweet")
+    assert shop.catalog.category_of().tolist() == [-1, 2, 0, 1]
+
+
+def test_a_catalogue_may_be_a_data_frame(shop: Baskets, tmp_path: Path) -> None:
+    orders, products = pd.read_csv(tmp_path / "orders.csv"), pd.read_csv(tmp_path / "products.csv")
+    assert read_baskets(orders, catalog=products, **OPTIONS).hash == shop.hash
+
+
+def test_texts_in_the_lines_do_as_well_and_the_most_frequent_wins(tmp_path: Path) -> None:
+    path = tmp_path / "o.csv"
+    path.write_text("order_id,sku,title,dep\n1,a,Old,x\n2,a,New,y\n3,a,New,y\n4,a,,\n5,b,Bee,\n6,b,Abe,\n7,c,,z\n")
+    catalog = read_baskets(path, basket="order_id", item="sku", name="title", category="dep").catalog
+    assert [catalog.name(code) for code in range(3)] == ["New", "Abe", "c"]
+    assert [catalog.category_path(code) for code in range(3)] == [("y",), (), ("z",)]
+
+
+def test_an_item_called_like_its_group_stands_for_it() -> None:
+    described = {"p": Description("Parent", "p"), "v": Description("Variant", "p"), "w": Description(None, "p")}
+    catalog, code_of = build_catalog({"v": 5, "w": 9}, described, ())
+    assert catalog.ids.to_pylist() == ["p"]
+    assert catalog.name(0) == "Parent"
+    assert catalog.code_of_variant == {"v": 0, "w": 0}
+    assert code_of == {"p": 0, "v": 0, "w": 0}
+
+
+def test_a_whole_group_can_be_left_out() -> None:
+    described = {"v": Description(group="p"), "w": Description(group="p"), "x": Description()}
+    catalog, code_of = build_catalog({}, described, (), excluded={"p"})
+    assert (catalog.ids.to_pylist(), code_of) == (["x"], {"x": 0})
+
+
+def test_category_names_stay_unique_whatever_they_hold() -> None:
+    paths = [("a", "c"), ("b", "c"), ("a > c", "d"), ("a", None), (None, "c"), ("z", "a > c")]
+    codes, names = category_codes(paths, 2)
+    assert names[1] == ("a > c", "a > c (2)", "b > c", "c", "d")
+    assert codes[:, 1].tolist() == [1, 2, 4, -1, 3, 0]
+
+
+def test_names_across_parents_can_be_one_category() -> None:
+    codes, names = category_codes([("a", "c"), ("b", "c")], 2, nested=False)
+    assert names[1] == ("c",)
+    assert codes[:, 1].tolist() == [0, 0]
+
+
+def test_a_catalogue_whose_item_column_has_another_name(tmp_path: Path) -> None:
+    (tmp_path / "o.csv").write_text("order_id,sku\n1,tea\n1,milk\n")
+    (tmp_path / "c.csv").write_text("number,label\ntea,Tea\nmilk,Milk\n")
+    options = {"basket": "order_id", "item": "sku", "catalog": tmp_path / "c.csv", "name": "label"}
+    with pytest.raises(SourceError, match=r"c\.csv has no column 'sku' for catalog_item"):
+        read_baskets(tmp_path / "o.csv", **options)
+    baskets = read_baskets(tmp_path / "o.csv", catalog_item="number", **options)
+    assert baskets.catalog.name(1) == "Tea"
+
+
+def test_usual_names_in_a_catalogue_need_no_telling(tmp_path: Path) -> None:
+    (tmp_path / "o.csv").write_text("order_id,sku\n1,tea\n1,milk\n")
+    (tmp_path / "c.csv").write_text("sku,product_name,department,aisle\ntea,Tea,drinks,hot\nmilk,Milk,dairy,cold\n")
+    catalog = read_baskets(tmp_path / "o.csv", basket="order_id", item="sku", catalog=tmp_path / "c.csv").catalog
+    assert catalog.name(1) == "Tea"
+    assert catalog.category_path(1) == ("drinks", "hot")

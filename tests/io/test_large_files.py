@@ -1,0 +1,37 @@
+"""Files larger than the memory the database may use."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+LINES = 6_000_000
+CODE = """
+import resource, sys
+from neatrec.io import read_baskets
+from neatrec.io import duckdb_session as session
+session.MEMORY_LIMIT = 256 << 20
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+baskets = read_baskets(sys.argv[1], basket="order_id", item="sku", position="pos", user="who")
+print(len(baskets), baskets.lines, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+
+
+@pytest.mark.long
+def test_memory_is_bounded_by_the_limit_and_the_result(tmp_path: Path) -> None:
+    path = tmp_path / "orders.csv"
+    with path.open("w") as stream:
+        stream.write("order_id,sku,pos,who\n")
+        for start in range(0, LINES, 100_000):
+            stream.writelines(
+                f"order number {i // 10},stock keeping unit {i * 7919 % 50_000},{i % 10},customer {i // 10 % 90_000}\n"
+                for i in range(start, start + 100_000)
+            )
+    done = subprocess.run([sys.executable, "-c", CODE, str(path)], capture_output=True, text=True, check=True)
+    baskets, lines, peak = map(int, done.stdout.split())
+    assert (baskets, lines) == (LINES // 10, LINES)
+    # as strings in memory the lines would take over 800 MiB
+    assert peak < 256 + 500

@@ -1,0 +1,147 @@
+"""Baskets written out and read back are the same baskets, whatever the format, the row order or the number of files."""
+
+from __future__ import annotations
+
+import csv
+import random
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from neatrec.data.baskets import Baskets
+from neatrec.errors import SourceError
+from neatrec.io import read_baskets
+from neatrec.io.sql import MISSING
+
+COLUMNS = {"basket": "order_id", "item": "sku", "position": "pos", "user": "who", "category": ("dep", "aisle")}
+# any text but what a CSV cannot hold in an id, and what means "nothing"
+ids = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\r\n"), min_size=1, max_size=8).filter(
+    lambda text: text not in MISSING and text.strip(" \t\u00a0") != ""
+)
+shops = st.dictionaries(
+    ids,
+    st.tuples(st.sampled_from(["ann", "bob", "cy"]), st.lists(ids, min_size=1, max_size=6, unique=True)),
+    min_size=1,
+    max_size=8,
+)
+Rows = list[dict[str, Any]]
+
+
+def rows_of(shop: dict[str, tuple[str, list[str]]]) -> Rows:
+    return [
+        {
+            "order_id": basket, "sku": item, "pos": position, "who": who,
+            "dep": f"dep {len(item) % 2}", "aisle": f"aisle {len(item) % 4}",
+        }
+        for basket, (who, items) in shop.items()
+        for position, item in enumerate(items, start=1)
+    ]  # fmt: skip
+
+
+def plainly(shop: dict[str, tuple[str, list[str]]]) -> dict[str, tuple[str, list[str]]]:
+    return dict(sorted(shop.items()))
+
+
+def as_shop(baskets: Baskets) -> dict[str, tuple[str, list[str]]]:
+    assert baskets.users is not None
+    assert baskets.user_ids is not None
+    names, users = baskets.catalog.ids.to_pylist(), baskets.user_ids.to_pylist()
+    bounds = baskets.offsets.tolist()
+    return {
+        basket: (users[baskets.users[i]], [names[code] for code in baskets.items[bounds[i] : bounds[i + 1]]])
+        for i, basket in enumerate(baskets.ids.to_pylist())
+    }
+
+
+def write_csv(path: Path, rows: Rows, **dialect: Any) -> None:
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        out = csv.DictWriter(stream, list(rows[0]), **dialect)
+        out.writeheader()
+        out.writerows(rows)
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(shops, st.randoms(use_true_random=False))
+def test_baskets_survive_csv_and_parquet_in_any_order_and_any_number_of_files(
+    shop: dict[str, tuple[str, list[str]]], dice: random.Random
+) -> None:
+    rows = rows_of(shop)
+    shuffled = dice.sample(rows, len(rows))
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "parts").mkdir()
+        write_csv(folder / "one.csv", rows, quoting=csv.QUOTE_MINIMAL)
+        pq.write_table(pa.Table.from_pylist(shuffled), folder / "other.parquet")
+        cut = dice.randint(1, len(rows))
+        write_csv(folder / "parts" / "a.csv", shuffled[:cut], delimiter=";", quoting=csv.QUOTE_ALL)
+        if shuffled[cut:]:
+            pq.write_table(pa.Table.from_pylist(shuffled[cut:]), folder / "parts" / "b.parquet")
+        read = [read_baskets(folder / source, **COLUMNS) for source in ("one.csv", "other.parquet", "parts")]
+    assert as_shop(read[0]) == plainly(shop)
+    assert len({baskets.hash for baskets in read}) == 1
+    assert all(baskets.ordered and not baskets.dropped for baskets in read)
+
+
+@settings(max_examples=6, deadline=None)
+@given(shops)
+def test_data_frames_say_the_same_as_files(shop: dict[str, tuple[str, list[str]]]) -> None:
+    rows = rows_of(shop)
+    table = pa.Table.from_pylist(rows)
+    frames = [
+        table,
+        pd.DataFrame(rows),
+        pl.DataFrame(rows),
+        pl.DataFrame(rows).with_columns(pl.col("sku").cast(pl.Categorical)),
+    ]
+    frames += [pd.DataFrame(rows).astype({"order_id": "category"}), table.to_reader(), table.to_pydict()]
+    read = [read_baskets(frame, **COLUMNS) for frame in frames]
+    assert as_shop(read[0]) == plainly(shop)
+    assert len({baskets.hash for baskets in read}) == 1
+
+
+def test_a_frame_whose_numbers_became_floats_has_the_same_ids() -> None:
+    whole = pd.DataFrame({"order_id": [1, 1, 2], "sku": [7, 8, 7]})
+    gaps = pd.DataFrame({"order_id": [1.0, 1.0, 2.0, None], "sku": [7.0, 8.0, 7.0, 7.0]})
+    assert read_baskets(whole).hash == read_baskets(gaps).hash
+    assert read_baskets(gaps).dropped == {"no basket or item id": 1}
+
+
+def test_a_frame_that_is_no_table_is_refused() -> None:
+    with pytest.raises(SourceError, match="cannot read a list as a table"):
+        read_baskets([1, 2, 3])
+    with pytest.raises(SourceError, match="cannot read a DataFrame as a table"):
+        read_baskets(pd.DataFrame({"order_id": [1, "two"], "sku": ["a", "b"]}))
+    with pytest.raises(SourceError, match="has no rows"):
+        read_baskets(pd.DataFrame({"order_id": [], "sku": []}))
+
+
+def test_the_row_of_a_bad_value_in_a_frame_is_named() -> None:
+    frame = pl.DataFrame({"order_id": [1, 1], "sku": ["tea", "milk"], "pos": [1, -1]})
+    with pytest.raises(SourceError, match="the data frame, row 2, column 'pos'"):
+        read_baskets(frame, basket="order_id", item="sku", position="pos")
+
+
+def test_decimals_uuids_and_dates_are_ids_too() -> None:
+    from decimal import Decimal
+
+    table = pa.table({
+        "order_id": pa.array([Decimal("1.00"), Decimal("1.00"), Decimal("2.50")], pa.decimal128(10, 2)),
+        "sku": pa.array([1, 2, 3], pa.date32()),
+    })  # fmt: skip
+    baskets = read_baskets(table, basket="order_id", item="sku")
+    assert baskets.ids.to_pylist() == ["1", "2.50"]
+    assert baskets.catalog.ids.to_pylist() == ["1970-01-02", "1970-01-03", "1970-01-04"]
+
+
+def test_a_column_with_nothing_in_it_is_no_error() -> None:
+    baskets = read_baskets(pl.DataFrame({"order_id": [1, 2], "sku": ["tea", "milk"], "who": [None, None]}), user="who")
+    assert baskets.user_ids is not None
+    assert baskets.user_ids.to_pylist() == ["guest:1", "guest:2"]

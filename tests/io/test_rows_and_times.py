@@ -1,0 +1,218 @@
+"""Rows left out, each with its reason; users, times and attributes of baskets."""
+
+from __future__ import annotations
+
+import csv
+import logging
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from neatrec.errors import ResourceError, SourceError
+from neatrec.io import read_baskets
+
+OPTIONS = {"basket": "order_id", "item": "sku"}
+NEW_YEAR = int(datetime(2024, 1, 1, tzinfo=UTC).timestamp() * 1_000_000)
+DAY = 86_400_000_000
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("2024-01-01", NEW_YEAR),
+        ("20240101", NEW_YEAR),
+        ("2024-01-01 00:00:00", NEW_YEAR),
+        ("2024-01-01T02:00:00+02:00", NEW_YEAR),
+        ("2024-01-01T00:00:00Z", NEW_YEAR),
+        ("2024-01-01 00:00:00.000001", NEW_YEAR + 1),
+        ("2024-01-01 00:00:00.5 UTC", NEW_YEAR + 500_000),
+        ("1704067200", NEW_YEAR),
+        ("1704067200000", NEW_YEAR),
+        ("1704067200000000", NEW_YEAR),
+        ("1704067200000000000", NEW_YEAR),
+        ("1969-12-31", -DAY),
+    ],
+)
+def test_times_are_utc_however_they_are_written(tmp_path: Path, text: str, moment: int) -> None:
+    path = write(tmp_path / "o.csv", f"order_id,sku,at\n1,tea,{text}\n")
+    baskets = read_baskets(path, **OPTIONS, time="at")
+    assert baskets.times is not None
+    assert baskets.times.tolist() == [moment]
+
+
+@pytest.mark.parametrize("text", ["12", "99999999", "2024-02-30", "yesterday", "12345678901", "infinity", "1.5"])
+def test_what_is_no_time_is_refused(tmp_path: Path, text: str) -> None:
+    path = write(tmp_path / "o.csv", f"order_id,sku,at\n1,tea,{text}\n")
+    with pytest.raises(SourceError, match=f"line 2, column 'at': must be a time such as .* got '{text}'"):
+        read_baskets(path, **OPTIONS, time="at")
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([NEW_YEAR], pa.timestamp("us")),
+        pa.array([NEW_YEAR], pa.timestamp("us", tz="Europe/Berlin")),
+        pa.array([NEW_YEAR * 1000], pa.timestamp("ns")),
+        pa.array([NEW_YEAR // 1_000_000], pa.timestamp("s")),
+        pa.array([NEW_YEAR // DAY], pa.date32()),
+        pa.array([NEW_YEAR // 1_000_000], pa.int64()),
+        pa.array([20240101], pa.int32()),
+        pa.array([NEW_YEAR / 1_000_000], pa.float64()),
+        pa.array(["2024-01-01"], pa.large_string()),
+    ],
+    ids=lambda column: str(column.type),
+)
+def test_times_of_any_type_mean_the_same(tmp_path: Path, column: pa.Array) -> None:
+    pq.write_table(pa.table({"order_id": [1], "sku": ["tea"], "at": column}), tmp_path / "o.parquet")
+    baskets = read_baskets(tmp_path / "o.parquet", **OPTIONS, time="at")
+    assert baskets.times is not None
+    assert baskets.times.tolist() == [NEW_YEAR]
+
+
+def test_since_is_within_and_until_is_not_and_baskets_stay_whole(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "o.csv",
+        "order_id,sku,at\n1,tea,2023-12-31T23:59\n2,tea,2024-01-01\n2,milk,2024-01-05\n3,tea,2024-01-02\n4,tea,\n",
+    )
+    baskets = read_baskets(path, **OPTIONS, time="at", since="2024-01-01", until="2024-01-02")
+    assert baskets.ids.to_pylist() == ["2"]
+    assert baskets.lines == 2
+    assert baskets.times is not None
+    assert baskets.times.tolist() == [NEW_YEAR]
+    assert baskets.dropped == {"no time": 1, "outside since and until": 2}
+
+
+def test_baskets_that_last_for_days_raise_a_question(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = write(tmp_path / "o.csv", "order_id,sku,at\n1,tea,2024-01-01\n1,milk,2024-03-01\n")
+    read_baskets(path, **OPTIONS, time="at")
+    assert "1 basket stretches over more than two days: are basket ids used again?" in caplog.text
+
+
+def test_every_reason_is_counted_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = write(
+        tmp_path / "o.csv",
+        "order_id,sku,qty,pos\n1,tea,1,1\n1,milk,1,2\n1,tea,1,3\n1,bag,1,4\n,tea,1,1\n1,,1,1\n1,jam,0,5\n1,salt,-2,6\n"
+        "1,oil,1,x\n1,rice\n2,tea,,1\n",
+    )
+    write(tmp_path / "x.txt", "bag\nunheard of\n")
+    baskets = read_baskets(
+        path, **OPTIONS, quantity="qty", position="pos", exclude_items=tmp_path / "x.txt", max_bad_rows=2,
+        rejects=tmp_path / "r.csv",
+    )  # fmt: skip
+    assert baskets.dropped == {
+        "bad rows": 2, "no basket or item id": 2, "returns": 2, "excluded items": 1, "repeated lines": 1,
+    }  # fmt: skip
+    assert "1 id is to exclude and no item of the source" in caplog.text
+    assert baskets.catalog.ids.to_pylist() == ["milk", "tea"]
+    assert baskets.sizes.tolist() == [2, 1]
+    assert list(csv.reader((tmp_path / "r.csv").open())) == [
+        ["file", "line", "column", "reason", "text"],
+        [str(path), "11", "", "the line has fewer fields than the header", "1,rice"],
+        [str(path), "10", "pos", "must be a number, got 'x'", "1,oil,1,x"],
+    ]
+
+
+def test_rejects_go_beside_by_default_and_only_when_there_are_some(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = write(tmp_path / "orders.2024.csv", "order_id,sku\n1,tea\n1\n")
+    read_baskets(path, **OPTIONS, max_bad_rows=1)
+    assert (tmp_path / "orders.rejects.csv").exists()
+    assert "1 row could not be read; they are listed in orders.rejects.csv" in caplog.text
+    write(tmp_path / "clean.csv", "order_id,sku\n1,tea\n")
+    read_baskets(tmp_path / "clean.csv", **OPTIONS, max_bad_rows=1)
+    assert not (tmp_path / "clean.rejects.csv").exists()
+    with pytest.raises(SourceError, match="cannot write the rejected rows to"):
+        read_baskets(path, **OPTIONS, max_bad_rows=1, rejects=tmp_path / "no" / "such" / "folder.csv")
+
+
+@pytest.mark.parametrize("rejects", ["o.csv", "link.csv", "c.csv", "x.txt", "folder"])
+def test_rejects_are_not_written_over_what_is_read(tmp_path: Path, rejects: str) -> None:
+    path = write(tmp_path / "o.csv", "order_id,sku\n1,tea\n1\n")
+    (tmp_path / "link.csv").symlink_to(path)
+    (tmp_path / "folder").mkdir()
+    write(tmp_path / "c.csv", "sku,name\ntea,Tea\n")
+    write(tmp_path / "x.txt", "bag\n")
+    before = {file: file.read_bytes() for file in tmp_path.iterdir() if file.is_file()}
+    files = {"catalog": tmp_path / "c.csv", "exclude_items": tmp_path / "x.txt"}
+    with pytest.raises(SourceError, match=r"would be written over .*, which is read|it is no file") as caught:
+        read_baskets(path, **OPTIONS, **files, max_bad_rows=1, rejects=tmp_path / rejects)
+    assert caught.value.exit_code == 2
+    assert {file: file.read_bytes() for file in tmp_path.iterdir() if file.is_file()} == before
+
+
+def test_a_source_called_like_its_own_rejects_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = write(tmp_path / "o.rejects.csv", "order_id,sku\n1,tea\n1\n")
+    with pytest.raises(SourceError, match=r"written over .*o\.rejects\.csv, which is read"):
+        read_baskets(path, **OPTIONS, max_bad_rows=1)
+    assert path.read_text() == "order_id,sku\n1,tea\n1\n"
+
+
+@pytest.mark.parametrize("source", [".", "*.csv"])
+def test_rejects_of_the_last_reading_are_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "o.csv", "order_id,sku\n1,tea\n1\n")
+    for _ in range(2):
+        assert read_baskets(source, **OPTIONS, max_bad_rows=5).dropped == {"bad rows": 1}
+        assert sorted(file.name for file in tmp_path.iterdir()) == ["o.csv", "source.rejects.csv"]
+
+
+def test_a_basket_without_a_user_is_a_customer_of_its_own(tmp_path: Path) -> None:
+    path = write(tmp_path / "o.csv", "order_id,sku,who\n1,tea,ann\n2,tea,\n3,tea,\n4,tea,ann\n5,tea,\n5,milk,bob\n")
+    baskets = read_baskets(path, **OPTIONS, user="who")
+    assert baskets.user_ids is not None
+    assert baskets.users is not None
+    users = baskets.user_ids.to_pylist()
+    assert [users[code] for code in baskets.users] == ["ann", "guest:2", "guest:3", "ann", "bob"]
+
+
+def test_attributes_belong_to_the_whole_basket(tmp_path: Path) -> None:
+    path = write(tmp_path / "o.csv", "order_id,sku,store\n1,tea,north\n1,milk,\n2,tea,\n3,tea,east\n")
+    store = read_baskets(path, **OPTIONS, attributes="store").attributes["store"]
+    assert [store.names[code] for code in store.codes] == ["north", "unknown", "east"]
+    write(path, "order_id,sku,store\n1,tea,north\n1,milk,south\n")
+    with pytest.raises(SourceError, match="basket '1' has two values in column 'store': 'north' and 'south'"):
+        read_baskets(path, **OPTIONS, attributes="store")
+
+
+def test_positions_that_hardly_differ_raise_a_question(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = write(tmp_path / "o.csv", "order_id,sku,pos\n1,tea,1\n1,milk,1\n2,tea,1\n2,milk,2\n3,tea,1\n")
+    assert read_baskets(path, **OPTIONS, position="pos").ordered
+    assert "1 basket has one position for all their lines: is 'pos' the cart order?" in caplog.text
+
+
+def test_a_share_of_bad_rows_is_of_all_files_together(tmp_path: Path) -> None:
+    write(tmp_path / "a.csv", "order_id,sku\n" + "1\n")
+    write(tmp_path / "b.csv", "order_id,sku\n" + "".join(f"{i},tea\n" for i in range(99)))
+    source = str(tmp_path / "*.csv")
+    assert read_baskets(source, **OPTIONS, max_bad_rows="1%", rejects=tmp_path / "r").dropped == {"bad rows": 1}
+    with pytest.raises(SourceError, match=r"a\.csv, line 2: the line has fewer fields"):
+        read_baskets(source, **OPTIONS, max_bad_rows="0.9%")
+
+
+def test_logs_say_what_was_passed_over(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    write(tmp_path / "a.csv", "")
+    write(tmp_path / "b.csv", "order_id,sku,who\n1,tea,\n")
+    with caplog.at_level(logging.INFO, "neatrec"):
+        read_baskets(tmp_path, **OPTIONS, user="who")
+    assert "1 file is empty and passed over" in caplog.text
+    assert "1 basket without a user: each counts as a customer of its own" in caplog.text
+
+
+def test_no_place_for_temporary_files_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "o.csv", "order_id,sku\n1,tea\n")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))
+    with pytest.raises(ResourceError, match=r"no folder for temporary files: .*TMPDIR"):
+        read_baskets(path)

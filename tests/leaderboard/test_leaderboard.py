@@ -1,0 +1,483 @@
+"""The leaderboard: its shape, what it reuses, what it refuses, models from elsewhere, the export, the real numbers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from neatrec.bundle import read_manifest
+from neatrec.data.baskets import Baskets
+from neatrec.data.catalog import Catalog
+from neatrec.data.splits import Split, half
+from neatrec.errors import DivergedError, LeakError, MissingDependencyError, ParameterError, SourceError
+from neatrec.labels import make_labels
+from neatrec.leaderboard.benchmark import content_hash, export_benchmark
+from neatrec.leaderboard.result_cache import Shelf
+from neatrec.leaderboard.run import LeaderboardResult, run_leaderboard
+from neatrec.models import make_model
+from neatrec.models.popco import PopCo
+from neatrec.models.statistics import LLR, Jaccard
+
+NAMES = [f"{name}{i}" for i in range(6) for name in ("bun", "sausage", "tea", "milk")]
+QUICK: dict[str, Any] = {"protocol": "paper", "recall": 16, "rounds": 100, "flips": 200, "queries": 6, "carts": 10}
+
+
+def planted(baskets: int = 800) -> Baskets:
+    """bun goes with the sausage of its number, tea with the milk of its number; otherwise baskets are random."""
+    rng = np.random.default_rng(4)
+    catalog = Catalog.from_ids(NAMES, categories=[name.rstrip("0123456789") for name in NAMES])
+    lists = []
+    for _ in range(baskets):
+        number, kinds = rng.integers(6), rng.choice(["bun sausage", "tea milk"]).split()
+        chosen = [f"{kind}{number}" for kind in kinds]
+        noise = rng.choice([n for n in NAMES if n not in chosen], size=3, replace=False)
+        lists.append([*chosen, *noise.tolist()])
+    return Baskets.from_lists(lists, catalog=catalog)
+
+
+@pytest.fixture(scope="module")
+def split() -> Split:
+    return half(planted())
+
+
+@pytest.fixture(scope="module")
+def board(split: Split) -> LeaderboardResult:
+    models = ["pop", "popco", "shrunk-lift"]
+    return run_leaderboard(split.train, split.test, models, split={"method": "half"}, **QUICK)
+
+
+class Shuffled(PopCo):
+    """A model whose answers depend on the seed."""
+
+    name: ClassVar[str] = "shuffled"
+    kind: ClassVar[str] = "hybrid"
+    fits: ClassVar[list[int]] = []
+
+    def fit(self, baskets: Any, run: Any = None) -> Any:
+        self.fits.append(run.rng)
+        self.noise = np.random.default_rng(run.rng).random((len(NAMES), len(NAMES)))
+        return super().fit(baskets, run)
+
+    def score(self, queries: Any, items: Any) -> Any:
+        return self.noise[queries, items]
+
+    def score_all(self, queries: Any) -> Any:
+        return self.noise[queries]
+
+
+class BareBones:
+    """An outside model that keeps only the part of the contract that is used."""
+
+    def fit(self, baskets: Any, run: Any = None) -> BareBones:
+        self.count = baskets.item_counts
+        return self
+
+    def score(self, queries: Any, items: Any) -> Any:
+        return self.count[items].astype(float)
+
+    def score_all(self, queries: Any) -> Any:
+        return np.tile(self.count.astype(float), (len(queries), 1))
+
+
+class Breaks(BareBones):
+    name = "breaks"
+
+    def score(self, queries: Any, items: Any) -> Any:
+        return np.full(len(items), np.nan)
+
+
+class NotAModel:
+    pass
+
+
+def misses_a_library(*_: Any) -> None:
+    raise MissingDependencyError("the library is not there", hint="Install it.")
+
+
+def lines_of(answer: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {line["name"]: line for line in answer["models"]}
+
+
+def test_the_json_has_the_promised_shape(board: LeaderboardResult) -> None:
+    answer = board.to_json()
+    assert json.loads(json.dumps(answer, allow_nan=False)) == answer
+    assert answer["split"] == "half"
+    assert answer["protocol"] == "paper"
+    assert answer["models"] == answer["results"][0]["models"]
+    assert [(r["level"], r["candidates"]) for r in answer["results"]] == [
+        (level, name) for level in (0.05, 0.01, 0.001) for name in ("recall16", "catalogue")
+    ]
+    for result in answer["results"]:
+        assert set(result) >= {"level", "candidates", "labels", "queries", "ceiling", "models", "tests"}
+        assert set(result["ceiling"]) == {"1", "3", "5", "10", "20"}
+    for line in answer["models"]:
+        assert set(line) >= {
+            *("name", "kind", "hr", "ndcg", "ci", "mrr", "macro", "coverage", "popularity"),
+            *("train_seconds", "peak_mb", "seeds", "seed_sd", "variance"),
+        }
+        low, high = line["ci"]["hr"]["10"]
+        assert low <= line["hr"]["10"] <= high
+        assert line["train_seconds"] >= 0
+        assert line["peak_mb"] > 10
+
+
+def test_the_best_model_comes_first(board: LeaderboardResult) -> None:
+    for result in board.to_json()["results"]:
+        scores = [line["hr"]["10"] for line in result["models"]]
+        assert scores == sorted(scores, reverse=True)
+    assert board.to_json()["models"][0]["hr"]["1"] > 0.9
+    assert board.to_json()["models"][-1]["name"] == "pop"
+
+
+def test_label_free_measures_and_slices_stand_beside_it(board: LeaderboardResult) -> None:
+    answer = board.to_json()
+    lifts = answer["label_free"]["held_out_lift"]
+    assert lifts["shrunk-lift"]["lift"]["1"] > lifts["pop"]["lift"]["1"]
+    assert 0 < lifts["pop"]["sales_covered"] <= 1
+    assert answer["label_free"]["basket_completion"]["popco"]["carts"] == 10
+    assert {cut["by"] for cut in answer["slices"]} >= {"category", "label strength", "times seen in training"}
+
+
+def test_a_table_of_one_training_says_what_is_missing(board: LeaderboardResult) -> None:
+    assert "one training seed" in lines_of(board.to_json())["pop"]["variance"]
+
+
+def test_ranks_and_recommendations_are_written_beside_the_json(split: Split, tmp_path: Path) -> None:
+    run_leaderboard(split.train, split.test, ["popco"], out=tmp_path, **QUICK)
+    labels, ranks = (pq.read_table(tmp_path / f"{name}.parquet") for name in ("labels", "ranks"))
+    assert ranks.num_rows == 2 * labels.num_rows  # two candidate sets
+    assert ranks.column_names == ["candidates", "model", "seed", "query", "item", "higher", "equal"]
+    recommended = pq.read_table(tmp_path / "recommended.parquet")
+    assert recommended.column_names == ["candidates", "model", "seed", "query", "rank", "item"]
+    assert json.loads((tmp_path / "leaderboard.json").read_text())["models"][0]["name"] == "popco"
+
+
+def test_a_model_that_depends_on_the_seed_is_trained_with_each(split: Split) -> None:
+    Shuffled.fits.clear()
+    models = ["popco", Shuffled()]
+    board = run_leaderboard(split.train, split.test, models, seeds=3, seed=7, **QUICK)
+    assert Shuffled.fits == [7, 8, 9]
+    lines = lines_of(board.to_json())
+    assert lines["shuffled"]["seeds"] == 3
+    assert lines["shuffled"]["seed_sd"]["hr"]["10"] > 0
+    assert lines["shuffled"]["variance"] == "queries and training seeds"
+    # popco comes out the same: the second training is the last
+    assert lines["popco"]["seeds"] == 2
+    assert lines["popco"]["seed_sd"]["hr"]["10"] == 0
+    assert "does not depend on the seed" in lines["popco"]["variance"]
+
+
+def test_a_second_run_takes_up_what_the_first_left(split: Split, tmp_path: Path) -> None:
+    models = ["popco", Shuffled()]
+    first = run_leaderboard(split.train, split.test, models, out=tmp_path, **QUICK)
+    Shuffled.fits.clear()
+    second = run_leaderboard(split.train, split.test, [*models, "pop"], out=tmp_path, **QUICK)
+    assert Shuffled.fits == []
+    assert {name: runs[0].reused for name, runs in second.trainings.items()} == {
+        "popco": "answers",
+        "shuffled": "answers",
+        "pop": None,
+    }
+    before, after = lines_of(first.to_json()), lines_of(second.to_json())
+    assert {name: after[name] for name in before} == before
+
+
+def test_a_bundle_is_reused_when_only_the_questions_changed(split: Split, tmp_path: Path) -> None:
+    run_leaderboard(split.train, split.test, ["popco"], out=tmp_path, **QUICK)
+    changed = run_leaderboard(split.train, split.test, ["popco"], out=tmp_path, **{**QUICK, "recall": 5})
+    assert changed.trainings["popco"][0].reused == "bundle"
+    assert changed.trainings["popco"][0].train_seconds is not None
+
+
+@pytest.mark.parametrize("change", ["data", "parameters", "seed"])
+def test_other_data_parameters_or_seed_are_trained_anew(split: Split, tmp_path: Path, change: str) -> None:
+    run_leaderboard(split.train, split.test, [make_model("shrunk-lift")], out=tmp_path, **QUICK)
+    train = split.train.select(np.arange(300)) if change == "data" else split.train
+    model = make_model("shrunk-lift", k=3.0 if change == "parameters" else 1.0)
+    seed = 1 if change == "seed" else 0
+    board = run_leaderboard(train, split.test, [model], out=tmp_path, seed=seed, **QUICK)
+    assert board.trainings["shrunk-lift"][0].reused is None
+
+
+def test_a_training_of_another_device_is_another_training(
+    split: Split, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def reused(recall: int = 16) -> str | None:
+        questions = {**QUICK, "recall": recall}
+        board = run_leaderboard(split.train, split.test, ["popco"], out=tmp_path, **questions)
+        return board.trainings["popco"][0].reused
+
+    def device() -> str | None:
+        record = json.loads((tmp_path / "answers" / "popco-seed0.json").read_text())
+        assert read_manifest(tmp_path / "bundles" / "popco-seed0").notes.get("device") == record["key"].get("device")
+        found: str | None = record["key"].get("device")
+        return found
+
+    assert (reused(), device()) == (None, None)  # trainings of the CPU have the keys that they always had
+    with monkeypatch.context() as with_gpu:
+        with_gpu.setattr(PopCo, "learns_on", lambda self, run: "gpu")
+        assert (reused(), device()) == (None, "gpu")
+        assert (reused(), reused(recall=5)) == ("answers", "bundle")
+    assert (reused(recall=6), device()) == (None, None)
+
+
+@pytest.mark.parametrize("suffix", [".json", ".safetensors"])
+def test_damaged_answers_are_made_anew(split: Split, tmp_path: Path, suffix: str) -> None:
+    first = run_leaderboard(split.train, split.test, ["popco"], out=tmp_path, **QUICK)
+    file = tmp_path / "answers" / f"popco-seed0{suffix}"
+    file.write_bytes(file.read_bytes()[:-20])
+    second = run_leaderboard(split.train, split.test, ["popco"], out=tmp_path, **QUICK)
+    assert second.trainings["popco"][0].reused == "bundle"
+    assert lines_of(second.to_json()) == lines_of(first.to_json())
+
+
+def test_a_damaged_bundle_is_trained_anew(split: Split, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    run_leaderboard(split.train, split.test, ["popco"], out=tmp_path, **QUICK)
+    (tmp_path / "bundles" / "popco-seed0" / "arrays.safetensors").write_bytes(b"cut off")
+    again = run_leaderboard(split.train, split.test, ["popco"], out=tmp_path, **{**QUICK, "recall": 5})
+    assert again.trainings["popco"][0].reused is None
+    assert "trained anew" in caplog.text
+
+
+def test_all_models_is_the_default_and_those_that_cannot_learn_are_named(
+    split: Split, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("neatrec.leaderboard.model_specs.MODEL_NAMES", ("pop", "jaccard", "llr"))
+    monkeypatch.setattr(Jaccard, "needs_users", True)
+    monkeypatch.setattr(LLR, "_learn", misses_a_library)
+    board = run_leaderboard(split.train, split.test, **QUICK)
+    assert list(board.trainings) == ["pop"]
+    assert board.to_json()["skipped"] == {
+        "jaccard": "it learns from users, and the users of these baskets are not known",
+        "llr": "the library is not there",
+    }
+
+
+def test_a_model_that_was_asked_for_is_not_passed_over(split: Split, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LLR, "_learn", misses_a_library)
+    with pytest.raises(MissingDependencyError, match="the library is not there"):
+        run_leaderboard(split.train, split.test, ["pop", "llr"], **QUICK)
+
+
+def test_one_model_can_stand_in_several_rows_under_names_of_their_own(split: Split, tmp_path: Path) -> None:
+    rows = {"k/1": make_model("shrunk-lift"), "k/9": make_model("shrunk-lift", k=9.0), "counts": "popco"}
+    board = run_leaderboard(split.train, split.test, rows, out=tmp_path, **QUICK)
+    assert list(board.trainings) == ["k/1", "k/9", "counts"]
+    assert board.ranks()["model"].unique().to_pylist() == ["k/1", "k/9", "counts"]
+    again = run_leaderboard(split.train, split.test, rows, out=tmp_path, **QUICK)
+    assert {runs[0].reused for runs in again.trainings.values()} == {"answers"}
+
+
+def test_models_that_learn_the_same_are_trained_once(split: Split) -> None:
+    nearer = make_model("popco", window=2)
+    rows = {**{name: name for name in ("jaccard", "llr", "pop", "shrunk-lift", "shrunk-lift-tuned")}, "nearer": nearer}
+    board = run_leaderboard(split.train, split.test, rows, **QUICK)
+    reused = {name: runs[0].reused for name, runs in board.trainings.items()}
+    assert reused == {**dict.fromkeys(rows), "llr": "arrays", "shrunk-lift": "arrays"}
+    alone = run_leaderboard(split.train, split.test, ["llr"], **QUICK)
+    together, single = lines_of(board.to_json())["llr"], lines_of(alone.to_json())["llr"]
+    assert together["hr"] == single["hr"]
+    assert together["train_seconds"] == lines_of(board.to_json())["jaccard"]["train_seconds"]
+
+
+def test_what_nobody_will_take_any_more_is_forgotten() -> None:
+    shelf = Shelf(None, "", frozenset({"counts"}), {("counts", 0): (make_model("pop"), {}), ("x", 1): ("", {})})  # type: ignore[dict-item]
+    shelf.keep_only({"counts"})
+    assert list(shelf.learned) == [("counts", 0)]
+    shelf.keep_only(set())
+    assert not shelf.learned
+
+
+class LearnsItsOwnWay(LLR):
+    """Says of itself, by inheritance, that it learns what all counts learn."""
+
+    name = "own-way"
+    fits: ClassVar[int] = 0
+
+    def _learn(self, shards: Any, run: Any) -> None:
+        type(self).fits += 1
+        super()._learn(shards, run)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_subclass_from_elsewhere_neither_takes_nor_gives_arrays(
+    first: bool, split: Split, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LearnsItsOwnWay, "fits", 0)
+    own, ours = LearnsItsOwnWay(), ["jaccard", "llr"]
+    board = run_leaderboard(split.train, split.test, [own, *ours] if first else [*ours, own], **QUICK)
+    reused = {name: runs[0].reused for name, runs in board.trainings.items()}
+    assert reused == {"own-way": None, "jaccard": None, "llr": "arrays"}
+    assert LearnsItsOwnWay.fits == 1
+
+
+def test_a_device_that_a_model_cannot_use_is_not_forced_on_it(split: Split) -> None:
+    steps: list[str] = []
+    run_leaderboard(split.train, split.test, ["pop"], device="gpu", progress=steps.append, **QUICK)
+    assert "pop does not learn on device gpu: auto" in steps
+
+
+def test_an_outside_class_joins_by_its_address(split: Split) -> None:
+    board = run_leaderboard(split.train, split.test, ["pop", "test_leaderboard:BareBones"], **QUICK)
+    lines = lines_of(board.to_json())
+    outside = lines["test_leaderboard:BareBones"]
+    assert outside["kind"] == "outside"
+    assert outside["hr"] == lines["pop"]["hr"]
+    assert "test_leaderboard:BareBones" not in board.to_json()["label_free"]["basket_completion"]
+
+
+def scores_file(
+    path: Path, rows: list[tuple[Any, Any, Any]], names: tuple[str, ...] = ("query", "item", "score")
+) -> Path:
+    columns = list(zip(*rows, strict=True))
+    pq.write_table(pa.table({name: list(column) for name, column in zip(names, columns, strict=True)}), path)
+    return path
+
+
+def test_outside_scores_get_the_same_ranks_as_the_model_they_came_from(split: Split, tmp_path: Path) -> None:
+    model = make_model("shrunk-lift").fit(split.train)
+    codes = np.arange(len(NAMES), dtype=np.int32)
+    table = model.score_all(codes)
+    rows = [(NAMES[q], NAMES[v], float(table[q, v])) for q in codes for v in codes]
+    file = scores_file(tmp_path / "s.parquet", rows)
+    board = run_leaderboard(split.train, split.test, ["shrunk-lift"], scores={"theirs": file}, seeds=2, **QUICK)
+    for result in board.to_json()["results"]:
+        lines = lines_of(result)
+        assert lines["theirs"]["hr"] == lines["shrunk-lift"]["hr"]
+        assert lines["theirs"]["seeds"] == 1
+        assert result["tests"][0]["p"] == 1.0
+
+
+def test_pairs_without_a_score_come_last(split: Split, tmp_path: Path) -> None:
+    file = scores_file(tmp_path / "s.parquet", [("bun0", "sausage0", -5.0)])
+    board = run_leaderboard(split.train, split.test, [], scores={"one": file}, **QUICK)
+    judged = board.trainings["one"][0].answers.judged["catalogue"]
+    asked = board.exam.asked
+    code = board.exam.labels.catalog.code_of
+    label = np.flatnonzero((asked.query == code["bun0"]) & (asked.item == code["sausage0"]))
+    assert (judged.higher[label], judged.equal[label]) == (0, 1)
+    others = np.delete(np.arange(len(asked.query)), label)
+    assert (judged.equal[others] > 1).all()
+
+
+BAD_SCORES = {
+    "null": ([("bun0", "milk0", None)], r"the scores of 'x' in .* hold 1 value that is not a number"),
+    "nan": ([("bun0", "milk0", float("nan")), ("bun0", "tea0", 1.0)], "hold 1 value that is not a number"),
+    "text": ([("bun0", "milk0", "high")], "column score of .* must hold numbers"),
+    "unknown item": (
+        [("bun0", "caviar", 1.0)],
+        "column item of .* names 1 item that the baskets do not know, 'caviar'",
+    ),
+    "twice": ([("bun0", "milk0", 1.0), ("bun0", "milk0", 2.0)], "the scores of 'x' give the pair bun0, milk0 twice"),
+}
+
+
+@pytest.mark.parametrize("what", BAD_SCORES)
+def test_scores_that_cannot_be_used_are_refused_by_name(split: Split, tmp_path: Path, what: str) -> None:
+    rows, sentence = BAD_SCORES[what]
+    file = scores_file(tmp_path / "s.parquet", rows)
+    with pytest.raises(SourceError, match=sentence):
+        run_leaderboard(split.train, split.test, [], scores={"x": file}, **QUICK)
+
+
+def test_a_score_file_without_its_columns_or_that_is_none_is_refused(split: Split, tmp_path: Path) -> None:
+    file = scores_file(tmp_path / "s.parquet", [("bun0", "milk0", 1.0)], ("query", "product", "score"))
+    with pytest.raises(SourceError, match=r"it has no item\. Found: query, product, score"):
+        run_leaderboard(split.train, split.test, [], scores={"x": file}, **QUICK)
+    file.write_text("query,item,score")
+    with pytest.raises(SourceError, match="cannot read scores from"):
+        run_leaderboard(split.train, split.test, [], scores={"x": file}, **QUICK)
+
+
+@pytest.mark.parametrize(
+    ("address", "sentence"),
+    [
+        ("no_such_package:Model", "cannot import the model no_such_package:Model"),
+        ("test_leaderboard:Absent", "module test_leaderboard has no 'Absent'"),
+        ("test_leaderboard:NotAModel", "must be a class with fit, score, score_all, it has no fit, score, score_all"),
+        ("test_leaderboard:", "`model` must be a model's name or an address pkg.mod:Class"),
+        ("popcorn", "`model` must be one of .* Did you mean 'popco'?"),
+    ],
+)
+def test_models_that_are_none_are_refused(split: Split, address: str, sentence: str) -> None:
+    with pytest.raises(ParameterError, match=sentence):
+        run_leaderboard(split.train, split.test, [address], **QUICK)
+
+
+def test_scores_that_are_not_numbers_are_an_error_naming_the_model(split: Split) -> None:
+    with pytest.raises(DivergedError, match="model 'breaks' gives a score that is not a number"):
+        run_leaderboard(split.train, split.test, ["test_leaderboard:Breaks"], **QUICK)
+
+
+def test_two_rows_of_one_name_and_an_empty_table_are_refused(split: Split) -> None:
+    with pytest.raises(ParameterError, match="two models of the leaderboard are called 'pop'"):
+        run_leaderboard(split.train, split.test, ["pop", "pop"], **QUICK)
+    with pytest.raises(ParameterError, match="a leaderboard needs at least one model"):
+        run_leaderboard(split.train, split.test, [], **QUICK)
+
+
+def test_training_on_test_baskets_is_refused(split: Split) -> None:
+    with pytest.raises(LeakError, match="training and evaluation share"):
+        run_leaderboard(split.test, split.test, ["pop"], **QUICK)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "sentence"),
+    [
+        ("seeds", 0, "`seeds` must be a whole number of at least 1, got 0"),
+        ("recall", 0, "`recall` must be a whole number of at least 1, got 0"),
+        ("rounds", 10, "`rounds` must be a whole number of at least 100, got 10"),
+        ("carts", -1, "`carts` must be a whole number of at least 0, got -1"),
+        ("seed", True, "`seed` must be a whole number of at least 0, got True"),
+        ("levels", (2.0,), "level"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(split: Split, option: str, value: Any, sentence: str) -> None:
+    with pytest.raises(ParameterError, match=sentence):
+        run_leaderboard(split.train, split.test, ["pop"], **{**QUICK, option: value})
+
+
+def test_given_labels_are_used(split: Split) -> None:
+    labels = make_labels(split.test, "calibrated", (0.01,))
+    board = run_leaderboard(split.train, split.test, ["pop"], labels=labels, **QUICK)
+    assert board.to_json()["protocol"] == "calibrated"
+    assert [result["level"] for result in board.to_json()["results"]] == [0.01, 0.01]
+
+
+def test_no_labels_at_all_is_an_answer(split: Split) -> None:
+    nothing = split.test.select(np.arange(3))
+    answer = run_leaderboard(split.train, nothing, ["pop", "popco"], **QUICK).to_json()
+    assert [result["labels"] for result in answer["results"]] == [0] * 6
+    assert answer["models"][0]["ci"]["hr"]["10"] == [None, None]
+
+
+def test_steps_are_told(split: Split) -> None:
+    steps: list[str] = []
+    run_leaderboard(split.train, split.test, ["pop"], progress=steps.append, **QUICK)
+    assert any("labels from" in step for step in steps)
+    assert "pop: seed 0" in steps
+
+
+def test_the_benchmark_is_exported_with_hashes(board: LeaderboardResult, split: Split, tmp_path: Path) -> None:
+    about = export_benchmark(board, split.train, split.test, tmp_path, name="planted-half-v1")
+    assert json.loads((tmp_path / "benchmark.json").read_text()) == about
+    assert about["name"] == "planted-half-v1"
+    for name, facts in about["files"].items():
+        table = pq.read_table(tmp_path / name)
+        assert (table.num_rows, content_hash(table)) == (facts["rows"], facts["content_sha256"])
+    parts = pq.read_table(tmp_path / "split.parquet").to_pydict()
+    assert all((int(b) % 2 == 0) == (part == "train") for b, part in zip(*parts.values(), strict=True))
+    recall = pq.read_table(tmp_path / "recall.parquet")
+    assert recall.column_names == ["query", "place", "item", "count"]
+    assert max(recall["place"].to_pylist()) == 16
+
+
+def test_the_benchmark_of_other_baskets_is_refused(board: LeaderboardResult, split: Split, tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match="must be the baskets of the leaderboard"):
+        export_benchmark(board, split.test, split.train, tmp_path)

@@ -1,0 +1,463 @@
+"""Every night: a bundle goes live inside the gate, whole or not at all, and back."""
+
+from __future__ import annotations
+
+import errno
+import json
+import logging
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from helpers.small_report import write_small_report
+from helpers.toyshop import toy_baskets
+from neatrec.data.baskets import Baskets
+from neatrec.errors import BundleError, GateError, ParameterError, ResourceError, SourceError
+from neatrec.models import Run, make_model
+from neatrec.release import store as publish_store
+from neatrec.release.diff import Difference, compare, first_answers
+from neatrec.release.limits import Gate
+from neatrec.release.publish import publish, rollback
+from neatrec.release.store import Store, bundle_in
+from neatrec.report.attachment import held_out, read_report
+from neatrec.serving import Index, rewrite_index, save_indexed
+from neatrec.serving.grades import SOME
+
+OPEN = Gate(rows_fall=1, rows_rise=100, items_fall=1, items_rise=100, coverage_fall=1, top10_changed=1)
+
+
+def new_bundle(path: Path, baskets: Baskets | None = None, model: str = "shrunk-lift") -> Path:
+    baskets = toy_baskets() if baskets is None else baskets
+    save_indexed(make_model(model).fit(baskets, Run(threads=1)), path, baskets, seed=0, k=12)
+    return path
+
+
+@pytest.fixture(scope="module")
+def nights(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Bundles of ten nights, each of a few more baskets than the one before."""
+    folder = tmp_path_factory.mktemp("nights")
+    return [new_bundle(folder / f"night{n}", toy_baskets(500 + 10 * n)) for n in range(10)]
+
+
+def version_of(bundle: Path) -> str:
+    return Index.open(bundle).version
+
+
+def test_the_first_publish_passes_and_is_whole(nights: list[Path], tmp_path: Path) -> None:
+    answer = publish(nights[0], tmp_path / "store", Gate(top10_changed=0))
+    assert (answer["published"], answer["live"], answer["difference"]) == (True, 1, None)
+    assert version_of(tmp_path / "store" / "current") == version_of(nights[0]) == answer["version"]
+    assert os.readlink(tmp_path / "store" / "current") == f"versions/1-{answer['version'][:12]}"
+    again = publish(nights[0], tmp_path / "store")
+    assert (again["published"], again["live"], again["kept"]) == (False, 1, [1])
+
+
+def test_the_last_seven_are_kept(nights: list[Path], tmp_path: Path) -> None:
+    for bundle in nights:
+        answer = publish(bundle, tmp_path / "store", OPEN)
+    assert answer["kept"] == [4, 5, 6, 7, 8, 9, 10]
+    assert version_of(bundle_in(tmp_path / "store")) == version_of(nights[-1])
+
+
+def test_the_live_one_is_kept_however_old(nights: list[Path], tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    for bundle in nights[:3]:
+        publish(bundle, store, OPEN)
+    rollback(store, to=1)
+    assert Store(store).prune(keep=1) != []
+    assert [version.number for version in Store(store).versions()] == [1, 3]
+
+
+def test_rollback_goes_back_and_never_to_what_was_left(nights: list[Path], tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    for bundle in nights[:3]:
+        publish(bundle, store, OPEN)
+    assert rollback(store)["live"] == 2
+    assert version_of(store / "current") == version_of(nights[1])
+    assert publish(nights[3], store, OPEN)["live"] == 4
+    assert rollback(store)["live"] == 2
+    assert rollback(store)["live"] == 1
+    with pytest.raises(BundleError, match="holds no version before the live one"):
+        rollback(store)
+    assert rollback(store, to=3)["live"] == 3
+    with pytest.raises(ParameterError, match="`to` must be one of the versions 1, 2, 3, 4, got 9"):
+        rollback(store, to=9)
+    with pytest.raises(ParameterError, match="a store that `neatrec publish` made"):
+        rollback(tmp_path / "nowhere")
+
+
+def test_a_damaged_version_is_not_returned_to(nights: list[Path], tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    for bundle in nights[:2]:
+        publish(bundle, store, OPEN)
+    file = Store(store).versions()[0].folder / "topk" / "answers.arrow"
+    file.write_bytes(file.read_bytes()[:-1])
+    with pytest.raises(BundleError, match=r"answers\.arrow"):
+        rollback(store)
+    assert version_of(store / "current") == version_of(nights[1])
+
+
+def test_a_gate_says_no_with_every_reason_and_the_live_one_stays(nights: list[Path], tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    publish(nights[0], store)
+    half = new_bundle(tmp_path / "half", toy_baskets(200), model="pop")
+    (store / "gate.toml").write_text("top10_changed = 0.05\n")
+    with pytest.raises(GateError, match="training lines fell from") as refused:
+        publish(half, store)
+    assert refused.value.exit_code == 3
+    assert any("first ten answers changed" in reason for reason in refused.value.where["reasons"])
+    assert version_of(store / "current") == version_of(nights[0])
+    assert [version.number for version in Store(store).versions()] == [1]
+    (store / "gate.toml").write_text("rows_fall = 1\ntop10_changed = 1\ncoverage_fall = 1\nitems_fall = 1\n")
+    assert publish(half, store)["live"] == 2
+
+
+SAME = {
+    "versions": ("a", "b"),
+    "rows": (100, 100),
+    "items": (100, 100),
+    "coverage": (0.5, 0.5),
+    "held_out": None,
+    "top10_changed": 0.0,
+    "items_new": 0,
+    "items_gone": 0,
+    "changes": (),
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"rows": (100, 79)}, "training lines fell from 100 to 79 (rows_fall = 0.2)"),
+        ({"rows": (100, 201)}, "training lines rose from 100 to 201 (rows_rise = 1)"),
+        ({"items": (100, 89)}, "bought items fell from 100 to 89 (items_fall = 0.1)"),
+        ({"items": (100, 201)}, "bought items rose from 100 to 201 (items_rise = 1)"),
+        ({"coverage": (0.5, 0.44)}, "sales with evidence fell from 50.0% to 44.0% (coverage_fall = 0.05)"),
+        ({"held_out": (0.3, 0.28)}, "the held-out measure fell from 0.3000 to 0.2800 (held_out_fall = 0.05)"),
+        ({"top10_changed": 0.51}, "51.0% of the first ten answers changed (top10_changed = 0.5)"),
+    ],
+)
+def test_each_limit_has_its_sentence(change: dict[str, object], reason: str) -> None:
+    assert Gate().refusals(Difference(**{**SAME, **change})) == [reason]  # type: ignore[arg-type]
+    assert Gate().refusals(Difference(**SAME)) == []  # type: ignore[arg-type]
+
+
+def test_what_lies_on_the_limit_passes() -> None:
+    edge = {**SAME, "rows": (100, 80), "items": (100, 90), "top10_changed": 0.5, "held_out": (0.2, 0.2)}
+    assert Gate().refusals(Difference(**edge)) == []  # type: ignore[arg-type]
+
+
+def test_a_gate_file_with_a_mistake_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "gate.toml"
+    for text, kind, message in (
+        ("rows_fal = 0.1", SourceError, r"gate.toml: .* got 'rows_fal'. Did you mean 'rows_fall'\?"),
+        ('rows_fall = "much"', SourceError, "gate.toml: `rows_fall` must be a number of at least 0"),
+        ("rows_fall = -1", SourceError, "gate.toml: `rows_fall` must be a number of at least 0"),
+        ("rows_fall = = 1", SourceError, "is not TOML"),
+    ):
+        file.write_text(text)
+        with pytest.raises(kind, match=message):
+            Gate.read(file)
+    with pytest.raises(SourceError, match="cannot read"):
+        Gate.read(tmp_path / "missing.toml")
+
+
+def test_a_difference_names_what_changed_most(tmp_path: Path) -> None:
+    old = Index.open(new_bundle(tmp_path / "old"))
+    new = Index.open(new_bundle(tmp_path / "new", model="pop"))
+    assert compare(old, old).top10_changed == 0
+    assert compare(old, old).changes == ()
+    found = compare(old, new, listed=3)
+    assert 0 < found.top10_changed <= 1
+    assert len(found.changes) == 3
+    weight = [change.sales * change.changed for change in found.changes]
+    assert weight == sorted(weight, reverse=True)
+    first = found.changes[0]
+    after, before = (_shown(index, first.id) for index in (new, old))
+    assert set(first.came) == after - before
+    assert set(first.gone) == before - after
+    assert first.changed == pytest.approx(1 - len(after & before) / max(len(after), len(before)))
+    json.dumps(found.to_json(), allow_nan=False)
+
+
+def _shown(index: Index, item: str) -> set[str]:
+    """The first ten answers of an item that have evidence."""
+    answers = index.answers(index.catalog.code_of[item])
+    names = [index.catalog.name(c) for c, grade in zip(answers.item, answers.grade, strict=True) if grade <= SOME]
+    return set(names[:10])
+
+
+def test_answers_without_evidence_are_not_compared(tmp_path: Path) -> None:
+    old, new = (Index.open(new_bundle(tmp_path / name, model=name)) for name in ("shrunk-lift", "lift"))
+    codes = np.arange(len(old))
+    for index in (old, new):
+        for code, row in zip(codes, first_answers(index, codes), strict=True):
+            assert {index.catalog.name(c) for c in row if c >= 0} == _shown(index, index.catalog.id(code))
+
+
+def test_a_bundle_that_was_rolled_back_is_not_published_again(nights: list[Path], tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    for night in nights[:2]:
+        publish(night, store)
+    assert rollback(store)["live"] == 1
+    with pytest.raises(GateError, match=r"this bundle was rolled back as version 2\. Publish another one, or `neatrec"):
+        publish(nights[1], store)
+    assert Store(store).current().number == 1
+    assert rollback(store, to=2)["live"] == 2
+    assert publish(nights[0], store)["published"]
+
+
+def test_items_are_the_same_by_their_ids(tmp_path: Path) -> None:
+    """One catalogue has an item more in front: every code moves, no answer does."""
+    lists = [["b", "c"], ["c", "d"], ["b", "d"], ["b", "c"]] * 5
+    old = Index.open(new_bundle(tmp_path / "old", Baskets.from_lists(lists)))
+    new = Index.open(new_bundle(tmp_path / "new", Baskets.from_lists([*lists, ["a"]])))
+    found = compare(old, new)
+    assert (found.top10_changed, found.items_new, found.items_gone) == (0, 1, 0)
+    assert compare(new, old).items_gone == 1
+
+
+def test_a_report_travels_with_the_bundle_and_gates_by_its_measure(nights: list[Path], tmp_path: Path) -> None:
+    write_small_report(tmp_path / "report")
+    attachment = read_report(tmp_path / "report")
+    json.dumps(attachment, allow_nan=False)
+    measure = held_out(attachment, "shrunk-lift")
+    assert measure is not None
+    assert 0 < measure <= 1
+    assert held_out(attachment, "no such model") is held_out(None, "pop") is None
+    assert {"name", "caption", "columns", "rows"} == set(attachment["tables"][0])
+    board_table = next(table for table in attachment["tables"] if table["name"].startswith("leaderboard"))
+    shown = dict(zip(board_table["columns"], board_table["rows"][0], strict=True))
+    assert re.fullmatch(r"\d\.\d{3} \[\d\.\d{3}, \d\.\d{3}\]", shown["NDCG@10"]), (
+        shown
+    )  # not ten digits, as the file has
+    bundle = tmp_path / "bundle"
+    shutil.copytree(nights[0], bundle)
+    rewrite_index(bundle, attachment=attachment)
+    assert Index.open(bundle).attachment == attachment
+    publish(bundle, tmp_path / "store")
+    for line in attachment["leaderboard"]["models"]:
+        line["mean"]["hr@10"] *= 0.9
+    rewrite_index(bundle, attachment=attachment)
+    with pytest.raises(GateError, match="the held-out measure fell from"):
+        publish(bundle, tmp_path / "store")
+
+
+@pytest.mark.parametrize(
+    ("other", "why"),
+    [
+        ({"protocol": "paper"}, "protocol calibrated against paper"),
+        ({"split": "time"}, "split half against time"),
+        ({"split_options": {"seed": 7}}, "split_options .* against .*7"),
+        ({"level": 0.01}, "level .* against 0.01"),
+        ({"protocol": None}, "protocol calibrated against not told"),
+    ],
+)
+def test_measures_of_another_kind_are_not_compared(
+    nights: list[Path], tmp_path: Path, other: dict, why: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_small_report(tmp_path / "report")
+    attachment = read_report(tmp_path / "report")
+    bundle = tmp_path / "bundle"
+    shutil.copytree(nights[0], bundle)
+    rewrite_index(bundle, attachment=attachment)
+    publish(bundle, tmp_path / "store")
+    for line in attachment["leaderboard"]["models"]:
+        line["mean"]["hr@10"] *= 0.1
+    attachment["leaderboard"].update(other)
+    rewrite_index(bundle, attachment=attachment)
+    with pytest.raises(GateError, match="cannot be compared, and held_out_fall is set: the two reports do not measure"):
+        publish(bundle, tmp_path / "store", Gate.make({"held_out_fall": 0.5}))
+    with caplog.at_level(logging.WARNING, "neatrec"):
+        answer = publish(bundle, tmp_path / "store")
+    assert answer["published"]
+    assert answer["difference"]["held_out"] is None
+    assert re.search(f"do not measure the same: {why}", answer["difference"]["held_out_note"])
+    assert "the held-out measure was not compared" in caplog.text
+
+
+def test_every_folder_of_a_version_is_synced(
+    nights: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    monkeypatch.setattr(publish_store, "sync_folder", lambda folder: synced.append(Path(folder).name))
+    publish(nights[0], tmp_path / "store")
+    assert {".writing", "topk", "versions", "store"} <= set(synced)
+    assert synced.index("topk") < synced.index("versions")
+
+
+def test_a_refusal_names_the_file_of_the_limits(nights: list[Path], tmp_path: Path) -> None:
+    half = new_bundle(tmp_path / "half", toy_baskets(200), model="pop")
+    publish(nights[0], tmp_path / "store")
+    with pytest.raises(GateError, match=r"the limits are neatrec's own: write others into gate\.toml"):
+        publish(half, tmp_path / "store")
+    (tmp_path / "strict.toml").write_text("rows_fall = 0.01\n")
+    with pytest.raises(GateError, match=r"the limits are those of .*strict\.toml"):
+        publish(half, tmp_path / "store", Gate.read(tmp_path / "strict.toml"))
+
+
+def test_what_is_no_report_cannot_be_attached(tmp_path: Path) -> None:
+    with pytest.raises(BundleError, match="is no report that can be attached"):
+        read_report(tmp_path)
+    write_small_report(tmp_path / "report")
+    table = next((tmp_path / "report" / "tables").glob("*.csv"))
+    table.write_text(table.read_text() + "x")
+    with pytest.raises(BundleError, match="is not as it was written"):
+        read_report(tmp_path / "report")
+
+
+def test_a_place_that_is_no_store_is_refused(nights: list[Path], tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(ParameterError, match="`store` must be a folder"):
+        publish(nights[0], tmp_path / "file")
+    with pytest.raises(ParameterError, match="which holds bundles; this is one"):
+        publish(nights[0], nights[1])
+    (tmp_path / "odd").mkdir()
+    (tmp_path / "odd" / "current").write_text("x")
+    with pytest.raises(BundleError, match="is not a link of a store"):
+        publish(nights[0], tmp_path / "odd")
+
+
+def test_a_live_version_that_is_gone_is_named(nights: list[Path], tmp_path: Path) -> None:
+    publish(nights[0], tmp_path / "store")
+    shutil.rmtree(Store(tmp_path / "store").versions()[0].folder)
+    with pytest.raises(BundleError, match="names a live version that is not there"):
+        publish(nights[1], tmp_path / "store")
+
+
+def test_a_damaged_live_version_stands_in_the_way_of_no_publish(
+    nights: list[Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The new one is measured against the newest version that is whole, and the answer says which was damaged."""
+    store = tmp_path / "store"
+    for bundle in nights[:3]:
+        publish(bundle, store, OPEN)
+    damage(Store(store).versions()[2].folder)
+    with pytest.raises(GateError, match="training lines rose from"):
+        publish(nights[3], store, Gate(rows_rise=0, top10_changed=1))
+    assert "version 3, the live one, is damaged" in caplog.text
+    answer = publish(nights[3], store, OPEN)
+    assert (answer["live"], answer["damaged"], answer["compared_with"]) == (4, [3], 2)
+    assert answer["difference"]["versions"][0] == version_of(nights[1])
+    assert publish(nights[4], store, OPEN)["damaged"] == []
+
+
+def test_the_bundle_of_a_damaged_live_version_can_be_published_again(nights: list[Path], tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    publish(nights[0], store)
+    damage(Store(store).versions()[0].folder)
+    answer = publish(nights[0], store)
+    assert (answer["published"], answer["live"], answer["damaged"]) == (True, 2, [1])
+    assert (answer["compared_with"], answer["difference"]) == (None, None)
+    assert Index.open(store / "current", verify=True).version == version_of(nights[0])
+
+
+def damage(bundle: Path) -> None:
+    """One bit of the table is another."""
+    file = bundle / "topk" / "answers.arrow"
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+
+
+def test_two_writers_do_not_meet(nights: list[Path], tmp_path: Path) -> None:
+    with Store(tmp_path / "store").locked(), pytest.raises(BundleError, match="is being written by another run"):
+        publish(nights[0], tmp_path / "store")
+    assert publish(nights[0], tmp_path / "store")["published"]
+
+
+@pytest.mark.parametrize(
+    ("number", "kind", "message"),
+    [
+        (errno.ENOSPC, ResourceError, "cannot write the store .*No space left"),
+        (errno.EROFS, ParameterError, "Read-only"),
+    ],
+)
+def test_a_store_that_takes_no_files_is_a_sentence(
+    nights: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, kind: type, message: str
+) -> None:
+    store = tmp_path / "store"
+    publish(nights[0], store)
+
+    def refuse(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(publish_store.shutil, "copyfile", refuse)
+    with pytest.raises(kind, match=message) as refused:
+        publish(nights[1], store, OPEN)
+    assert "The live one is untouched" in str(refused.value)
+    monkeypatch.undo()
+    assert version_of(store / "current") == version_of(nights[0])
+    assert sorted(entry.name for entry in (store / "versions").iterdir()) == [Store(store).versions()[0].folder.name]
+
+
+WORKER = """
+import sys, time
+from neatrec.bundle import folder as place
+from neatrec.bundle import store as bundle_store
+from neatrec.release import store as publish_store
+from neatrec.release.publish import publish
+from neatrec.release.limits import Gate
+from neatrec.serving import rewrite_index
+
+def slow(module, name):
+    real = getattr(module, name)
+    def call(*words, **options):
+        print(name, flush=True)
+        time.sleep(0.003)
+        return real(*words, **options)
+    setattr(module, name, call)
+
+for module, name in ((publish_store, "sync_file"), (publish_store, "sync_folder"), (bundle_store, "sync_file"),
+                     (place, "sync_folder"), (publish_store, "verify_files")):
+    slow(module, name)
+OPEN = Gate(rows_fall=1, rows_rise=100, items_fall=1, items_rise=100, coverage_fall=1, top10_changed=1)
+print("ready", flush=True)
+what, store, *bundles = sys.argv[1:]
+number = 0
+while True:
+    number += 1
+    if what == "publish":
+        publish(bundles[number % len(bundles)], store, OPEN)
+    else:
+        rewrite_index(store, k=2 + number % 9)
+"""
+
+
+@pytest.mark.parametrize("what", ["publish", "index"])
+def test_killed_at_any_moment_a_whole_one_is_live(nights: list[Path], tmp_path: Path, what: str) -> None:
+    """kill -9 again and again, some steps later each time; after each the live bundle opens, verified."""
+    whole = {version_of(bundle) for bundle in nights[:4]}
+    live = tmp_path / "store"
+    if what == "publish":
+        publish(nights[0], live)
+        words = [*map(str, nights[:4])]
+    else:
+        shutil.copytree(nights[0], live)
+        words = []
+    killed_at = []
+    for steps in (1, 8, 15, 30):
+        command = [sys.executable, "-c", WORKER, what, str(live), *words]
+        worker = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert worker.stdout is not None
+        assert worker.stdout.readline() == "ready\n"
+        killed_at.append([worker.stdout.readline().strip() for _ in range(steps)][-1])
+        worker.send_signal(signal.SIGKILL)
+        worker.wait()
+        worker.stdout.close()
+        found = Index.open(bundle_in(live), verify=True)
+        assert found.version in whole if what == "publish" else found.k in range(2, 13)
+    assert all(killed_at)
+    if what == "publish":
+        assert publish(nights[5], live, OPEN)["published"]
+        assert not list((live / "versions").glob(".*"))
+    else:
+        rewrite_index(live, k=3)
+        assert Index.open(live).k == 3

@@ -1,0 +1,126 @@
+"""The serving table as files that other programs load."""
+
+from __future__ import annotations
+
+import csv
+import sqlite3
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from helpers.small_report import INJECTIONS
+from neatrec.data.baskets import Baskets
+from neatrec.data.catalog import Catalog
+from neatrec.errors import ParameterError, ResourceError
+from neatrec.models import Run, make_model
+from neatrec.release import export as table_export
+from neatrec.release.export import export_table
+from neatrec.serving import GRADES, Index, save_indexed
+
+IDS = [
+    "=1+1",
+    "+2",
+    "-3",
+    "@4",
+    "\t5",
+    "\r6",
+    "O'Neil; DROP TABLE x; --",
+    'say "hi", then\nleave',
+    "plain",
+    "back\\slash",
+    "'=1+1",
+]
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> Index:
+    """Ids and names that try to break out of a cell or a string."""
+    ids = [*IDS, *(f"i{n}" for n in range(len(INJECTIONS)))]
+    catalog = Catalog.from_ids(ids, names=[None, *ids[1 : len(IDS)], *INJECTIONS])
+    rng = np.random.default_rng(0)
+    lists = [[ids[i] for i in rng.choice(len(ids), 5, replace=False)] for _ in range(300)]
+    baskets = Baskets.from_lists(lists, catalog=catalog)
+    place = tmp_path_factory.mktemp("export") / "bundle"
+    save_indexed(make_model("shrunk-lift").fit(baskets, Run(threads=1)), place, baskets, seed=0, k=5)
+    return Index.open(place)
+
+
+def rows_of(index: Index) -> list[tuple[str, int, str, str]]:
+    return [
+        (index.catalog.id(query), rank + 1, index.catalog.id(item), GRADES[grade])
+        for query in range(len(index))
+        for rank, (item, grade) in enumerate(zip(index.answers(query).item, index.answers(query).grade, strict=True))
+    ]
+
+
+def test_parquet_has_every_answer_with_its_evidence(index: Index, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(table_export, "BLOCK", 17)
+    written = export_table(index, tmp_path / "t.parquet")
+    table = pq.read_table(tmp_path / "t.parquet")
+    assert table.num_rows == written == len(index.columns["item"])
+    found = list(zip(*(table[name].to_pylist() for name in ("query", "rank", "item", "grade")), strict=True))
+    assert found == rows_of(index)
+    np.testing.assert_array_equal(table["count"].to_numpy(), index.columns["count"])
+    assert table["posterior"].null_count == table.num_rows
+    assert table["query_name"].to_pylist()[0] == index.catalog.id(0)
+
+
+def test_no_cell_of_the_csv_is_a_formula(index: Index, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(table_export, "BLOCK", 17)
+    export_table(index, tmp_path / "t.csv")
+    with (tmp_path / "t.csv").open(encoding="utf-8", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert len(rows) == len(index.columns["item"])
+    for row, (query, rank, item, grade) in zip(rows, rows_of(index), strict=True):
+        for cell, wanted in ((row["query"], query), (row["item"], item)):
+            assert cell == ("'" + wanted if wanted[0] in "'=+-@\t\r" else wanted)
+        assert not any(row[name].startswith(("=", "+", "-", "@", "\t", "\r")) for name in ("query_name", "item_name"))
+        assert (int(row["rank"]), row["grade"]) == (rank, grade)
+        assert row["posterior"] == ""
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "duckdb"])
+def test_sql_loads_and_gives_back_every_string(index: Index, tmp_path: Path, engine: str, monkeypatch) -> None:
+    monkeypatch.setattr(table_export, "ROWS_PER_INSERT", 7)
+    export_table(index, tmp_path / "t.sql")
+    script = (tmp_path / "t.sql").read_bytes().decode()
+    question = f"SELECT query, rank, item, grade FROM {table_export.TABLE} ORDER BY query, rank"
+    if engine == "sqlite":
+        with sqlite3.connect(":memory:") as database:
+            database.executescript(script)
+            found = database.execute(question).fetchall()
+            names = {name for (name,) in database.execute(f"SELECT item_name FROM {table_export.TABLE}")}
+    else:
+        with duckdb.connect() as connection:
+            connection.execute(script)
+            found = connection.execute(question).fetchall()
+            names = {n for (n,) in connection.execute(f"SELECT item_name FROM {table_export.TABLE}").fetchall()}
+    assert sorted(found) == sorted(rows_of(index))
+    wanted = {index.catalog.name(code).replace("\x00", "\ufffd") for code in index.columns["item"].tolist()}
+    assert names == wanted
+
+
+def test_an_ending_that_is_none_of_ours_is_refused(index: Index, tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match=r"`out` must be a name that ends in .parquet, .csv or .sql"):
+        export_table(index, tmp_path / "t.xlsx")
+
+
+def test_a_place_that_takes_no_files_is_a_sentence_and_the_old_file_stays(
+    index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ParameterError, match=r"cannot write .*: No such file or directory"):
+        export_table(index, tmp_path / "nowhere" / "t.csv")
+    old = tmp_path / "t.sql"
+    old.write_text("old")
+
+    def full(*_: object) -> str:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(table_export, "sql_literal", full)
+    with pytest.raises(ResourceError, match="No space left on device"):
+        export_table(index, old)
+    assert old.read_text() == "old"
+    assert [file.name for file in tmp_path.iterdir()] == ["t.sql"]

@@ -1,0 +1,339 @@
+"""What the API answers."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from itertools import pairwise
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from starlette.testclient import TestClient
+
+from helpers.service_bundle import AWKWARD, INJECTIONS, id_of
+from neatrec.service import cart as cart_module
+from neatrec.service.answers import lines_of
+from neatrec.service.app import make_app
+from neatrec.service.loaded_bundle import Shelf
+from neatrec.service.render import evidence_json
+from neatrec.service.settings import Settings
+from neatrec.serving import Index, rewrite_index
+
+FOOTER = "Association, not proof of extra sales."
+
+
+def ask(client: TestClient, **parameters: object) -> dict:
+    answer = client.get("/v1/complements", params=parameters)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def names(answer: dict) -> list[str]:
+    return [line["name"] for line in answer["complements"]]
+
+
+def test_an_item_is_answered_from_the_table_with_evidence_in_words(client: TestClient, bundle: Path) -> None:
+    answer = ask(client, item=id_of("Tortilla Chips"), k=3)
+    best = answer["complements"][0]
+    index = Index.open(bundle)
+    code = index.catalog.code_of[id_of("Tortilla Chips")]
+    assert best["name"] == "Salsa"
+    assert best["grade"] == "strong"
+    assert best["evidence"]["words"] == index.answers(code).evidence(0).words()
+    assert best["evidence"]["count"] == index.answers(code).count[0]
+    assert best["score"] == pytest.approx(float(index.answers(code).score[0]), rel=1e-5)
+    assert answer["bundle"] == index.version
+    assert answer["footer"] == FOOTER
+
+
+@pytest.mark.parametrize("which", ["bundle", "gaussian_bundle"])
+def test_lines_hold_the_evidence_of_the_table_and_json_repeats_it(which: str, request: pytest.FixtureRequest) -> None:
+    shelf = Shelf(Index.open(request.getfixturevalue(which)))
+    for code in range(0, len(shelf.ids), 5):
+        table = shelf.index.answers(code)
+        for row, line in enumerate(lines_of(shelf, table, list(range(len(table))))):
+            evidence = table.evidence(row)
+            assert repr(line.evidence) == repr(evidence)  # NaN is like NaN
+            out = json.loads(evidence_json(evidence, False))
+            known = {name: value for name, value in evidence.to_dict().items() if name in out}
+            assert out.pop("words") == evidence.words()
+            assert out == {
+                name: value if value is None else pytest.approx(value, rel=1e-5) for name, value in known.items()
+            }
+            assert json.loads(evidence_json(evidence, True)) == {"words": evidence.words(public=True)}
+
+
+def test_weak_evidence_is_left_out_unless_asked_for(client: TestClient) -> None:
+    usual = ask(client, item=id_of("Tortilla Chips"), k=20)
+    guessed = ask(client, item=id_of("Tortilla Chips"), k=20, min_evidence="predicted")
+    assert {line["grade"] for line in usual["complements"]} <= {"strong", "some"}
+    assert len(guessed["complements"]) > len(usual["complements"])
+    assert {line["grade"] for line in ask(client, item="100", min_evidence="strong")["complements"]} <= {"strong"}
+
+
+def test_the_ranks_count_up_and_scores_fall(client: TestClient) -> None:
+    lines = ask(client, item="100", k=30, min_evidence="predicted")["complements"]
+    assert [line["rank"] for line in lines] == list(range(1, len(lines) + 1))
+    assert all(one["score"] >= other["score"] for one, other in pairwise(lines))
+
+
+@pytest.mark.parametrize("item", AWKWARD)
+def test_any_id_can_be_asked_for_by_parameter_and_by_path(client: TestClient, item: str) -> None:
+    by_parameter = ask(client, item=item, min_evidence="predicted")
+    by_path = client.get(f"/v1/items/{quote(item, safe='')}/complements", params={"min_evidence": "predicted"})
+    assert by_parameter["query"]["id"] == item
+    assert by_parameter["complements"]
+    assert by_path.json() == by_parameter
+
+
+def test_a_variant_is_answered_as_its_item(client: TestClient) -> None:
+    assert ask(client, item="spaghetti-500g")["query"]["name"] == "Spaghetti"
+
+
+def test_an_unknown_item_is_a_404_with_near_names(client: TestClient) -> None:
+    answer = client.get("/v1/complements", params={"item": "spagheti"})
+    assert answer.status_code == 404
+    error = answer.json()["error"]
+    assert error["kind"] == "UnknownItemError"
+    assert error["near"][0]["name"] == "Spaghetti"
+    assert error["hint"].startswith("Did you mean 'Spaghetti'")
+
+
+def test_category_exclude_and_diversify_choose(client: TestClient) -> None:
+    everything = ask(client, item="100", k=100, min_evidence="predicted")
+    aisles = [line["category"][-1] if line["category"] else "" for line in everything["complements"]]
+    sauces = ask(client, item="100", k=100, min_evidence="predicted", category="Sauces")
+    assert names(sauces) == [n for n, aisle in zip(names(everything), aisles, strict=True) if aisle == "sauces"]
+    by_path = ask(client, item="100", k=100, min_evidence="predicted", category="second half / sauces")
+    assert names(by_path) == names(sauces)
+    without = ask(client, item="100", k=100, min_evidence="predicted", exclude=id_of("Marinara Sauce"))
+    assert names(without) == [name for name in names(everything) if name != "Marinara Sauce"]
+    each = ask(client, item="100", k=100, min_evidence="predicted", diversify="true")
+    kept = [line["category"][-1] for line in each["complements"] if line["category"]]
+    assert sorted(set(kept)) == sorted(kept)
+    assert set(kept) == {aisle for aisle in aisles if aisle}
+
+
+def test_an_unknown_category_or_model_is_a_404_with_the_nearest(client: TestClient) -> None:
+    answer = client.get("/v1/complements", params={"item": "100", "category": "sauses"})
+    assert (answer.status_code, answer.json()["error"]["hint"]) == (404, "Did you mean 'sauces'?")
+    answer = client.get("/v1/complements", params={"item": "100", "model": "shrunk-lif"})
+    assert (answer.status_code, answer.json()["error"]["hint"]) == (404, "Did you mean 'shrunk-lift'?")
+
+
+@pytest.mark.parametrize("filters", [{}, {"category": "names 1"}, {"exclude": ["500", "501"]}, {"diversify": "true"}])
+@pytest.mark.parametrize("level", ["strong", "some", "predicted"])
+def test_a_used_up_table_is_followed_by_exact_answers(
+    client: TestClient, short_bundle: Path, filters: dict, level: str
+) -> None:
+    """Three answers in the table or a hundred: the caller cannot tell."""
+    with TestClient(make_app(Settings(short_bundle))) as short:
+        for item in ("100", "a/b/c", "300"):
+            asked = {"item": item, "k": 20, "min_evidence": level, **filters}
+            assert names(ask(short, **asked)) == names(ask(client, **asked))
+
+
+def test_exact_scores_are_not_asked_for_when_the_table_holds_all_that_has_evidence(
+    short_bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*_: object, **__: object) -> None:
+        raise AssertionError("exact scores were computed")
+
+    with TestClient(make_app(Settings(short_bundle))) as short:
+        monkeypatch.setattr(Index, "beyond", never)
+        assert ask(short, item=id_of("Shampoo"), k=20)["complements"]
+
+
+def test_a_new_item_is_answered_from_its_category(client: TestClient) -> None:
+    answer = ask(client, item="900")
+    assert names(answer)[0] == "Butter Biscuits"
+    assert {line["grade"] for line in answer["complements"]} == {"category"}
+    assert "in no training basket" in answer["notes"][0]
+    assert ask(client, item="900", min_evidence="some")["complements"] == []
+
+
+def test_an_item_the_bundle_never_heard_of_is_answered_from_the_category_the_caller_gives(client: TestClient) -> None:
+    answer = ask(client, item="brand new", category_of="drinks")
+    assert answer["query"] == {"id": "brand new", "name": "brand new", "category": ["drinks"]}
+    assert names(answer)[0] == "Butter Biscuits"
+    assert {line["grade"] for line in answer["complements"]} == {"category"}
+    assert ask(client, item="brand new", category_of="drinks", min_evidence="some")["complements"] == []
+    refused = client.get("/v1/complements", params={"item": "brand new", "category_of": "drunks"})
+    assert refused.status_code == 404
+
+
+def test_a_cart_is_completed_and_says_which_items_speak(client: TestClient) -> None:
+    cart = ["100", id_of("Tortilla Chips"), "no such item"]
+    answer = client.post("/v1/cart/complements", json={"items": cart, "k": 40, "min_evidence": "predicted"}).json()
+    lines = {line["name"]: line for line in answer["complements"]}
+    assert [item["name"] for item in answer["cart"]] == ["Spaghetti", "Tortilla Chips"]
+    assert not {"Spaghetti", "Tortilla Chips"} & set(lines)
+    assert not any(line["category"][-1:] in (["pasta"], ["snacks"]) for line in lines.values())
+    assert lines["Salsa"]["goes_with"][0]["name"] == "Tortilla Chips"
+    assert "orders" in lines["Salsa"]["goes_with"][0]["words"]
+    assert "no such item is not in the bundle" in answer["notes"][0]
+
+
+def test_a_cart_item_that_nobody_bought_is_said(client: TestClient) -> None:
+    answer = client.post("/v1/cart/complements", json={"items": ["900", "101"]}).json()
+    assert answer["notes"] == ["Oat Drink is in no training basket."]
+    assert answer["complements"][0]["name"] == "Salsa"
+
+
+def test_a_cart_of_one_is_answered_in_the_order_of_its_item(client: TestClient) -> None:
+    one = ask(client, item="101", k=10)
+    cart = client.post("/v1/cart/complements", json={"items": ["101"], "k": 10}).json()
+    assert names(cart) == names(one)
+
+
+@pytest.mark.parametrize(
+    "filters", [{}, {"category": ["names 1", "names 2"]}, {"exclude": ["500"]}, {"diversify": True}]
+)
+@pytest.mark.parametrize("level", ["some", "predicted"])
+def test_a_cart_of_one_is_its_item_when_filters_use_up_the_table(short_bundle: Path, filters: dict, level: str) -> None:
+    with TestClient(make_app(Settings(short_bundle))) as short:
+        for item in ("100", "a/b/c", "300", "301"):
+            asked = {"k": 20, "min_evidence": level, **filters}
+            one = ask(short, item=item, **asked)["complements"]
+            answer = short.post("/v1/cart/complements", json={"items": [item], **asked})
+            cart = answer.json()["complements"]
+            assert [line["id"] for line in cart] == [line["id"] for line in one]
+            assert [line["score"] for line in cart] == pytest.approx([line["score"] for line in one], rel=1e-5)
+            assert [line["grade"] for line in cart] == [line["grade"] for line in one]
+
+
+@pytest.mark.parametrize("filters", [{}, {"category": ["names 1", "names 2"]}, {"diversify": True}])
+@pytest.mark.parametrize("level", ["strong", "some", "predicted"])
+def test_what_completes_a_cart_does_not_depend_on_the_length_of_the_table(
+    client: TestClient, short_bundle: Path, filters: dict, level: str
+) -> None:
+    with TestClient(make_app(Settings(short_bundle))) as short:
+        for items in (["100", "101"], ["300", "a/b/c", "102"]):
+            asked = {"items": items, "k": 15, "min_evidence": level, **filters}
+            few, many = (who.post("/v1/cart/complements", json=asked).json() for who in (short, client))
+            assert few["complements"] == many["complements"]
+            spoken = {speaker["grade"] for line in few["complements"] for speaker in line["goes_with"]}
+            assert spoken <= {"strong": {"strong"}, "some": {"strong", "some"}}.get(level, spoken)
+
+
+@pytest.mark.parametrize("which", ["short_bundle", "gaussian_bundle"])
+@pytest.mark.parametrize("held_at_once", [1, 4_000_000])
+def test_a_cart_is_completed_as_the_model_completes_it(
+    which: str, held_at_once: int, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cart_module, "CELLS", held_at_once)
+    path = request.getfixturevalue(which)
+    items = ["100", "101", "300"]
+    with TestClient(make_app(Settings(path))) as asking:
+        asked = {"items": items, "k": 25, "min_evidence": "predicted"}
+        lines = asking.post("/v1/cart/complements", json=asked).json()["complements"]
+    exact = Index.open(path).model.recommend(items, 25)
+    assert [line["id"] for line in lines] == exact.ids
+    assert [line["score"] for line in lines] == pytest.approx(exact.scores.tolist(), rel=1e-4, abs=1e-6)
+    assert all(line["goes_with"] for line in lines)
+
+
+def test_a_cart_of_strangers_is_a_404(client: TestClient) -> None:
+    answer = client.post("/v1/cart/complements", json={"items": ["spagheti"]})
+    assert answer.status_code == 404
+    assert answer.json()["error"]["near"][0]["name"] == "Spaghetti"
+
+
+def test_a_cart_with_a_short_table_is_filled_too(client: TestClient, short_bundle: Path) -> None:
+    asked = {"items": ["100", "101"], "k": 30, "min_evidence": "predicted"}
+    with TestClient(make_app(Settings(short_bundle))) as short:
+        few = short.post("/v1/cart/complements", json=asked).json()
+    many = client.post("/v1/cart/complements", json={**asked, "k": 100}).json()
+    assert len(names(few)) == 30
+    assert set(names(few)) <= set(names(many))
+
+
+def test_a_pair_has_an_evidence_card(client: TestClient) -> None:
+    chips, salsa = id_of("Tortilla Chips"), id_of("Salsa")
+    answer = client.get("/v1/pairs", params={"a": chips, "b": salsa}).json()
+    turned = client.get("/v1/pairs", params={"a": salsa, "b": chips}).json()
+    assert answer["grade"] == "strong"
+    assert answer["evidence"]["count"] == turned["evidence"]["count"] > 10
+    assert answer["evidence"]["forward"] == turned["evidence"]["backward"]
+    assert client.get("/v1/pairs", params={"a": "100", "b": "zzz"}).status_code == 404
+
+
+def test_search_forgives_typos_and_knows_ids(client: TestClient) -> None:
+    def found(text: str) -> list[str]:
+        return [item["name"] for item in client.get("/v1/items", params={"q": text}).json()["items"]]
+
+    assert found("tortila chps")[0] == "Tortilla Chips"
+    assert found("MARINARA")[0] == "Marinara Sauce"
+    assert found("syrup map")[0] == "Maple Syrup"
+    assert found("a/b/c")[0] == "Awkward 0"
+    assert found("qqqqqqq") == []
+
+
+def test_the_model_page_says_what_answers(client: TestClient) -> None:
+    answer = client.get("/v1/model").json()
+    assert answer["models"][0]["name"] == "shrunk-lift"
+    assert sum(row["items"] for row in answer["models"][0]["coverage"].values()) == pytest.approx(1)
+
+
+def test_models_side_by_side(bundle: Path, gaussian_bundle: Path) -> None:
+    with TestClient(make_app(Settings(bundle, compare=(gaussian_bundle,)))) as both:
+        first = ask(both, item="100", min_evidence="predicted")
+        second = ask(both, item="100", min_evidence="predicted", model="neat")
+        assert [first["model"], second["model"]] == ["shrunk-lift", "neat"]
+        assert first["bundle"] != second["bundle"]
+        assert second["complements"][0]["evidence"]["item_variance"] > 0
+        assert [model["name"] for model in both.get("/v1/model").json()["models"]] == ["shrunk-lift", "neat"]
+
+
+def test_two_bundles_of_one_model_have_two_names(bundle: Path, short_bundle: Path) -> None:
+    with TestClient(make_app(Settings(bundle, compare=(short_bundle,)))) as both:
+        assert [m["name"] for m in both.get("/v1/model").json()["models"]] == ["shrunk-lift", "shrunk-lift-2"]
+
+
+def test_public_withholds_every_count(bundle: Path) -> None:
+    with TestClient(make_app(Settings(bundle, public=True))) as public:
+        answer = ask(public, item="100")
+        assert set(answer["complements"][0]["evidence"]) == {"words"}
+        assert answer["complements"][0]["score"] is None
+        assert "order" not in answer["complements"][0]["evidence"]["words"]
+        pair = public.get("/v1/pairs", params={"a": "100", "b": "200"}).json()
+        assert (set(pair["evidence"]), pair["score"]) == ({"words"}, None)
+        model = public.get("/v1/model").json()["models"][0]
+        assert model["items"] is None
+        assert {name for share in model["coverage"].values() for name in share} == {"items"}
+        assert "count" not in public.get("/v1/items", params={"q": "salsa"}).json()["items"][0]
+        cart = public.post("/v1/cart/complements", json={"items": ["100"]}).text
+        assert " orders" not in cart
+        page = public.get("/item", params={"id": "100"}, headers={"accept": "text/html"}).text
+        assert " orders" not in page
+        assert "baskets" not in page
+
+
+def test_names_that_look_like_script_stay_text(client: TestClient) -> None:
+    answer = client.get("/v1/complements", params={"item": "100", "k": 100, "min_evidence": "predicted"})
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert set(INJECTIONS) & {line["name"] for line in answer.json()["complements"]}
+
+
+def test_an_approximate_table_says_so(gaussian_bundle: Path, tmp_path: Path) -> None:
+    bundle = tmp_path / "bundle"
+    shutil.copytree(gaussian_bundle, bundle)
+    rewrite_index(bundle, k=3, ann=True)
+    with TestClient(make_app(Settings(bundle))) as approximate:
+        model = approximate.get("/v1/model").json()["models"][0]
+        assert model["table"].startswith("Approximate: it holds 100.0 % of the exact first ten answers")
+        assert model["recall"] == {"first": 1.0, "all": 1.0, "sample": len(Index.open(bundle)) - 1}
+        assert "Approximate: it holds" in approximate.get("/quality").text
+        # beyond the table of three, exact scores, all of them in order
+        scores = [line["score"] for line in ask(approximate, item="100", k=20, min_evidence="predicted")["complements"]]
+        assert len(scores) == 20
+        assert scores == sorted(scores, reverse=True)
+    with TestClient(make_app(Settings(bundle, public=True))) as public:
+        model = public.get("/v1/model").json()["models"][0]
+        assert model["recall"]["sample"] is None
+        assert "measured on" not in model["table"]
+    with TestClient(make_app(Settings(gaussian_bundle))) as exact:
+        model = exact.get("/v1/model").json()["models"][0]
+        assert (model["table"], model["recall"]) == ("Exact: every item's best answers by the model.", None)

@@ -1,0 +1,265 @@
+"""The page in a real browser: by mouse, by keyboard alone, for everybody, with nothing from outside."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from helpers.service_bundle import INJECTIONS, id_of
+from neatrec.service.app import make_app
+from neatrec.service.settings import Settings
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+STATES = (
+    "/",
+    "/?q=tea",
+    "/?q=qqqqqq",
+    "/item?id=101",
+    "/item?id=901&min_evidence=strong",
+    "/compare?id=100",
+    "/pair?a=101&b=201",
+    "/cart",
+    "/cart?item=100&item=101",
+    "/map",
+    "/quality",
+    "/item?id=spagheti",
+)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    found = os.environ.get("NEATREC_CHROMIUM") or next((path for path in map(shutil.which, NAMES) if path), None)
+    assert found, "the page is tested in a real Chromium: install the package `chromium`, or run `make test` as root"
+    with sync_playwright() as driver:
+        # containers run as root, where Chromium's own sandbox cannot
+        made = driver.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield made
+        made.close()
+
+
+@pytest.fixture(scope="module")
+def url(bundle: Path, gaussian_bundle: Path, running: Callable[[Any], str]) -> str:
+    return running(make_app(Settings(gaussian_bundle, compare=(bundle,))))
+
+
+class Watching:
+    """A page that remembers what it asked for and what its console said."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.asked: list[str] = []
+        self.said: list[str] = []
+        page.on("request", lambda request: self.asked.append(request.url))
+        page.on("console", lambda message: self.said.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: self.said.append(str(error)))
+
+
+@pytest.fixture
+def watching(browser: Browser, url: str) -> Iterator[Watching]:
+    """A page; in the end nothing came from outside and the console is clean."""
+    context = browser.new_context(base_url=url, viewport={"width": 1280, "height": 800})
+    context.set_default_timeout(30_000)
+    found = Watching(context.new_page())
+    yield found
+    context.close()
+    assert all(address.startswith(url) for address in found.asked), found.asked
+    assert not [text for text in found.said if "404" not in text], found.said
+
+
+@pytest.fixture
+def page(watching: Watching) -> Page:
+    return watching.page
+
+
+def test_search_suggests_and_a_click_opens_the_item_and_its_evidence(page: Page) -> None:
+    page.goto("/")
+    page.get_by_label("Search an item").press_sequentially("tortila chp")
+    page.get_by_role("option", name="Tortilla Chips").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Tortilla Chips")
+    expect(page.locator(".card").first).to_contain_text("Salsa")
+    expect(page.locator(".card").first).to_contain_text("expected by chance")
+    expect(page.get_by_text("Association, not proof of extra sales.").first).to_be_visible()
+    page.locator(".card").first.get_by_role("link", name="The evidence").click()
+    expect(page.get_by_role("heading", name="The numbers")).to_be_visible()
+
+
+def test_the_search_works_without_suggestions(page: Page) -> None:
+    page.goto("/")
+    page.get_by_label("Search an item").fill("maple sirup")
+    page.get_by_role("button", name="Search").click()
+    page.get_by_role("link", name="Maple Syrup").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Maple Syrup")
+
+
+def test_filters_change_the_list(page: Page) -> None:
+    page.goto("/item?id=101")
+    before = page.locator(".card").count()
+    page.get_by_text("Filters", exact=True).click()
+    page.get_by_label("At least").select_option("predicted")
+    page.get_by_role("button", name="Apply").click()
+    expect(page.locator(".card").nth(before)).to_be_visible()
+
+
+def test_a_cart_is_built_and_completed(page: Page) -> None:
+    page.goto("/cart")
+    page.get_by_label("Add an item").press_sequentially("tortilla")
+    page.get_by_role("option", name="Tortilla Chips").click()
+    expect(page.locator(".cart-list")).to_contain_text("Tortilla Chips")
+    expect(page.locator(".card").first).to_contain_text("goes with Tortilla Chips")
+    page.get_by_label("Add an item").press_sequentially("green tea")
+    page.get_by_role("option", name="Green Tea").click()
+    expect(page.locator(".cart-list li")).to_have_count(2)
+    page.locator(".card").first.get_by_role("link", name="Add to cart").click()
+    expect(page.locator(".cart-list li")).to_have_count(3)
+    page.get_by_role("link", name="Remove Tortilla Chips").click()
+    expect(page.locator(".cart-list li")).to_have_count(2)
+    page.get_by_role("link", name="Empty the cart").click()
+    expect(page.get_by_text("Start with something")).to_be_visible()
+
+
+def test_models_stand_side_by_side(page: Page) -> None:
+    page.goto("/item?id=101")
+    page.get_by_role("link", name="Models side by side").click()
+    expect(page.locator(".column")).to_have_count(2)
+    expect(page.locator(".column h2")).to_have_text(["neat", "shrunk-lift"])
+    expect(page.locator(".column").nth(1)).to_contain_text("Salsa")
+
+
+def test_the_map_zooms_names_and_opens(page: Page) -> None:
+    page.goto("/map")
+    drawing = page.locator("svg.map")
+    points = drawing.locator("ellipse")
+    everything = points.count()
+    with page.expect_response("**/map/points*"):
+        page.get_by_role("button", name="Zoom in").click()
+    expect(drawing).not_to_have_attribute("viewBox", "0 0 1000 1000")
+    with page.expect_response("**/map/points*"):
+        page.get_by_role("button", name="Show all").click()
+    expect(points).to_have_count(everything)
+    point = points.last
+    name = point.get_attribute("data-name")
+    point.hover(force=True)
+    expect(page.locator(".tip")).to_be_visible()
+    point.click(force=True)
+    page.wait_for_url("**/item?id=*")
+    assert name
+    expect(page.get_by_role("heading", level=1)).not_to_have_text("Map of the items")
+
+
+def test_the_wheel_and_dragging_move_the_map(page: Page) -> None:
+    page.goto("/map")
+    drawing = page.locator("svg.map")
+    box = drawing.bounding_box()
+    assert box
+    page.mouse.move(box["x"] + 40, box["y"] + 40)
+    page.mouse.wheel(0, -300)
+    expect(drawing).not_to_have_attribute("viewBox", "0 0 1000 1000")
+    zoomed = drawing.get_attribute("viewBox")
+    page.mouse.down()
+    page.mouse.move(box["x"] + 20, box["y"] + 10, steps=4)
+    page.mouse.up()
+    expect(drawing).not_to_have_attribute("viewBox", str(zoomed))
+    assert page.url.endswith("/map")
+
+
+def test_everything_can_be_done_by_keyboard_alone(page: Page) -> None:
+    page.goto("/")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    expect(page.get_by_label("Search an item")).to_be_focused()
+    page.keyboard.type("green tea")
+    expect(page.get_by_role("option", name="Green Tea")).to_be_visible()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Green Tea")
+    press_until(page, "Start a cart with it")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/cart?item=*")
+    expect(page.locator(".cart-list")).to_contain_text("Green Tea")
+    press_until(page, "Add to cart: Butter Biscuits")
+    page.keyboard.press("Enter")
+    expect(page.locator(".cart-list li")).to_have_count(2)
+    press_until(page, "Map")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/map")
+    drawing = page.locator("svg.map")
+    press_until(page, "Map of the items.")
+    page.keyboard.press("+")
+    expect(drawing).not_to_have_attribute("viewBox", "0 0 1000 1000")
+    before = drawing.get_attribute("viewBox")
+    page.keyboard.press("ArrowLeft")
+    expect(drawing).not_to_have_attribute("viewBox", str(before))
+    page.keyboard.press("0")
+    expect(drawing).to_have_attribute("viewBox", "0 0 1000 1000")
+
+
+def press_until(page: Page, name: str) -> None:
+    """Press Tab until what has the focus is called `name` (or begins so)."""
+    called = "document.activeElement.getAttribute('aria-label') || document.activeElement.textContent"
+    for _ in range(120):
+        page.keyboard.press("Tab")
+        if page.evaluate(called).strip().startswith(name):
+            return
+    raise AssertionError(f"no Tab leads to {name}")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious(browser: Browser, url: str, scheme: str) -> None:
+    context = browser.new_context(base_url=url, color_scheme=scheme, viewport={"width": 1280, "height": 900})
+    page = context.new_page()
+    found = {}
+    for path in STATES:
+        page.goto(path)
+        results = Axe().run(page).response["violations"]
+        serious = [result["id"] for result in results if result["impact"] in ("serious", "critical")]
+        if serious:
+            found[path] = [(result["id"], result["nodes"][0]["html"][:200]) for result in results]
+    context.close()
+    assert not found
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_no_page_is_wider_than_the_screen(browser: Browser, url: str, width: int) -> None:
+    context = browser.new_context(base_url=url, viewport={"width": width, "height": 800})
+    page = context.new_page()
+    wide = []
+    for path in (*STATES, f"/item?id={id_of(INJECTIONS[10])}"):
+        page.goto(path)
+        if page.evaluate("document.documentElement.scrollWidth > window.innerWidth"):
+            wide.append(path)
+    folder = os.environ.get("NEATREC_SCREENSHOTS")
+    for path in STATES if folder else ():
+        page.goto(path)
+        page.screenshot(path=f"{folder}/{width}-{STATES.index(path):02}.png", full_page=True)
+    context.close()
+    assert not wide
+
+
+def test_twenty_names_that_look_like_script_do_nothing(page: Page) -> None:
+    assert len(INJECTIONS) == 20
+    page.goto("/item?id=100&min_evidence=predicted")
+    for name in INJECTIONS:
+        item = id_of(name)
+        page.goto(f"/item?id={item}")
+        assert page.locator("h1").evaluate("heading => heading.textContent").strip() == name
+        assert page.evaluate("window.hit") is None
+        page.goto(f"/cart?item={item}")
+        assert name in page.locator(".cart-list li").first.evaluate("line => line.textContent")
+        assert page.evaluate("window.hit") is None
+    page.goto("/")
+    page.get_by_label("Search an item").press_sequentially("script window")
+    expect(page.get_by_role("option").first).to_be_visible()
+    page.goto("/map")
+    with page.expect_response("**/map/points*"):
+        page.get_by_role("button", name="Zoom in").click()
+    assert page.evaluate("window.hit") is None
+    expect(page.locator("h1")).to_be_visible()

@@ -1,0 +1,176 @@
+"""The pages about serving keep their word: their code runs against a server."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from helpers.service_bundle import id_of, write_bundle
+from neatrec.models import Run, make_model
+from neatrec.service.api_keys import SHORTEST
+from neatrec.service.app import make_app
+from neatrec.service.rules import read_rules
+from neatrec.service.settings import Settings
+from neatrec.serving import Index, save_indexed
+from neatrec.simulator import supermarket
+from neatrec.training.train import DEFAULT_MODEL
+
+ROOT = Path(__file__).parents[2]
+SHOP = (ROOT / "docs" / "behind-a-shop.md").read_text()
+EVIDENCE = (ROOT / "docs" / "evidence.md").read_text()
+NIGHT = (ROOT / "docs" / "every-night.md").read_text()
+TESTING = (ROOT / "docs" / "ab-testing.md").read_text()
+ADDRESS = "http://127.0.0.1:8000"
+
+
+def blocks(text: str, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", text, flags=re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def demo_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder after `neatrec demo`: the bundle is made as the demo makes it, the report is left out."""
+    folder = tmp_path_factory.mktemp("demo")
+    baskets = supermarket(seed=0).baskets
+    model = make_model(DEFAULT_MODEL).fit(baskets, Run(rng=0))
+    save_indexed(model, folder / "neatrec-demo" / "bundle", baskets, seed=0)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def demo(demo_folder: Path) -> Path:
+    return demo_folder / "neatrec-demo" / "bundle"
+
+
+@pytest.fixture(scope="module")
+def url(demo: Path, running: Callable[[Any], str]) -> str:
+    return running(make_app(Settings(demo)))
+
+
+def run(words: list[str], folder: Path | None = None) -> str:
+    done = subprocess.run(words, capture_output=True, text=True, timeout=500, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_python_example_prints_evidence(url: str) -> None:
+    (code,) = blocks(SHOP, "python")
+    said = run([sys.executable, "-c", code.replace(ADDRESS, url)])
+    assert said.startswith("Guacamole strong In ")
+    assert "from bundle" in said
+
+
+def test_the_curl_example_answers(url: str) -> None:
+    code = next(code for code in blocks(SHOP, "sh") if "curl" in code)
+    assert '"name":"Guacamole"' in run(["sh", "-c", code.replace(ADDRESS, url)])
+
+
+def test_the_javascript_example_answers_in_a_browser(url: str) -> None:
+    """The page that runs it is the service's own, so that no other origin is involved."""
+    from playwright.sync_api import sync_playwright
+
+    (code,) = blocks(SHOP, "js")
+    found = os.environ.get("NEATREC_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+    assert found, "needs a real Chromium: install the package `chromium`"
+    said: list[str] = []
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        page = browser.new_page()
+        page.goto(url)
+        page.on("console", lambda message: said.append(message.text))
+        page.evaluate(f"async () => {{ {code.replace(ADDRESS, url)} }}")
+        browser.close()
+    assert any("Marinara Sauce goes with Spaghetti" in line for line in said)
+
+
+def test_the_rules_example_is_a_rules_file_of_the_demos_shop(tmp_path: Path, demo: Path) -> None:
+    file = tmp_path / "rules.csv"
+    file.write_text(blocks(SHOP, "text")[0])
+    rules = read_rules(file)
+    assert [rule.action for rule in rules.rules] == ["pin", "block"]
+    held = set(Index.open(demo).catalog.ids.to_pylist())
+    assert rules.unknown(held.__contains__, date(2026, 1, 1)) == 0
+
+
+@pytest.mark.parametrize("page", [EVIDENCE, NIGHT], ids=["evidence", "every-night"])
+def test_the_commands_run_on_the_demos_shop(page: str, demo_folder: Path) -> None:
+    lines = [line for block in blocks(page, "console") for line in block.splitlines() if line.startswith("$ neatrec")]
+    assert len(lines) >= 2
+    for line in lines:
+        words = shlex.split(line.removeprefix("$ "), comments=True)
+        run([sys.executable, "-m", "neatrec", *words[1:]], demo_folder)
+
+
+def test_the_page_begins_with_the_demo_and_serves_what_that_builds() -> None:
+    first, second = blocks(SHOP, "console")[0].splitlines()
+    assert first.startswith("$ neatrec demo ")
+    assert second == "$ neatrec serve neatrec-demo/bundle"
+
+
+def test_what_the_page_says_of_new_items_is_true(bundle: Path) -> None:
+    def found(client: TestClient, **asked: str) -> list[str]:
+        return [line["grade"] for line in client.get("/v1/complements", params=asked).json()["complements"]]
+
+    new, unknown = {"item": id_of("Oat Drink")}, {"item": "not-held", "category_of": "drinks"}
+    with TestClient(make_app(Settings(bundle))) as client:
+        for asked in (new, unknown):
+            assert set(found(client, **asked)) == {"category"}
+            assert set(found(client, **asked, min_evidence="category")) == {"category"}
+            for level in ("strong", "some", "predicted"):
+                assert found(client, **asked, min_evidence=level) == []
+        assert found(client, item="not-held", category_of="oddments", min_evidence="predicted") == []
+        item = id_of("Spaghetti")
+        as_category, as_predicted = (found(client, item=item, min_evidence=x) for x in ("category", "predicted"))
+        assert as_category == as_predicted
+        cart = client.post("/v1/cart/complements", json={"items": [new["item"], item]}).json()
+        assert "Oat Drink is in no training basket." in cart["notes"]
+        alone = client.post("/v1/cart/complements", json={"items": [item]}).json()
+        assert [line["id"] for line in cart["complements"]] == [
+            line["id"] for line in alone["complements"] if "drinks" not in line["category"]
+        ]
+        error = client.get("/v1/complements", params={"item": "spagheti"}).json()["error"]
+        assert error["hint"].startswith(f"Did you mean 'Spaghetti' (id {item})")
+
+
+def test_only_a_model_that_answers_for_new_items_predicts_for_them(tmp_path: Path) -> None:
+    bundle = write_bundle(tmp_path / "pop", model="pop")
+    asked = {"item": id_of("Oat Drink"), "min_evidence": "predicted"}
+    with TestClient(make_app(Settings(bundle))) as client:
+        lines = client.get("/v1/complements", params=asked).json()["complements"]
+        first = client.get("/v1/complements", params={"item": asked["item"], "k": 3}).json()["complements"]
+    assert {line["grade"] for line in lines} == {"predicted"}
+    assert first == lines[:3]
+
+
+def test_the_shortest_key_of_the_page_is_the_shortest_key() -> None:
+    assert f"at least {SHORTEST} characters" in SHOP
+
+
+def test_every_option_of_the_pages_exists() -> None:
+    told = run([sys.executable, "-m", "neatrec", "serve", "--help"])
+    for option in set(re.findall(r"--[a-z][a-z-]+", SHOP)) - {"--basket", "--item", "--name", "--category", "--out"}:
+        assert option in told, option
+
+
+def test_every_metric_of_the_page_exists(bundle: Path) -> None:
+    from neatrec.service.metrics import Metrics
+
+    text = Metrics().text().decode()
+    for name in set(re.findall(r"`(neatrec_[a-z_]+)`", SHOP)):
+        assert name.removesuffix("_total") in text, name
+
+
+def test_the_code_of_the_testing_page_runs() -> None:
+    (code,) = blocks(TESTING, "python")
+    run([sys.executable, "-c", code])

@@ -1,0 +1,214 @@
+"""Who may ask."""
+
+from __future__ import annotations
+
+import base64
+import logging
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from neatrec.errors import ParameterError, SourceError
+from neatrec.service.api_keys import Keys, read_keys
+from neatrec.service.app import make_app
+from neatrec.service.hosts import is_loopback
+from neatrec.service.metrics import Metrics
+from neatrec.service.run import refuse_open_door
+from neatrec.service.settings import Settings
+from neatrec.service.watcher import Library
+
+OLD, NEW = "an-old-key-of-the-shop", "a-new-key-of-the-shop"
+PATH = "/v1/complements?item=100"
+
+
+@pytest.fixture
+def locked(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> TestClient:
+    monkeypatch.setenv("NEATREC_API_KEY", f"{NEW},{OLD}")
+    return TestClient(make_app(Settings(bundle)))
+
+
+def basic(password: str) -> str:
+    return "Basic " + base64.b64encode(f"anyone:{password}".encode()).decode()
+
+
+def test_both_keys_pass_by_bearer_header_and_browser_password(locked: TestClient) -> None:
+    for key in (OLD, NEW):
+        assert locked.get(PATH, headers={"Authorization": f"Bearer {key}"}).status_code == 200
+        assert locked.get(PATH, headers={"X-API-Key": key}).status_code == 200
+        assert locked.get("/", headers={"Authorization": basic(key)}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"Authorization": "Bearer wrong"},
+        {"Authorization": "Bearer "},
+        {"Authorization": "Basic %%%"},
+        {"Authorization": basic("wrong")},
+        {"Authorization": f"Digest {NEW}"},
+        {"X-API-Key": OLD[:-1]},
+        {"X-API-Key": ""},
+        {"Authorization": "Bearer \xff\xfe"},
+    ],
+)
+@pytest.mark.parametrize("path", [PATH, "/", "/v1/model", "/metrics", "/openapi.json", "/static/style.css", "/nowhere"])
+def test_everything_but_probes_needs_a_key(locked: TestClient, path: str, headers: dict[str, str]) -> None:
+    raw = {name: value.encode("latin-1") for name, value in headers.items()}
+    answer = locked.get(path, headers=raw)
+    assert answer.status_code == 401
+    assert answer.headers["www-authenticate"].startswith("Basic")
+    assert answer.json()["error"]["kind"] == "NoKey"
+
+
+def test_probes_need_none(locked: TestClient) -> None:
+    assert locked.get("/healthz").json() == {"status": "ok"}
+    assert locked.get("/readyz").status_code == 200
+
+
+def test_keys_of_a_file_change_while_serving(bundle: Path, tmp_path: Path) -> None:
+    file = tmp_path / "keys"
+    file.write_text(f"{OLD}\n")
+    library = Library(Settings(bundle, key_file=file), Metrics())
+    asking = TestClient(make_app(library.settings, library))
+    assert asking.get(PATH, headers={"X-API-Key": OLD}).status_code == 200
+    file.write_text(f"{NEW}\n")
+    library.look()
+    assert asking.get(PATH, headers={"X-API-Key": OLD}).status_code == 401
+    assert asking.get(PATH, headers={"X-API-Key": NEW}).status_code == 200
+    file.write_text("short\n")
+    library.look()
+    assert asking.get(PATH, headers={"X-API-Key": NEW}).status_code == 200
+    assert 'neatrec_bad_files_total{file="keys"} 1.0' in asking.get("/metrics", headers={"X-API-Key": NEW}).text
+
+
+def test_a_key_is_never_said(bundle: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file = tmp_path / "keys"
+    file.write_text(f"{OLD}\n{NEW}\nthird-key-third-key\n")
+    with pytest.raises(ParameterError, match="at most 2 keys, got 3") as found:
+        read_keys(file)
+    assert OLD not in str(found.value)
+    file.write_text("secret")
+    with pytest.raises(ParameterError, match="keys of at least 16 characters") as found:
+        read_keys(file)
+    assert "secret" not in str(found.value)
+    assert OLD not in repr(Keys((OLD.encode(),)))
+    caplog.set_level(logging.DEBUG)
+    file.write_text(OLD)
+    asking = TestClient(make_app(Settings(bundle, key_file=file)))
+    asking.get(PATH, headers={"Authorization": f"Bearer {OLD}"})
+    asking.get(PATH, headers={"Authorization": "Bearer a-wrong-key-of-the-shop"})
+    assert OLD not in caplog.text
+    assert "a-wrong-key" not in caplog.text
+
+
+def test_an_empty_or_missing_key_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="cannot read the keys"):
+        read_keys(tmp_path / "none")
+    (tmp_path / "empty").write_text("\n\n")
+    with pytest.raises(SourceError, match="there is no key in"):
+        read_keys(tmp_path / "empty")
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "shop.example"])
+def test_the_outside_needs_a_key(bundle: Path, host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ParameterError, match="loopback address unless there is an API key"):
+        refuse_open_door(host, Settings(bundle))
+    monkeypatch.setenv("NEATREC_API_KEY", NEW)
+    refuse_open_door(host, Settings(bundle))
+
+
+def test_loopback_needs_none(bundle: Path) -> None:
+    for host in ("127.0.0.1", "::1", "localhost", "127.8.8.8"):
+        assert is_loopback(host)
+        refuse_open_door(host, Settings(bundle))
+
+
+def test_only_named_pages_may_ask_from_another_origin(bundle: Path) -> None:
+    asking = TestClient(make_app(Settings(bundle, cors=("https://shop.example",))))
+    good = asking.get(PATH, headers={"Origin": "https://shop.example"})
+    other = asking.get(PATH, headers={"Origin": "https://evil.example"})
+    assert good.headers["access-control-allow-origin"] == "https://shop.example"
+    assert "access-control-allow-origin" not in other.headers
+    before = asking.options(
+        "/v1/cart/complements",
+        headers={"Origin": "https://shop.example", "Access-Control-Request-Method": "POST"},
+    )
+    assert before.status_code == 200
+
+
+def test_a_browser_may_ask_beforehand_without_a_key(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A preflight carries no key; it learns nothing."""
+    monkeypatch.setenv("NEATREC_API_KEY", NEW)
+    asking = TestClient(make_app(Settings(bundle, cors=("https://shop.example",))))
+    headers = {"Origin": "https://shop.example", "Access-Control-Request-Method": "POST"}
+    assert asking.options("/v1/cart/complements", headers=headers).status_code == 200
+
+
+def test_a_page_elsewhere_can_read_a_refusal(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NEATREC_API_KEY", NEW)
+    headers = {"Origin": "https://shop.example"}
+    asking = TestClient(make_app(Settings(bundle, cors=("https://shop.example",))))
+    full = TestClient(make_app(Settings(bundle, cors=("https://shop.example",), in_flight=0)))
+    keyed = {**headers, "X-API-Key": NEW}
+    refused = [
+        asking.get(PATH, headers=headers),
+        asking.post("/v1/cart/complements", headers=keyed, content=b" " * (1024 * 1024 + 1)),
+        full.get(PATH, headers=keyed),
+    ]
+    assert [answer.status_code for answer in refused] == [401, 413, 503]
+    for answer in refused:
+        assert answer.headers["access-control-allow-origin"] == "https://shop.example"
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert "default-src 'none'" in answer.headers["content-security-policy"]
+
+
+@pytest.mark.parametrize("cors", [(), ("https://shop.example",)])
+def test_options_without_a_key_show_no_page(
+    bundle: Path, monkeypatch: pytest.MonkeyPatch, cors: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("NEATREC_API_KEY", NEW)
+    asking = TestClient(make_app(Settings(bundle, cors=cors)))
+    asked = {"Access-Control-Request-Method": "GET", "Accept": "text/html"}
+    for headers in (asked, {**asked, "Origin": "https://evil.example"}):
+        answer = asking.options("/nowhere", headers=headers)
+        assert answer.status_code in (400, 401)
+        assert "html" not in answer.headers["content-type"]
+
+
+def test_a_header_of_another_does_not_hide_a_valid_key(locked: TestClient) -> None:
+    for other in ("Bearer of-some-proxy-before-us", basic("wrong"), "Digest x"):
+        assert locked.get(PATH, headers={"Authorization": other, "X-API-Key": NEW}).status_code == 200
+    wrong = {"Authorization": f"Bearer {NEW}", "X-API-Key": "a-key-of-something-else"}
+    assert locked.get(PATH, headers=wrong).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("127.0.0.1:8000", 200),
+        ("127.0.0.9", 200),
+        ("LOCALHOST:1", 200),
+        ("[::1]:8000", 200),
+        ("box.lan:8000", 200),
+        ("evil.example", 421),
+        ("127.0.0.1.evil.example", 421),
+        ("localhost.evil.example:8000", 421),
+        ("evil.example:127.0.0.1", 421),
+        ("[::1", 200),
+        ("", 421),
+    ],
+)
+def test_without_a_key_only_this_machines_names_are_answered(bundle: Path, host: str, status: int) -> None:
+    """A page elsewhere whose name was turned to 127.0.0.1 asks by its own name."""
+    asking = TestClient(make_app(Settings(bundle, host="box.lan")))
+    for path in (PATH, "/", "/openapi.json", "/metrics"):
+        assert asking.get(path, headers={"host": host}).status_code == status
+    assert asking.get("/healthz", headers={"host": host}).status_code == 200
+
+
+def test_with_a_key_any_name_is_answered(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NEATREC_API_KEY", "a-key-of-the-shop")
+    asking = TestClient(make_app(Settings(bundle, host="0.0.0.0")), headers={"X-API-Key": "a-key-of-the-shop"})
+    assert asking.get(PATH, headers={"host": "shop.example"}).status_code == 200

@@ -1,0 +1,53 @@
+"""What /metrics counts, and of which bundle."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from starlette.testclient import TestClient
+
+from helpers.service_bundle import id_of
+from neatrec.service.app import make_app
+from neatrec.service.settings import Settings
+
+TWO_NIGHTS = """
+from neatrec.service.metrics import Metrics
+metrics = Metrics()
+metrics.live("older", "2024-01-01T00:00:00+00:00")
+metrics.empty.labels("older").inc()
+metrics.live("newer", "2024-01-02T00:00:00+00:00")
+print(metrics.text().decode())
+"""
+
+
+def test_workers_tell_the_age_of_the_live_bundle_alone(tmp_path: Path) -> None:
+    """In a process of its own: prometheus-client looks for the shared folder when it is imported."""
+    environment = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", TWO_NIGHTS], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    ages = [line for line in done.stdout.split("\n") if "_timestamp_seconds{" in line]
+    assert len(ages) == 2
+    assert all('bundle="newer"' in line for line in ages)
+    assert 'neatrec_empty_answers_total{bundle="older"} 1.0' in done.stdout
+
+
+def test_unknown_items_are_counted_wherever_they_are_asked_for(bundle: Path) -> None:
+    asking = TestClient(make_app(Settings(bundle)))
+
+    def counted() -> float:
+        lines = asking.get("/metrics").text.split("\n")
+        return sum(float(line.split(" ")[1]) for line in lines if line.startswith("neatrec_unknown_items_total{"))
+
+    asking.get("/v1/complements?item=spagheti")
+    assert counted() == 1
+    asking.get("/v1/pairs?a=100&b=spagheti")
+    assert counted() == 2
+    asking.get("/v1/pairs?a=spagheti&b=salza")
+    assert counted() == 4
+    asking.post("/v1/cart/complements", json={"items": ["100", "spagheti", "salza"]})
+    assert counted() == 6
+    asking.post("/v1/cart/complements", json={"items": ["100", id_of("Salsa")]})
+    assert counted() == 6

@@ -1,0 +1,97 @@
+"""Names that callers choose: categories in any spelling, ids of any length."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from starlette.testclient import TestClient
+
+from helpers.service_bundle import shop_catalog
+from neatrec.data.baskets import Baskets
+from neatrec.data.catalog import Catalog
+from neatrec.models import Run, make_model
+from neatrec.service.app import make_app
+from neatrec.service.categories import Categories
+from neatrec.service.settings import Settings
+from neatrec.serving.save import save_indexed
+
+LONG = "é" * 300
+
+
+@pytest.fixture(scope="module")
+def asking(tmp_path_factory: pytest.TempPathFactory) -> TestClient:
+    """A shop one of whose ids has 300 characters."""
+    baskets = Baskets.from_lists([[LONG, "tea"], [LONG, "tea", "milk"], ["milk", "bread"], ["bread"]] * 20)
+    path = tmp_path_factory.mktemp("long") / "bundle"
+    save_indexed(make_model("shrunk-lift").fit(baskets, Run(rng=0)), path, baskets, seed=0)
+    return TestClient(make_app(Settings(path)))
+
+
+def test_an_id_that_the_bundle_holds_may_be_long(asking: TestClient) -> None:
+    found = [
+        asking.get("/v1/complements", params={"item": LONG}),
+        asking.get(f"/v1/items/{LONG}/complements"),
+        asking.get("/v1/complements", params={"item": "tea", "exclude": LONG}),
+        asking.get("/v1/pairs", params={"a": LONG, "b": "tea"}),
+        asking.post("/v1/cart/complements", json={"items": [LONG], "exclude": [LONG]}),
+        asking.get("/item", params={"id": LONG}),
+    ]
+    assert [answer.status_code for answer in found] == [200] * 6
+    assert found[0].json()["query"]["id"] == LONG
+
+
+def test_another_long_id_is_as_unknown_as_a_short_one(asking: TestClient) -> None:
+    """The document gives ids no length that the service does not hold to; near names are looked for up to a limit."""
+    other = "tea" * 100
+    found = [
+        asking.get("/v1/complements", params={"item": other}),
+        asking.get("/v1/complements", params={"item": other, "category_of": "drinks"}),
+        asking.get("/v1/complements", params={"item": "tea", "exclude": other}),
+        asking.get("/v1/pairs", params={"a": "tea", "b": other}),
+        asking.post("/v1/cart/complements", json={"items": ["tea", other]}),
+        asking.post("/v1/cart/complements", json={"items": ["tea"], "exclude": [other]}),
+        asking.get("/item", params={"id": other}),
+    ]
+    assert [answer.status_code for answer in found] == [404, 404, 200, 404, 200, 200, 404]
+    assert found[0].json()["error"]["near"] == []
+    assert asking.get("/v1/complements", params={"item": "teaa"}).json()["error"]["near"][0]["id"] == "tea"
+    document = asking.get("/openapi.json").json()
+    asked = document["paths"]["/v1/complements"]["get"]["parameters"]
+    lengths = {p["name"]: p["schema"].get("items", p["schema"]).get("maxLength") for p in asked}
+    assert (lengths["item"], lengths["exclude"], lengths["category"], lengths["category_of"]) == (None, None, 256, 256)
+
+
+def test_a_category_has_one_spelling_however_it_is_written() -> None:
+    categories = Categories(shop_catalog())
+    members = categories.members("dairy")
+    assert members is not None
+    kept = categories.bytes
+    assert members.sum() == 6
+    for name in ("DAIRY", "dAiRy", "dairy / Dairy", "dairy > dairy", "dairy/" * 30):
+        assert categories.members(name) is members
+    assert categories.bytes == kept
+    path = categories.members("First Half / dairy")
+    assert np.array_equal(path, members)
+    assert categories.members("dairy / FIRST HALF") is path
+    assert not categories.members("second half / dairy").any()
+    for name in ("dary", "dairy / dary", "", "/", "first half / dairy / frozen"):
+        assert categories.members(name) is None
+
+
+def test_what_is_kept_of_categories_has_an_end() -> None:
+    ids = [str(code) for code in range(1000)]
+    catalog = Catalog.from_ids(ids, categories=[f"shelf {code % 50}" for code in range(1000)])
+    categories = Categories(catalog, limit=10_000)
+    for number in (*range(50), *range(50)):
+        members = categories.members(f"Shelf {number}")
+        assert np.flatnonzero(members).tolist() == list(range(number, 1000, 50))
+        assert categories.bytes <= 10_000
+    assert categories.bytes == 10_000
+
+
+def test_a_request_names_few_categories(client: TestClient) -> None:
+    few, many = {"category": ["dairy"] * 20}, {"category": ["dairy"] * 21}
+    for filters, status in ((few, 200), (many, 422)):
+        assert client.get("/v1/complements", params={"item": "100", **filters}).status_code == status
+        assert client.post("/v1/cart/complements", json={"items": ["100"], **filters}).status_code == status
+        assert client.get("/item", params={"id": "100", **filters}).status_code == status

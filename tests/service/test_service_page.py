@@ -1,0 +1,203 @@
+"""The page as it leaves the server: every state, escaped, nothing inline, nothing from outside."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from helpers.service_bundle import AWKWARD, INJECTIONS, id_of, shop_catalog, write_bundle
+from neatrec.service.app import make_app
+from neatrec.service.settings import Settings
+from neatrec.serving import FOOTER
+from neatrec.serving.save import rewrite_index
+
+HTML = {"accept": "text/html"}
+PAGES = [
+    "/",
+    "/?q=tortila",
+    "/?q=qqqqqqq",
+    "/item?id=100",
+    "/item?id=100&min_evidence=predicted&diversify=1&category=sauces",
+    "/item?id=900",
+    "/item?id=901",
+    "/item?id=spagheti",
+    "/compare?id=100",
+    "/pair?a=100&b=200",
+    "/pair?a=100&b=900",
+    "/cart",
+    "/cart?item=100&item=101",
+    "/cart?item=100&q=tea",
+    "/cart?item=gone",
+    "/map",
+    "/map?id=100",
+    "/quality",
+    "/nowhere",
+]
+STATED = ("/", "/map", "/quality")
+"""Pages that say how large the shop is."""
+
+
+class Tags(HTMLParser):
+    """Every tag with its attributes, and the text."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+@pytest.fixture(scope="module")
+def both(bundle: Path, gaussian_bundle: Path) -> TestClient:
+    return TestClient(make_app(Settings(gaussian_bundle, compare=(bundle,))))
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_every_state_is_a_whole_page_with_nothing_inline_and_nothing_from_outside(both: TestClient, path: str) -> None:
+    answer = both.get(path, headers=HTML)
+    page = Tags(answer.text)
+    assert answer.headers["content-type"].startswith("text/html")
+    assert "script-src 'self'" in answer.headers["content-security-policy"]
+    assert "unsafe" not in answer.headers["content-security-policy"]
+    assert sum(tag == "h1" for tag, _ in page.tags) == 1
+    assert sum(tag == "title" for tag, _ in page.tags) == 1
+    for tag, attributes in page.tags:
+        assert tag not in ("style", "iframe", "object", "embed", "base")
+        assert tag != "script" or (attributes.get("src") or "").startswith("/static/")
+        for name, value in attributes.items():
+            assert not name.startswith("on"), (tag, name)
+            assert name != "style"
+            if name in ("href", "src", "action"):
+                assert re.match(r"/(?!/)|#", value or ""), (tag, name, value)
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "words"),
+    [
+        ("/?q=qqqqqqq", 200, "Nothing is called that"),
+        ("/item?id=spagheti", 404, "Did you mean"),
+        ("/item?id=901&min_evidence=strong", 200, "An empty list beats a wrong one"),
+        ("/item?id=900", 200, "in no training basket"),
+        ("/cart?item=gone", 200, "was left out"),
+        ("/nowhere", 404, "nothing at this address"),
+        ("/item", 422, "This did not work"),
+        ("/map/points?box=1,2", 422, "four numbers"),
+        ("/quality", 200, "None is attached"),
+    ],
+)
+def test_empty_and_wrong_states_help(both: TestClient, path: str, status: int, words: str) -> None:
+    answer = both.get(path, headers=HTML)
+    assert answer.status_code == status
+    assert words in answer.text
+
+
+@pytest.mark.parametrize("name", INJECTIONS)
+def test_a_name_that_looks_like_script_is_shown_as_text(both: TestClient, name: str) -> None:
+    item = id_of(name)
+    for path in (f"/item?id={item}", f"/pair?a={item}&b=100", f"/cart?item={item}", f"/map?id={item}"):
+        page = Tags(both.get(path, headers=HTML).text)
+        assert name in "".join(page.text)
+        assert not [tag for tag, _ in page.tags if tag in ("img", "iframe", "body onload", "math", "style")]
+        assert sum(tag == "script" for tag, _ in page.tags) <= 2
+
+
+def test_what_is_typed_is_shown_as_text(both: TestClient) -> None:
+    text = both.get("/", params={"q": "<script>alert(1)</script>\"'"}, headers=HTML).text
+    assert "<script>alert" not in text
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
+
+
+@pytest.mark.parametrize("item", AWKWARD)
+def test_links_lead_to_awkward_ids(both: TestClient, item: str) -> None:
+    page = Tags(both.get("/", params={"q": item}, headers=HTML).text)
+    links = [
+        attributes["href"] for tag, attributes in page.tags if tag == "a" and "/item?" in (attributes["href"] or "")
+    ]
+    assert both.get(links[0], headers=HTML).status_code == 200
+    assert f"id {item}" in "".join(Tags(both.get(links[0], headers=HTML).text).text)
+
+
+def test_the_leaderboard_and_the_audit_stand_on_the_page_when_attached(tmp_path: Path) -> None:
+    bundle = write_bundle(tmp_path / "bundle")
+    line = {"name": "shrunk-lift", "kind": "statistic", "mean": {"hr@10": 0.5}, "low": {"hr@10": 0.4}}
+    models = [{**line, "high": {"hr@10": 0.6}}, {"name": "pop", "kind": "paper", "mean": {}, "low": {}, "high": {}}]
+    board = {"level": "0.05", "candidates": "recall200", "labels": 1234, "queries": 99, "models": models}
+    tables = [{"name": "audit", "caption": "What the audit found <b>", "columns": ["a", "b"], "rows": [["1", "<i>"]]}]
+    rewrite_index(bundle, attachment={"format": 1, "source": "x", "leaderboard": board, "tables": tables})
+    text = TestClient(make_app(Settings(bundle))).get("/quality", headers=HTML).text
+    assert "0.500 (0.400 to 0.600)" in text
+    assert "1,234 true pairs of 99 items" in text
+    assert "What the audit found &lt;b&gt;" in text
+    assert "None is attached" not in text
+
+
+def test_the_public_sees_no_count_no_sales_and_no_table_of_the_report(tmp_path: Path) -> None:
+    bundle = write_bundle(tmp_path / "bundle")
+    line = {"name": "shrunk-lift", "kind": "statistic", "mean": {"hr@10": 0.5}, "low": {}, "high": {}}
+    board = {"level": "0.05", "candidates": "recall200", "labels": 1234, "queries": 98765, "models": [line]}
+    tables = [{"name": "audit", "caption": "What the audit found", "columns": ["pair"], "rows": [["31337 orders"]]}]
+    rewrite_index(bundle, attachment={"format": 1, "source": "x", "leaderboard": board, "tables": tables})
+    items = len(shop_catalog())
+    told, kept = (shown(Settings(bundle, public=public)) for public in (False, True))
+    for secret in ("1,234", "98,765", "31337", "audit found", "sales", f" {items} items", f" {items - 1} items"):
+        assert not [path for path in STATED if secret in kept[path]], secret
+    for path, secrets in {
+        "/": ("of sales", f"{items} items"),
+        "/quality": ("1,234", "98,765", "31337", "sales"),
+    }.items():
+        assert all(secret in told[path] for secret in secrets)
+    assert f"of {items - 1} items" in told["/map"]
+    assert "0.500" in kept["/quality"]
+    assert "tables of the attached report are not shown" in kept["/quality"]
+    assert "None is attached" not in kept["/quality"]
+
+
+def shown(settings: Settings) -> dict[str, str]:
+    """The text of the pages that say how large the shop is, without the footer's."""
+    asking = TestClient(make_app(settings))
+    texts = {path: " ".join(Tags(asking.get(path, headers=HTML).text).text) for path in STATED}
+    return {path: text.replace(FOOTER, "") for path, text in texts.items()}
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/item?id=100", "/pair?a=101&b=201", "/cart?item=100&item=101", "/quality", "/compare?id=100"]
+)
+def test_no_line_ends_between_a_number_and_its_per_cent_sign(both: TestClient, path: str) -> None:
+    text = " ".join(Tags(both.get(path, headers=HTML).text).text)
+    assert not re.findall(r"\d\s*[ \n]%", text)
+    assert ("\N{NO-BREAK SPACE}%" in text) == (path != "/compare?id=100")
+
+
+def test_the_api_writes_plain_spaces(both: TestClient) -> None:
+    pair = both.get("/v1/pairs?a=101&b=201")
+    assert "(95 %)" in pair.json()["evidence"]["words"]
+
+
+def test_zooming_in_shows_what_lies_there(both: TestClient) -> None:
+    everything = both.get("/map/points?box=0,0,1000,1000").json()["points"]
+    x, y, *_ = everything[-1]
+    near = both.get(f"/map/points?box={x - 1},{y - 1},{x + 1},{y + 1}").json()["points"]
+    assert everything[-1] in near
+    assert len(near) < len(everything)
+
+
+def test_a_model_with_variances_shows_them_among_peers(both: TestClient) -> None:
+    text = both.get("/item?id=100", headers=HTML).text
+    assert "How varied its company is" in text
+    assert "How often it is bought" in text
+
+
+def test_static_files_are_ours_alone() -> None:
+    folder = Path(__file__).parents[2] / "src" / "neatrec" / "service" / "static"
+    for file in folder.iterdir():
+        assert not re.search(r"https?://(?!www\.w3\.org)", file.read_text()), file

@@ -1,0 +1,205 @@
+"""`neatrec serve` as a process: it starts, drains, shares work among workers, and keeps its key to itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+import uvicorn
+
+from neatrec.errors import NeatrecError
+from neatrec.service.run import serve
+from neatrec.service.settings import Settings
+
+KEY = "a-key-that-nobody-must-see"
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def serving(*arguments: object, key: str | None = None) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A server that answers, and its address."""
+    port = free_port()
+    environment = {**os.environ, **({"NEATREC_API_KEY": key} if key else {})}
+    words = [sys.executable, "-m", "neatrec", "serve", *map(str, arguments), "--port", str(port)]
+    process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env=environment)
+    url = f"http://127.0.0.1:{port}"
+    try:
+        wait_for(process, url)
+        yield process, url
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            process.wait(60)
+        if process.stderr:
+            process.stderr.close()
+
+
+def wait_for(process: subprocess.Popen[str], url: str) -> None:
+    for _ in range(1200):
+        if process.poll() is not None:
+            raise AssertionError(process.stderr.read() if process.stderr else "ended")
+        try:
+            if httpx.get(f"{url}/readyz", timeout=5).status_code == 200:
+                return
+        except httpx.TransportError:
+            time.sleep(0.05)
+    raise AssertionError("the server did not become ready")
+
+
+def until_closed(url: str) -> None:
+    """Return when the server takes no new connection."""
+    for _ in range(1200):
+        try:
+            httpx.get(f"{url}/healthz", timeout=5)
+        except httpx.TransportError:
+            return
+        time.sleep(0.02)
+    raise AssertionError("the server still takes connections")
+
+
+def test_sigterm_lets_requests_in_progress_finish(bundle: Path) -> None:
+    """A request whose body is still on its way when SIGTERM arrives is answered; a new connection is not."""
+    with serving(bundle) as (process, url):
+        host, port = url.removeprefix("http://").split(":")
+        body = b'{"items": ["101"], "k": 3}'
+        head = f"POST /v1/cart/complements HTTP/1.1\r\nhost: {host}\r\ncontent-length: {len(body)}\r\n"
+        head = f"{head}expect: 100-continue\r\n\r\n".encode()
+        with socket.create_connection((host, int(port))) as line:
+            line.sendall(head)
+            # the server asks for the body only when the request is in the hands of the application
+            assert line.recv(100).startswith(b"HTTP/1.1 100")
+            line.sendall(body[:5])
+            process.send_signal(signal.SIGTERM)
+            until_closed(url)
+            line.sendall(body[5:])
+            answer = b""
+            while part := line.recv(65536):
+                answer += part
+        assert answer.startswith(b"HTTP/1.1 200")
+        assert b'"complements"' in answer
+        assert process.wait(60) == 143
+
+
+def test_workers_share_the_work_the_metrics_and_the_swap(bundle: Path) -> None:
+    with serving(bundle, "--workers", 2) as (process, url):
+        errors: list[int] = []
+
+        def ask() -> None:
+            for _ in range(40):
+                answer = httpx.get(f"{url}/v1/complements?item=100", timeout=60)
+                if answer.status_code != 200:
+                    errors.append(answer.status_code)
+
+        askers = [threading.Thread(target=ask) for _ in range(4)]
+        for asker in askers:
+            asker.start()
+        for asker in askers:
+            asker.join()
+        text = httpx.get(f"{url}/metrics", timeout=60).text
+    line = next(line for line in text.split("\n") if 'route="/v1/complements",status="200"' in line)
+    assert not errors
+    assert float(line.split(" ")[-1]) == 160
+    assert process.returncode == 143
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_port_0_says_which_port_once_it_can_be_asked(bundle: Path, workers: int) -> None:
+    words = [sys.executable, "-m", "neatrec", "serve", str(bundle), "--port", "0", "--workers", str(workers)]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            line = next(line for line in process.stderr if line.startswith("serving "))
+            url = line.split(" on ")[1].split(" ")[0]
+            # no patience: whoever reads the line can ask
+            assert httpx.get(f"{url}/readyz", timeout=60).status_code == 200
+            stranger = httpx.get(f"{url}/v1/model", headers={"Host": "shop.example"}, timeout=60)
+            assert (stranger.status_code, stranger.json()["error"]["kind"]) == (421, "WrongHost")
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=60)
+        finally:
+            process.kill()
+        assert process.returncode == 130
+
+
+def test_workers_that_cannot_start_are_a_failure(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(uvicorn, "run", lambda *_, **__: None)  # as it returns when a worker failed at once
+    monkeypatch.setattr(os, "environ", dict(os.environ))  # what it tells its workers is not told to other tests
+    with pytest.raises(NeatrecError, match="the workers ended without being asked to"):
+        serve(Settings(bundle), host="127.0.0.1", port=0, workers=2, log_config=None)
+
+
+def test_the_key_is_neither_in_the_process_list_nor_in_the_log(bundle: Path) -> None:
+    with serving(bundle, "--verbose", key=KEY) as (process, url):
+        assert httpx.get(f"{url}/v1/model", timeout=60).status_code == 401
+        assert httpx.get(f"{url}/v1/model", headers={"Authorization": f"Bearer {KEY}"}, timeout=60).status_code == 200
+        listed = subprocess.run(["ps", "-ww", "-o", "args=", "-p", str(process.pid)], capture_output=True, text=True)
+        process.terminate()
+        process.wait(60)
+        log = process.stderr.read() if process.stderr else ""
+    assert "neatrec serve" in listed.stdout.replace("-m neatrec", "neatrec")
+    assert KEY not in listed.stdout
+    assert KEY not in log
+    assert "serving" in log
+
+
+def test_mistakes_are_said_before_it_starts(bundle: Path, tmp_path: Path) -> None:
+    def refused(*arguments: object) -> str:
+        words = [sys.executable, "-m", "neatrec", "serve", *map(str, arguments)]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=500)
+        assert done.returncode == 2, done.stderr
+        return done.stderr
+
+    assert "loopback address unless there is an API key" in refused(bundle, "--host", "0.0.0.0")
+    assert "there is no bundle" in refused(tmp_path / "nothing")
+    assert "cannot read" in refused(bundle, "--rules", tmp_path / "rules.csv")
+
+
+def test_the_container_can_be_reached_and_needs_a_key(bundle: Path) -> None:
+    """The command of the Containerfile, with another place for the bundle and any free port."""
+    lines = (Path(__file__).parents[2] / "Containerfile").read_text().split("\n")
+    command = json.loads(next(line for line in lines if line.startswith("CMD")).removeprefix("CMD"))
+    assert command[:2] == ["serve", "/bundle"]
+    words = [sys.executable, "-m", "neatrec", "serve", str(bundle), *command[2:]]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=500)
+    assert done.returncode == 2
+    assert "loopback address unless there is an API key" in done.stderr
+    with serving(bundle, *command[2:], key=KEY) as (_, url):
+        assert httpx.get(f"{url}/v1/model", headers={"X-API-Key": KEY}, timeout=60).status_code == 200
+
+
+def test_a_port_that_is_taken_is_said(bundle: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        words = [sys.executable, "-m", "neatrec", "serve", str(bundle), "--port", str(port)]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=500)
+    assert done.returncode == 2
+    assert f"port {port} of 127.0.0.1 cannot be used" in done.stderr
+
+
+@pytest.mark.long
+def test_the_demo_ends_with_a_command_that_serves_what_it_built(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "neatrec", "demo", "--out", str(tmp_path / "demo")]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=600, cwd=tmp_path)
+    command = done.stdout.strip().split("\n")[-1].split(": ")[1].split(" ")
+    assert command[:2] == ["neatrec", "serve"]
+    with serving(*command[2:]) as (_, url):
+        item = httpx.get(f"{url}/v1/items?q=spaghetti").json()["items"][0]["id"]
+        assert httpx.get(f"{url}/v1/complements?item={item}").json()["complements"]

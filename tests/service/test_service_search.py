@@ -1,0 +1,56 @@
+"""Search by name: whole names, beginnings, typos; empty catalogues and odd letters are no trouble."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from neatrec.service.search import NameSearch, folded
+
+NAMES = ["Spaghetti", "Spaghetti Squash", "Marinara Sauce", "Soy Sauce", "Café Crème", "Tee", "Green Tea", "寿司"]
+COUNTS = np.array([10, 50, 30, 5, 2, 1, 8, 3])
+
+
+def found(text: str, count: int = 3) -> list[str]:
+    return [NAMES[code] for code in NameSearch(NAMES, COUNTS).find(text, count)]
+
+
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        ("spaghetti", "Spaghetti"),
+        ("SPAGHETTI  SQUASH", "Spaghetti Squash"),
+        ("spagetti", "Spaghetti"),
+        ("sauce", "Marinara Sauce"),
+        ("soy", "Soy Sauce"),
+        ("sauce soy", "Soy Sauce"),
+        ("marinra", "Marinara Sauce"),
+        ("café", "Café Crème"),
+        ("寿司", "寿司"),
+        ("tee", "Tee"),
+    ],
+)
+def test_the_right_name_comes_first(text: str, first: str) -> None:
+    assert found(text)[0] == first
+
+
+def test_among_equal_fits_the_best_seller_comes_first() -> None:
+    assert found("sauce") == ["Marinara Sauce", "Soy Sauce"]
+
+
+def test_nonsense_finds_nothing() -> None:
+    assert found("qqqqqqqq") == []
+    assert found("   ") == []
+
+
+@given(st.lists(st.text(max_size=30), max_size=12), st.text(max_size=40))
+def test_any_name_is_found_by_itself(names: list[str], text: str) -> None:
+    search = NameSearch(names, np.ones(len(names), dtype=np.int64))
+    search.find(text, 5)
+    for code, name in enumerate(names):
+        if folded(name):
+            hits = search.find(name, len(names))
+            assert folded(names[hits[0]]) == folded(name)
+            assert code in hits or folded(name) == folded(names[hits[0]])

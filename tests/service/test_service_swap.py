@@ -1,0 +1,300 @@
+"""A new bundle takes over while requests go on; a bad one does not."""
+
+from __future__ import annotations
+
+import errno
+import gc
+import logging
+import os
+import shutil
+import threading
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from starlette.testclient import TestClient
+
+from helpers.service_bundle import write_bundle
+from neatrec.errors import BundleError, ResourceError
+from neatrec.release.limits import Gate
+from neatrec.release.publish import publish, rollback
+from neatrec.service import watcher as library_module
+from neatrec.service.app import make_app
+from neatrec.service.metrics import Metrics
+from neatrec.service.settings import Settings
+from neatrec.service.watcher import Library
+from neatrec.serving import Index
+
+
+@pytest.fixture(scope="module")
+def versions(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Bundles of three nights."""
+    folder = tmp_path_factory.mktemp("nights")
+    return [write_bundle(folder / f"night-{seed}", seed=seed) for seed in (1, 2, 3)]
+
+
+def flip(store: Path, bundle: Path) -> None:
+    """`current` names another bundle, in one step, as `publish` does it."""
+    link = store / ".next"
+    link.symlink_to(bundle)
+    os.replace(link, store / "current")
+
+
+def damaged_copy(bundle: Path, folder: Path, number: int = 0) -> Path:
+    """A copy with one flipped byte in one of its files."""
+    copy = folder / f"damaged-{number}"
+    shutil.copytree(bundle, copy)
+    files = sorted(file for file in copy.rglob("*") if file.is_file())
+    file = files[number % len(files)]
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+    return copy
+
+
+def test_a_flip_is_noticed_and_every_answer_names_its_version(versions: list[Path], tmp_path: Path) -> None:
+    flip(tmp_path, versions[0])
+    library = Library(Settings(tmp_path), Metrics())
+    asking = TestClient(make_app(library.settings, library))
+    hashes = [Index.open(bundle).version for bundle in versions]
+    assert asking.get("/v1/complements?item=100").json()["bundle"] == hashes[0]
+    for bundle, version in zip(versions[1:], hashes[1:], strict=True):
+        flip(tmp_path, bundle)
+        assert library.look()
+        assert not library.look()
+        assert asking.get("/v1/complements?item=100").json()["bundle"] == version
+        assert asking.get("/readyz").json()["bundle"] == version
+    metrics = asking.get("/metrics").text
+    assert "neatrec_bundle_swaps_total 2.0" in metrics
+    assert f'neatrec_bundle_created_timestamp_seconds{{bundle="{hashes[2][:12]}"}}' in metrics
+    assert f'bundle="{hashes[0][:12]}",route="/v1/complements",status="200"' in metrics
+
+
+def test_publish_and_rollback_reach_the_server(versions: list[Path], tmp_path: Path) -> None:
+    store, gate = tmp_path / "store", Gate(coverage_fall=1, top10_changed=1)
+    publish(versions[0], store, gate)
+    library = Library(Settings(store), Metrics())
+    hashes = [Index.open(bundle).version for bundle in versions]
+    assert library.edition.main.version == hashes[0]
+    publish(versions[1], store, gate)
+    assert library.look()
+    assert library.edition.main.version == hashes[1]
+    rollback(store)
+    assert library.look()
+    assert library.edition.main.version == hashes[0]
+
+
+def test_a_bundle_replaced_in_its_place_is_noticed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "neatrec")
+    bundle = write_bundle(tmp_path / "bundle", seed=1)
+    library = Library(Settings(bundle), Metrics())
+    before = library.edition.main.version
+    write_bundle(bundle, seed=2)
+    assert library.look()
+    assert library.edition.main.version == Index.open(bundle).version != before
+    assert f"bundle taken, version {Index.open(bundle).version[:12]}: {bundle}" in caplog.text
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_a_damaged_bundle_is_refused_and_the_old_one_stays(
+    versions: list[Path], tmp_path: Path, number: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    flip(tmp_path, versions[0])
+    metrics = Metrics()
+    library = Library(Settings(tmp_path), metrics)
+    before = library.edition
+    flip(tmp_path, damaged_copy(versions[1], tmp_path, number))
+    assert not library.look()
+    assert library.edition is before
+    assert b"neatrec_refused_bundles_total 1.0" in metrics.text()
+    assert "refused, the old one stays" in caplog.text
+    flip(tmp_path, versions[2])
+    assert library.look()
+
+
+def wrapped(cause: Exception) -> Exception:
+    error = BundleError("cannot be read")
+    error.__cause__ = cause
+    return error
+
+
+PASSING = [
+    OSError(errno.EMFILE, "too many open files"),
+    MemoryError(),
+    wrapped(OSError(errno.ENFILE, "too many open files")),
+    wrapped(MemoryError()),
+    ResourceError("no room"),
+    RuntimeError("nobody foresaw it"),
+]
+
+
+@pytest.mark.parametrize("trouble", PASSING, ids=repr)
+def test_a_good_bundle_is_taken_once_a_passing_trouble_is_over(
+    versions: list[Path],
+    tmp_path: Path,
+    trouble: Exception,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    flip(tmp_path, versions[0])
+    metrics = Metrics()
+    library = Library(Settings(tmp_path), metrics)
+    before = library.edition
+
+    def fails(_: Path) -> None:
+        raise trouble
+
+    monkeypatch.setattr(library.shelves[0], "read", fails)
+    flip(tmp_path, versions[1])
+    for _ in range(3):
+        assert not library.look()
+    assert library.edition is before
+    assert refused(metrics) == 1
+    assert caplog.text.count("it is tried again at every look") == 1
+    monkeypatch.setattr(library.shelves[0], "read", library_module._open)
+    assert library.look()
+    assert library.edition.main.version == Index.open(versions[1]).version
+
+
+def test_a_bad_bundle_is_read_once(versions: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    flip(tmp_path, versions[0])
+    metrics = Metrics()
+    library = Library(Settings(tmp_path), metrics)
+    tried = []
+
+    def fails(place: Path) -> None:
+        tried.append(place)
+        raise wrapped(FileNotFoundError(errno.ENOENT, "gone"))
+
+    monkeypatch.setattr(library.shelves[0], "read", fails)
+    flip(tmp_path, versions[1])
+    for _ in range(3):
+        assert not library.look()
+    assert (len(tried), refused(metrics)) == (1, 1)
+
+
+def test_files_run_out_for_a_while_and_the_new_bundle_is_taken_after(versions: list[Path], tmp_path: Path) -> None:
+    """The real thing: no descriptor is left while the new bundle is opened."""
+    resource = pytest.importorskip("resource", reason="limits on open files exist on Unix alone")
+    flip(tmp_path, versions[0])
+    library = Library(Settings(tmp_path), Metrics())
+    flip(tmp_path, versions[1])
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    held = os.open(os.devnull, os.O_RDONLY)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (held, hard))
+    try:
+        seen = library.look()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        os.close(held)
+    assert not seen
+    assert library.look()
+    assert library.edition.main.version == Index.open(versions[1]).version
+
+
+def test_an_old_bundle_is_let_go_although_its_map_was_looked_at(versions: list[Path], tmp_path: Path) -> None:
+    flip(tmp_path, versions[0])
+    library = Library(Settings(tmp_path), Metrics())
+    asking = TestClient(make_app(library.settings, library))
+    old = []
+    for number in range(4):
+        for path in ("/map", "/item?id=100", "/cart?item=100&item=101"):
+            assert asking.get(path, headers={"accept": "text/html"}).status_code == 200
+        old.append(weakref.ref(library.edition.main))
+        flip(tmp_path, versions[(number + 1) % 3])
+        assert library.look()
+    gc.collect()
+    assert [shelf() for shelf in old] == [None] * 4
+
+
+def test_a_store_whose_link_vanished_keeps_answering(versions: list[Path], tmp_path: Path) -> None:
+    flip(tmp_path, versions[0])
+    library = Library(Settings(tmp_path), Metrics())
+    (tmp_path / "current").unlink()
+    assert not library.look()
+    assert library.edition.main.version == Index.open(versions[0]).version
+
+
+def test_a_server_does_not_start_on_a_damaged_bundle(versions: list[Path], tmp_path: Path) -> None:
+    with pytest.raises(BundleError, match="damaged"):
+        Library(Settings(damaged_copy(versions[0], tmp_path)), Metrics())
+    with pytest.raises(BundleError, match="there is no bundle"):
+        Library(Settings(tmp_path / "nothing"), Metrics())
+
+
+def test_an_old_bundle_that_is_removed_still_answers(tmp_path: Path) -> None:
+    """Between the removal of an old version and the next look, exact answers still come from the old one."""
+    bundle = write_bundle(tmp_path / "bundle", k=3)
+    library = Library(Settings(bundle), Metrics())
+    asking = TestClient(make_app(library.settings, library))
+    shutil.rmtree(bundle)
+    answer = asking.get("/v1/complements?item=100&k=30&min_evidence=predicted")
+    assert len(answer.json()["complements"]) == 30
+
+
+def test_swaps_under_load_fail_no_request_and_mix_no_versions(
+    versions: list[Path], tmp_path: Path, running: Callable[[Any], str]
+) -> None:
+    store = tmp_path / "store"
+    store.mkdir()
+    flip(store, versions[0])
+    settings = Settings(store, interval=0.02)
+    metrics = Metrics()
+    library = Library(settings, metrics)
+    url = running(make_app(settings, library))
+    paths = ["/v1/complements?item=100&k=50&min_evidence=predicted", "/v1/items/101/complements"]
+    expected = {Index.open(bundle).version: said(bundle, paths) for bundle in versions}
+    stop, wrong, seen = threading.Event(), [], set()
+
+    def ask() -> None:
+        with httpx.Client(base_url=url, timeout=60) as asking:
+            while not stop.is_set():
+                for path in paths:
+                    answer = asking.get(path)
+                    body = answer.json()
+                    seen.add(body.get("bundle"))
+                    if answer.status_code != 200 or body["complements"] != expected[body["bundle"]][path]:
+                        wrong.append((answer.status_code, path))
+
+    askers = [threading.Thread(target=ask) for _ in range(3)]
+    for asker in askers:
+        asker.start()
+    try:
+        for number in range(9):
+            before = library.edition
+            flip(store, versions[(number + 1) % 3])
+            wait_until(lambda before=before: library.edition is not before)
+            # the callers have met it before the next one comes
+            wait_until(lambda: library.edition.main.version in seen)
+            if number % 3 == 0:
+                flip(store, damaged_copy(versions[number % 3], tmp_path, number))
+                wait_until(lambda number=number: refused(metrics) == number // 3 + 1)
+    finally:
+        stop.set()
+        for asker in askers:
+            asker.join()
+    assert not wrong
+    assert seen == set(expected)
+    assert refused(metrics) == 3
+
+
+def said(bundle: Path, paths: list[str]) -> dict[str, Any]:
+    """What a server over one bundle alone says."""
+    asking = TestClient(make_app(Settings(bundle)))
+    return {path: asking.get(path).json()["complements"] for path in paths}
+
+
+def refused(metrics: Metrics) -> int:
+    return int(metrics.refused._value.get())
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    paused = threading.Event()
+    for _ in range(2000):
+        if true():
+            return
+        paused.wait(0.02)
+    raise AssertionError("waited in vain")

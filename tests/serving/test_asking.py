@@ -1,0 +1,72 @@
+"""`ask` and `neatrec recommend` with a serving table: evidence beside each answer, none below what is asked."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from helpers.toyshop import PARTNERS, toy_baskets
+from neatrec.cli.main import exit_code_of
+from neatrec.errors import ParameterError
+from neatrec.models import make_model
+from neatrec.release.publish import publish
+from neatrec.serving import GRADES, Index, ask, save_indexed
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("asking") / "bundle"
+    save_indexed(make_model("shrunk-lift").fit(toy_baskets()), path, toy_baskets(), seed=0)
+    return path
+
+
+def test_each_answer_has_at_least_the_evidence_asked_for(bundle: Path) -> None:
+    index = Index.open(bundle)
+    start, partner = next(iter(PARTNERS.items()))
+    sizes = []
+    for least in GRADES[:3]:
+        found = ask(index, [start.title()], 20, min_evidence=least)
+        assert {GRADES.index(line.evidence.grade) for line in found.believed} <= set(range(GRADES.index(least) + 1))
+        assert [line.answer.rank for line in found.believed] == list(range(1, len(found.believed) + 1))
+        assert partner.title() in [line.answer.name for line in found.believed]
+        sizes.append(len(found.believed))
+    assert sizes[0] <= sizes[1] < sizes[2]
+    every = index.model.recommend(start.title(), 20)
+    assert [line.answer.name for line in found.believed] == every.names
+    with pytest.raises(ParameterError, match="`min_evidence` must be one of strong, some, predicted, got 'sme'"):
+        ask(index, [start.title()], min_evidence="sme")
+
+
+def test_a_cart_shows_the_best_evidence_of_its_items(bundle: Path) -> None:
+    index = Index.open(bundle)
+    (one, partner), (other, _) = list(PARTNERS.items())[:2]
+    found = ask(index, [one.title(), other.title()], 10)
+    line = next(line for line in found.believed if line.answer.name == partner.title())
+    item, query = _codes(index, partner, one)
+    assert line.evidence.words() == index.evidence(query, item).words()
+
+
+def _codes(index: Index, *names: str) -> list[int]:
+    known = index.catalog.names.to_pylist()
+    return [known.index(name.title()) for name in names]
+
+
+def test_recommend_prints_the_evidence_and_says_what_it_left_out(
+    bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    start, partner = next(iter(PARTNERS.items()))
+    assert exit_code_of(["recommend", str(bundle), start.title(), "-k", "20"]) == 0
+    shown = capsys.readouterr()
+    assert partner.title() in shown.out
+    assert "expected by chance; at least" in shown.out
+    assert "Association, not proof of extra sales." in shown.out
+    assert "below 'some': --min-evidence predicted shows them" in shown.err
+    publish(bundle, tmp_path / "store")
+    asked = ["recommend", str(tmp_path / "store"), start.title(), "--min-evidence", "strong", "--json"]
+    assert exit_code_of(asked) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["items"][0]["name"] == start.title()
+    assert {line["grade"] for line in answer["recommendations"]} == {"strong"}
+    assert answer["recommendations"][0]["evidence"]["count"] > 0

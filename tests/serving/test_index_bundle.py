@@ -1,0 +1,249 @@
+"""The table in its bundle: written with the model, opened where it lies, refused when damaged, written anew."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from helpers.toyshop import code, toy_baskets, toy_catalog
+from neatrec.bundle import load_bundle, read_manifest, save_bundle
+from neatrec.errors import BundleError, ParameterError, ResourceError
+from neatrec.models import Model, Run, make_model
+from neatrec.serving import GRADES, Index, has_table, rewrite_index, save_indexed
+
+ONE = Run(rng=3, threads=1, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return make_model("shrunk-lift").fit(toy_baskets(), ONE)
+
+
+@pytest.fixture
+def bundle(model: Model, tmp_path: Path) -> Path:
+    save_indexed(model, tmp_path / "bundle", toy_baskets(), seed=0, k=4)
+    return tmp_path / "bundle"
+
+
+def test_an_opened_bundle_answers_as_its_model_does(bundle: Path, model: Model) -> None:
+    index = Index.open(bundle)
+    assert (index.version, index.k) == (read_manifest(bundle).content_hash, 4)
+    assert index.catalog.hash == toy_catalog().hash
+    assert np.array_equal(index.item_count, model.item_count)
+    for item in range(len(toy_catalog())):
+        answers, wanted = index.answers(item), model.recommend(item, 4)
+        assert answers.item.tolist() == wanted.codes.tolist()
+        np.testing.assert_allclose(answers.score, wanted.scores, rtol=1e-6)
+
+
+def test_answers_are_slices_of_the_mapped_file(bundle: Path) -> None:
+    index = Index.open(bundle)
+    answers = index.answers(code("bread"))
+    assert np.shares_memory(answers.item, index.columns["item"])
+    with pytest.raises(ValueError, match="read-only"):
+        answers.score[0] = 1.0
+    with pytest.raises(AttributeError, match="answers have no 'price'"):
+        answers.price  # noqa: B018
+
+
+def test_a_row_of_answers_and_the_pair_itself_have_the_same_evidence(bundle: Path) -> None:
+    index = Index.open(bundle)
+    bread, butter = code("bread"), code("butter")
+    answers = index.answers(bread)
+    row = answers.item.tolist().index(butter)
+    assert index.evidence(bread, butter).to_dict() == answers.evidence(row).to_dict()
+    assert answers.evidence(row).grade == "strong"
+    assert (answers.evidence(row).query_count, answers.evidence(row).item_count) == (
+        index.item_count[bread],
+        index.item_count[butter],
+    )
+    there, back = index.evidence(bread, butter), index.evidence(butter, bread)
+    assert (there.forward, there.backward) == (back.backward, back.forward)
+    assert there.forward + there.backward == there.count
+
+
+def test_a_pair_outside_the_table_has_evidence_too(bundle: Path) -> None:
+    index = Index.open(bundle)
+    outside = next(v for v in range(len(index)) if v not in index.answers(code("tea")).item and v != code("tea"))
+    found = index.evidence(code("tea"), outside)
+    assert found.count >= 0
+    same = index.evidence(code("bread"), code("biscuits"))
+    assert (same.count, same.words()) == (-1, "Items of one category are not counted together.")
+    assert same.to_dict()["count"] is None
+    assert same.to_dict()["lift"] is None
+    with pytest.raises(ParameterError, match="`item` must be a code of the catalogue"):
+        index.evidence(0, 10_000)
+
+
+def test_answers_are_taken_and_joined(bundle: Path) -> None:
+    answers = Index.open(bundle).answers(code("bread"))
+    assert len(answers.take([])) == 0
+    assert answers.take(answers.grade == GRADES.index("strong")).item.tolist() == [code("butter")]
+    assert answers.take([2, 0]).item.tolist() == answers.item[[2, 0]].tolist()
+    whole = answers.take(slice(0, 1)).followed_by(answers.take(slice(1, None)))
+    assert whole.item.tolist() == answers.item.tolist()
+    assert whole.evidence(0).to_dict() == answers.evidence(0).to_dict()
+
+
+@pytest.mark.parametrize("name", ["shrunk-lift", "pop", "neat"])
+def test_beyond_the_table_the_model_goes_on(tmp_path: Path, name: str) -> None:
+    settings = {"dim": 8, "epochs": 3} if name == "neat" else {}
+    model = make_model(name, **settings).fit(toy_baskets(), ONE)
+    save_indexed(model, tmp_path / "bundle", toy_baskets(), seed=0, k=2)
+    index = Index.open(tmp_path / "bundle")
+    bread = code("bread")
+    every = model.recommend(bread, 100)
+    went_on = index.answers(bread).followed_by(index.beyond(bread, skip=index.answers(bread).item, k=100))
+    assert sorted(went_on.item.tolist()) == sorted(every.codes.tolist())
+    np.testing.assert_allclose(went_on.score, every.scores, rtol=1e-5, atol=1e-6)
+    assert len(index.beyond(bread, k=1)) == 1
+    drinks = np.isin(np.arange(len(index)), [code("cola"), code("juice")])
+    assert set(index.beyond(bread, allowed=drinks).item.tolist()) <= {code("cola"), code("juice")}
+    strong = index.beyond(bread, min_grade=GRADES.index("strong"))
+    assert strong.item.tolist() == [code("butter")]
+    assert len(index.beyond(bread, allowed=np.zeros(len(index), dtype=bool))) == 0
+
+
+def test_an_item_never_bought_has_no_answers(bundle: Path) -> None:
+    index = Index.open(bundle)
+    assert len(index.answers(code("saffron"))) == 0
+    assert len(index.beyond(code("saffron"))) == 0
+    assert index.evidence(code("saffron"), code("bread")).count == 0
+
+
+def test_coverage_is_the_share_of_items_and_of_sales(bundle: Path) -> None:
+    index = Index.open(bundle)
+    coverage = index.coverage()
+    assert set(coverage) == {*GRADES, "none"}
+    for by in ("items", "sales"):
+        assert sum(shares[by] for shares in coverage.values()) == pytest.approx(1.0)
+    bought = [item for item in range(len(index)) if index.item_count[item]]
+    strong = [item for item in bought if (index.answers(item).grade == 0).any()]
+    assert coverage["strong"]["items"] == pytest.approx(len(strong) / len(bought))
+    assert coverage["strong"]["sales"] == pytest.approx(index.item_count[strong].sum() / index.item_count.sum())
+
+
+def test_variances_and_the_map_travel_with_the_bundle(tmp_path: Path, bundle: Path) -> None:
+    counts = Index.open(bundle)
+    assert counts.variance is None
+    model = make_model("neat", dim=8, epochs=3).fit(toy_baskets(), ONE)
+    save_indexed(model, tmp_path / "neat", toy_baskets(), seed=0)
+    index = Index.open(tmp_path / "neat")
+    np.testing.assert_allclose(index.variance, np.exp(model.log_variance), rtol=1e-6)  # type: ignore[attr-defined]
+    for opened in (counts, index):
+        assert opened.position is not None
+        assert opened.position.shape == (len(index), 2)
+        bought = opened.item_count > 0
+        assert np.isfinite(opened.position[bought]).all()
+        assert np.isnan(opened.position[~bought]).all()
+    evidence = index.evidence(code("bread"), code("butter"))
+    assert evidence.query_variance == pytest.approx(float(index.variance[code("bread")]))  # type: ignore[index]
+
+
+def test_a_model_with_a_posterior_gives_it(tmp_path: Path) -> None:
+    model = make_model("bayes").fit(toy_baskets(), ONE)
+    save_indexed(model, tmp_path / "bayes", toy_baskets(), seed=0, k=3)
+    index = Index.open(tmp_path / "bayes")
+    bread = code("bread")
+    wanted = model.posterior([bread] * 3, index.answers(bread).item)  # type: ignore[attr-defined]
+    np.testing.assert_allclose(index.answers(bread).posterior, wanted.mean, rtol=1e-5)
+    np.testing.assert_allclose(index.answers(bread).posterior_low, wanted.low, rtol=1e-5)
+    outside = next(v for v in index.beyond(bread, k=30).item if v not in index.answers(bread).item)
+    assert index.evidence(bread, int(outside)).posterior > 0
+
+
+def test_a_bundle_without_a_table_says_what_to_run(model: Model, tmp_path: Path) -> None:
+    save_bundle(model, tmp_path / "old", baskets_hash=toy_baskets().hash, seed=0)
+    assert not has_table(read_manifest(tmp_path / "old"))
+    assert load_bundle(tmp_path / "old").recommend("Bread", 1).names == ["Butter"]
+    with pytest.raises(BundleError, match=r"has no serving table. Run `neatrec index .*old --source SOURCE`"):
+        Index.open(tmp_path / "old")
+    with pytest.raises(BundleError, match="has no serving table"):
+        rewrite_index(tmp_path / "old")
+    with pytest.raises(BundleError, match="did not learn from these baskets"):
+        rewrite_index(tmp_path / "old", baskets=toy_baskets(50, seed=9))
+    rewrite_index(tmp_path / "old", baskets=toy_baskets(), k=2)
+    assert Index.open(tmp_path / "old").answers(code("bread")).item[0] == code("butter")
+
+
+def test_the_table_is_written_anew_without_the_baskets(bundle: Path, model: Model) -> None:
+    before = Index.open(bundle)
+    assert rewrite_index(bundle).content_hash == before.version
+    rewrite_index(bundle, k=7, attachment={"leaderboard": {}})
+    after = Index.open(bundle)
+    assert (after.k, after.attachment) == (7, {"leaderboard": {}})
+    assert after.version != before.version
+    assert after.manifest.created == before.manifest.created
+    assert after.answers(code("bread")).item.tolist() == model.recommend("Bread", 7).codes.tolist()
+    pair = code("bread"), code("butter")
+    assert after.evidence(*pair).to_dict() == before.evidence(*pair).to_dict()
+    rewrite_index(bundle, k=4)
+    assert Index.open(bundle).attachment == {"leaderboard": {}}
+
+
+def test_an_open_index_outlives_its_bundle(bundle: Path, model: Model) -> None:
+    index = Index.open(bundle)
+    wanted = index.answers(code("bread")).item.tolist()
+    save_bundle(make_model("pop").fit(toy_baskets(), ONE), bundle, baskets_hash="x", seed=0)
+    assert index.answers(code("bread")).item.tolist() == wanted
+    assert index.model.name == "shrunk-lift"
+    assert index.beyond(code("bread"), k=1).item.tolist() == wanted[:1]
+
+
+@pytest.mark.parametrize("name", ["answers.arrow", "items.arrow", "pairs.arrow"])
+@pytest.mark.parametrize("how", ["flipped", "cut", "gone"])
+def test_a_damaged_table_is_refused_by_name(bundle: Path, name: str, how: str) -> None:
+    file = bundle / "topk" / name
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    if how == "gone":
+        file.unlink()
+    else:
+        file.write_bytes(content if how == "flipped" else content[:-9])
+    with pytest.raises(BundleError, match=f"topk/{name}"):
+        Index.open(bundle)
+    with pytest.raises(BundleError, match=f"topk/{name}"):
+        load_bundle(bundle)
+
+
+def test_columns_of_another_version_are_refused(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("neatrec.serving.files.COLUMNS_VERSION", 2)
+    with pytest.raises(BundleError, match=r"columns of version 1, this version of neatrec reads 2. Run `neatrec index"):
+        Index.open(bundle)
+
+
+def test_the_manifest_states_what_the_evidence_is_made_of(bundle: Path) -> None:
+    about = json.loads((bundle / "manifest.json").read_text())["notes"]["topk"]
+    assert (about["columns"], about["k"]) == (1, 4)
+    assert about["evidence"]["min_count"] == 1
+    assert about["evidence"]["by_customer"] is True
+    assert about["grades"]["strong"] == {"q": 0.001, "lift_low": 2.0, "times": 3}
+    assert {name for name in read_manifest(bundle).files if name.startswith("topk/")} == {
+        "topk/answers.arrow",
+        "topk/items.arrow",
+        "topk/pairs.arrow",
+    }
+
+
+@pytest.mark.parametrize(
+    ("number", "kind", "message"),
+    [(errno.ENOSPC, ResourceError, "No space left on device"), (errno.EROFS, ParameterError, "Read-only file system")],
+)
+def test_a_disk_that_takes_no_table_is_a_sentence_and_the_old_one_stays(
+    bundle: Path, monkeypatch: pytest.MonkeyPatch, number: int, kind: type[Exception], message: str
+) -> None:
+    before = Index.open(bundle).version
+
+    def refuse(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("neatrec.serving.files._write", refuse)
+    with pytest.raises(kind, match=f"cannot write the bundle .*{message}"):
+        rewrite_index(bundle, k=2)
+    assert Index.open(bundle).version == before
+    assert [file.name for file in bundle.parent.iterdir()] == ["bundle"]

@@ -1,0 +1,126 @@
+"""The table holds what `Model.recommend` answers, for every model there is."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from helpers.table_checks import assert_holds_what_recommend_names
+from helpers.toyshop import code, toy_baskets, toy_catalog
+from neatrec.data.catalog import Catalog
+from neatrec.errors import DivergedError, ParameterError
+from neatrec.models import MODEL_NAMES, Model, Run, make_model
+from neatrec.models.embeddings.item2vec import Item2Vec
+from neatrec.serving import topk
+from neatrec.serving.topk import Search, best_answers
+
+EMBEDDING = {"dim": 16, "epochs": 20}
+SETTINGS = {
+    "cf": {"dim": 12, "epochs": 5},
+    "bprmf": {"dim": 12, "epochs": 20},
+    **dict.fromkeys(("item2vec", "item2vec-product", "triple2vec", "neat", "neat-likelihood", "neat-bpr"), EMBEDDING),
+}
+
+
+@cache
+def fitted(name: str) -> Model:
+    run = Run(rng=3, device="cpu", threads=1, reproducible=True)
+    return make_model(name, **SETTINGS.get(name, {})).fit(toy_baskets(), run)
+
+
+@pytest.mark.parametrize("name", MODEL_NAMES)
+@pytest.mark.parametrize("k", [1, 5, 1000])
+def test_the_best_of_every_item_are_those_that_recommend_names(name: str, k: int) -> None:
+    model = fitted(name)
+    assert_holds_what_recommend_names(best_answers(model, k, threads=2), model, k)
+
+
+@pytest.mark.parametrize("name", ["pop", "popco", "lift", "shrunk-lift", "llr", "jaccard", "bayes", "neat-likelihood"])
+def test_scores_that_are_not_a_product_give_the_very_same_order(name: str) -> None:
+    model = fitted(name)
+    found = best_answers(model, 7)
+    for query in range(len(toy_catalog())):
+        row = slice(found.start[query], found.start[query + 1])
+        assert found.item[row].tolist() == model.recommend(query, 7).codes.tolist()
+
+
+def test_an_item_never_bought_has_no_answers_and_is_none() -> None:
+    found = best_answers(fitted("neat"), 100)
+    saffron = code("saffron")
+    assert found.start[saffron] == found.start[saffron + 1]
+    assert saffron not in found.item
+    assert best_answers(fitted("pop"), 5).start[saffron + 1] - best_answers(fitted("pop"), 5).start[saffron] == 5
+
+
+def test_ties_go_to_the_smaller_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topk, "TILE", 5)
+    items = 23
+    vectors = np.zeros((items, 4), dtype=np.float32)
+    vectors[:, 0] = 1.0
+    model = Item2Vec.from_arrays(
+        None,
+        Catalog.from_ids([f"{n:03d}" for n in range(items)]),
+        {"item_count": np.ones(items), "vectors": vectors, "output": vectors, "losses": np.zeros(0)},
+    )
+    found = best_answers(model, 6, threads=2)
+    for query in range(items):
+        expected = [other for other in range(items) if other != query][:6]
+        assert found.item[found.start[query] : found.start[query + 1]].tolist() == expected
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 60), st.integers(1, 70), st.integers(1, 12), st.integers(1, 30), st.integers(0, 10**6))
+def test_the_scan_keeps_what_sorting_would(queries: int, items: int, k: int, levels: int, seed: int) -> None:
+    """Whole-number scores, so that there are many ties; groups, so that some are left out; a floor."""
+    rng = np.random.default_rng(seed)
+    scores = rng.integers(0, levels, (queries, items)).astype(np.float64)
+    size = max(queries, items)
+    group = rng.integers(0, 5, size).astype(np.int32)
+    query, item = np.arange(queries, dtype=np.int32), np.arange(items, dtype=np.int32)
+    search = Search(query, item, group, k, floor=1.0)
+    cut = int(rng.integers(0, items + 1))
+    for part in (slice(0, cut), slice(cut, items)):
+        search.scan(np.ascontiguousarray(scores[:, part]), np.arange(queries), item[part])
+    found = search.answers()
+    for q in range(queries):
+        allowed = [v for v in range(items) if group[v] != group[q] and scores[q, v] > 1.0]
+        wanted = sorted(allowed, key=lambda v: (-scores[q, v], v))[: search.k]
+        assert found.item[found.start[q] : found.start[q + 1]].tolist() == wanted
+        assert found.score[found.start[q] : found.start[q + 1]].tolist() == [scores[q, v] for v in wanted]
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(2, 80), st.integers(1, 20), st.booleans(), st.integers(0, 10**6))
+def test_tiles_of_any_size_give_the_whole_product(items: int, k: int, symmetric: bool, seed: int) -> None:
+    """Small whole numbers: products are exact, and there are many ties."""
+    rng = np.random.default_rng(seed)
+    left, right = (rng.integers(-3, 4, (items, 5)).astype(np.float32) for _ in range(2))
+    right = left if symmetric else right
+    every = np.arange(items, dtype=np.int32)
+    search = Search(every, every, every, k, floor=-np.inf)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(topk, "TILE", int(rng.integers(1, 40)))
+        search.by_product(left, right, threads=2)
+    found = search.answers()
+    scores = left @ right.T
+    for q in range(items):
+        wanted = sorted((v for v in range(items) if v != q), key=lambda v: (-scores[q, v], v))[:k]
+        assert found.item[found.start[q] : found.start[q + 1]].tolist() == wanted
+
+
+@pytest.mark.parametrize("k", [0, -1, 2.5, True, "ten"])
+def test_k_must_be_a_whole_number_above_zero(k: object) -> None:
+    with pytest.raises(ParameterError, match="`k` must be a whole number of at least 1"):
+        best_answers(fitted("pop"), k)  # type: ignore[arg-type]
+
+
+def test_vectors_that_are_not_numbers_are_refused() -> None:
+    every = np.arange(3, dtype=np.int32)
+    search = Search(every, every, every, 2, floor=-np.inf)
+    bad = np.full((3, 2), np.nan, dtype=np.float32)
+    with pytest.raises(DivergedError, match="vectors that are not numbers"):
+        search.take(bad, bad)

@@ -1,0 +1,297 @@
+"""What the simulated supermarket promises: its baskets, and that its truth is true."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from helpers.simulated_pairs import directed_counts, expected_counts, pooled_lift, records
+from neatrec.errors import ParameterError
+from neatrec.simulator import TRAP_NAMES, Supermarket, supermarket
+
+
+@pytest.fixture(scope="module")
+def market() -> Supermarket:
+    """Many baskets over few items, so that every planted pair is seen often."""
+    return supermarket(baskets=60_000, items=600, seed=5)
+
+
+@pytest.fixture(scope="module")
+def real_sized() -> Supermarket:
+    """As large as the Instacart train orders, one basket a household."""
+    return supermarket(baskets=131_209, items=49_688, households=131_209)
+
+
+def test_the_same_seed_gives_the_same_baskets_and_another_seed_others() -> None:
+    hashes = [supermarket(3_000, 200, seed=seed).baskets.hash for seed in (7, 7, 8)]
+    assert hashes[0] == hashes[1] != hashes[2]
+
+
+@pytest.mark.parametrize("threads", [2, 3, 7])
+def test_any_number_of_threads_gives_the_same_baskets(threads: int) -> None:
+    alone, together = (supermarket(2_500, 150, seed=1, threads=n) for n in (1, threads))
+    assert alone.baskets.hash == together.baskets.hash
+    assert np.array_equal(alone.truth.strength, together.truth.strength)
+
+
+def test_fewer_baskets_than_threads_are_no_problem() -> None:
+    assert len(supermarket(1, 60, threads=4).baskets) == 1
+
+
+def test_no_basket_holds_an_item_twice(market: Supermarket) -> None:
+    baskets = market.baskets
+    lines = baskets.basket_of_line * len(baskets.catalog) + baskets.items
+    assert len(np.unique(lines)) == baskets.lines
+    assert baskets.sizes.min() >= 1
+    assert baskets.ordered
+
+
+def test_even_the_smallest_shop_fills_its_largest_baskets_with_different_items() -> None:
+    baskets = supermarket(20_000, 60, seed=2).baskets
+    lines = baskets.basket_of_line * 60 + baskets.items
+    assert baskets.sizes.max() == 20
+    assert len(np.unique(lines)) == baskets.lines
+
+
+def test_ids_are_whole_numbers_that_sort_alike_as_text_and_split_in_halves(market: Supermarket) -> None:
+    ids = market.baskets.ids.to_pylist()
+    assert ids == sorted(ids) == [str(number) for number in sorted(map(int, ids))]
+    assert np.mean([int(number) % 2 for number in ids]) == 0.5
+
+
+def test_baskets_follow_each_other_through_one_year(market: Supermarket) -> None:
+    times = market.baskets.times
+    assert times is not None
+    days = times.astype("datetime64[us]")
+    assert (np.diff(times) > 0).all()
+    assert days[0].astype("datetime64[D]") == np.datetime64("2025-01-01")
+    assert days[-1].astype("datetime64[D]") == np.datetime64("2025-12-31")
+
+
+def test_households_come_back_mostly_to_their_own_store(market: Supermarket) -> None:
+    users, stores = market.baskets.users, market.baskets.attributes["store"].codes
+    assert users is not None
+    visits = np.bincount(users)
+    assert 7 < visits.mean() < 9
+    assert visits.max() > 20
+    assert visits.min() > 0
+    home = np.array([np.bincount(stores[users == user]).max() for user in range(50)])
+    assert 0.8 < home.sum() / visits[:50].sum() < 0.99
+
+
+def test_as_many_households_as_baskets_shop_once_each() -> None:
+    users = supermarket(500, 100, households=500).baskets.users
+    assert users is not None
+    assert len(np.unique(users)) == 500
+
+
+def test_a_household_buys_its_favourites_again(market: Supermarket) -> None:
+    baskets = market.baskets
+    assert baskets.users is not None
+    half = baskets.select(np.arange(0, len(baskets), 2)), baskets.select(np.arange(1, len(baskets), 2))
+    bought = np.zeros((2, len(baskets.user_ids or ()), len(baskets.catalog)), dtype=bool)
+    for place, part in enumerate(half):
+        assert part.users is not None
+        bought[place, part.users[part.basket_of_line], part.items] = True
+    again = (bought[0] & bought[1]).sum()
+    by_chance = (bought[0].mean(axis=0) * bought[1].mean(axis=0)).sum() * bought.shape[1]
+    assert again > 1.5 * by_chance
+
+
+def test_planted_complements_meet_more_often_than_chance(market: Supermarket) -> None:
+    truth = market.truth
+    count = directed_counts(market.baskets, truth.query, truth.item)
+    expected = expected_counts(market.baskets, truth.query, truth.item)
+    assert len(truth.query) > 200
+    assert count.sum() > 2.5 * expected.sum()
+    seen_often = expected >= 5
+    assert seen_often.sum() > 100
+    assert (count > expected)[seen_often].mean() > 0.97
+
+
+def test_a_stronger_complement_has_the_larger_excess(market: Supermarket) -> None:
+    truth = market.truth
+    excess = directed_counts(market.baskets, truth.query, truth.item) - expected_counts(
+        market.baskets, truth.query, truth.item
+    )
+    rate = excess / market.baskets.item_counts[truth.query]
+    assert np.corrcoef(rate, truth.strength)[0, 1] > 0.9
+
+
+def test_all_complements_stand_in_different_aisles(market: Supermarket) -> None:
+    aisle = market.baskets.catalog.category_of("aisle")
+    assert (aisle[market.truth.query] != aisle[market.truth.item]).all()
+
+
+def test_one_directional_complements_come_after_what_brings_them(market: Supermarket) -> None:
+    truth = market.truth
+    mutual = truth.is_complement(truth.item, truth.query)
+    assert 0.2 < mutual.mean() < 0.8
+    query, item = truth.query[~mutual], truth.item[~mutual]
+    assert pooled_lift(market.baskets, query, item) > 2
+    assert 0.8 < pooled_lift(market.baskets, item, query) < 1.05
+    both_ways = truth.query[mutual], truth.item[mutual]
+    assert pooled_lift(market.baskets, *both_ways) > 2
+
+
+def test_a_complement_follows_within_the_window_of_training(market: Supermarket) -> None:
+    truth, items = market.truth, len(market.baskets.catalog)
+    keys, distance = records(market.baskets)
+    planted = np.isin(keys, truth.query.astype(np.int64) * items + truth.item)
+    near = np.mean(distance[planted] <= 5)
+    assert near > np.mean(distance <= 5) + 0.15
+    assert np.bincount(distance[planted])[1:7].argmax() == 0
+
+
+def test_two_complements_of_one_item_have_nothing_to_do_with_each_other(market: Supermarket) -> None:
+    truth = market.truth
+    same = (truth.query[:, None] == truth.query) & (truth.item[:, None] != truth.item)
+    first, second = (truth.item[side] for side in np.nonzero(same))
+    aisle = market.baskets.catalog.category_of("aisle")
+    apart = (aisle[first] != aisle[second]) & ~truth.is_complement(first, second)
+    assert apart.sum() > 20
+    assert 0.85 < pooled_lift(market.baskets, first[apart], second[apart]) < 1.15
+
+
+def test_substitutes_hardly_ever_share_a_basket(market: Supermarket) -> None:
+    first, second = market.truth.substitutes.T
+    aisle = market.baskets.catalog.category_of("aisle")
+    assert (aisle[first] == aisle[second]).all()
+    assert pooled_lift(market.baskets, first, second) < 0.3
+    assert pooled_lift(market.baskets, second, first) < 0.3
+
+
+def test_popular_noise_is_in_every_tenth_basket_and_goes_with_nothing(market: Supermarket) -> None:
+    baskets, noise = market.baskets, market.truth.noise
+    assert len(noise) == 10
+    assert np.median(baskets.item_counts[noise]) > 0.1 * len(baskets)
+    others = np.setdiff1d(np.arange(len(baskets.catalog)), noise).astype(np.int32)
+    query, item = np.repeat(noise, len(others)), np.tile(others, len(noise))
+    assert 0.95 < pooled_lift(baskets, query, item) < 1.05
+    assert not np.isin(noise, np.concatenate([market.truth.query, market.truth.item])).any()
+
+
+def test_popular_noise_leads_the_plain_co_purchase_counts(market: Supermarket) -> None:
+    """Why counting alone recommends bananas with everything."""
+    truth, items = market.truth, len(market.baskets.catalog)
+    queries = np.unique(truth.query)
+    every = np.arange(items)
+    counts = [directed_counts(market.baskets, np.full(items, query), every) for query in queries]
+    assert np.mean(np.isin(np.argmax(counts, axis=1), truth.noise)) > 0.3
+
+
+def strata_that_explain(market: Supermarket, trap: str) -> np.ndarray:
+    baskets = market.baskets
+    if trap == "december":
+        assert baskets.times is not None
+        return baskets.times.astype("datetime64[us]").astype("datetime64[M]").astype(int)
+    return baskets.attributes["store"].codes if trap == "one_store" else baskets.sizes
+
+
+@pytest.mark.parametrize(("trap", "lift"), list(zip(TRAP_NAMES, (6, 6, 2), strict=True)))
+def test_a_trap_looks_like_a_complement_until_the_right_baskets_are_compared(
+    market: Supermarket, trap: str, lift: float
+) -> None:
+    truth, baskets = market.truth, market.baskets
+    chosen = truth.trap_kind == TRAP_NAMES.index(trap)
+    query, item = truth.trap_query[chosen], truth.trap_item[chosen]
+    assert len(query) >= 20
+    assert pooled_lift(baskets, query, item) > lift
+    within = pooled_lift(baskets, query, item, strata_that_explain(market, trap))
+    assert 0.85 < within < 1.15
+    assert not truth.is_complement(query, item).any()
+
+
+def test_december_items_are_sold_in_december_only_and_local_items_in_one_store_only(market: Supermarket) -> None:
+    truth, baskets = market.truth, market.baskets
+    months = strata_that_explain(market, "december")[baskets.basket_of_line]
+    seasonal = np.isin(baskets.items, truth.trap_query[truth.trap_kind == 0])
+    assert seasonal.any()
+    assert set(months[seasonal] % 12) == {11}
+    store = baskets.attributes["store"]
+    local = np.isin(baskets.items, truth.trap_query[truth.trap_kind == 1])
+    assert {store.names[code] for code in store.codes[baskets.basket_of_line][local]} == {truth.trap_store}
+
+
+def test_large_baskets_hold_certain_items(market: Supermarket) -> None:
+    baskets = market.baskets
+    stock_up = np.isin(baskets.items, market.truth.trap_query[market.truth.trap_kind == 2])
+    assert np.median(baskets.sizes[baskets.basket_of_line][stock_up]) > 28
+    assert np.median(baskets.sizes[baskets.basket_of_line]) < 18
+
+
+def test_a_shop_without_strength_has_no_complements() -> None:
+    market = supermarket(20_000, 600, seed=5, strength=0)
+    planted = supermarket(100, 600, seed=5).truth
+    assert len(market.truth.query) == 0
+    assert 0.9 < pooled_lift(market.baskets, planted.query, planted.item) < 1.1
+    assert not market.truth.is_complement([0], [1]).any()
+
+
+def test_the_truth_knows_its_pairs_and_their_direction(market: Supermarket) -> None:
+    truth = market.truth
+    assert truth.is_complement(truth.query, truth.item).all()
+    assert not truth.is_complement(truth.item, truth.query).all()
+    assert truth.is_trap(truth.trap_query, truth.trap_item).all()
+    assert truth.is_trap(truth.trap_query, truth.trap_item, "december").sum() == (truth.trap_kind == 0).sum()
+    assert not truth.is_trap(truth.query, truth.item).any()
+
+
+def test_popularity_is_shaped_like_a_real_grocers(real_sized: Supermarket) -> None:
+    counts = np.sort(real_sized.baskets.item_counts)[::-1]
+    shares = [counts[:top].sum() / counts.sum() for top in (1, 10, 100, 1_000, 10_000)]
+    assert np.allclose(shares, [0.0135, 0.0692, 0.2269, 0.5262, 0.9037], rtol=0.06)
+    assert 0.11 < counts[0] / len(real_sized.baskets) < 0.17
+
+
+def test_basket_sizes_are_shaped_like_a_real_grocers(real_sized: Supermarket) -> None:
+    sizes = real_sized.baskets.sizes
+    assert 10.3 < sizes.mean() < 10.7
+    assert np.quantile(sizes, [0.1, 0.25, 0.5, 0.75, 0.9, 0.95]).tolist() == [2, 5, 9, 14, 21, 26]
+    assert 0.04 < np.mean(sizes == 1) < 0.06
+
+
+def test_variants_are_folded_into_plain_items(market: Supermarket) -> None:
+    catalog, truth = market.baskets.catalog, market.truth
+    assert catalog.variant_codes is not None
+    assert set(truth.variant_items) == set(catalog.variant_codes) == set(catalog.code_of_variant.values())
+    assert np.bincount(catalog.variant_codes)[truth.variant_items].min() >= 2
+    assert not set(catalog.code_of_variant) & set(catalog.code_of)
+
+
+def test_a_simulated_shop_can_be_saved_and_read_back(tmp_path: Path) -> None:
+    baskets = supermarket(300, 80).baskets
+    baskets.save(tmp_path)
+    assert type(baskets).load(tmp_path).hash == baskets.hash
+
+
+def test_the_source_says_how_to_make_it_again() -> None:
+    from neatrec.simulator import parse_supermarket_spec
+
+    first = supermarket(400, 90, seed=4, strength=0.5).baskets
+    assert supermarket(**parse_supermarket_spec(first.source)).baskets.hash == first.hash
+
+
+def test_threads_must_be_at_least_one() -> None:
+    with pytest.raises(ParameterError, match="`threads` must be at least 1, got 0"):
+        supermarket(10, 60, threads=0)
+
+
+def test_it_works_without_duckdb_and_pydantic() -> None:
+    code = """
+import sys
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("duckdb", "pydantic", "typer", "rich", "pandas", "polars", "matplotlib", "implicit"):
+            raise ImportError(name + " is blocked")
+sys.meta_path.insert(0, Blocker())
+from neatrec.simulator import supermarket
+print(len(supermarket(50, 70).baskets))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "50"

@@ -1,0 +1,62 @@
+"""What `supermarket:key=value,...` accepts and what it says when it does not."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from neatrec.errors import ParameterError
+from neatrec.simulator import parse_supermarket_spec, supermarket
+
+
+def test_the_bare_name_means_all_defaults() -> None:
+    assert parse_supermarket_spec("supermarket") == parse_supermarket_spec("supermarket:") == {}
+
+
+def test_keys_and_values_become_arguments() -> None:
+    spec = "supermarket:baskets=5_000, items=800,households=90,stores=4,seed=3,strength=0.5"
+    assert parse_supermarket_spec(spec) == {
+        "baskets": 5_000, "items": 800, "households": 90, "stores": 4, "seed": 3, "strength": 0.5,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("market", "`source` must be `supermarket` or `supermarket:key=value,...`, got 'market'"),
+        (
+            "supermarket:basket=5",
+            "`supermarket` must be one of baskets, items, households, stores, seed, strength, got 'basket'. "
+            "Did you mean 'baskets'?",
+        ),
+        ("supermarket:\x1b[31m=5", r"got '\x1b[31m'"),
+        ("supermarket:baskets", "`supermarket:baskets` must be followed by a value, as in baskets=3, got 'baskets'"),
+        ("supermarket:baskets=", "`supermarket:baskets` must be followed by a value, as in baskets=3, got 'baskets='"),
+        ("supermarket:seed=1,seed=2", "`supermarket:seed` must be given once"),
+        ("supermarket:items=many", "`supermarket:items` must be a whole number, got 'many'"),
+        ("supermarket:items=1.5", "`supermarket:items` must be a whole number, got '1.5'"),
+        ("supermarket:strength=strong", "`supermarket:strength` must be a number, got 'strong'"),
+        ("supermarket:strength=nan", "`strength` must be a number from 0 (nothing goes together) to 2, got nan"),
+        ("supermarket:items=12", "`items` must be a whole number from 60 to 1,000,000, got 12"),
+        ("supermarket:baskets=0", "`baskets` must be a whole number from 1 to 200,000,000, got 0"),
+        ("supermarket:seed=-1", "`seed` must be a whole number from 0 to"),
+        ("supermarket:stores=1", "`stores` must be a whole number from 2 to 1,000, got 1"),
+        (
+            "supermarket:baskets=10,households=11",
+            "`households` must be a whole number from 1 to 10, got 11. There cannot be more households than baskets.",
+        ),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_with_a_sentence(spec: str, message: str) -> None:
+    with pytest.raises(ParameterError, match=re.escape(message)):
+        parse_supermarket_spec(spec)
+
+
+def test_arguments_from_python_are_checked_alike() -> None:
+    with pytest.raises(ParameterError, match="`baskets` must be a whole number"):
+        supermarket(baskets=True)
+    with pytest.raises(ParameterError, match="`items` must be a whole number"):
+        supermarket(items=1e4)  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="`strength` must be a number"):
+        supermarket(strength="1")  # type: ignore[arg-type]

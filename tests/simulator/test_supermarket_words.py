@@ -1,0 +1,72 @@
+"""The word tables of the simulated supermarket fit together, and its names are readable."""
+
+from __future__ import annotations
+
+import pytest
+
+from neatrec.simulator import supermarket
+from neatrec.simulator.products import (
+    PLAIN,
+    all_goods,
+    complementary_products,
+    kind_of,
+    most_needed_first,
+)
+from neatrec.simulator.shelves import DECEMBER, FAVOURED, ONE_STORE, STAPLES, STOCK_UP
+from neatrec.text import printable
+
+PRODUCTS = {product.name: product for product in all_goods().products}
+
+
+def test_every_product_stands_on_the_shelves_once() -> None:
+    goods = all_goods()
+    assert len(PRODUCTS) == len(goods.products)
+    assert len(set(goods.aisles)) == len(goods.aisles)
+    assert len(goods.products) > 350
+
+
+@pytest.mark.parametrize("names", [DECEMBER, FAVOURED, ONE_STORE, STAPLES, STOCK_UP])
+def test_every_special_product_stands_on_the_shelves(names: tuple[str, ...]) -> None:
+    assert set(names) <= set(PRODUCTS)
+
+
+def test_complements_are_ordinary_products_of_different_aisles() -> None:
+    pairs = complementary_products()
+    assert len(set(pairs)) == len(pairs)
+    for first, second in pairs:
+        assert PRODUCTS[first].aisle != PRODUCTS[second].aisle, (first, second)
+        assert kind_of(first) == kind_of(second) == PLAIN, (first, second)
+
+
+def test_no_quality_turns_one_product_into_another() -> None:
+    for product in PRODUCTS.values():
+        assert not {f"{quality} {product.name}" for quality in product.qualities} & set(PRODUCTS)
+
+
+def test_any_beginning_of_the_range_holds_complements_and_all_traps() -> None:
+    order = most_needed_first()
+    assert sorted(order) == list(range(len(PRODUCTS)))
+    beginning = {all_goods().products[number].name for number in order[:60]}
+    assert sum(first in beginning and second in beginning for first, second in complementary_products()) >= 10
+    for names in (DECEMBER, ONE_STORE, STOCK_UP, STAPLES):
+        assert len(beginning & set(names)) >= 1
+
+
+@pytest.mark.parametrize("items", [60, 396, 1_000, 50_000])
+def test_names_are_unique_and_printable(items: int) -> None:
+    catalog = supermarket(10, items, seed=3).baskets.catalog
+    assert catalog.names is not None
+    names = catalog.names.to_pylist()
+    assert len(names) == len(set(names)) == items
+    assert all(name == printable(name) and 3 <= len(name) <= 80 and name.isascii() for name in names)
+
+
+def test_each_item_stands_where_its_name_says() -> None:
+    catalog = supermarket(10, 2_000, seed=1).baskets.catalog
+    assert catalog.levels == ("department", "aisle")
+    buns = next(code for code in range(len(catalog)) if catalog.name(code) == "Hot Dog Buns")
+    assert catalog.category_path(buns) == ("bakery", "buns and rolls")
+    for code in range(0, len(catalog), 97):
+        product = catalog.name(code).split(",")[0]
+        aisle = catalog.category_path(code)[1]
+        assert any(product.endswith(name) for name, p in PRODUCTS.items() if all_goods().aisles[p.aisle] == aisle)
