@@ -100,17 +100,17 @@ def training(folder: Path, *_: int) -> Job:
 
 def evidence(folder: Path, *_: int) -> Job:
     """Work: records; what a serving table says of its pairs."""
-    from neatrec.serving.pairs import Pairs
+    from neatrec.serving.pairs import PairTable
 
     whole, few = _baskets(folder)
-    Pairs.of(few, "deepest", min_count=2, threads=1)
-    return lambda: Pairs.of(whole, "deepest", min_count=2, threads=1).records
+    PairTable.of(few, "deepest", min_count=2, threads=1)
+    return lambda: PairTable.of(whole, "deepest", min_count=2, threads=1).records
 
 
 def evaluation(folder: Path, *_: int) -> Job:
     """Work: scores of all items for each query that has a label."""
     from neatrec.evaluation.candidates import catalogue
-    from neatrec.evaluation.ranks import Asked, judge
+    from neatrec.evaluation.ranks import LabelQueries, rank_labels
     from neatrec.labels import make_labels
 
     whole, _few = _baskets(folder)
@@ -118,13 +118,13 @@ def evaluation(folder: Path, *_: int) -> Job:
     model = _vectors(whole.catalog)
     order = np.lexsort((found.item, found.query))
     query, item = found.query[order], found.item[order]
-    warm = Asked.from_pairs(query[:50], item[:50])
-    judge(model, catalogue(whole, warm.queries), warm)
-    asked = Asked.from_pairs(query, item)
+    warm = LabelQueries.from_pairs(query[:50], item[:50])
+    rank_labels(model, catalogue(whole, warm.queries), warm)
+    asked = LabelQueries.from_pairs(query, item)
     candidates = catalogue(whole, asked.queries)
 
     def job() -> float:
-        judge(model, candidates, asked)
+        rank_labels(model, candidates, asked)
         return float(len(asked.queries)) * len(whole.catalog)
 
     return job

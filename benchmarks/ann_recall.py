@@ -53,11 +53,11 @@ def simulated() -> Any:
 
 
 def exact() -> Callable[[], Any]:
-    from neatrec.serving.topk import Search, best_answers, search_of
+    from neatrec.serving.topk import TopKSearch, best_answers, search_of
 
     model = simulated()
     first = search_of(model, K)
-    warm = Search(first.query[:600], first.code[:600], first.group, K, first.floor)
+    warm = TopKSearch(first.query[:600], first.code[:600], first.group, K, first.min_score)
     warm.by_product(*[model.directions[:600]] * 2, THREADS)
     return lambda: len(best_answers(model, K, threads=THREADS).item)
 

@@ -28,9 +28,9 @@ from neatrec.data.randomness import children
 from neatrec.data.splits import Split, half
 from neatrec.evaluation.intervals import interval, resampled_means
 from neatrec.evaluation.metrics import hit_rate, ndcg
-from neatrec.evaluation.task import make_exam, sit
+from neatrec.evaluation.task import build_task, evaluate_model
 from neatrec.labels import make_labels
-from neatrec.models.bayes.features import SIGNS, Evidence, Surroundings
+from neatrec.models.bayes.features import SIGNS, PairFeatures, Surroundings
 from neatrec.models.bayes.fit import folds_of
 from neatrec.models.bayes.model import BayesParameters
 from neatrec.models.bayes.prior import Weights
@@ -69,7 +69,7 @@ class Variant:
 
     name = "variant"
 
-    def __init__(self, evidence: Evidence, weights: Weights, ranking: Ranking | None) -> None:
+    def __init__(self, evidence: PairFeatures, weights: Weights, ranking: Ranking | None) -> None:
         self.parts = evidence, weights, ranking
 
     def score(self, queries: npt.ArrayLike, items: npt.ArrayLike) -> Floats:
@@ -85,28 +85,32 @@ class Lab:
 
     def __init__(self, fold: Split) -> None:
         labels = make_labels(fold.test, "paper", (0.05,))
-        self.exam = make_exam(fold.train, fold.test, labels, queries=0, carts=0)
+        self.task = build_task(fold.train, fold.test, labels, queries=0, carts=0)
         parameters, shards = BayesParameters(), [fold.train]
         counting, rngs = parameters.counting(), children(0, 12)
         around, seeds = Surroundings.of(fold.train.catalog), iter(rngs[:2])
         category = counting.category_of(fold.train.catalog)
 
-        def evidence_of(baskets: Any, rng: np.random.Generator | None = None) -> Evidence:
-            how: Any = {"rank": parameters.rank, "fewest": parameters.fewest, "ordered": fold.train.ordered}
-            return Evidence.of(baskets, counting, around, rng=rng or next(seeds), **how)
+        def evidence_of(baskets: Any, rng: np.random.Generator | None = None) -> PairFeatures:
+            how: Any = {
+                "rank": parameters.rank,
+                "min_pair_count": parameters.min_pair_count,
+                "ordered": fold.train.ordered,
+            }
+            return PairFeatures.of(baskets, counting, around, rng=rng or next(seeds), **how)
 
         parts = list(folds_of(shards, evidence_of, parameters, fold.train.ordered, None))
         lift = parameters.strong_lift
         practice = [
-            practise(one, judge.counts, category, lift, rng, BLOCK)
-            for (one, judge), rng in zip(parts, rngs[2:], strict=False)
+            practise(one, rank_labels.counts, category, lift, rng, BLOCK)
+            for (one, rank_labels), rng in zip(parts, rngs[2:], strict=False)
         ]
         self.practice = Practice.joined([part for part in practice if part is not None])
         self.there = parts[0][0].signs_there
         self.weights = search(self.practice, self.there, near=True)[0]
         exercises = [
-            exercise(one, judge, self.weights, category, lift, rng, BLOCK)
-            for (one, judge), rng in zip(parts, rngs[4:], strict=False)
+            exercise(one, rank_labels, self.weights, category, lift, rng, BLOCK)
+            for (one, rank_labels), rng in zip(parts, rngs[4:], strict=False)
         ]
         self.exercise = Exercise.joined([part for part in exercises if part is not None])
         self.evidence = evidence_of(shards, rngs[8])
@@ -125,14 +129,14 @@ class Lab:
 
     def _judged(self, weights: Weights, ranking: Ranking | None) -> Floats:
         """Sums over the labels of each query: hits and gains on each candidate set, and how many labels."""
-        answers = sit(Variant(self.evidence, weights, ranking), self.exam, label_free=False)
+        answers = evaluate_model(Variant(self.evidence, weights, ranking), self.task, label_free=False)
         values = [
             metric(answers.judged[name].higher, answers.judged[name].equal, 10)
             for name in CANDIDATES
             for metric in (hit_rate, ndcg)
         ]
         columns = np.stack([*values, np.ones(len(values[0]))], axis=1)
-        sums: Floats = np.add.reduceat(columns, self.exam.asked.offsets[:-1])
+        sums: Floats = np.add.reduceat(columns, self.task.asked.offsets[:-1])
         return sums
 
 

@@ -159,7 +159,7 @@ def simulator() -> Any:
 def _trained(name: str, baskets: Baskets, fitted: dict[str, Model]) -> Model:
     """The model, fitted, or with what one in `fitted` learned that learns the same."""
     model = make_model(name)
-    twin = fitted.get(getattr(model, "learns_like", ""))
+    twin = fitted.get(getattr(model, "shares_fit_with", ""))
     if twin is None:
         fitted[name] = model.fit(baskets, Run(rng=0))
         return fitted[name]

@@ -14,8 +14,8 @@ from neatrec.data.baskets import Baskets
 from neatrec.data.splits import Split, uniform_of_ids
 from neatrec.evaluation.intervals import interval, resampled_means
 from neatrec.evaluation.metrics import hit_rate, ndcg
-from neatrec.evaluation.ranks import judge
-from neatrec.evaluation.task import Exam, make_exam
+from neatrec.evaluation.ranks import rank_labels
+from neatrec.evaluation.task import EvaluationTask, build_task
 from neatrec.labels import make_labels
 from neatrec.models import Model, Run, make_model
 
@@ -63,11 +63,11 @@ def cold(split: Split) -> Iterator[dict[str, Any]]:
 
 
 def _record(train: Baskets, test: Baskets, labels: Any, chosen: npt.NDArray[np.bool_], kept: int) -> dict[str, Any]:
-    exam = make_exam(train, test, labels, queries=0, carts=0)
+    task = build_task(train, test, labels, queries=0, carts=0)
     tuned = make_model("shrunk-lift-tuned").fit(train, Run(rng=0))
     models = {"bayes": make_model("bayes").fit(train, Run(rng=0)), tuned.name: tuned, Votes.name: Votes(tuned)}
-    asked = chosen[exam.asked.queries]
-    sums = {name: _by_query(model, exam)[asked] for name, model in models.items()}
+    asked = chosen[task.asked.queries]
+    sums = {name: _by_query(model, task)[asked] for name, model in models.items()}
     count = sums["bayes"][:, 2]
     found: dict[str, Any] = {"kept": kept, "labels": int(count.sum()), "queries": len(count)}
     for name, values in sums.items():
@@ -78,11 +78,11 @@ def _record(train: Baskets, test: Baskets, labels: Any, chosen: npt.NDArray[np.b
     return found
 
 
-def _by_query(model: Any, exam: Exam) -> Floats:
+def _by_query(model: Any, task: EvaluationTask) -> Floats:
     """Sums of hits and gains over the labels of each query, and how many labels, (queries, 3)."""
-    judged = judge(model, exam.catalogue, exam.asked)
+    judged = rank_labels(model, task.catalogue, task.asked)
     hits, gains = (metric(judged.higher, judged.equal, 10) for metric in (hit_rate, ndcg))
-    sums: Floats = np.add.reduceat(np.stack([hits, gains, np.ones(len(hits))], axis=1), exam.asked.offsets[:-1])
+    sums: Floats = np.add.reduceat(np.stack([hits, gains, np.ones(len(hits))], axis=1), task.asked.offsets[:-1])
     return sums
 
 

@@ -31,14 +31,14 @@ def fit() -> Callable[[], dict[str, Any]]:
     logging.disable(logging.INFO)
     make_model("bayes").fit(supermarket(baskets=3_000, items=300, seed=1).baskets, Run(rng=0, device="cpu"))
     baskets = supermarket(baskets=size, items=items, seed=1).baskets
-    model = make_model("bayes", most_pairs=most)
+    model = make_model("bayes", max_pairs=most)
 
     def job() -> dict[str, Any]:
         before = _resident_mb()
         cost = measured(lambda: model.fit(baskets, Run(rng=0, device="cpu")))
         if not isinstance(model, Bayes):
             raise TypeError("this is a study of `bayes`")
-        pairs, evidence = model.learned()["pairs"], model.evidence
+        pairs, evidence = model.fit_info()["pairs"], model.evidence
         near = 0 if evidence.near is None else evidence.near.matrix.nnz // 2
         cells = {"kept": pairs["kept"], "near": near, "left_out_below": pairs["left_out_below"]}
         return {"records": evidence.counts.records // 2, **cells, "before_mb": before, "peak_mb": cost.peak_mb}
@@ -57,7 +57,7 @@ def one(size: int, items: int, most: int) -> dict[str, Any]:
     run = measure("benchmarks.bayes_memory", "fit")
     answer = {name: round(value) for name, value in run["answer"].items()}
     bound = None if most == UNBOUNDED else most
-    return {"baskets": size, "items": items, "most_pairs": bound, **answer, "cpu": round(run["cpu"], 1)}
+    return {"baskets": size, "items": items, "max_pairs": bound, **answer, "cpu": round(run["cpu"], 1)}
 
 
 def main() -> int:

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from neatrec.data.splits import Split, split_baskets
 from neatrec.evaluation.intervals import interval, resampled_means
 from neatrec.evaluation.metrics import hit_rate, ndcg
-from neatrec.evaluation.task import Exam, make_exam, sit
+from neatrec.evaluation.task import EvaluationTask, build_task, evaluate_model
 from neatrec.io import read_baskets
 from neatrec.labels import make_labels
 from neatrec.models import Model, Run, make_model
@@ -52,13 +52,13 @@ def model_of(text: str) -> Model:
     return make_model(name, settings.split(",") if settings else ())
 
 
-def by_query(model: Model, exam: Exam, level: float) -> dict[str, Floats]:
+def by_query(model: Model, task: EvaluationTask, level: float) -> dict[str, Floats]:
     """Sums over the labels of each query of hits and gains, and how many labels, (queries, 3), by candidate set."""
-    chosen = exam.mask(level)
+    chosen = task.mask(level)
     out = {}
-    for name, judged in sit(model, exam, label_free=False).judged.items():
+    for name, judged in evaluate_model(model, task, label_free=False).judged.items():
         values = [hit_rate(judged.higher, judged.equal, K), ndcg(judged.higher, judged.equal, K), np.ones(len(chosen))]
-        sums = np.add.reduceat(np.stack(values, axis=1) * chosen[:, None], exam.asked.offsets[:-1])
+        sums = np.add.reduceat(np.stack(values, axis=1) * chosen[:, None], task.asked.offsets[:-1])
         out[name] = sums
     return out
 
@@ -68,14 +68,14 @@ def compare(split: Split, models: Sequence[str], levels: Sequence[float], protoc
     found: dict[tuple[str, float, str], list[Floats]] = {}
     for fold in split.validation():
         labels = make_labels(fold.test, protocol, levels)
-        exam = make_exam(fold.train, fold.test, labels, queries=0, carts=0)
+        task = build_task(fold.train, fold.test, labels, queries=0, carts=0)
         for text in models:
             started = time.process_time()
             model = model_of(text).fit(fold.train, Run(rng=0))
             seconds = time.process_time() - started
-            print(f"{text}: {seconds:.0f} s of CPU, learned {model.learned()}", file=sys.stderr, flush=True)
+            print(f"{text}: {seconds:.0f} s of CPU, learned {model.fit_info()}", file=sys.stderr, flush=True)
             for level in levels:
-                for candidates, sums in by_query(model, exam, level).items():
+                for candidates, sums in by_query(model, task, level).items():
                     found.setdefault((text, level, candidates), []).append(sums)
     print("| model | level | candidates | labels | HR@10 / NDCG@10 | ratio | HR interval | NDCG interval |")
     print("|---|---|---|---|---|---|---|---|")
@@ -103,7 +103,7 @@ def main() -> int:
     parser.add_argument("--split", choices=("half", "time"), default="half")
     parser.add_argument("--models", nargs="+", default=["shrunk-lift:k=2", "shrunk-lift:k=1", "bayes"])
     parser.add_argument("--levels", nargs="+", type=float, default=[0.05, 0.001])
-    parser.add_argument("--protocol", choices=("paper", "calibrated"), default="paper", help="labels to judge by")
+    parser.add_argument("--protocol", choices=("paper", "calibrated"), default="paper", help="labels to rank_labels by")
     asked = parser.parse_args()
     if asked.source is None:
         print("needs the Instacart 2017 orders: set NEATREC_DATA, or give --source", file=sys.stderr)

@@ -27,7 +27,7 @@ from typing import Any
 
 from benchmarks.half_split import parts
 from benchmarks.harness import ROOT, save, table
-from neatrec.evaluation.ranks import Judged
+from neatrec.evaluation.ranks import LabelRanks
 from neatrec.models.embeddings.kernels.layout import width
 from neatrec.models.embeddings.synchronize import Together
 
@@ -59,11 +59,11 @@ def worker(source: str, out: str, model: str, epochs: str, seed: str, every: str
     from neatrec.io import SourceOptions
     from neatrec.training.launch import launched
     from neatrec.training.process_group import joined
-    from neatrec.training.streaming import Streaming
-    from neatrec.training.train import Plan, train_bundle
+    from neatrec.training.streaming import StreamOptions
+    from neatrec.training.train import ModelChoice, train_bundle
 
-    streaming = Streaming(source, SourceOptions(), at_least=SHARDS)
-    plan = Plan(model=model, settings=(f"epochs={epochs}",))
+    streaming = StreamOptions(source, SourceOptions(), at_least=SHARDS)
+    plan = ModelChoice(model=model, settings=(f"epochs={epochs}",))
     launch, sent = launched(), Sent()
     log = logging.getLogger("neatrec.models.embeddings.trainer")
     log.addHandler(sent)
@@ -96,12 +96,12 @@ def trained(source: Path, out: Path, options: list[str], processes: int) -> dict
 
 def main(model: str, epochs: int, every: list[int], rules: list[str], half: bool, seeds: int) -> None:
     from neatrec.bundle import load_bundle
-    from neatrec.evaluation.ranks import judge
-    from neatrec.evaluation.summary import summarise
+    from neatrec.evaluation.ranks import rank_labels
+    from neatrec.evaluation.summary import summarize_ranks
 
     part = parts(None, not half)[0]
     runs: dict[str, list[dict[str, Any]]] = {}
-    judged: dict[str, list[Judged]] = {}
+    judged: dict[str, list[LabelRanks]] = {}
     ways = [(1, 0, "-"), *((2, interval, rule) for rule in rules for interval in every)]
     with tempfile.TemporaryDirectory(prefix="neatrec-bench-") as name:
         folder = Path(name)
@@ -111,11 +111,11 @@ def main(model: str, epochs: int, every: list[int], rules: list[str], half: bool
                 key = "one process" if processes == 1 else f"two, {rule} after {interval}"
                 options = [model, str(epochs), str(seed), str(interval), rule]
                 run = trained(folder / "baskets", folder / "bundle", options, processes)
-                answers = judge(load_bundle(folder / "bundle"), part.exam.recall, part.exam.asked)
+                answers = rank_labels(load_bundle(folder / "bundle"), part.task.recall, part.task.asked)
                 runs.setdefault(key, []).append(run)
                 judged.setdefault(key, []).append(answers)
                 print(key, seed, run, flush=True)
-    found = summarise(judged, part.exam.asked)
+    found = summarize_ranks(judged, part.task.asked)
     rows = {standing.name: {**quality(standing), **middle(runs[standing.name])} for standing in found.standings}
     columns = ("hr", "low", "high", "seconds", "cpu", "peak_mib", "mb_sent")
     print(table([["training", *columns], *([name, *(str(row[c]) for c in columns)] for name, row in rows.items())]))

@@ -22,8 +22,8 @@ from typing import Any
 from benchmarks.half_split import Outcome, Trial, attempts, parts
 from benchmarks.harness import save, table
 from benchmarks.tuning import SPACES, best
-from neatrec.evaluation.ranks import Judged
-from neatrec.evaluation.summary import Summary, summarise
+from neatrec.evaluation.ranks import LabelRanks
+from neatrec.evaluation.summary import Summary, summarize_ranks
 
 PAPER = ("neat", "neat-bpr", "item2vec", "triple2vec")
 AS_GENSIM = {"epochs": 20, "window": 5, "negatives": 5, "negative_exponent": 0.75}
@@ -134,8 +134,8 @@ def main() -> None:
         row = row_of[repr(outcome.trial)]
         outcomes[row].append(outcome)
         print(row, outcome.trial.seed, outcome.means(), outcome.correlation, outcome.seconds, flush=True)
-    judged: dict[str, list[Judged]] = {row: [outcome.judged[0] for outcome in outcomes[row]] for row in rows}
-    found = summarise(judged, parts(options.baskets, False)[0].exam.asked)
+    judged: dict[str, list[LabelRanks]] = {row: [outcome.judged[0] for outcome in outcomes[row]] for row in rows}
+    found = summarize_ranks(judged, parts(options.baskets, False)[0].task.asked)
     tables = {"standings": standings(found, outcomes), "differences": differences(found)}
     for name, lines in tables.items():
         print(f"\n{name}\n{table(as_rows(lines))}")

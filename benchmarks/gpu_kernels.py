@@ -12,7 +12,7 @@ from neatrec.models.embeddings.kernels import gpu_call
 from neatrec.models.embeddings.kernels.gpu import cupy
 from neatrec.models.embeddings.kernels.gpu_feed import Feed, Raw
 from neatrec.models.embeddings.model import EmbeddingModel
-from neatrec.models.embeddings.sampling import Visits, new_draws
+from neatrec.models.embeddings.sampling import VisitOrder, new_draws
 
 ROUNDS = 5
 
@@ -23,7 +23,7 @@ def kernel_speed(name: str, baskets: Baskets, settings: dict[str, Any]) -> float
     if not isinstance(model, EmbeddingModel):
         raise TypeError(f"{name} has no kernel")
     cp = cupy()
-    visits = Visits([baskets], baskets.item_counts, baskets.catalog.category_of(None), model.needs_users)
+    visits = VisitOrder([baskets], baskets.item_counts, baskets.catalog.category_of(None), model.needs_users)
     draws = new_draws(visits, [baskets], model.parameters.negative_exponent, False, model._refuse_bought)
     users = 0 if visits.user_ids is None else len(visits.user_ids)
     tables = gpu_call.to_gpu(tuple(model._new_tables(np.random.default_rng(0), len(baskets.catalog), users).values()))

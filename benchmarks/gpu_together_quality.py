@@ -64,18 +64,18 @@ def by_two(folder: Path | None, every: int, seeds: int, like: Model) -> list[Mod
 
 
 def main(baskets: Path | None, every: int, seeds: int) -> None:
-    from neatrec.evaluation.ranks import judge
-    from neatrec.evaluation.summary import summarise
+    from neatrec.evaluation.ranks import rank_labels
+    from neatrec.evaluation.summary import summarize_ranks
 
     part = parts(baskets, False)[0]
     one = [fitted(part.train, seed, None) for seed in range(seeds)]
     models = {"one process": one, f"two, every {every:,} baskets": by_two(baskets, every, seeds, one[0])}
-    exam = part.exam
-    judged = {name: [judge(model, exam.recall, exam.asked) for model in found] for name, found in models.items()}
+    task = part.task
+    judged = {name: [rank_labels(model, task.recall, task.asked) for model in found] for name, found in models.items()}
     rows: dict[str, dict[str, Any]] = {}
-    for standing in summarise(judged, exam.asked).standings:
+    for standing in summarize_ranks(judged, task.asked).standings:
         numbers = {"hr@10": standing.mean["hr@10"], "low": standing.low["hr@10"], "high": standing.high["hr@10"]}
-        losses = [model.learned()["losses"][-1] for model in models[standing.name]]
+        losses = [model.fit_info()["losses"][-1] for model in models[standing.name]]
         rows[standing.name] = {**{key: round(value, 4) for key, value in numbers.items()}, "last_losses": losses}
         print(standing.name, rows[standing.name], flush=True)
     columns = ("hr@10", "low", "high", "last_losses")
@@ -85,7 +85,7 @@ def main(baskets: Path | None, every: int, seeds: int) -> None:
         "epochs": EPOCHS,
         "seeds": seeds,
         "baskets": len(part.train),
-        "labels": len(exam.asked.query),
+        "labels": len(task.asked.query),
     }
     save("gpu_together_quality", {"about": about, "rows": rows}, ("torch", "numpy", "cupy-cuda13x"))
 

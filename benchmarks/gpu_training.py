@@ -161,7 +161,7 @@ def top(baskets: Baskets) -> list[Row]:
 def judged(baskets: Baskets) -> list[Row]:
     """Ranks of label records and the serving table of one fitted model, by each device; the share that is the same."""
     from neatrec.evaluation.candidates import catalogue, partners, recall_set
-    from neatrec.evaluation.ranks import Asked, judge
+    from neatrec.evaluation.ranks import LabelQueries, rank_labels
     from neatrec.serving.topk import best_answers
 
     some = baskets.select(np.arange(200_000))
@@ -172,11 +172,11 @@ def judged(baskets: Baskets) -> list[Row]:
     rows = np.repeat(recall.queries, np.diff(recall.offsets))
     picked = np.random.default_rng(0).random(len(rows)) < 0.1
     pairs = np.array(sorted(zip(rows[picked].tolist(), recall.items[picked].tolist(), strict=True)))
-    asked = Asked.from_pairs(pairs[:, 0], pairs[:, 1])
+    asked = LabelQueries.from_pairs(pairs[:, 0], pairs[:, 1])
     kept = recall_set(partners(some, asked.queries), 200)
     jobs: dict[str, Callable[[str], Any]] = {
-        "recall sets": lambda device: judge(model, kept, asked, device=device),
-        "whole catalogue": lambda device: judge(model, catalogue(some, asked.queries), asked, device=device),
+        "recall sets": lambda device: rank_labels(model, kept, asked, device=device),
+        "whole catalogue": lambda device: rank_labels(model, catalogue(some, asked.queries), asked, device=device),
         "serving table, 100 an item": lambda device: best_answers(model, 100, device=device),
     }
     return [_beside(name, job, len(asked.query)) for name, job in jobs.items()]
@@ -252,16 +252,16 @@ def together(baskets: Baskets) -> list[Row]:
 def quality(folder: Path) -> list[Row]:
     """HR@10 on the half-split with the model's defaults, five seeds on each device, and the losses on the way."""
     from benchmarks.half_split import parts
-    from neatrec.evaluation.ranks import judge
-    from neatrec.evaluation.summary import summarise
+    from neatrec.evaluation.ranks import rank_labels
+    from neatrec.evaluation.summary import summarize_ranks
 
     part = parts(folder, False)[0]
-    train, exam = part.train, part.exam
+    train, task = part.train, part.task
     fits = {device: [_by_defaults(train, device, seed) for seed in range(SEEDS)] for device in ("gpu", "cpu")}
-    judged = {device: [judge(model, exam.recall, exam.asked) for model, _ in of] for device, of in fits.items()}
+    judged = {device: [rank_labels(model, task.recall, task.asked) for model, _ in of] for device, of in fits.items()}
     rows = []
-    for standing in summarise(judged, exam.asked).standings:
-        losses = np.mean([model.learned()["losses"] for model, _ in fits[standing.name]], axis=0)
+    for standing in summarize_ranks(judged, task.asked).standings:
+        losses = np.mean([model.fit_info()["losses"] for model, _ in fits[standing.name]], axis=0)
         epochs = [n for n in CURVE if n < len(losses)] + [len(losses)]
         rows.append(
             {

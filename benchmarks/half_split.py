@@ -17,8 +17,8 @@ from benchmarks.harness import data_folder
 from neatrec.data.baskets import Baskets
 from neatrec.data.splits import Split, half
 from neatrec.evaluation.metrics import hit_rate, ndcg
-from neatrec.evaluation.ranks import Judged, judge
-from neatrec.evaluation.task import Exam, make_exam
+from neatrec.evaluation.ranks import LabelRanks, rank_labels
+from neatrec.evaluation.task import EvaluationTask, build_task
 from neatrec.labels import make_labels
 from neatrec.leaderboard.result_cache import bundle_of, trained_so
 from neatrec.models import Model, Run, make_model
@@ -39,7 +39,7 @@ class Trial:
 @dataclass(frozen=True)
 class Outcome:
     trial: Trial
-    judged: list[Judged]
+    judged: list[LabelRanks]
     """One a part, in the order of `parts`."""
     correlation: float | None
     """Of log-variance with log popularity, where there is a variance."""
@@ -57,7 +57,7 @@ class Part:
     """Baskets to learn from and the questions about the others."""
 
     train: Baskets
-    exam: Exam
+    task: EvaluationTask
 
 
 @cache
@@ -76,7 +76,7 @@ def parts(folder: Path | None, validation: bool) -> list[Part]:
     whole = half(orders(folder))
     splits: Iterable[Split] = whole.validation() if validation else [whole]
     return [
-        Part(s.train, make_exam(s.train, s.test, make_labels(s.test, "paper", (0.05,)), queries=0, carts=0))
+        Part(s.train, build_task(s.train, s.test, make_labels(s.test, "paper", (0.05,)), queries=0, carts=0))
         for s in splits
     ]
 
@@ -91,7 +91,7 @@ def attempt(
         seconds += took
         if isinstance(model, Neat):
             follows.append(variance_against_popularity(model))
-        judged.append(judge(model, part.exam.recall, part.exam.asked))
+        judged.append(rank_labels(model, part.task.recall, part.task.asked))
     return Outcome(trial, judged, float(np.mean(follows)) if follows else None, round(seconds, 2))
 
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from benchmarks.harness import ROOT, measure_in_turn, save, summary, table
 from benchmarks.label_data import Orders, read_orders
-from neatrec.cooccurrence import Counting, count
+from neatrec.cooccurrence import CountOptions, count
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog, string_array
 from neatrec.labels.paper import PaperTest
@@ -56,27 +56,27 @@ Job = Callable[[], Any]
 
 
 def neatrec_all_pairs() -> Job:
-    return _neatrec(Counting(directed=False, category_level=None))
+    return _neatrec(CountOptions(directed=False, category_level=None))
 
 
 def neatrec_window() -> Job:
-    return _neatrec(Counting(window=5, directed=False, category_level=None))
+    return _neatrec(CountOptions(window=5, directed=False, category_level=None))
 
 
 def neatrec_paper() -> Job:
     """The paper's protocol: directed, baskets of 5 and more, different aisles."""
-    return _neatrec(Counting(min_basket=5))
+    return _neatrec(CountOptions(min_basket=5))
 
 
 def neatrec_paper_in_duckdb() -> Job:
-    return _neatrec(Counting(min_basket=5), engine="duckdb", memory_limit="2GB")
+    return _neatrec(CountOptions(min_basket=5), engine="duckdb", memory_limit="2GB")
 
 
 def neatrec_every_pair() -> Job:
     """No test: every pair of the paper's protocol is handed out, sorted."""
     baskets = _baskets(read_orders())
-    count(baskets.select(np.arange(1000)), Counting(min_basket=5))
-    return lambda: len(count(baskets, Counting(min_basket=5)))
+    count(baskets.select(np.arange(1000)), CountOptions(min_basket=5))
+    return lambda: len(count(baskets, CountOptions(min_basket=5)))
 
 
 def neatrec_simulated() -> Job:
@@ -85,10 +85,10 @@ def neatrec_simulated() -> Job:
 
     baskets = supermarket(baskets=3_200_000, items=50_000).baskets
     test = PaperTest(levels=(0.05,), directed=True)
-    count(baskets.select(np.arange(1000)), Counting(), keep=test)
+    count(baskets.select(np.arange(1000)), CountOptions(), keep=test)
 
     def job() -> dict[str, int]:
-        found = count(baskets, Counting(), keep=test)
+        found = count(baskets, CountOptions(), keep=test)
         return {
             "lines": baskets.lines,
             "records": found.margins.records,
@@ -99,7 +99,7 @@ def neatrec_simulated() -> Job:
     return job
 
 
-def _neatrec(counting: Counting, **engine: Any) -> Job:
+def _neatrec(counting: CountOptions, **engine: Any) -> Job:
     baskets = _baskets(read_orders())
     test = PaperTest(levels=(0.05,), directed=counting.directed)
     count(baskets.select(np.arange(1000)), counting, keep=test, **engine)

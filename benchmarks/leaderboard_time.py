@@ -29,7 +29,7 @@ def by_model(board: LeaderboardResult) -> list[dict[str, Any]]:
     rows = []
     for name, runs in board.trainings.items():
         run = runs[0]
-        took = {"train": run.own_seconds, "judge": run.judge_seconds, "label_free": run.label_free_seconds}
+        took = {"train": run.own_seconds, "rank_labels": run.judge_seconds, "label_free": run.label_free_seconds}
         rows.append({"model": name, **{stage: round(seconds, 2) for stage, seconds in took.items()}})
     return rows
 
@@ -67,7 +67,7 @@ def main() -> None:
     share = 1.0 - seconds["training"] / total
     evaluation = sum(value for name, value in seconds.items() if name not in NOT_EVALUATION) / total
     for row in by_model(board):
-        took = "  ".join(f"{stage} {row[stage]:8.2f}" for stage in ("train", "judge", "label_free"))
+        took = "  ".join(f"{stage} {row[stage]:8.2f}" for stage in ("train", "rank_labels", "label_free"))
         print(f"{row['model']:20s} {took}")
     for row in stages:
         print(f"{row['stage']:24s} {row['seconds']:8.2f} s")

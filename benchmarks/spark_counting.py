@@ -184,7 +184,7 @@ def skew(session: Any, threads: int, baskets: int, long: int) -> dict[str, Any]:
 
 def window(session: Any, threads: int, baskets: int, long: int = MILLION) -> dict[str, Any]:
     """Pairs at most five places apart, a basket of a million lines and a head item among them."""
-    from neatrec.cooccurrence import Counting, count
+    from neatrec.cooccurrence import CountOptions, count
     from neatrec.io import SourceOptions, read_baskets
 
     with tempfile.TemporaryDirectory(prefix="neatrec-bench-") as name:
@@ -192,7 +192,7 @@ def window(session: Any, threads: int, baskets: int, long: int = MILLION) -> dic
         lines = read_baskets(str(folder), SourceOptions(basket="order", item="sku", position="place"))
 
     def counted(engine: str) -> Any:
-        return count(lines, Counting(window=5), engine=engine, threads=threads)
+        return count(lines, CountOptions(window=5), engine=engine, threads=threads)
 
     def say(found: Any) -> dict[str, Any]:
         columns = (found.query.astype("<i4"), found.item.astype("<i4"), found.count.astype("<i8"))

@@ -34,13 +34,13 @@ HERE, PEER = "benchmarks.topk_speed", "benchmarks.topk_peer"
 
 def neatrec_topk() -> Callable[[], Any]:
     """The table's own search; items have no categories, so that each leaves out only itself, as the peer does."""
-    from neatrec.serving.topk import Search
+    from neatrec.serving.topk import TopKSearch
 
     rows = vectors()
 
     def search(queries: int) -> float:
         every = np.arange(ITEMS, dtype=np.int32)
-        found = Search(every[:queries], every, every, K, floor=-np.inf)
+        found = TopKSearch(every[:queries], every, every, K, min_score=-np.inf)
         found.by_product(*found.take(rows, rows), THREADS)
         return round(float(found.answers().score.astype(np.float64).sum()), 1)
 

@@ -12,8 +12,8 @@ from neatrec._version import __version__
 
 if TYPE_CHECKING:
     from neatrec.bundle import load_bundle, save_bundle
-    from neatrec.check.check import check
-    from neatrec.cooccurrence import CoPurchases, Counting, count
+    from neatrec.check.run import check_baskets
+    from neatrec.cooccurrence import CooccurrenceCounts, CountOptions, count
     from neatrec.data.baskets import Baskets
     from neatrec.data.catalog import Catalog
     from neatrec.data.splits import split_baskets
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 _HOMES = {
     "Baskets": "neatrec.data.baskets",
     "Catalog": "neatrec.data.catalog",
-    "CoPurchases": "neatrec.cooccurrence",
-    "Counting": "neatrec.cooccurrence",
+    "CooccurrenceCounts": "neatrec.cooccurrence",
+    "CountOptions": "neatrec.cooccurrence",
     "InputError": "neatrec.errors",
     "Labels": "neatrec.labels",
     "Model": "neatrec.models",
     "NeatrecError": "neatrec.errors",
     "SourceOptions": "neatrec.io",
-    "check": "neatrec.check.check",
+    "check_baskets": "neatrec.check.run",
     "count": "neatrec.cooccurrence",
     "load_bundle": "neatrec.bundle",
     "make_labels": "neatrec.labels",
@@ -50,15 +50,15 @@ _HOMES = {
 __all__ = [
     "Baskets",
     "Catalog",
-    "CoPurchases",
-    "Counting",
+    "CooccurrenceCounts",
+    "CountOptions",
     "InputError",
     "Labels",
     "Model",
     "NeatrecError",
     "SourceOptions",
     "__version__",
-    "check",
+    "check_baskets",
     "count",
     "load_bundle",
     "make_labels",

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from neatrec.check.check import CheckResult, check
+from neatrec.check.run import CheckResult, check_baskets
 from neatrec.labels import Labels, make_labels
 from neatrec.labels.audit import Audit, audit_labels
-from neatrec.labels.ground_truth import Score, score_against
+from neatrec.labels.ground_truth import TruthScore, score_against
 from neatrec.leaderboard.report import make_report
 from neatrec.leaderboard.run import LeaderboardResult
 from neatrec.models import Model, Run, make_model
-from neatrec.serving import Asked, Index, ask, save_indexed
+from neatrec.serving import QueryResult, ServingTable, ask, save_indexed
 from neatrec.simulator import Supermarket, supermarket
 from neatrec.training.train import DEFAULT_MODEL
 
@@ -36,9 +36,9 @@ class Demo:
     """Both protocols over all baskets."""
     stratified: Labels
     """The calibrated protocol within basket size, month and store: the season's and the single store's traps caught."""
-    stratified_score: Score
+    stratified_score: TruthScore
     board: LeaderboardResult
-    """Every model, trained on one half of the baskets and judged on the other."""
+    """Every model, trained on one half of the baskets and evaluated on the other."""
     model: Model
     """The default model, trained on all baskets."""
     report: Path
@@ -46,9 +46,9 @@ class Demo:
 
     def planted(self) -> dict[str, float]:
         """Of what each model names first in the whole catalogue, the share that was planted, best model first."""
-        queries, shares = self.board.exam.asked.queries, {}
+        queries, shares = self.board.task.asked.queries, {}
         for name, runs in self.board.trainings.items():
-            first = runs[0].answers.judged[self.board.exam.catalogue.name].best[:, 0]
+            first = runs[0].answers.label_ranks[self.board.task.catalogue.name].best[:, 0]
             answered = first >= 0
             right = self.market.truth.is_complement(queries[answered], first[answered])
             shares[name] = float(right.mean()) if len(right) else 0.0
@@ -59,9 +59,9 @@ class Demo:
         labels = self.stratified
         return list(dict.fromkeys(int(labels.query[i]) for i in labels.strongest(len(labels))))[:QUERIES]
 
-    def recommendations(self) -> list[tuple[int, Asked]]:
+    def recommendations(self) -> list[tuple[int, QueryResult]]:
         """What goes with each of them, with evidence: (item, answers)."""
-        index = Index.open(self.bundle)
+        index = ServingTable.open(self.bundle)
         return [(query, ask(index, [index.catalog.id(query)], 3)) for query in self.queries()]
 
     def to_json(self) -> dict[str, Any]:
@@ -78,7 +78,7 @@ class Demo:
             "leaderboard": self.board.to_json(),
             "planted": self.planted(),
             "recommendations": [
-                {"item": catalog.id(query), "recommendations": [line.to_dict() for line in asked.believed]}
+                {"item": catalog.id(query), "recommendations": [line.to_dict() for line in asked.answers]}
                 for query, asked in self.recommendations()
             ],
             "report": str(self.report),
@@ -92,20 +92,20 @@ def run_demo(out: Path, *, seed: int = 0, say: Callable[[str], None] = print) ->
     market = supermarket(seed=seed)
     baskets, truth = market.baskets, market.truth
     say("looking the baskets over")
-    checked = check(baskets)
+    checked = check_baskets(baskets)
     say("labels by both protocols, and how many of them chance alone would make")
     plain = audit_labels(baskets, truth=truth, null_rounds=2, seed=seed)
     say("the same within baskets of one size, month and store")
     stratified = make_labels(baskets, "calibrated", (0.05,), strata=STRATA)
     score = score_against(truth, stratified.query, stratified.item, directed=True)
     say("training models on one half of the baskets, judging them on the other")
-    board = make_report(baskets, out / "report", _contestants(), truth=truth, null_rounds=1, seed=seed, progress=say)
+    board = make_report(baskets, out / "report", _model_specs(), truth=truth, null_rounds=1, seed=seed, progress=say)
     say(f"training {DEFAULT_MODEL} on all baskets")
     model = make_model(DEFAULT_MODEL).fit(baskets, Run(rng=seed))
     save_indexed(model, out / "bundle", baskets, seed=seed)
     return Demo(market, checked, plain, stratified, score, board, model, out / "report" / "index.html", out / "bundle")
 
 
-def _contestants() -> dict[str, str | Model]:
+def _model_specs() -> dict[str, str | Model]:
     untuned = {name: name for name in (*STATISTICS, DEFAULT_MODEL)}
     return {**untuned, **{name: make_model(name, epochs=n) for name, n in EPOCHS.items()}}

@@ -22,7 +22,7 @@ from helpers.crash_worker import PHASES, model_of
 from helpers.killing import Worker, kill_in, started
 from neatrec.bundle import BundleLock, load_bundle, read_manifest, save_bundle, store
 from neatrec.bundle import folder as place
-from neatrec.bundle.folder import Place
+from neatrec.bundle.folder import BundleFolder
 from neatrec.bundle.manifest import Manifest
 from neatrec.errors import BundleError, ParameterError, ResourceError
 from neatrec.models import Model
@@ -78,7 +78,7 @@ def test_kill_minus_nine_in_every_phase(worker: Worker, tmp_path: Path, way: str
 def test_a_crash_between_two_renames_loses_nothing(tmp_path: Path) -> None:
     bundle = tmp_path / "bundle"
     save(1, bundle)
-    spot = Place.of(bundle)
+    spot = BundleFolder.of(bundle)
     os.rename(bundle, spot.previous)
     (spot.writing).mkdir()
     assert version_in(bundle) == 1
@@ -90,7 +90,7 @@ def test_a_crash_between_two_renames_loses_nothing(tmp_path: Path) -> None:
 def test_a_crash_after_the_renames_leaves_the_new_one(tmp_path: Path) -> None:
     bundle = tmp_path / "bundle"
     save(1, bundle)
-    os.rename(bundle, Place.of(bundle).previous)
+    os.rename(bundle, BundleFolder.of(bundle).previous)
     save_bundle(model_of(2), tmp_path / "new", baskets_hash="2", seed=0, notes={"version": 2})
     os.rename(tmp_path / "new", bundle)
     assert version_in(bundle) == 2
@@ -142,7 +142,7 @@ def test_a_reader_starts_again_when_the_folder_moves_under_its_hands(
         shutil.copytree(bundle, other)  # saved once more it might be of the next second
     else:
         save(2, other)
-    at = Place.of(bundle)
+    at = BundleFolder.of(bundle)
     verify = store.verify_files
     rounds = []
 

@@ -37,7 +37,7 @@ def test_every_model_comes_back_from_its_bundle(name: str, tmp_path: Path) -> No
     assert type(back) is type(model)
     assert back.parameters == model.parameters
     assert back.catalog.hash == model.catalog.hash
-    assert back.learned() == model.learned()
+    assert back.fit_info() == model.fit_info()
     every = np.arange(len(toy_catalog()))
     assert np.array_equal(back.score_all(every), model.score_all(every))
     assert back.recommend("tea-green").names == model.recommend("tea-green").names
@@ -45,13 +45,13 @@ def test_every_model_comes_back_from_its_bundle(name: str, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("optimizer", ["adagrad", "sgd"])
 def test_a_bundle_from_before_a_parameter_says_what_was_done_then(optimizer: str, tmp_path: Path) -> None:
-    """Before `least_user_baskets` every user had a vector, which is not today's default."""
+    """Before `min_user_baskets` every user had a vector, which is not today's default."""
     settings = {"dim": 2, "epochs": 2, "optimizer": optimizer, "negatives_shared": False}
-    settings |= {"learning_rate": 0.02, "least_user_baskets": 1}
+    settings |= {"learning_rate": 0.02, "min_user_baskets": 1}
     model = make_model("triple2vec", settings).fit(toy_baskets(120), RUN)
     save(model, tmp_path / "bundle")
     manifest = read_manifest(tmp_path / "bundle")
-    then = {name: value for name, value in manifest.parameters.items() if name != "least_user_baskets"}
+    then = {name: value for name, value in manifest.parameters.items() if name != "min_user_baskets"}
     (tmp_path / "bundle" / "manifest.json").write_bytes(replace(manifest, parameters=then).to_bytes())
     assert load_bundle(tmp_path / "bundle").parameters == model.parameters
 
@@ -86,7 +86,7 @@ def test_the_manifest_tells_the_story(tmp_path: Path) -> None:
     assert entries["format"] == 1
     assert (entries["model"], entries["kind"], entries["seed"]) == ("shrunk-lift-tuned", "statistic", 3)
     assert entries["parameters"] == model.parameters.to_dict()
-    assert entries["learned"] == model.learned()
+    assert entries["learned"] == model.fit_info()
     assert entries["data_hash"] == "0" * 64
     assert entries["notes"] == {"source": "toy"}
     assert (entries["items"], entries["lines"]) == (22, toy_baskets(120).lines)

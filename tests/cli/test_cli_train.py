@@ -17,7 +17,7 @@ import pytest
 
 from neatrec.bundle import load_bundle, read_manifest
 from neatrec.cli.main import exit_code_of
-from neatrec.cli.output import Talk
+from neatrec.cli.output import OutputOptions
 from neatrec.cli.progress import ShowProgress, sentence
 from neatrec.cli.signals import TerminatedError, at_a_safe_moment
 from neatrec.models.base import Model
@@ -212,7 +212,7 @@ def test_progress_names_the_epoch_its_numbers_are_of(progress: Progress, words: 
 @pytest.mark.parametrize("terminal", [True, False])
 def test_the_last_line_of_progress_is_said_once(terminal: bool, monkeypatch, capsys) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal, raising=False)
-    show = ShowProgress(Talk(), seconds_between_lines=-1.0)
+    show = ShowProgress(OutputOptions(), seconds_between_lines=-1.0)
     for epoch, done in [(0, 0.5), (1, 0.5), (1, 1.0), (2, 1.0)]:  # the last lines of an epoch, then its end
         show(Progress(epoch, 2, done, 400, 2e6, 0.5, None, 3.0, 0.0))
     said = capsys.readouterr().err

@@ -11,15 +11,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.counting_reference import as_dict, assert_counted_right, jobs, margins_plainly
-from neatrec.cooccurrence import CoPurchases, Counting, Margins, PairBlock, Screen, Screened, count, margins, rows
+from neatrec.cooccurrence import (
+    CooccurrenceCounts,
+    CountOptions,
+    FilteredPairs,
+    Margins,
+    PairBlock,
+    PairFilter,
+    count,
+    margins,
+    rows,
+)
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog, string_array
 
 ENGINES = pytest.mark.parametrize("engine", ["memory", "duckdb"])
-Job = tuple[Baskets, Counting]
+Job = tuple[Baskets, CountOptions]
 
 
-def assert_equal(one: CoPurchases, other: CoPurchases) -> None:
+def assert_equal(one: CooccurrenceCounts, other: CooccurrenceCounts) -> None:
     for name in ("query", "item", "count", "reverse", "customers"):
         a, b = getattr(one, name), getattr(other, name)
         assert (a is None) == (b is None), name
@@ -68,9 +78,9 @@ def test_keeping_some_pairs_is_counting_all_and_leaving_out_the_rest(
 ) -> None:
     baskets, counting = job
 
-    def make_screen(m: Margins) -> Screen:
+    def make_screen(m: Margins) -> PairFilter:
         share = np.sqrt(m.first / max(m.records, 1))
-        return Screen(least, expected=(share, share), spread=(share * slack, share) if strict else None)
+        return PairFilter(least, expected=(share, share), spread=(share * slack, share) if strict else None)
 
     def even_items(block: PairBlock, m: Margins) -> npt.NDArray[np.bool_]:
         assert (m.pairs, m.records > 0) == (0, True)
@@ -79,7 +89,7 @@ def test_keeping_some_pairs_is_counting_all_and_leaving_out_the_rest(
     everything = count(baskets, counting, engine="memory")
     block = PairBlock(everything.query, everything.item, everything.count, everything.reverse, everything.customers)
     wanted = block.where(make_screen(everything.margins).passes(block) & (block.item % 2 == 0))
-    found = count(baskets, counting, keep=Screened(make_screen, even_items), engine=engine)
+    found = count(baskets, counting, keep=FilteredPairs(make_screen, even_items), engine=engine)
     assert_equal(
         found,
         replace(everything, **{n: getattr(wanted, n) for n in ("query", "item", "count", "reverse", "customers")}),
@@ -127,7 +137,7 @@ def test_symmetric_counts_add_both_directions(job: Job) -> None:
 
 def test_distinct_customers_survive_symmetry_where_nobody_can_count_twice() -> None:
     baskets = Baskets.from_lists([["a", "b"], ["b", "a"], ["a", "b"]], users=["u", "u", "w"], ordered=False)
-    both_ways = count(baskets, Counting(directed=False), engine="memory").symmetric()
+    both_ways = count(baskets, CountOptions(directed=False), engine="memory").symmetric()
     assert both_ways.customers is not None
     assert (both_ways.count.tolist(), both_ways.customers.tolist()) == ([3, 3], [2, 2])
 
@@ -135,7 +145,7 @@ def test_distinct_customers_survive_symmetry_where_nobody_can_count_twice() -> N
 @ENGINES
 def test_a_repeated_item_makes_no_pair_with_itself_and_counts_for_each_line_otherwise(engine: str) -> None:
     baskets = Baskets.from_lists([["a", "b", "a", "a"]])
-    pairs = count(baskets, Counting(), engine=engine)
+    pairs = count(baskets, CountOptions(), engine=engine)
     assert as_dict(pairs) == {(0, 1): (1, None), (1, 0): (2, None)}
     assert pairs.margins.records == 3
 
@@ -144,28 +154,28 @@ def test_a_repeated_item_makes_no_pair_with_itself_and_counts_for_each_line_othe
 def test_two_unknown_categories_are_not_the_same_category(engine: str) -> None:
     catalog = Catalog.from_ids("abcd", categories=[None, None, "x", "x"])
     baskets = Baskets.from_lists(["abcd"], catalog=catalog)
-    assert list(as_dict(count(baskets, Counting(), engine=engine))) == [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3)]
+    assert list(as_dict(count(baskets, CountOptions(), engine=engine))) == [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3)]
 
 
 @ENGINES
 def test_the_window_is_counted_before_same_category_pairs_are_dropped(engine: str) -> None:
     catalog = Catalog.from_ids("abc", categories=["x", "x", "y"])
     baskets = Baskets.from_lists(["abc"], catalog=catalog)
-    assert list(as_dict(count(baskets, Counting(window=1), engine=engine))) == [(1, 2)]
+    assert list(as_dict(count(baskets, CountOptions(window=1), engine=engine))) == [(1, 2)]
 
 
 @ENGINES
 def test_small_baskets_are_left_out_before_anything_else(engine: str) -> None:
     catalog = Catalog.from_ids("abc", categories=["x", "x", "y"])
     baskets = Baskets.from_lists(["abc", "ac"], catalog=catalog)
-    found = count(baskets, Counting(min_basket=3), engine=engine)
+    found = count(baskets, CountOptions(min_basket=3), engine=engine)
     assert (found.margins.baskets, found.margins.records) == (1, 2)
 
 
 @ENGINES
 def test_a_window_longer_than_any_basket_means_all_pairs(engine: str) -> None:
     baskets = Baskets.from_lists(["abcde", "ace"])
-    wide, every = (count(baskets, Counting(window=w), engine=engine) for w in (10**15, None))
+    wide, every = (count(baskets, CountOptions(window=w), engine=engine) for w in (10**15, None))
     assert_equal(wide, replace(every, counting=wide.counting))
 
 
@@ -175,7 +185,7 @@ def test_wide_windows_over_baskets_of_many_sizes(engine: str) -> None:
     rng = np.random.default_rng(3)
     lists = [[str(x) for x in rng.integers(0, 20, size)] for size in (60, 3, 2, 5, 4, 3, 7)]
     baskets = Baskets.from_lists(lists)
-    counting = Counting(window=50)
+    counting = CountOptions(window=50)
     assert_counted_right(count(baskets, counting, engine=engine), baskets, counting)
 
 
@@ -183,7 +193,7 @@ def test_wide_windows_over_baskets_of_many_sizes(engine: str) -> None:
 def test_no_basket_makes_an_empty_answer(engine: str) -> None:
     catalog = Catalog.from_ids("ab")
     nothing = Baskets(catalog, np.empty(0), np.zeros(1), string_array([]), ordered=True)
-    found = count(nothing, Counting(), engine=engine)
+    found = count(nothing, CountOptions(), engine=engine)
     assert len(found) == 0
     assert found.indptr.tolist() == [0, 0, 0]
     assert len(found.symmetric()) == 0
@@ -192,7 +202,7 @@ def test_no_basket_makes_an_empty_answer(engine: str) -> None:
 
 def test_lines_that_need_64_bit_places_are_counted_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     baskets = Baskets.from_lists(["abcd", "bcd", "da"], users=["u", "w", "u"])
-    for counting in (Counting(), Counting(window=1, directed=False)):
+    for counting in (CountOptions(), CountOptions(window=1, directed=False)):
         with monkeypatch.context() as patch:
             patch.setattr(rows, "MANY_LINES", 0)
             found = count(baskets, counting, engine="memory")
@@ -205,17 +215,17 @@ def test_blocks_are_cut_alike_for_any_number_of_threads(monkeypatch: pytest.Monk
     baskets = Baskets.from_lists([[str(x) for x in rng.permutation(30)[:8]] for _ in range(40)])
     seen: dict[int, list[list[int]]] = {}
 
-    def look(threads: int) -> CoPurchases:
+    def look(threads: int) -> CooccurrenceCounts:
         blocks = seen.setdefault(threads, [])
 
         def note(block: PairBlock, _: Margins) -> npt.NDArray[np.bool_]:
             blocks.append(block.query.tolist())
             return np.ones(len(block), dtype=bool)
 
-        return count(baskets, Counting(), keep=note, engine="memory", threads=threads)
+        return count(baskets, CountOptions(), keep=note, engine="memory", threads=threads)
 
     alone, together = look(1), look(4)
     assert len(seen[1]) > 5
     assert seen[1] == seen[4]
     assert_equal(alone, together)
-    assert_counted_right(alone, baskets, Counting())
+    assert_counted_right(alone, baskets, CountOptions())

@@ -14,7 +14,7 @@ from importlib.resources import files
 import numpy as np
 import pytest
 
-from neatrec.cooccurrence import Counting, count
+from neatrec.cooccurrence import CountOptions, count
 from neatrec.cooccurrence import duckdb as duckdb_engine
 from neatrec.cooccurrence.statements import statement
 from neatrec.data.baskets import Baskets
@@ -28,14 +28,14 @@ import re, sys, time
 import numpy as np
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog, string_array
-from neatrec.cooccurrence import Counting, count
+from neatrec.cooccurrence import CountOptions, count
 lines, items = 1_000_000, 20_000
 code = np.random.default_rng(1).zipf(1.3, lines) % items
 catalog = Catalog.from_ids([str(i) for i in range(items)])
 giant = Baskets(catalog, code, np.array([0, lines]), string_array(["till"]), ordered=True)
-count(Baskets.from_lists(["abc"]), Counting(window=1))  # compiled before the clock starts
+count(Baskets.from_lists(["abc"]), CountOptions(window=1))  # compiled before the clock starts
 start = time.process_time()
-pairs = count(giant, Counting(window=5), engine=sys.argv[1], memory_limit="700MiB")
+pairs = count(giant, CountOptions(window=5), engine=sys.argv[1], memory_limit="700MiB")
 # not ru_maxrss: across fork and exec it starts at the size of the process that runs the tests
 peak = re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())[1]
 print(pairs.margins.records, time.process_time() - start, peak)
@@ -67,8 +67,10 @@ def test_a_basket_of_a_million_lines_within_a_window_takes_seconds_and_little_me
 
 def test_duckdb_counts_what_does_not_fit_in_its_memory() -> None:
     baskets = make_shop(20_000, 30_000, 12, users=5_000)
-    spilled = count(baskets, Counting(), keep=lambda block, _: block.count > 1, engine="duckdb", memory_limit="200MB")
-    memory = count(baskets, Counting(), keep=lambda block, _: block.count > 1, engine="memory")
+    spilled = count(
+        baskets, CountOptions(), keep=lambda block, _: block.count > 1, engine="duckdb", memory_limit="200MB"
+    )
+    memory = count(baskets, CountOptions(), keep=lambda block, _: block.count > 1, engine="memory")
     assert spilled.margins.pairs == memory.margins.pairs > 500_000
     for name in ("query", "item", "count", "reverse", "customers"):
         np.testing.assert_array_equal(getattr(spilled, name), getattr(memory, name), err_msg=name)
@@ -77,7 +79,7 @@ def test_duckdb_counts_what_does_not_fit_in_its_memory() -> None:
 def test_pairs_that_do_not_fit_are_refused_with_their_size() -> None:
     wanted = r"1,000,000,000 pairs need 22\.4 GiB, more than the memory limit of 1\.0 GiB\. Pass `keep`"
     with pytest.raises(ResourceError, match=wanted):
-        duckdb_engine._all_pairs(None, 10**9, Counting(), customers=False, memory_limit=2**30)
+        duckdb_engine._all_pairs(None, 10**9, CountOptions(), customers=False, memory_limit=2**30)
 
 
 def test_too_little_memory_for_duckdb_is_told_in_our_words() -> None:
@@ -87,10 +89,17 @@ def test_too_little_memory_for_duckdb_is_told_in_our_words() -> None:
         match=r"DuckDB cannot count these baskets within 1 MiB: .*\. Raise `memory_limit` to 1\.0 GiB, or use",
     ):
         count(
-            baskets, Counting(), keep=lambda block, _: block.count > 9, engine="duckdb", memory_limit="1MiB", threads=2
+            baskets,
+            CountOptions(),
+            keep=lambda block, _: block.count > 9,
+            engine="duckdb",
+            memory_limit="1MiB",
+            threads=2,
         )
     # what the sentence names is enough
-    count(baskets, Counting(), keep=lambda block, _: block.count > 9, engine="duckdb", memory_limit="1GiB", threads=2)
+    count(
+        baskets, CountOptions(), keep=lambda block, _: block.count > 9, engine="duckdb", memory_limit="1GiB", threads=2
+    )
 
 
 def test_a_disk_that_cannot_be_written_is_told_in_our_words(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,20 +110,20 @@ def test_a_disk_that_cannot_be_written_is_told_in_our_words(monkeypatch: pytest.
 
     monkeypatch.setattr(duckdb_engine, "_count_pairs", full)
     with pytest.raises(ResourceError, match=r"DuckDB cannot write to .*No space left on device\. Set TMPDIR"):
-        count(make_shop(2, 5, 2), Counting(), engine="duckdb")
+        count(make_shop(2, 5, 2), CountOptions(), engine="duckdb")
 
 
 def test_the_memory_engine_does_without_duckdb(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "duckdb", None)
     baskets = make_shop(5, 10, 4)
-    assert count(baskets, Counting(), engine="memory").margins.records > 0
+    assert count(baskets, CountOptions(), engine="memory").margins.records > 0
     with pytest.raises(MissingDependencyError, match=r"the duckdb engine needs duckdb\. pip install duckdb"):
-        count(baskets, Counting(), engine="duckdb")
+        count(baskets, CountOptions(), engine="duckdb")
 
 
 def test_nothing_is_left_on_disk(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    count(make_shop(5, 10, 4), Counting(), engine="duckdb")
+    count(make_shop(5, 10, 4), CountOptions(), engine="duckdb")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -164,8 +173,8 @@ def test_baskets_handed_over_in_parts_are_counted_alike(monkeypatch: pytest.Monk
     whole = make_shop(40, 15, 5, users=7)
     shards = [whole.select(np.arange(11)), whole.select(np.arange(11, 40))]
     found, expected = (
-        count(shards, Counting(window=2), engine="duckdb"),
-        count(whole, Counting(window=2), engine="memory"),
+        count(shards, CountOptions(window=2), engine="duckdb"),
+        count(whole, CountOptions(window=2), engine="memory"),
     )
     for name in ("query", "item", "count", "reverse", "customers"):
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
@@ -174,8 +183,8 @@ def test_baskets_handed_over_in_parts_are_counted_alike(monkeypatch: pytest.Monk
 def test_duckdb_holds_one_shard_at_a_time() -> None:
     whole = make_shop(40, 15, 5, users=7)
     shards = Shards(whole, 8)
-    found = count(shards, Counting(), engine="duckdb")
-    assert found.margins.records == count(whole, Counting(), engine="memory").margins.records
+    found = count(shards, CountOptions(), engine="duckdb")
+    assert found.margins.records == count(whole, CountOptions(), engine="memory").margins.records
     assert shards.most <= 2  # one at hand while the next is made
 
 

@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from neatrec.cooccurrence import Counting, Screen, Screened, count, forecast, margins
+from neatrec.cooccurrence import CountOptions, FilteredPairs, PairFilter, count, forecast, margins
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog, string_array
 
 pytestmark = pytest.mark.real
 
-PAPER = Counting(min_basket=5)
+PAPER = CountOptions(min_basket=5)
 
 
 @pytest.fixture(scope="module")
@@ -61,15 +61,18 @@ def test_the_forecast_is_near_the_truth(orders: Baskets) -> None:
 
 
 def test_margins_alone_are_those_of_the_count(orders: Baskets) -> None:
-    alone, counted = margins(orders, PAPER), count(orders, PAPER, keep=Screened(lambda _: Screen(1000))).margins
+    alone, counted = (
+        margins(orders, PAPER),
+        count(orders, PAPER, keep=FilteredPairs(lambda _: PairFilter(1000))).margins,
+    )
     assert (alone.records, counted.pairs) == (9_945_426, 6_249_219)
     np.testing.assert_array_equal(alone.first, counted.first)
     np.testing.assert_array_equal(alone.second, counted.second)
 
 
 def test_both_engines_agree_on_real_orders(orders: Baskets) -> None:
-    often = Screened(lambda _: Screen(min_count=5))
-    for counting in (PAPER, Counting(window=5, directed=False)):
+    often = FilteredPairs(lambda _: PairFilter(min_count=5))
+    for counting in (PAPER, CountOptions(window=5, directed=False)):
         memory, duck = (count(orders, counting, keep=often, engine=engine) for engine in ("memory", "duckdb"))
         assert memory.margins.pairs == duck.margins.pairs
         np.testing.assert_array_equal(memory.margins.first, duck.margins.first)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from neatrec.cooccurrence import CoPurchases, Counting, Margins, PairBlock, Screen
+from neatrec.cooccurrence import CooccurrenceCounts, CountOptions, Margins, PairBlock, PairFilter
 from neatrec.data.catalog import Catalog
 from neatrec.errors import ParameterError
 
@@ -18,9 +18,9 @@ def make_margins(items: int = 3) -> Margins:
     return Margins(np.ones(items), np.ones(items), 3, 3, 1, np.full(items, -1))
 
 
-def make(query: list[int], item: list[int], **more: Any) -> CoPurchases:
-    return CoPurchases(
-        CATALOG, Counting(), more.pop("margins", make_margins()), query, item, np.ones(len(query)), **more
+def make(query: list[int], item: list[int], **more: Any) -> CooccurrenceCounts:
+    return CooccurrenceCounts(
+        CATALOG, CountOptions(), more.pop("margins", make_margins()), query, item, np.ones(len(query)), **more
     )  # type: ignore[arg-type]
 
 
@@ -39,7 +39,7 @@ def make(query: list[int], item: list[int], **more: Any) -> CoPurchases:
 )
 def test_a_counting_says_what_is_wrong_with_it(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(ParameterError) as caught:
-        Counting(**wrong)
+        CountOptions(**wrong)
     assert str(caught.value) == message
 
 
@@ -84,21 +84,21 @@ def test_records_cannot_be_changed_afterwards() -> None:
 
 
 def test_a_result_says_what_it_holds() -> None:
-    assert repr(make([0, 0, 2], [1, 2, 0])) == "<CoPurchases 3 directed pairs of 3 records>"
-    assert repr(make([0], [1]).symmetric()) == "<CoPurchases 2 symmetric pairs of 6 records>"
+    assert repr(make([0, 0, 2], [1, 2, 0])) == "<CooccurrenceCounts 3 directed pairs of 3 records>"
+    assert repr(make([0], [1]).symmetric()) == "<CooccurrenceCounts 2 symmetric pairs of 6 records>"
 
 
 def test_a_screen_says_what_is_wrong_with_it() -> None:
     with pytest.raises(ParameterError, match="`min_count` must be at least 1, got 0"):
-        Screen(min_count=0)
+        PairFilter(min_count=0)
     with pytest.raises(ParameterError, match="`spread` of a screen must come with `expected`"):
-        Screen(spread=(np.ones(3), np.ones(3)))
+        PairFilter(spread=(np.ones(3), np.ones(3)))
     with pytest.raises(ParameterError, match=r"`expected` must be two vectors of 3 items, got \(2,\)"):
-        Screen(expected=(np.ones(3), np.ones(2))).check(3)
+        PairFilter(expected=(np.ones(3), np.ones(2))).check(3)
 
 
 def test_a_screen_can_be_pearsons_chi_squared() -> None:
-    """On a full 2x2 table: the formula of `Screen`'s docstring against the textbook."""
+    """On a full 2x2 table: the formula of `PairFilter`'s docstring against the textbook."""
     records = 1000.0
     margin = np.array([100.0, 250.0, 30.0])
     query, item = np.array([0, 0, 1], dtype=np.int32), np.array([1, 2, 2], dtype=np.int32)
@@ -109,5 +109,5 @@ def test_a_screen_can_be_pearsons_chi_squared() -> None:
     for x in (0.5, 3.84, 50.0, 90.0):
         rate = margin / np.sqrt(records)
         spread = np.sqrt(x) * margin * (records - margin) / records**1.5
-        passed = Screen(expected=(rate, rate), spread=(spread, spread)).passes(PairBlock(query, item, counts))
+        passed = PairFilter(expected=(rate, rate), spread=(spread, spread)).passes(PairBlock(query, item, counts))
         assert passed.tolist() == ((statistic >= x) & (excess >= 0)).tolist()

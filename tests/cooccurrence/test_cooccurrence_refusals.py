@@ -8,8 +8,8 @@ import re
 import numpy as np
 import pytest
 
-from neatrec.cooccurrence import Counting, Screen, Screened, count, forecast, margins, memory
-from neatrec.cooccurrence import count as counter
+from neatrec.cooccurrence import CountOptions, FilteredPairs, PairFilter, count, forecast, margins, memory
+from neatrec.cooccurrence import counting as counter
 from neatrec.cooccurrence.forecast import expected_pairs
 from neatrec.cooccurrence.resources import _free_in_container, as_bytes, available_memory, human, thread_count
 from neatrec.data.baskets import Baskets
@@ -24,23 +24,23 @@ def test_directions_need_cart_order() -> None:
     with pytest.raises(
         ParameterError, match=r"`directed` must be False for baskets without cart order. Count with dir"
     ):
-        count(UNORDERED, Counting())
+        count(UNORDERED, CountOptions())
 
 
 def test_windows_need_cart_order() -> None:
     with pytest.raises(ParameterError, match=r"`window` must be None for baskets without cart order, got 5. Count all"):
-        count(UNORDERED, Counting(directed=False, window=5))
+        count(UNORDERED, CountOptions(directed=False, window=5))
 
 
 def test_once_per_customer_needs_users() -> None:
     with pytest.raises(ParameterError, match=r"`once_per_customer` must be False for baskets without users. Name the"):
-        margins(ORDERED, Counting(once_per_customer=True))
+        margins(ORDERED, CountOptions(once_per_customer=True))
 
 
 def test_an_unknown_category_level_is_named() -> None:
     catalog = Catalog.from_ids("ab", categories=["x", "y"])
     with pytest.raises(ParameterError, match=r"`category_level` must be one of category, got 'categry'. Did you mean"):
-        count(Baskets.from_lists(["ab"], catalog=catalog), Counting(category_level="categry"))
+        count(Baskets.from_lists(["ab"], catalog=catalog), CountOptions(category_level="categry"))
 
 
 @pytest.mark.parametrize("engine", ["memory", "duckdb", "auto"])
@@ -59,15 +59,15 @@ def test_a_giant_basket_with_all_pairs_is_refused_by_name(engine: str) -> None:
         "more than `max_basket_pairs` = 200,000,000. Raise --max-basket-pairs, set a window, or leave the basket out"
     )
     with pytest.raises(ResourceError, match=re.escape(wanted)):
-        count(giant, Counting(), engine=engine)
+        count(giant, CountOptions(), engine=engine)
     with pytest.raises(ResourceError, match="which make 999,499,500 pairs"):
-        count(giant, Counting(window=1000, directed=False), engine=engine)
+        count(giant, CountOptions(window=1000, directed=False), engine=engine)
 
 
 def test_the_cap_can_be_moved() -> None:
     with pytest.raises(ResourceError, match="has 3 lines, which make 3 pairs, more than `max_basket_pairs` = 2"):
-        count(ORDERED, Counting(max_basket_pairs=2))
-    assert len(count(ORDERED, Counting(max_basket_pairs=3))) == 3
+        count(ORDERED, CountOptions(max_basket_pairs=2))
+    assert len(count(ORDERED, CountOptions(max_basket_pairs=3))) == 3
 
 
 def test_engines_threads_and_limits_are_checked() -> None:
@@ -105,7 +105,7 @@ def test_keep_must_give_a_mask(engine: str) -> None:
 
 def test_a_screen_of_another_catalogue_is_refused() -> None:
     with pytest.raises(ParameterError, match=r"`expected` must be two vectors of 3 items, got \(1,\)"):
-        count(ORDERED, keep=Screened(lambda _: Screen(expected=(np.ones(1), np.ones(1)))))
+        count(ORDERED, keep=FilteredPairs(lambda _: PairFilter(expected=(np.ones(1), np.ones(1)))))
 
 
 def test_a_stated_limit_is_kept_by_refusing() -> None:
@@ -173,7 +173,7 @@ def test_the_forecast_of_unique_pairs_is_near_the_truth() -> None:
         [str(i) for i in range(3000)],  # type: ignore[arg-type]
         ordered=True,
     )
-    for counting in (Counting(), Counting(directed=False), Counting(window=2)):
+    for counting in (CountOptions(), CountOptions(directed=False), CountOptions(window=2)):
         guess, found = forecast(baskets, counting), count(baskets, counting)
         assert guess.records == found.margins.records
         assert found.margins.pairs == pytest.approx(guess.pairs, rel=0.1)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from helpers.kernel_cases import CASES, SETTINGS, Case, make_draws, make_shard, make_tables, train
-from neatrec.models.embeddings.kernels.arguments import Draws, Settings, Shard
+from neatrec.models.embeddings.kernels.arguments import Draws, KernelSettings, Shard
 from neatrec.models.embeddings.kernels.dispatch import kernel
 from neatrec.models.embeddings.kernels.layout import Table, width
 
@@ -19,7 +19,7 @@ BATCHES = [case for case in CASES.values() if case.vectors == 1]
 BATCH_KERNELS = pytest.mark.parametrize("case", BATCHES, ids=lambda case: case.name)
 
 
-def assert_equal_to_the_reference(case: Case, shard: Shard, draws: Draws, settings: Settings) -> None:
+def assert_equal_to_the_reference(case: Case, shard: Shard, draws: Draws, settings: KernelSettings) -> None:
     wanted, seen = train(case, shard, draws, settings, compiled=False)
     found, tally = train(case, shard, draws, settings, compiled=True)
     assert seen.pairs > 0

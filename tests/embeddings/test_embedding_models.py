@@ -51,7 +51,7 @@ def four_shops() -> Baskets:
 @pytest.mark.parametrize("name", NAMES)
 def test_the_paper_preset_learns(name: str) -> None:
     model = make_model(name, {"dim": 8, "epochs": 6}, preset="paper").fit(four_shops(), RUN)
-    losses = model.learned()["losses"]
+    losses = model.fit_info()["losses"]
     assert losses == sorted(losses, reverse=True)
     assert losses[-1] < losses[0]
 
@@ -68,7 +68,7 @@ def test_a_fit_without_negatives_says_so(caplog: pytest.LogCaptureFixture) -> No
 @pytest.mark.parametrize("reduction", ["sum", "mean"])
 def test_mini_batches_are_the_same_at_any_number_of_threads(name: str, reduction: str) -> None:
     settings: dict[str, Any] = {"optimizer": "sgd", "negatives_shared": False, "batch_reduction": reduction}
-    settings |= {"learning_rate": 0.02, **({"least_user_baskets": 1} if name == "triple2vec" else {})}
+    settings |= {"learning_rate": 0.02, **({"min_user_baskets": 1} if name == "triple2vec" else {})}
     if name.startswith("neat"):
         # a sum over a batch leaps where variances are small and fast, or pairs many
         settings |= {"start_log_variance": 0.0, "variance_learning_rate": 0.05, "margin": 0.5, "window": 5}
@@ -129,7 +129,7 @@ def test_triple2vec_answers_by_the_sum_of_both_vectors() -> None:
 @pytest.mark.parametrize("run", [RUN, Run(rng=3, threads=2)], ids=["reproducible", "fast"])
 @pytest.mark.parametrize("least", [1, 3, 10_000])
 def test_triple2vec_keeps_users_of_few_baskets_at_zero(least: int, run: Run) -> None:
-    model, baskets = fit("triple2vec", run, least_user_baskets=least), toy_baskets()
+    model, baskets = fit("triple2vec", run, min_user_baskets=least), toy_baskets()
     names = [baskets.user_ids[user].as_py() for user in baskets.users]
     few = np.array([names.count(user.as_py()) < least for user in model.user_ids])
     assert few.any() == (least > 1)
@@ -141,15 +141,15 @@ def test_triple2vec_keeps_users_of_few_baskets_at_zero(least: int, run: Run) -> 
 def test_users_of_few_baskets_are_counted_over_all_shards() -> None:
     baskets = toy_baskets()
     shards = [baskets.select(np.arange(len(baskets)) % 2 == part) for part in (0, 1)]
-    model = make_model("triple2vec", {**SMALL, "least_user_baskets": 2}).fit(shards, RUN)
+    model = make_model("triple2vec", {**SMALL, "min_user_baskets": 2}).fit(shards, RUN)
     names = [baskets.user_ids[user].as_py() for user in baskets.users]
     once = np.array([names.count(user.as_py()) == 1 for user in model.user_ids])
     np.testing.assert_array_equal(np.abs(model.user_vectors).max(axis=1) < 1e-9, once)
 
 
 def test_plain_gradient_descent_cannot_keep_users_still() -> None:
-    with pytest.raises(ParameterError, match="`least_user_baskets` must be 1 with optimizer sgd, got 2"):
-        make_model("triple2vec", {"optimizer": "sgd", "negatives_shared": False, "least_user_baskets": 2})
+    with pytest.raises(ParameterError, match="`min_user_baskets` must be 1 with optimizer sgd, got 2"):
+        make_model("triple2vec", {"optimizer": "sgd", "negatives_shared": False, "min_user_baskets": 2})
 
 
 def test_users_stay_out_unless_asked_for() -> None:
@@ -182,8 +182,8 @@ def test_epochs_left_open_follow_the_amount_of_data(
     lines = len(toy_baskets().items)
     monkeypatch.setattr(Neat, "lines_visited", int(visits * lines))
     model = make_model("neat", dim=4).fit(toy_baskets(), RUN)
-    assert len(model.learned()["losses"]) == epochs
-    assert make_model("neat", dim=4, epochs=2).fit(toy_baskets(), RUN).learned()["losses"][2:] == []
+    assert len(model.fit_info()["losses"]) == epochs
+    assert make_model("neat", dim=4, epochs=2).fit(toy_baskets(), RUN).fit_info()["losses"][2:] == []
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -233,5 +233,5 @@ def test_models_name_their_kernel(name: str) -> None:
 def test_catalogue_of_one_item_is_learned_without_pairs() -> None:
     model = make_model("neat", SMALL).fit(Baskets.from_lists([["tea"], ["tea"]]), RUN)
     assert model.score([0], [0])[0] == pytest.approx(1.0)
-    assert model.learned()["losses"] == [0.0, 0.0, 0.0]
+    assert model.fit_info()["losses"] == [0.0, 0.0, 0.0]
     assert len(toy_catalog()) > 1

@@ -21,7 +21,7 @@ from neatrec.models.embeddings.kernels.arguments import units_of
 from neatrec.models.embeddings.kernels.dispatch import chosen_device, kernel
 from neatrec.models.embeddings.kernels.gpu_call import CALL, FLAGS, POINTERS, REAL, WHOLE
 from neatrec.models.embeddings.kernels.gpu_feed import units_on_gpu
-from neatrec.models.embeddings.kernels.gpu_shape import SOURCES, Card, Shape, launches, most_warps, room_bytes, shape_of
+from neatrec.models.embeddings.kernels.gpu_shape import SOURCES, Card, Shape, launches, max_warps, room_bytes, shape_of
 
 H200 = Card(132, 233_472, 232_448)
 T4 = Card(40, 65_536, 65_536)
@@ -238,7 +238,7 @@ def test_launches_cover_the_span_once_with_warps_that_grow(first: int, size: int
     ("items", "warps"), [(1, 1), (22, 1), (32, 2), (1_000, 62), (49_688, 132 * 3 * 6), (10**7, 132 * 3 * 6)]
 )
 def test_a_small_shop_has_few_warps_at_once(items: int, warps: int) -> None:
-    assert most_warps(H200, Shape(6, 3, 1024), items) == warps
+    assert max_warps(H200, Shape(6, 3, 1024), items) == warps
 
 
 def test_a_fit_that_is_under_way_is_one_launch() -> None:

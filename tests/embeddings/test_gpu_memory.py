@@ -16,7 +16,7 @@ from neatrec.models.embeddings.devices import OnGpu
 from neatrec.models.embeddings.kernels import gpu, gpu_feed, gpu_ranking
 from neatrec.models.embeddings.kernels.arguments import Draws
 from neatrec.models.embeddings.kernels.gpu_call import draws_to_gpu
-from neatrec.models.embeddings.sampling import Visits
+from neatrec.models.embeddings.sampling import VisitOrder
 
 MAKERS = ("asarray", "empty", "empty_like", "zeros", "full", "arange", "argsort", "diff", "where", "cumsum")
 
@@ -120,7 +120,7 @@ def test_baskets_stay_only_where_there_is_room_beside_what_is_refused(
     filter_bytes: int, stays: bool, card: Callable[..., FakeCard]
 ) -> None:
     baskets = toy_baskets()
-    visits = Visits([baskets], baskets.item_counts, baskets.catalog.category_of(), with_users=False)
+    visits = VisitOrder([baskets], baskets.item_counts, baskets.catalog.category_of(), with_users=False)
     lines = 20_000
     card(free=10**6)
     assert lines * gpu_feed.BYTES_A_LINE < gpu_feed.SHARE * 10**6

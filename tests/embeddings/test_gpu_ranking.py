@@ -7,9 +7,9 @@ import pytest
 
 from helpers.gpu_cases import needs_gpu
 from neatrec.errors import DivergedError, ParameterError
-from neatrec.evaluation.candidates import Catalogue, RecallSet
-from neatrec.evaluation.ranks import Asked, Judged, judge
-from neatrec.models.embeddings.kernels.gpu_ranking import Labels, Ranked, Ranker
+from neatrec.evaluation.candidates import CandidateSet, CatalogCandidates
+from neatrec.evaluation.ranks import LabelQueries, LabelRanks, judge
+from neatrec.models.embeddings.kernels.gpu_ranking import Ranked, RankedLabels, Ranker
 
 pytestmark = needs_gpu
 
@@ -33,14 +33,14 @@ def whole_vectors(items: int, dim: int, most: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).integers(-most, most + 1, size=(items, dim)).astype(np.float32)
 
 
-def asked_of(queries: np.ndarray, items: int, seed: int = 1) -> Asked:
+def asked_of(queries: np.ndarray, items: int, seed: int = 1) -> LabelQueries:
     rng = np.random.default_rng(seed)
     pairs = {(int(q), int(v)) for q in queries for v in rng.integers(0, items, size=4)}
     query, item = zip(*sorted(pairs), strict=True)
-    return Asked.from_pairs(query, item)
+    return LabelQueries.from_pairs(query, item)
 
 
-def assert_same(found: Ranked, wanted: Judged) -> None:
+def assert_same(found: Ranked, wanted: LabelRanks) -> None:
     np.testing.assert_array_equal(found.higher, wanted.higher)
     np.testing.assert_array_equal(found.equal, wanted.equal)
     np.testing.assert_array_equal(found.best, wanted.best)
@@ -54,9 +54,9 @@ def test_the_catalogue_is_ranked_as_on_the_cpu(items: int, most: int, block_scor
     category = rng.integers(-1, 6, size=items).astype(np.int32)
     sold = rng.random(items) < 0.8
     asked = asked_of(queries, items)
-    wanted = judge(Product(vectors), Catalogue("catalogue", queries, sold, category), asked)
+    wanted = judge(Product(vectors), CatalogCandidates("catalogue", queries, sold, category), asked)
     ranker = Ranker(vectors, block_scores=block_scores)
-    assert_same(ranker.catalogue(queries, sold, category, Labels(asked.offsets, asked.item)), wanted)
+    assert_same(ranker.catalogue(queries, sold, category, RankedLabels(asked.offsets, asked.item)), wanted)
 
 
 @pytest.mark.parametrize("most", [0, 2, 50])
@@ -67,9 +67,9 @@ def test_lists_of_candidates_are_ranked_as_on_the_cpu(most: int) -> None:
     offsets = np.concatenate([[0], np.cumsum([len(row) for row in lists])]).astype(np.int64)
     items = np.concatenate(lists).astype(np.int32)
     asked = asked_of(queries, 500)
-    recall = RecallSet("recall", queries, offsets, items, np.ones(len(items), np.int64))
+    recall = CandidateSet("recall", queries, offsets, items, np.ones(len(items), np.int64))
     wanted = judge(Product(vectors), recall, asked)
-    assert_same(Ranker(vectors).lists(queries, offsets, items, Labels(asked.offsets, asked.item)), wanted)
+    assert_same(Ranker(vectors).lists(queries, offsets, items, RankedLabels(asked.offsets, asked.item)), wanted)
 
 
 def test_partners_may_have_vectors_of_their_own() -> None:

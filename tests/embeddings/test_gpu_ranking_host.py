@@ -12,14 +12,14 @@ import pytest
 from helpers.toyshop import toy_baskets
 from neatrec.data.catalog import Catalog
 from neatrec.errors import DivergedError, MissingDependencyError, ParameterError
-from neatrec.evaluation.candidates import Catalogue, RecallSet
-from neatrec.evaluation.ranks import Asked, Judged, best_of, judge, judging_device
+from neatrec.evaluation.candidates import CandidateSet, CatalogCandidates
+from neatrec.evaluation.ranks import LabelQueries, LabelRanks, best_of, judge, resolve_ranking_device
 from neatrec.models import Run, make_model
 from neatrec.models.base import Model
 from neatrec.models.embeddings.item2vec import Item2Vec, Item2VecProduct
 from neatrec.models.embeddings.kernels import dispatch, gpu, gpu_ranking
 from neatrec.models.embeddings.kernels.dispatch import ranking_device
-from neatrec.models.embeddings.kernels.gpu_ranking import Labels, Ranked
+from neatrec.models.embeddings.kernels.gpu_ranking import Ranked, RankedLabels
 from neatrec.serving import rewrite_index, save_indexed, topk
 from neatrec.serving.build import table_device
 from neatrec.serving.topk import best_answers
@@ -37,12 +37,12 @@ class PlainRanker:
         for q in queries:
             own = (category == category[q]) & (category[q] >= 0)
             rows.append(every[sold & ~own & (every != q)])
-        return self._ranked(queries, rows, labels or Labels.none(len(queries)), top)
+        return self._ranked(queries, rows, labels or RankedLabels.none(len(queries)), top)
 
     def lists(self, queries: Any, offsets: Any, items: Any, labels: Any, top: int = 20) -> Ranked:
         return self._ranked(queries, np.split(items, offsets[1:-1]), labels, top)
 
-    def _ranked(self, queries: Any, rows: Any, labels: Labels, top: int) -> Ranked:
+    def _ranked(self, queries: Any, rows: Any, labels: RankedLabels, top: int) -> Ranked:
         if np.isnan(self.scores).any():
             raise DivergedError("a score is not a number (NaN)", hint="Train the model anew.")
         best = np.full((len(queries), top), -1, dtype=np.int32)
@@ -89,16 +89,18 @@ def whole_numbers(items: int = 40, product: bool = False, seed: int = 0) -> Mode
     return model
 
 
-def questions(items: int = 40) -> tuple[Asked, Catalogue, RecallSet]:
+def questions(items: int = 40) -> tuple[LabelQueries, CatalogCandidates, CandidateSet]:
     rng = np.random.default_rng(1)
     queries = np.unique(rng.integers(0, items, size=12)).astype(np.int32)
     pairs = sorted({(int(q), int(v)) for q in queries for v in rng.integers(0, items, size=4)})
-    asked = Asked.from_pairs(*zip(*pairs, strict=True))
-    catalogue = Catalogue("catalogue", queries, rng.random(items) < 0.8, rng.integers(-1, 4, items).astype(np.int32))
+    asked = LabelQueries.from_pairs(*zip(*pairs, strict=True))
+    catalogue = CatalogCandidates(
+        "catalogue", queries, rng.random(items) < 0.8, rng.integers(-1, 4, items).astype(np.int32)
+    )
     lists = [rng.choice(items, size=size, replace=False) for size in rng.integers(0, 20, size=len(queries))]
     offsets = np.concatenate([[0], np.cumsum([len(row) for row in lists])]).astype(np.int64)
     together = np.concatenate(lists).astype(np.int32)
-    return asked, catalogue, RecallSet("recall", queries, offsets, together, np.ones(len(together), np.int64))
+    return asked, catalogue, CandidateSet("recall", queries, offsets, together, np.ones(len(together), np.int64))
 
 
 # ---- which device
@@ -146,7 +148,7 @@ def test_a_device_that_does_not_exist_is_refused() -> None:
 # ---- judging
 
 
-def assert_same(one: Judged, other: Judged) -> None:
+def assert_same(one: LabelRanks, other: LabelRanks) -> None:
     np.testing.assert_array_equal(one.higher, other.higher)
     np.testing.assert_array_equal(one.equal, other.equal)
     np.testing.assert_array_equal(one.best, other.best)
@@ -176,10 +178,10 @@ def test_a_nan_names_the_model() -> None:
 def test_a_model_that_no_gpu_can_rank_is_judged_where_it_can_be(caplog: pytest.LogCaptureFixture) -> None:
     counts = make_model("lift").fit(toy_baskets())
     with caplog.at_level(logging.INFO, logger="neatrec"):
-        assert judging_device(counts, "gpu") == "auto"
+        assert resolve_ranking_device(counts, "gpu") == "auto"
     assert "lift is ranked on the CPU: its score is no product of vectors" in caplog.text
-    assert [judging_device(counts, device) for device in ("auto", "cpu")] == ["auto", "cpu"]
-    assert judging_device(whole_numbers(), "gpu") == "gpu"
+    assert [resolve_ranking_device(counts, device) for device in ("auto", "cpu")] == ["auto", "cpu"]
+    assert resolve_ranking_device(whole_numbers(), "gpu") == "gpu"
 
 
 def test_a_subclass_that_scores_in_its_own_way_is_no_product() -> None:
@@ -193,22 +195,22 @@ def test_a_subclass_that_scores_in_its_own_way_is_no_product() -> None:
 
     for kind in (Halved, Doubled):
         assert kind().factors() is None
-        assert judging_device(kind(), "gpu") == "auto"
+        assert resolve_ranking_device(kind(), "gpu") == "auto"
 
 
 @pytest.mark.usefixtures("plain_gpu")
 def test_a_gpu_that_auto_takes_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
     model, (asked, catalogue, recall) = whole_numbers(), questions()
     with caplog.at_level(logging.INFO, logger="neatrec"):
-        device = judging_device(model, "auto")
+        device = resolve_ranking_device(model, "auto")
         for candidates in (catalogue, recall):
             judge(model, candidates, asked, device=device)
         best_answers(model, 3, device="auto")
     assert caplog.messages == ["item2vec is ranked on the GPU", "the serving table is made on the GPU"]
     caplog.clear()
     with caplog.at_level(logging.INFO, logger="neatrec"):
-        assert [judging_device(model, device) for device in ("cpu", "gpu")] == ["cpu", "gpu"]
-        assert judging_device(make_model("lift").fit(toy_baskets()), "auto") == "auto"
+        assert [resolve_ranking_device(model, device) for device in ("cpu", "gpu")] == ["cpu", "gpu"]
+        assert resolve_ranking_device(make_model("lift").fit(toy_baskets()), "auto") == "auto"
     assert not caplog.messages
 
 
@@ -228,7 +230,7 @@ def test_the_table_of_a_gpu_is_that_of_the_cpu(product: bool, k: int) -> None:
 
 @pytest.mark.usefixtures("plain_gpu")
 def test_a_floor_holds_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Item2Vec, "floor", 1.0)
+    monkeypatch.setattr(Item2Vec, "min_score", 1.0)
     model = whole_numbers()
     here, there = (best_answers(model, 6, threads=1, device=device) for device in ("cpu", "gpu"))
     np.testing.assert_array_equal(here.item, there.item)

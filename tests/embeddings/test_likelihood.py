@@ -1,4 +1,4 @@
-"""The expected likelihood of Gaussians, against scipy's density of their difference at zero."""
+"""The expected likelihood of GaussianTable, against scipy's density of their difference at zero."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from neatrec.models.embeddings.likelihood import Gaussians, likelihood_pairs
+from neatrec.models.embeddings.likelihood import GaussianTable, likelihood_pairs
 
 RNG = np.random.default_rng(0)
 VECTORS = RNG.normal(size=(9, 4)).astype(np.float32)
@@ -31,7 +31,7 @@ def test_pairs_have_the_density_of_their_difference_at_zero(shape: tuple[int, ..
 def test_rows_are_the_pairs_of_a_query_with_every_item() -> None:
     log_variance = RNG.normal(size=9).astype(np.float32)
     queries = np.array([5, 0, 8, 1, 1, 2, 7, 3, 4], dtype=np.int32)  # enough for two threads
-    rows = Gaussians(VECTORS, log_variance).rows(queries)
+    rows = GaussianTable(VECTORS, log_variance).rows(queries)
     assert rows.shape == (9, 9)
     for row, q in zip(rows, queries, strict=True):
         np.testing.assert_allclose(row, [density(log_variance, q, v) for v in range(9)], rtol=1e-7)

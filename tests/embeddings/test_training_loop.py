@@ -203,7 +203,7 @@ def test_a_model_without_hinges_tells_of_none() -> None:
 
 @pytest.mark.parametrize("name", MODELS)
 def test_losses_fall_and_are_kept(name: str) -> None:
-    losses = fit(name, epochs=8).learned()["losses"]
+    losses = fit(name, epochs=8).fit_info()["losses"]
     assert len(losses) == 8
     assert losses[-1] < losses[0]
 
@@ -226,7 +226,7 @@ def _validation_losses(run: Run, learned: Baskets) -> list[float]:
     watched = replace(run, progress=lambda p: seen.update({p.epoch: p.validation_loss}))
     model = fit(run=watched, baskets=learned, epochs=500, learning_rate=0.5)
     assert seen.pop(0, None) is None
-    assert list(seen) == list(range(1, len(model.learned()["losses"]) + 1))
+    assert list(seen) == list(range(1, len(model.fit_info()["losses"]) + 1))
     return [loss for loss in seen.values() if loss is not None]
 
 
@@ -291,10 +291,10 @@ def test_a_model_of_ones_own_learns_on_the_cpu_unless_it_says_otherwise() -> Non
 
 
 def test_a_stream_that_brings_a_new_user_later_is_refused() -> None:
-    from neatrec.models.embeddings.sampling import Visits
+    from neatrec.models.embeddings.sampling import VisitOrder
 
     first, later = _of_users(toy_baskets(), "ab"), _of_users(toy_baskets(), "abc")
-    visits = Visits([first], first.item_counts, first.catalog.category_of(), with_users=True)
+    visits = VisitOrder([first], first.item_counts, first.catalog.category_of(), with_users=True)
     assert visits.users_of(first).max() == 1
     with pytest.raises(ParameterError, match="a user whom the first pass over the baskets did not see"):
         visits.users_of(later)
@@ -330,7 +330,7 @@ def test_shards_are_resumed_where_they_were_left(name: str, tmp_path: Path) -> N
 
 
 def test_threads_learn_as_well_as_one() -> None:
-    losses = [fit(run=Run(rng=1, threads=threads), epochs=15).learned()["losses"][-1] for threads in (1, 3)]
+    losses = [fit(run=Run(rng=1, threads=threads), epochs=15).fit_info()["losses"][-1] for threads in (1, 3)]
     assert losses[1] == pytest.approx(losses[0], rel=0.2)
 
 
@@ -340,11 +340,11 @@ def test_a_generator_is_taken_as_a_seed() -> None:
 
 
 def test_unordered_baskets_are_shuffled_anew_each_epoch() -> None:
-    from neatrec.models.embeddings.sampling import Visits
+    from neatrec.models.embeddings.sampling import VisitOrder
 
     ordered = toy_baskets()
     loose = replace(ordered, ordered=False)
-    visits = Visits([loose], loose.item_counts, loose.catalog.category_of(), with_users=False)
+    visits = VisitOrder([loose], loose.item_counts, loose.catalog.category_of(), with_users=False)
     first, again, second = (visits.arranged(loose, 0, epoch, seed=1) for epoch in (0, 0, 1))
     assert np.array_equal(first.items, again.items)
     assert not np.array_equal(first.items, second.items)
@@ -362,12 +362,12 @@ def test_unordered_baskets_are_shuffled_anew_each_epoch() -> None:
 @given(sizes=st.lists(st.integers(0, 9), min_size=1, max_size=12), seed=st.integers(0, 5))
 @settings(deadline=None, max_examples=30)
 def test_every_basket_is_visited_once(sizes: list[int], seed: int) -> None:
-    from neatrec.models.embeddings.sampling import Visits
+    from neatrec.models.embeddings.sampling import VisitOrder
 
     rng = np.random.default_rng(seed)
     lists = [[f"i{n}" for n in rng.choice(12, size=size, replace=False)] for size in sizes]
     baskets = Baskets.from_lists([*lists, [f"i{n}" for n in range(12)]])
-    visits = Visits([baskets], baskets.item_counts, baskets.catalog.category_of(), with_users=False)
+    visits = VisitOrder([baskets], baskets.item_counts, baskets.catalog.category_of(), with_users=False)
     visit = visits.arranged(baskets, 0, 3, seed)
     assert sorted(visit.number.tolist()) == list(range(len(baskets)))
     assert np.array_equal(np.diff(visit.offsets), baskets.sizes[visit.number])

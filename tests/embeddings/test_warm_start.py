@@ -14,7 +14,7 @@ from neatrec.data.catalog import Catalog, string_array
 from neatrec.errors import BundleError, ParameterError
 from neatrec.models import Run, make_model
 from neatrec.models.base import Model
-from neatrec.models.embeddings.warm_start import Matched, lay, matched_items, widen
+from neatrec.models.embeddings.warm_start import MatchedItems, lay, matched_items, widen
 from neatrec.training.drift import drift
 
 REPRODUCIBLE = Run(rng=5, threads=1, reproducible=True)
@@ -137,7 +137,7 @@ def test_items_that_are_gone_or_new_are_counted(models: dict[str, Any]) -> None:
 
 def test_an_item_without_known_neighbours_stays_random() -> None:
     into = np.full((3, 2), 7.0, dtype=np.float32)
-    matched = Matched(np.array([1, -1, -1], dtype=np.int32), np.array([0, 5, -1], dtype=np.int32))
+    matched = MatchedItems(np.array([1, -1, -1], dtype=np.int32), np.array([0, 5, -1], dtype=np.int32))
     row_of = np.array([2, 0, 1], dtype=np.int32)
     old = np.array([[9.0, 9.0], [1.0, 2.0]], dtype=np.float32)
     lay(into, old, matched, row_of)

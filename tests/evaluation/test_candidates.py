@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.evaluation_data import candidates_of, pair_counts, random_baskets
-from neatrec.cooccurrence import Counting
+from neatrec.cooccurrence import CountOptions
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog
 from neatrec.errors import ParameterError
@@ -85,4 +85,4 @@ def test_a_recall_set_of_no_size_is_refused(size: int) -> None:
 
 def test_a_directed_count_is_refused() -> None:
     with pytest.raises(ParameterError, match="`counting` must be undirected"):
-        partners(Baskets.from_lists([["a", "b"]]), np.array([0], dtype=np.int32), Counting())
+        partners(Baskets.from_lists([["a", "b"]]), np.array([0], dtype=np.int32), CountOptions())

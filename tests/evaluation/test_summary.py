@@ -7,44 +7,44 @@ import pytest
 
 from neatrec.data.catalog import Catalog
 from neatrec.errors import ParameterError
-from neatrec.evaluation.ranks import Asked, Judged
+from neatrec.evaluation.ranks import LabelQueries, LabelRanks
 from neatrec.evaluation.slices import by_category, by_decile, by_pair_count, by_strength, slicings, summarise_slices
-from neatrec.evaluation.summary import ONE_SEED, QUERIES_AND_SEEDS, SAME_FOR_ALL_SEEDS, summarise
+from neatrec.evaluation.summary import ONE_SEED, QUERIES_AND_SEEDS, SAME_FOR_ALL_SEEDS, summarize_ranks
 
-ASKED = Asked.from_pairs([0, 0, 0, 1, 2, 2], [5, 6, 7, 5, 6, 7])
+ASKED = LabelQueries.from_pairs([0, 0, 0, 1, 2, 2], [5, 6, 7, 5, 6, 7])
 
 
-def judged(*higher: int, equal: int = 1) -> Judged:
+def label_ranks(*higher: int, equal: int = 1) -> LabelRanks:
     nothing = np.full((3, 1), -1, dtype=np.int32)
-    return Judged(np.array(higher, dtype=np.int32), np.full(len(higher), equal, dtype=np.int32), nothing)
+    return LabelRanks(np.array(higher, dtype=np.int32), np.full(len(higher), equal, dtype=np.int32), nothing)
 
 
-PERFECT = judged(0, 0, 0, 0, 0, 0)
-HOPELESS = judged(50, 50, 50, 50, 50, 50)
-FIRST_QUERY_ONLY = judged(0, 0, 0, 50, 50, 50)
+PERFECT = label_ranks(0, 0, 0, 0, 0, 0)
+HOPELESS = label_ranks(50, 50, 50, 50, 50, 50)
+FIRST_QUERY_ONLY = label_ranks(0, 0, 0, 50, 50, 50)
 
 
 def test_means_are_over_records_and_macro_means_over_queries() -> None:
-    line = summarise({"m": [FIRST_QUERY_ONLY]}, ASKED).by_name("m")
+    line = summarize_ranks({"m": [FIRST_QUERY_ONLY]}, ASKED).by_name("m")
     assert line.mean["hr@10"] == pytest.approx(3 / 6)
     assert line.macro["hr@10"] == pytest.approx(1 / 3)
     assert line.mean["mrr"] == pytest.approx((3 + 3 / 51) / 6)
 
 
 def test_a_selection_of_records_leaves_out_queries_without_any() -> None:
-    summary = summarise({"m": [FIRST_QUERY_ONLY]}, ASKED, np.array([True, False, False, True, False, False]))
+    summary = summarize_ranks({"m": [FIRST_QUERY_ONLY]}, ASKED, np.array([True, False, False, True, False, False]))
     assert (summary.labels, summary.queries) == (2, 2)
     assert summary.by_name("m").mean["hr@1"] == pytest.approx(0.5)
 
 
 def test_one_training_says_that_the_spread_between_trainings_is_missing() -> None:
-    line = summarise({"m": [PERFECT]}, ASKED).by_name("m")
+    line = summarize_ranks({"m": [PERFECT]}, ASKED).by_name("m")
     assert (line.seeds, line.seed_sd, line.variance) == (1, None, ONE_SEED)
     assert "missing" in line.variance
 
 
 def test_several_trainings_are_averaged_and_their_spread_is_told() -> None:
-    line = summarise({"m": [PERFECT, HOPELESS]}, ASKED).by_name("m")
+    line = summarize_ranks({"m": [PERFECT, HOPELESS]}, ASKED).by_name("m")
     assert (line.seeds, line.variance) == (2, QUERIES_AND_SEEDS)
     assert line.mean["hr@10"] == pytest.approx(0.5)
     assert line.seed_sd is not None
@@ -53,7 +53,7 @@ def test_several_trainings_are_averaged_and_their_spread_is_told() -> None:
 
 
 def test_trainings_that_do_not_depend_on_the_seed_are_called_so() -> None:
-    line = summarise({"m": [FIRST_QUERY_ONLY, FIRST_QUERY_ONLY]}, ASKED).by_name("m")
+    line = summarize_ranks({"m": [FIRST_QUERY_ONLY, FIRST_QUERY_ONLY]}, ASKED).by_name("m")
     assert line.variance == SAME_FOR_ALL_SEEDS
     assert line.seed_sd is not None
     assert line.seed_sd["hr@10"] == 0.0
@@ -61,14 +61,16 @@ def test_trainings_that_do_not_depend_on_the_seed_are_called_so() -> None:
 
 def test_a_line_does_not_depend_on_who_stands_beside_it() -> None:
     rng = np.random.default_rng(0)
-    runs = {name: [judged(*rng.integers(0, 30, 6)) for _ in range(n)] for name, n in (("a", 1), ("b", 3), ("c", 1))}
-    together = summarise(runs, ASKED, seed=5)
+    runs = {
+        name: [label_ranks(*rng.integers(0, 30, 6)) for _ in range(n)] for name, n in (("a", 1), ("b", 3), ("c", 1))
+    }
+    together = summarize_ranks(runs, ASKED, seed=5)
     for name in runs:
-        assert summarise({name: runs[name]}, ASKED, seed=5).by_name(name) == together.by_name(name)
+        assert summarize_ranks({name: runs[name]}, ASKED, seed=5).by_name(name) == together.by_name(name)
 
 
 def test_each_pair_of_models_is_tested_with_the_better_one_first() -> None:
-    found = summarise({"bad": [HOPELESS], "good": [PERFECT], "middling": [FIRST_QUERY_ONLY]}, ASKED).tests
+    found = summarize_ranks({"bad": [HOPELESS], "good": [PERFECT], "middling": [FIRST_QUERY_ONLY]}, ASKED).tests
     assert [(t.better, t.worse) for t in found if t.metric == "hr@10"] == [
         ("good", "bad"),
         ("middling", "bad"),
@@ -83,15 +85,15 @@ def test_each_pair_of_models_is_tested_with_the_better_one_first() -> None:
 
 
 def test_no_label_gives_no_number_and_no_test() -> None:
-    nothing = Asked.from_pairs([], [])
-    summary = summarise({"a": [judged()], "b": [judged()]}, nothing)
+    nothing = LabelQueries.from_pairs([], [])
+    summary = summarize_ranks({"a": [label_ranks()], "b": [label_ranks()]}, nothing)
     assert (summary.labels, summary.queries, summary.tests) == (0, 0, ())
     assert np.isnan(summary.by_name("a").low["hr@10"])
 
 
 def test_a_model_without_answers_is_refused() -> None:
-    with pytest.raises(ParameterError, match="each model must have been judged at least once"):
-        summarise({"m": []}, ASKED)
+    with pytest.raises(ParameterError, match="each model must have been evaluated at least once"):
+        summarize_ranks({"m": []}, ASKED)
 
 
 def test_deciles_are_about_equally_large_and_named_by_their_bounds() -> None:

@@ -32,7 +32,7 @@ from pathlib import Path
 import numpy as np
 
 from neatrec.bundle import load_bundle, save_bundle
-from neatrec.evaluation.task import make_exam, sit
+from neatrec.evaluation.task import build_task, evaluate_model
 from neatrec.models.embeddings.kernels import gpu
 from neatrec.models.embeddings.kernels import gpu_call
 from neatrec.models.embeddings.kernels import gpu_feed
@@ -47,7 +47,7 @@ baskets = supermarket(baskets=4_000, items=300).baskets
 split = split_baskets(baskets, "half")
 labels = make_labels(split.test, "paper", (0.05,), threads=1)
 model = make_model("neat", dim=8, epochs=2).fit(split.train, Run(device=sys.argv[2], threads=1))
-answers = sit(model, make_exam(split.train, split.test, labels, queries=20, carts=5))
+answers = evaluate_model(model, build_task(split.train, split.test, labels, queries=20, carts=5))
 save_bundle(model, Path(sys.argv[1]), baskets_hash=split.train.hash, seed=0)
 again = load_bundle(Path(sys.argv[1]))
 assert np.array_equal(again.vectors, model.vectors)

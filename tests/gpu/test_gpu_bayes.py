@@ -94,11 +94,11 @@ def fitted(device: str) -> Bayes:
 
 def test_a_fit_on_a_gpu_learns_the_same_but_for_rounding() -> None:
     here, there = fitted("cpu"), fitted("gpu")
-    assert [model.learned()["learned_on"] for model in (here, there)] == ["cpu", "gpu"]
+    assert [model.fit_info()["learned_on"] for model in (here, there)] == ["cpu", "gpu"]
     for key in ("pair_start", "pair_item", "pair_count", "near_count", "category_lift", "order_first", "like_count"):
         np.testing.assert_array_equal(there.arrays()[key], here.arrays()[key])
     np.testing.assert_allclose(there.evidence.values, here.evidence.values, rtol=1e-3)
-    one, other = (model.learned() for model in (here, there))
+    one, other = (model.fit_info() for model in (here, there))
     assert one["prior"] == other["prior"]
     assert one["ranks_by"] == other["ranks_by"]
     assert one["strong_pairs"] == other["strong_pairs"]
@@ -112,14 +112,14 @@ def test_a_fit_on_a_gpu_learns_the_same_but_for_rounding() -> None:
 def test_a_model_learned_on_a_gpu_says_so_when_it_is_back() -> None:
     there = fitted("gpu")
     again = Bayes.from_arrays(there.parameters, there.catalog, there.arrays())
-    assert again.learned() == there.learned()
+    assert again.fit_info() == there.fit_info()
 
 
 def test_auto_learns_on_the_gpu_and_the_same_bits_are_wanted_of_the_cpu() -> None:
     baskets = toy_baskets()
-    assert make_model("bayes", rank=4).fit(baskets, Run(rng=0)).learned()["learned_on"] == "gpu"
+    assert make_model("bayes", rank=4).fit(baskets, Run(rng=0)).fit_info()["learned_on"] == "gpu"
     sure = make_model("bayes", rank=4).fit(baskets, Run(rng=0, reproducible=True))
-    assert sure.learned()["learned_on"] == "cpu"
+    assert sure.fit_info()["learned_on"] == "cpu"
     with pytest.raises(ParameterError, match="`reproducible` must be false on device gpu"):
         make_model("bayes", rank=4).fit(baskets, Run(rng=0, device="gpu", reproducible=True))
 

@@ -230,18 +230,18 @@ def test_baskets_of_several_shards_are_one_fit() -> None:
 
 def test_models_are_judged_as_on_the_cpu() -> None:
     from neatrec.evaluation.candidates import catalogue, partners, recall_set
-    from neatrec.evaluation.ranks import Asked, judge
+    from neatrec.evaluation.ranks import LabelQueries, rank_labels
 
     baskets = toy_baskets()
     model = fit("neat")
     queries = np.flatnonzero(model.item_count > 0)[:30].astype(np.int32)
     bought_with = partners(baskets, queries)
     some = np.repeat(bought_with.queries, np.diff(bought_with.offsets)), bought_with.items
-    asked = Asked.from_pairs(*some)
+    asked = LabelQueries.from_pairs(*some)
     for candidates in (recall_set(bought_with, 20), catalogue(baskets, asked.queries)):
-        here, there = (judge(model, candidates, asked, device=device) for device in ("cpu", "gpu"))
+        here, there = (rank_labels(model, candidates, asked, device=device) for device in ("cpu", "gpu"))
         assert np.mean(here.higher == there.higher) > 0.99  # float64 and float32 may part two that are almost level
         assert np.array_equal(here.equal > 0, there.equal > 0)
         assert np.mean(here.best == there.best) > 0.99
     with pytest.raises(ParameterError, match="`device` must be cpu for model 'neat-likelihood'"):
-        judge(fit("neat-likelihood"), candidates, asked, device="gpu")
+        rank_labels(fit("neat-likelihood"), candidates, asked, device="gpu")

@@ -1,4 +1,4 @@
-"""Serving tables, exams and leaderboards by a GPU beside those by the CPU."""
+"""Serving tables, tasks and leaderboards by a GPU beside those by the CPU."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from helpers.table_checks import assert_holds_what_recommend_names
 from helpers.toyshop import toy_baskets
 from neatrec.data.splits import Split, split_baskets
-from neatrec.evaluation.task import Exam, make_exam, sit
+from neatrec.evaluation.task import EvaluationTask, build_task, evaluate_model
 from neatrec.labels import make_labels
 from neatrec.leaderboard.run import run_leaderboard
 from neatrec.models import Run, make_model
@@ -37,10 +37,10 @@ def shop() -> Split:
 
 
 @cache
-def exam() -> Exam:
+def task() -> EvaluationTask:
     halves = shop()
     labels = make_labels(halves.test, "paper", (0.05,), threads=1)
-    return make_exam(halves.train, halves.test, labels, queries=100, carts=10)
+    return build_task(halves.train, halves.test, labels, queries=100, carts=10)
 
 
 @pytest.mark.parametrize("name", PRODUCTS)
@@ -62,12 +62,12 @@ def test_the_tables_of_a_larger_shop_are_almost_the_same() -> None:
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_an_exam_is_answered_as_on_the_cpu(name: str) -> None:
     model = make_model(name, dim=16, epochs=3).fit(shop().train, Run(rng=0, device="gpu"))
-    here, there = (sit(model, exam(), device=device) for device in ("cpu", "gpu"))
-    for which, judged in here.judged.items():
-        found = there.judged[which]
-        assert np.mean(np.abs(judged.higher - found.higher) <= 1) > 0.99
-        np.testing.assert_array_equal(judged.equal > 0, found.equal > 0)
-        assert np.mean(judged.best == found.best) > 0.98
+    here, there = (evaluate_model(model, task(), device=device) for device in ("cpu", "gpu"))
+    for which, label_ranks in here.label_ranks.items():
+        found = there.label_ranks[which]
+        assert np.mean(np.abs(label_ranks.higher - found.higher) <= 1) > 0.99
+        np.testing.assert_array_equal(label_ranks.equal > 0, found.equal > 0)
+        assert np.mean(label_ranks.best == found.best) > 0.98
     assert here.held_out is not None
     assert there.held_out is not None
     assert np.mean(here.held_out == there.held_out) > 0.98
@@ -90,5 +90,10 @@ def test_a_leaderboard_trains_and_ranks_on_the_gpu_what_can_be(caplog: pytest.Lo
     assert "pop does not learn on device gpu: auto" in said
     assert "neat-likelihood is ranked on the CPU: its score is no product of vectors" in caplog.text
     auto = run_leaderboard(shop().train, shop().test, ["pop"], protocol="paper", device="auto", **options)
-    same = {name: judged.higher.tolist() for name, judged in auto.trainings["pop"][0].answers.judged.items()}
-    assert same == {name: judged.higher.tolist() for name, judged in result.trainings["pop"][0].answers.judged.items()}
+    same = {
+        name: label_ranks.higher.tolist() for name, label_ranks in auto.trainings["pop"][0].answers.label_ranks.items()
+    }
+    assert same == {
+        name: label_ranks.higher.tolist()
+        for name, label_ranks in result.trainings["pop"][0].answers.label_ranks.items()
+    }

@@ -20,11 +20,11 @@ def ranking_of(weights: np.ndarray) -> Ranking:
 
 
 def toy_bayes(
-    seed: int, *, ordered: bool = True, ranked: bool = True, name: str = "bayes", most_pairs: int = 10**8
+    seed: int, *, ordered: bool = True, ranked: bool = True, name: str = "bayes", max_pairs: int = 10**8
 ) -> Bayes:
     """A model that has seen the small shop's baskets and has weights drawn by lot."""
     baskets: Baskets = replace(toy_baskets(), ordered=ordered)
-    model = make_model(name, rank=6, fewest=1, most_pairs=most_pairs).fit(baskets, Run(rng=0, threads=1))
+    model = make_model(name, rank=6, min_pair_count=1, max_pairs=max_pairs).fit(baskets, Run(rng=0, threads=1))
     if not isinstance(model, Bayes):
         raise TypeError("`bayes` and `bayes-sure` have a screen")
     rng = np.random.default_rng(seed)

@@ -8,12 +8,12 @@ from itertools import combinations
 import numpy as np
 from hypothesis import strategies as st
 
-from neatrec.cooccurrence import CoPurchases, Counting
+from neatrec.cooccurrence import CooccurrenceCounts, CountOptions
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import UNKNOWN, Catalog, string_array
 
 
-def count_plainly(baskets: Baskets, counting: Counting) -> dict[tuple[int, int], tuple[int, int | None]]:
+def count_plainly(baskets: Baskets, counting: CountOptions) -> dict[tuple[int, int], tuple[int, int | None]]:
     """(query, item) -> (records, distinct customers or None)."""
     category = counting.category_of(baskets.catalog)
     records: dict[tuple[int, int], int] = defaultdict(int)
@@ -38,7 +38,7 @@ def count_plainly(baskets: Baskets, counting: Counting) -> dict[tuple[int, int],
     }
 
 
-def margins_plainly(baskets: Baskets, counting: Counting) -> tuple[list[int], list[int], int, int, int]:
+def margins_plainly(baskets: Baskets, counting: CountOptions) -> tuple[list[int], list[int], int, int, int]:
     """first, second, records, pairs, baskets."""
     pairs = count_plainly(baskets, counting)
     first, second = [0] * len(baskets.catalog), [0] * len(baskets.catalog)
@@ -51,13 +51,13 @@ def margins_plainly(baskets: Baskets, counting: Counting) -> tuple[list[int], li
     return first, second, sum(n for n, _ in pairs.values()), len(pairs), counted
 
 
-def as_dict(found: CoPurchases) -> dict[tuple[int, int], tuple[int, int | None]]:
+def as_dict(found: CooccurrenceCounts) -> dict[tuple[int, int], tuple[int, int | None]]:
     customers = [None] * len(found) if found.customers is None else found.customers.tolist()
     pairs = zip(found.query.tolist(), found.item.tolist(), strict=True)
     return dict(zip(pairs, zip(found.count.tolist(), customers, strict=True), strict=True))
 
 
-def assert_counted_right(found: CoPurchases, baskets: Baskets, counting: Counting) -> None:
+def assert_counted_right(found: CooccurrenceCounts, baskets: Baskets, counting: CountOptions) -> None:
     """Every pair, count, reverse count, customer and margin is what the definition says."""
     plain = count_plainly(baskets, counting)
     assert as_dict(found) == plain
@@ -103,11 +103,11 @@ def shops(draw: st.DrawFn, *, ordered: bool | None = None, repeats: bool = True)
 
 
 @st.composite
-def jobs(draw: st.DrawFn) -> tuple[Baskets, Counting]:
+def jobs(draw: st.DrawFn) -> tuple[Baskets, CountOptions]:
     """Baskets and any counting that suits them."""
     baskets = draw(shops())
     window = st.none() | st.integers(1, 6) | st.just(10**12)
-    return baskets, Counting(
+    return baskets, CountOptions(
         window=draw(window) if baskets.ordered else None,
         directed=draw(st.booleans()) if baskets.ordered else False,
         min_basket=draw(st.integers(1, 5)),

@@ -7,7 +7,7 @@ import pytest
 
 from helpers.kernel_cases import Case, make_table
 from neatrec.models.embeddings.kernels import gpu, reference
-from neatrec.models.embeddings.kernels.arguments import Draws, Settings, Shard, Tally
+from neatrec.models.embeddings.kernels.arguments import Draws, KernelSettings, Shard, Tally
 from neatrec.models.embeddings.kernels.dispatch import kernel
 from neatrec.models.embeddings.kernels.layout import Table
 
@@ -23,7 +23,7 @@ def large_tables(case: Case, items: int, dim: int) -> tuple[Table, ...]:
 
 
 def one_by_one(
-    case: Case, device: str, tables: tuple[Table, ...], shard: Shard, draws: Draws, settings: Settings
+    case: Case, device: str, tables: tuple[Table, ...], shard: Shard, draws: Draws, settings: KernelSettings
 ) -> Tally:
     """Train on one unit after the other, as the reference does: no two units are ever under way together."""
     function = kernel(case.name, device)
@@ -36,7 +36,7 @@ def one_by_one(
     return total
 
 
-def assert_equal_to_the_reference(case: Case, shard: Shard, draws: Draws, settings: Settings) -> None:
+def assert_equal_to_the_reference(case: Case, shard: Shard, draws: Draws, settings: KernelSettings) -> None:
     """Tables and tally of the GPU, unit by unit, against the reference."""
     items = len(shard.category)
     wanted = large_tables(case, items, settings.dim)

@@ -8,11 +8,11 @@ import numpy as np
 
 from neatrec.models.embeddings.kernels import draws as kernel_draws
 from neatrec.models.embeddings.kernels import reference
-from neatrec.models.embeddings.kernels.arguments import Draws, Settings, Shard, Tally, units_of
+from neatrec.models.embeddings.kernels.arguments import Draws, KernelSettings, Shard, Tally, units_of
 from neatrec.models.embeddings.kernels.dispatch import kernel
 from neatrec.models.embeddings.kernels.layout import LOG_VARIANCE, VISITOR, Table, new_table, tail, vector
 
-SETTINGS = Settings(
+SETTINGS = KernelSettings(
     dim=10,
     window=3,
     negatives=5,
@@ -107,7 +107,7 @@ def make_tables(case: Case, items: int, dim: int) -> tuple[Table, ...]:
 
 
 def train(
-    case: Case, shard: Shard, draws: Draws, settings: Settings, *, compiled: bool, threads: int = 1
+    case: Case, shard: Shard, draws: Draws, settings: KernelSettings, *, compiled: bool, threads: int = 1
 ) -> tuple[tuple[Table, ...], Tally]:
     """The tables and the tally after one pass, of the compiled kernel or of the reference."""
     tables = make_tables(case, len(shard.category), settings.dim)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from neatrec.models.base import Model
-from neatrec.serving.topk import Best
+from neatrec.serving.topk import TopK
 
 
-def assert_holds_what_recommend_names(found: Best, model: Model, k: int) -> None:
+def assert_holds_what_recommend_names(found: TopK, model: Model, k: int) -> None:
     """A product of many rows rounds its last bits otherwise than that of one: only equals may change places."""
     for query in range(len(model.catalog)):
         row = slice(found.start[query], found.start[query + 1])

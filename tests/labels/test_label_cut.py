@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neatrec.cooccurrence import Counting, PairBlock, count
+from neatrec.cooccurrence import CountOptions, PairBlock, count
 from neatrec.labels import cut as module
 from neatrec.labels.calibrated import CalibratedTest
 from neatrec.labels.cut import largest_discovery
@@ -51,7 +51,7 @@ def test_mostly_one_bin_is_fetched() -> None:
 
 def test_a_test_that_travels_judges_alike_and_leaves_the_baskets_at_home() -> None:
     baskets = supermarket(baskets=300, items=60).baskets
-    pairs = count(baskets, Counting())
+    pairs = count(baskets, CountOptions())
     test = CalibratedTest((0.05,), directed=True, fit=lambda margins: fit_expected(margins, "quasi", directed=True))
     block = PairBlock(pairs.query, pairs.item, pairs.count)
     here = test.p_of(block, pairs.margins)

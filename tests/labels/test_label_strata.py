@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.label_reference import expected_plainly, margins_plainly, pairs_of, records_plainly, shops
-from neatrec.cooccurrence import Counting, margins
+from neatrec.cooccurrence import CountOptions, margins
 from neatrec.data.baskets import Attribute, Baskets
 from neatrec.labels import make_labels
 from neatrec.labels.expected_counts import fit_strata
@@ -46,7 +46,7 @@ def test_margins_of_strata_are_those_of_the_definition(baskets, min_basket, once
     strata = np.array(data.draw(st.lists(st.integers(0, 2), **each)), dtype=np.int64)
     if timed:
         baskets = replace(baskets, times=np.array(data.draw(st.lists(st.integers(0, 3), **each)), dtype=np.int64))
-    counting = Counting(directed=baskets.ordered, min_basket=min_basket, once_per_customer=once)
+    counting = CountOptions(directed=baskets.ordered, min_basket=min_basket, once_per_customer=once)
     got = stratum_margins(baskets, strata, counting)
     wanted: dict[tuple[int, int], tuple[int, int]] = {}
     for stratum, seen in records_by_strata(baskets, strata, min_basket, once=once).items():
@@ -63,7 +63,7 @@ def test_margins_of_strata_are_those_of_the_definition(baskets, min_basket, once
 @given(shops(), st.sampled_from(["quasi", "product"]), st.data())
 def test_expected_counts_are_the_sum_over_strata(baskets, kind, data):
     stores = np.array(data.draw(st.lists(st.integers(0, 2), min_size=len(baskets), max_size=len(baskets))), dtype=int)
-    counting = Counting(directed=baskets.ordered)
+    counting = CountOptions(directed=baskets.ordered)
     parts = stratum_margins(baskets, stores, counting)
     got = fit_strata(parts, baskets.catalog.category_of(), kind, directed=baskets.ordered)
     wanted = np.zeros((len(baskets.catalog),) * 2)

@@ -10,7 +10,7 @@ import pytest
 
 from neatrec.labels import Labels, make_labels
 from neatrec.labels.ground_truth import score_against
-from neatrec.simulator import TRAP_NAMES, Supermarket, Truth, supermarket
+from neatrec.simulator import TRAP_NAMES, PlantedTruth, Supermarket, supermarket
 
 ALL_STRATA = ("basket_size", "month", "store")
 
@@ -35,18 +35,18 @@ def stratified(market: Supermarket) -> Labels:
     return make_labels(market.baskets, "calibrated", strata=ALL_STRATA)
 
 
-def precision_and_recall(truth: Truth, labels: Labels, level: float = 0.05) -> tuple[float, float]:
+def precision_and_recall(truth: PlantedTruth, labels: Labels, level: float = 0.05) -> tuple[float, float]:
     chosen = labels.at(level)
     query, item = labels.query[chosen], labels.item[chosen]
     score = score_against(truth, query, item, directed=True)
     return score.precision, score.recall
 
 
-def trap_labels(truth: Truth, labels: Labels, trap: str | None = None) -> int:
+def trap_labels(truth: PlantedTruth, labels: Labels, trap: str | None = None) -> int:
     return int(truth.is_trap(labels.query, labels.item, trap).sum())
 
 
-def other_mistakes(truth: Truth, labels: Labels) -> int:
+def other_mistakes(truth: PlantedTruth, labels: Labels) -> int:
     wrong = ~truth.is_complement(labels.query, labels.item) & ~truth.is_trap(labels.query, labels.item)
     return int(wrong.sum())
 

@@ -8,7 +8,7 @@ import pytest
 from neatrec.labels import make_labels, shuffle_null
 from neatrec.labels.audit import audit_labels
 from neatrec.labels.both_signs import dependent_pairs
-from neatrec.labels.config import Recipe
+from neatrec.labels.config import LabelConfig
 from neatrec.reproduction.published import paper_numbers
 from neatrec.statistics import possible_pairs
 
@@ -28,7 +28,7 @@ def audit(instacart):
 
 @pytest.fixture(scope="module")
 def dependent(instacart, instacart_paper):
-    recipe = Recipe.of(instacart_paper)
+    recipe = LabelConfig.of(instacart_paper)
     return dependent_pairs(instacart, recipe, instacart.catalog.category_of("department"), {})
 
 

@@ -11,9 +11,8 @@ from scipy import stats
 from helpers.label_reference import both_ways, expected_plainly, paper_plainly, records_plainly
 from neatrec.data.baskets import Baskets
 from neatrec.errors import ParameterError
-from neatrec.labels import make_labels, shuffle_null, shuffled
-from neatrec.labels import shuffle_null as null
-from neatrec.labels.shuffle_null import shuffle_nulls
+from neatrec.labels import make_labels, null, shuffle_null, shuffled
+from neatrec.labels.null import shuffle_nulls
 
 
 def noisy_shop(ordered: bool = True) -> Baskets:

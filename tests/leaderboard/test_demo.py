@@ -17,12 +17,12 @@ from neatrec.training.train import DEFAULT_MODEL
 def answered(first: list[int]) -> list[Any]:
     """A training that names these first, and item 0 after them."""
     best = np.array([[item, 0] for item in first], dtype=np.int32)
-    judged = {"recall200": SimpleNamespace(best=np.zeros_like(best)), "catalogue": SimpleNamespace(best=best)}
-    return [SimpleNamespace(answers=SimpleNamespace(judged=judged))]
+    label_ranks = {"recall200": SimpleNamespace(best=np.zeros_like(best)), "catalogue": SimpleNamespace(best=best)}
+    return [SimpleNamespace(answers=SimpleNamespace(label_ranks=label_ranks))]
 
 
 def test_the_model_that_train_takes_is_compared_too() -> None:
-    assert DEFAULT_MODEL in demo._contestants()
+    assert DEFAULT_MODEL in demo._model_specs()
 
 
 def test_first_answers_are_held_against_the_truth_the_best_model_first() -> None:
@@ -37,8 +37,8 @@ def test_first_answers_are_held_against_the_truth_the_best_model_first() -> None
         "silent": answered([-1, -1, -1, -1]),
         "wrong": answered([unplanted, -1, -1, -1]),
     }
-    exam: Any = SimpleNamespace(asked=SimpleNamespace(queries=queries), catalogue=SimpleNamespace(name="catalogue"))
-    board: Any = SimpleNamespace(exam=exam, trainings=trainings)
+    task: Any = SimpleNamespace(asked=SimpleNamespace(queries=queries), catalogue=SimpleNamespace(name="catalogue"))
+    board: Any = SimpleNamespace(task=task, trainings=trainings)
     nothing: Any = None
     shown = Demo(market, nothing, nothing, nothing, nothing, board, nothing, Path(), Path()).planted()
     assert list(shown.items()) == [("right", 1.0), ("half", 2 / 3), ("silent", 0.0), ("wrong", 0.0)]

@@ -18,7 +18,7 @@ from neatrec.data.splits import Split, half
 from neatrec.errors import DivergedError, LeakError, MissingDependencyError, ParameterError, SourceError
 from neatrec.labels import make_labels
 from neatrec.leaderboard.benchmark import content_hash, export_benchmark
-from neatrec.leaderboard.result_cache import Shelf
+from neatrec.leaderboard.result_cache import ResultCache
 from neatrec.leaderboard.run import LeaderboardResult, run_leaderboard
 from neatrec.models import make_model
 from neatrec.models.popco import PopCo
@@ -287,7 +287,7 @@ def test_models_that_learn_the_same_are_trained_once(split: Split) -> None:
 
 
 def test_what_nobody_will_take_any_more_is_forgotten() -> None:
-    shelf = Shelf(None, "", frozenset({"counts"}), {("counts", 0): (make_model("pop"), {}), ("x", 1): ("", {})})  # type: ignore[dict-item]
+    shelf = ResultCache(None, "", frozenset({"counts"}), {("counts", 0): (make_model("pop"), {}), ("x", 1): ("", {})})  # type: ignore[dict-item]
     shelf.keep_only({"counts"})
     assert list(shelf.learned) == [("counts", 0)]
     shelf.keep_only(set())
@@ -357,13 +357,13 @@ def test_outside_scores_get_the_same_ranks_as_the_model_they_came_from(split: Sp
 def test_pairs_without_a_score_come_last(split: Split, tmp_path: Path) -> None:
     file = scores_file(tmp_path / "s.parquet", [("bun0", "sausage0", -5.0)])
     board = run_leaderboard(split.train, split.test, [], scores={"one": file}, **QUICK)
-    judged = board.trainings["one"][0].answers.judged["catalogue"]
-    asked = board.exam.asked
-    code = board.exam.labels.catalog.code_of
+    label_ranks = board.trainings["one"][0].answers.label_ranks["catalogue"]
+    asked = board.task.asked
+    code = board.task.labels.catalog.code_of
     label = np.flatnonzero((asked.query == code["bun0"]) & (asked.item == code["sausage0"]))
-    assert (judged.higher[label], judged.equal[label]) == (0, 1)
+    assert (label_ranks.higher[label], label_ranks.equal[label]) == (0, 1)
     others = np.delete(np.arange(len(asked.query)), label)
-    assert (judged.equal[others] > 1).all()
+    assert (label_ranks.equal[others] > 1).all()
 
 
 BAD_SCORES = {

@@ -14,7 +14,7 @@ from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog
 from neatrec.errors import ParameterError
 from neatrec.models import Model, base, make_model
-from neatrec.models.carts import Choice, Rows, answer_carts, gather, nth_smallest, scored_once
+from neatrec.models.carts import CartChoice, CartRows, answer_carts, gather, nth_smallest, scored_once
 from neatrec.models.recommendations import Recommendations, best, median, name_best
 
 few_values = hnp.arrays(np.float64, st.integers(1, 40), elements=st.sampled_from([-1.0, 0.0, 0.5, 2.0, 7.0]))
@@ -75,9 +75,9 @@ def values_of(shape: str, size: int, dtype: type, seed: int) -> np.ndarray:
     st.integers(1, 10),
 )
 def test_the_best_of_a_cart_are_those_of_a_plain_computation(
-    rows: np.ndarray, candidates: list[int], floor: float, k: int
+    rows: np.ndarray, candidates: list[int], min_score: float, k: int
 ) -> None:
-    chosen = [v for v in candidates if any(row[v] > floor for row in rows)]
+    chosen = [v for v in candidates if any(row[v] > min_score for row in rows)]
     parts = rows[:, chosen].astype(np.float64)
     if len(rows) > 1 and chosen:
         middle = np.median(parts, axis=1, keepdims=True)
@@ -87,7 +87,7 @@ def test_the_best_of_a_cart_are_those_of_a_plain_computation(
         scaled = parts
     total = scaled.sum(axis=0) / len(rows)
     order = sorted(range(len(chosen)), key=lambda c: (-total[c], c))[:k]
-    named = name_best(rows, np.array(candidates, dtype=np.int32), floor, k)
+    named = name_best(rows, np.array(candidates, dtype=np.int32), min_score, k)
     assert named.codes.tolist() == [chosen[c] for c in order]
     assert named.scores.tolist() == [total[c] for c in order]
     assert named.parts.tolist() == [scaled[:, c].tolist() for c in order]
@@ -157,7 +157,7 @@ def test_what_comes_again_is_scored_once_while_there_is_room(blocks: list[set[in
     st.sets(st.integers(0, 4)),
 )
 def test_carts_get_the_best_of_what_may_be_named(
-    rows: np.ndarray, carts: list[list[int]], category: list[int], floor: float, k: int, old: set[int]
+    rows: np.ndarray, carts: list[list[int]], category: list[int], min_score: float, k: int, old: set[int]
 ) -> None:
     """Codes 12 and 13 are not sold; the first `len(rows)` codes are asked, the others of a cart say nothing.
 
@@ -165,16 +165,16 @@ def test_carts_get_the_best_of_what_may_be_named(
     """
     rows = np.pad(rows, ((0, 0), (0, 2)))
     sold = np.arange(14) < 12
-    choice = Choice(sold, np.array(category, dtype=np.int32), floor, k)
+    choice = CartChoice(sold, np.array(category, dtype=np.int32), min_score, k)
     asked = np.arange(len(rows), dtype=np.int32)
     place = np.array([-1 - q if q in old else q for q in range(len(rows))])
-    scores = Rows(np.where(place[:, None] < 0, 9.0, rows), np.where(place[:, None] < 0, rows, 9.0), place)
+    scores = CartRows(np.where(place[:, None] < 0, 9.0, rows), np.where(place[:, None] < 0, rows, 9.0), place)
     found = answer_carts(scores, asked, [np.unique(cart).astype(np.int32) for cart in carts], choice)
     for cart, codes in zip(carts, found, strict=True):
         mine = rows[[q for q in range(len(rows)) if q in cart]]
         theirs = {category[q] for q in cart} - {-1}
         allowed = [v for v in range(12) if v not in cart and category[v] not in theirs]
-        plain = name_best(mine, np.array(allowed, dtype=np.int32), floor, k).codes if len(mine) else []
+        plain = name_best(mine, np.array(allowed, dtype=np.int32), min_score, k).codes if len(mine) else []
         assert codes.tolist() == list(plain)
 
 

@@ -46,7 +46,7 @@ def test_finds_more_planted_complements_than_the_tuned_statistic() -> None:
 
 
 def test_says_what_it_learned() -> None:
-    learned = model().learned()
+    learned = model().fit_info()
     assert learned["prior"] == "signs"
     assert tuple(learned["weights"]) == SIGNS
     assert learned["validation"]["bayes"] > learned["validation"]["shrunk_lift"]
@@ -58,7 +58,7 @@ def test_too_few_strong_pairs_make_it_shrunk_lift(caplog: pytest.LogCaptureFixtu
     with caplog.at_level(logging.WARNING):
         fitted = make_model("bayes").fit(toy_baskets(60))
     assert "bayes is shrunk lift with k = 1" in caplog.text
-    assert fitted.learned()["prior"] == "none: shrunk lift"
+    assert fitted.fit_info()["prior"] == "none: shrunk lift"
     plain = make_model("shrunk-lift", k=1).fit(toy_baskets(60))
     np.testing.assert_allclose(fitted.score_all(np.arange(22)), plain.score_all(np.arange(22)), rtol=1e-6)
 
@@ -72,7 +72,7 @@ def test_priors_that_do_not_help_make_it_shrunk_lift(caplog: pytest.LogCaptureFi
         lists.append([f"left-{pair}", f"right-{pair}", *(f"rare-{n}" for n in rng.choice(4000, size=2, replace=False))])
     with caplog.at_level(logging.WARNING):
         fitted = make_model("bayes", rank=4).fit(Baskets.from_lists(lists, ordered=False))
-    learned = fitted.learned()
+    learned = fitted.fit_info()
     assert learned["strong_pairs"] >= 400
     assert learned["prior"] == "none: shrunk lift"
     assert "priors do not help on validation baskets" in caplog.text

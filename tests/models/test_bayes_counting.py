@@ -16,14 +16,14 @@ from scipy import sparse
 
 from helpers.bayes_cases import toy_bayes
 from helpers.toyshop import toy_baskets, toy_catalog
-from neatrec.cooccurrence import Counting, PairBlock, count
+from neatrec.cooccurrence import CountOptions, PairBlock, count
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog
 from neatrec.models import Run, make_model
 from neatrec.models.bayes import Bayes, lowrank, names
 from neatrec.models.bayes.calibration import UNLEARNED
 from neatrec.models.bayes.counting import Gatherer, counted, counted_near, recounted
-from neatrec.models.bayes.features import Evidence, Surroundings
+from neatrec.models.bayes.features import PairFeatures, Surroundings
 from neatrec.models.bayes.fit import Lessons, _winners
 from neatrec.models.bayes.lowrank import like_company, log_lifts, stretches, unit_vectors
 from neatrec.models.bayes.names import like_names, word_table
@@ -78,7 +78,7 @@ def least_of(table: np.ndarray, most: int) -> int:
 def test_the_rarest_pairs_are_left_out_and_no_others(
     carts: list[list[int]], most: int, ordered: bool, once: bool
 ) -> None:
-    counting = Counting(directed=False, once_per_customer=once)
+    counting = CountOptions(directed=False, once_per_customer=once)
     members = Surroundings.of(CATALOG).members()
     found = counted(
         baskets_of(carts, ordered=ordered), counting, ordered=ordered, most=most, members=members, threads=1
@@ -109,7 +109,7 @@ def test_the_rarest_pairs_are_left_out_and_no_others(
     np.testing.assert_array_equal(found.ways.before, ways.sum(axis=1))
     np.testing.assert_array_equal(found.ways.after, ways.sum(axis=0))
     np.testing.assert_array_equal(found.ways.groups, member.T @ ways @ member)
-    near = counted_near(baskets_of(carts), Counting(directed=False, window=1), found.counts, 1)
+    near = counted_near(baskets_of(carts), CountOptions(directed=False, window=1), found.counts, 1)
     narrow = plain(carts, once=False, directed=False, window=1)
     np.testing.assert_array_equal(near.matrix.toarray(), np.where(whole >= least, narrow, 0))
     np.testing.assert_array_equal(near.total, narrow.sum(axis=0))
@@ -141,16 +141,16 @@ def test_how_pairs_are_cut_into_blocks_does_not_matter(seed: int, most: int, siz
 @given(CARTS, st.integers(0, 1000), st.integers(0, 12))
 def test_chosen_pairs_are_counted_anew(carts: list[list[int]], seed: int, size: int) -> None:
     query, item = (np.random.default_rng(seed + way).integers(0, ITEMS, size).astype(np.int32) for way in (0, 1))
-    found = recounted(baskets_of(carts), Counting(directed=False), 1, query, item)
+    found = recounted(baskets_of(carts), CountOptions(directed=False), 1, query, item)
     assert found.tolist() == plain(carts, once=False, directed=False)[query, item].tolist()
 
 
 def test_rare_winners_are_counted_though_they_were_left_out() -> None:
     baskets = supermarket(baskets=6_000, items=300, seed=3).baskets
     halves = [baskets.select(np.arange(len(baskets)) % 2 == part) for part in (0, 1)]
-    around, counting = Surroundings.of(baskets.catalog), Counting(directed=False)
-    how: dict[str, Any] = {"rank": 8, "fewest": 2, "ordered": True, "most": 3_000}
-    one, other = (Evidence.of(part, counting, around, rng=np.random.default_rng(0), **how) for part in halves)
+    around, counting = Surroundings.of(baskets.catalog), CountOptions(directed=False)
+    how: dict[str, Any] = {"rank": 8, "min_pair_count": 2, "ordered": True, "most": 3_000}
+    one, other = (PairFeatures.of(part, counting, around, rng=np.random.default_rng(0), **how) for part in halves)
     assert other.counts.least > 1
     query, item = np.triu_indices(60, k=1)
     pairs = query.astype(np.int32), item.astype(np.int32)
@@ -164,7 +164,7 @@ def test_rare_winners_are_counted_though_they_were_left_out() -> None:
 
 
 def test_unbounded_counts_are_those_of_every_other_model() -> None:
-    counting = Counting(directed=False)
+    counting = CountOptions(directed=False)
     found, usual = counted(toy_baskets(), counting, ordered=True), PairCounts.of(toy_baskets(), counting)
     for name in ("indptr", "indices", "data"):
         np.testing.assert_array_equal(getattr(found.counts.matrix, name), getattr(usual.matrix, name))
@@ -178,7 +178,7 @@ def test_every_engine_brings_the_same_pairs(directed: bool) -> None:
     found = []
     for engine in ("memory", "duckdb"):
         gathered = Gatherer(60, Surroundings.of(toy_catalog()).members())
-        count(toy_baskets(), Counting(directed=directed), keep=gathered, engine=engine, threads=1)
+        count(toy_baskets(), CountOptions(directed=directed), keep=gathered, engine=engine, threads=1)
         found.append((gathered.least, gathered.groups, *gathered.matrices(22, ways=directed)))
     (least, groups, matrix, ways), (other_least, other_groups, other_matrix, other_ways) = found
     assert least == other_least > 1
@@ -221,7 +221,7 @@ def test_stretches_cover_every_row_once(sizes: list[int], size: int) -> None:
 
 
 def test_small_stretches_and_small_blocks_of_cosines_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    counts = PairCounts.of(toy_baskets(), Counting(directed=False))
+    counts = PairCounts.of(toy_baskets(), CountOptions(directed=False))
     table, category = word_table(toy_catalog()), toy_catalog().category_of()
     assert table is not None
     unit = unit_vectors(np.random.default_rng(0).standard_normal((22, 4)).astype(np.float32), np.ones(4, np.float32))
@@ -236,7 +236,7 @@ def test_small_stretches_and_small_blocks_of_cosines_give_the_same(monkeypatch: 
 
 def bounded(most: int) -> Bayes:
     baskets = supermarket(baskets=6_000, items=300, seed=3).baskets
-    model = make_model("bayes", rank=16, most_pairs=most).fit(baskets, Run(rng=0, threads=1))
+    model = make_model("bayes", rank=16, max_pairs=most).fit(baskets, Run(rng=0, threads=1))
     assert isinstance(model, Bayes)
     return model
 
@@ -244,7 +244,7 @@ def bounded(most: int) -> Bayes:
 def test_a_bounded_model_says_what_it_left_out_and_is_kept_by_its_arrays(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "neatrec"):
         model = bounded(5_000)
-    pairs = model.learned()["pairs"]
+    pairs = model.fit_info()["pairs"]
     assert pairs["left_out_below"] > 1
     assert pairs["kept"] <= pairs["most"] == 5_000
     assert f"more than 5000 pairs: those seen fewer than {pairs['left_out_below']} times are left out" in caplog.text
@@ -254,7 +254,7 @@ def test_a_bounded_model_says_what_it_left_out_and_is_kept_by_its_arrays(caplog:
     again = Bayes.from_arrays(model.parameters, model.catalog, model.arrays())
     every = np.arange(len(model.catalog), dtype=np.int32)
     np.testing.assert_array_equal(again.score_all(every), model.score_all(every))
-    assert again.learned() == model.learned()
+    assert again.fit_info() == model.fit_info()
 
 
 def test_totals_of_a_bounded_model_count_every_pair() -> None:
@@ -264,7 +264,7 @@ def test_totals_of_a_bounded_model_count_every_pair() -> None:
         np.testing.assert_array_equal(one.total, other.total)
         assert one.records == other.records
         assert one.matrix.nnz < other.matrix.nnz
-    assert bounds[1].learned()["pairs"]["left_out_below"] == 1
+    assert bounds[1].fit_info()["pairs"]["left_out_below"] == 1
     np.testing.assert_array_equal(*(model.evidence.category_lift for model in bounds))
     np.testing.assert_array_equal(*(model.evidence.order.first for model in bounds))
 
@@ -272,7 +272,7 @@ def test_totals_of_a_bounded_model_count_every_pair() -> None:
 @pytest.mark.parametrize("name", ["bayes", "bayes-sure"])
 @pytest.mark.parametrize("ordered", [True, False])
 def test_the_screen_of_a_bounded_model_is_near_its_scores(name: str, ordered: bool) -> None:
-    model = toy_bayes(3, ordered=ordered, name=name, most_pairs=60)
+    model = toy_bayes(3, ordered=ordered, name=name, max_pairs=60)
     assert model.evidence.counts.least > 1
     sold = np.flatnonzero(model.item_count > 0).astype(np.int32)
     exact = np.log(model.score_all(sold)[:, sold])
@@ -280,7 +280,7 @@ def test_the_screen_of_a_bounded_model_is_near_its_scores(name: str, ordered: bo
 
 
 def test_as_many_pairs_as_the_bound_are_all_kept() -> None:
-    baskets, counting = toy_baskets(), Counting(directed=False)
+    baskets, counting = toy_baskets(), CountOptions(directed=False)
     size = len(count(baskets, counting))
     assert counted(baskets, counting, ordered=True, most=size).counts.least == 1
     assert counted(baskets, counting, ordered=True, most=size - 1).counts.least > 1

@@ -16,14 +16,14 @@ from neatrec.errors import MissingDependencyError, ParameterError
 from neatrec.models import Run, make_model
 from neatrec.models.bayes import Bayes, gpu_fit, lowrank
 from neatrec.models.bayes.calibration import UNLEARNED
-from neatrec.models.bayes.features import SIGNS, Evidence, Surroundings
+from neatrec.models.bayes.features import SIGNS, PairFeatures, Surroundings
 from neatrec.models.bayes.fit import Lessons, _winners_of
 from neatrec.models.bayes.prior import START, Weights
 from neatrec.models.bayes.prior_tuning import COLUMNS, practise, search
 from neatrec.models.bayes.ranker import HINTS, Ranking
 from neatrec.models.bayes.ranker_training import Judge, exercise
 from neatrec.models.bayes.scoring import block_of_pairs
-from neatrec.models.bayes.screen import Screen
+from neatrec.models.bayes.screen import CoarseScorer
 from neatrec.models.counts import CountParameters
 from neatrec.models.embeddings.kernels import gpu
 from neatrec.simulator import supermarket
@@ -32,12 +32,17 @@ COUNTING = CountParameters().counting()
 
 
 def best_by_screen(
-    evidence: Evidence, weights: Weights, ranking: Ranking | None, category: np.ndarray, queries: np.ndarray, most: int
+    evidence: PairFeatures,
+    weights: Weights,
+    ranking: Ranking | None,
+    category: np.ndarray,
+    queries: np.ndarray,
+    most: int,
 ) -> tuple[np.ndarray, np.ndarray]:
     """What `gpu_fit.best_pairs` gives, by the screen of the CPU."""
     sold = np.flatnonzero(evidence.counts.total > 0).astype(np.int32)
     group = removal_codes(category)
-    scores = Screen(evidence, weights, ranking, sold).rows(queries)
+    scores = CoarseScorer(evidence, weights, ranking, sold).rows(queries)
     scores[group[queries][:, None] == group[sold]] = -np.inf
     best = np.argsort(-scores, axis=1, kind="stable")[:, :most]
     real = np.isfinite(np.take_along_axis(scores, best, axis=1))
@@ -45,13 +50,13 @@ def best_by_screen(
 
 
 @cache
-def folds() -> tuple[Evidence, Evidence]:
+def folds() -> tuple[PairFeatures, PairFeatures]:
     baskets = supermarket(baskets=12_000, items=300, seed=5).baskets
     around, half = Surroundings.of(baskets.catalog), np.arange(len(baskets)) % 2 == 0
 
-    def evidence(mask: np.ndarray) -> Evidence:
-        how = {"rank": 16, "fewest": 2, "ordered": True, "rng": np.random.default_rng(0)}
-        return Evidence.of(baskets.select(mask), COUNTING, around, **how)  # type: ignore[arg-type]
+    def evidence(mask: np.ndarray) -> PairFeatures:
+        how = {"rank": 16, "min_pair_count": 2, "ordered": True, "rng": np.random.default_rng(0)}
+        return PairFeatures.of(baskets.select(mask), COUNTING, around, **how)  # type: ignore[arg-type]
 
     return evidence(half), evidence(~half)
 
@@ -60,8 +65,8 @@ def folds() -> tuple[Evidence, Evidence]:
 @given(st.integers(0, 1000), st.booleans())
 def test_blocks_of_pairs_hold_what_rows_hold(seed: int, ordered: bool) -> None:
     around = Surroundings.of(toy_catalog())
-    how = {"rank": 6, "fewest": 1, "ordered": ordered, "rng": np.random.default_rng(0)}
-    evidence = Evidence.of(toy_baskets(), COUNTING, around, **how)  # type: ignore[arg-type]
+    how = {"rank": 6, "min_pair_count": 1, "ordered": ordered, "rng": np.random.default_rng(0)}
+    evidence = PairFeatures.of(toy_baskets(), COUNTING, around, **how)  # type: ignore[arg-type]
     rng = np.random.default_rng(seed)
     queries, items = (rng.integers(0, 22, 40).astype(np.int32) for _ in range(2))
     rows, pairs = evidence.rows(np.arange(22)), block_of_pairs(evidence, queries, items)
@@ -161,7 +166,7 @@ def test_the_cpu_is_asked_for_by_name_and_for_the_same_bits(caplog: pytest.LogCa
         fitted = make_model("bayes", rank=4).fit(toy_baskets(), Run(device="cpu"))
     assert "learning on the CPU" in caplog.text
     assert isinstance(fitted, Bayes)
-    assert fitted.learned()["learned_on"] == "cpu"
+    assert fitted.fit_info()["learned_on"] == "cpu"
 
 
 @pytest.mark.skipif(gpu.trouble() is None, reason="there is a GPU, so that nothing is refused")

@@ -13,7 +13,7 @@ from scipy import sparse, stats
 from helpers.toyshop import code, toy_baskets, toy_catalog
 from neatrec.data.catalog import Catalog
 from neatrec.models.bayes.calibration import UNLEARNED, Winners, calibrate, negative_binomial
-from neatrec.models.bayes.features import Evidence, Surroundings
+from neatrec.models.bayes.features import PairFeatures, Surroundings
 from neatrec.models.bayes.lowrank import factors, log_lifts
 from neatrec.models.bayes.names import common_words, like_names, word_table, words_of
 from neatrec.models.bayes.prior import Weights
@@ -27,13 +27,13 @@ def toy_counts() -> PairCounts:
     return PairCounts.of(toy_baskets(), CountParameters().counting())
 
 
-def toy_evidence(*, ordered: bool = True) -> Evidence:
-    return Evidence.of(
+def toy_evidence(*, ordered: bool = True) -> PairFeatures:
+    return PairFeatures.of(
         toy_baskets(),
         CountParameters().counting(),
         Surroundings.of(toy_catalog()),
         rank=6,
-        fewest=1,
+        min_pair_count=1,
         ordered=ordered,
         rng=np.random.default_rng(0),
     )
@@ -57,7 +57,7 @@ def test_factors_of_nothing_are_zeros() -> None:
 
 def test_log_lifts_hold_only_pairs_above_chance_and_seen_often_enough() -> None:
     counts = toy_counts()
-    found = log_lifts(counts, fewest=3).tocoo()
+    found = log_lifts(counts, min_pair_count=3).tocoo()
     assert (found.data > 0).all()
     assert (counts.of_pairs(found.row, found.col) >= 3).all()
     expected = counts.expected(counts.total[found.row], counts.total[found.col])

@@ -7,7 +7,7 @@ import pytest
 
 from helpers.toyshop import toy_baskets, toy_catalog
 from neatrec.data.catalog import UNKNOWN
-from neatrec.models.bayes.features import Evidence, Surroundings
+from neatrec.models.bayes.features import PairFeatures, Surroundings
 from neatrec.models.bayes.lowrank import like_company, unit_vectors
 from neatrec.models.bayes.order import Order
 from neatrec.models.bayes.prior import START
@@ -21,9 +21,11 @@ COUNTING = CountParameters().counting()
 SIZE = 22
 
 
-def toy_evidence(*, ordered: bool = True) -> Evidence:
+def toy_evidence(*, ordered: bool = True) -> PairFeatures:
     around = Surroundings.of(toy_catalog())
-    return Evidence.of(toy_baskets(), COUNTING, around, rank=6, fewest=1, ordered=ordered, rng=np.random.default_rng(0))
+    return PairFeatures.of(
+        toy_baskets(), COUNTING, around, rank=6, min_pair_count=1, ordered=ordered, rng=np.random.default_rng(0)
+    )
 
 
 def test_directed_counts_add_up_to_the_undirected_ones() -> None:

@@ -12,7 +12,7 @@ from helpers.toyshop import toy_baskets
 from neatrec.errors import MissingDependencyError
 from neatrec.models import Run, make_model
 from neatrec.models.bayes import Bayes
-from neatrec.models.bayes.screen import Screen, fast_log
+from neatrec.models.bayes.screen import CoarseScorer, fast_log
 
 
 @pytest.mark.parametrize("name", ["bayes", "bayes-sure"])
@@ -61,7 +61,7 @@ def test_a_screen_of_some_items_has_their_columns() -> None:
     model = toy_bayes(5)
     sold = np.flatnonzero(model.item_count > 0).astype(np.int32)
     screen = model.screen(sold)
-    assert isinstance(screen, Screen)
+    assert isinstance(screen, CoarseScorer)
     assert screen.rows(sold[:4]).shape == (4, len(sold))
     assert screen.rows(sold[:0]).shape == (0, len(sold))
 

@@ -41,10 +41,10 @@ def test_dependent_pairs_are_those_that_chance_does_not_make(ordered: bool) -> N
 
 def test_it_learns_what_bayes_learns() -> None:
     bayes, sure = both()
-    assert sure.learned() == bayes.learned()
-    assert sure.learned()["sure_ranks_by"] == "odds of a dependence beyond doubt"
-    assert tuple(sure.learned()["sure_ranking"]) == SURE_HINTS
-    gains = sure.learned()["validation_of_sure_ranking"]
+    assert sure.fit_info() == bayes.fit_info()
+    assert sure.fit_info()["sure_ranks_by"] == "odds of a dependence beyond doubt"
+    assert tuple(sure.fit_info()["sure_ranking"]) == SURE_HINTS
+    gains = sure.fit_info()["validation_of_sure_ranking"]
     assert gains["odds"] > gains["g2"] > 0
 
 
@@ -78,7 +78,7 @@ def test_it_prefers_the_surer_of_two_pairs() -> None:
 
 def test_where_there_is_nothing_to_learn_g2_ranks() -> None:
     sure = make_model("bayes-sure").fit(toy_baskets(60))
-    assert sure.learned()["sure_ranks_by"] == "G^2"
+    assert sure.fit_info()["sure_ranks_by"] == "G^2"
     llr = make_model("llr").fit(toy_baskets(60))
     np.testing.assert_allclose(sure.score_all(np.arange(22)), llr.score_all(np.arange(22)))
     np.testing.assert_allclose(sure.score([1, 2], [5, 6]), llr.score([1, 2], [5, 6]))

@@ -216,7 +216,7 @@ def test_comes_back_from_its_arrays(name: str, device: str) -> None:
     back = type(model).from_arrays(model.parameters, model.catalog, arrays)
     assert np.array_equal(back.score(*every_pair()), model.score(*every_pair()))
     assert back.recommend("Tea").codes.tolist() == model.recommend("Tea").codes.tolist()
-    assert back.learned() == model.learned()
+    assert back.fit_info() == model.fit_info()
     assert {key: value.tobytes() for key, value in back.arrays().items()} == {
         key: value.tobytes() for key, value in arrays.items()
     }

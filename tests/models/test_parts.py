@@ -29,10 +29,12 @@ def three_cores(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("three_cores")
-@pytest.mark.parametrize(("rows", "fewest", "expected"), [(10, 1, 3), (10, 4, 2), (3, 4, 1), (0, 1, 1), (2, 1, 2)])
-def test_the_parts_are_all_rows_once(rows: int, fewest: int, expected: int) -> None:
+@pytest.mark.parametrize(
+    ("rows", "min_pair_count", "expected"), [(10, 1, 3), (10, 4, 2), (3, 4, 1), (0, 1, 1), (2, 1, 2)]
+)
+def test_the_parts_are_all_rows_once(rows: int, min_pair_count: int, expected: int) -> None:
     found: list[slice] = []
-    in_parts(rows, found.append, fewest=fewest)
+    in_parts(rows, found.append, min_rows=min_pair_count)
     assert len(found) == expected
     assert sorted(row for part in found for row in range(part.start, part.stop)) == list(range(rows))
 
@@ -81,11 +83,11 @@ def test_pairs_score_the_same_however_many_threads_share_them(
     alone = work(vectors, other, queries, items)
     shares: list[slice] = []
 
-    def watched(rows: int, work: Callable[[slice], None], *, fewest: int) -> None:
-        in_parts(rows, lambda part: (shares.append(part), work(part))[1], fewest=fewest)
+    def watched(rows: int, work: Callable[[slice], None], *, min_pair_count: int) -> None:
+        in_parts(rows, lambda part: (shares.append(part), work(part))[1], min_rows=min_pair_count)
 
     monkeypatch.setattr(module, "in_parts", watched)
-    monkeypatch.setattr(module, "FEWEST_PAIRS", 7)
+    monkeypatch.setattr(module, "MIN_PAIRS_PER_THREAD", 7)
     assert work(vectors, other, queries, items).tolist() == alone.tolist()
     assert len(shares) == 3
 
@@ -100,8 +102,8 @@ def test_products_are_summed_over_both_sides_however_many_threads_share_them(
         (rng.integers(-4, 5, (3, dim)).astype(dtype), rng.integers(-4, 5, (10, dim)).astype(dtype)) for dim in (5, 2)
     ]
     whole = sum(ours @ theirs.T for ours, theirs in sides)
-    for fewest in (products.FEWEST, 1):
-        monkeypatch.setattr(products, "FEWEST", fewest)
+    for min_pair_count in (products.MIN_ROWS_PER_THREAD, 1):
+        monkeypatch.setattr(products, "MIN_ROWS_PER_THREAD", min_pair_count)
         found = products.all_products(*sides)
         assert found.dtype == dtype
         np.testing.assert_array_equal(found, whole)
@@ -129,5 +131,5 @@ def test_pairs_of_bayes_score_the_same_however_many_threads_share_them(
     fitted = make_model(name).fit(toy_baskets(), Run(rng=0))
     queries, items = np.random.default_rng(2).integers(0, len(fitted.catalog), (2, 60))
     alone = fitted.score(queries, items)
-    monkeypatch.setattr(bayes_model, "FEWEST_PAIRS", 9)
+    monkeypatch.setattr(bayes_model, "MIN_PAIRS_PER_THREAD", 9)
     np.testing.assert_array_equal(fitted.score(queries, items), alone)

@@ -72,7 +72,7 @@ def sixty_pairs() -> Baskets:
 
 
 def test_the_strength_with_most_hits_is_chosen() -> None:
-    learned = make_model("shrunk-lift-tuned").fit(sixty_pairs()).learned()
+    learned = make_model("shrunk-lift-tuned").fit(sixty_pairs()).fit_info()
     assert learned["strong_pairs"] >= 240
     assert learned["hit_rates"][f"{learned['k']:g}"] == max(learned["hit_rates"].values()) > 0.9
 
@@ -81,7 +81,7 @@ def test_ids_that_the_rule_puts_on_one_side_are_halved_by_a_hash() -> None:
     """The orders with id % 4 == 0, say: no half may be empty, and strong pairs are found again in the other."""
     baskets = sixty_pairs()
     fourth = replace(baskets, ids=string_array([str(4 * n) for n in range(len(baskets))]))
-    learned = make_model("shrunk-lift-tuned").fit(fourth).learned()
+    learned = make_model("shrunk-lift-tuned").fit(fourth).fit_info()
     assert learned["strong_pairs"] >= 240
     assert max(learned["hit_rates"].values()) > 0.9
 
@@ -91,30 +91,30 @@ def test_where_times_are_known_the_later_baskets_judge() -> None:
     early = [["tea", "milk", f"noise-{n % 50}"] for n in range(800)]
     late = [[f"l-{n % 60}", f"r-{n % 60}"] for n in range(1600)]
     baskets = replace(Baskets.from_lists(early[:640] + late + early[640:]), times=np.arange(2400))
-    learned = make_model("shrunk-lift-tuned").fit(baskets).learned()
+    learned = make_model("shrunk-lift-tuned").fit(baskets).fit_info()
     pairs_of_the_last_fifth = {(f"l-{n % 60}", f"r-{n % 60}") for n in range(1280, 1600)}
     assert learned["strong_pairs"] == 2 * len(pairs_of_the_last_fifth)
     shards = [baskets.select(np.arange(0, 2400, 2)), baskets.select(np.arange(1, 2400, 2))]
-    assert make_model("shrunk-lift-tuned").fit(shards).learned() == learned
+    assert make_model("shrunk-lift-tuned").fit(shards).fit_info() == learned
 
 
 def test_baskets_of_one_moment_are_halved_by_id() -> None:
     baskets = toy_baskets()
     still = replace(baskets, times=np.zeros(len(baskets), dtype=np.int64))
     model, plain = make_model("shrunk-lift-tuned", strong_lift=2), make_model("shrunk-lift-tuned", strong_lift=2)
-    assert model.fit(still).learned() == plain.fit(baskets).learned()
+    assert model.fit(still).fit_info() == plain.fit(baskets).fit_info()
 
 
 def test_too_few_strong_pairs_leave_k_at_one(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         model = make_model("shrunk-lift-tuned").fit(toy_baskets(60))
-    assert model.learned() == {"k": 1.0, "strong_pairs": model.learned()["strong_pairs"], "hit_rates": {}}
+    assert model.fit_info() == {"k": 1.0, "strong_pairs": model.fit_info()["strong_pairs"], "hit_rates": {}}
     assert "k stays 1" in caplog.text
 
 
 def test_scores_are_those_of_shrunk_lift_with_the_chosen_strength() -> None:
     tuned = make_model("shrunk-lift-tuned").fit(toy_baskets())
-    plain = make_model("shrunk-lift", k=tuned.learned()["k"]).fit(toy_baskets())
+    plain = make_model("shrunk-lift", k=tuned.fit_info()["k"]).fit(toy_baskets())
     assert np.array_equal(tuned.score_all(np.arange(22)), plain.score_all(np.arange(22)))
 
 
@@ -123,5 +123,5 @@ def test_the_strength_for_the_instacart_half_split(instacart_folder: Path) -> No
     """What the real orders ask for; it puts cream cheese next to bagels."""
     train = half(read_baskets(str(instacart_folder))).train
     model = make_model("shrunk-lift-tuned").fit(train)
-    assert (model.learned()["k"], model.learned()["strong_pairs"]) == (1.5, 10_424)
+    assert (model.fit_info()["k"], model.fit_info()["strong_pairs"]) == (1.5, 10_424)
     assert model.recommend("Everything Bagels", 1).names == ["Whipped Cream Cheese"]

@@ -22,15 +22,15 @@ from neatrec.data.baskets import Baskets
 from neatrec.errors import BundleError, GateError, ParameterError, ResourceError, SourceError
 from neatrec.models import Run, make_model
 from neatrec.release import store as publish_store
-from neatrec.release.diff import Difference, compare, first_answers
-from neatrec.release.limits import Gate
+from neatrec.release.diff import BundleDiff, compare, first_answers
+from neatrec.release.limits import PublishLimits
 from neatrec.release.publish import publish, rollback
-from neatrec.release.store import Store, bundle_in
+from neatrec.release.store import BundleStore, bundle_in
 from neatrec.report.attachment import held_out, read_report
-from neatrec.serving import Index, rewrite_index, save_indexed
+from neatrec.serving import ServingTable, rewrite_index, save_indexed
 from neatrec.serving.grades import SOME
 
-OPEN = Gate(rows_fall=1, rows_rise=100, items_fall=1, items_rise=100, coverage_fall=1, top10_changed=1)
+OPEN = PublishLimits(rows_fall=1, rows_rise=100, items_fall=1, items_rise=100, coverage_fall=1, top10_changed=1)
 
 
 def new_bundle(path: Path, baskets: Baskets | None = None, model: str = "shrunk-lift") -> Path:
@@ -47,11 +47,11 @@ def nights(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 def version_of(bundle: Path) -> str:
-    return Index.open(bundle).version
+    return ServingTable.open(bundle).version
 
 
 def test_the_first_publish_passes_and_is_whole(nights: list[Path], tmp_path: Path) -> None:
-    answer = publish(nights[0], tmp_path / "store", Gate(top10_changed=0))
+    answer = publish(nights[0], tmp_path / "store", PublishLimits(top10_changed=0))
     assert (answer["published"], answer["live"], answer["difference"]) == (True, 1, None)
     assert version_of(tmp_path / "store" / "current") == version_of(nights[0]) == answer["version"]
     assert os.readlink(tmp_path / "store" / "current") == f"versions/1-{answer['version'][:12]}"
@@ -71,8 +71,8 @@ def test_the_live_one_is_kept_however_old(nights: list[Path], tmp_path: Path) ->
     for bundle in nights[:3]:
         publish(bundle, store, OPEN)
     rollback(store, to=1)
-    assert Store(store).prune(keep=1) != []
-    assert [version.number for version in Store(store).versions()] == [1, 3]
+    assert BundleStore(store).prune(keep=1) != []
+    assert [version.number for version in BundleStore(store).versions()] == [1, 3]
 
 
 def test_rollback_goes_back_and_never_to_what_was_left(nights: list[Path], tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_a_damaged_version_is_not_returned_to(nights: list[Path], tmp_path: Path
     store = tmp_path / "store"
     for bundle in nights[:2]:
         publish(bundle, store, OPEN)
-    file = Store(store).versions()[0].folder / "topk" / "answers.arrow"
+    file = BundleStore(store).versions()[0].folder / "topk" / "answers.arrow"
     file.write_bytes(file.read_bytes()[:-1])
     with pytest.raises(BundleError, match=r"answers\.arrow"):
         rollback(store)
@@ -114,7 +114,7 @@ def test_a_gate_says_no_with_every_reason_and_the_live_one_stays(nights: list[Pa
     assert refused.value.exit_code == 3
     assert any("first ten answers changed" in reason for reason in refused.value.where["reasons"])
     assert version_of(store / "current") == version_of(nights[0])
-    assert [version.number for version in Store(store).versions()] == [1]
+    assert [version.number for version in BundleStore(store).versions()] == [1]
     (store / "gate.toml").write_text("rows_fall = 1\ntop10_changed = 1\ncoverage_fall = 1\nitems_fall = 1\n")
     assert publish(half, store)["live"] == 2
 
@@ -145,13 +145,13 @@ SAME = {
     ],
 )
 def test_each_limit_has_its_sentence(change: dict[str, object], reason: str) -> None:
-    assert Gate().refusals(Difference(**{**SAME, **change})) == [reason]  # type: ignore[arg-type]
-    assert Gate().refusals(Difference(**SAME)) == []  # type: ignore[arg-type]
+    assert PublishLimits().refusals(BundleDiff(**{**SAME, **change})) == [reason]  # type: ignore[arg-type]
+    assert PublishLimits().refusals(BundleDiff(**SAME)) == []  # type: ignore[arg-type]
 
 
 def test_what_lies_on_the_limit_passes() -> None:
     edge = {**SAME, "rows": (100, 80), "items": (100, 90), "top10_changed": 0.5, "held_out": (0.2, 0.2)}
-    assert Gate().refusals(Difference(**edge)) == []  # type: ignore[arg-type]
+    assert PublishLimits().refusals(BundleDiff(**edge)) == []  # type: ignore[arg-type]
 
 
 def test_a_gate_file_with_a_mistake_is_refused(tmp_path: Path) -> None:
@@ -164,14 +164,14 @@ def test_a_gate_file_with_a_mistake_is_refused(tmp_path: Path) -> None:
     ):
         file.write_text(text)
         with pytest.raises(kind, match=message):
-            Gate.read(file)
+            PublishLimits.read(file)
     with pytest.raises(SourceError, match="cannot read"):
-        Gate.read(tmp_path / "missing.toml")
+        PublishLimits.read(tmp_path / "missing.toml")
 
 
 def test_a_difference_names_what_changed_most(tmp_path: Path) -> None:
-    old = Index.open(new_bundle(tmp_path / "old"))
-    new = Index.open(new_bundle(tmp_path / "new", model="pop"))
+    old = ServingTable.open(new_bundle(tmp_path / "old"))
+    new = ServingTable.open(new_bundle(tmp_path / "new", model="pop"))
     assert compare(old, old).top10_changed == 0
     assert compare(old, old).changes == ()
     found = compare(old, new, listed=3)
@@ -187,7 +187,7 @@ def test_a_difference_names_what_changed_most(tmp_path: Path) -> None:
     json.dumps(found.to_json(), allow_nan=False)
 
 
-def _shown(index: Index, item: str) -> set[str]:
+def _shown(index: ServingTable, item: str) -> set[str]:
     """The first ten answers of an item that have evidence."""
     answers = index.answers(index.catalog.code_of[item])
     names = [index.catalog.name(c) for c, grade in zip(answers.item, answers.grade, strict=True) if grade <= SOME]
@@ -195,7 +195,7 @@ def _shown(index: Index, item: str) -> set[str]:
 
 
 def test_answers_without_evidence_are_not_compared(tmp_path: Path) -> None:
-    old, new = (Index.open(new_bundle(tmp_path / name, model=name)) for name in ("shrunk-lift", "lift"))
+    old, new = (ServingTable.open(new_bundle(tmp_path / name, model=name)) for name in ("shrunk-lift", "lift"))
     codes = np.arange(len(old))
     for index in (old, new):
         for code, row in zip(codes, first_answers(index, codes), strict=True):
@@ -209,7 +209,7 @@ def test_a_bundle_that_was_rolled_back_is_not_published_again(nights: list[Path]
     assert rollback(store)["live"] == 1
     with pytest.raises(GateError, match=r"this bundle was rolled back as version 2\. Publish another one, or `neatrec"):
         publish(nights[1], store)
-    assert Store(store).current().number == 1
+    assert BundleStore(store).current().number == 1
     assert rollback(store, to=2)["live"] == 2
     assert publish(nights[0], store)["published"]
 
@@ -217,8 +217,8 @@ def test_a_bundle_that_was_rolled_back_is_not_published_again(nights: list[Path]
 def test_items_are_the_same_by_their_ids(tmp_path: Path) -> None:
     """One catalogue has an item more in front: every code moves, no answer does."""
     lists = [["b", "c"], ["c", "d"], ["b", "d"], ["b", "c"]] * 5
-    old = Index.open(new_bundle(tmp_path / "old", Baskets.from_lists(lists)))
-    new = Index.open(new_bundle(tmp_path / "new", Baskets.from_lists([*lists, ["a"]])))
+    old = ServingTable.open(new_bundle(tmp_path / "old", Baskets.from_lists(lists)))
+    new = ServingTable.open(new_bundle(tmp_path / "new", Baskets.from_lists([*lists, ["a"]])))
     found = compare(old, new)
     assert (found.top10_changed, found.items_new, found.items_gone) == (0, 1, 0)
     assert compare(new, old).items_gone == 1
@@ -241,7 +241,7 @@ def test_a_report_travels_with_the_bundle_and_gates_by_its_measure(nights: list[
     bundle = tmp_path / "bundle"
     shutil.copytree(nights[0], bundle)
     rewrite_index(bundle, attachment=attachment)
-    assert Index.open(bundle).attachment == attachment
+    assert ServingTable.open(bundle).attachment == attachment
     publish(bundle, tmp_path / "store")
     for line in attachment["leaderboard"]["models"]:
         line["mean"]["hr@10"] *= 0.9
@@ -274,7 +274,7 @@ def test_measures_of_another_kind_are_not_compared(
     attachment["leaderboard"].update(other)
     rewrite_index(bundle, attachment=attachment)
     with pytest.raises(GateError, match="cannot be compared, and held_out_fall is set: the two reports do not measure"):
-        publish(bundle, tmp_path / "store", Gate.make({"held_out_fall": 0.5}))
+        publish(bundle, tmp_path / "store", PublishLimits.make({"held_out_fall": 0.5}))
     with caplog.at_level(logging.WARNING, "neatrec"):
         answer = publish(bundle, tmp_path / "store")
     assert answer["published"]
@@ -300,7 +300,7 @@ def test_a_refusal_names_the_file_of_the_limits(nights: list[Path], tmp_path: Pa
         publish(half, tmp_path / "store")
     (tmp_path / "strict.toml").write_text("rows_fall = 0.01\n")
     with pytest.raises(GateError, match=r"the limits are those of .*strict\.toml"):
-        publish(half, tmp_path / "store", Gate.read(tmp_path / "strict.toml"))
+        publish(half, tmp_path / "store", PublishLimits.read(tmp_path / "strict.toml"))
 
 
 def test_what_is_no_report_cannot_be_attached(tmp_path: Path) -> None:
@@ -327,7 +327,7 @@ def test_a_place_that_is_no_store_is_refused(nights: list[Path], tmp_path: Path)
 
 def test_a_live_version_that_is_gone_is_named(nights: list[Path], tmp_path: Path) -> None:
     publish(nights[0], tmp_path / "store")
-    shutil.rmtree(Store(tmp_path / "store").versions()[0].folder)
+    shutil.rmtree(BundleStore(tmp_path / "store").versions()[0].folder)
     with pytest.raises(BundleError, match="names a live version that is not there"):
         publish(nights[1], tmp_path / "store")
 
@@ -339,9 +339,9 @@ def test_a_damaged_live_version_stands_in_the_way_of_no_publish(
     store = tmp_path / "store"
     for bundle in nights[:3]:
         publish(bundle, store, OPEN)
-    damage(Store(store).versions()[2].folder)
+    damage(BundleStore(store).versions()[2].folder)
     with pytest.raises(GateError, match="training lines rose from"):
-        publish(nights[3], store, Gate(rows_rise=0, top10_changed=1))
+        publish(nights[3], store, PublishLimits(rows_rise=0, top10_changed=1))
     assert "version 3, the live one, is damaged" in caplog.text
     answer = publish(nights[3], store, OPEN)
     assert (answer["live"], answer["damaged"], answer["compared_with"]) == (4, [3], 2)
@@ -352,11 +352,11 @@ def test_a_damaged_live_version_stands_in_the_way_of_no_publish(
 def test_the_bundle_of_a_damaged_live_version_can_be_published_again(nights: list[Path], tmp_path: Path) -> None:
     store = tmp_path / "store"
     publish(nights[0], store)
-    damage(Store(store).versions()[0].folder)
+    damage(BundleStore(store).versions()[0].folder)
     answer = publish(nights[0], store)
     assert (answer["published"], answer["live"], answer["damaged"]) == (True, 2, [1])
     assert (answer["compared_with"], answer["difference"]) == (None, None)
-    assert Index.open(store / "current", verify=True).version == version_of(nights[0])
+    assert ServingTable.open(store / "current", verify=True).version == version_of(nights[0])
 
 
 def damage(bundle: Path) -> None:
@@ -368,7 +368,7 @@ def damage(bundle: Path) -> None:
 
 
 def test_two_writers_do_not_meet(nights: list[Path], tmp_path: Path) -> None:
-    with Store(tmp_path / "store").locked(), pytest.raises(BundleError, match="is being written by another run"):
+    with BundleStore(tmp_path / "store").locked(), pytest.raises(BundleError, match="is being written by another run"):
         publish(nights[0], tmp_path / "store")
     assert publish(nights[0], tmp_path / "store")["published"]
 
@@ -395,7 +395,9 @@ def test_a_store_that_takes_no_files_is_a_sentence(
     assert "The live one is untouched" in str(refused.value)
     monkeypatch.undo()
     assert version_of(store / "current") == version_of(nights[0])
-    assert sorted(entry.name for entry in (store / "versions").iterdir()) == [Store(store).versions()[0].folder.name]
+    assert sorted(entry.name for entry in (store / "versions").iterdir()) == [
+        BundleStore(store).versions()[0].folder.name
+    ]
 
 
 WORKER = """
@@ -404,7 +406,7 @@ from neatrec.bundle import folder as place
 from neatrec.bundle import store as bundle_store
 from neatrec.release import store as publish_store
 from neatrec.release.publish import publish
-from neatrec.release.limits import Gate
+from neatrec.release.limits import PublishLimits
 from neatrec.serving import rewrite_index
 
 def slow(module, name):
@@ -418,7 +420,7 @@ def slow(module, name):
 for module, name in ((publish_store, "sync_file"), (publish_store, "sync_folder"), (bundle_store, "sync_file"),
                      (place, "sync_folder"), (publish_store, "verify_files")):
     slow(module, name)
-OPEN = Gate(rows_fall=1, rows_rise=100, items_fall=1, items_rise=100, coverage_fall=1, top10_changed=1)
+OPEN = PublishLimits(rows_fall=1, rows_rise=100, items_fall=1, items_rise=100, coverage_fall=1, top10_changed=1)
 print("ready", flush=True)
 what, store, *bundles = sys.argv[1:]
 number = 0
@@ -452,7 +454,7 @@ def test_killed_at_any_moment_a_whole_one_is_live(nights: list[Path], tmp_path: 
         worker.send_signal(signal.SIGKILL)
         worker.wait()
         worker.stdout.close()
-        found = Index.open(bundle_in(live), verify=True)
+        found = ServingTable.open(bundle_in(live), verify=True)
         assert found.version in whole if what == "publish" else found.k in range(2, 13)
     assert all(killed_at)
     if what == "publish":
@@ -460,4 +462,4 @@ def test_killed_at_any_moment_a_whole_one_is_live(nights: list[Path], tmp_path: 
         assert not list((live / "versions").glob(".*"))
     else:
         rewrite_index(live, k=3)
-        assert Index.open(live).k == 3
+        assert ServingTable.open(live).k == 3

@@ -18,7 +18,7 @@ from neatrec.errors import ParameterError, ResourceError
 from neatrec.models import Run, make_model
 from neatrec.release import export as table_export
 from neatrec.release.export import export_table
-from neatrec.serving import GRADES, Index, save_indexed
+from neatrec.serving import GRADES, ServingTable, save_indexed
 
 IDS = [
     "=1+1",
@@ -36,7 +36,7 @@ IDS = [
 
 
 @pytest.fixture(scope="module")
-def index(tmp_path_factory: pytest.TempPathFactory) -> Index:
+def index(tmp_path_factory: pytest.TempPathFactory) -> ServingTable:
     """Ids and names that try to break out of a cell or a string."""
     ids = [*IDS, *(f"i{n}" for n in range(len(INJECTIONS)))]
     catalog = Catalog.from_ids(ids, names=[None, *ids[1 : len(IDS)], *INJECTIONS])
@@ -45,10 +45,10 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Index:
     baskets = Baskets.from_lists(lists, catalog=catalog)
     place = tmp_path_factory.mktemp("export") / "bundle"
     save_indexed(make_model("shrunk-lift").fit(baskets, Run(threads=1)), place, baskets, seed=0, k=5)
-    return Index.open(place)
+    return ServingTable.open(place)
 
 
-def rows_of(index: Index) -> list[tuple[str, int, str, str]]:
+def rows_of(index: ServingTable) -> list[tuple[str, int, str, str]]:
     return [
         (index.catalog.id(query), rank + 1, index.catalog.id(item), GRADES[grade])
         for query in range(len(index))
@@ -56,7 +56,7 @@ def rows_of(index: Index) -> list[tuple[str, int, str, str]]:
     ]
 
 
-def test_parquet_has_every_answer_with_its_evidence(index: Index, tmp_path: Path, monkeypatch) -> None:
+def test_parquet_has_every_answer_with_its_evidence(index: ServingTable, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(table_export, "BLOCK", 17)
     written = export_table(index, tmp_path / "t.parquet")
     table = pq.read_table(tmp_path / "t.parquet")
@@ -68,7 +68,7 @@ def test_parquet_has_every_answer_with_its_evidence(index: Index, tmp_path: Path
     assert table["query_name"].to_pylist()[0] == index.catalog.id(0)
 
 
-def test_no_cell_of_the_csv_is_a_formula(index: Index, tmp_path: Path, monkeypatch) -> None:
+def test_no_cell_of_the_csv_is_a_formula(index: ServingTable, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(table_export, "BLOCK", 17)
     export_table(index, tmp_path / "t.csv")
     with (tmp_path / "t.csv").open(encoding="utf-8", newline="") as stream:
@@ -83,7 +83,7 @@ def test_no_cell_of_the_csv_is_a_formula(index: Index, tmp_path: Path, monkeypat
 
 
 @pytest.mark.parametrize("engine", ["sqlite", "duckdb"])
-def test_sql_loads_and_gives_back_every_string(index: Index, tmp_path: Path, engine: str, monkeypatch) -> None:
+def test_sql_loads_and_gives_back_every_string(index: ServingTable, tmp_path: Path, engine: str, monkeypatch) -> None:
     monkeypatch.setattr(table_export, "ROWS_PER_INSERT", 7)
     export_table(index, tmp_path / "t.sql")
     script = (tmp_path / "t.sql").read_bytes().decode()
@@ -103,13 +103,13 @@ def test_sql_loads_and_gives_back_every_string(index: Index, tmp_path: Path, eng
     assert names == wanted
 
 
-def test_an_ending_that_is_none_of_ours_is_refused(index: Index, tmp_path: Path) -> None:
+def test_an_ending_that_is_none_of_ours_is_refused(index: ServingTable, tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match=r"`out` must be a name that ends in .parquet, .csv or .sql"):
         export_table(index, tmp_path / "t.xlsx")
 
 
 def test_a_place_that_takes_no_files_is_a_sentence_and_the_old_file_stays(
-    index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    index: ServingTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(ParameterError, match=r"cannot write .*: No such file or directory"):
         export_table(index, tmp_path / "nowhere" / "t.csv")

@@ -9,13 +9,13 @@ import pytest
 
 from neatrec.errors import ResourceError, SourceError
 from neatrec.report.folder import file_hash, write_folder
-from neatrec.report.page import Page, Section, Tabled, Words
-from neatrec.report.table import Column, Table
+from neatrec.report.page import Page, Paragraph, Section, TableBlock
+from neatrec.report.table import ReportTable, TableColumn
 
 
 def page(text: str = "hello") -> Page:
-    table = Table("one", "One", (Column("a", "A"),), (("x",),))
-    return Page("Title", ("Lead.",), (Section("part", "Part", (Words(text), Tabled(table))),))
+    table = ReportTable("one", "One", (TableColumn("a", "A"),), (("x",),))
+    return Page("Title", ("Lead.",), (Section("part", "Part", (Paragraph(text), TableBlock(table))),))
 
 
 def write(out: Path, text: str = "hello") -> Path:

@@ -14,22 +14,22 @@ from hypothesis import strategies as st
 from helpers.small_report import INJECTIONS
 from neatrec.errors import ParameterError
 from neatrec.report.formats import from_csv, latex_text, markdown_text, to_csv, to_latex, to_markdown
-from neatrec.report.table import Column, Table, best_cells
+from neatrec.report.table import ReportTable, TableColumn, best_cells
 
 COLUMNS = (
-    Column("name", "Name"),
-    Column("hr@10", "HR@10", "interval", 3),
-    Column("count", "Count", "number"),
-    Column("share", "Share", "share", 1),
-    Column("p", "p", "p"),
-    Column("time", "Time", "seconds"),
-    Column("mark", "Mark", "mark"),
+    TableColumn("name", "Name"),
+    TableColumn("hr@10", "HR@10", "interval", 3),
+    TableColumn("count", "Count", "number"),
+    TableColumn("share", "Share", "share", 1),
+    TableColumn("p", "p", "p"),
+    TableColumn("time", "Time", "seconds"),
+    TableColumn("mark", "Mark", "mark"),
 )
 ROW = ("tea", (0.33449, 0.3, 0.4), 1234, 0.125, 0.0001, 75.0, "exact")
 
 
-def table(*rows: tuple[object, ...]) -> Table:
-    return Table("things", "Things & <others>", COLUMNS, rows, ("A note.",), frozenset({(0, 1)}))
+def table(*rows: tuple[object, ...]) -> ReportTable:
+    return ReportTable("things", "Things & <others>", COLUMNS, rows, ("A note.",), frozenset({(0, 1)}))
 
 
 def test_every_kind_of_value_is_shown_for_people() -> None:
@@ -60,7 +60,7 @@ def test_a_row_of_the_wrong_length_is_refused() -> None:
 
 def test_an_unknown_kind_of_column_is_refused() -> None:
     with pytest.raises(ParameterError, match="`kind` must be one of text, number"):
-        Column("a", "A", "numbr")
+        TableColumn("a", "A", "numbr")
 
 
 @pytest.mark.parametrize("name", INJECTIONS)
@@ -98,7 +98,7 @@ rows = st.tuples(texts, intervals, st.integers(0, 10**12), numbers, st.floats(0,
 
 @given(st.lists(rows, max_size=5))
 def test_a_csv_file_says_all_that_the_other_formats_show(cells: list[tuple[object, ...]]) -> None:
-    whole = Table("things", "Things", COLUMNS, tuple(cells))
+    whole = ReportTable("things", "Things", COLUMNS, tuple(cells))
     again = from_csv(to_csv(whole), "things", whole.schema())
     assert again.shown() == whole.shown()
     assert to_markdown(again) == to_markdown(whole)
@@ -120,7 +120,7 @@ def test_a_cut_off_csv_line_is_refused_by_its_number() -> None:
 
 
 def test_best_cells_are_those_that_show_the_highest_value() -> None:
-    columns = (Column("name", "Name"), Column("hr", "HR", "interval", 2), Column("x", "X", "number", 1))
+    columns = (TableColumn("name", "Name"), TableColumn("hr", "HR", "interval", 2), TableColumn("x", "X", "number", 1))
     cells = [("a", (0.301, 0, 1), 1.0), ("b", (0.3012, 0, 1), None), ("c", (0.29, 0, 1), math.nan)]
     assert best_cells(columns, cells, ["hr", "x"]) == {(0, 1), (1, 1), (0, 2)}
     assert best_cells(columns, [("a", (math.nan,) * 3, 1.0)], ["hr"]) == frozenset()

@@ -9,16 +9,16 @@ import pytest
 
 from helpers.small_report import INJECTIONS, small_baskets, small_result
 from neatrec.data.splits import half
-from neatrec.evaluation.ranks import Asked as Records
+from neatrec.evaluation.ranks import LabelQueries as Records
 from neatrec.labels.audit import audit_labels
 from neatrec.leaderboard.report import board_of
 from neatrec.leaderboard.run import LeaderboardResult
 from neatrec.report.audit_report import audit_tables
-from neatrec.report.boards import About, Board, derived_tables
+from neatrec.report.boards import LeaderboardTables, ModelFacts, derived_tables
 from neatrec.report.gallery import chosen_queries, gallery_section
 from neatrec.report.label_sections import audit_section
 from neatrec.report.model_sections import label_free_section, loud_models
-from neatrec.report.page import Figures, Gallery, Page
+from neatrec.report.page import FigureRow, Gallery, Page
 from neatrec.report.results_json import differences, plain_json, result_from_json, result_json
 from neatrec.report.variance import variance_section
 from neatrec.report.verdict import verdict
@@ -30,7 +30,7 @@ def result() -> LeaderboardResult:
 
 
 @pytest.fixture(scope="module")
-def board(result: LeaderboardResult) -> Board:
+def board(result: LeaderboardResult) -> LeaderboardTables:
     return board_of(result)
 
 
@@ -44,11 +44,11 @@ def test_every_table_of_the_audit_is_in_the_page_or_a_file() -> None:
 def test_parts_that_stand_elsewhere_can_be_left_out() -> None:
     audit = audit_labels(half(small_baskets()).test, null_rounds=0)
     section, _ = audit_section(audit, without=("Consistency",))
-    figures = [f.name for block in section.blocks if isinstance(block, Figures) for f in block.figures]
+    figures = [f.name for block in section.blocks if isinstance(block, FigureRow) for f in block.figures]
     assert figures == ["coverage"]
 
 
-def test_the_best_of_each_kind_is_named(board: Board) -> None:
+def test_the_best_of_each_kind_is_named(board: LeaderboardTables) -> None:
     named = loud_models(board, 2)
     assert {board.about[name].kind for name in named} == {"paper", "statistic"}
     assert loud_models(board) == [
@@ -56,12 +56,12 @@ def test_the_best_of_each_kind_is_named(board: Board) -> None:
     ]
 
 
-def test_a_board_of_its_own_name_has_files_of_its_own(board: Board) -> None:
+def test_a_board_of_its_own_name_has_files_of_its_own(board: LeaderboardTables) -> None:
     other = replace(board, name="journey")
     assert not derived_tables(board).keys() & derived_tables(other).keys()
 
 
-def test_results_survive_json_with_all_digits(board: Board) -> None:
+def test_results_survive_json_with_all_digits(board: LeaderboardTables) -> None:
     for each in board.results:
         again = result_json(result_from_json(result_json(each)))
         assert list(differences(result_json(each), again)) == []
@@ -82,7 +82,7 @@ def test_what_is_no_number_is_null_in_json() -> None:
     assert plain_json({0.05: (np.float64("nan"), np.int64(3))}) == {"0.05": [None, 3]}
 
 
-def test_the_verdict_names_the_best_and_how_sure_it_is(board: Board) -> None:
+def test_the_verdict_names_the_best_and_how_sure_it_is(board: LeaderboardTables) -> None:
     first, second, *more = verdict(board)
     best = loud_models(board)[0]
     assert first.startswith(f"{best} ranks best: it puts ")
@@ -91,15 +91,15 @@ def test_the_verdict_names_the_best_and_how_sure_it_is(board: Board) -> None:
     assert len(more) <= 1
 
 
-def test_the_verdict_on_no_labels_says_so(board: Board) -> None:
+def test_the_verdict_on_no_labels_says_so(board: LeaderboardTables) -> None:
     summary = replace(board.first.summary, labels=0)
     empty = replace(board, results=(replace(board.first, summary=summary),))
     assert verdict(empty) == (
-        "There are no labels to judge models by: too few baskets, or nothing in them goes together.",
+        "There are no labels to rank_labels models by: too few baskets, or nothing in them goes together.",
     )
 
 
-def test_the_verdict_on_one_model_compares_it_with_nothing(board: Board) -> None:
+def test_the_verdict_on_one_model_compares_it_with_nothing(board: LeaderboardTables) -> None:
     summary = replace(board.first.summary, standings=board.first.summary.standings[:1], tests=())
     alone = replace(board, results=(replace(board.first, summary=summary),))
     assert len(verdict(alone)) == 1
@@ -119,29 +119,29 @@ def test_queries_of_the_gallery_go_from_popular_to_rare() -> None:
 
 
 def test_the_gallery_ticks_labels_and_leaves_gaps_out(result: LeaderboardResult) -> None:
-    exam = result.exam
-    best = np.full((len(exam.asked.queries), 20), -1, dtype=np.int32)
-    best[:, 0] = exam.asked.item[exam.asked.offsets[:-1]]
-    section = gallery_section(exam.asked, {"mine": best}, exam.labels.catalog, exam.purchases)
+    task = result.task
+    best = np.full((len(task.asked.queries), 20), -1, dtype=np.int32)
+    best[:, 0] = task.asked.item[task.asked.offsets[:-1]]
+    section = gallery_section(task.asked, {"mine": best}, task.labels.catalog, task.purchases)
     gallery = next(block for block in section.blocks if isinstance(block, Gallery))
     assert all(len(answers) == 1 and answers[0].is_label for query in gallery.queries for _, answers in query.answers)
     assert {query.name for query in gallery.queries} & set(INJECTIONS)
 
 
 def test_without_label_free_measures_there_is_no_section_for_them(result: LeaderboardResult) -> None:
-    assert label_free_section(replace(result.grades, held_out={}, completion={})) is None
-    assert label_free_section(result.grades) is not None
+    assert label_free_section(replace(result.evaluation, held_out={}, completion={})) is None
+    assert label_free_section(result.evaluation) is not None
 
 
 def test_the_variance_section_leaves_out_what_was_never_bought() -> None:
     purchases = np.array([0, 1, 10, 100, 1000])
     section = variance_section(purchases, np.array([9.0, 0, 1, 2, 3]), "neat")
-    [figures] = [block for block in section.blocks if isinstance(block, Figures)]
+    [figures] = [block for block in section.blocks if isinstance(block, FigureRow)]
     assert "4 items" in figures.figures[0].caption
     assert figures.figures[0].caption.endswith("purchases: 1.00.")
 
 
-def test_facts_of_a_model_that_are_not_known_are_dashes(board: Board) -> None:
-    unknown = replace(board, about={name: About("paper", None, None) for name in board.about})
+def test_facts_of_a_model_that_are_not_known_are_dashes(board: LeaderboardTables) -> None:
+    unknown = replace(board, about={name: ModelFacts("paper", None, None) for name in board.about})
     table = derived_tables(unknown)["costs"]
     assert {row[3] for row in table.shown()} == {"–"}

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from helpers.small_report import small_result
-from neatrec.evaluation.results import Result
+from neatrec.evaluation.results import LevelResult
 from neatrec.evaluation.summary import PairedTest, Summary
 from neatrec.leaderboard.report import board_of
-from neatrec.report.boards import Board
+from neatrec.report.boards import LeaderboardTables
 from neatrec.reproduction.model_tables import (
-    Beside,
     CaseStudy,
     MarginStudy,
+    PaperComparison,
     ablation_table,
     beside_table,
     case_study,
@@ -33,7 +33,7 @@ NAMES = ("Whole Milk", "Cereal", "Organic Tortilla Chips")
 
 
 @pytest.fixture(scope="module")
-def board() -> Board:
+def board() -> LeaderboardTables:
     return board_of(small_result(protocol="paper"))
 
 
@@ -123,8 +123,8 @@ def test_the_margin_study_says_whether_the_papers_finding_holds(values: list[flo
     assert margin_words(margins(values)).endswith(says)
 
 
-def test_lines_of_the_paper_and_ours_stand_beside_each_other(board: Board) -> None:
-    table = beside_table(paper_numbers(), board, board.first, Beside("INS", False, "other split"))
+def test_lines_of_the_paper_and_ours_stand_beside_each_other(board: LeaderboardTables) -> None:
+    table = beside_table(paper_numbers(), board, board.first, PaperComparison("INS", False, "other split"))
     lines = [(row[0], row[1], row[-1]) for row in table.rows]
     assert lines[:4] == [
         ("pop", "paper", "cited"),
@@ -137,7 +137,7 @@ def test_lines_of_the_paper_and_ours_stand_beside_each_other(board: Board) -> No
     assert re.search(r"Table IX.*; here: \d+ labels of \d+ queries", table.caption)
 
 
-def test_on_the_papers_own_split_equal_digits_are_exact(board: Board) -> None:
+def test_on_the_papers_own_split_equal_digits_are_exact(board: LeaderboardTables) -> None:
     paper: Any = {
         "metrics": {"INS": {"0.05": {"table": "IX", "models": {"lift": {"hr": {}, "ndcg": {}}}}}},
         "settings": {"k": [10]},
@@ -146,11 +146,11 @@ def test_on_the_papers_own_split_equal_digits_are_exact(board: Board) -> None:
     printed = paper["metrics"]["INS"]["0.05"]["models"]["lift"]
     printed["hr"]["10"], printed["ndcg"]["10"] = round(mean["hr@10"], 4), round(mean["ndcg@10"], 4)
     for same_split, mark in ((True, "exact"), (False, "comparable (why)")):
-        table = beside_table(paper, board, board.first, Beside("INS", same_split, "why"))
+        table = beside_table(paper, board, board.first, PaperComparison("INS", same_split, "why"))
         assert table.rows[1][-1] == mark
 
 
-def with_ablation(result: Result) -> Result:
+def with_ablation(result: LevelResult) -> LevelResult:
     """Two of the models under the names of the ablation."""
     names = {"lift": "neat", "llr": "neat-bpr"}
     standings = tuple(replace(s, name=names.get(s.name, s.name)) for s in result.summary.standings)
@@ -158,13 +158,13 @@ def with_ablation(result: Result) -> Result:
     return replace(result, summary=Summary(result.summary.labels, result.summary.queries, standings, (test,)))
 
 
-def test_the_ablation_gives_the_difference_with_its_interval(board: Board) -> None:
+def test_the_ablation_gives_the_difference_with_its_interval(board: LeaderboardTables) -> None:
     renamed = replace(board, results=(with_ablation(board.first),))
-    [row] = ablation_table(paper_numbers(), [(renamed, Beside("INS", False, "other split"))]).rows
+    [row] = ablation_table(paper_numbers(), [(renamed, PaperComparison("INS", False, "other split"))]).rows
     assert row[:5] == ("Instacart", "p = 0.05", "HR@10", 0.1574, 0.1628)
     assert row[7] == (-0.02, -0.05, 0.01)
     assert row[-1] == "comparable (other split)"
 
 
-def test_an_ablation_without_both_models_is_empty(board: Board) -> None:
-    assert ablation_table(paper_numbers(), [(board, Beside("INS", False, "other split"))]).rows == ()
+def test_an_ablation_without_both_models_is_empty(board: LeaderboardTables) -> None:
+    assert ablation_table(paper_numbers(), [(board, PaperComparison("INS", False, "other split"))]).rows == ()

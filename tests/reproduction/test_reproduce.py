@@ -14,9 +14,9 @@ from helpers.small_instacart import write_instacart
 from neatrec.errors import SourceError
 from neatrec.labels.audit import Audit, audit_labels
 from neatrec.labels.both_signs import DependentPairs, dependent_pairs
-from neatrec.labels.config import Recipe
+from neatrec.labels.config import LabelConfig
 from neatrec.models import Run, make_model
-from neatrec.report.table import Table
+from neatrec.report.table import ReportTable
 from neatrec.reproduction import published as paper_file
 from neatrec.reproduction.data import read_instacart
 from neatrec.reproduction.label_tables import (
@@ -135,16 +135,16 @@ def test_a_label_that_changes_changes_the_page(done: Reproduction, tmp_path: Pat
     assert f'<td class="number">{int(after):,}</td>' in table_in(page_of(changed.folder), "paper-label-counts")
     assert cells(done.folder, "paper-positive-pairs")[0]["ours"]
     assert not cells(changed.folder, "paper-positive-pairs")[0]["ours"]
-    judged = [
+    label_ranks = [
         re.search(r"here: (\d+) labels", table_in(page_of(each.folder), "paper-metrics-0.05"))
         for each in (done, changed)
     ]
-    assert [found and found[1] for found in judged] == [judged_by(done), judged_by(changed)]
+    assert [found and found[1] for found in label_ranks] == [judged_by(done), judged_by(changed)]
     assert judged_by(done) != judged_by(changed)
 
 
 def judged_by(made: Reproduction) -> str:
-    return str(made.instacart.grades.results[0].summary.labels)
+    return str(made.instacart.evaluation.results[0].summary.labels)
 
 
 def table_in(page: str, name: str) -> str:
@@ -270,8 +270,8 @@ def test_three_items_are_studied_in_a_trained_model(with_neat: Reproduction) -> 
     cosine = float(rows["cosine of Whole Milk and Cereal"]["ours"])
     assert -1 <= cosine <= 1
     assert rows["determinant of Whole Milk over that of Cereal"]["paper"] == "30 times"
-    exam = with_neat.instacart.exam
-    bought = exam.purchases[exam.labels.catalog.code_of["4210"]]
+    task = with_neat.instacart.task
+    bought = task.purchases[task.labels.catalog.code_of["4210"]]
     assert rows["purchases of Whole Milk in training"]["ours"] == f"{bought:,}"
 
 
@@ -286,13 +286,13 @@ def test_every_margin_is_trained_and_judged(done: Reproduction, tmp_path: Path) 
     paper = {"margin_study": {"margins": [0.1, 2.0], "k": [5, 10]}}
     said: list[str] = []
     how: dict[str, Any] = {"seeds": 2, "seed": 0, "shelf": tmp_path / "kept", "run": Run(), "say": said.append}
-    study = margin_study("Instacart", data.train, done.instacart.exam, paper, dim=8, epochs=1, **how)
+    study = margin_study("Instacart", data.train, done.instacart.task, paper, dim=8, epochs=1, **how)
     assert study.margins == (0.1, 2.0)
     assert set(study.values) == {0.05, 0.01, 0.001}
     assert set(study.values[0.05]) == {"hr@5", "hr@10", "ndcg@5", "ndcg@10"}
     assert all(len(values) == 2 for values in study.values[0.05].values())
     assert said == [f"margin {margin} on Instacart: seed {seed}" for margin in ("0.1", "2") for seed in (0, 1)]
-    again = margin_study("Instacart", data.train, done.instacart.exam, paper, dim=8, epochs=1, **how)
+    again = margin_study("Instacart", data.train, done.instacart.task, paper, dim=8, epochs=1, **how)
     assert again.values == study.values, "trainings that were kept are taken up"
 
 
@@ -304,10 +304,10 @@ def real(instacart_folder: Path) -> tuple[Any, Audit, DependentPairs]:
     data = read_instacart(instacart_folder)
     audit = audit_labels(data.ins_e, null_rounds=0)
     department = data.ins_e.catalog.category_of("department")
-    return data, audit, dependent_pairs(data.ins_e, Recipe.of(audit.paper), department, {})
+    return data, audit, dependent_pairs(data.ins_e, LabelConfig.of(audit.paper), department, {})
 
 
-def marks(table: Table) -> list[str]:
+def marks(table: ReportTable) -> list[str]:
     return [row[-1] for row in table.rows]
 
 

@@ -208,8 +208,8 @@ def test_a_report_without_labels_is_written_and_verified(tmp_path: Path) -> None
     rng = np.random.default_rng(0)
     lists = [[f"i{code}" for code in rng.choice(30, size=6, replace=False)] for _ in range(200)]
     result = make_report(Baskets.from_lists(lists), tmp_path / "report", ["popco", "lift"], null_rounds=0, **QUICK)
-    assert len(result.exam.labels) == 0
-    assert "There are no labels to judge models by" in (tmp_path / "report" / "index.html").read_text()
+    assert len(result.task.labels) == 0
+    assert "There are no labels to rank_labels models by" in (tmp_path / "report" / "index.html").read_text()
     assert verify_report(tmp_path / "report") == []
 
 

@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 
 from helpers.service_bundle import write_bundle
 from neatrec.service.app import make_app
-from neatrec.service.settings import Settings
+from neatrec.service.settings import ServiceSettings
 
 
 @pytest.fixture(scope="session")
@@ -41,7 +41,7 @@ def no_key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def client(bundle: Path) -> Iterator[TestClient]:
-    with TestClient(make_app(Settings(bundle))) as made:
+    with TestClient(make_app(ServiceSettings(bundle))) as made:
         yield made
 
 

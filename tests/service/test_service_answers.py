@@ -15,10 +15,10 @@ from helpers.service_bundle import AWKWARD, INJECTIONS, id_of
 from neatrec.service import cart as cart_module
 from neatrec.service.answers import lines_of
 from neatrec.service.app import make_app
-from neatrec.service.loaded_bundle import Shelf
+from neatrec.service.loaded_bundle import LoadedBundle
 from neatrec.service.render import evidence_json
-from neatrec.service.settings import Settings
-from neatrec.serving import Index, rewrite_index
+from neatrec.service.settings import ServiceSettings
+from neatrec.serving import ServingTable, rewrite_index
 
 FOOTER = "Association, not proof of extra sales."
 
@@ -36,7 +36,7 @@ def names(answer: dict) -> list[str]:
 def test_an_item_is_answered_from_the_table_with_evidence_in_words(client: TestClient, bundle: Path) -> None:
     answer = ask(client, item=id_of("Tortilla Chips"), k=3)
     best = answer["complements"][0]
-    index = Index.open(bundle)
+    index = ServingTable.open(bundle)
     code = index.catalog.code_of[id_of("Tortilla Chips")]
     assert best["name"] == "Salsa"
     assert best["grade"] == "strong"
@@ -49,7 +49,7 @@ def test_an_item_is_answered_from_the_table_with_evidence_in_words(client: TestC
 
 @pytest.mark.parametrize("which", ["bundle", "gaussian_bundle"])
 def test_lines_hold_the_evidence_of_the_table_and_json_repeats_it(which: str, request: pytest.FixtureRequest) -> None:
-    shelf = Shelf(Index.open(request.getfixturevalue(which)))
+    shelf = LoadedBundle(ServingTable.open(request.getfixturevalue(which)))
     for code in range(0, len(shelf.ids), 5):
         table = shelf.index.answers(code)
         for row, line in enumerate(lines_of(shelf, table, list(range(len(table))))):
@@ -128,7 +128,7 @@ def test_a_used_up_table_is_followed_by_exact_answers(
     client: TestClient, short_bundle: Path, filters: dict, level: str
 ) -> None:
     """Three answers in the table or a hundred: the caller cannot tell."""
-    with TestClient(make_app(Settings(short_bundle))) as short:
+    with TestClient(make_app(ServiceSettings(short_bundle))) as short:
         for item in ("100", "a/b/c", "300"):
             asked = {"item": item, "k": 20, "min_evidence": level, **filters}
             assert names(ask(short, **asked)) == names(ask(client, **asked))
@@ -140,8 +140,8 @@ def test_exact_scores_are_not_asked_for_when_the_table_holds_all_that_has_eviden
     def never(*_: object, **__: object) -> None:
         raise AssertionError("exact scores were computed")
 
-    with TestClient(make_app(Settings(short_bundle))) as short:
-        monkeypatch.setattr(Index, "beyond", never)
+    with TestClient(make_app(ServiceSettings(short_bundle))) as short:
+        monkeypatch.setattr(ServingTable, "beyond", never)
         assert ask(short, item=id_of("Shampoo"), k=20)["complements"]
 
 
@@ -192,7 +192,7 @@ def test_a_cart_of_one_is_answered_in_the_order_of_its_item(client: TestClient) 
 )
 @pytest.mark.parametrize("level", ["some", "predicted"])
 def test_a_cart_of_one_is_its_item_when_filters_use_up_the_table(short_bundle: Path, filters: dict, level: str) -> None:
-    with TestClient(make_app(Settings(short_bundle))) as short:
+    with TestClient(make_app(ServiceSettings(short_bundle))) as short:
         for item in ("100", "a/b/c", "300", "301"):
             asked = {"k": 20, "min_evidence": level, **filters}
             one = ask(short, item=item, **asked)["complements"]
@@ -208,7 +208,7 @@ def test_a_cart_of_one_is_its_item_when_filters_use_up_the_table(short_bundle: P
 def test_what_completes_a_cart_does_not_depend_on_the_length_of_the_table(
     client: TestClient, short_bundle: Path, filters: dict, level: str
 ) -> None:
-    with TestClient(make_app(Settings(short_bundle))) as short:
+    with TestClient(make_app(ServiceSettings(short_bundle))) as short:
         for items in (["100", "101"], ["300", "a/b/c", "102"]):
             asked = {"items": items, "k": 15, "min_evidence": level, **filters}
             few, many = (who.post("/v1/cart/complements", json=asked).json() for who in (short, client))
@@ -225,10 +225,10 @@ def test_a_cart_is_completed_as_the_model_completes_it(
     monkeypatch.setattr(cart_module, "CELLS", held_at_once)
     path = request.getfixturevalue(which)
     items = ["100", "101", "300"]
-    with TestClient(make_app(Settings(path))) as asking:
+    with TestClient(make_app(ServiceSettings(path))) as asking:
         asked = {"items": items, "k": 25, "min_evidence": "predicted"}
         lines = asking.post("/v1/cart/complements", json=asked).json()["complements"]
-    exact = Index.open(path).model.recommend(items, 25)
+    exact = ServingTable.open(path).model.recommend(items, 25)
     assert [line["id"] for line in lines] == exact.ids
     assert [line["score"] for line in lines] == pytest.approx(exact.scores.tolist(), rel=1e-4, abs=1e-6)
     assert all(line["goes_with"] for line in lines)
@@ -242,7 +242,7 @@ def test_a_cart_of_strangers_is_a_404(client: TestClient) -> None:
 
 def test_a_cart_with_a_short_table_is_filled_too(client: TestClient, short_bundle: Path) -> None:
     asked = {"items": ["100", "101"], "k": 30, "min_evidence": "predicted"}
-    with TestClient(make_app(Settings(short_bundle))) as short:
+    with TestClient(make_app(ServiceSettings(short_bundle))) as short:
         few = short.post("/v1/cart/complements", json=asked).json()
     many = client.post("/v1/cart/complements", json={**asked, "k": 100}).json()
     assert len(names(few)) == 30
@@ -277,7 +277,7 @@ def test_the_model_page_says_what_answers(client: TestClient) -> None:
 
 
 def test_models_side_by_side(bundle: Path, gaussian_bundle: Path) -> None:
-    with TestClient(make_app(Settings(bundle, compare=(gaussian_bundle,)))) as both:
+    with TestClient(make_app(ServiceSettings(bundle, compare=(gaussian_bundle,)))) as both:
         first = ask(both, item="100", min_evidence="predicted")
         second = ask(both, item="100", min_evidence="predicted", model="neat")
         assert [first["model"], second["model"]] == ["shrunk-lift", "neat"]
@@ -287,12 +287,12 @@ def test_models_side_by_side(bundle: Path, gaussian_bundle: Path) -> None:
 
 
 def test_two_bundles_of_one_model_have_two_names(bundle: Path, short_bundle: Path) -> None:
-    with TestClient(make_app(Settings(bundle, compare=(short_bundle,)))) as both:
+    with TestClient(make_app(ServiceSettings(bundle, compare=(short_bundle,)))) as both:
         assert [m["name"] for m in both.get("/v1/model").json()["models"]] == ["shrunk-lift", "shrunk-lift-2"]
 
 
 def test_public_withholds_every_count(bundle: Path) -> None:
-    with TestClient(make_app(Settings(bundle, public=True))) as public:
+    with TestClient(make_app(ServiceSettings(bundle, public=True))) as public:
         answer = ask(public, item="100")
         assert set(answer["complements"][0]["evidence"]) == {"words"}
         assert answer["complements"][0]["score"] is None
@@ -321,19 +321,19 @@ def test_an_approximate_table_says_so(gaussian_bundle: Path, tmp_path: Path) -> 
     bundle = tmp_path / "bundle"
     shutil.copytree(gaussian_bundle, bundle)
     rewrite_index(bundle, k=3, ann=True)
-    with TestClient(make_app(Settings(bundle))) as approximate:
+    with TestClient(make_app(ServiceSettings(bundle))) as approximate:
         model = approximate.get("/v1/model").json()["models"][0]
         assert model["table"].startswith("Approximate: it holds 100.0 % of the exact first ten answers")
-        assert model["recall"] == {"first": 1.0, "all": 1.0, "sample": len(Index.open(bundle)) - 1}
+        assert model["recall"] == {"first": 1.0, "all": 1.0, "sample": len(ServingTable.open(bundle)) - 1}
         assert "Approximate: it holds" in approximate.get("/quality").text
         # beyond the table of three, exact scores, all of them in order
         scores = [line["score"] for line in ask(approximate, item="100", k=20, min_evidence="predicted")["complements"]]
         assert len(scores) == 20
         assert scores == sorted(scores, reverse=True)
-    with TestClient(make_app(Settings(bundle, public=True))) as public:
+    with TestClient(make_app(ServiceSettings(bundle, public=True))) as public:
         model = public.get("/v1/model").json()["models"][0]
         assert model["recall"]["sample"] is None
         assert "measured on" not in model["table"]
-    with TestClient(make_app(Settings(gaussian_bundle))) as exact:
+    with TestClient(make_app(ServiceSettings(gaussian_bundle))) as exact:
         model = exact.get("/v1/model").json()["models"][0]
         assert (model["table"], model["recall"]) == ("Exact: every item's best answers by the model.", None)

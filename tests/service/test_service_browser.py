@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from helpers.service_bundle import INJECTIONS, id_of
 from neatrec.service.app import make_app
-from neatrec.service.settings import Settings
+from neatrec.service.settings import ServiceSettings
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 STATES = (
@@ -46,7 +46,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def url(bundle: Path, gaussian_bundle: Path, running: Callable[[Any], str]) -> str:
-    return running(make_app(Settings(gaussian_bundle, compare=(bundle,))))
+    return running(make_app(ServiceSettings(gaussian_bundle, compare=(bundle,))))
 
 
 class Watching:

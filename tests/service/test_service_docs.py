@@ -21,8 +21,8 @@ from neatrec.models import Run, make_model
 from neatrec.service.api_keys import SHORTEST
 from neatrec.service.app import make_app
 from neatrec.service.rules import read_rules
-from neatrec.service.settings import Settings
-from neatrec.serving import Index, save_indexed
+from neatrec.service.settings import ServiceSettings
+from neatrec.serving import ServingTable, save_indexed
 from neatrec.simulator import supermarket
 from neatrec.training.train import DEFAULT_MODEL
 
@@ -55,7 +55,7 @@ def demo(demo_folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def url(demo: Path, running: Callable[[Any], str]) -> str:
-    return running(make_app(Settings(demo)))
+    return running(make_app(ServiceSettings(demo)))
 
 
 def run(words: list[str], folder: Path | None = None) -> str:
@@ -99,7 +99,7 @@ def test_the_rules_example_is_a_rules_file_of_the_demos_shop(tmp_path: Path, dem
     file.write_text(blocks(SHOP, "text")[0])
     rules = read_rules(file)
     assert [rule.action for rule in rules.rules] == ["pin", "block"]
-    held = set(Index.open(demo).catalog.ids.to_pylist())
+    held = set(ServingTable.open(demo).catalog.ids.to_pylist())
     assert rules.unknown(held.__contains__, date(2026, 1, 1)) == 0
 
 
@@ -123,7 +123,7 @@ def test_what_the_page_says_of_new_items_is_true(bundle: Path) -> None:
         return [line["grade"] for line in client.get("/v1/complements", params=asked).json()["complements"]]
 
     new, unknown = {"item": id_of("Oat Drink")}, {"item": "not-held", "category_of": "drinks"}
-    with TestClient(make_app(Settings(bundle))) as client:
+    with TestClient(make_app(ServiceSettings(bundle))) as client:
         for asked in (new, unknown):
             assert set(found(client, **asked)) == {"category"}
             assert set(found(client, **asked, min_evidence="category")) == {"category"}
@@ -146,7 +146,7 @@ def test_what_the_page_says_of_new_items_is_true(bundle: Path) -> None:
 def test_only_a_model_that_answers_for_new_items_predicts_for_them(tmp_path: Path) -> None:
     bundle = write_bundle(tmp_path / "pop", model="pop")
     asked = {"item": id_of("Oat Drink"), "min_evidence": "predicted"}
-    with TestClient(make_app(Settings(bundle))) as client:
+    with TestClient(make_app(ServiceSettings(bundle))) as client:
         lines = client.get("/v1/complements", params=asked).json()["complements"]
         first = client.get("/v1/complements", params={"item": asked["item"], "k": 3}).json()["complements"]
     assert {line["grade"] for line in lines} == {"predicted"}

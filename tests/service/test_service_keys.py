@@ -14,9 +14,9 @@ from neatrec.service.api_keys import Keys, read_keys
 from neatrec.service.app import make_app
 from neatrec.service.hosts import is_loopback
 from neatrec.service.metrics import Metrics
-from neatrec.service.run import refuse_open_door
-from neatrec.service.settings import Settings
-from neatrec.service.watcher import Library
+from neatrec.service.run import require_api_key
+from neatrec.service.settings import ServiceSettings
+from neatrec.service.watcher import BundleWatcher
 
 OLD, NEW = "an-old-key-of-the-shop", "a-new-key-of-the-shop"
 PATH = "/v1/complements?item=100"
@@ -25,7 +25,7 @@ PATH = "/v1/complements?item=100"
 @pytest.fixture
 def locked(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> TestClient:
     monkeypatch.setenv("NEATREC_API_KEY", f"{NEW},{OLD}")
-    return TestClient(make_app(Settings(bundle)))
+    return TestClient(make_app(ServiceSettings(bundle)))
 
 
 def basic(password: str) -> str:
@@ -70,7 +70,7 @@ def test_probes_need_none(locked: TestClient) -> None:
 def test_keys_of_a_file_change_while_serving(bundle: Path, tmp_path: Path) -> None:
     file = tmp_path / "keys"
     file.write_text(f"{OLD}\n")
-    library = Library(Settings(bundle, key_file=file), Metrics())
+    library = BundleWatcher(ServiceSettings(bundle, key_file=file), Metrics())
     asking = TestClient(make_app(library.settings, library))
     assert asking.get(PATH, headers={"X-API-Key": OLD}).status_code == 200
     file.write_text(f"{NEW}\n")
@@ -96,7 +96,7 @@ def test_a_key_is_never_said(bundle: Path, tmp_path: Path, caplog: pytest.LogCap
     assert OLD not in repr(Keys((OLD.encode(),)))
     caplog.set_level(logging.DEBUG)
     file.write_text(OLD)
-    asking = TestClient(make_app(Settings(bundle, key_file=file)))
+    asking = TestClient(make_app(ServiceSettings(bundle, key_file=file)))
     asking.get(PATH, headers={"Authorization": f"Bearer {OLD}"})
     asking.get(PATH, headers={"Authorization": "Bearer a-wrong-key-of-the-shop"})
     assert OLD not in caplog.text
@@ -114,19 +114,19 @@ def test_an_empty_or_missing_key_file_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "shop.example"])
 def test_the_outside_needs_a_key(bundle: Path, host: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ParameterError, match="loopback address unless there is an API key"):
-        refuse_open_door(host, Settings(bundle))
+        require_api_key(host, ServiceSettings(bundle))
     monkeypatch.setenv("NEATREC_API_KEY", NEW)
-    refuse_open_door(host, Settings(bundle))
+    require_api_key(host, ServiceSettings(bundle))
 
 
 def test_loopback_needs_none(bundle: Path) -> None:
     for host in ("127.0.0.1", "::1", "localhost", "127.8.8.8"):
         assert is_loopback(host)
-        refuse_open_door(host, Settings(bundle))
+        require_api_key(host, ServiceSettings(bundle))
 
 
 def test_only_named_pages_may_ask_from_another_origin(bundle: Path) -> None:
-    asking = TestClient(make_app(Settings(bundle, cors=("https://shop.example",))))
+    asking = TestClient(make_app(ServiceSettings(bundle, cors=("https://shop.example",))))
     good = asking.get(PATH, headers={"Origin": "https://shop.example"})
     other = asking.get(PATH, headers={"Origin": "https://evil.example"})
     assert good.headers["access-control-allow-origin"] == "https://shop.example"
@@ -141,7 +141,7 @@ def test_only_named_pages_may_ask_from_another_origin(bundle: Path) -> None:
 def test_a_browser_may_ask_beforehand_without_a_key(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A preflight carries no key; it learns nothing."""
     monkeypatch.setenv("NEATREC_API_KEY", NEW)
-    asking = TestClient(make_app(Settings(bundle, cors=("https://shop.example",))))
+    asking = TestClient(make_app(ServiceSettings(bundle, cors=("https://shop.example",))))
     headers = {"Origin": "https://shop.example", "Access-Control-Request-Method": "POST"}
     assert asking.options("/v1/cart/complements", headers=headers).status_code == 200
 
@@ -149,8 +149,8 @@ def test_a_browser_may_ask_beforehand_without_a_key(bundle: Path, monkeypatch: p
 def test_a_page_elsewhere_can_read_a_refusal(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NEATREC_API_KEY", NEW)
     headers = {"Origin": "https://shop.example"}
-    asking = TestClient(make_app(Settings(bundle, cors=("https://shop.example",))))
-    full = TestClient(make_app(Settings(bundle, cors=("https://shop.example",), in_flight=0)))
+    asking = TestClient(make_app(ServiceSettings(bundle, cors=("https://shop.example",))))
+    full = TestClient(make_app(ServiceSettings(bundle, cors=("https://shop.example",), in_flight=0)))
     keyed = {**headers, "X-API-Key": NEW}
     refused = [
         asking.get(PATH, headers=headers),
@@ -169,7 +169,7 @@ def test_options_without_a_key_show_no_page(
     bundle: Path, monkeypatch: pytest.MonkeyPatch, cors: tuple[str, ...]
 ) -> None:
     monkeypatch.setenv("NEATREC_API_KEY", NEW)
-    asking = TestClient(make_app(Settings(bundle, cors=cors)))
+    asking = TestClient(make_app(ServiceSettings(bundle, cors=cors)))
     asked = {"Access-Control-Request-Method": "GET", "Accept": "text/html"}
     for headers in (asked, {**asked, "Origin": "https://evil.example"}):
         answer = asking.options("/nowhere", headers=headers)
@@ -202,7 +202,7 @@ def test_a_header_of_another_does_not_hide_a_valid_key(locked: TestClient) -> No
 )
 def test_without_a_key_only_this_machines_names_are_answered(bundle: Path, host: str, status: int) -> None:
     """A page elsewhere whose name was turned to 127.0.0.1 asks by its own name."""
-    asking = TestClient(make_app(Settings(bundle, host="box.lan")))
+    asking = TestClient(make_app(ServiceSettings(bundle, host="box.lan")))
     for path in (PATH, "/", "/openapi.json", "/metrics"):
         assert asking.get(path, headers={"host": host}).status_code == status
     assert asking.get("/healthz", headers={"host": host}).status_code == 200
@@ -210,5 +210,5 @@ def test_without_a_key_only_this_machines_names_are_answered(bundle: Path, host:
 
 def test_with_a_key_any_name_is_answered(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NEATREC_API_KEY", "a-key-of-the-shop")
-    asking = TestClient(make_app(Settings(bundle, host="0.0.0.0")), headers={"X-API-Key": "a-key-of-the-shop"})
+    asking = TestClient(make_app(ServiceSettings(bundle, host="0.0.0.0")), headers={"X-API-Key": "a-key-of-the-shop"})
     assert asking.get(PATH, headers={"host": "shop.example"}).status_code == 200

@@ -11,7 +11,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from neatrec.service.app import make_app
-from neatrec.service.settings import Settings
+from neatrec.service.settings import ServiceSettings
 
 LARGE = json.dumps({"items": ["100"] * 10, "k": 5, "category": ["x" * 200] * 6000})
 
@@ -95,7 +95,7 @@ def test_a_body_without_a_length_is_counted(client: TestClient) -> None:
 
 
 def test_too_many_at_once_are_shed_and_probes_are_not(bundle: Path) -> None:
-    app = make_app(Settings(bundle, in_flight=4))
+    app = make_app(ServiceSettings(bundle, in_flight=4))
 
     async def flood() -> tuple[list[int], int]:
         transport = httpx.ASGITransport(app=app)
@@ -123,7 +123,7 @@ def test_too_many_at_once_are_shed_and_probes_are_not(bundle: Path) -> None:
 
 
 def test_a_fault_of_ours_is_an_error_without_a_traceback(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    app = make_app(Settings(bundle))
+    app = make_app(ServiceSettings(bundle))
     monkeypatch.setattr("neatrec.service.api.goes_with", lambda *_, **__: 1 / 0)
     with TestClient(app, raise_server_exceptions=False) as broken:
         answer = broken.get("/v1/complements?item=100")

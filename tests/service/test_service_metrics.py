@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 
 from helpers.service_bundle import id_of
 from neatrec.service.app import make_app
-from neatrec.service.settings import Settings
+from neatrec.service.settings import ServiceSettings
 
 TWO_NIGHTS = """
 from neatrec.service.metrics import Metrics
@@ -35,7 +35,7 @@ def test_workers_tell_the_age_of_the_live_bundle_alone(tmp_path: Path) -> None:
 
 
 def test_unknown_items_are_counted_wherever_they_are_asked_for(bundle: Path) -> None:
-    asking = TestClient(make_app(Settings(bundle)))
+    asking = TestClient(make_app(ServiceSettings(bundle)))
 
     def counted() -> float:
         lines = asking.get("/metrics").text.split("\n")

@@ -12,7 +12,7 @@ from neatrec.data.catalog import Catalog
 from neatrec.models import Run, make_model
 from neatrec.service.app import make_app
 from neatrec.service.categories import Categories
-from neatrec.service.settings import Settings
+from neatrec.service.settings import ServiceSettings
 from neatrec.serving.save import save_indexed
 
 LONG = "é" * 300
@@ -24,7 +24,7 @@ def asking(tmp_path_factory: pytest.TempPathFactory) -> TestClient:
     baskets = Baskets.from_lists([[LONG, "tea"], [LONG, "tea", "milk"], ["milk", "bread"], ["bread"]] * 20)
     path = tmp_path_factory.mktemp("long") / "bundle"
     save_indexed(make_model("shrunk-lift").fit(baskets, Run(rng=0)), path, baskets, seed=0)
-    return TestClient(make_app(Settings(path)))
+    return TestClient(make_app(ServiceSettings(path)))
 
 
 def test_an_id_that_the_bundle_holds_may_be_long(asking: TestClient) -> None:

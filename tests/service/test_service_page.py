@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 
 from helpers.service_bundle import AWKWARD, INJECTIONS, id_of, shop_catalog, write_bundle
 from neatrec.service.app import make_app
-from neatrec.service.settings import Settings
+from neatrec.service.settings import ServiceSettings
 from neatrec.serving import FOOTER
 from neatrec.serving.save import rewrite_index
 
@@ -59,7 +59,7 @@ class Tags(HTMLParser):
 
 @pytest.fixture(scope="module")
 def both(bundle: Path, gaussian_bundle: Path) -> TestClient:
-    return TestClient(make_app(Settings(gaussian_bundle, compare=(bundle,))))
+    return TestClient(make_app(ServiceSettings(gaussian_bundle, compare=(bundle,))))
 
 
 @pytest.mark.parametrize("path", PAGES)
@@ -134,7 +134,7 @@ def test_the_leaderboard_and_the_audit_stand_on_the_page_when_attached(tmp_path:
     board = {"level": "0.05", "candidates": "recall200", "labels": 1234, "queries": 99, "models": models}
     tables = [{"name": "audit", "caption": "What the audit found <b>", "columns": ["a", "b"], "rows": [["1", "<i>"]]}]
     rewrite_index(bundle, attachment={"format": 1, "source": "x", "leaderboard": board, "tables": tables})
-    text = TestClient(make_app(Settings(bundle))).get("/quality", headers=HTML).text
+    text = TestClient(make_app(ServiceSettings(bundle))).get("/quality", headers=HTML).text
     assert "0.500 (0.400 to 0.600)" in text
     assert "1,234 true pairs of 99 items" in text
     assert "What the audit found &lt;b&gt;" in text
@@ -148,7 +148,7 @@ def test_the_public_sees_no_count_no_sales_and_no_table_of_the_report(tmp_path: 
     tables = [{"name": "audit", "caption": "What the audit found", "columns": ["pair"], "rows": [["31337 orders"]]}]
     rewrite_index(bundle, attachment={"format": 1, "source": "x", "leaderboard": board, "tables": tables})
     items = len(shop_catalog())
-    told, kept = (shown(Settings(bundle, public=public)) for public in (False, True))
+    told, kept = (shown(ServiceSettings(bundle, public=public)) for public in (False, True))
     for secret in ("1,234", "98,765", "31337", "audit found", "sales", f" {items} items", f" {items - 1} items"):
         assert not [path for path in STATED if secret in kept[path]], secret
     for path, secrets in {
@@ -162,7 +162,7 @@ def test_the_public_sees_no_count_no_sales_and_no_table_of_the_report(tmp_path: 
     assert "None is attached" not in kept["/quality"]
 
 
-def shown(settings: Settings) -> dict[str, str]:
+def shown(settings: ServiceSettings) -> dict[str, str]:
     """The text of the pages that say how large the shop is, without the footer's."""
     asking = TestClient(make_app(settings))
     texts = {path: " ".join(Tags(asking.get(path, headers=HTML).text).text) for path in STATED}

@@ -11,8 +11,8 @@ import httpx
 import pytest
 
 from neatrec.service.app import make_app
-from neatrec.service.loaded_bundle import Shelf
-from neatrec.service.settings import Settings
+from neatrec.service.loaded_bundle import LoadedBundle
+from neatrec.service.settings import ServiceSettings
 
 
 def posted(app: Any, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -53,7 +53,7 @@ def posted(app: Any, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def test_a_body_that_does_not_arrive_gives_its_place_back(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("neatrec.service.api.BODY_SECONDS", 0.1)
-    app = make_app(Settings(bundle, in_flight=1))
+    app = make_app(ServiceSettings(bundle, in_flight=1))
     part = {"type": "http.request", "body": b"{", "more_body": True}
     start, body = posted(app, [part])
     assert start["status"] == 408
@@ -64,21 +64,21 @@ def test_a_body_that_does_not_arrive_gives_its_place_back(bundle: Path, monkeypa
 
 
 def test_a_caller_who_goes_away_leaves_no_traceback(bundle: Path, caplog: pytest.LogCaptureFixture) -> None:
-    app = make_app(Settings(bundle))
+    app = make_app(ServiceSettings(bundle))
     posted(app, [{"type": "http.request", "body": b"{", "more_body": True}, {"type": "http.disconnect"}])
     assert not caplog.records
 
 
 def test_near_names_are_searched_beside_the_event_loop(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    app = make_app(Settings(bundle))
+    app = make_app(ServiceSettings(bundle))
     where: list[threading.Thread] = []
-    known = Shelf.known
+    known = LoadedBundle.known
 
-    def watched(shelf: Shelf, item: str) -> int:
+    def watched(shelf: LoadedBundle, item: str) -> int:
         where.append(threading.current_thread())
         return known(shelf, item)
 
-    monkeypatch.setattr(Shelf, "known", watched)
+    monkeypatch.setattr(LoadedBundle, "known", watched)
 
     async def ask() -> list[int]:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://shop") as asking:

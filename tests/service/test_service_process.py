@@ -20,7 +20,7 @@ import uvicorn
 
 from neatrec.errors import NeatrecError
 from neatrec.service.run import serve
-from neatrec.service.settings import Settings
+from neatrec.service.settings import ServiceSettings
 
 KEY = "a-key-that-nobody-must-see"
 
@@ -141,7 +141,7 @@ def test_workers_that_cannot_start_are_a_failure(bundle: Path, monkeypatch: pyte
     monkeypatch.setattr(uvicorn, "run", lambda *_, **__: None)  # as it returns when a worker failed at once
     monkeypatch.setattr(os, "environ", dict(os.environ))  # what it tells its workers is not told to other tests
     with pytest.raises(NeatrecError, match="the workers ended without being asked to"):
-        serve(Settings(bundle), host="127.0.0.1", port=0, workers=2, log_config=None)
+        serve(ServiceSettings(bundle), host="127.0.0.1", port=0, workers=2, log_config=None)
 
 
 def test_the_key_is_neither_in_the_process_list_nor_in_the_log(bundle: Path) -> None:

@@ -14,8 +14,8 @@ from neatrec.service import watcher as library_module
 from neatrec.service.app import make_app
 from neatrec.service.metrics import Metrics
 from neatrec.service.rules import read_available, read_rules
-from neatrec.service.settings import Settings
-from neatrec.service.watcher import Library
+from neatrec.service.settings import ServiceSettings
+from neatrec.service.watcher import BundleWatcher
 
 HEADER = "query,item,action,position,until,note\n"
 CHIPS, SALSA, TEA = id_of("Tortilla Chips"), id_of("Salsa"), id_of("Green Tea")
@@ -28,7 +28,7 @@ class Shop:
         self.paths = {name: folder / name for name in files}
         for name, text in files.items():
             self.paths[name].write_text(text)
-        self.library = Library(Settings(bundle, **self.paths), Metrics())
+        self.library = BundleWatcher(ServiceSettings(bundle, **self.paths), Metrics())
         self.client = TestClient(make_app(self.library.settings, self.library))
 
     def change(self, **files: str) -> None:
@@ -178,4 +178,4 @@ def test_an_empty_list_of_what_is_available_is_refused(bundle: Path, tmp_path: P
 
 def test_a_server_does_not_start_with_bad_rules(bundle: Path, tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="cannot read"):
-        Library(Settings(bundle, rules=tmp_path / "none.csv"), Metrics())
+        BundleWatcher(ServiceSettings(bundle, rules=tmp_path / "none.csv"), Metrics())

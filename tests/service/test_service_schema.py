@@ -13,12 +13,12 @@ from starlette.testclient import TestClient
 from helpers.service_bundle import id_of
 from neatrec.service import schemas as shapes
 from neatrec.service.app import make_app
-from neatrec.service.settings import Settings
+from neatrec.service.settings import ServiceSettings
 
 
 @pytest.fixture(scope="session")
 def api(bundle: Path) -> Any:
-    return schemathesis.openapi.from_asgi("/openapi.json", make_app(Settings(bundle)))
+    return schemathesis.openapi.from_asgi("/openapi.json", make_app(ServiceSettings(bundle)))
 
 
 OPERATIONS = [
@@ -103,7 +103,7 @@ def test_the_document_has_an_example_for_every_answer(client: TestClient) -> Non
 def test_the_document_says_how_a_key_is_sent(bundle: Path, key: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     if key:
         monkeypatch.setenv("NEATREC_API_KEY", key)
-    asking = TestClient(make_app(Settings(bundle)), headers={"X-API-Key": key or ""})
+    asking = TestClient(make_app(ServiceSettings(bundle)), headers={"X-API-Key": key or ""})
     document = asking.get("/openapi.json").json()
     assert document == asking.get("/openapi.json").json()
     schemes = document["components"]["securitySchemes"]

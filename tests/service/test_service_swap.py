@@ -19,14 +19,14 @@ from starlette.testclient import TestClient
 
 from helpers.service_bundle import write_bundle
 from neatrec.errors import BundleError, ResourceError
-from neatrec.release.limits import Gate
+from neatrec.release.limits import PublishLimits
 from neatrec.release.publish import publish, rollback
 from neatrec.service import watcher as library_module
 from neatrec.service.app import make_app
 from neatrec.service.metrics import Metrics
-from neatrec.service.settings import Settings
-from neatrec.service.watcher import Library
-from neatrec.serving import Index
+from neatrec.service.settings import ServiceSettings
+from neatrec.service.watcher import BundleWatcher
+from neatrec.serving import ServingTable
 
 
 @pytest.fixture(scope="module")
@@ -57,9 +57,9 @@ def damaged_copy(bundle: Path, folder: Path, number: int = 0) -> Path:
 
 def test_a_flip_is_noticed_and_every_answer_names_its_version(versions: list[Path], tmp_path: Path) -> None:
     flip(tmp_path, versions[0])
-    library = Library(Settings(tmp_path), Metrics())
+    library = BundleWatcher(ServiceSettings(tmp_path), Metrics())
     asking = TestClient(make_app(library.settings, library))
-    hashes = [Index.open(bundle).version for bundle in versions]
+    hashes = [ServingTable.open(bundle).version for bundle in versions]
     assert asking.get("/v1/complements?item=100").json()["bundle"] == hashes[0]
     for bundle, version in zip(versions[1:], hashes[1:], strict=True):
         flip(tmp_path, bundle)
@@ -74,10 +74,10 @@ def test_a_flip_is_noticed_and_every_answer_names_its_version(versions: list[Pat
 
 
 def test_publish_and_rollback_reach_the_server(versions: list[Path], tmp_path: Path) -> None:
-    store, gate = tmp_path / "store", Gate(coverage_fall=1, top10_changed=1)
+    store, gate = tmp_path / "store", PublishLimits(coverage_fall=1, top10_changed=1)
     publish(versions[0], store, gate)
-    library = Library(Settings(store), Metrics())
-    hashes = [Index.open(bundle).version for bundle in versions]
+    library = BundleWatcher(ServiceSettings(store), Metrics())
+    hashes = [ServingTable.open(bundle).version for bundle in versions]
     assert library.edition.main.version == hashes[0]
     publish(versions[1], store, gate)
     assert library.look()
@@ -90,12 +90,12 @@ def test_publish_and_rollback_reach_the_server(versions: list[Path], tmp_path: P
 def test_a_bundle_replaced_in_its_place_is_noticed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "neatrec")
     bundle = write_bundle(tmp_path / "bundle", seed=1)
-    library = Library(Settings(bundle), Metrics())
+    library = BundleWatcher(ServiceSettings(bundle), Metrics())
     before = library.edition.main.version
     write_bundle(bundle, seed=2)
     assert library.look()
-    assert library.edition.main.version == Index.open(bundle).version != before
-    assert f"bundle taken, version {Index.open(bundle).version[:12]}: {bundle}" in caplog.text
+    assert library.edition.main.version == ServingTable.open(bundle).version != before
+    assert f"bundle taken, version {ServingTable.open(bundle).version[:12]}: {bundle}" in caplog.text
 
 
 @pytest.mark.parametrize("number", range(6))
@@ -104,7 +104,7 @@ def test_a_damaged_bundle_is_refused_and_the_old_one_stays(
 ) -> None:
     flip(tmp_path, versions[0])
     metrics = Metrics()
-    library = Library(Settings(tmp_path), metrics)
+    library = BundleWatcher(ServiceSettings(tmp_path), metrics)
     before = library.edition
     flip(tmp_path, damaged_copy(versions[1], tmp_path, number))
     assert not library.look()
@@ -141,7 +141,7 @@ def test_a_good_bundle_is_taken_once_a_passing_trouble_is_over(
 ) -> None:
     flip(tmp_path, versions[0])
     metrics = Metrics()
-    library = Library(Settings(tmp_path), metrics)
+    library = BundleWatcher(ServiceSettings(tmp_path), metrics)
     before = library.edition
 
     def fails(_: Path) -> None:
@@ -156,13 +156,13 @@ def test_a_good_bundle_is_taken_once_a_passing_trouble_is_over(
     assert caplog.text.count("it is tried again at every look") == 1
     monkeypatch.setattr(library.shelves[0], "read", library_module._open)
     assert library.look()
-    assert library.edition.main.version == Index.open(versions[1]).version
+    assert library.edition.main.version == ServingTable.open(versions[1]).version
 
 
 def test_a_bad_bundle_is_read_once(versions: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     flip(tmp_path, versions[0])
     metrics = Metrics()
-    library = Library(Settings(tmp_path), metrics)
+    library = BundleWatcher(ServiceSettings(tmp_path), metrics)
     tried = []
 
     def fails(place: Path) -> None:
@@ -180,7 +180,7 @@ def test_files_run_out_for_a_while_and_the_new_bundle_is_taken_after(versions: l
     """The real thing: no descriptor is left while the new bundle is opened."""
     resource = pytest.importorskip("resource", reason="limits on open files exist on Unix alone")
     flip(tmp_path, versions[0])
-    library = Library(Settings(tmp_path), Metrics())
+    library = BundleWatcher(ServiceSettings(tmp_path), Metrics())
     flip(tmp_path, versions[1])
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     held = os.open(os.devnull, os.O_RDONLY)
@@ -192,12 +192,12 @@ def test_files_run_out_for_a_while_and_the_new_bundle_is_taken_after(versions: l
         os.close(held)
     assert not seen
     assert library.look()
-    assert library.edition.main.version == Index.open(versions[1]).version
+    assert library.edition.main.version == ServingTable.open(versions[1]).version
 
 
 def test_an_old_bundle_is_let_go_although_its_map_was_looked_at(versions: list[Path], tmp_path: Path) -> None:
     flip(tmp_path, versions[0])
-    library = Library(Settings(tmp_path), Metrics())
+    library = BundleWatcher(ServiceSettings(tmp_path), Metrics())
     asking = TestClient(make_app(library.settings, library))
     old = []
     for number in range(4):
@@ -212,23 +212,23 @@ def test_an_old_bundle_is_let_go_although_its_map_was_looked_at(versions: list[P
 
 def test_a_store_whose_link_vanished_keeps_answering(versions: list[Path], tmp_path: Path) -> None:
     flip(tmp_path, versions[0])
-    library = Library(Settings(tmp_path), Metrics())
+    library = BundleWatcher(ServiceSettings(tmp_path), Metrics())
     (tmp_path / "current").unlink()
     assert not library.look()
-    assert library.edition.main.version == Index.open(versions[0]).version
+    assert library.edition.main.version == ServingTable.open(versions[0]).version
 
 
 def test_a_server_does_not_start_on_a_damaged_bundle(versions: list[Path], tmp_path: Path) -> None:
     with pytest.raises(BundleError, match="damaged"):
-        Library(Settings(damaged_copy(versions[0], tmp_path)), Metrics())
+        BundleWatcher(ServiceSettings(damaged_copy(versions[0], tmp_path)), Metrics())
     with pytest.raises(BundleError, match="there is no bundle"):
-        Library(Settings(tmp_path / "nothing"), Metrics())
+        BundleWatcher(ServiceSettings(tmp_path / "nothing"), Metrics())
 
 
 def test_an_old_bundle_that_is_removed_still_answers(tmp_path: Path) -> None:
     """Between the removal of an old version and the next look, exact answers still come from the old one."""
     bundle = write_bundle(tmp_path / "bundle", k=3)
-    library = Library(Settings(bundle), Metrics())
+    library = BundleWatcher(ServiceSettings(bundle), Metrics())
     asking = TestClient(make_app(library.settings, library))
     shutil.rmtree(bundle)
     answer = asking.get("/v1/complements?item=100&k=30&min_evidence=predicted")
@@ -241,12 +241,12 @@ def test_swaps_under_load_fail_no_request_and_mix_no_versions(
     store = tmp_path / "store"
     store.mkdir()
     flip(store, versions[0])
-    settings = Settings(store, interval=0.02)
+    settings = ServiceSettings(store, interval=0.02)
     metrics = Metrics()
-    library = Library(settings, metrics)
+    library = BundleWatcher(settings, metrics)
     url = running(make_app(settings, library))
     paths = ["/v1/complements?item=100&k=50&min_evidence=predicted", "/v1/items/101/complements"]
-    expected = {Index.open(bundle).version: said(bundle, paths) for bundle in versions}
+    expected = {ServingTable.open(bundle).version: said(bundle, paths) for bundle in versions}
     stop, wrong, seen = threading.Event(), [], set()
 
     def ask() -> None:
@@ -283,7 +283,7 @@ def test_swaps_under_load_fail_no_request_and_mix_no_versions(
 
 def said(bundle: Path, paths: list[str]) -> dict[str, Any]:
     """What a server over one bundle alone says."""
-    asking = TestClient(make_app(Settings(bundle)))
+    asking = TestClient(make_app(ServiceSettings(bundle)))
     return {path: asking.get(path).json()["complements"] for path in paths}
 
 

@@ -18,9 +18,9 @@ from neatrec.models import MODEL_NAMES, Model, Run, make_model
 from neatrec.models.cosine import CosineModel
 from neatrec.models.embeddings.item2vec import Item2Vec, Item2VecProduct
 from neatrec.models.registry import model_class
-from neatrec.serving import Index, approximate, rewrite_index, save_indexed, table_words
+from neatrec.serving import ServingTable, approximate, rewrite_index, save_indexed, table_words
 from neatrec.serving.approximate import approximate_answers, better_exact, recall_of
-from neatrec.serving.topk import Best, best_answers, product_factors
+from neatrec.serving.topk import TopK, best_answers, product_factors
 
 ITEMS, DIM, CLUSTERS = 3000, 12, 30
 
@@ -73,8 +73,8 @@ def test_the_recall_that_is_told_is_the_recall_of_the_whole_table() -> None:
 
 
 def test_recall_counts_what_was_found_of_the_exact_answers() -> None:
-    exact = Best(np.array([0, 12, 12]), np.arange(12, dtype=np.int32), np.zeros(12, dtype=np.float32))
-    found = Best(np.array([0, 3, 3]), np.array([0, 5, 11], dtype=np.int32), np.zeros(3, dtype=np.float32))
+    exact = TopK(np.array([0, 12, 12]), np.arange(12, dtype=np.int32), np.zeros(12, dtype=np.float32))
+    found = TopK(np.array([0, 3, 3]), np.array([0, 5, 11], dtype=np.int32), np.zeros(3, dtype=np.float32))
     assert recall_of(found, np.array([0, 1], dtype=np.int32), exact) == (pytest.approx(0.2), pytest.approx(0.25))
     nobody = np.zeros(0, dtype=np.int32)
     assert recall_of(found, nobody, exact) == (1.0, 1.0)
@@ -132,15 +132,15 @@ def test_the_manifest_states_the_recall_and_an_exact_table_none(tmp_path: Path) 
     model = make_model("item2vec", dim=8, epochs=2).fit(toy_baskets(), Run(rng=0, threads=1))
     save_bundle(model, tmp_path / "bundle", baskets_hash=toy_baskets().hash, seed=0)
     rewrite_index(tmp_path / "bundle", baskets=toy_baskets(), k=4, ann=True)
-    index = Index.open(tmp_path / "bundle")
+    index = ServingTable.open(tmp_path / "bundle")
     told = read_manifest(tmp_path / "bundle").notes["topk"]["recall"]
     assert index.recall == told
     assert {"first", "all", "sample", "lists", "probes", "items", "faiss"} == set(told)
     assert table_words(told).startswith("Approximate: it holds 100.0 % of the exact first ten answers")
     assert "holds 99.9 % of the exact first ten answers" in table_words({**told, "first": 0.9999})
     rewrite_index(tmp_path / "bundle", k=3)
-    assert Index.open(tmp_path / "bundle").recall is not None  # as before, unless told otherwise
+    assert ServingTable.open(tmp_path / "bundle").recall is not None  # as before, unless told otherwise
     rewrite_index(tmp_path / "bundle", ann=False)
-    assert Index.open(tmp_path / "bundle").recall is None
+    assert ServingTable.open(tmp_path / "bundle").recall is None
     save_indexed(model, tmp_path / "exact", toy_baskets(), seed=0, k=4)
-    assert table_words(Index.open(tmp_path / "exact").recall).startswith("Exact")
+    assert table_words(ServingTable.open(tmp_path / "exact").recall).startswith("Exact")

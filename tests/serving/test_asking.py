@@ -12,7 +12,7 @@ from neatrec.cli.main import exit_code_of
 from neatrec.errors import ParameterError
 from neatrec.models import make_model
 from neatrec.release.publish import publish
-from neatrec.serving import GRADES, Index, ask, save_indexed
+from neatrec.serving import GRADES, ServingTable, ask, save_indexed
 
 
 @pytest.fixture(scope="module")
@@ -23,32 +23,32 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_each_answer_has_at_least_the_evidence_asked_for(bundle: Path) -> None:
-    index = Index.open(bundle)
+    index = ServingTable.open(bundle)
     start, partner = next(iter(PARTNERS.items()))
     sizes = []
     for least in GRADES[:3]:
         found = ask(index, [start.title()], 20, min_evidence=least)
-        assert {GRADES.index(line.evidence.grade) for line in found.believed} <= set(range(GRADES.index(least) + 1))
-        assert [line.answer.rank for line in found.believed] == list(range(1, len(found.believed) + 1))
-        assert partner.title() in [line.answer.name for line in found.believed]
-        sizes.append(len(found.believed))
+        assert {GRADES.index(line.evidence.grade) for line in found.answers} <= set(range(GRADES.index(least) + 1))
+        assert [line.answer.rank for line in found.answers] == list(range(1, len(found.answers) + 1))
+        assert partner.title() in [line.answer.name for line in found.answers]
+        sizes.append(len(found.answers))
     assert sizes[0] <= sizes[1] < sizes[2]
     every = index.model.recommend(start.title(), 20)
-    assert [line.answer.name for line in found.believed] == every.names
+    assert [line.answer.name for line in found.answers] == every.names
     with pytest.raises(ParameterError, match="`min_evidence` must be one of strong, some, predicted, got 'sme'"):
         ask(index, [start.title()], min_evidence="sme")
 
 
 def test_a_cart_shows_the_best_evidence_of_its_items(bundle: Path) -> None:
-    index = Index.open(bundle)
+    index = ServingTable.open(bundle)
     (one, partner), (other, _) = list(PARTNERS.items())[:2]
     found = ask(index, [one.title(), other.title()], 10)
-    line = next(line for line in found.believed if line.answer.name == partner.title())
+    line = next(line for line in found.answers if line.answer.name == partner.title())
     item, query = _codes(index, partner, one)
     assert line.evidence.words() == index.evidence(query, item).words()
 
 
-def _codes(index: Index, *names: str) -> list[int]:
+def _codes(index: ServingTable, *names: str) -> list[int]:
     known = index.catalog.names.to_pylist()
     return [known.index(name.title()) for name in names]
 

@@ -16,7 +16,7 @@ from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog
 from neatrec.labels import make_labels
 from neatrec.serving.grades import GRADES, grade_pairs
-from neatrec.serving.pairs import Pairs
+from neatrec.serving.pairs import PairTable
 from neatrec.serving.words import FOOTER, about, at_least, evidence_words, one_in
 
 ITEMS = "abcdefgh"
@@ -40,7 +40,7 @@ def test_counts_customers_and_directions_are_those_of_the_baskets(
 ) -> None:
     rng = np.random.default_rng(seed)
     users = [f"u{n}" for n in rng.integers(0, 4, len(lists))]
-    pairs = Pairs.of(shop(lists, users, ordered), threads=1)
+    pairs = PairTable.of(shop(lists, users, ordered), threads=1)
     count: Counter[tuple[int, int]] = Counter()
     people: dict[tuple[int, int], set[str]] = {}
     for basket, user in zip(lists, users, strict=True):
@@ -64,8 +64,8 @@ def test_customers_are_what_is_tested_where_they_return() -> None:
     lists = [["a", "c"]] * 30 + [["a", "e"], ["c", "e"], ["e", "g"], ["c", "g"]] * 3
     users = ["one"] * 30 + [f"u{n}" for n in range(12)]
     pair = np.array([0]), np.array([2])
-    by_customer = Pairs.of(shop(lists, users)).columns(*pair)
-    by_basket = Pairs.of(shop(lists, None)).columns(*pair)
+    by_customer = PairTable.of(shop(lists, users)).columns(*pair)
+    by_basket = PairTable.of(shop(lists, None)).columns(*pair)
     assert (by_customer["count"][0], by_customer["customers"][0]) == (30, 1)
     assert by_customer["q"][0] > 0.05
     assert GRADES[by_customer["grade"][0]] == "predicted"
@@ -82,7 +82,7 @@ def test_expected_counts_and_q_are_those_of_the_calibrated_protocol() -> None:
         users=[baskets.user_ids[int(u)].as_py() for u in baskets.users],
     )
     undirected = make_labels(unordered, "calibrated", (0.05,), min_basket=2)
-    found = Pairs.of(baskets).columns(undirected.query, undirected.item)
+    found = PairTable.of(baskets).columns(undirected.query, undirected.item)
     assert len(undirected) > 0
     assert undirected.options["once_per_customer"]
     np.testing.assert_allclose(found["expected"], undirected.expected, rtol=1e-6)
@@ -93,7 +93,7 @@ def test_expected_counts_and_q_are_those_of_the_calibrated_protocol() -> None:
 
 
 def test_the_interval_is_exact() -> None:
-    pairs = Pairs.of(toy_baskets())
+    pairs = PairTable.of(toy_baskets())
     found = pairs.columns([code("bread")], [code("butter")])
     times, expected = int(found["customers"][0]), float(found["expected"][0])
     low, high = float(found["lift_low"][0]) * expected, float(found["lift_high"][0]) * expected
@@ -103,7 +103,7 @@ def test_the_interval_is_exact() -> None:
 
 def test_pairs_below_the_least_count_are_not_kept_and_said_to_be_unknown() -> None:
     lists = [["a", "c"]] * 3 + [["a", "e"], ["g", "h"]]
-    every, some = Pairs.of(shop(lists, None)), Pairs.of(shop(lists, None), min_count=2)
+    every, some = PairTable.of(shop(lists, None)), PairTable.of(shop(lists, None), min_count=2)
     assert (len(every.item), len(some.item)) == (3, 1)
     assert every.columns([0, 0], [2, 6])["count"].tolist() == [3, 0]
     assert some.columns([0, 0], [2, 6])["count"].tolist() == [3, -1]
@@ -115,7 +115,7 @@ def test_shards_count_as_one() -> None:
     baskets = toy_baskets()
     half = len(baskets) // 2
     shards = [baskets.select(np.arange(half)), baskets.select(np.arange(half, len(baskets)))]
-    one, two = Pairs.of(baskets), Pairs.of(shards)
+    one, two = PairTable.of(baskets), PairTable.of(shards)
     assert one.by_customer
     assert two.by_customer
     for name in ("start", "item", "count", "customers", "forward", "q"):
@@ -125,12 +125,12 @@ def test_shards_count_as_one() -> None:
 def test_a_customer_of_two_shards_returns() -> None:
     lists = [["a", "c"], ["a", "c"]]
     baskets = shop(lists, ["u", "u"])
-    assert Pairs.of([baskets.select(np.array([0])), baskets.select(np.array([1]))]).by_customer
-    assert not Pairs.of(shop(lists, ["u", "v"])).by_customer
+    assert PairTable.of([baskets.select(np.array([0])), baskets.select(np.array([1]))]).by_customer
+    assert not PairTable.of(shop(lists, ["u", "v"])).by_customer
 
 
 def test_one_basket_of_one_item_is_no_evidence() -> None:
-    pairs = Pairs.of(shop([["a"]], None))
+    pairs = PairTable.of(shop([["a"]], None))
     found = pairs.columns([0], [2])
     assert found["count"][0] == 0
     assert GRADES[found["grade"][0]] == "predicted"

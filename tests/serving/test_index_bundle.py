@@ -14,7 +14,7 @@ from helpers.toyshop import code, toy_baskets, toy_catalog
 from neatrec.bundle import load_bundle, read_manifest, save_bundle
 from neatrec.errors import BundleError, ParameterError, ResourceError
 from neatrec.models import Model, Run, make_model
-from neatrec.serving import GRADES, Index, has_table, rewrite_index, save_indexed
+from neatrec.serving import GRADES, ServingTable, has_table, rewrite_index, save_indexed
 
 ONE = Run(rng=3, threads=1, device="cpu")
 
@@ -31,7 +31,7 @@ def bundle(model: Model, tmp_path: Path) -> Path:
 
 
 def test_an_opened_bundle_answers_as_its_model_does(bundle: Path, model: Model) -> None:
-    index = Index.open(bundle)
+    index = ServingTable.open(bundle)
     assert (index.version, index.k) == (read_manifest(bundle).content_hash, 4)
     assert index.catalog.hash == toy_catalog().hash
     assert np.array_equal(index.item_count, model.item_count)
@@ -42,7 +42,7 @@ def test_an_opened_bundle_answers_as_its_model_does(bundle: Path, model: Model) 
 
 
 def test_answers_are_slices_of_the_mapped_file(bundle: Path) -> None:
-    index = Index.open(bundle)
+    index = ServingTable.open(bundle)
     answers = index.answers(code("bread"))
     assert np.shares_memory(answers.item, index.columns["item"])
     with pytest.raises(ValueError, match="read-only"):
@@ -52,7 +52,7 @@ def test_answers_are_slices_of_the_mapped_file(bundle: Path) -> None:
 
 
 def test_a_row_of_answers_and_the_pair_itself_have_the_same_evidence(bundle: Path) -> None:
-    index = Index.open(bundle)
+    index = ServingTable.open(bundle)
     bread, butter = code("bread"), code("butter")
     answers = index.answers(bread)
     row = answers.item.tolist().index(butter)
@@ -68,7 +68,7 @@ def test_a_row_of_answers_and_the_pair_itself_have_the_same_evidence(bundle: Pat
 
 
 def test_a_pair_outside_the_table_has_evidence_too(bundle: Path) -> None:
-    index = Index.open(bundle)
+    index = ServingTable.open(bundle)
     outside = next(v for v in range(len(index)) if v not in index.answers(code("tea")).item and v != code("tea"))
     found = index.evidence(code("tea"), outside)
     assert found.count >= 0
@@ -81,7 +81,7 @@ def test_a_pair_outside_the_table_has_evidence_too(bundle: Path) -> None:
 
 
 def test_answers_are_taken_and_joined(bundle: Path) -> None:
-    answers = Index.open(bundle).answers(code("bread"))
+    answers = ServingTable.open(bundle).answers(code("bread"))
     assert len(answers.take([])) == 0
     assert answers.take(answers.grade == GRADES.index("strong")).item.tolist() == [code("butter")]
     assert answers.take([2, 0]).item.tolist() == answers.item[[2, 0]].tolist()
@@ -95,7 +95,7 @@ def test_beyond_the_table_the_model_goes_on(tmp_path: Path, name: str) -> None:
     settings = {"dim": 8, "epochs": 3} if name == "neat" else {}
     model = make_model(name, **settings).fit(toy_baskets(), ONE)
     save_indexed(model, tmp_path / "bundle", toy_baskets(), seed=0, k=2)
-    index = Index.open(tmp_path / "bundle")
+    index = ServingTable.open(tmp_path / "bundle")
     bread = code("bread")
     every = model.recommend(bread, 100)
     went_on = index.answers(bread).followed_by(index.beyond(bread, skip=index.answers(bread).item, k=100))
@@ -110,14 +110,14 @@ def test_beyond_the_table_the_model_goes_on(tmp_path: Path, name: str) -> None:
 
 
 def test_an_item_never_bought_has_no_answers(bundle: Path) -> None:
-    index = Index.open(bundle)
+    index = ServingTable.open(bundle)
     assert len(index.answers(code("saffron"))) == 0
     assert len(index.beyond(code("saffron"))) == 0
     assert index.evidence(code("saffron"), code("bread")).count == 0
 
 
 def test_coverage_is_the_share_of_items_and_of_sales(bundle: Path) -> None:
-    index = Index.open(bundle)
+    index = ServingTable.open(bundle)
     coverage = index.coverage()
     assert set(coverage) == {*GRADES, "none"}
     for by in ("items", "sales"):
@@ -129,11 +129,11 @@ def test_coverage_is_the_share_of_items_and_of_sales(bundle: Path) -> None:
 
 
 def test_variances_and_the_map_travel_with_the_bundle(tmp_path: Path, bundle: Path) -> None:
-    counts = Index.open(bundle)
+    counts = ServingTable.open(bundle)
     assert counts.variance is None
     model = make_model("neat", dim=8, epochs=3).fit(toy_baskets(), ONE)
     save_indexed(model, tmp_path / "neat", toy_baskets(), seed=0)
-    index = Index.open(tmp_path / "neat")
+    index = ServingTable.open(tmp_path / "neat")
     np.testing.assert_allclose(index.variance, np.exp(model.log_variance), rtol=1e-6)  # type: ignore[attr-defined]
     for opened in (counts, index):
         assert opened.position is not None
@@ -148,7 +148,7 @@ def test_variances_and_the_map_travel_with_the_bundle(tmp_path: Path, bundle: Pa
 def test_a_model_with_a_posterior_gives_it(tmp_path: Path) -> None:
     model = make_model("bayes").fit(toy_baskets(), ONE)
     save_indexed(model, tmp_path / "bayes", toy_baskets(), seed=0, k=3)
-    index = Index.open(tmp_path / "bayes")
+    index = ServingTable.open(tmp_path / "bayes")
     bread = code("bread")
     wanted = model.posterior([bread] * 3, index.answers(bread).item)  # type: ignore[attr-defined]
     np.testing.assert_allclose(index.answers(bread).posterior, wanted.mean, rtol=1e-5)
@@ -162,20 +162,20 @@ def test_a_bundle_without_a_table_says_what_to_run(model: Model, tmp_path: Path)
     assert not has_table(read_manifest(tmp_path / "old"))
     assert load_bundle(tmp_path / "old").recommend("Bread", 1).names == ["Butter"]
     with pytest.raises(BundleError, match=r"has no serving table. Run `neatrec index .*old --source SOURCE`"):
-        Index.open(tmp_path / "old")
+        ServingTable.open(tmp_path / "old")
     with pytest.raises(BundleError, match="has no serving table"):
         rewrite_index(tmp_path / "old")
     with pytest.raises(BundleError, match="did not learn from these baskets"):
         rewrite_index(tmp_path / "old", baskets=toy_baskets(50, seed=9))
     rewrite_index(tmp_path / "old", baskets=toy_baskets(), k=2)
-    assert Index.open(tmp_path / "old").answers(code("bread")).item[0] == code("butter")
+    assert ServingTable.open(tmp_path / "old").answers(code("bread")).item[0] == code("butter")
 
 
 def test_the_table_is_written_anew_without_the_baskets(bundle: Path, model: Model) -> None:
-    before = Index.open(bundle)
+    before = ServingTable.open(bundle)
     assert rewrite_index(bundle).content_hash == before.version
     rewrite_index(bundle, k=7, attachment={"leaderboard": {}})
-    after = Index.open(bundle)
+    after = ServingTable.open(bundle)
     assert (after.k, after.attachment) == (7, {"leaderboard": {}})
     assert after.version != before.version
     assert after.manifest.created == before.manifest.created
@@ -183,11 +183,11 @@ def test_the_table_is_written_anew_without_the_baskets(bundle: Path, model: Mode
     pair = code("bread"), code("butter")
     assert after.evidence(*pair).to_dict() == before.evidence(*pair).to_dict()
     rewrite_index(bundle, k=4)
-    assert Index.open(bundle).attachment == {"leaderboard": {}}
+    assert ServingTable.open(bundle).attachment == {"leaderboard": {}}
 
 
 def test_an_open_index_outlives_its_bundle(bundle: Path, model: Model) -> None:
-    index = Index.open(bundle)
+    index = ServingTable.open(bundle)
     wanted = index.answers(code("bread")).item.tolist()
     save_bundle(make_model("pop").fit(toy_baskets(), ONE), bundle, baskets_hash="x", seed=0)
     assert index.answers(code("bread")).item.tolist() == wanted
@@ -206,7 +206,7 @@ def test_a_damaged_table_is_refused_by_name(bundle: Path, name: str, how: str) -
     else:
         file.write_bytes(content if how == "flipped" else content[:-9])
     with pytest.raises(BundleError, match=f"topk/{name}"):
-        Index.open(bundle)
+        ServingTable.open(bundle)
     with pytest.raises(BundleError, match=f"topk/{name}"):
         load_bundle(bundle)
 
@@ -214,7 +214,7 @@ def test_a_damaged_table_is_refused_by_name(bundle: Path, name: str, how: str) -
 def test_columns_of_another_version_are_refused(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("neatrec.serving.files.COLUMNS_VERSION", 2)
     with pytest.raises(BundleError, match=r"columns of version 1, this version of neatrec reads 2. Run `neatrec index"):
-        Index.open(bundle)
+        ServingTable.open(bundle)
 
 
 def test_the_manifest_states_what_the_evidence_is_made_of(bundle: Path) -> None:
@@ -237,7 +237,7 @@ def test_the_manifest_states_what_the_evidence_is_made_of(bundle: Path) -> None:
 def test_a_disk_that_takes_no_table_is_a_sentence_and_the_old_one_stays(
     bundle: Path, monkeypatch: pytest.MonkeyPatch, number: int, kind: type[Exception], message: str
 ) -> None:
-    before = Index.open(bundle).version
+    before = ServingTable.open(bundle).version
 
     def refuse(*_: object) -> None:
         raise OSError(number, os.strerror(number))
@@ -245,5 +245,5 @@ def test_a_disk_that_takes_no_table_is_a_sentence_and_the_old_one_stays(
     monkeypatch.setattr("neatrec.serving.files._write", refuse)
     with pytest.raises(kind, match=f"cannot write the bundle .*{message}"):
         rewrite_index(bundle, k=2)
-    assert Index.open(bundle).version == before
+    assert ServingTable.open(bundle).version == before
     assert [file.name for file in bundle.parent.iterdir()] == ["bundle"]

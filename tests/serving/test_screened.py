@@ -15,7 +15,7 @@ from neatrec.models import Run, make_model
 from neatrec.models.bayes import Bayes
 from neatrec.serving import coarse_search as screened
 from neatrec.serving.build import table_device
-from neatrec.serving.topk import Search, best_answers, search_of
+from neatrec.serving.topk import TopKSearch, best_answers, search_of
 from neatrec.simulator import supermarket
 
 
@@ -53,7 +53,7 @@ def test_the_best_are_those_of_sorting_however_much_the_screen_errs(
         patch.setattr(screened, "SPARE", int(rng.integers(0, 6)))
         patch.setattr(screened, "ROWS", int(rng.integers(1, 9)))
         patch.setattr(screened, "EXACT", int(rng.integers(1, 9)))
-        search = Search(every, every, group, k, 0.0)
+        search = TopKSearch(every, every, group, k, 0.0)
         screened.by_screen(search, model, model, 2)
     found = search.answers()
     for q in range(items):

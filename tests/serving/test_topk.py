@@ -16,7 +16,7 @@ from neatrec.errors import DivergedError, ParameterError
 from neatrec.models import MODEL_NAMES, Model, Run, make_model
 from neatrec.models.embeddings.item2vec import Item2Vec
 from neatrec.serving import topk
-from neatrec.serving.topk import Search, best_answers
+from neatrec.serving.topk import TopKSearch, best_answers
 
 EMBEDDING = {"dim": 16, "epochs": 20}
 SETTINGS = {
@@ -75,13 +75,13 @@ def test_ties_go_to_the_smaller_code(monkeypatch: pytest.MonkeyPatch) -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.integers(1, 60), st.integers(1, 70), st.integers(1, 12), st.integers(1, 30), st.integers(0, 10**6))
 def test_the_scan_keeps_what_sorting_would(queries: int, items: int, k: int, levels: int, seed: int) -> None:
-    """Whole-number scores, so that there are many ties; groups, so that some are left out; a floor."""
+    """Whole-number scores, so that there are many ties; groups, so that some are left out; a min_score."""
     rng = np.random.default_rng(seed)
     scores = rng.integers(0, levels, (queries, items)).astype(np.float64)
     size = max(queries, items)
     group = rng.integers(0, 5, size).astype(np.int32)
     query, item = np.arange(queries, dtype=np.int32), np.arange(items, dtype=np.int32)
-    search = Search(query, item, group, k, floor=1.0)
+    search = TopKSearch(query, item, group, k, min_score=1.0)
     cut = int(rng.integers(0, items + 1))
     for part in (slice(0, cut), slice(cut, items)):
         search.scan(np.ascontiguousarray(scores[:, part]), np.arange(queries), item[part])
@@ -101,7 +101,7 @@ def test_tiles_of_any_size_give_the_whole_product(items: int, k: int, symmetric:
     left, right = (rng.integers(-3, 4, (items, 5)).astype(np.float32) for _ in range(2))
     right = left if symmetric else right
     every = np.arange(items, dtype=np.int32)
-    search = Search(every, every, every, k, floor=-np.inf)
+    search = TopKSearch(every, every, every, k, min_score=-np.inf)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(topk, "TILE", int(rng.integers(1, 40)))
         search.by_product(left, right, threads=2)
@@ -120,7 +120,7 @@ def test_k_must_be_a_whole_number_above_zero(k: object) -> None:
 
 def test_vectors_that_are_not_numbers_are_refused() -> None:
     every = np.arange(3, dtype=np.int32)
-    search = Search(every, every, every, 2, floor=-np.inf)
+    search = TopKSearch(every, every, every, 2, min_score=-np.inf)
     bad = np.full((3, 2), np.nan, dtype=np.float32)
     with pytest.raises(DivergedError, match="vectors that are not numbers"):
         search.take(bad, bad)

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from neatrec.cooccurrence import Counting, count, margins
+from neatrec.cooccurrence import CountOptions, count, margins
 from neatrec.cooccurrence.candidates import recall_pairs
 from neatrec.cooccurrence.input_summary import survey
-from neatrec.cooccurrence.spark.engine import FromDriver, plan_of
+from neatrec.cooccurrence.spark.engine import DriverLines, plan_of
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog
 from neatrec.errors import ResourceError
@@ -24,7 +24,12 @@ pytestmark = pytest.mark.usefixtures("spark")
 COLUMNS = ("query", "item", "count", "reverse", "customers")
 
 
-WINDOWS = (Counting(window=1), Counting(window=2), Counting(window=3, directed=False), Counting(window=9))
+WINDOWS = (
+    CountOptions(window=1),
+    CountOptions(window=2),
+    CountOptions(window=3, directed=False),
+    CountOptions(window=9),
+)
 """The first three are narrow beside the longest awkward basket, the last one is not."""
 
 
@@ -40,8 +45,8 @@ def awkward() -> Baskets:
     return Baskets.from_lists(contents, users=[f"ü{n % 7}" for n in range(len(contents))], catalog=catalog)
 
 
-@pytest.mark.parametrize("counting", [Counting(once_per_customer=True), Counting(directed=False), *WINDOWS])
-def test_awkward_baskets_are_counted_alike(counting: Counting) -> None:
+@pytest.mark.parametrize("counting", [CountOptions(once_per_customer=True), CountOptions(directed=False), *WINDOWS])
+def test_awkward_baskets_are_counted_alike(counting: CountOptions) -> None:
     baskets = awkward()
     found, expected = (count(baskets, counting, engine=engine) for engine in ("spark", "memory"))
     for name in COLUMNS:
@@ -53,9 +58,9 @@ def test_awkward_baskets_are_counted_alike(counting: Counting) -> None:
 def test_shards_without_users_and_with_nothing_to_count(spark: Any) -> None:
     baskets = Baskets.from_lists([["a"], ["b"], ["a", "b"]])
     shards = [baskets.select(np.arange(2)), baskets.select(np.array([2]))]
-    found = count(shards, Counting(), engine="spark")
+    found = count(shards, CountOptions(), engine="spark")
     assert (found.count.tolist(), found.customers) == ([1], None)
-    nothing = margins(baskets, Counting(min_basket=3), engine="spark")
+    nothing = margins(baskets, CountOptions(min_basket=3), engine="spark")
     assert (nothing.records, nothing.baskets) == (0, 0)
 
 
@@ -90,9 +95,9 @@ def test_recall_sets_are_those_of_the_evaluation(engine: str) -> None:
     np.testing.assert_array_equal(found.count, expected.counts)
 
 
-@pytest.mark.parametrize("counting", [Counting(), Counting(once_per_customer=True), *WINDOWS])
-def test_the_plan_has_no_cross_join(counting: Counting) -> None:
-    plan = plan_of(FromDriver(survey(awkward(), counting)))
+@pytest.mark.parametrize("counting", [CountOptions(), CountOptions(once_per_customer=True), *WINDOWS])
+def test_the_plan_has_no_cross_join(counting: CountOptions) -> None:
+    plan = plan_of(DriverLines(survey(awkward(), counting)))
     assert "Join" in plan
     for word in ("Cartesian", "NestedLoop", "Cross"):
         assert word not in plan
@@ -101,8 +106,8 @@ def test_the_plan_has_no_cross_join(counting: Counting) -> None:
 def test_the_lines_of_a_long_basket_are_joined_by_stretches_of_a_window() -> None:
     """Joined by the basket alone, a million lines would be 10^12 comparisons of one task."""
     long = Baskets.from_lists([[f"item {n}" for n in range(50)], ["item 1", "item 2"]])
-    assert "stretch" in plan_of(FromDriver(survey(long, Counting(window=5))))
-    assert "stretch" not in plan_of(FromDriver(survey(long, Counting(window=40))))
+    assert "stretch" in plan_of(DriverLines(survey(long, CountOptions(window=5))))
+    assert "stretch" not in plan_of(DriverLines(survey(long, CountOptions(window=40))))
 
 
 def test_a_lost_worker_is_told_in_a_sentence_and_the_next_count_works(shop: Baskets) -> None:
@@ -114,5 +119,5 @@ def test_a_lost_worker_is_told_in_a_sentence_and_the_next_count_works(shop: Bask
         return block.count > 0
 
     with pytest.raises(ResourceError, match=r"a Spark worker was lost on the way.*memoryOverhead"):
-        count(shop, Counting(), keep=keep, engine="spark")
-    assert count(shop, Counting(), engine="spark").margins.pairs > 0
+        count(shop, CountOptions(), keep=keep, engine="spark")
+    assert count(shop, CountOptions(), engine="spark").margins.pairs > 0

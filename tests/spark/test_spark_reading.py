@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from neatrec.cli.main import exit_code_of
-from neatrec.cooccurrence import Counting
+from neatrec.cooccurrence import CountOptions
 from neatrec.cooccurrence.spark.engine import plan_of
 from neatrec.errors import ParameterError, ResourceError, SourceError
 from neatrec.io import SourceOptions, read_baskets
@@ -80,7 +80,7 @@ def test_labels_are_those_of_the_embedded_engine(kind: str, protocol: str, tmp_p
 @pytest.mark.parametrize("once", [False, True])
 def test_the_plan_from_the_files_to_the_pairs_has_no_cross_join(once: bool, tmp_path: Path) -> None:
     lines = read_cluster_lines(written(orders(4, 60), tmp_path / "orders", "parquet"), OPTIONS)
-    plan = plan_of(lines.counted_as(Counting(once_per_customer=once)))
+    plan = plan_of(lines.counted_as(CountOptions(once_per_customer=once)))
     assert "parquet" in plan
     assert "Join" in plan
     for word in ("Cartesian", "NestedLoop", "Cross"):

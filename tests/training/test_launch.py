@@ -17,8 +17,8 @@ from neatrec.io import SourceOptions
 from neatrec.training.distributed import team_of, train_on_spark
 from neatrec.training.launch import Launch, launched
 from neatrec.training.process_group import TorchTeam, joined
-from neatrec.training.streaming import Streaming
-from neatrec.training.train import Plan
+from neatrec.training.streaming import StreamOptions
+from neatrec.training.train import ModelChoice
 
 SAID = {"RANK": "1", "WORLD_SIZE": "4", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500", "LOCAL_WORLD_SIZE": "2"}
 
@@ -54,9 +54,9 @@ def test_without_torch_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_without_pyspark_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "pyspark.ml.torch.distributor", None)
-    streaming = Streaming("supermarket", SourceOptions())
+    streaming = StreamOptions("supermarket", SourceOptions())
     with pytest.raises(MissingDependencyError, match=r"TorchDistributor\. pip install 'neatrec\[spark,distributed\]'"):
-        train_on_spark(streaming, tmp_path, Plan(), processes=2)
+        train_on_spark(streaming, tmp_path, ModelChoice(), processes=2)
 
 
 class Torch:

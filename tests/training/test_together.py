@@ -22,8 +22,8 @@ from neatrec.models.embeddings.checkpoints import FILE
 from neatrec.models.embeddings.devices import OnCpu, OnGpu, Span
 from neatrec.models.embeddings.kernels.layout import SQUARES, VISITOR, Table, new_table, width
 from neatrec.models.embeddings.synchronize import Together
-from neatrec.training.streaming import Streaming
-from neatrec.training.train import Plan, train_bundle
+from neatrec.training.streaming import StreamOptions
+from neatrec.training.train import ModelChoice, train_bundle
 
 REPRODUCIBLE = Run(rng=5, threads=1, reproducible=True)
 MODELS = ("neat", "neat-bpr", "item2vec", "triple2vec")
@@ -244,11 +244,11 @@ def test_lines_of_units_in_a_random_order_are_counted_on_the_average() -> None:
 
 # ---- from a source to a bundle
 
-SOURCE = Streaming("supermarket:baskets=500,items=60", SourceOptions(), at_least=4)
-PLAN = Plan(model="neat", settings=("dim=8", "epochs=2"))
+SOURCE = StreamOptions("supermarket:baskets=500,items=60", SourceOptions(), at_least=4)
+PLAN = ModelChoice(model="neat", settings=("dim=8", "epochs=2"))
 
 
-def bundled(size: int, out: Path, source: Any = SOURCE, plan: Plan = PLAN) -> Sequence[dict[str, Any]]:
+def bundled(size: int, out: Path, source: Any = SOURCE, plan: ModelChoice = PLAN) -> Sequence[dict[str, Any]]:
     def work(team: ThreadTeam) -> dict[str, Any]:
         return train_bundle(source, out, plan, threads=1, reproducible=True, index=False, together=Together(team, 50))
 
@@ -278,9 +278,9 @@ def test_a_source_that_cannot_be_read_ends_all(tmp_path: Path) -> None:
 
 def test_counting_is_not_for_several_processes(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="model 'pop' cannot be trained by several processes: it counts"):
-        bundled(2, tmp_path / "bundle", plan=Plan(model="pop"))
+        bundled(2, tmp_path / "bundle", plan=ModelChoice(model="pop"))
 
 
 def test_baskets_in_memory_are_not_for_several_processes(tmp_path: Path) -> None:
-    with pytest.raises(ParameterError, match="`read` must be a Streaming where several processes train"):
+    with pytest.raises(ParameterError, match="`read` must be a StreamOptions where several processes train"):
         bundled(2, tmp_path / "bundle", source=toy_baskets)

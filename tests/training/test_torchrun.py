@@ -20,8 +20,8 @@ from neatrec.bundle import load_bundle, read_manifest
 from neatrec.io import SourceOptions
 from neatrec.models.base import Model
 from neatrec.models.embeddings.synchronize import Together
-from neatrec.training.streaming import Streaming
-from neatrec.training.train import Plan, train_bundle
+from neatrec.training.streaming import StreamOptions
+from neatrec.training.train import ModelChoice, train_bundle
 
 pytestmark = pytest.mark.skipif(
     find_spec("torch") is None, reason="needs torch, several gigabytes: pip install 'neatrec[distributed]'"
@@ -63,8 +63,8 @@ def assert_same(one: Model, other: Model) -> None:
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Model:
     """What two processes come to that nobody disturbs, by threads in place of processes."""
     out = tmp_path_factory.mktemp("whole") / "bundle"
-    streaming = Streaming(SOURCE, SourceOptions(), at_least=8)
-    plan = Plan(model="neat", settings=("dim=8", "epochs=5"))
+    streaming = StreamOptions(SOURCE, SourceOptions(), at_least=8)
+    plan = ModelChoice(model="neat", settings=("dim=8", "epochs=5"))
 
     def work(team: ThreadTeam) -> None:
         train_bundle(streaming, out, plan, threads=1, reproducible=True, index=False, together=Together(team, EVERY))
@@ -188,14 +188,14 @@ SPARK = """
 import json, sys
 from pathlib import Path
 from neatrec.cooccurrence.spark import connect
-from neatrec.training.streaming import Streaming
-from neatrec.training.train import Plan
+from neatrec.training.streaming import StreamOptions
+from neatrec.training.train import ModelChoice
 from neatrec.training.distributed import train_on_spark
 from neatrec.io import SourceOptions
 
 connect("local[2]")
-streaming = Streaming(sys.argv[1], SourceOptions(), at_least=8)
-plan = Plan(model="neat", settings=("dim=8", "epochs=5"))
+streaming = StreamOptions(sys.argv[1], SourceOptions(), at_least=8)
+plan = ModelChoice(model="neat", settings=("dim=8", "epochs=5"))
 how = {"threads": 1, "reproducible": True, "index": False, "every": int(sys.argv[3])}
 answer = train_on_spark(streaming, Path(sys.argv[2]), plan, processes=2, local=True, **how)
 print(json.dumps(answer))

@@ -24,13 +24,13 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Place:
+class BundleFolder:
     """The paths that belong to one bundle."""
 
     live: Path
 
     @classmethod
-    def of(cls, bundle: str | Path) -> Place:
+    def of(cls, bundle: str | Path) -> BundleFolder:
         """The place of `bundle`; a link is followed, so that the folder behind it is what is replaced."""
         live = Path(os.path.realpath(bundle))
         if not live.name:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
 
-from neatrec.bundle.folder import Place, remove
+from neatrec.bundle.folder import BundleFolder, remove
 from neatrec.errors import BundleError, ParameterError, ResourceError
 from neatrec.text import printable
 
@@ -32,7 +32,7 @@ class BundleLock:
     """
 
     def __init__(self, bundle: str | Path) -> None:
-        self.place = Place.of(bundle)
+        self.place = BundleFolder.of(bundle)
         self._file: int | None = None
 
     @property
@@ -71,7 +71,7 @@ class BundleLock:
                 self._file = None
 
 
-def _locked_file(place: Place) -> int:
+def _locked_file(place: BundleFolder) -> int:
     """A handle to the lock file, locked, which still has its name."""
     while True:
         handle = _opened(place)
@@ -95,7 +95,7 @@ def _locked_file(place: Place) -> int:
     return handle
 
 
-def _opened(place: Place) -> int:
+def _opened(place: BundleFolder) -> int:
     try:
         place.lock.parent.mkdir(parents=True, exist_ok=True)
         return os.open(place.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -119,7 +119,7 @@ def _read(handle: int) -> str | None:
         return None
 
 
-def _busy(place: Place, holder: str) -> BundleError:
+def _busy(place: BundleFolder, holder: str) -> BundleError:
     return BundleError(
         f"{printable(place.live)} is being written by {holder}",
         file=str(place.lock),
@@ -127,7 +127,7 @@ def _busy(place: Place, holder: str) -> BundleError:
     )
 
 
-def cannot_write(place: Place, error: OSError) -> ParameterError | ResourceError:
+def cannot_write(place: BundleFolder, error: OSError) -> ParameterError | ResourceError:
     """The error for a place that takes no files: full, read-only, not ours."""
     import errno
 

@@ -21,7 +21,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from neatrec._version import __version__
-from neatrec.bundle.folder import Place, remove, sync_file, sync_folder
+from neatrec.bundle.folder import BundleFolder, remove, sync_file, sync_folder
 from neatrec.bundle.lock import BundleLock, cannot_write
 from neatrec.bundle.manifest import NAME, FileRecord, Manifest, damaged, read_manifest_file, record_of, verify_files
 from neatrec.data.baskets import BasketStream, as_shards
@@ -86,7 +86,7 @@ def rewrite_bundle(path: str | Path, write_more: WriteMore, *, without: str) -> 
 
 def _exchange(path: str | Path, write: Callable[[Path], Manifest]) -> Manifest:
     """Let `write` fill a folder beside the bundle, then put it in the bundle's place."""
-    place = Place.of(path)
+    place = BundleFolder.of(path)
     with BundleLock(path):
         try:
             place.recover()
@@ -192,7 +192,7 @@ def _manifest(
         model=model.name,
         kind=model.kind,
         parameters=model.parameters.to_dict(),
-        learned=model.learned(),
+        learned=model.fit_info(),
         data_hash=baskets_hash,
         seed=None if seed is None else int(seed),
         items=len(model.catalog),
@@ -222,7 +222,7 @@ def _as_os_error(error: SafetensorError) -> OSError:
     return OSError(int(number) if number.isdigit() else None, str(error))
 
 
-def _tidy(place: Place) -> None:
+def _tidy(place: BundleFolder) -> None:
     """Take away an unfinished folder; what cannot be removed now is removed by the next writer."""
     try:
         remove(place.writing)
@@ -235,7 +235,7 @@ def _tidy(place: Place) -> None:
 
 def _read_whole(path: str | Path, read: Callable[[Path, Manifest], Answer], verify: bool) -> Answer:
     """What `read` makes of a bundle, all of it from one version although a writer may replace it meanwhile."""
-    place = Place.of(path)
+    place = BundleFolder.of(path)
     for attempt in range(TRIES):
         before = _seen(place)
         try:
@@ -265,7 +265,7 @@ class _Sight(NamedTuple):
     manifest: bytes
 
 
-def _seen(place: Place) -> _Sight | None:
+def _seen(place: BundleFolder) -> _Sight | None:
     try:
         folder = place.readable()
         status = folder.stat()

@@ -10,7 +10,7 @@ from scipy import special
 
 from neatrec.cooccurrence import Margins
 from neatrec.data.baskets import Baskets
-from neatrec.labels.config import make_recipe
+from neatrec.labels.config import make_label_config
 from neatrec.labels.expected_counts import fit_expected
 from neatrec.statistics import poisson_tail, possible_pairs
 
@@ -21,7 +21,7 @@ Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Tier:
+class PowerTier:
     """Items of like popularity: a typical one, and the smallest lift that shows for it."""
 
     items: int
@@ -42,9 +42,9 @@ class Power:
     threshold: float
     """A pair is a label from this p-value on; where there is none yet, what the first would need."""
     labels: int
-    deciles: tuple[Tier, ...]
+    deciles: tuple[PowerTier, ...]
     """Tenths of the bought items, the rarest first; fewer where there are fewer items."""
-    best_sellers: Tier
+    best_sellers: PowerTier
     """The most popular hundredth."""
     items_with_evidence: float
     """The share of bought items with at least one label."""
@@ -54,7 +54,7 @@ class Power:
 
 def measure_power(baskets: Baskets, threads: int | None = None) -> Power | None:
     """The calibrated protocol at q = .05 tried on the baskets; None where no basket makes a pair to count."""
-    recipe = make_recipe(
+    recipe = make_label_config(
         baskets,
         "calibrated",
         (LEVEL,),
@@ -64,7 +64,7 @@ def measure_power(baskets: Baskets, threads: int | None = None) -> Power | None:
         category_level="deepest",
         once_per_customer=None,
     )
-    test, evidence = recipe.examine(baskets, {"threads": threads})
+    test, evidence = recipe.test_pairs(baskets, {"threads": threads})
     margins = evidence.pairs.margins
     if not margins.records:
         return None
@@ -119,7 +119,7 @@ def _critical_count(expected: Floats, threshold: float) -> Floats:
     return high
 
 
-def _tiers(baskets: Baskets, margins: Margins, threshold: float, *, directed: bool) -> tuple[Tier, ...]:
+def _tiers(baskets: Baskets, margins: Margins, threshold: float, *, directed: bool) -> tuple[PowerTier, ...]:
     """Tenths of the bought items, the rarest first, and then the most popular hundredth."""
     sales = baskets.item_counts
     bought = np.flatnonzero(sales)
@@ -132,7 +132,7 @@ def _tiers(baskets: Baskets, margins: Margins, threshold: float, *, directed: bo
     like = smallest_lift(query * item, threshold)
     popular = smallest_lift(query * item[-2], threshold)
     return tuple(
-        Tier(len(part), float(np.median(sales[part])), _finite(like[i]), _finite(popular[i]))
+        PowerTier(len(part), float(np.median(sales[part])), _finite(like[i]), _finite(popular[i]))
         for i, part in enumerate(parts)
     )
 

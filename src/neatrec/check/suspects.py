@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from neatrec.cooccurrence import Counting, Margins, PairBlock, Screen, Screened, count
+from neatrec.cooccurrence import CountOptions, FilteredPairs, Margins, PairBlock, PairFilter, count
 from neatrec.data.baskets import Baskets
 
 FREQUENT = 0.1
@@ -21,7 +21,7 @@ EVERYWHERE = 0.5
 
 
 @dataclass(frozen=True)
-class Frequent:
+class FrequentItem:
     """An item in a large share of all baskets."""
 
     item: str
@@ -30,7 +30,7 @@ class Frequent:
 
 
 @dataclass(frozen=True)
-class Inseparable:
+class InseparablePair:
     """An item hardly ever bought without `partner`."""
 
     item: str
@@ -43,16 +43,16 @@ class Inseparable:
     """The part of them that hold the partner."""
 
 
-def frequent_items(baskets: Baskets) -> tuple[Frequent, ...]:
+def frequent_items(baskets: Baskets) -> tuple[FrequentItem, ...]:
     """Items in more than a tenth of all baskets, most frequent first."""
     share = baskets.item_counts / max(len(baskets), 1)
     codes = np.flatnonzero(share > FREQUENT)
     codes = codes[np.argsort(-share[codes], kind="stable")]
     catalog = baskets.catalog
-    return tuple(Frequent(catalog.id(code), catalog.name(code), float(share[code])) for code in codes.tolist())
+    return tuple(FrequentItem(catalog.id(code), catalog.name(code), float(share[code])) for code in codes.tolist())
 
 
-def inseparable_items(baskets: Baskets, threads: int | None = None) -> tuple[Inseparable, ...]:
+def inseparable_items(baskets: Baskets, threads: int | None = None) -> tuple[InseparablePair, ...]:
     """Items with a partner in nine tenths of their baskets, those in most baskets first."""
     in_baskets = baskets.item_counts
 
@@ -63,8 +63,8 @@ def inseparable_items(baskets: Baskets, threads: int | None = None) -> tuple[Ins
     least = int(np.ceil(INSEPARABLE * SUPPORT))
     pairs = count(
         baskets,
-        Counting(directed=False, category_level=None),
-        keep=Screened(lambda margins: Screen(min_count=least), hardly_apart),
+        CountOptions(directed=False, category_level=None),
+        keep=FilteredPairs(lambda margins: PairFilter(min_count=least), hardly_apart),
         threads=threads,
     )
     found = []
@@ -76,8 +76,8 @@ def inseparable_items(baskets: Baskets, threads: int | None = None) -> tuple[Ins
     return tuple(sorted(found, key=lambda pair: (-pair.baskets, pair.item, pair.partner)))
 
 
-def _inseparable(baskets: Baskets, item: int, partner: int, together: int) -> Inseparable:
+def _inseparable(baskets: Baskets, item: int, partner: int, together: int) -> InseparablePair:
     catalog, number = baskets.catalog, int(baskets.item_counts[item])
-    return Inseparable(
+    return InseparablePair(
         catalog.id(item), catalog.name(item), catalog.id(partner), catalog.name(partner), number, together / number
     )

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from neatrec.check.power import LEVEL, POWER, Power, Tier
+from neatrec.check.power import LEVEL, POWER, Power, PowerTier
 from neatrec.check.suspects import FREQUENT
 from neatrec.text import plural, printable, show_size
 
 if TYPE_CHECKING:
-    from neatrec.check.check import CheckResult
+    from neatrec.check.run import CheckResult
 
 SHOWN = 10
 
@@ -99,7 +99,7 @@ def _power(found: CheckResult) -> Iterator[str]:
         )
 
 
-def _shown(power: Power) -> list[tuple[str, Tier]]:
+def _shown(power: Power) -> list[tuple[str, PowerTier]]:
     """A rare, a middling and a popular tenth, and the best sellers."""
     last = len(power.deciles) - 1
     places = dict.fromkeys((round(0.2 * last), round(0.6 * last), last))

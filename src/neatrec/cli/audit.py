@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from neatrec.cli.output import Talk, percent, print_json, print_table
-from neatrec.cli.source_options import Engine, Source, output_folder, parse_strata
+from neatrec.cli.output import OutputOptions, percent, print_json, print_table
+from neatrec.cli.source_options import EngineArguments, SourceArguments, output_folder, parse_strata
 from neatrec.text import printable
 
 if TYPE_CHECKING:
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def audit(
-    source: Source,
-    engine: Engine,
-    talk: Talk,
+    source: SourceArguments,
+    engine: EngineArguments,
+    output: OutputOptions,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where text, CSV and SVG files go.")],
     level: Annotated[
         list[float] | None, typer.Option(help="Significance level; give it again for more. Default: .05 .01 .001.")
@@ -55,7 +55,7 @@ def audit(
         **choices,
     )
     files = write_audit(found, out)
-    if talk.as_json:
+    if output.as_json:
         print_json({**found.to_json(), "files": [str(file) for file in files]})
         return
     show_audit(found)

@@ -10,7 +10,7 @@ import typer
 
 from neatrec.cli.audit import show_audit
 from neatrec.cli.leaderboard import show_leaderboard
-from neatrec.cli.output import Talk, percent, print_json, print_table
+from neatrec.cli.output import OutputOptions, percent, print_json, print_table
 from neatrec.cli.source_options import output_folder
 from neatrec.text import printable
 
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 def demo(
-    talk: Talk,
+    output: OutputOptions,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where report and bundle go.")] = Path("neatrec-demo"),
     seed: Annotated[int, typer.Option(help="Seed of the simulated shop.", min=0)] = 0,
 ) -> None:
@@ -29,7 +29,7 @@ def demo(
     from neatrec.demo import run_demo
 
     done = run_demo(output_folder(out), seed=seed, say=log.info)
-    if talk.as_json:
+    if output.as_json:
         print_json(done.to_json())
         return
     print(done.checked.to_text())
@@ -52,8 +52,8 @@ def demo(
         "`neatrec train --reproducible` gives the same bits every time.\n"
     )
     for query, asked in done.recommendations():
-        best = asked.believed[0] if asked.believed else None
-        names = ", ".join(printable(line.answer.name) for line in asked.believed) or "nothing that can be shown"
+        best = asked.answers[0] if asked.answers else None
+        names = ", ".join(printable(line.answer.name) for line in asked.answers) or "nothing that can be shown"
         print(f"{printable(done.market.baskets.catalog.name(query))} goes with {names}.")
         if best is not None:
             print(f"  {printable(best.answer.name)}: {best.evidence.words()}")

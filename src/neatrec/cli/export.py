@@ -7,21 +7,21 @@ from typing import Annotated
 
 import typer
 
-from neatrec.cli.output import Talk, print_json
+from neatrec.cli.output import OutputOptions, print_json
 
 
 def export(
-    talk: Talk,
+    output: OutputOptions,
     bundle: Annotated[Path, typer.Argument(help="A bundle with its serving table, or a store.", show_default=False)],
     out: Annotated[Path, typer.Option(metavar="F.parquet|F.csv|F.sql", help="The file to write.")],
 ) -> None:
     """The serving table as a file: every item's answers with their evidence."""
     from neatrec.release.export import export_table
     from neatrec.release.store import bundle_in
-    from neatrec.serving import Index
+    from neatrec.serving import ServingTable
 
-    rows = export_table(Index.open(bundle_in(bundle)), out)
-    if talk.as_json:
+    rows = export_table(ServingTable.open(bundle_in(bundle)), out)
+    if output.as_json:
         print_json({"out": str(out), "answers": rows})
     else:
         print(f"{rows:,} answers in {out}")

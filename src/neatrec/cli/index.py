@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from neatrec.cli.output import Talk, percent, print_json, print_table
-from neatrec.cli.source_options import Source
+from neatrec.cli.output import OutputOptions, percent, print_json, print_table
+from neatrec.cli.source_options import SourceArguments
 
 
 def index(
-    talk: Talk,
+    output: OutputOptions,
     bundle: Annotated[Path, typer.Argument(help="A bundle that `neatrec train` wrote.", show_default=False)],
     k: Annotated[int | None, typer.Option("--k", "-k", help="Answers kept for each item. Default: as before.")] = None,
     report: Annotated[
@@ -39,13 +39,13 @@ def index(
 ) -> None:
     """Write a bundle's serving table anew: each item's best answers with their evidence."""
     from neatrec.report.attachment import read_report
-    from neatrec.serving import Index, rewrite_index, table_words
+    from neatrec.serving import ServingTable, rewrite_index, table_words
 
     attachment = None if report is None else read_report(report)
-    baskets = None if source is None else Source(source).read().baskets
+    baskets = None if source is None else SourceArguments(source).read().baskets
     rewrite_index(bundle, baskets=baskets, k=k, attachment=attachment, ann=ann, threads=threads, device=device)
-    opened = Index.open(bundle)
-    if talk.as_json:
+    opened = ServingTable.open(bundle)
+    if output.as_json:
         answers = {"answers": len(opened.columns["item"]), "coverage": opened.coverage()}
         about = {"bundle": str(bundle), "version": opened.version, "k": opened.k, "recall": opened.recall}
         print_json({**about, **answers})

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from neatrec.cli.output import Talk, percent, print_json, print_table
-from neatrec.cli.source_options import Engine, Source, output_file, parse_strata
+from neatrec.cli.output import OutputOptions, percent, print_json, print_table
+from neatrec.cli.source_options import EngineArguments, SourceArguments, output_file, parse_strata
 from neatrec.errors import must_be
 
 if TYPE_CHECKING:
@@ -20,9 +20,9 @@ log = logging.getLogger(__name__)
 
 
 def labels(
-    source: Source,
-    engine: Engine,
-    talk: Talk,
+    source: SourceArguments,
+    engine: EngineArguments,
+    output: OutputOptions,
     protocol: Annotated[
         str, typer.Option(metavar="calibrated|paper", help="How a pair earns its label.")
     ] = "calibrated",
@@ -95,7 +95,7 @@ def labels(
             max_basket_pairs=engine.max_basket_pairs,
             threads=engine.threads,
         )
-        _finish(done, out, talk)
+        _finish(done, out, output)
         return
     shop = source.read(attributes=columns)
     run = run_labels(
@@ -112,17 +112,17 @@ def labels(
         once_per_customer=per_customer,
         **choices,
     )
-    _finish(run, out, talk)
+    _finish(run, out, output)
 
 
-def _finish(run: LabelRun, out: Path | None, talk: Talk) -> None:
+def _finish(run: LabelRun, out: Path | None, output: OutputOptions) -> None:
     """Write the table where it was asked for, and answer."""
     from neatrec.labels.run import write_labels
 
     if out:
         write_labels(run.labels, out)
         log.info("wrote %s", out)
-    if talk.as_json:
+    if output.as_json:
         print_json(run.to_json())
     else:
         show_labels(run)

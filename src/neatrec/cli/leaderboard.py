@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from neatrec.cli.output import Talk, print_json, print_table
-from neatrec.cli.source_options import Source, output_folder
+from neatrec.cli.output import OutputOptions, print_json, print_table
+from neatrec.cli.source_options import SourceArguments, output_folder
 from neatrec.errors import must_be
 from neatrec.text import printable
 
@@ -25,7 +25,7 @@ STATISTICS = ("pop", "popco", "lift", "shrunk-lift", "llr", "jaccard")
 
 
 @dataclass(frozen=True)
-class Contest:
+class LeaderboardArguments:
     """Options of everything that trains and compares models."""
 
     split: Annotated[
@@ -106,22 +106,22 @@ class Contest:
 
 
 def leaderboard(
-    source: Source,
-    contest: Contest,
-    talk: Talk,
+    source: SourceArguments,
+    contest: LeaderboardArguments,
+    output: OutputOptions,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Keep results and bundles there; a second run takes them up.")
     ] = None,
 ) -> None:
     """Train and evaluate every model on held-out baskets: which is better, by how much, how sure."""
     result, _ = _hold(source, contest, out)
-    if talk.as_json:
+    if output.as_json:
         print_json(result.to_json())
     else:
         show_leaderboard(result)
 
 
-def _hold(source: Source, contest: Contest, out: Path | None) -> tuple[LeaderboardResult, Split]:
+def _hold(source: SourceArguments, contest: LeaderboardArguments, out: Path | None) -> tuple[LeaderboardResult, Split]:
     from neatrec.leaderboard.run import run_leaderboard
 
     out = None if out is None else output_folder(out)
@@ -171,8 +171,8 @@ benchmark = typer.Typer(help="The open benchmark: the same split, labels and rec
 
 def export(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the files go.", show_default=False)],
-    source: Source,
-    talk: Talk,
+    source: SourceArguments,
+    output: OutputOptions,
     models: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="Models whose ranks are written; may be repeated. Default: the statistics."),
@@ -186,10 +186,10 @@ def export(
     from neatrec.leaderboard.benchmark import export_benchmark
 
     output_folder(folder)
-    contest = Contest(protocol="paper", models=models or list(STATISTICS))
+    contest = LeaderboardArguments(protocol="paper", models=models or list(STATISTICS))
     result, parts = _hold(source, contest, None)
     about = export_benchmark(result, parts.train, parts.test, folder, name=called)
-    if talk.as_json:
+    if output.as_json:
         print_json(about)
     else:
         print_table(called, ["file", "rows"], [[file, facts["rows"]] for file, facts in about["files"].items()])

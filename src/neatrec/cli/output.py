@@ -16,7 +16,7 @@ from neatrec.text import printable
 
 
 @dataclass(frozen=True)
-class Talk:
+class OutputOptions:
     """Options of every command. Making one sets the log up, before the command does anything."""
 
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout instead of text.")] = False

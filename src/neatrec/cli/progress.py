@@ -8,7 +8,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from neatrec.cli.output import Talk
+from neatrec.cli.output import OutputOptions
 
 if TYPE_CHECKING:
     from neatrec.models.run import Progress
@@ -19,8 +19,8 @@ log = logging.getLogger("neatrec.training")
 class ShowProgress:
     """Called with each `Progress` of a fit."""
 
-    def __init__(self, talk: Talk, seconds_between_lines: float = 10.0) -> None:
-        self.moving = talk.progress
+    def __init__(self, output: OutputOptions, seconds_between_lines: float = 10.0) -> None:
+        self.moving = output.progress
         self.seconds_between_lines = seconds_between_lines
         self.said_epoch = 0
         self.said_at = time.monotonic()

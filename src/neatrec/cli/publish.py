@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from neatrec.cli.output import Talk, percent, print_json, print_table
+from neatrec.cli.output import OutputOptions, percent, print_json, print_table
 
 if TYPE_CHECKING:
-    from neatrec.release.diff import Difference
+    from neatrec.release.diff import BundleDiff
 
 StoreFolder = Annotated[Path, typer.Argument(metavar="STORE", help="The folder of the store.", show_default=False)]
 
 
 def publish(
-    talk: Talk,
+    output: OutputOptions,
     bundle: Annotated[Path, typer.Argument(help="The new bundle, with its serving table.", show_default=False)],
     store: StoreFolder,
     gate: Annotated[
@@ -24,11 +24,11 @@ def publish(
     ] = None,
 ) -> None:
     """Let a bundle go live unless it differs too much from the live one (exit code 3)."""
-    from neatrec.release.limits import Gate
+    from neatrec.release.limits import PublishLimits
     from neatrec.release.publish import publish as publish_bundle
 
-    answer = publish_bundle(bundle, store, None if gate is None else Gate.read(gate))
-    if talk.as_json:
+    answer = publish_bundle(bundle, store, None if gate is None else PublishLimits.read(gate))
+    if output.as_json:
         print_json(answer)
         return
     what = "is live" if answer["published"] else "was live already"
@@ -40,7 +40,7 @@ def publish(
 
 
 def rollback(
-    talk: Talk,
+    output: OutputOptions,
     store: StoreFolder,
     to: Annotated[int | None, typer.Option(metavar="N", help="This version. Default: the one before.")] = None,
 ) -> None:
@@ -48,14 +48,14 @@ def rollback(
     from neatrec.release.publish import rollback as roll_back
 
     answer = roll_back(store, to)
-    if talk.as_json:
+    if output.as_json:
         print_json(answer)
     else:
         print(f"version {answer['live']} ({answer['version'][:12]}) is live in {store}")
 
 
 def diff(
-    talk: Talk,
+    output: OutputOptions,
     a: Annotated[Path, typer.Argument(metavar="A", help="A bundle or a store.", show_default=False)],
     b: Annotated[Path, typer.Argument(metavar="B", help="Another one, the newer.", show_default=False)],
     listed: Annotated[int, typer.Option("--list", metavar="N", help="How many changes are named.", min=0)] = 20,
@@ -63,16 +63,16 @@ def diff(
     """What changed between two bundles: sizes, evidence, answers, and for which items most."""
     from neatrec.release.diff import compare
     from neatrec.release.store import bundle_in
-    from neatrec.serving import Index
+    from neatrec.serving import ServingTable
 
-    found = compare(Index.open(bundle_in(a)), Index.open(bundle_in(b)), listed=listed)
-    if talk.as_json:
+    found = compare(ServingTable.open(bundle_in(a)), ServingTable.open(bundle_in(b)), listed=listed)
+    if output.as_json:
         print_json(found.to_json())
     else:
         _show(found)
 
 
-def _show(found: Difference) -> None:
+def _show(found: BundleDiff) -> None:
     rows: list[list[object]] = [
         ["version", *(version[:12] for version in found.versions)],
         ["training lines", *(f"{lines:,}" for lines in found.rows)],

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from neatrec.cli.output import Talk, print_json, print_table
+from neatrec.cli.output import OutputOptions, print_json, print_table
 from neatrec.text import printable
 
 if TYPE_CHECKING:
     from neatrec.models import Model
     from neatrec.models.recommendations import Recommendations
-    from neatrec.serving import Asked, Index
+    from neatrec.serving import QueryResult, ServingTable
 
 
 def recommend(
-    talk: Talk,
+    output: OutputOptions,
     bundle: Annotated[
         Path, typer.Argument(help="A bundle that `neatrec train` wrote, or a store.", show_default=False)
     ],
@@ -39,49 +39,49 @@ def recommend(
     """What goes with an item, or with a whole cart, and how sure that is."""
     from neatrec.bundle import load_bundle, read_manifest
     from neatrec.release.store import bundle_in
-    from neatrec.serving import Index, ask, has_table
+    from neatrec.serving import ServingTable, ask, has_table
 
     bundle = bundle_in(bundle)
     narrowed: dict[str, Any] = {"category": category, "exclude": exclude or (), "same_category": same_category}
     if has_table(read_manifest(bundle, verify=False)):
-        index = Index.open(bundle)
-        _show_believed(talk, index, ask(index, items, k, min_evidence=min_evidence, **narrowed), min_evidence)
+        index = ServingTable.open(bundle)
+        _show_believed(output, index, ask(index, items, k, min_evidence=min_evidence, **narrowed), min_evidence)
     else:
         model = load_bundle(bundle)
-        _show_plain(talk, model, model.recommend(items, k, **narrowed))
+        _show_plain(output, model, model.recommend(items, k, **narrowed))
 
 
-def _show_believed(talk: Talk, index: Index, asked: Asked, min_evidence: str) -> None:
+def _show_believed(output: OutputOptions, index: ServingTable, asked: QueryResult, min_evidence: str) -> None:
     from neatrec.serving import FOOTER
 
     manifest, catalog = index.manifest, index.catalog
     notes = list(asked.notes)
     if asked.left_out:
         notes.append(f"left out {asked.left_out} below {min_evidence!r}: --min-evidence predicted shows them")
-    if talk.as_json:
+    if output.as_json:
         print_json(
             {
                 "model": manifest.model,
                 "kind": manifest.kind,
                 "items": [{"id": catalog.id(code), "name": catalog.name(code)} for code in asked.cart],
-                "recommendations": [line.to_dict() for line in asked.believed],
+                "recommendations": [line.to_dict() for line in asked.answers],
                 "notes": notes,
             }
         )
         return
     print(f"Goes with {', '.join(printable(catalog.name(code)) for code in asked.cart)} ({manifest.model})\n")
-    for line in asked.believed:
+    for line in asked.answers:
         print(
             f"{line.answer.rank:3}  {printable(line.answer.name)} ({printable(line.answer.id)}), {line.evidence.grade}"
         )
         print(f"     {line.evidence.words()}")
-    print(f"\n{FOOTER}" if asked.believed else "Nothing with that much evidence.")
+    print(f"\n{FOOTER}" if asked.answers else "Nothing with that much evidence.")
     _say(notes)
 
 
-def _show_plain(talk: Talk, model: Model, answer: Recommendations) -> None:
+def _show_plain(output: OutputOptions, model: Model, answer: Recommendations) -> None:
     """A bundle without a serving table has no evidence to show."""
-    if talk.as_json:
+    if output.as_json:
         print_json({"model": model.name, "kind": model.kind, **answer.to_dict()})
         return
     cart = ", ".join(printable(model.catalog.name(code)) for code in answer.cart)

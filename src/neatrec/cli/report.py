@@ -8,17 +8,17 @@ from typing import Annotated
 
 import typer
 
-from neatrec.cli.leaderboard import Contest, show_leaderboard
-from neatrec.cli.output import Talk, print_json
-from neatrec.cli.source_options import Source
+from neatrec.cli.leaderboard import LeaderboardArguments, show_leaderboard
+from neatrec.cli.output import OutputOptions, print_json
+from neatrec.cli.source_options import SourceArguments
 
 log = logging.getLogger(__name__)
 
 
 def report(
-    source: Source,
-    contest: Contest,
-    talk: Talk,
+    source: SourceArguments,
+    contest: LeaderboardArguments,
+    output: OutputOptions,
     out: Annotated[Path, typer.Option(metavar="DIR", help="The report's folder.")],
     keep: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Keep trainings there; a second run takes them up.")
@@ -42,7 +42,7 @@ def report(
         progress=log.info,
         **options,
     )
-    if talk.as_json:
+    if output.as_json:
         print_json(result.to_json())
     else:
         show_leaderboard(result)
@@ -50,14 +50,14 @@ def report(
 
 
 def verify(
-    talk: Talk,
+    output: OutputOptions,
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A report's folder.", show_default=False)],
 ) -> None:
     """Make a report's numbers again from its ranks and labels, and say which differ."""
     from neatrec.reproduction.verify import check_report
 
     answer = check_report(folder)
-    if talk.as_json:
+    if output.as_json:
         print_json(answer)
     else:
         print(

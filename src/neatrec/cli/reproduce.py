@@ -8,14 +8,14 @@ from typing import Annotated
 
 import typer
 
-from neatrec.cli.output import Talk, print_json
+from neatrec.cli.output import OutputOptions, print_json
 from neatrec.errors import must_be
 
 log = logging.getLogger(__name__)
 
 
 def reproduce(
-    talk: Talk,
+    output: OutputOptions,
     what: Annotated[str, typer.Argument(metavar="instacart", help="The data set.", show_default=False)],
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The official tables.", show_default=False)],
     out: Annotated[Path, typer.Option(metavar="REPORT", help="The report's folder.")],
@@ -54,7 +54,7 @@ def reproduce(
         progress=log.info,
     )
     answer = done.to_json()
-    if talk.as_json:
+    if output.as_json:
         print_json(answer)
         return
     print(answer["marks"])

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from neatrec.cli.output import Talk
+from neatrec.cli.output import OutputOptions
 from neatrec.service.limits import IN_FLIGHT
 
 WHO = "Who may ask, and what is told"
@@ -15,7 +15,7 @@ SHOP = "What the shop decides"
 
 
 def serve(
-    talk: Talk,
+    output: OutputOptions,
     bundle: Annotated[
         Path, typer.Argument(metavar="BUNDLE|STORE", help="A bundle, or a store whose `current` is live.")
     ],
@@ -45,9 +45,9 @@ def serve(
 ) -> None:
     """Serve answers with their evidence: an API for shops, a page for people."""
     from neatrec.service.run import serve as run
-    from neatrec.service.settings import Settings
+    from neatrec.service.settings import ServiceSettings
 
-    settings = Settings(
+    settings = ServiceSettings(
         bundle=bundle.absolute(),
         compare=tuple(path.absolute() for path in compare or ()),
         rules=rules and rules.absolute(),
@@ -57,13 +57,13 @@ def serve(
         public=public,
         in_flight=in_flight,
     )
-    run(settings, host=host, port=port, workers=workers, log_config=log_config(talk))
+    run(settings, host=host, port=port, workers=workers, log_config=log_config(output))
 
 
-def log_config(talk: Talk) -> dict[str, Any]:
+def log_config(output: OutputOptions) -> dict[str, Any]:
     """The log of the server and of each worker, in the form that was asked for."""
-    formatter = "_JsonFormatter" if talk.log_json else "_LineFormatter"
-    level = "DEBUG" if talk.verbose else "WARNING" if talk.quiet else "INFO"
+    formatter = "_JsonFormatter" if output.log_json else "_LineFormatter"
+    level = "DEBUG" if output.verbose else "WARNING" if output.quiet else "INFO"
     ours = {"handlers": ["stderr"], "propagate": False}
     return {
         "version": 1,

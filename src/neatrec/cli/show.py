@@ -9,12 +9,12 @@ from typing import Annotated, Any
 import typer
 
 from neatrec.cli.index import print_coverage
-from neatrec.cli.output import Talk, print_json, print_table
+from neatrec.cli.output import OutputOptions, print_json, print_table
 from neatrec.text import plural
 
 
 def show(
-    talk: Talk,
+    output: OutputOptions,
     bundle: Annotated[
         Path | None,
         typer.Argument(
@@ -26,31 +26,31 @@ def show(
     from neatrec.release.store import bundle_in, is_store, versions_in
 
     if bundle is None:
-        _show_models(talk)
+        _show_models(output)
     else:
-        _show_bundle(talk, bundle_in(bundle), versions_in(bundle) if is_store(bundle) else None)
+        _show_bundle(output, bundle_in(bundle), versions_in(bundle) if is_store(bundle) else None)
 
 
-def _show_models(talk: Talk) -> None:
+def _show_models(output: OutputOptions) -> None:
     from neatrec.models import describe
 
     models = describe()
-    if talk.as_json:
+    if output.as_json:
         print_json({"models": [model.to_dict() for model in models]})
         return
     print_table("Models", ["name", "kind", "what it is"], [[m.name, m.kind, m.about] for m in models])
     print("neatrec config --full lists every parameter with its default.")
 
 
-def _show_bundle(talk: Talk, bundle: Path, versions: list[dict[str, Any]] | None) -> None:
+def _show_bundle(output: OutputOptions, bundle: Path, versions: list[dict[str, Any]] | None) -> None:
     from neatrec.bundle import read_manifest
-    from neatrec.serving import Index, has_table, table_words
+    from neatrec.serving import ServingTable, has_table, table_words
 
     found = read_manifest(bundle)
     manifest = found.to_dict()
-    index = Index.open(bundle, verify=False) if has_table(found) else None
+    index = ServingTable.open(bundle, verify=False) if has_table(found) else None
     coverage = None if index is None else index.coverage()
-    if talk.as_json:
+    if output.as_json:
         print_json({**manifest, "coverage": coverage, **({} if versions is None else {"store": versions})})
         return
     rows: list[list[object]] = [[key, value] for key, value in manifest.items() if not isinstance(value, dict | list)]
@@ -92,7 +92,7 @@ def _brief(value: Any) -> str:
 
 
 def config(
-    talk: Talk,
+    output: OutputOptions,
     full: Annotated[bool, typer.Option("--full", help="Every model with every parameter.")] = False,
     model: Annotated[str | None, typer.Option(metavar="NAME", help="Only this model.")] = None,
 ) -> None:
@@ -103,7 +103,7 @@ def config(
     if not (full or model):
         raise must_be("config", "asked for --full or for one --model NAME", "neither")
     models = describe([model]) if model else describe()
-    if talk.as_json:
+    if output.as_json:
         print_json({"models": [entry.to_dict() for entry in models]})
         return
     for entry in models:

@@ -15,7 +15,7 @@ from neatrec.text import parse_size, printable
 
 if TYPE_CHECKING:
     from neatrec.io import SourceOptions
-    from neatrec.io.load import Shop
+    from neatrec.io.load import LoadedSource
 
 COLUMNS = "Columns of SOURCE"
 ROWS = "Rows of SOURCE"
@@ -27,7 +27,7 @@ def _column(meaning: str) -> Any:
 
 
 @dataclass(frozen=True)
-class Source:
+class SourceArguments:
     """The SOURCE argument and its options."""
 
     source: Annotated[
@@ -79,7 +79,7 @@ class Source:
         typer.Option(metavar="NAME", help="Default: UTF-8, or what a byte-order mark says.", rich_help_panel=ROWS),
     ] = None
 
-    def read(self, attributes: tuple[str, ...] = ()) -> Shop:
+    def read(self, attributes: tuple[str, ...] = ()) -> LoadedSource:
         """The baskets of SOURCE (and the truth, where it is simulated), with the named columns as attributes."""
         from neatrec.io.load import load
 
@@ -113,11 +113,12 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Engine:
+class EngineArguments:
     """Options of everything that counts pairs."""
 
     engine: Annotated[
-        str, typer.Option(metavar="auto|memory|duckdb|spark", help="What counts the pairs.", rich_help_panel="Counting")
+        str,
+        typer.Option(metavar="auto|memory|duckdb|spark", help="What counts the pairs.", rich_help_panel="Counting"),
     ] = "auto"
     spark_master: Annotated[
         str | None,

@@ -10,7 +10,7 @@ from neatrec.errors import ParameterError, SourceError
 from neatrec.text import printable
 
 if TYPE_CHECKING:
-    from neatrec.training.train import Plan
+    from neatrec.training.train import ModelChoice
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -23,11 +23,11 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise SourceError(f"{printable(path)} is not TOML: {printable(error)}", file=str(path)) from error
 
 
-def read_training_toml(path: Path) -> Plan:
+def read_training_toml(path: Path) -> ModelChoice:
     """`model`, `preset` and a `[parameters]` table."""
     from pydantic import BaseModel, ConfigDict, ValidationError
 
-    from neatrec.training.train import Plan
+    from neatrec.training.train import ModelChoice
 
     class TrainingFile(BaseModel):
         model_config = ConfigDict(extra="forbid")
@@ -45,4 +45,4 @@ def read_training_toml(path: Path) -> Plan:
             file=str(path),
             hint="The file may hold model, preset and a [parameters] table.",
         ) from error
-    return Plan(model=file.model, preset=file.preset, parameters=file.parameters)
+    return ModelChoice(model=file.model, preset=file.preset, parameters=file.parameters)

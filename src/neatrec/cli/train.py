@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from neatrec.cli.output import Talk, print_json
+from neatrec.cli.output import OutputOptions, print_json
 from neatrec.cli.progress import ShowProgress
 from neatrec.cli.signals import at_a_safe_moment
-from neatrec.cli.source_options import Source
+from neatrec.cli.source_options import SourceArguments
 from neatrec.cli.toml import read_training_toml
 from neatrec.errors import must_be
 from neatrec.text import parse_size
 
 if TYPE_CHECKING:
     from neatrec.data.baskets import Baskets
-    from neatrec.training.streaming import Streaming
+    from neatrec.training.streaming import StreamOptions
 
 log = logging.getLogger(__name__)
 HOW = "How to train"
@@ -27,8 +27,8 @@ LARGE = "More baskets than memory, several processes"
 
 
 def train(
-    source: Source,
-    talk: Talk,
+    source: SourceArguments,
+    output: OutputOptions,
     out: Annotated[Path, typer.Option(metavar="DIR", help="The bundle to write; an older one is replaced at the end.")],
     model: Annotated[
         str | None,
@@ -115,9 +115,9 @@ def train(
     Started by torchrun (`torchrun --nproc-per-node 2 -m neatrec train ...`) the processes train one model together.
     """
     from neatrec.training.launch import launched
-    from neatrec.training.train import Plan, train_bundle
+    from neatrec.training.train import ModelChoice, train_bundle
 
-    plan = Plan(model=model, preset=preset, settings=tuple(settings or ()))
+    plan = ModelChoice(model=model, preset=preset, settings=tuple(settings or ()))
     if config is not None:
         plan = read_training_toml(config).updated(plan)
     launch = launched()
@@ -134,7 +134,7 @@ def train(
         "index": index,
         "ann": ann,
         "warm_start": warm_start,
-        "progress": ShowProgress(talk),
+        "progress": ShowProgress(output),
         "stopping": at_a_safe_moment,
     }
     if launch is not None:
@@ -148,7 +148,7 @@ def train(
         answer = train_bundle(_whole(source, shard_lines, memory_limit), out, plan, **how)
     if not answer:
         return  # the first process answers for all
-    if talk.as_json:
+    if output.as_json:
         print_json(answer)
     else:
         cost = f"{answer['train_seconds']:.1f} s and at most {answer['peak_mb']:,.0f} MB"
@@ -156,19 +156,19 @@ def train(
         print(f"ask it: neatrec recommend {out} ITEM")
 
 
-def _whole(source: Source, shard_lines: int | None, memory_limit: str | None) -> Callable[[], Baskets]:
+def _whole(source: SourceArguments, shard_lines: int | None, memory_limit: str | None) -> Callable[[], Baskets]:
     for option, value in (("--shard-lines", shard_lines), ("--memory-limit", memory_limit)):
         if value is not None:
             raise must_be(option, "given with --stream", value)
     return lambda: source.read().baskets
 
 
-def _streaming(source: Source, shard_lines: int | None, memory_limit: str | None) -> Streaming:
+def _streaming(source: SourceArguments, shard_lines: int | None, memory_limit: str | None) -> StreamOptions:
     from neatrec.io.shards import SHARD_LINES
-    from neatrec.training.streaming import Streaming
+    from neatrec.training.streaming import StreamOptions
 
     try:
         memory = None if memory_limit is None else parse_size(memory_limit)
     except ValueError as error:
         raise must_be("--memory-limit", "a size such as 2GiB", memory_limit) from error
-    return Streaming(source.source, source.options(), shard_lines or SHARD_LINES, memory)
+    return StreamOptions(source.source, source.options(), shard_lines or SHARD_LINES, memory)

@@ -1,19 +1,19 @@
 """Pair counting behind one door: `count` and `margins`, a compiled engine and an SQL engine behind them."""
 
-from neatrec.cooccurrence.count import count, forecast, margins
-from neatrec.cooccurrence.counts import CoPurchases, Counting, Keep, Margins, PairBlock
+from neatrec.cooccurrence.counting import count, forecast, margins
+from neatrec.cooccurrence.counts import CooccurrenceCounts, CountOptions, Keep, Margins, PairBlock
 from neatrec.cooccurrence.forecast import Forecast
-from neatrec.cooccurrence.pair_filter import Screen, Screened
+from neatrec.cooccurrence.pair_filter import FilteredPairs, PairFilter
 
 __all__ = [
-    "CoPurchases",
-    "Counting",
+    "CooccurrenceCounts",
+    "CountOptions",
+    "FilteredPairs",
     "Forecast",
     "Keep",
     "Margins",
     "PairBlock",
-    "Screen",
-    "Screened",
+    "PairFilter",
     "count",
     "forecast",
     "margins",

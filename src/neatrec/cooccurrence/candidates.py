@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from neatrec.cooccurrence.count import count
-from neatrec.cooccurrence.counts import Counting, Int64, PairBlock
+from neatrec.cooccurrence.counting import count
+from neatrec.cooccurrence.counts import CountOptions, Int64, PairBlock
 from neatrec.cooccurrence.input_summary import survey
 from neatrec.cooccurrence.resources import SHARE, as_bytes, available_memory, thread_count
 from neatrec.data.baskets import BasketStream
@@ -16,7 +16,7 @@ ENGINES = ("memory", "duckdb", "spark")
 
 def recall_pairs(
     baskets: BasketStream,
-    counting: Counting,
+    counting: CountOptions,
     size: int,
     place: Int64,
     *,
@@ -43,7 +43,9 @@ def recall_pairs(
     raise must_be_one_of("engine", ENGINES, engine)
 
 
-def _in_memory(baskets: BasketStream, counting: Counting, size: int, place: Int64, threads: int | None) -> PairBlock:
+def _in_memory(
+    baskets: BasketStream, counting: CountOptions, size: int, place: Int64, threads: int | None
+) -> PairBlock:
     pairs = count(baskets, counting, engine="memory", threads=threads).symmetric()
     order = np.lexsort((place[pairs.item], -pairs.count, pairs.query))
     rank = np.arange(len(order)) - pairs.indptr[pairs.query[order]]

@@ -1,4 +1,4 @@
-"""A `Job`: the baskets to be counted, as flat arrays."""
+"""A `CountInput`: the baskets to be counted, as flat arrays."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from functools import cached_property
 
 import numpy as np
 
-from neatrec.cooccurrence.counts import Counting, Int32, Int64
-from neatrec.cooccurrence.input_summary import Survey
+from neatrec.cooccurrence.counts import CountOptions, Int32, Int64
+from neatrec.cooccurrence.input_summary import InputSummary
 from neatrec.data.catalog import UNKNOWN, Catalog
 
 
 @dataclass(frozen=True, eq=False)
-class Job:
+class CountInput:
     """Basket b is `items[start[b]:stop[b]]`; only baskets that are counted are listed."""
 
     catalog: Catalog
-    counting: Counting
+    counting: CountOptions
     items: Int32
     start: Int64
     stop: Int64
@@ -53,7 +53,7 @@ class Job:
         """Whether the margins can be had only by counting the pairs."""
         return self.counting.once_per_customer and not self.customers_are_counts
 
-    def by_customer(self) -> Job:
+    def by_customer(self) -> CountInput:
         """The same baskets, those of one customer together."""
         if self.customers is None:
             return self
@@ -61,7 +61,7 @@ class Job:
         return replace(self, start=self.start[order], stop=self.stop[order], customers=self.customers[order])
 
 
-def make_job(survey: Survey) -> Job:
+def make_job(survey: InputSummary) -> CountInput:
     """The baskets that are counted, all shards in one."""
     shards, users = zip(*survey.shards_with_customers(), strict=True)
     items, offsets = shards[0].items, shards[0].offsets
@@ -70,7 +70,7 @@ def make_job(survey: Survey) -> Job:
         items.flags.writeable = False  # as in a single shard: the kernels are compiled for read-only lines
         offsets = np.concatenate([[0], np.cumsum(survey.sizes)]).astype(np.int64)
     chosen = np.flatnonzero(survey.sizes >= survey.counting.min_basket)
-    return Job(
+    return CountInput(
         survey.catalog,
         survey.counting,
         items,

@@ -1,4 +1,4 @@
-"""The records of counting: what was asked (`Counting`), the totals (`Margins`), the pairs (`CoPurchases`)."""
+"""The records of counting: options (`CountOptions`), totals (`Margins`) and pairs (`CooccurrenceCounts`)."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Counting:
+class CountOptions:
     """What is counted; saved with every result.
 
-    >>> Counting(window=5, directed=False).window
+    >>> CountOptions(window=5, directed=False).window
     5
     """
 
@@ -133,14 +133,14 @@ blocks is up to the engine. If it also has a `screen` method (see `screen.py`), 
 
 
 @dataclass(frozen=True, eq=False)
-class CoPurchases:
+class CooccurrenceCounts:
     """Pairs and how often they were bought together, sorted by query, then item.
 
     Undirected: each pair once, query < item. `symmetric()` gives both directions.
     """
 
     catalog: Catalog
-    counting: Counting
+    counting: CountOptions
     margins: Margins
     query: Int32
     item: Int32
@@ -177,7 +177,7 @@ class CoPurchases:
 
     def __repr__(self) -> str:
         kind = "symmetric" if self.mirrored else "directed" if self.counting.directed else "undirected"
-        return f"<CoPurchases {len(self):,} {kind} pairs of {self.margins.records:,} records>"
+        return f"<CooccurrenceCounts {len(self):,} {kind} pairs of {self.margins.records:,} records>"
 
     @cached_property
     def indptr(self) -> Int64:
@@ -191,7 +191,7 @@ class CoPurchases:
         """
         return slice(int(self.indptr[query]), int(self.indptr[query + 1]))
 
-    def symmetric(self) -> CoPurchases:
+    def symmetric(self) -> CooccurrenceCounts:
         """Both (q, v) and (v, q) with the sum of both directions; margins are the row sums, N the sum of those.
 
         Distinct customers are known again only for undirected counts: one customer may have bought both ways.
@@ -200,7 +200,7 @@ class CoPurchases:
             return self
         either = self._mirrored(self.count if self.reverse is None else self.count + self.reverse)
         people = None if self.counting.directed or self.customers is None else self._mirrored(self.customers)
-        return CoPurchases(
+        return CooccurrenceCounts(
             self.catalog,
             self.counting,
             self._symmetric_margins(either.nnz),

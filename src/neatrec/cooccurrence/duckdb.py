@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 
 from neatrec.cooccurrence.count_input import removal_codes
-from neatrec.cooccurrence.counts import Counting, Int64, Keep, Margins, PairBlock
-from neatrec.cooccurrence.input_summary import Survey, pairs_of_size
+from neatrec.cooccurrence.counts import CountOptions, Int64, Keep, Margins, PairBlock
+from neatrec.cooccurrence.input_summary import InputSummary, pairs_of_size
 from neatrec.cooccurrence.pair_filter import kept, screen_of
 from neatrec.cooccurrence.resources import human
 from neatrec.cooccurrence.statements import MARGINS, RECALL_STEPS, counting_steps
@@ -36,7 +36,9 @@ BYTES_A_THREAD = 512 << 20
 log = logging.getLogger(__name__)
 
 
-def count_in_duckdb(survey: Survey, keep: Keep | None, memory_limit: int, threads: int) -> tuple[PairBlock, Margins]:
+def count_in_duckdb(
+    survey: InputSummary, keep: Keep | None, memory_limit: int, threads: int
+) -> tuple[PairBlock, Margins]:
     """The kept pairs, sorted, and the margins of all pairs."""
     counting = survey.counting
     with _database(memory_limit, threads) as con:
@@ -48,14 +50,14 @@ def count_in_duckdb(survey: Survey, keep: Keep | None, memory_limit: int, thread
         return _kept_pairs(con, totals, keep, counting, survey.users_known), totals
 
 
-def margins_in_duckdb(survey: Survey, memory_limit: int, threads: int) -> Margins:
+def margins_in_duckdb(survey: InputSummary, memory_limit: int, threads: int) -> Margins:
     """The totals without the pairs."""
     with _database(memory_limit, threads) as con:
         _count_pairs(con, survey)
         return _margins(con, survey, 0)
 
 
-def recall_in_duckdb(survey: Survey, size: int, place: Int64, memory_limit: int, threads: int) -> PairBlock:
+def recall_in_duckdb(survey: InputSummary, size: int, place: Int64, memory_limit: int, threads: int) -> PairBlock:
     """For each query its `size` items bought with it most often, best first; equal counts by ascending `place`."""
     with _database(memory_limit, threads) as con:
         _count_pairs(con, survey, recall=size, place=place)
@@ -106,7 +108,7 @@ def _enough(memory_limit: int, threads: int) -> int:
     return max(threads * BYTES_A_THREAD, 2 * memory_limit)
 
 
-def _count_pairs(con: Any, survey: Survey, *, recall: int = 0, place: Int64 | None = None) -> None:
+def _count_pairs(con: Any, survey: InputSummary, *, recall: int = 0, place: Int64 | None = None) -> None:
     """Leave the table `pair_counts` and the view `pairs`."""
     _load_lines(con, survey)
     _load_settings(con, survey, recall=recall, place=place)
@@ -116,7 +118,7 @@ def _count_pairs(con: Any, survey: Survey, *, recall: int = 0, place: Int64 | No
             con.execute("DROP TABLE IF EXISTS customer_pairs")  # the disk may need its room
 
 
-def _load_lines(con: Any, survey: Survey) -> None:
+def _load_lines(con: Any, survey: InputSummary) -> None:
     """The tables `basket_lines` and `baskets`, some baskets at a time: their columns are larger than the lines."""
     con.execute("CREATE TABLE basket_lines (basket BIGINT, position INTEGER, item INTEGER)")
     con.execute("CREATE TABLE baskets (basket BIGINT, customer INTEGER)")
@@ -135,7 +137,7 @@ def _load_lines(con: Any, survey: Survey) -> None:
         done += len(shard)
 
 
-def _load_settings(con: Any, survey: Survey, *, recall: int = 0, place: Int64 | None = None) -> None:
+def _load_settings(con: Any, survey: InputSummary, *, recall: int = 0, place: Int64 | None = None) -> None:
     """The tables `items` and `settings`."""
     removal = removal_codes(survey.counting.category_of(survey.catalog))
     codes = np.arange(len(removal))
@@ -153,7 +155,7 @@ def _insert(con: Any, table: str, **columns: Any) -> None:
     con.unregister("incoming")
 
 
-def _is_narrow(survey: Survey) -> bool:
+def _is_narrow(survey: InputSummary) -> bool:
     """Whether records are cheaper by stretches of the window than by all pairs of a basket; they are the same."""
     if survey.counting.window is None:
         return False
@@ -163,7 +165,7 @@ def _is_narrow(survey: Survey) -> bool:
     return by_stretches <= by_baskets
 
 
-def _margins(con: Any, survey: Survey, pairs: int) -> Margins:
+def _margins(con: Any, survey: InputSummary, pairs: int) -> Margins:
     counting = survey.counting
     found = con.execute(MARGINS.query).fetchnumpy()
     columns = ("records_first", "records_second") if counting.directed else ("records_either", "records_either")
@@ -174,7 +176,7 @@ def _margins(con: Any, survey: Survey, pairs: int) -> Margins:
     return Margins(first, second, records, pairs, baskets, counting.category_of(survey.catalog))
 
 
-def _blocks(con: Any, query: str, counting: Counting, customers: bool) -> Iterator[PairBlock]:
+def _blocks(con: Any, query: str, counting: CountOptions, customers: bool) -> Iterator[PairBlock]:
     """The rows of a query as blocks, one at a time in memory."""
     relation = con.sql(query)
     # named anew in DuckDB 1.5; the old name warns
@@ -190,7 +192,7 @@ def _blocks(con: Any, query: str, counting: Counting, customers: bool) -> Iterat
         )
 
 
-def _all_pairs(con: Any, pairs: int, counting: Counting, customers: bool, memory_limit: int) -> PairBlock:
+def _all_pairs(con: Any, pairs: int, counting: CountOptions, customers: bool, memory_limit: int) -> PairBlock:
     """Every pair, written where it belongs as it comes."""
     size = pairs * (8 + 8 * (1 + counting.directed + customers))
     if size > memory_limit:
@@ -208,7 +210,7 @@ def _all_pairs(con: Any, pairs: int, counting: Counting, customers: bool, memory
     return whole
 
 
-def _kept_pairs(con: Any, totals: Margins, keep: Keep, counting: Counting, customers: bool) -> PairBlock:
+def _kept_pairs(con: Any, totals: Margins, keep: Keep, counting: CountOptions, customers: bool) -> PairBlock:
     """The pairs that pass the screen and `keep`; only they stay in memory."""
     totals = replace(totals, pairs=0)  # as every engine shows it to `keep`
     screen = screen_of(keep, totals)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from neatrec.cooccurrence.counts import Int64
-from neatrec.cooccurrence.input_summary import Survey
+from neatrec.cooccurrence.input_summary import InputSummary
 
 BYTES_A_LINE = 24
 """Of the memory engine: postings (8), the lines by basket (8), the lines of all shards in one (4), customers (4)."""
@@ -35,7 +35,7 @@ class Forecast:
     """Unique pairs, as if items met by chance: real shops have fewer."""
 
 
-def forecast_of(survey: Survey, *, keep_all: bool, threads: int) -> Forecast:
+def forecast_of(survey: InputSummary, *, keep_all: bool, threads: int) -> Forecast:
     """`keep_all`: whether every pair stays in memory."""
     records = survey.records
     pairs = expected_pairs(survey.item_counts, records, directed=survey.counting.directed)
@@ -44,7 +44,7 @@ def forecast_of(survey: Survey, *, keep_all: bool, threads: int) -> Forecast:
     return Forecast(bytes_needed(survey, keep_all=keep_all, threads=threads), seconds, records, pairs)
 
 
-def bytes_needed(survey: Survey, *, keep_all: bool, threads: int) -> int:
+def bytes_needed(survey: InputSummary, *, keep_all: bool, threads: int) -> int:
     """Peak memory of the memory engine beside the baskets themselves."""
     directed, records, sizes = survey.counting.directed, survey.records, survey.counted_sizes
     pair_bytes = 32 if directed else 24

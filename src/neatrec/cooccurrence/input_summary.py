@@ -1,4 +1,4 @@
-"""`Survey`: one look over the shards before counting. Here every refusal is made."""
+"""`InputSummary`: one look over the shards before counting. Here every refusal is made."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from neatrec.cooccurrence.counts import Counting, Int32, Int64
+from neatrec.cooccurrence.counts import CountOptions, Int32, Int64
 from neatrec.data.baskets import Baskets, BasketStream, as_shards
 from neatrec.data.catalog import Catalog
 from neatrec.errors import ParameterError, ResourceError, must_be
@@ -22,11 +22,11 @@ Known = tuple[Catalog, bool, bool]
 
 
 @dataclass(frozen=True, eq=False)
-class Survey:
+class InputSummary:
     """Shards that can be counted as asked. They are read anew for each pass, one at a time."""
 
     shards: Iterable[Baskets]
-    counting: Counting
+    counting: CountOptions
     catalog: Catalog
     users_known: bool
     sizes: Int64
@@ -66,7 +66,7 @@ class Survey:
                 yield shard, codes[shard.users]
 
 
-def survey(baskets: BasketStream, counting: Counting) -> Survey:
+def survey(baskets: BasketStream, counting: CountOptions) -> InputSummary:
     """One look at every shard: can it be counted so, and how large is it?"""
     shards = as_shards(baskets)
     known: Known | None = None
@@ -82,7 +82,7 @@ def survey(baskets: BasketStream, counting: Counting) -> Survey:
         sizes.append(shard.sizes)
     if known is None:
         raise must_be("baskets", "Baskets or shards of them", [])
-    return Survey(shards, counting, known[0], known[2], np.concatenate(sizes))
+    return InputSummary(shards, counting, known[0], known[2], np.concatenate(sizes))
 
 
 def pairs_of_size(sizes: npt.NDArray[np.int64], window: int | None) -> Int64:
@@ -103,7 +103,7 @@ def _check_alike(known: Known, shard: Baskets) -> None:
         raise ParameterError("shards must agree on whether cart order and users are known")
 
 
-def _check_counting(baskets: Baskets, counting: Counting) -> None:
+def _check_counting(baskets: Baskets, counting: CountOptions) -> None:
     counting.category_of(baskets.catalog)  # refuses an unknown level
     _check_order(baskets, counting)
     if counting.once_per_customer and baskets.users is None:
@@ -114,7 +114,7 @@ def _check_counting(baskets: Baskets, counting: Counting) -> None:
         )
 
 
-def _check_order(baskets: Baskets, counting: Counting) -> None:
+def _check_order(baskets: Baskets, counting: CountOptions) -> None:
     if baskets.ordered:
         return
     if counting.directed:
@@ -131,7 +131,7 @@ def _check_order(baskets: Baskets, counting: Counting) -> None:
         )
 
 
-def _check_basket_size(baskets: Baskets, counting: Counting) -> None:
+def _check_basket_size(baskets: Baskets, counting: CountOptions) -> None:
     if not len(baskets):
         return
     pairs = pairs_of_size(baskets.sizes, counting.window)

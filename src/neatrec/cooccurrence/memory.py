@@ -13,11 +13,11 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from neatrec.cooccurrence.count_input import Job, removal_codes
+from neatrec.cooccurrence.count_input import CountInput, removal_codes
 from neatrec.cooccurrence.counts import Int64, Keep, Margins, PairBlock
 from neatrec.cooccurrence.input_summary import pairs_of_size
-from neatrec.cooccurrence.pair_filter import Screen, kept, screen_of
-from neatrec.cooccurrence.rows import Rows, make_rows
+from neatrec.cooccurrence.pair_filter import PairFilter, kept, screen_of
+from neatrec.cooccurrence.rows import ItemRows, make_rows
 from neatrec.errors import ResourceError
 
 MOST_COUNTED = 2**31 - 1
@@ -28,7 +28,7 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 
-def count_in_memory(job: Job, keep: Keep | None, threads: int) -> tuple[PairBlock, Margins]:
+def count_in_memory(job: CountInput, keep: Keep | None, threads: int) -> tuple[PairBlock, Margins]:
     """The kept pairs, sorted, and the margins of all pairs."""
     _refuse_overflow(job)
     rows = make_rows(job)
@@ -44,13 +44,13 @@ def count_in_memory(job: Job, keep: Keep | None, threads: int) -> tuple[PairBloc
     return _sorted(together, len(job.catalog)), replace(margins, pairs=pairs)
 
 
-def margins_in_memory(job: Job, threads: int) -> Margins:
+def margins_in_memory(job: CountInput, threads: int) -> Margins:
     """The totals without the pairs, in time and memory of the lines; `once_per_customer` has to look at the pairs."""
     _refuse_overflow(job)
     return _margins(job, make_rows(job) if job.margins_need_pairs else None, threads)
 
 
-def _margins(job: Job, rows: Rows | None, threads: int) -> Margins:
+def _margins(job: CountInput, rows: ItemRows | None, threads: int) -> Margins:
     if rows is None or not job.margins_need_pairs:
         either, second = _margins_of_lines(job, threads)
     else:
@@ -60,7 +60,7 @@ def _margins(job: Job, rows: Rows | None, threads: int) -> Margins:
     return Margins(first, second, int(either.sum()) // 2, 0, len(job.start), category)
 
 
-def _margins_of_lines(job: Job, threads: int) -> tuple[Int64, Int64]:
+def _margins_of_lines(job: CountInput, threads: int) -> tuple[Int64, Int64]:
     """Records of each item in either place, and in the second."""
     from neatrec.cooccurrence import layout
 
@@ -84,7 +84,7 @@ def _margins_of_lines(job: Job, threads: int) -> tuple[Int64, Int64]:
     return either, second
 
 
-def _margins_of_rows(rows: Rows, items: int, threads: int) -> tuple[Int64, Int64]:
+def _margins_of_rows(rows: ItemRows, items: int, threads: int) -> tuple[Int64, Int64]:
     """Records of each item in either place, and in the second."""
     from neatrec.cooccurrence import count_kernels as tallies
 
@@ -109,11 +109,11 @@ def _margins_of_rows(rows: Rows, items: int, threads: int) -> tuple[Int64, Int64
     return either, second
 
 
-def _count_block(rows: Rows, task: tuple[int, int], screen: Screen, scratch: Scratch) -> tuple[PairBlock, int]:
+def _count_block(rows: ItemRows, task: tuple[int, int], screen: PairFilter, scratch: Scratch) -> tuple[PairBlock, int]:
     """The pairs of some rows that pass the screen, and how many there were before it."""
     from neatrec.cooccurrence import count_kernels as tallies
 
-    most = int(rows.most_pairs[slice(*task)].sum()) * (2 if rows.directed else 1)
+    most = int(rows.max_pairs[slice(*task)].sum()) * (2 if rows.directed else 1)
     block = PairBlock.room(most, reverse=rows.directed, customers=rows.customers_known)
     out = tuple(np.empty(0, dtype=np.int64) if column is None else column for column in block.columns)
     written, pairs = tallies.count_rows(
@@ -133,7 +133,7 @@ def _count_block(rows: Rows, task: tuple[int, int], screen: Screen, scratch: Scr
 
 
 def _in_order(
-    tasks: Sequence[Task], work: Callable[[Task, Scratch], Result], rows: Rows, threads: int
+    tasks: Sequence[Task], work: Callable[[Task, Scratch], Result], rows: ItemRows, threads: int
 ) -> Iterator[Result]:
     """The results in the order of the tasks, a few of them ahead: the caller sees one at a time, in its own thread."""
     if threads == 1:
@@ -171,7 +171,7 @@ def _sorted(block: PairBlock, items: int) -> PairBlock:
     return block.where(order)
 
 
-def _refuse_overflow(job: Job) -> None:
+def _refuse_overflow(job: CountInput) -> None:
     most = _most_counted(job)
     if most > MOST_COUNTED:
         raise ResourceError(
@@ -180,12 +180,12 @@ def _refuse_overflow(job: Job) -> None:
         )
 
 
-def can_count(job: Job) -> bool:
+def can_count(job: CountInput) -> bool:
     """Whether no pair can overflow a counter."""
     return _most_counted(job) <= MOST_COUNTED
 
 
-def _most_counted(job: Job) -> int:
+def _most_counted(job: CountInput) -> int:
     """No pair is counted more often than this: bounds ever closer and dearer, until one is within `MOST_COUNTED`."""
     from neatrec.cooccurrence import layout
 

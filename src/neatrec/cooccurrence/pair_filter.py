@@ -1,4 +1,4 @@
-"""`Screen`: a cheap test of a pair that compiled code makes, so that `keep` sees only what may pass."""
+"""`PairFilter`: a cheap test of a pair that compiled code makes, so that `keep` sees only what may pass."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Float64 = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Screen:
+class PairFilter:
     """A pair (q, v) passes if count >= min_count and, where `expected` is given, count - a[q] b[v] >= 0 and
     (count - a[q] b[v])² >= u[q] w[v].
 
@@ -59,27 +59,27 @@ class Screen:
 
 
 @dataclass(frozen=True)
-class Screened:
+class FilteredPairs:
     """A `keep` with a screen before it.
 
-    >>> at_least_five = Screened(lambda margins: Screen(min_count=5))
+    >>> at_least_five = FilteredPairs(lambda margins: PairFilter(min_count=5))
     """
 
-    make_screen: Callable[[Margins], Screen]
+    make_screen: Callable[[Margins], PairFilter]
     then: Keep | None = None
     """Looks at the pairs that pass the screen; None keeps them all."""
 
-    def screen(self, margins: Margins) -> Screen:
+    def screen(self, margins: Margins) -> PairFilter:
         return self.make_screen(margins)
 
     def __call__(self, block: PairBlock, margins: Margins) -> Mask:
         return np.ones(len(block), dtype=bool) if self.then is None else self.then(block, margins)
 
 
-def screen_of(keep: Keep | None, margins: Margins) -> Screen:
+def screen_of(keep: Keep | None, margins: Margins) -> PairFilter:
     """The screen that `keep` brings, checked; one that lets every pair pass where it brings none."""
     make = getattr(keep, "screen", None)
-    screen: Screen = Screen() if make is None else make(margins)
+    screen: PairFilter = PairFilter() if make is None else make(margins)
     screen.check(len(margins.first))
     return screen
 

@@ -1,4 +1,4 @@
-"""`Rows`: the lines of a job laid out for the compiled counter, one row for each item."""
+"""`ItemRows`: the lines of a job laid out for the compiled counter, one row for each item."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from neatrec.cooccurrence.count_input import Job, removal_codes
+from neatrec.cooccurrence.count_input import CountInput, removal_codes
 from neatrec.cooccurrence.counts import Int32, Int64
 
 BLOCK = 1 << 19
@@ -23,7 +23,7 @@ NONE: Int32 = np.empty(0, dtype=np.int32)
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class ItemRows:
     """The lines, and which way the counter tallies them. Ranks and shapes as in `layout.py`."""
 
     way: int
@@ -42,13 +42,13 @@ class Rows:
     customers_known: bool
 
     @cached_property
-    def most_pairs(self) -> Int64:
+    def max_pairs(self) -> Int64:
         """A bound of the unordered pairs of each row: partners have a lower rank, or are the item itself."""
         return np.minimum(self.visits, np.arange(1, len(self.visits) + 1))
 
     def blocks(self) -> list[tuple[int, int]]:
-        """Rows cut into runs of about one block, the same for any number of threads."""
-        cost = np.cumsum(np.maximum(self.most_pairs, self.visits // 8))
+        """ItemRows cut into runs of about one block, the same for any number of threads."""
+        cost = np.cumsum(np.maximum(self.max_pairs, self.visits // 8))
         cuts = [0]
         while cuts[-1] < len(cost):
             done = int(cost[cuts[-1] - 1]) if cuts[-1] else 0
@@ -70,7 +70,7 @@ class Rows:
         )
 
 
-def make_rows(job: Job) -> Rows:
+def make_rows(job: CountInput) -> ItemRows:
     """The job's lines by item and by basket, in two passes of counting sort: a line costs the same in any basket."""
     from neatrec.cooccurrence import layout
 
@@ -85,14 +85,14 @@ def make_rows(job: Job) -> Rows:
     c = job.counting
     removal = removal_codes(c.category_of(job.catalog))[code]
     known = job.customers is not None
-    return Rows(_way(job, apart), c.directed, c.once_per_customer, lines, who, code, removal, visits, known)
+    return ItemRows(_way(job, apart), c.directed, c.once_per_customer, lines, who, code, removal, visits, known)
 
 
 Layout = tuple[tuple[npt.NDArray[Any], ...], Int32, Int64]
-"""`Rows.lines`, `Rows.who` and `Rows.visits`."""
+"""`ItemRows.lines`, `ItemRows.who` and `ItemRows.visits`."""
 
 
-def _sorted_lines(job: Job, code: Int32, bounds: Int64, apart: bool) -> Layout:
+def _sorted_lines(job: CountInput, code: Int32, bounds: Int64, apart: bool) -> Layout:
     """For all pairs: baskets sorted by rank, with positions where they matter."""
     from neatrec.cooccurrence import layout
 
@@ -107,7 +107,7 @@ def _sorted_lines(job: Job, code: Int32, bounds: Int64, apart: bool) -> Layout:
     return (bounds, posting, line_rank, line), who, visits
 
 
-def _lines_in_order(job: Job, code: Int32, bounds: Int64, apart: bool) -> Layout:
+def _lines_in_order(job: CountInput, code: Int32, bounds: Int64, apart: bool) -> Layout:
     """For a window: baskets in cart order."""
     from neatrec.cooccurrence import layout
 
@@ -131,7 +131,7 @@ def _lines_in_order(job: Job, code: Int32, bounds: Int64, apart: bool) -> Layout
     return (bounds, posting, line_rank, np.empty(0, dtype=np.int64)), who, visits
 
 
-def _ranks(job: Job, code: Int32) -> Int32:
+def _ranks(job: CountInput, code: Int32) -> Int32:
     """The rank of each item that is bought, by code."""
     rank = np.empty(len(job.catalog), dtype=np.int32)
     rank[code] = np.arange(len(code), dtype=np.int32)
@@ -142,7 +142,7 @@ def _place_type(lines: int) -> type[np.integer[Any]]:
     return np.uint32 if lines < MANY_LINES else np.int64
 
 
-def _way(job: Job, apart: bool) -> int:
+def _way(job: CountInput, apart: bool) -> int:
     from neatrec.cooccurrence import count_kernels as tallies
 
     if not job.all_pairs:

@@ -1,48 +1,55 @@
-"""How good a model is, and how sure that is: an exam made once, sat by every model, graded with intervals and tests.
+"""How good a model is, and how sure that is: an task made once, sat by every model, graded with intervals and tests.
 
-exam = make_exam(train, test, make_labels(test))
-grades = grade(exam, {"shrunk-lift": [sit(model, exam)]})
+task = build_task(train, test, make_labels(test))
+grades = summarize(task, {"shrunk-lift": [evaluate_model(model, task)]})
 """
 
-from neatrec.evaluation.candidates import Catalogue, Partners, RecallSet, catalogue, partners, recall_set
+from neatrec.evaluation.candidates import (
+    CandidateSet,
+    CatalogCandidates,
+    PartnerCounts,
+    catalogue,
+    partners,
+    recall_set,
+)
 from neatrec.evaluation.held_out_lift import HeldOutLift, held_out, held_out_lifts
 from neatrec.evaluation.metrics import KS, ceiling, hit_rate, ndcg, reciprocal_rank
 from neatrec.evaluation.paired_tests import holm, sign_flip_p
-from neatrec.evaluation.ranks import Asked, Judged, Scorer, judge
-from neatrec.evaluation.results import Grades, Result, grade
-from neatrec.evaluation.summary import PairedTest, Standing, Summary, summarise
-from neatrec.evaluation.task import Answers, Exam, make_exam, sit
+from neatrec.evaluation.ranks import LabelQueries, LabelRanks, Scorer, rank_labels
+from neatrec.evaluation.results import EvaluationResult, LevelResult, summarize
+from neatrec.evaluation.summary import ModelSummary, PairedTest, Summary, summarize_ranks
+from neatrec.evaluation.task import EvaluationTask, ModelRanks, build_task, evaluate_model
 
 __all__ = [
     "KS",
-    "Answers",
-    "Asked",
-    "Catalogue",
-    "Exam",
-    "Grades",
+    "CandidateSet",
+    "CatalogCandidates",
+    "EvaluationResult",
+    "EvaluationTask",
     "HeldOutLift",
-    "Judged",
+    "LabelQueries",
+    "LabelRanks",
+    "LevelResult",
+    "ModelRanks",
+    "ModelSummary",
     "PairedTest",
-    "Partners",
-    "RecallSet",
-    "Result",
+    "PartnerCounts",
     "Scorer",
-    "Standing",
     "Summary",
+    "build_task",
     "catalogue",
     "ceiling",
-    "grade",
+    "evaluate_model",
     "held_out",
     "held_out_lifts",
     "hit_rate",
     "holm",
-    "judge",
-    "make_exam",
     "ndcg",
     "partners",
+    "rank_labels",
     "recall_set",
     "reciprocal_rank",
     "sign_flip_p",
-    "sit",
-    "summarise",
+    "summarize",
+    "summarize_ranks",
 ]

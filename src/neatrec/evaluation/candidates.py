@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from scipy import sparse
 
-from neatrec.cooccurrence import Counting, Margins, PairBlock, count
+from neatrec.cooccurrence import CountOptions, Margins, PairBlock, count
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog
 from neatrec.errors import must_be
@@ -23,12 +23,12 @@ from neatrec.errors import must_be
 Codes = npt.NDArray[np.int32]
 Numbers = npt.NDArray[np.int64]
 
-RECALL_COUNTING = Counting(directed=False)
+RECALL_COUNTING = CountOptions(directed=False)
 """What the recall set is counted from: all pairs of a basket, both directions, same category left out."""
 
 
 @dataclass(frozen=True)
-class Partners:
+class PartnerCounts:
     """What was bought with each of some queries: rows of items and counts, by ascending item."""
 
     queries: Codes
@@ -36,7 +36,7 @@ class Partners:
     offsets: Numbers
     """Where each query's partners start, shape (queries + 1,)."""
     items: Codes
-    """Partners of all queries, shape (pairs,)."""
+    """PartnerCounts of all queries, shape (pairs,)."""
     counts: Numbers
     """Times bought together, shape (pairs,)."""
     margins: Margins
@@ -61,7 +61,7 @@ def _look_up(keys: Numbers, values: Numbers, wanted: Numbers) -> Numbers:
     return np.where(keys[place] == wanted, values[place], 0)
 
 
-def partners(baskets: Baskets, queries: Codes, counting: Counting = RECALL_COUNTING) -> Partners:
+def partners(baskets: Baskets, queries: Codes, counting: CountOptions = RECALL_COUNTING) -> PartnerCounts:
     """What was bought with each of `queries` in `baskets`; memory grows with the partners of these queries only."""
     if counting.directed:
         raise must_be("counting", "undirected: a recall set adds both directions", counting)
@@ -82,11 +82,11 @@ def partners(baskets: Baskets, queries: Codes, counting: Counting = RECALL_COUNT
     rows = sparse.coo_matrix((together, (row, item)), shape=(size, size)).tocsr()
     offsets = np.append(rows.indptr[queries], rows.nnz).astype(np.int64)
     items, counts = rows.indices.astype(np.int32, copy=False), rows.data.astype(np.int64, copy=False)
-    return Partners(queries, offsets, items, counts, pairs.margins, baskets.catalog)
+    return PartnerCounts(queries, offsets, items, counts, pairs.margins, baskets.catalog)
 
 
 @dataclass(frozen=True)
-class RecallSet:
+class CandidateSet:
     """For each query the items bought with it most often."""
 
     name: str
@@ -107,7 +107,7 @@ class RecallSet:
 
 
 @dataclass(frozen=True)
-class Catalogue:
+class CatalogCandidates:
     """For each query all items of the training baskets, except the query and what shares its category."""
 
     name: str
@@ -125,10 +125,10 @@ class Catalogue:
         return kept
 
 
-Candidates = RecallSet | Catalogue
+Candidates = CandidateSet | CatalogCandidates
 
 
-def recall_set(bought_with: Partners, size: int = 200) -> RecallSet:
+def recall_set(bought_with: PartnerCounts, size: int = 200) -> CandidateSet:
     """The `size` items bought most often with each query; equal counts by ascending item id."""
     if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
         raise must_be("recall", "a whole number of at least 1", size)
@@ -142,15 +142,15 @@ def recall_set(bought_with: Partners, size: int = 200) -> RecallSet:
         chosen.append(start + best[np.argsort(row[best])])
     picked = np.concatenate([*chosen, np.zeros(0, dtype=np.int64)]).astype(np.int64)
     offsets = np.concatenate([[0], np.cumsum([len(rows) for rows in chosen])]).astype(np.int64)
-    return RecallSet(
+    return CandidateSet(
         f"recall{size}", bought_with.queries, offsets, bought_with.items[picked], bought_with.counts[picked]
     )
 
 
-def catalogue(baskets: Baskets, queries: Codes, counting: Counting = RECALL_COUNTING) -> Catalogue:
+def catalogue(baskets: Baskets, queries: Codes, counting: CountOptions = RECALL_COUNTING) -> CatalogCandidates:
     """Every item of `baskets` competes, except the query and what shares its category."""
     category = counting.category_of(baskets.catalog)
-    return Catalogue("catalogue", np.unique(np.asarray(queries, np.int32)), baskets.item_counts > 0, category)
+    return CatalogCandidates("catalogue", np.unique(np.asarray(queries, np.int32)), baskets.item_counts > 0, category)
 
 
 def id_order(catalog: Catalog) -> Numbers:

@@ -1,7 +1,7 @@
 """Leave-one-out basket completion: hide an item of a held-out basket, ask the model for the rest, see if it comes back.
 
-No labels are needed, and it is the whole-cart answer (`recommend` of several items) that is judged, exactly as a shop
-would get it. It rewards popular items, which lift does not: read it beside the label measures, not instead of them.
+No labels are needed. The whole-cart answer (`recommend` of several items) is measured exactly as a shop would get it.
+It rewards popular items, which lift does not: read it beside the label measures, not instead of them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Recommender(Protocol):
 
 
 @dataclass(frozen=True)
-class LeftOut:
+class HiddenItems:
     """Carts of held-out baskets, each with the item that was taken out of it."""
 
     carts: tuple[npt.NDArray[np.int32], ...]
@@ -49,7 +49,7 @@ class LeftOut:
         return len(self.hidden)
 
 
-def leave_one_out(train: Baskets, test: Baskets, *, carts: int = CARTS, rng: Seed | None = 0) -> LeftOut:
+def leave_one_out(train: Baskets, test: Baskets, *, carts: int = CARTS, rng: Seed | None = 0) -> HiddenItems:
     """At most `carts` baskets of `test`, drawn at random, each without one of its items, drawn at random.
 
     Items that no training basket holds are taken out first: no model can know them. What is hidden shares its
@@ -72,7 +72,7 @@ def leave_one_out(train: Baskets, test: Baskets, *, carts: int = CARTS, rng: See
             hidden.append(out)
         if len(chosen) == carts:
             break
-    return LeftOut(tuple(chosen), np.array(hidden, dtype=np.int32))
+    return HiddenItems(tuple(chosen), np.array(hidden, dtype=np.int32))
 
 
 def _alone_in_category(category: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
@@ -81,7 +81,7 @@ def _alone_in_category(category: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]
     return alone
 
 
-def places(model: Recommender, left_out: LeftOut, *, k: int = max(KS)) -> Places:
+def places(model: Recommender, left_out: HiddenItems, *, k: int = max(KS)) -> Places:
     """Where the hidden item stands among the first k answers for each cart, from 0; -1 where it does not, (carts,)."""
     together = getattr(model, "recommend_carts", None)
     # threads of the matrix product wait for work by spinning, beside our own
@@ -98,7 +98,7 @@ def places(model: Recommender, left_out: LeftOut, *, k: int = max(KS)) -> Places
 
 
 @dataclass(frozen=True)
-class Completion:
+class CartCompletion:
     """How often the hidden item came back among the first k answers: `hr` and `ndcg` by k, each (mean, low, high)."""
 
     carts: int
@@ -106,15 +106,15 @@ class Completion:
     ndcg: dict[int, tuple[float, float, float]]
 
 
-def completion(place: Places, *, ks: Sequence[int] = KS, rounds: int = 1_000, rng: Seed | None = 0) -> Completion:
+def completion(place: Places, *, ks: Sequence[int] = KS, rounds: int = 1_000, rng: Seed | None = 0) -> CartCompletion:
     """How well a model completes the carts, with intervals over carts."""
     if not len(place):
-        return Completion(0, {}, {})
+        return CartCompletion(0, {}, {})
     higher, found = np.maximum(place, 0), (place >= 0).astype(np.int64)
     columns = [hit_rate(higher, found, k) for k in ks] + [ndcg(higher, found, k) for k in ks]
     table = np.stack(columns, axis=1)  # (carts, metrics)
     low, high = interval(resampled_means(table, np.ones(len(table)), rounds=rounds, rng=rng))
     lines = list(zip(table.mean(axis=0).tolist(), low.tolist(), high.tolist(), strict=True))
-    return Completion(
+    return CartCompletion(
         len(place), dict(zip(ks, lines[: len(ks)], strict=True)), dict(zip(ks, lines[len(ks) :], strict=True))
     )

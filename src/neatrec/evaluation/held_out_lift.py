@@ -17,7 +17,7 @@ import numpy.typing as npt
 from neatrec.data.baskets import Baskets
 from neatrec.data.randomness import Seed
 from neatrec.errors import ParameterError, must_be
-from neatrec.evaluation.candidates import Codes, Numbers, Partners, partners
+from neatrec.evaluation.candidates import Codes, Numbers, PartnerCounts, partners
 from neatrec.evaluation.intervals import ROUNDS, interval, resampled_means
 from neatrec.evaluation.metrics import KS
 from neatrec.statistics import QuasiIndependence, quasi_independence
@@ -29,10 +29,10 @@ QUERIES = 2_000
 
 
 @dataclass(frozen=True)
-class HeldOut:
+class HeldOutPairs:
     """What the test baskets hold about some queries."""
 
-    bought_with: Partners
+    bought_with: PartnerCounts
     chance: QuasiIndependence
     sales: Numbers
     """Lines of each item in the test baskets, shape (items,)."""
@@ -66,16 +66,16 @@ def best_sellers(baskets: Baskets, queries: int = QUERIES) -> Codes:
     return np.sort(order[sales[order] > 0]).astype(np.int32)
 
 
-def held_out(test: Baskets, queries: Codes) -> HeldOut:
+def held_out(test: Baskets, queries: Codes) -> HeldOutPairs:
     """Counts of the test baskets for `queries`, made once and used for every model."""
     counted = partners(test, queries)
     margins = counted.margins
-    return HeldOut(counted, quasi_independence(margins.first, margins.second, margins.category), test.item_counts)
+    return HeldOutPairs(counted, quasi_independence(margins.first, margins.second, margins.category), test.item_counts)
 
 
 def held_out_lifts(
     best: Mapping[str, Codes],
-    held: HeldOut,
+    held: HeldOutPairs,
     *,
     ks: Sequence[int] = KS,
     rounds: int = ROUNDS,
@@ -92,7 +92,7 @@ def held_out_lifts(
     return {name: _lift(*totals[name], ends, best[name], held, ks) for name, *ends in by_model}
 
 
-def _totals(name: str, best: Codes, held: HeldOut, ks: Sequence[int]) -> tuple[Floats, Floats]:
+def _totals(name: str, best: Codes, held: HeldOutPairs, ks: Sequence[int]) -> tuple[Floats, Floats]:
     """O and E of each query's first k recommendations, shape (queries, ks) each."""
     if best.shape[0] != len(held.queries) or best.shape[1] < max(ks):
         raise ParameterError(
@@ -104,7 +104,7 @@ def _totals(name: str, best: Codes, held: HeldOut, ks: Sequence[int]) -> tuple[F
 
 
 def _lift(
-    observed: Floats, expected: Floats, ends: Sequence[Floats], best: Codes, held: HeldOut, ks: Sequence[int]
+    observed: Floats, expected: Floats, ends: Sequence[Floats], best: Codes, held: HeldOutPairs, ks: Sequence[int]
 ) -> HeldOutLift:
     above, below = observed.sum(axis=0), expected.sum(axis=0)
     ratio = np.divide(above, below, out=np.full(len(ks), np.nan), where=below > 0)
@@ -119,7 +119,7 @@ def _lift(
     )
 
 
-def _pairs(best: Codes, held: HeldOut) -> tuple[Floats, Floats]:
+def _pairs(best: Codes, held: HeldOutPairs) -> tuple[Floats, Floats]:
     """O and E of each recommended pair, 0 where there is none, shape (queries, answers) each."""
     there = best >= 0
     query = np.broadcast_to(held.queries[:, None], best.shape)[there]

@@ -1,4 +1,4 @@
-"""`judge`: how a model ranks the label records among the candidates, and what it would recommend."""
+"""`rank_labels`: how a model ranks the label records among the candidates, and what it would recommend."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.errors import DivergedError, ParameterError
-from neatrec.evaluation.candidates import Candidates, Catalogue, Codes, Numbers, RecallSet
+from neatrec.evaluation.candidates import Candidates, CandidateSet, CatalogCandidates, Codes, Numbers
 from neatrec.evaluation.kernels import rank_lists, rank_rows
 from neatrec.models.blas import one_blas_thread
 from neatrec.models.embeddings.kernels.dispatch import ranking_device
@@ -39,7 +39,7 @@ class Scorer(Protocol):
 
 
 @dataclass(frozen=True)
-class Asked:
+class LabelQueries:
     """The label records, sorted by query, then item."""
 
     query: Codes
@@ -52,8 +52,8 @@ class Asked:
     """Where each query's labels start, shape (queries + 1,)."""
 
     @classmethod
-    def from_pairs(cls, query: npt.ArrayLike, item: npt.ArrayLike) -> Asked:
-        """Records from pairs that are sorted by query, then item, and unique, as `Labels` are."""
+    def from_pairs(cls, query: npt.ArrayLike, item: npt.ArrayLike) -> LabelQueries:
+        """Records from pairs that are sorted by query, then item, and unique, as `RankedLabels` are."""
         pairs = np.asarray(query, dtype=np.int32), np.asarray(item, dtype=np.int32)
         order = np.lexsort((pairs[1], pairs[0]))
         if not np.array_equal(order, np.arange(len(order))):
@@ -68,7 +68,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Judged:
+class LabelRanks:
     """What a model did: for each label record the candidates above and level with it, for each query its best."""
 
     higher: npt.NDArray[np.int32]
@@ -79,7 +79,9 @@ class Judged:
     """The best candidates of each query, equal scores by ascending code, -1 where there are no more, (queries, top)."""
 
 
-def judge(model: Scorer, candidates: Candidates, asked: Asked, *, top: int = 20, device: str = "cpu") -> Judged:
+def rank_labels(
+    model: Scorer, candidates: Candidates, asked: LabelQueries, *, top: int = 20, device: str = "cpu"
+) -> LabelRanks:
     """How `model` ranks the records of `asked` among `candidates`, and its `top` best of each query.
 
     On device `gpu` scores are float32 products, for models that are such products (`factors`); `auto` is the GPU where
@@ -90,17 +92,17 @@ def judge(model: Scorer, candidates: Candidates, asked: Asked, *, top: int = 20,
     factors = _factors(model)
     where = ranking_device(name_of(model), device, product=factors is not None, top=top)
     if factors is not None and where == "gpu":
-        return _judge_on_gpu(name_of(model), factors, candidates, asked, top)
+        return _rank_on_gpu(name_of(model), factors, candidates, asked, top)
     labels, rows = len(asked.query), len(asked.queries)
-    out = Judged(
+    out = LabelRanks(
         np.zeros(labels, dtype=np.int32), np.zeros(labels, dtype=np.int32), np.full((rows, top), -1, dtype=np.int32)
     )
-    if isinstance(candidates, RecallSet):
-        _judge_lists(model, candidates, asked, out)
+    if isinstance(candidates, CandidateSet):
+        _rank_candidate_lists(model, candidates, asked, out)
     else:
         # threads of the matrix product wait for work by spinning, beside our own
         with one_blas_thread():
-            _judge_catalogue(model, candidates, asked, out)
+            _rank_catalog(model, candidates, asked, out)
     return out
 
 
@@ -109,7 +111,7 @@ def name_of(model: Scorer) -> str:
     return str(getattr(model, "name", None) or type(model).__name__)
 
 
-def judging_device(model: Scorer, device: str) -> str:
+def resolve_ranking_device(model: Scorer, device: str) -> str:
     """`device`, or `auto` for a model that no GPU can rank: a table has models of both kinds.
 
     The log says so, and where `auto` is a GPU.
@@ -133,11 +135,11 @@ def _factors(model: Scorer) -> Factors | None:
 def best_of(model: Scorer, candidates: Candidates, *, top: int = 20, device: str = "cpu") -> Codes:
     """The `top` best candidates of each query, -1 where there are no more, shape (queries, top): no labels needed."""
     nothing = np.zeros(0, dtype=np.int32)
-    asked = Asked(nothing, nothing, candidates.queries, np.zeros(len(candidates.queries) + 1, dtype=np.int64))
-    return judge(model, candidates, asked, top=top, device=device).best
+    asked = LabelQueries(nothing, nothing, candidates.queries, np.zeros(len(candidates.queries) + 1, dtype=np.int64))
+    return rank_labels(model, candidates, asked, top=top, device=device).best
 
 
-def _judge_lists(model: Scorer, candidates: RecallSet, asked: Asked, out: Judged) -> None:
+def _rank_candidate_lists(model: Scorer, candidates: CandidateSet, asked: LabelQueries, out: LabelRanks) -> None:
     query = np.repeat(candidates.queries, np.diff(candidates.offsets))
     for first, last in _blocks(candidates.offsets, BLOCK_SCORES):
         start, end = candidates.offsets[first], candidates.offsets[last]
@@ -162,7 +164,7 @@ def _judge_lists(model: Scorer, candidates: RecallSet, asked: Asked, out: Judged
         _refuse_nan(model, candidates.queries[first:last], nan)
 
 
-def _judge_catalogue(model: Scorer, candidates: Catalogue, asked: Asked, out: Judged) -> None:
+def _rank_catalog(model: Scorer, candidates: CatalogCandidates, asked: LabelQueries, out: LabelRanks) -> None:
     items = len(candidates.sold)
     rows = max(1, BLOCK_SCORES // max(items, 1))
     for first in range(0, len(asked.queries), rows):
@@ -173,7 +175,12 @@ def _judge_catalogue(model: Scorer, candidates: Catalogue, asked: Asked, out: Ju
 
 
 def _rank_block(
-    model: Scorer, candidates: Catalogue, asked: Asked, first: int, scores: npt.NDArray[Any], out: Judged
+    model: Scorer,
+    candidates: CatalogCandidates,
+    asked: LabelQueries,
+    first: int,
+    scores: npt.NDArray[Any],
+    out: LabelRanks,
 ) -> None:
     """The ranks for the queries from `first` on, whose scores these are, shared out among the cores."""
     sold = np.flatnonzero(candidates.sold).astype(np.uint32)
@@ -202,18 +209,18 @@ def _rank_block(
     in_parts(len(scores), work)
 
 
-def _judge_on_gpu(name: str, factors: Factors, candidates: Candidates, asked: Asked, top: int) -> Judged:
-    from neatrec.models.embeddings.kernels.gpu_ranking import Labels, Ranker
+def _rank_on_gpu(name: str, factors: Factors, candidates: Candidates, asked: LabelQueries, top: int) -> LabelRanks:
+    from neatrec.models.embeddings.kernels.gpu_ranking import RankedLabels, Ranker
 
-    ranker, labels = Ranker(*factors), Labels(asked.offsets, asked.item)
+    ranker, labels = Ranker(*factors), RankedLabels(asked.offsets, asked.item)
     try:
-        if isinstance(candidates, RecallSet):
+        if isinstance(candidates, CandidateSet):
             found = ranker.lists(candidates.queries, candidates.offsets, candidates.items, labels, top)
         else:
             found = ranker.catalogue(candidates.queries, candidates.sold, candidates.category, labels, top)
     except DivergedError as error:
         raise DivergedError(f"model {printable(name)!r}: {error.message}", hint=error.hint) from error
-    return Judged(found.higher, found.equal, found.best)
+    return LabelRanks(found.higher, found.equal, found.best)
 
 
 def _blocks(offsets: Numbers, size: int) -> Iterator[tuple[int, int]]:

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.data.catalog import UNKNOWN, Catalog
-from neatrec.evaluation.ranks import Asked, Judged
-from neatrec.evaluation.summary import Summary, all_values, summarise
+from neatrec.evaluation.ranks import LabelQueries, LabelRanks
+from neatrec.evaluation.summary import Summary, all_values, summarize_ranks
 
 Codes = npt.NDArray[np.int32]
 Numbers = npt.NDArray[np.int64]
@@ -22,7 +22,7 @@ SEEN = ((0, 0, "0"), (1, 1, "1"), (2, 4, "2-4"), (5, None, "5+"))
 
 
 @dataclass(frozen=True)
-class Slicing:
+class SliceSpec:
     """One way to cut the label records: `names[code[i]]` is the slice of record i."""
 
     by: str
@@ -31,12 +31,12 @@ class Slicing:
 
 
 def slicings(
-    asked: Asked,
+    asked: LabelQueries,
     catalog: Catalog,
     purchases: Numbers,
     pair_count: Numbers,
     levels: Mapping[float, npt.NDArray[np.bool_]],
-) -> tuple[Slicing, ...]:
+) -> tuple[SliceSpec, ...]:
     """All ways to cut: `purchases` (items,) and `pair_count` (labels,) from training, `levels` the masks of labels."""
     return (
         by_decile("query popularity", purchases[asked.query]),
@@ -47,7 +47,7 @@ def slicings(
     )
 
 
-def by_decile(name: str, purchases: Numbers) -> Slicing:
+def by_decile(name: str, purchases: Numbers) -> SliceSpec:
     """Ten slices of about equally many records, least bought first; fewer where many records have equal purchases.
 
     >>> by_decile("query popularity", np.array([5, 5, 5, 9])).names
@@ -61,20 +61,20 @@ def by_decile(name: str, purchases: Numbers) -> Slicing:
     for slot in range(len(used)):
         low, high = int(purchases[code == slot].min()), int(purchases[code == slot].max())
         names.append(f"{low}-{high}" if low != high else str(low))
-    return Slicing(name, tuple(names), code.astype(np.int64))
+    return SliceSpec(name, tuple(names), code.astype(np.int64))
 
 
-def by_category(asked: Asked, catalog: Catalog) -> Slicing:
+def by_category(asked: LabelQueries, catalog: Catalog) -> SliceSpec:
     """Slices by the query's category at the shallowest level, as the paper's department table."""
     if not catalog.levels:
-        return Slicing("category", ("all",), np.zeros(len(asked.query), dtype=np.int64))
+        return SliceSpec("category", ("all",), np.zeros(len(asked.query), dtype=np.int64))
     category = catalog.category_of(catalog.levels[0])[asked.query]
     used, code = np.unique(category, return_inverse=True)
     names = tuple("unknown" if c == UNKNOWN else catalog.category_names[0][c] for c in used)
-    return Slicing("category", names, code.astype(np.int64))
+    return SliceSpec("category", names, code.astype(np.int64))
 
 
-def by_strength(levels: Mapping[float, npt.NDArray[np.bool_]]) -> Slicing:
+def by_strength(levels: Mapping[float, npt.NDArray[np.bool_]]) -> SliceSpec:
     """Slices by the strictest level that a label passes, strongest first."""
     ordered = sorted(levels)
     size = len(levels[ordered[0]])
@@ -82,10 +82,10 @@ def by_strength(levels: Mapping[float, npt.NDArray[np.bool_]]) -> Slicing:
     for position in reversed(range(len(ordered))):
         code[levels[ordered[position]]] = position
     names = [f"up to {ordered[0]:g}", *(f"{a:g} to {b:g}" for a, b in pairwise(ordered))]
-    return Slicing("label strength", tuple(names), code)
+    return SliceSpec("label strength", tuple(names), code)
 
 
-def by_pair_count(pair_count: Numbers) -> Slicing:
+def by_pair_count(pair_count: Numbers) -> SliceSpec:
     """Slices by how often the pair was bought together in training: 0, 1, 2-4, 5+.
 
     >>> by_pair_count(np.array([0, 3, 7])).code.tolist()
@@ -93,7 +93,7 @@ def by_pair_count(pair_count: Numbers) -> Slicing:
     """
     lowest = np.array([low for low, _, _ in SEEN])
     code = np.searchsorted(lowest, pair_count, side="right") - 1
-    return Slicing("times seen in training", tuple(name for _, _, name in SEEN), code.astype(np.int64))
+    return SliceSpec("times seen in training", tuple(name for _, _, name in SEEN), code.astype(np.int64))
 
 
 @dataclass(frozen=True)
@@ -106,9 +106,9 @@ class SliceResult:
 
 
 def summarise_slices(
-    judged: Mapping[str, Sequence[Judged]],
-    asked: Asked,
-    cuts: Sequence[Slicing],
+    label_ranks: Mapping[str, Sequence[LabelRanks]],
+    asked: LabelQueries,
+    cuts: Sequence[SliceSpec],
     chosen: npt.NDArray[np.bool_],
     *,
     k: int = 10,
@@ -117,11 +117,13 @@ def summarise_slices(
 ) -> tuple[SliceResult, ...]:
     """Means and intervals at list length `k` of all models on every slice that has label records; no tests."""
     out = []
-    values = all_values(judged, (k,))
+    values = all_values(label_ranks, (k,))
     for cut in cuts:
         for code, name in enumerate(cut.names):
             part = chosen & (cut.code == code)
             if part.any():
-                summary = summarise(judged, asked, part, ks=(k,), tested=(), rounds=rounds, seed=seed, values=values)
+                summary = summarize_ranks(
+                    label_ranks, asked, part, ks=(k,), tested=(), rounds=rounds, seed=seed, values=values
+                )
                 out.append(SliceResult(cut.by, name, summary))
     return tuple(out)

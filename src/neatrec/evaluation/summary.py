@@ -19,7 +19,7 @@ from neatrec.errors import ParameterError
 from neatrec.evaluation.intervals import ROUNDS, interval, resampled_means
 from neatrec.evaluation.metrics import KS, metric_names, metric_values
 from neatrec.evaluation.paired_tests import FLIPS, holm, sign_flip_p
-from neatrec.evaluation.ranks import Asked, Judged
+from neatrec.evaluation.ranks import LabelQueries, LabelRanks
 
 Floats = npt.NDArray[np.float64]
 
@@ -31,7 +31,7 @@ QUERIES_AND_SEEDS = "queries and training seeds"
 
 
 @dataclass(frozen=True)
-class Standing:
+class ModelSummary:
     """One model's line: `mean`, `low`, `high`, `macro`, `seed_sd` by metric name ("hr@10", "ndcg@10", "mrr", ...)."""
 
     name: str
@@ -70,11 +70,11 @@ class Summary:
 
     labels: int
     queries: int
-    standings: tuple[Standing, ...]
+    standings: tuple[ModelSummary, ...]
     """In the order in which the models were given."""
     tests: tuple[PairedTest, ...]
 
-    def by_name(self, name: str) -> Standing:
+    def by_name(self, name: str) -> ModelSummary:
         return next(standing for standing in self.standings if standing.name == name)
 
 
@@ -91,9 +91,9 @@ class _Totals:
         return mean
 
 
-def summarise(
-    judged: Mapping[str, Sequence[Judged]],
-    asked: Asked,
+def summarize_ranks(
+    label_ranks: Mapping[str, Sequence[LabelRanks]],
+    asked: LabelQueries,
     chosen: npt.NDArray[np.bool_] | None = None,
     *,
     ks: Sequence[int] = KS,
@@ -105,19 +105,19 @@ def summarise(
 ) -> Summary:
     """Means, intervals and tests of all models over the label records in `chosen` (default: all).
 
-    `judged` gives for each model what it did in each of its trainings; `values`, where they are known already, what
-    `all_values` makes of it. A model's line depends on `seed` and on its own ranks, not on which other models stand
+    `label_ranks` gives the ranks of each training of each model; `values`, where they are known already, what
+    `all_values` makes of them. A model's line depends on `seed` and on its own ranks, not on which other models stand
     beside it.
     """
     chosen = np.ones(len(asked.query), dtype=bool) if chosen is None else chosen
     names = metric_names(ks)
     places = np.flatnonzero(chosen)
     _, start, sizes = np.unique(asked.query[places], return_index=True, return_counts=True)
-    values = all_values(judged, ks) if values is None else values
+    values = all_values(label_ranks, ks) if values is None else values
     totals = {name: _totals(runs, places, start, sizes) for name, runs in values.items()}
     resampled = _resampled(totals, rounds, seed)
-    ends = _ends(resampled, list(judged))
-    standings = [_standing(name, totals[name], ends[name], names, judged[name]) for name in judged]
+    ends = _ends(resampled, list(label_ranks))
+    standings = [_standing(name, totals[name], ends[name], names, label_ranks[name]) for name in label_ranks]
     wanted = [metric for metric in tested if metric in names]
     return Summary(
         labels=int(chosen.sum()),
@@ -127,11 +127,11 @@ def summarise(
     )
 
 
-def all_values(judged: Mapping[str, Sequence[Judged]], ks: Sequence[int]) -> dict[str, list[Floats]]:
+def all_values(label_ranks: Mapping[str, Sequence[LabelRanks]], ks: Sequence[int]) -> dict[str, list[Floats]]:
     """Every metric of every label record, (labels, metrics), for each training of each model."""
-    if not all(judged.values()):
-        raise ParameterError("each model must have been judged at least once")
-    return {name: [metric_values(run.higher, run.equal, ks) for run in runs] for name, runs in judged.items()}
+    if not all(label_ranks.values()):
+        raise ParameterError("each model must have been evaluated at least once")
+    return {name: [metric_values(run.higher, run.equal, ks) for run in runs] for name, runs in label_ranks.items()}
 
 
 def _totals(
@@ -173,8 +173,8 @@ def _ends(resampled: Mapping[str, Floats], names: Sequence[str]) -> dict[str, tu
 
 
 def _standing(
-    name: str, total: _Totals, ends: tuple[Floats, Floats], names: Sequence[str], runs: Sequence[Judged]
-) -> Standing:
+    name: str, total: _Totals, ends: tuple[Floats, Floats], names: Sequence[str], runs: Sequence[LabelRanks]
+) -> ModelSummary:
     low, high = ends
     labels = max(total.sizes.sum(), 1.0)
     by_training = total.by_seed.sum(axis=1) / labels  # (seeds, metrics)
@@ -189,7 +189,7 @@ def _standing(
     def by_name(values: Floats) -> dict[str, float]:
         return dict(zip(names, values.tolist(), strict=True))
 
-    return Standing(
+    return ModelSummary(
         name=name,
         mean=by_name(by_training.mean(axis=0)),
         low=by_name(low),
@@ -201,7 +201,7 @@ def _standing(
     )
 
 
-def same_ranks(one: Judged, other: Judged) -> bool:
+def same_ranks(one: LabelRanks, other: LabelRanks) -> bool:
     """Whether two trainings ranked all labels alike."""
     return np.array_equal(one.higher, other.higher) and np.array_equal(one.equal, other.equal)
 

@@ -10,18 +10,20 @@ import pyarrow.compute as pc
 
 from neatrec.data.catalog import Catalog, string_array
 from neatrec.errors import ParameterError
-from neatrec.evaluation.ranks import Asked, Judged
+from neatrec.evaluation.ranks import LabelQueries, LabelRanks
 from neatrec.text import printable
 
 RANK_COLUMNS = ("candidates", "model", "seed", "query", "item", "higher", "equal")
 BEST_COLUMNS = ("candidates", "model", "seed", "query", "rank", "item")
 
 
-def ranks_table(judged: Mapping[str, Sequence[Judged]], asked: Asked, catalog: Catalog, candidates: str) -> pa.Table:
+def ranks_table(
+    label_ranks: Mapping[str, Sequence[LabelRanks]], asked: LabelQueries, catalog: Catalog, candidates: str
+) -> pa.Table:
     """candidates, model, seed, query, item, higher, equal: what each training did with each label record."""
     query, item = catalog.ids.take(pa.array(asked.query)), catalog.ids.take(pa.array(asked.item))
     parts = []
-    for model, runs in judged.items():
+    for model, runs in label_ranks.items():
         for seed, run in enumerate(runs):
             keys = _keys(candidates, model, seed, len(query))
             columns = [*keys, query, item, pa.array(run.higher), pa.array(run.equal)]
@@ -29,10 +31,12 @@ def ranks_table(judged: Mapping[str, Sequence[Judged]], asked: Asked, catalog: C
     return pa.concat_tables(parts) if parts else _empty(RANK_COLUMNS)
 
 
-def best_table(judged: Mapping[str, Sequence[Judged]], asked: Asked, catalog: Catalog, candidates: str) -> pa.Table:
+def best_table(
+    label_ranks: Mapping[str, Sequence[LabelRanks]], asked: LabelQueries, catalog: Catalog, candidates: str
+) -> pa.Table:
     """candidates, model, seed, query, rank, item: what each training recommends for each query, ranks from 1."""
     parts = []
-    for model, runs in judged.items():
+    for model, runs in label_ranks.items():
         for seed, run in enumerate(runs):
             row, place = np.nonzero(run.best >= 0)
             columns = [
@@ -55,8 +59,8 @@ def _empty(columns: Sequence[str]) -> pa.Table:
     return pa.table({name: pa.array([], pa.int32() if name in whole else pa.large_string()) for name in columns})
 
 
-def asked_from_tables(query: pa.ChunkedArray, item: pa.ChunkedArray) -> Asked:
-    """The label records of a saved label table in the order of its rows, which is the order they were judged in."""
+def asked_from_tables(query: pa.ChunkedArray, item: pa.ChunkedArray) -> LabelQueries:
+    """The label records of a saved label table in the order of its rows, in which they were ranked."""
     codes = []
     for column in (query, item):
         # codes by first appearance among queries keep the rows in order: they were sorted by query
@@ -65,18 +69,18 @@ def asked_from_tables(query: pa.ChunkedArray, item: pa.ChunkedArray) -> Asked:
     starts = np.flatnonzero(np.diff(codes[0], prepend=-1))
     if len(starts) != (int(codes[0].max(initial=-1)) + 1):
         raise ParameterError("the rows of a label table must be sorted by query")
-    return Asked(
+    return LabelQueries(
         codes[0], codes[1], np.arange(len(starts), dtype=np.int32), np.append(starts, len(codes[0])).astype(np.int64)
     )
 
 
 def judged_from_table(
     ranks: pa.Table, query: pa.ChunkedArray, item: pa.ChunkedArray, candidates: str
-) -> dict[str, list[Judged]]:
+) -> dict[str, list[LabelRanks]]:
     """What `ranks_table` was made from, for the label records in these columns; without recommendations."""
     query_ids, item_ids = string_array(query), string_array(item)
     chosen = ranks.filter(pc.equal(ranks["candidates"], candidates))
-    out: dict[str, list[Judged]] = {}
+    out: dict[str, list[LabelRanks]] = {}
     for model in chosen["model"].unique().to_pylist():
         of_model = chosen.filter(pc.equal(chosen["model"], model))
         for seed in sorted(of_model["seed"].unique().to_pylist()):
@@ -88,5 +92,5 @@ def judged_from_table(
                     hint="Each training must have one row for each label, in the order of the label table.",
                 )
             higher, equal = (rows[name].to_numpy().astype(np.int32) for name in ("higher", "equal"))
-            out.setdefault(model, []).append(Judged(higher, equal, np.zeros((0, 0), dtype=np.int32)))
+            out.setdefault(model, []).append(LabelRanks(higher, equal, np.zeros((0, 0), dtype=np.int32)))
     return out

@@ -1,4 +1,4 @@
-"""`Exam`: the questions every model gets, made once; `sit`: a model's answers to them; `Answers`, which can be kept."""
+"""`EvaluationTask`: queries and candidates that every model is evaluated with; `evaluate_model`: its `ModelRanks`."""
 
 from __future__ import annotations
 
@@ -14,40 +14,40 @@ from neatrec.data.splits import refuse_overlap
 from neatrec.errors import LeakError, ParameterError
 from neatrec.evaluation.candidates import (
     Candidates,
-    Catalogue,
+    CandidateSet,
+    CatalogCandidates,
     Numbers,
-    Partners,
-    RecallSet,
+    PartnerCounts,
     catalogue,
     partners,
     recall_set,
 )
-from neatrec.evaluation.cart_completion import CARTS, LeftOut, Places, leave_one_out, places
-from neatrec.evaluation.held_out_lift import QUERIES, HeldOut, best_sellers, held_out
+from neatrec.evaluation.cart_completion import CARTS, HiddenItems, Places, leave_one_out, places
+from neatrec.evaluation.held_out_lift import QUERIES, HeldOutPairs, best_sellers, held_out
 from neatrec.evaluation.metrics import KS
-from neatrec.evaluation.ranks import Asked, Judged, Scorer, best_of, judge
+from neatrec.evaluation.ranks import LabelQueries, LabelRanks, Scorer, best_of, rank_labels
 from neatrec.labels import Labels
 
 TOP = max(KS)
-"""Answers kept for each query."""
+"""ModelRanks kept for each query."""
 
 
 @dataclass(frozen=True)
-class Exam:
+class EvaluationTask:
     """Label records with their candidate sets, queries for the held-out lift, carts to complete."""
 
     labels: Labels
-    asked: Asked
-    recall: RecallSet
-    catalogue: Catalogue
+    asked: LabelQueries
+    recall: CandidateSet
+    catalogue: CatalogCandidates
     purchases: Numbers
     """Lines of each item in the training baskets, shape (items,)."""
     pair_count: Numbers
     """Times each label's pair was bought together in training, shape (labels,)."""
-    held_out: HeldOut | None
-    held_out_recall: RecallSet | None
+    held_out: HeldOutPairs | None
+    held_out_recall: CandidateSet | None
     """What competes in the held-out measure: the recall sets of its queries."""
-    left_out: LeftOut | None
+    left_out: HiddenItems | None
     train_hash: str
     test_hash: str
 
@@ -60,7 +60,7 @@ class Exam:
         return self.labels.at(level)
 
 
-def make_exam(
+def build_task(
     train: Baskets,
     test: Baskets,
     labels: Labels,
@@ -69,17 +69,17 @@ def make_exam(
     queries: int = QUERIES,
     carts: int = CARTS,
     seed: int = 0,
-) -> Exam:
+) -> EvaluationTask:
     """The questions: `labels` come from `test`, candidates from `train`; the two must not share a basket.
 
     `queries` best sellers are asked for the held-out lift and `carts` baskets completed; 0 leaves a measure out.
     """
     refuse_overlap(train, test)
     _check_origin(labels, train, test)
-    asked = Asked.from_pairs(labels.query, labels.item)
+    asked = LabelQueries.from_pairs(labels.query, labels.item)
     best = best_sellers(train, queries) if queries else np.zeros(0, dtype=np.int32)
     counted = partners(train, np.union1d(asked.queries, best))
-    return Exam(
+    return EvaluationTask(
         labels=labels,
         asked=asked,
         recall=recall_set(_only(counted, asked.queries), recall),
@@ -103,20 +103,22 @@ def _check_origin(labels: Labels, train: Baskets, test: Baskets) -> None:
         raise ParameterError("the labels come from other baskets than `test`", hint="Make them from the test baskets.")
 
 
-def _only(counted: Partners, queries: npt.NDArray[np.int32]) -> Partners:
+def _only(counted: PartnerCounts, queries: npt.NDArray[np.int32]) -> PartnerCounts:
     """The partners of some of the queries."""
     rows = np.searchsorted(counted.queries, queries)
     sizes = np.diff(counted.offsets)[rows]
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     pairs = np.repeat(counted.offsets[rows] - offsets[:-1], sizes) + np.arange(offsets[-1])
-    return Partners(queries, offsets, counted.items[pairs], counted.counts[pairs], counted.margins, counted.catalog)
+    return PartnerCounts(
+        queries, offsets, counted.items[pairs], counted.counts[pairs], counted.margins, counted.catalog
+    )
 
 
 @dataclass(frozen=True)
-class Answers:
-    """What one training of a model did with the exam."""
+class ModelRanks:
+    """What one training of a model did with the task."""
 
-    judged: Mapping[str, Judged]
+    label_ranks: Mapping[str, LabelRanks]
     """By name of the candidate set."""
     held_out: npt.NDArray[np.int32] | None = None
     """Recommendations for the queries of the held-out lift, shape (queries, TOP)."""
@@ -126,36 +128,43 @@ class Answers:
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Everything as named arrays, for a file."""
         out: dict[str, npt.NDArray[Any]] = {}
-        for name, judged in self.judged.items():
-            out |= {f"{name}.higher": judged.higher, f"{name}.equal": judged.equal, f"{name}.best": judged.best}
+        for name, label_ranks in self.label_ranks.items():
+            out |= {
+                f"{name}.higher": label_ranks.higher,
+                f"{name}.equal": label_ranks.equal,
+                f"{name}.best": label_ranks.best,
+            }
         extra = {"held_out": self.held_out, "completed": self.completed}
         return out | {name: array for name, array in extra.items() if array is not None}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Answers:
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> ModelRanks:
         """What `arrays` came from."""
         names = [name.removesuffix(".higher") for name in arrays if name.endswith(".higher")]
-        judged = {name: Judged(*(arrays[f"{name}.{part}"] for part in ("higher", "equal", "best"))) for name in names}
-        return cls(judged, arrays.get("held_out"), arrays.get("completed"))
+        label_ranks = {
+            name: LabelRanks(*(arrays[f"{name}.{part}"] for part in ("higher", "equal", "best"))) for name in names
+        }
+        return cls(label_ranks, arrays.get("held_out"), arrays.get("completed"))
 
 
-def sit(model: Scorer, exam: Exam, *, label_free: bool = True, device: str = "cpu") -> Answers:
+def evaluate_model(model: Scorer, task: EvaluationTask, *, label_free: bool = True, device: str = "cpu") -> ModelRanks:
     """The answers of `model`. The label-free questions can be left out: a second training need not answer them.
 
-    A model that gives scores but no recommendations (`recommend`) completes no carts. `device` is for `judge`; carts
-    are completed on the CPU.
+    A model that gives scores but no recommendations (`recommend`) completes no carts. `device` is for
+    `rank_labels`; carts are completed on the CPU.
     """
-    judged = {
-        candidates.name: judge(model, candidates, exam.asked, top=TOP, device=device) for candidates in exam.candidates
+    label_ranks = {
+        candidates.name: rank_labels(model, candidates, task.asked, top=TOP, device=device)
+        for candidates in task.candidates
     }
-    answers = Answers(judged)
-    return with_label_free(model, exam, answers, device=device) if label_free else answers
+    answers = ModelRanks(label_ranks)
+    return with_label_free(model, task, answers, device=device) if label_free else answers
 
 
-def with_label_free(model: Scorer, exam: Exam, answers: Answers, *, device: str = "cpu") -> Answers:
+def with_label_free(model: Scorer, task: EvaluationTask, answers: ModelRanks, *, device: str = "cpu") -> ModelRanks:
     """`answers`, and what the model answers to the questions that need no labels."""
-    recall = exam.held_out_recall
+    recall = task.held_out_recall
     best = None if recall is None else best_of(model, recall, top=TOP, device=device)
-    recommends = exam.left_out is not None and callable(getattr(model, "recommend", None))
-    completed = places(model, exam.left_out) if recommends else None  # type: ignore[arg-type]
-    return Answers(answers.judged, best, completed)
+    recommends = task.left_out is not None and callable(getattr(model, "recommend", None))
+    completed = places(model, task.left_out) if recommends else None  # type: ignore[arg-type]
+    return ModelRanks(answers.label_ranks, best, completed)

@@ -30,7 +30,7 @@ LONG_BASKET = 2 * 86_400_000_000  # microseconds
 
 
 @dataclass(frozen=True)
-class Gathered:
+class CollectedLines:
     """Lines and baskets that are to be kept, in the database's tables `kept` and `basket`; nothing is in memory yet."""
 
     connection: Any
@@ -60,7 +60,7 @@ def assemble(
     source: str,
     bad_rows: int = 0,
     has_details: bool = False,
-) -> Gathered:
+) -> CollectedLines:
     """What of the table of lines makes baskets, filtered and checked.
 
     `code_of` maps every item id to keep to its code. With `has_details` users and attributes stand in the table
@@ -77,7 +77,7 @@ def assemble(
     _keep_period(connection, options, columns, dropped)
     _refuse_shared_baskets(connection, columns)
     _refuse_flat_positions(connection, columns)
-    return Gathered(connection, catalog, columns, source, dropped, _lines(connection))
+    return CollectedLines(connection, catalog, columns, source, dropped, _lines(connection))
 
 
 LINES_OF_BASKETS = (
@@ -87,7 +87,7 @@ LINES_OF_BASKETS = (
 IN_ORDER = "ORDER BY basket, place, item"
 
 
-def whole(gathered: Gathered) -> Baskets:
+def whole(gathered: CollectedLines) -> Baskets:
     """All baskets in memory: sorted by id, lines by position then item."""
     rows = gathered.connection.execute(f"SELECT basket, item FROM ({LINES_OF_BASKETS}) {IN_ORDER}").fetchnumpy()
     return Baskets(
@@ -105,17 +105,17 @@ Taken = TypeVar("Taken")
 
 
 @dataclass(frozen=True)
-class Ending(Generic[Taken]):
+class BasketSink(Generic[Taken]):
     """What becomes of the baskets that were gathered, and where the database works meanwhile."""
 
-    take: Callable[[Gathered], Taken]
+    take: Callable[[CollectedLines], Taken]
     inside: Path | None = None
     """A folder for temporary files; None: TMPDIR."""
     memory: int | None = None
     """Bytes the database may use; None: half of the machine, at most 2 GiB."""
 
 
-IN_MEMORY = Ending(whole)
+IN_MEMORY = BasketSink(whole)
 
 
 def nothing_left(source: str, dropped: Mapping[str, int]) -> SourceError:

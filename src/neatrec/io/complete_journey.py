@@ -17,9 +17,9 @@ from neatrec.io.columns import Columns
 from neatrec.io.duckdb_session import database, described, workspace
 from neatrec.io.files import open_file
 from neatrec.io.item_texts import texts_in_catalogue
-from neatrec.io.items import Description, build_catalog
+from neatrec.io.items import ItemTexts, build_catalog
 from neatrec.io.options import SourceOptions, refuse_options, require_attributes
-from neatrec.io.tables import Table, open_table
+from neatrec.io.tables import InputTable, open_table
 from neatrec.io.tabular import bought_items, read_excluded, stage
 
 log = logging.getLogger(__name__)
@@ -73,14 +73,14 @@ def _data_folder() -> Path:
     return Path(found.submodule_search_locations[0]) / "data"
 
 
-def _open(path: Path, folder: Path) -> Table:
+def _open(path: Path, folder: Path) -> InputTable:
     table = open_table(open_file(path), folder)
     if table is None:
         raise SourceError(f"{path.name} of {PACKAGE} is empty", file=str(path), hint=f"Install {PACKAGE} again.")
     return table
 
 
-def _named(about: Description) -> Description:
+def _named(about: ItemTexts) -> ItemTexts:
     *path, size = about.path
     name = ", ".join(part for part in (about.name, size) if part)
-    return Description(name or None, None, tuple(path))
+    return ItemTexts(name or None, None, tuple(path))

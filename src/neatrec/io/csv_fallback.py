@@ -12,11 +12,11 @@ from neatrec.errors import SourceError
 from neatrec.io.bad_rows import OPEN_QUOTE, REASONS, BadRow, open_at_end
 from neatrec.io.csv_text import with_plain_line_ends
 from neatrec.io.duckdb_session import explained
-from neatrec.io.tables import Table
+from neatrec.io.tables import InputTable
 from neatrec.text import printable
 
 log = logging.getLogger(__name__)
-Statement = Callable[[Table], tuple[str, list[Any]]]
+Statement = Callable[[InputTable], tuple[str, list[Any]]]
 """SQL that reads a table with `rejects` (where it is a CSV) and writes what it finds, and its parameters."""
 
 
@@ -24,10 +24,12 @@ class MixedLineEnds(SourceError):
     """The reader cannot follow a file whose lines end in different ways."""
 
 
-def read_carefully(connection: Any, table: Table, statement: Statement, folder: Path) -> tuple[Table, list[BadRow]]:
+def read_carefully(
+    connection: Any, table: InputTable, statement: Statement, folder: Path
+) -> tuple[InputTable, list[BadRow]]:
     """Run `statement`; gives the table as it had to be read, and the rows that are no records."""
     trouble: SourceError | None = None
-    readable: Table | None = None
+    readable: InputTable | None = None
     for way, variant in _ways(table, folder):
         try:
             rejected = _try(connection, variant, statement)
@@ -49,7 +51,7 @@ def read_carefully(connection: Any, table: Table, statement: Statement, folder: 
     return readable, rejected
 
 
-def _ways(table: Table, folder: Path) -> Iterator[tuple[str, Table]]:
+def _ways(table: InputTable, folder: Path) -> Iterator[tuple[str, InputTable]]:
     """How a table may have to be read, the usual way first."""
     yield "", table
     if table.csv is None:
@@ -61,7 +63,7 @@ def _ways(table: Table, folder: Path) -> Iterator[tuple[str, Table]]:
     yield "its lines end in different ways, quotes are escaped with a backslash", both
 
 
-def _try(connection: Any, table: Table, statement: Statement) -> list[BadRow]:
+def _try(connection: Any, table: InputTable, statement: Statement) -> list[BadRow]:
     """Run within a transaction that stays open."""
     connection.execute("BEGIN")
     try:
@@ -76,7 +78,7 @@ def _try(connection: Any, table: Table, statement: Statement) -> list[BadRow]:
         raise
 
 
-def _rejected(connection: Any, table: Table) -> list[BadRow]:
+def _rejected(connection: Any, table: InputTable) -> list[BadRow]:
     rows = connection.execute(
         "SELECT line, first(error_type ORDER BY byte_position), any_value(csv_line) FROM rejected "
         "GROUP BY line ORDER BY line"

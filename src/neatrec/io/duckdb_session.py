@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from neatrec.errors import ResourceError, SourceError
-from neatrec.io.sql import Column
-from neatrec.io.tables import Table
+from neatrec.io.sql import SqlColumn
+from neatrec.io.tables import InputTable
 from neatrec.text import printable
 
 log = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ def workspace(inside: Path | None = None) -> Iterator[Path]:
 
 
 @contextmanager
-def database(tables: Sequence[Table], folder: Path, memory: int | None = None) -> Iterator[Any]:
+def database(tables: Sequence[InputTable], folder: Path, memory: int | None = None) -> Iterator[Any]:
     """A connection that can read `tables` and nothing else; past `memory` bytes it spills into `folder`."""
     import duckdb
 
@@ -82,13 +82,13 @@ def _more_room(folder: Path) -> str:
     return f"Make room in {printable(folder.parent)}, where temporary files went."
 
 
-def _paths(table: Table) -> list[str]:
+def _paths(table: InputTable) -> list[str]:
     path = table.csv.path if table.csv else table.parquet
     return [] if path is None else [str(path), str(path.resolve())]
 
 
 @contextmanager
-def explained(table: Table) -> Iterator[None]:
+def explained(table: InputTable) -> Iterator[None]:
     """What the database says of `table`, as an error of ours."""
     import duckdb
 
@@ -110,11 +110,11 @@ def _first_line(error: Exception) -> str:
     return printable(str(error).split("\n", 1)[0], 200)
 
 
-def described(connection: Any, table: Table) -> Table:
+def described(connection: Any, table: InputTable) -> InputTable:
     """`table` with the SQL name and type of each column."""
     scan, parameters = table.scan()
     with explained(table):
         if table.frame is not None:
             connection.register(table.relation, table.frame)
         rows = connection.execute(f"DESCRIBE SELECT * FROM {scan}", parameters).fetchall()
-    return replace(table, types=tuple(Column(name, kind) for name, kind, *_ in rows))
+    return replace(table, types=tuple(SqlColumn(name, kind) for name, kind, *_ in rows))

@@ -10,15 +10,15 @@ from typing import Any
 
 from neatrec.data.baskets import Baskets
 from neatrec.errors import SourceError
-from neatrec.io.assemble import IN_MEMORY, Ending, Gathered, Taken, assemble
+from neatrec.io.assemble import IN_MEMORY, BasketSink, CollectedLines, Taken, assemble
 from neatrec.io.column_names import missing_column
 from neatrec.io.columns import Columns
 from neatrec.io.duckdb_session import database, described, workspace
 from neatrec.io.files import ENDINGS, open_file
 from neatrec.io.item_texts import load_whole, texts_in_catalogue
-from neatrec.io.items import Description, build_catalog
+from neatrec.io.items import ItemTexts, build_catalog
 from neatrec.io.options import SourceOptions, refuse_options, require_attributes
-from neatrec.io.tables import Table, open_table
+from neatrec.io.tables import InputTable, open_table
 from neatrec.io.tabular import bought_items, read_excluded, stage
 from neatrec.text import plural, printable
 
@@ -50,7 +50,7 @@ def read_instacart(source: str, options: SourceOptions) -> Baskets:
     return baskets
 
 
-def take_instacart(source: str, options: SourceOptions, ending: Ending[Taken]) -> Taken:
+def take_instacart(source: str, options: SourceOptions, ending: BasketSink[Taken]) -> Taken:
     """What `ending` makes of the orders."""
     refuse_options(source, options, ALLOWED)
     with workspace(ending.inside) as folder:
@@ -68,7 +68,7 @@ def _file(folder: Path, name: str) -> Path | None:
 
 
 def _files(folder: Path) -> dict[str, Path]:
-    """Table -> file; a missing table is named."""
+    """InputTable -> file; a missing table is named."""
     files = {name: file for name in (*LINES, *REQUIRED) if (file := _file(folder, name))}
     missing = [name for name in REQUIRED if name not in files]
     if not any(name in files for name in LINES):
@@ -82,7 +82,7 @@ def _files(folder: Path) -> dict[str, Path]:
     return files
 
 
-def _open(file: Path, folder: Path, options: SourceOptions) -> Table:
+def _open(file: Path, folder: Path, options: SourceOptions) -> InputTable:
     table = open_table(open_file(file), folder, delimiter=options.delimiter, encoding=options.encoding)
     if table is None:
         raise SourceError(f"{printable(file)} is empty", file=str(file))
@@ -90,8 +90,8 @@ def _open(file: Path, folder: Path, options: SourceOptions) -> Table:
 
 
 def _assembled(
-    connection: Any, tables: dict[str, Table], options: SourceOptions, folder: Path, source: str
-) -> Gathered:
+    connection: Any, tables: dict[str, InputTable], options: SourceOptions, folder: Path, source: str
+) -> CollectedLines:
     lines = [_with(tables[name], _bare(LINE_COLUMNS)) for name in LINES if name in tables]
     files = [table.shown for table in tables.values()]
     _, bad = stage(connection, lines, _bare(LINE_COLUMNS), options, folder, source, files)
@@ -102,7 +102,7 @@ def _assembled(
     _say_what_is_missing(bought, products, names)
     texts = {
         # an id that its table does not hold is its own name
-        item: Description(
+        item: ItemTexts(
             about.name, None, tuple(known.get(key, key) for known, key in zip(names, about.path, strict=True))
         )
         for item, about in products.items()
@@ -116,7 +116,7 @@ def _assembled(
 
 
 def _say_what_is_missing(
-    bought: Iterable[str], products: Mapping[str, Description], names: Sequence[Mapping[str | None, str | None]]
+    bought: Iterable[str], products: Mapping[str, ItemTexts], names: Sequence[Mapping[str | None, str | None]]
 ) -> None:
     """A word on ids that the tables of products, departments and aisles do not hold."""
     unknown = sum(item not in products for item in bought)
@@ -133,14 +133,14 @@ def _bare(columns: Columns) -> Columns:
     return Columns(columns.basket, columns.item, position=columns.position)
 
 
-def _with(table: Table, columns: Columns) -> Table:
+def _with(table: InputTable, columns: Columns) -> InputTable:
     for role, column in columns.by_role().items():
         if column not in table.columns:
             raise missing_column(table.shown, {role.split()[0]: column}, role.split()[0], table.columns)
     return table
 
 
-def _load_orders(connection: Any, table: Table, folder: Path) -> None:
+def _load_orders(connection: Any, table: InputTable, folder: Path) -> None:
     """The table `detail`: basket, customer and attributes."""
     chosen = ", ".join(["basket", "customer", *(f"a{i}" for i in range(len(ATTRIBUTES)))])
     load_whole(connection, table, ORDER_COLUMNS, f"CREATE TABLE detail AS SELECT {chosen}", folder)
@@ -154,7 +154,7 @@ def _load_orders(connection: Any, table: Table, folder: Path) -> None:
         )
 
 
-def _names(connection: Any, table: Table, what: str, folder: Path) -> dict[str | None, str | None]:
+def _names(connection: Any, table: InputTable, what: str, folder: Path) -> dict[str | None, str | None]:
     """Id -> name of aisles or departments; an id without a name keeps its id."""
     columns = Columns(f"{what}_id", f"{what}_id", name=what)
     rows = texts_in_catalogue(connection, _with(table, columns), columns, folder)

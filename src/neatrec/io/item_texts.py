@@ -12,15 +12,15 @@ from neatrec.io.bad_rows import BadRows, lines_of
 from neatrec.io.columns import Columns
 from neatrec.io.csv_fallback import read_carefully
 from neatrec.io.duckdb_session import explained
-from neatrec.io.items import Description, describe
+from neatrec.io.items import ItemTexts, describe
 from neatrec.io.row_status import clean_rows
-from neatrec.io.tables import Table
+from neatrec.io.tables import InputTable
 from neatrec.text import printable
 
 log = logging.getLogger(__name__)
 
 
-def texts_in_lines(connection: Any, tables: Sequence[Table], columns: Columns) -> dict[str, Description]:
+def texts_in_lines(connection: Any, tables: Sequence[InputTable], columns: Columns) -> dict[str, ItemTexts]:
     """Item -> what the lines say of it most often (among equals, the first by alphabet)."""
     fields = _fields(columns)
     if not fields:
@@ -63,7 +63,7 @@ def _most_frequent(connection: Any, names: Sequence[str]) -> dict[str, tuple[Any
     return {item: tuple(values) for item, *values in rows}
 
 
-def texts_in_catalogue(connection: Any, table: Table, columns: Columns, folder: Path) -> dict[str, Description]:
+def texts_in_catalogue(connection: Any, table: InputTable, columns: Columns, folder: Path) -> dict[str, ItemTexts]:
     """Item -> description from a catalogue file, in which an item stands once."""
     fields = _fields(columns)
     chosen = ", ".join(["item", *(sql for _, sql in fields)])
@@ -80,10 +80,10 @@ def texts_in_catalogue(connection: Any, table: Table, columns: Columns, folder: 
     return describe(rows, [role for role, _ in fields])
 
 
-def load_whole(connection: Any, table: Table, columns: Columns, create: str, folder: Path) -> Table:
+def load_whole(connection: Any, table: InputTable, columns: Columns, create: str, folder: Path) -> InputTable:
     """Run `create` FROM the rows of a table in which every row must be a record; gives the table as it was read."""
 
-    def statement(table: Table) -> tuple[str, list[Any]]:
+    def statement(table: InputTable) -> tuple[str, list[Any]]:
         select, parameters = clean_rows(table, columns, rejects=table.csv is not None)
         return f"{create} FROM ({select})", parameters
 
@@ -92,7 +92,7 @@ def load_whole(connection: Any, table: Table, columns: Columns, create: str, fol
     return table
 
 
-def _refuse_twins(connection: Any, table: Table, columns: Columns) -> None:
+def _refuse_twins(connection: Any, table: InputTable, columns: Columns) -> None:
     twin = connection.execute(
         "SELECT item FROM catalogue GROUP BY item HAVING count(*) > 1 ORDER BY item LIMIT 1"
     ).fetchall()

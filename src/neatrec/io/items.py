@@ -20,7 +20,7 @@ Path_ = tuple[str | None, ...]
 
 
 @dataclass(frozen=True)
-class Description:
+class ItemTexts:
     """What is known of an item."""
 
     name: str | None = None
@@ -31,7 +31,7 @@ class Description:
 
 def build_catalog(
     bought: Mapping[str, int],
-    described: Mapping[str, Description],
+    described: Mapping[str, ItemTexts],
     levels: Sequence[str],
     *,
     excluded: AbstractSet[str] = frozenset(),
@@ -43,7 +43,7 @@ def build_catalog(
     `bought` is item id -> lines. Items of a group become one item. `excluded` ids and groups are left out.
     `nested`: a category name below two parents is two categories.
     """
-    nothing = Description()
+    nothing = ItemTexts()
     group_of = {item: described.get(item, nothing).group or item for item in {**described, **bought}}
     _refuse_chains(group_of)
     strangers = len(excluded - set(group_of) - set(group_of.values()))
@@ -125,27 +125,27 @@ def _unique_names(keys: AbstractSet[Path_]) -> dict[Path_, str]:
     return names
 
 
-def describe(rows: Iterable[Sequence[Any]], fields: Sequence[str]) -> dict[str, Description]:
+def describe(rows: Iterable[Sequence[Any]], fields: Sequence[str]) -> dict[str, ItemTexts]:
     """Item -> description from rows of (item, then one value for each of `fields`: name, group, category levels)."""
     described = {}
     for item, *values in rows:
         known = dict(zip(fields, values, strict=True))
         path = tuple(value for field, value in known.items() if field not in ("name", "group"))
-        described[item] = Description(known.get("name"), known.get("group"), path)
+        described[item] = ItemTexts(known.get("name"), known.get("group"), path)
     return described
 
 
-def merged(first: Mapping[str, Description], second: Mapping[str, Description]) -> dict[str, Description]:
+def merged(first: Mapping[str, ItemTexts], second: Mapping[str, ItemTexts]) -> dict[str, ItemTexts]:
     """Descriptions from two tables; each says what the other does not."""
     out = dict(first)
     for item, more in second.items():
-        known = out.get(item, Description())
+        known = out.get(item, ItemTexts())
         path = known.path if any(known.path) else more.path
-        out[item] = Description(known.name or more.name, known.group or more.group, path)
+        out[item] = ItemTexts(known.name or more.name, known.group or more.group, path)
     return out
 
 
-def compare_with_catalogue(bought: Mapping[str, int], described: Mapping[str, Description], shown: str) -> None:
+def compare_with_catalogue(bought: Mapping[str, int], described: Mapping[str, ItemTexts], shown: str) -> None:
     """A word on items that were bought and are not in the catalogue; an error where that is all of them."""
     missing = [item for item in bought if item not in described]
     if not missing:

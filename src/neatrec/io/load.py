@@ -9,31 +9,31 @@ from typing import TYPE_CHECKING
 
 from neatrec.data.baskets import Baskets
 from neatrec.io import SourceOptions
-from neatrec.io.read import is_supermarket, read_named, read_supermarket, settled
+from neatrec.io.read import is_supermarket, read_named, read_supermarket, resolve_options
 from neatrec.text import plural
 
 if TYPE_CHECKING:
-    from neatrec.simulator import Truth
+    from neatrec.simulator import PlantedTruth
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Shop:
+class LoadedSource:
     """Baskets, and what really goes with what where they are simulated."""
 
     baskets: Baskets
-    truth: Truth | None = None
+    truth: PlantedTruth | None = None
 
 
-def load(source: str, options: SourceOptions) -> Shop:
+def load(source: str, options: SourceOptions) -> LoadedSource:
     """The baskets of SOURCE with what was left out said in the log."""
-    source, options = settled(source, options)
+    source, options = resolve_options(source, options)
     if is_supermarket(source):
         market = read_supermarket(source, options)
-        shop = Shop(market.baskets, market.truth)
+        shop = LoadedSource(market.baskets, market.truth)
     else:
-        shop = Shop(read_named(source, options))
+        shop = LoadedSource(read_named(source, options))
     say_what_was_read(shop.baskets)
     return shop
 

@@ -10,7 +10,7 @@ from neatrec.io.columns import Columns
 from neatrec.io.csv_fallback import read_carefully
 from neatrec.io.duckdb_session import explained
 from neatrec.io.row_status import CHECKS, FIRST_BAD, NO_ID, RAW_ROLES, RETURN, clean_rows
-from neatrec.io.tables import ROW, Table
+from neatrec.io.tables import ROW, InputTable
 from neatrec.text import printable
 
 
@@ -21,10 +21,12 @@ def create_lines(connection: Any, columns: Columns) -> None:
     connection.execute(f"CREATE TABLE line ({', '.join(fields)}, fate UTINYINT)")
 
 
-def load_lines(connection: Any, table: Table, columns: Columns, bad: BadRows, folder: Path) -> tuple[Table, int]:
+def load_lines(
+    connection: Any, table: InputTable, columns: Columns, bad: BadRows, folder: Path
+) -> tuple[InputTable, int]:
     """Put the lines of one table into `line`; gives the table as it was read, and its rows."""
 
-    def insert(table: Table) -> tuple[str, list[Any]]:
+    def insert(table: InputTable) -> tuple[str, list[Any]]:
         select, parameters = clean_rows(table, columns, rejects=table.csv is not None)
         fields = ["basket", "item", "position" if columns.position else "NULL"]
         fields += ["customer" if columns.user else "NULL", "moment" if columns.time else "NULL"]
@@ -42,7 +44,7 @@ def _count(connection: Any) -> int:
     return int(connection.execute("SELECT count(*) FROM line").fetchall()[0][0])
 
 
-def _bad_values(connection: Any, table: Table, columns: Columns) -> list[BadRow]:
+def _bad_values(connection: Any, table: InputTable, columns: Columns) -> list[BadRow]:
     """Rows whose values cannot be read, with their lines; they leave the table `line`."""
     if not connection.execute("SELECT count(*) FROM line WHERE fate >= ?", [FIRST_BAD]).fetchall()[0][0]:
         return []

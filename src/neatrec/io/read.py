@@ -33,10 +33,10 @@ def read_baskets(source: Any, options: SourceOptions | None = None, **columns: A
     path = os.fspath(source)
     if isinstance(path, bytes):
         path = os.fsdecode(path)
-    return read_named(*settled(path, chosen))
+    return read_named(*resolve_options(path, chosen))
 
 
-def settled(source: str, options: SourceOptions) -> tuple[str, SourceOptions]:
+def resolve_options(source: str, options: SourceOptions) -> tuple[str, SourceOptions]:
     """What a `source.toml` says with `options` laid over it; any other source as it is."""
     if not source.endswith(".toml"):
         return source, options

@@ -9,14 +9,16 @@ from dataclasses import replace
 from neatrec.io.column_names import ITEM_ROLES, guess, guess_category, missing_column
 from neatrec.io.columns import Columns
 from neatrec.io.options import SourceOptions
-from neatrec.io.tables import Table, refuse_doubles
+from neatrec.io.tables import InputTable, refuse_doubles
 from neatrec.text import printable
 
 log = logging.getLogger(__name__)
 LINE_ROLES = ("basket", "item", "user", "position", "time", "quantity")
 
 
-def resolve(options: SourceOptions, tables: Sequence[Table], catalogue: Table | None) -> tuple[Columns, Columns | None]:
+def resolve(
+    options: SourceOptions, tables: Sequence[InputTable], catalogue: InputTable | None
+) -> tuple[Columns, Columns | None]:
     """The columns of the lines, and those of the catalogue where there is one."""
     first = tables[0]
     guessing = options.basket is None or options.item is None
@@ -46,7 +48,7 @@ def resolve(options: SourceOptions, tables: Sequence[Table], catalogue: Table | 
     return lines, in_catalogue
 
 
-def _guessed(options: SourceOptions, first: Table, catalogue: Table | None, guessing: bool) -> SourceOptions:
+def _guessed(options: SourceOptions, first: InputTable, catalogue: InputTable | None, guessing: bool) -> SourceOptions:
     """Options with the roles filled in that nobody named; what a catalogue says of items is always looked for."""
     found: dict[str, str] = {}
     places = ([catalogue] if catalogue else []) + ([first] if guessing else [])
@@ -63,13 +65,13 @@ def _guessed(options: SourceOptions, first: Table, catalogue: Table | None, gues
     return replace(options, category=category, **found)  # type: ignore[arg-type]
 
 
-def _one_column(table: Table) -> str:
+def _one_column(table: InputTable) -> str:
     if len(table.columns) > 1 or table.csv is None:
         return ""
     return " (only one: fields must be divided by comma, semicolon, tab or |, or say which with --delimiter)"
 
 
-def _require(table: Table, lines: Columns, first: Table) -> None:
+def _require(table: InputTable, lines: Columns, first: InputTable) -> None:
     """An error for the first column that `table` does not have."""
     wanted = lines.by_role()
     for role, column in wanted.items():
@@ -82,7 +84,7 @@ def _require(table: Table, lines: Columns, first: Table) -> None:
     refuse_doubles(table, list(wanted.values()))
 
 
-def _catalogue_columns(options: SourceOptions, first: Table, catalogue: Table) -> Columns:
+def _catalogue_columns(options: SourceOptions, first: InputTable, catalogue: InputTable) -> Columns:
     """Where the catalogue has a column for an item's name, group or category, it is taken from there."""
     item = options.catalog_item or (options.item if options.item in catalogue.columns else None)
     item = item or guess("item", catalogue.columns)

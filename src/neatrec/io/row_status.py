@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 from neatrec.errors import SourceError
 from neatrec.io.columns import Columns
-from neatrec.io.sql import LARGEST_POSITION, Column, moment, number, raw, text
-from neatrec.io.tables import ROW, Table
+from neatrec.io.sql import LARGEST_POSITION, SqlColumn, moment, number, raw, text
+from neatrec.io.tables import ROW, InputTable
 from neatrec.text import printable
 
 KEPT, NO_ID, RETURN = 0, 1, 2
@@ -15,7 +15,7 @@ FIRST_BAD = 10  # fates from here on are bad rows: FIRST_BAD + index into CHECKS
 RAW_ROLES = ("basket", "item", "position", "quantity", "time")
 
 
-class Check(NamedTuple):
+class RowCheck(NamedTuple):
     """What makes a row bad."""
 
     role: str
@@ -28,19 +28,21 @@ class Check(NamedTuple):
 _BREAK = "chr(10)"
 _BROKEN = "must stand on one line: a quote may be opened and not closed"
 CHECKS = (
-    Check("basket", f"contains(basket, {_BREAK})", _BROKEN, swallows=True),
-    Check("item", f"contains(item, {_BREAK})", _BROKEN, swallows=True),
-    Check("basket", "contains(basket, chr(0))", "must be text, holds a NUL byte"),
-    Check("item", "contains(item, chr(0))", "must be text, holds a NUL byte"),
-    Check("position", "position_text IS NULL", "must be a number, is missing"),
-    Check("position", "position IS NULL OR isnan(position) OR isinf(position)", "must be a number, got {value}"),
-    Check("position", f"position < 0 OR position > {LARGEST_POSITION}", "must be a number from 0 to 2^53, got {value}"),
-    Check(
+    RowCheck("basket", f"contains(basket, {_BREAK})", _BROKEN, swallows=True),
+    RowCheck("item", f"contains(item, {_BREAK})", _BROKEN, swallows=True),
+    RowCheck("basket", "contains(basket, chr(0))", "must be text, holds a NUL byte"),
+    RowCheck("item", "contains(item, chr(0))", "must be text, holds a NUL byte"),
+    RowCheck("position", "position_text IS NULL", "must be a number, is missing"),
+    RowCheck("position", "position IS NULL OR isnan(position) OR isinf(position)", "must be a number, got {value}"),
+    RowCheck(
+        "position", f"position < 0 OR position > {LARGEST_POSITION}", "must be a number from 0 to 2^53, got {value}"
+    ),
+    RowCheck(
         "quantity",
         "quantity_text IS NOT NULL AND (quantity IS NULL OR isnan(quantity))",
         "must be a number, got {value}",
     ),
-    Check(
+    RowCheck(
         "time",
         "time_text IS NOT NULL AND moment IS NULL",
         "must be a time such as 2024-01-31 or 2024-01-31T12:00:00Z, got {value}",
@@ -49,9 +51,9 @@ CHECKS = (
 
 
 def clean_rows(
-    table: Table, columns: Columns, *, rejects: bool = False, numbered: bool = False
+    table: InputTable, columns: Columns, *, rejects: bool = False, numbered: bool = False
 ) -> tuple[str, list[Any]]:
-    """A SELECT of the rows with their fate, and its parameters; `rejects` and `numbered` as in `Table.scan`."""
+    """A SELECT of the rows with their fate, and its parameters; `rejects` and `numbered` as in `InputTable.scan`."""
     chosen = {role: table.column(name) for role, name in columns.by_role().items()}
     _refuse_odd_types(table, columns, chosen)
     fields = [f"{text(chosen['basket'])} AS basket", f"{text(chosen['item'])} AS item"]
@@ -72,7 +74,7 @@ def clean_rows(
     return f"SELECT *, {fate} AS fate FROM (SELECT {', '.join(fields)} FROM {scan})", parameters
 
 
-def _refuse_odd_types(table: Table, columns: Columns, chosen: dict[str, Column]) -> None:
+def _refuse_odd_types(table: InputTable, columns: Columns, chosen: dict[str, SqlColumn]) -> None:
     for role, column in chosen.items():
         if not column.has_ids:
             name = columns.by_role()[role]
@@ -85,7 +87,7 @@ def _refuse_odd_types(table: Table, columns: Columns, chosen: dict[str, Column])
             )
 
 
-def _fate(chosen: dict[str, Column], is_csv: bool) -> str:
+def _fate(chosen: dict[str, SqlColumn], is_csv: bool) -> str:
     cases = [f"WHEN basket IS NULL OR item IS NULL THEN {NO_ID}"]
     cases += [
         f"WHEN {check.condition} THEN {FIRST_BAD + i}"

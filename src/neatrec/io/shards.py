@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from neatrec.data.baskets import Attribute, Baskets
 from neatrec.data.catalog import Catalog, string_array
 from neatrec.errors import BundleError, ResourceError, must_be
-from neatrec.io.assemble import IN_ORDER, LINES_OF_BASKETS, Ending, Gathered, basket_columns, coded
+from neatrec.io.assemble import IN_ORDER, LINES_OF_BASKETS, BasketSink, CollectedLines, basket_columns, coded
 from neatrec.io.options import SourceOptions
 from neatrec.text import plural, printable
 
@@ -112,12 +112,12 @@ def cut_shards(
     where there would be fewer than about `at_least` of them.
     """
     from neatrec.io.instacart import is_instacart, take_instacart
-    from neatrec.io.read import is_saved, is_supermarket, read_named, settled
+    from neatrec.io.read import is_saved, is_supermarket, read_named, resolve_options
     from neatrec.io.tabular import read_tables
 
     if isinstance(shard_lines, bool) or not isinstance(shard_lines, int) or shard_lines < 1:
         raise must_be("shard_lines", "a whole number of at least 1", shard_lines)
-    source, options = settled(source, options)
+    source, options = resolve_options(source, options)
 
     def fitting(lines: int) -> int:
         return min(shard_lines, max(1, lines // at_least))
@@ -127,7 +127,7 @@ def cut_shards(
         if is_supermarket(source) or source.split(":", 1)[0] == "complete-journey" or is_saved(source):
             baskets = read_named(source, options)
             return write_shards(baskets, folder, shard_lines=fitting(baskets.lines))
-        ending = Ending(lambda gathered: _cut(gathered, folder, fitting(gathered.lines)), folder, memory or MEMORY)
+        ending = BasketSink(lambda gathered: _cut(gathered, folder, fitting(gathered.lines)), folder, memory or MEMORY)
         return take_instacart(source, options, ending) if is_instacart(source) else read_tables(source, options, ending)
     except OSError as error:
         raise ResourceError(
@@ -164,7 +164,7 @@ def open_shards(folder: Path) -> ShardFolder:
         ) from error
 
 
-def _cut(gathered: Gathered, folder: Path, shard_lines: int) -> ShardFolder:
+def _cut(gathered: CollectedLines, folder: Path, shard_lines: int) -> ShardFolder:
     """Sort all lines once on disk, then write range after range of the baskets."""
     connection, columns = gathered.connection, gathered.columns
     connection.execute(f"CREATE TABLE cart AS SELECT * FROM ({LINES_OF_BASKETS}) {IN_ORDER}")

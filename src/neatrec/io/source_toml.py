@@ -49,7 +49,7 @@ def _parsed(path: Path) -> dict[str, Any]:
 def _checked(path: Path, table: dict[str, Any]) -> dict[str, Any]:
     from pydantic import BaseModel, ConfigDict, ValidationError
 
-    class SourceFile(BaseModel):
+    class SourceToml(BaseModel):
         model_config = ConfigDict(extra="forbid", strict=True)
         source: str
         basket: str | None = None
@@ -73,7 +73,7 @@ def _checked(path: Path, table: dict[str, Any]) -> dict[str, Any]:
         encoding: str | None = None
 
     try:
-        return SourceFile.model_validate(_with_dates_as_text(table)).model_dump()
+        return SourceToml.model_validate(_with_dates_as_text(table)).model_dump()
     except ValidationError as error:
         first = error.errors()[0]
         key = str(first["loc"][0])

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from neatrec.cooccurrence import Counting
+from neatrec.cooccurrence import CountOptions
 from neatrec.cooccurrence.input_summary import pairs_of_size
 from neatrec.cooccurrence.spark.session import connect, told
 from neatrec.data.catalog import Catalog, string_array
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class ClusterLines:
+class SparkLines:
     """A source that stays on the cluster, looked over once; a `Lines` of the Spark engine."""
 
     source: str
@@ -47,7 +47,7 @@ class ClusterLines:
     """Lines of a basket -> how many baskets have so many."""
     longest_basket: str
     code_of: dict[str, int] = field(repr=False)
-    counting: Counting = field(default_factory=Counting)
+    counting: CountOptions = field(default_factory=CountOptions)
 
     @property
     def longest(self) -> int:
@@ -57,7 +57,7 @@ class ClusterLines:
     def counted(self) -> int:
         return sum(count for size, count in self.sizes.items() if size >= self.counting.min_basket)
 
-    def counted_as(self, counting: Counting) -> ClusterLines:
+    def counted_as(self, counting: CountOptions) -> SparkLines:
         """The same lines, to be counted so; a basket with too many pairs is refused by name."""
         _refuse_long(self.longest_basket, self.longest, counting.max_basket_pairs, counting.window)
         return replace(self, counting=counting)
@@ -79,7 +79,7 @@ class ClusterLines:
 
 def read_cluster_lines(
     source: str, options: SourceOptions, *, max_basket_pairs: int | None = None, threads: int | None = None
-) -> ClusterLines:
+) -> SparkLines:
     """One look over `source`: its items and sizes come to the driver, its lines do not.
 
     `source` is a folder, file or glob of Parquet or CSV that the executors can read (a path or any address Spark
@@ -117,7 +117,7 @@ def read_cluster_lines(
             lines.unpersist()
     baskets, total = sum(found.values()), sum(size * count for size, count in found.items())
     log.info("Spark reads %s, %s, %s", plural(total, "line"), plural(baskets, "basket"), plural(len(catalog), "item"))
-    return ClusterLines(
+    return SparkLines(
         source,
         options,
         catalog,

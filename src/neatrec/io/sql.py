@@ -32,7 +32,7 @@ def quoted(name: str) -> str:
 
 
 @dataclass(frozen=True)
-class Column:
+class SqlColumn:
     """A column of a table: its name in SQL and its DuckDB type."""
 
     name: str
@@ -60,12 +60,12 @@ class Column:
         return self.is_text or self.is_number or self.is_moment or bool(_OTHER_IDS.fullmatch(self.type))
 
 
-def raw(column: Column) -> str:
+def raw(column: SqlColumn) -> str:
     """The value as it stands, as text."""
     return f"CAST({column.sql} AS VARCHAR)"
 
 
-def text(column: Column) -> str:
+def text(column: SqlColumn) -> str:
     """The value as text, NULL where it is missing; a whole number has no decimal point, whatever its type.
 
     A table of numbers with gaps often arrives as float: 7.0 is the id "7", as it is in the CSV beside it.
@@ -87,12 +87,12 @@ def text(column: Column) -> str:
     return raw(column)
 
 
-def number(column: Column) -> str:
+def number(column: SqlColumn) -> str:
     """The value as DOUBLE, NULL where it is missing or no number."""
     return f"TRY_CAST({text(column)} AS DOUBLE)"
 
 
-def moment(column: Column) -> str:
+def moment(column: SqlColumn) -> str:
     """Microseconds since 1970, UTC, NULL where missing or not a time.
 
     Digits alone are a date (YYYYMMDD) or a count since 1970, its unit told by its length.

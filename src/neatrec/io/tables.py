@@ -1,4 +1,4 @@
-"""`Table`: a CSV, Parquet file or data frame the database can scan, with its columns known."""
+"""`InputTable`: a CSV, Parquet file or data frame the database can scan, with its columns known."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from uuid import uuid4
 from neatrec.errors import SourceError
 from neatrec.io.csv_text import CsvText, prepare_csv
 from neatrec.io.files import SourceFile, unreadable
-from neatrec.io.sql import Column
+from neatrec.io.sql import SqlColumn
 from neatrec.text import printable
 
 MAX_LINE = 16_000_000
@@ -20,7 +20,7 @@ ROW = '"neatrec: number of the row"'  # in SQL; tables may have columns called r
 
 
 @dataclass(frozen=True)
-class Table:
+class InputTable:
     """Something with rows: where it is, what to call it, what its columns are called."""
 
     shown: str
@@ -31,10 +31,10 @@ class Table:
     """An Arrow table whose columns are called c0, c1, ..."""
     relation: str = "frame"
     """What the frame is called in the database."""
-    types: tuple[Column, ...] = ()
+    types: tuple[SqlColumn, ...] = ()
     """Names in SQL and types, by position; known once a database is open."""
 
-    def column(self, name: str) -> Column:
+    def column(self, name: str) -> SqlColumn:
         return self.types[self.columns.index(name)]
 
     def scan(self, *, rejects: bool = False, numbered: bool = False) -> tuple[str, list[Any]]:
@@ -68,25 +68,25 @@ def open_table(
     delimiter: str | None = None,
     encoding: str | None = None,
     wanted: Collection[str] = (),
-) -> Table | None:
+) -> InputTable | None:
     """The table in `file`, or None when the file is empty."""
     if file.kind == "empty":
         return None
     if file.kind == "parquet":
-        return Table(file.shown, _parquet_columns(file), parquet=_plain_path(file.path, folder))
+        return InputTable(file.shown, _parquet_columns(file), parquet=_plain_path(file.path, folder))
     text = prepare_csv(file, folder, delimiter=delimiter, encoding=encoding, wanted=wanted)
     if text is None:
         return None
     text = replace(text, path=_plain_path(text.path, folder))
-    return Table(file.shown, text.columns, csv=text)
+    return InputTable(file.shown, text.columns, csv=text)
 
 
-def frame_table(frame: Any, relation: str = "frame") -> Table:
+def frame_table(frame: Any, relation: str = "frame") -> InputTable:
     """The table of an Arrow-capable data frame."""
     import pyarrow as pa
 
     try:
-        table = frame if isinstance(frame, pa.Table) else pa.table(frame)
+        table = frame if isinstance(frame, pa.InputTable) else pa.table(frame)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise SourceError(
             f"cannot read a {type(frame).__name__} as a table: {printable(error)}",
@@ -96,10 +96,10 @@ def frame_table(frame: Any, relation: str = "frame") -> Table:
         raise SourceError("the data frame has no rows")
     names = tuple(str(name) for name in table.column_names)
     renamed = table.rename_columns([f"c{i}" for i in range(len(names))])
-    return Table("the data frame", names, frame=renamed, relation=relation)
+    return InputTable("the data frame", names, frame=renamed, relation=relation)
 
 
-def refuse_doubles(table: Table, used: Sequence[str]) -> None:
+def refuse_doubles(table: InputTable, used: Sequence[str]) -> None:
     """A column name that stands twice cannot be meant by its name."""
     for name, count in Counter(table.columns).items():
         if count > 1 and name in used:

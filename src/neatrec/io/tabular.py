@@ -11,7 +11,7 @@ from typing import Any
 
 from neatrec.data.baskets import Baskets
 from neatrec.errors import SourceError
-from neatrec.io.assemble import IN_MEMORY, Ending, Taken, assemble
+from neatrec.io.assemble import IN_MEMORY, BasketSink, Taken, assemble
 from neatrec.io.bad_rows import BadRows, refuse_to_overwrite
 from neatrec.io.columns import Columns
 from neatrec.io.duckdb_session import database, described, workspace
@@ -21,13 +21,13 @@ from neatrec.io.items import build_catalog, compare_with_catalogue, merged
 from neatrec.io.options import SourceOptions
 from neatrec.io.order_lines import create_lines, load_lines
 from neatrec.io.resolve import resolve
-from neatrec.io.tables import Table, frame_table, open_table
+from neatrec.io.tables import InputTable, frame_table, open_table
 from neatrec.text import plural, printable
 
 log = logging.getLogger(__name__)
 
 
-def read_tables(source: str, options: SourceOptions, ending: Ending[Taken]) -> Taken:
+def read_tables(source: str, options: SourceOptions, ending: BasketSink[Taken]) -> Taken:
     """What `ending` makes of a file, folder or glob."""
     with workspace(ending.inside) as folder:
         return _read(_line_tables(source, folder, options), folder, options, source, ending)
@@ -39,7 +39,7 @@ def read_frame(frame: Any, options: SourceOptions) -> Baskets:
         return _read([frame_table(frame)], folder, options, type(frame).__name__, IN_MEMORY)
 
 
-def _line_tables(source: str, folder: Path, options: SourceOptions) -> list[Table]:
+def _line_tables(source: str, folder: Path, options: SourceOptions) -> list[InputTable]:
     files = find_files(source)
     wanted = [value for value in options.given().values() if isinstance(value, str)]
     opened = [
@@ -56,7 +56,7 @@ def _line_tables(source: str, folder: Path, options: SourceOptions) -> list[Tabl
     return tables
 
 
-def _catalogue_table(options: SourceOptions, folder: Path) -> Table | None:
+def _catalogue_table(options: SourceOptions, folder: Path) -> InputTable | None:
     if options.catalog is None:
         return None
     if not isinstance(options.catalog, Path):
@@ -71,7 +71,9 @@ def _catalogue_table(options: SourceOptions, folder: Path) -> Table | None:
     return table
 
 
-def _read(tables: Sequence[Table], folder: Path, options: SourceOptions, source: str, ending: Ending[Taken]) -> Taken:
+def _read(
+    tables: Sequence[InputTable], folder: Path, options: SourceOptions, source: str, ending: BasketSink[Taken]
+) -> Taken:
     catalogue = _catalogue_table(options, folder)
     lines, in_catalogue = resolve(options, tables, catalogue)
     if lines.time is None and (options.since or options.until):
@@ -105,13 +107,13 @@ def _levels(lines: Columns, in_catalogue: Columns | None) -> tuple[str, ...]:
 
 def stage(
     connection: Any,
-    tables: Sequence[Table],
+    tables: Sequence[InputTable],
     lines: Columns,
     options: SourceOptions,
     folder: Path,
     source: str,
     more_files: Sequence[str] = (),
-) -> tuple[list[Table], BadRows]:
+) -> tuple[list[InputTable], BadRows]:
     """All lines in the table `line`; gives the tables as they were read and the bad rows that were put up with.
 
     `more_files` are read too and, like the tables, not to be written over.

@@ -2,8 +2,8 @@
 
 from neatrec.labels.config import EXPECTED, PROTOCOLS
 from neatrec.labels.make import make_labels
+from neatrec.labels.null import NullResult, shuffle_null
 from neatrec.labels.record import Labels
 from neatrec.labels.shuffle import WITHIN, shuffled
-from neatrec.labels.shuffle_null import NullResult, shuffle_null
 
 __all__ = ["EXPECTED", "PROTOCOLS", "WITHIN", "Labels", "NullResult", "make_labels", "shuffle_null", "shuffled"]

@@ -13,12 +13,12 @@ from neatrec._version import __version__
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import UNKNOWN, Catalog
 from neatrec.labels.both_signs import DependentPairs, dependent_pairs
-from neatrec.labels.config import MAX_BASKET_PAIRS, Recipe
-from neatrec.labels.ground_truth import Score, Truth, score_against
+from neatrec.labels.config import MAX_BASKET_PAIRS, LabelConfig
+from neatrec.labels.ground_truth import GroundTruth, TruthScore, score_against
 from neatrec.labels.make import LEVELS, make_labels
+from neatrec.labels.null import NullResult, shuffle_nulls
 from neatrec.labels.record import Labels
 from neatrec.labels.shuffle import check_within
-from neatrec.labels.shuffle_null import NullResult, shuffle_nulls
 
 FORMAT = 1
 BIN_WIDTH = 100
@@ -111,7 +111,7 @@ class Audit:
     clustering: tuple[Clustering, ...]
     nulls: Mapping[str, NullResult]
     """Protocol -> what shuffled baskets make of it; empty without null rounds."""
-    truth: Mapping[tuple[str, float], Score]
+    truth: Mapping[tuple[str, float], TruthScore]
     """(protocol, level) -> precision and recall; empty where the truth is not known."""
     seed: int
     """Seed of the shuffle."""
@@ -151,7 +151,7 @@ def audit_labels(
     baskets: Baskets,
     levels: Sequence[float] = LEVELS,
     *,
-    truth: Truth | None = None,
+    truth: GroundTruth | None = None,
     null_rounds: int = 3,
     null_within: str = "none",
     seed: int = 0,
@@ -177,7 +177,7 @@ def audit_labels(
     calibrated = make_labels(baskets, "calibrated", levels, strata=strata, **common)
     catalog = baskets.catalog
     shown = catalog.levels[0] if catalog.levels else None
-    dependent = dependent_pairs(baskets, Recipe.of(paper), catalog.category_of(shown), choice)
+    dependent = dependent_pairs(baskets, LabelConfig.of(paper), catalog.category_of(shown), choice)
     both = (paper, calibrated)
     nulls: dict[str, NullResult] = {}
     if null_rounds:
@@ -284,7 +284,7 @@ def _known(rate: float) -> float | None:
     return None if np.isnan(rate) else rate
 
 
-def _scores(truth: Truth, protocols: Sequence[Labels], *, directed: bool) -> dict[tuple[str, float], Score]:
+def _scores(truth: GroundTruth, protocols: Sequence[Labels], *, directed: bool) -> dict[tuple[str, float], TruthScore]:
     return {
         (labels.protocol, level): score_against(
             truth, labels.query[labels.at(level)], labels.item[labels.at(level)], directed=directed

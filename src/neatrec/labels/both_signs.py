@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from neatrec.cooccurrence import CoPurchases, Margins, PairBlock, count
+from neatrec.cooccurrence import CooccurrenceCounts, Margins, PairBlock, count
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import UNKNOWN
-from neatrec.labels.config import Engine, Recipe
+from neatrec.labels.config import Engine, LabelConfig
 from neatrec.labels.expected_counts import fit_expected
 from neatrec.labels.paper import MIN_COUNT, PaperTest
 from neatrec.statistics import chi_squared_threshold
@@ -24,7 +24,7 @@ Mask = npt.NDArray[np.bool_]
 class DependentPairs:
     """Pairs seen at least 5 times whose chi-squared passes at the widest level, of both signs."""
 
-    pairs: CoPurchases
+    pairs: CooccurrenceCounts
     expected: Floats
     """The paper's E = F_q F_v / N."""
     statistic: Floats
@@ -48,7 +48,7 @@ class DependentPairs:
 
 
 def dependent_pairs(
-    baskets: Baskets, recipe: Recipe, category: npt.NDArray[np.int32], engine: Engine
+    baskets: Baskets, recipe: LabelConfig, category: npt.NDArray[np.int32], engine: Engine
 ) -> DependentPairs:
     """The dependent pairs of a paper recipe; all pairs are counted by `category`, a code for each item."""
     collector = _Collector(PaperTest(recipe.levels, recipe.directed), recipe, category)
@@ -64,7 +64,7 @@ def dependent_pairs(
 class _Collector:
     """A `keep` for both signs that also counts every pair by the category of its query, as it goes by."""
 
-    def __init__(self, test: PaperTest, recipe: Recipe, category: npt.NDArray[np.int32]) -> None:
+    def __init__(self, test: PaperTest, recipe: LabelConfig, category: npt.NDArray[np.int32]) -> None:
         self.test, self.recipe = test, recipe
         self.threshold = chi_squared_threshold(max(recipe.levels))
         last = int(category.max(initial=UNKNOWN)) + 1

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from neatrec.cooccurrence import CoPurchases, Margins, PairBlock, Screen
+from neatrec.cooccurrence import CooccurrenceCounts, Margins, PairBlock, PairFilter
 from neatrec.labels.cut import Bin, largest_discovery
-from neatrec.labels.evidence import Evidence, Floats, Mask
+from neatrec.labels.evidence import Floats, Mask, PairTest
 from neatrec.labels.expected_counts import Expected, Factors
 from neatrec.statistics import benjamini_hochberg, largest_mean, poisson_log_tail, poisson_tail, possible_pairs
 
@@ -46,15 +46,15 @@ class CalibratedTest:
         self._tests: int | None = None
         self._limits: Floats | None = None
 
-    def screen(self, margins: Margins) -> Screen:
+    def screen(self, margins: Margins) -> PairFilter:
         """The normal tail never exceeds the Poisson tail at as many standard deviations, so it may drop pairs first."""
         fitted, highest = self._fit(margins), self.highest_p(margins)
         if not isinstance(fitted, Factors) or not 0 < highest < 0.1:
-            return Screen()
+            return PairFilter()
         slack = 1 - 1e-6
         deviations = -float(special.ndtri(highest)) * slack
         a, b = fitted.query * slack, fitted.item
-        return Screen(expected=(a, b), spread=(deviations**2 * a, b))
+        return PairFilter(expected=(a, b), spread=(deviations**2 * a, b))
 
     def __call__(self, block: PairBlock, margins: Margins) -> Mask:
         """Pairs whose E is small enough for their count: looked up by count, no tail is computed here."""
@@ -74,12 +74,12 @@ class CalibratedTest:
         most = min(margins.records, tests)
         return max(self.at_least, max(self.levels) * most / max(tests, 1))
 
-    def judge(self, pairs: CoPurchases) -> Evidence:
+    def judge(self, pairs: CooccurrenceCounts) -> PairTest:
         expected = self._fit(pairs.margins).of(pairs.query, pairs.item)
         p = _tail(pairs.count, expected)
         # zero where p is 1; finite where p underflows
         surprise = np.maximum(-poisson_log_tail(pairs.count, expected) / np.log(10.0), 0.0)
-        return Evidence(pairs, expected, surprise, p, benjamini_hochberg(p, self.tests(pairs.margins)).q)
+        return PairTest(pairs, expected, surprise, p, benjamini_hochberg(p, self.tests(pairs.margins)).q)
 
     def p_of(self, block: PairBlock, margins: Margins) -> Floats:
         """The p-value of each pair, for an engine that tests pairs where they are."""
@@ -93,12 +93,12 @@ class CalibratedTest:
         """What another process needs: the fit, not the baskets it was made from."""
         return {**self.__dict__, "_fit_to": self._fit_to if self._fitted is None else None}
 
-    def thresholds(self, evidence: Evidence, levels: tuple[float, ...]) -> dict[float, float]:
+    def thresholds(self, evidence: PairTest, levels: tuple[float, ...]) -> dict[float, float]:
         """The largest p that is a discovery at each level; 0 where there is none."""
         q = evidence.q if evidence.q is not None else np.ones_like(evidence.p)
         return {level: float(evidence.p[q <= level].max(initial=0.0)) for level in levels}
 
-    def passes(self, evidence: Evidence, threshold: float) -> Mask:
+    def passes(self, evidence: PairTest, threshold: float) -> Mask:
         return (evidence.p <= threshold) & (threshold > 0)
 
     def _fit(self, margins: Margins) -> Expected:

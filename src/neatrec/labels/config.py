@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from neatrec.cooccurrence import CoPurchases, Counting, Keep, Margins, count
+from neatrec.cooccurrence import CooccurrenceCounts, CountOptions, Keep, Margins, count
 from neatrec.cooccurrence.counts import DEEPEST
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog
 from neatrec.errors import ParameterError, must_be, must_be_one_of
 from neatrec.labels.calibrated import CalibratedTest
-from neatrec.labels.evidence import Evidence, Test
+from neatrec.labels.evidence import PairTest, PairTester
 from neatrec.labels.expected_counts import Expected, fit_expected, fit_strata
 from neatrec.labels.paper import PaperTest
 from neatrec.labels.record import Labels
@@ -29,7 +29,7 @@ Engine = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Recipe:
+class LabelConfig:
     """A protocol and its options; what it says of the same baskets never differs."""
 
     protocol: str
@@ -55,14 +55,14 @@ class Recipe:
             )
 
     @classmethod
-    def of(cls, labels: Labels) -> Recipe:
+    def of(cls, labels: Labels) -> LabelConfig:
         """The recipe that made `labels`."""
         options: dict[str, Any] = {**labels.options, "strata": tuple(labels.options.get("strata", ()))}
         return cls(labels.protocol, labels.levels, **options)
 
     @property
-    def counting(self) -> Counting:
-        return Counting(
+    def counting(self) -> CountOptions:
+        return CountOptions(
             directed=self.directed,
             min_basket=self.min_basket,
             category_level=self.category_level,
@@ -83,17 +83,17 @@ class Recipe:
         own = {} if self.protocol == "paper" else {"expected": self.expected, "strata": list(self.strata)}
         return {**common, **own}
 
-    def examine(self, baskets: Baskets, engine: Engine, *, at_least: float = 0.0) -> tuple[Test, Evidence]:
+    def test_pairs(self, baskets: Baskets, engine: Engine, *, at_least: float = 0.0) -> tuple[PairTester, PairTest]:
         """Count the pairs, keep those that may be labels (and all with p <= `at_least`), and test them."""
 
-        def counted(keep: Keep) -> CoPurchases:
+        def counted(keep: Keep) -> CooccurrenceCounts:
             return count(baskets, self.counting, keep=keep, **engine)
 
         return self.examine_counted(counted, lambda: baskets, at_least=at_least)
 
     def examine_counted(
-        self, counted: Callable[[Keep], CoPurchases], baskets: Callable[[], Baskets], *, at_least: float = 0.0
-    ) -> tuple[Test, Evidence]:
+        self, counted: Callable[[Keep], CooccurrenceCounts], baskets: Callable[[], Baskets], *, at_least: float = 0.0
+    ) -> tuple[PairTester, PairTest]:
         """`examine` where `counted` has the pairs that a `keep` leaves; `baskets` are asked for only by strata."""
         if self.protocol == "paper":
             paper = PaperTest(self.levels, self.directed)
@@ -115,7 +115,7 @@ class Recipe:
         return fit
 
 
-def make_recipe(
+def make_label_config(
     baskets: Baskets,
     protocol: str,
     levels: Sequence[float],
@@ -126,13 +126,13 @@ def make_recipe(
     category_level: str | None,
     once_per_customer: bool | None,
     max_basket_pairs: int = MAX_BASKET_PAIRS,
-) -> Recipe:
+) -> LabelConfig:
     """The recipe for these baskets: directed where cart order is known, once a customer where customers return."""
     if isinstance(strata, str):
         raise must_be("strata", "a sequence of names", strata)
     if once_per_customer is None:
         once_per_customer = protocol == "calibrated" and customers_return(baskets)
-    return Recipe(
+    return LabelConfig(
         protocol,
         checked_levels(levels),
         baskets.ordered,

@@ -11,7 +11,7 @@ import numpy.typing as npt
 Codes = npt.NDArray[np.int32]
 
 
-class Truth(Protocol):
+class GroundTruth(Protocol):
     """What really goes together: `query` brings `item`, aligned item codes. The simulator knows."""
 
     @property
@@ -22,7 +22,7 @@ class Truth(Protocol):
 
 
 @dataclass(frozen=True)
-class Score:
+class TruthScore:
     """How right and how complete a set of pairs is."""
 
     given: int
@@ -40,19 +40,19 @@ class Score:
         return self.right / self.planted if self.planted else float("nan")
 
 
-def score_against(truth: Truth, query: Codes, item: Codes, *, directed: bool) -> Score:
+def score_against(truth: GroundTruth, query: Codes, item: Codes, *, directed: bool) -> TruthScore:
     """Precision and recall of pairs; where direction is not known, a true pair is true both ways.
 
     >>> from types import SimpleNamespace as Pairs
     >>> score_against(Pairs(query=np.array([0]), item=np.array([1])), np.array([0, 1]), np.array([1, 0]), directed=True)
-    Score(given=2, right=1, planted=1)
+    TruthScore(given=2, right=1, planted=1)
     """
     true_query, true_item = np.asarray(truth.query), np.asarray(truth.item)
     if not directed:
         true_query, true_item = np.append(true_query, true_item), np.append(true_item, true_query)
     planted = np.unique(_keys(true_query, true_item))
     given = np.unique(_keys(query, item))
-    return Score(len(given), int(np.isin(given, planted).sum()), len(planted))
+    return TruthScore(len(given), int(np.isin(given, planted).sum()), len(planted))
 
 
 def _keys(query: npt.NDArray[Any], item: npt.NDArray[Any]) -> npt.NDArray[np.int64]:

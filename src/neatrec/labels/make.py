@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.data.baskets import Baskets
-from neatrec.labels.config import MAX_BASKET_PAIRS, Recipe, make_recipe
-from neatrec.labels.evidence import Evidence, Test
+from neatrec.labels.config import MAX_BASKET_PAIRS, LabelConfig, make_label_config
+from neatrec.labels.evidence import PairTest, PairTester
 from neatrec.labels.record import Labels
 from neatrec.statistics import garwood_interval, lift
 from neatrec.text import plural, printable
@@ -49,7 +49,7 @@ def make_labels(
     >>> [(labels.catalog.id(q), labels.catalog.id(v)) for q, v in zip(labels.query, labels.item)]
     [('bun', 'sausage'), ('tea', 'milk')]
     """
-    recipe = make_recipe(
+    recipe = make_label_config(
         baskets,
         protocol,
         levels,
@@ -62,16 +62,16 @@ def make_labels(
     )
     say_what_is_left_out(recipe)
     options = {"engine": engine, "memory_limit": memory_limit, "threads": threads}
-    return labels_from(recipe, *recipe.examine(baskets, options), basket_hash=baskets.hash)
+    return labels_from(recipe, *recipe.test_pairs(baskets, options), basket_hash=baskets.hash)
 
 
-def say_what_is_left_out(recipe: Recipe) -> None:
+def say_what_is_left_out(recipe: LabelConfig) -> None:
     """One line in the log."""
     if recipe.category_level is not None:
         log.info("pairs of one %s are left out", printable(recipe.category_level))
 
 
-def labels_from(recipe: Recipe, test: Test, evidence: Evidence, *, basket_hash: str) -> Labels:
+def labels_from(recipe: LabelConfig, test: PairTester, evidence: PairTest, *, basket_hash: str) -> Labels:
     """The pairs that pass, with their evidence; a warning where none does."""
     labels = _labels(recipe, test, evidence, basket_hash)
     if not len(labels):
@@ -85,7 +85,7 @@ def labels_from(recipe: Recipe, test: Test, evidence: Evidence, *, basket_hash: 
     return labels
 
 
-def _labels(recipe: Recipe, test: Test, evidence: Evidence, basket_hash: str) -> Labels:
+def _labels(recipe: LabelConfig, test: PairTester, evidence: PairTest, basket_hash: str) -> Labels:
     thresholds = test.thresholds(evidence, recipe.levels)
     chosen = np.flatnonzero(test.passes(evidence, thresholds[max(recipe.levels)]))
     pairs, totals = evidence.pairs, evidence.pairs.margins

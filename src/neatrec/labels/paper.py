@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from neatrec.cooccurrence import CoPurchases, Margins, PairBlock, Screen
-from neatrec.labels.evidence import Evidence, Floats, Mask
+from neatrec.cooccurrence import CooccurrenceCounts, Margins, PairBlock, PairFilter
+from neatrec.labels.evidence import Floats, Mask, PairTest
 from neatrec.statistics import chi_squared, chi_squared_p, chi_squared_threshold
 
 MIN_COUNT = 5
@@ -27,35 +27,35 @@ class PaperTest:
     directed: bool
     level_kind: str = "p"
 
-    def screen(self, margins: Margins) -> Screen:
+    def screen(self, margins: Margins) -> PairFilter:
         """The same test with a hair of slack, for compiled code."""
         if margins.records == 0:
-            return Screen(min_count=MIN_COUNT)
+            return PairFilter(min_count=MIN_COUNT)
         total, n = self._totals(margins).astype(np.float64), float(margins.records)
         slack = 1 - 1e-9
         rate = slack * total / np.sqrt(n)
         spread = slack * np.sqrt(self._lowest()) * total * np.maximum(n - total, 0.0) / np.sqrt(n) ** 3
-        return Screen(min_count=MIN_COUNT, expected=(rate, rate), spread=(spread, spread))
+        return PairFilter(min_count=MIN_COUNT, expected=(rate, rate), spread=(spread, spread))
 
     def __call__(self, block: PairBlock, margins: Margins) -> Mask:
         expected, statistic = self.measure(block, margins)
         return (block.count >= MIN_COUNT) & (block.count > expected) & (statistic > self._lowest())
 
-    def measure(self, block: PairBlock | CoPurchases, margins: Margins) -> tuple[Floats, Floats]:
+    def measure(self, block: PairBlock | CooccurrenceCounts, margins: Margins) -> tuple[Floats, Floats]:
         """E and chi-squared of pairs."""
         total, n = self._totals(margins), margins.records
         query_total, item_total = total[block.query], total[block.item]
         expected = query_total.astype(np.float64) * item_total / max(n, 1)
         return expected, chi_squared(block.count, query_total, item_total, n)
 
-    def judge(self, pairs: CoPurchases) -> Evidence:
+    def judge(self, pairs: CooccurrenceCounts) -> PairTest:
         expected, statistic = self.measure(pairs, pairs.margins)
-        return Evidence(pairs, expected, statistic, chi_squared_p(statistic), None)
+        return PairTest(pairs, expected, statistic, chi_squared_p(statistic), None)
 
-    def thresholds(self, evidence: Evidence, levels: tuple[float, ...]) -> dict[float, float]:
+    def thresholds(self, evidence: PairTest, levels: tuple[float, ...]) -> dict[float, float]:
         return {level: chi_squared_threshold(level) for level in levels}
 
-    def passes(self, evidence: Evidence, threshold: float) -> Mask:
+    def passes(self, evidence: PairTest, threshold: float) -> Mask:
         return evidence.statistic > threshold
 
     def _lowest(self) -> float:

@@ -6,20 +6,20 @@ import hashlib
 from collections.abc import Sequence
 from typing import NoReturn
 
-from neatrec.cooccurrence import CoPurchases, Keep
+from neatrec.cooccurrence import CooccurrenceCounts, Keep
 from neatrec.cooccurrence.spark.engine import count_lines
 from neatrec.errors import ParameterError
 from neatrec.io import SourceOptions
-from neatrec.io.read import settled
-from neatrec.io.spark_lines import ClusterLines, read_cluster_lines
+from neatrec.io.read import resolve_options
+from neatrec.io.spark_lines import SparkLines, read_cluster_lines
 from neatrec.labels import Labels
-from neatrec.labels.config import MAX_BASKET_PAIRS, Recipe, checked_levels, level_of
+from neatrec.labels.config import MAX_BASKET_PAIRS, LabelConfig, checked_levels, level_of
 from neatrec.labels.make import LEVELS, labels_from, say_what_is_left_out
 from neatrec.labels.run import LabelRun
 
 
 def labels_of_cluster(
-    lines: ClusterLines,
+    lines: SparkLines,
     protocol: str = "calibrated",
     levels: Sequence[float] = LEVELS,
     *,
@@ -36,7 +36,7 @@ def labels_of_cluster(
     """
     if once_per_customer is None:
         once_per_customer = protocol == "calibrated" and lines.customers_return
-    recipe = Recipe(
+    recipe = LabelConfig(
         protocol,
         checked_levels(levels),
         lines.ordered,
@@ -50,9 +50,9 @@ def labels_of_cluster(
     say_what_is_left_out(recipe)
     asked = lines.counted_as(recipe.counting)
 
-    def counted(keep: Keep) -> CoPurchases:
+    def counted(keep: Keep) -> CooccurrenceCounts:
         pairs, totals = count_lines(asked, keep, threads)
-        return CoPurchases(
+        return CooccurrenceCounts(
             asked.catalog, asked.counting, totals, pairs.query, pairs.item, pairs.count, pairs.reverse, pairs.customers
         )
 
@@ -71,7 +71,7 @@ def run_labels_on_cluster(
     **how: object,
 ) -> LabelRun:
     """`run_labels` where Spark reads the source."""
-    source, options = settled(source, options)
+    source, options = resolve_options(source, options)
     lines = read_cluster_lines(source, options, max_basket_pairs=max_basket_pairs, threads=threads)
     how |= {"max_basket_pairs": max_basket_pairs, "threads": threads}
     labels = labels_of_cluster(lines, protocol, levels, **how)  # type: ignore[arg-type]
@@ -82,6 +82,6 @@ def _no_baskets() -> NoReturn:
     raise ParameterError("`strata` need the baskets themselves, which Spark keeps", argument="strata")
 
 
-def _hash(lines: ClusterLines) -> str:
+def _hash(lines: SparkLines) -> str:
     said = f"{lines.source}|{sorted(lines.options.given().items())}|{sorted(lines.sizes.items())}|{lines.catalog.hash}"
     return hashlib.sha256(said.encode()).hexdigest()

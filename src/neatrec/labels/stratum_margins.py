@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.compiled import compiled
-from neatrec.cooccurrence import Counting
+from neatrec.cooccurrence import CountOptions
 from neatrec.data.baskets import Baskets
 from neatrec.labels.order import id_rank
 from neatrec.statistics.independence import groups_of
@@ -26,7 +26,7 @@ class StratumMargins:
     second: Counts
 
 
-def stratum_margins(baskets: Baskets, strata: Counts, counting: Counting) -> StratumMargins:
+def stratum_margins(baskets: Baskets, strata: Counts, counting: CountOptions) -> StratumMargins:
     """The margins of a count without window, split by the stratum of the basket.
 
     A pair that counts once a customer belongs to the stratum of the customer's first basket with it: by time where

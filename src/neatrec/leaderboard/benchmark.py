@@ -14,7 +14,7 @@ from neatrec._version import __version__
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog, string_array
 from neatrec.errors import ParameterError
-from neatrec.evaluation.candidates import RecallSet
+from neatrec.evaluation.candidates import CandidateSet
 from neatrec.leaderboard.results_json import write_json
 from neatrec.leaderboard.run import LeaderboardResult
 
@@ -30,15 +30,15 @@ def export_benchmark(
     `split.parquet` (basket, part), `labels.parquet`, `recall.parquet` (query, place, item, count), `ranks.parquet`.
     They are made of the baskets: whoever may not pass these on may not pass on the files either.
     """
-    if (train.hash, test.hash) != (board.exam.train_hash, board.exam.test_hash):
+    if (train.hash, test.hash) != (board.task.train_hash, board.task.test_hash):
         raise ParameterError("`train` and `test` must be the baskets of the leaderboard")
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    labels = board.exam.labels
+    labels = board.task.labels
     tables = {
         "split": split_table(train, test),
         "labels": labels.table(),
-        "recall": recall_table(board.exam.recall, labels.catalog),
+        "recall": recall_table(board.task.recall, labels.catalog),
         "ranks": board.ranks(),
     }
     for file, table in tables.items():
@@ -55,7 +55,7 @@ def export_benchmark(
             f"{file}.parquet": {"rows": len(table), "content_sha256": content_hash(table)}
             for file, table in tables.items()
         },
-        "models": [contestant.name for contestant in board.contestants],
+        "models": [spec.name for spec in board.model_specs],
     }
     write_json(folder / "benchmark.json", about)
     return about
@@ -67,7 +67,7 @@ def split_table(train: Baskets, test: Baskets) -> pa.Table:
     return pa.table({"basket": string_array(pa.chunked_array([train.ids, test.ids])), "part": string_array(part)})
 
 
-def recall_table(recall: RecallSet, catalog: Catalog) -> pa.Table:
+def recall_table(recall: CandidateSet, catalog: Catalog) -> pa.Table:
     """query, place (from 1), item, count: the recall set of each query, most bought together first."""
     sizes = np.diff(recall.offsets)
     place = np.arange(len(recall.items)) - np.repeat(recall.offsets[:-1], sizes) + 1

@@ -22,7 +22,7 @@ Models = Sequence[str | Model] | Mapping[str, str | Model]
 
 
 @dataclass(frozen=True)
-class Contestant:
+class ModelSpec:
     """One row of the table."""
 
     name: str
@@ -30,9 +30,9 @@ class Contestant:
     make: Callable[[], Any] = field(compare=False)
     """A model that has not learned yet; scores are there at once."""
     identity: str
-    """What makes it this model: two contestants with the same identity, data and seed give the same answers."""
+    """What makes it this model: two model_specs with the same identity, data and seed give the same answers."""
     learning: str = ""
-    """What decides what it learns: of contestants that share it one is trained, and the others take its arrays."""
+    """What decides what it learns: of model_specs that share it one is trained, and the others take its arrays."""
     devices: tuple[str, ...] = ("cpu", "gpu")
     """Where it can learn."""
     learns: bool = True
@@ -41,27 +41,27 @@ class Contestant:
     """Whether a bundle can hold it."""
 
 
-def contestants(
+def model_specs(
     models: Models | None, scores: Mapping[str, str | Path], train: Baskets
-) -> tuple[tuple[Contestant, ...], dict[str, str]]:
-    """The contestants, and the models left out with the reason.
+) -> tuple[tuple[ModelSpec, ...], dict[str, str]]:
+    """The model_specs, and the models left out with the reason.
 
     A model is a name, `name@preset`, an address `pkg.mod:Class`, or a `Model` (its parameters count, not what it may
     have learned); in a mapping, rows have names of their own. Without any: all of ours that can learn from the baskets.
     """
     skipped: dict[str, str] = {}
-    chosen: list[Contestant] = []
+    chosen: list[ModelSpec] = []
     wanted: Models = MODEL_NAMES if models is None else models
     named = wanted.items() if isinstance(wanted, Mapping) else ((None, model) for model in wanted)
     for name, model in named:
-        contestant = _contestant(model)
-        contestant = contestant if name is None else replace(contestant, name=name)
-        if models is None and train.users is None and getattr(contestant.make(), "needs_users", False):
-            skipped[contestant.name] = "it learns from users, and the users of these baskets are not known"
+        spec = _model_spec(model)
+        spec = spec if name is None else replace(spec, name=name)
+        if models is None and train.users is None and getattr(spec.make(), "needs_users", False):
+            skipped[spec.name] = "it learns from users, and the users of these baskets are not known"
         else:
-            chosen.append(contestant)
+            chosen.append(spec)
     chosen += [_scores(name, file, train) for name, file in scores.items()]
-    names = [contestant.name for contestant in chosen]
+    names = [spec.name for spec in chosen]
     for name in names:
         if names.count(name) > 1:
             raise ParameterError(
@@ -73,7 +73,7 @@ def contestants(
     return tuple(chosen), skipped
 
 
-def _contestant(model: str | Model) -> Contestant:
+def _model_spec(model: str | Model) -> ModelSpec:
     if isinstance(model, Model):
         kind, parameters = type(model), model.parameters
         return _ours_or_outside(model.name, lambda: kind(parameters))
@@ -83,17 +83,17 @@ def _contestant(model: str | Model) -> Contestant:
     return _ours_or_outside(model, lambda: make_model(name, preset=preset or None))
 
 
-def _ours_or_outside(name: str, make: Callable[[], Model]) -> Contestant:
+def _ours_or_outside(name: str, make: Callable[[], Model]) -> ModelSpec:
     sample = make()
     ours = type(sample).__module__.startswith("neatrec.models")
     code = [] if ours else [_source(type(sample))]
     parameters = sample.parameters.to_dict()
     learning = _identity(*sample.learns_by())
     identity = _identity(sample.name, parameters, *code)
-    return Contestant(name, sample.kind, make, identity, learning, tuple(sample.devices), ours=ours)
+    return ModelSpec(name, sample.kind, make, identity, learning, tuple(sample.devices), ours=ours)
 
 
-def _outside(address: str) -> Contestant:
+def _outside(address: str) -> ModelSpec:
     found = outside_class(address)
     sample = found()
     name = str(getattr(sample, "name", "") or address)
@@ -101,13 +101,13 @@ def _outside(address: str) -> Contestant:
     described = parameters.to_dict() if hasattr(parameters, "to_dict") else repr(parameters)
     identity = _identity(address, described, _source(found))
     devices = tuple(getattr(sample, "devices", ("cpu", "gpu")))
-    return Contestant(name, str(getattr(sample, "kind", KIND)), found, identity, devices=devices, ours=False)
+    return ModelSpec(name, str(getattr(sample, "kind", KIND)), found, identity, devices=devices, ours=False)
 
 
-def _scores(name: str, file: str | Path, train: Baskets) -> Contestant:
+def _scores(name: str, file: str | Path, train: Baskets) -> ModelSpec:
     scores = ExternalScores.read(name, file, train.catalog)
     identity = _identity("scores", record_of(Path(file)).sha256)
-    return Contestant(name, KIND, lambda: scores, identity, learns=False, ours=False)
+    return ModelSpec(name, KIND, lambda: scores, identity, learns=False, ours=False)
 
 
 def _source(kind: Any) -> str:

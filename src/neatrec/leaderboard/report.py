@@ -21,12 +21,12 @@ from neatrec.bundle import load_bundle
 from neatrec.data.baskets import Baskets
 from neatrec.data.splits import split_baskets
 from neatrec.labels.audit import Audit, audit_labels
-from neatrec.labels.ground_truth import Truth
+from neatrec.labels.ground_truth import GroundTruth
 from neatrec.leaderboard.model_specs import Models
-from neatrec.leaderboard.result_cache import Shelf
+from neatrec.leaderboard.result_cache import ResultCache
 from neatrec.leaderboard.run import LEVELS, LeaderboardResult, run_leaderboard
 from neatrec.models import Model
-from neatrec.report.boards import About, Board, derived_tables
+from neatrec.report.boards import LeaderboardTables, ModelFacts, derived_tables
 from neatrec.report.folder import write_folder
 from neatrec.report.gallery import gallery_section
 from neatrec.report.label_sections import audit_section, level_in_words
@@ -40,7 +40,7 @@ from neatrec.report.model_sections import (
 from neatrec.report.page import Page, Section
 from neatrec.report.results_json import plain_json, rank_hashes, result_json
 from neatrec.report.run_card import machine, run_section, versions
-from neatrec.report.table import Table
+from neatrec.report.table import ReportTable
 from neatrec.report.variance import variance_section
 from neatrec.report.verdict import verdict
 from neatrec.text import printable
@@ -75,33 +75,33 @@ def write_report(
     lead = (*verdict(board), *_warnings(result), *((f"The baskets: {source}.",) if source else ()))
     page = Page(title or "Which model finds what goes with what", lead, tuple(sections))
     return write_folder(
-        page, out, run=run, parquet={"ranks": ranks, "labels": result.exam.labels.table()}, more_tables=files_only
+        page, out, run=run, parquet={"ranks": ranks, "labels": result.task.labels.table()}, more_tables=files_only
     )
 
 
-def board_of(result: LeaderboardResult, name: str = "") -> Board:
+def board_of(result: LeaderboardResult, name: str = "") -> LeaderboardTables:
     """The leaderboard as reports speak of it."""
-    where = {level: level_in_words(result.exam.labels, level) for level in result.options.levels}
-    return Board(result.grades.results, model_facts(result), where, name)
+    where = {level: level_in_words(result.task.labels, level) for level in result.options.levels}
+    return LeaderboardTables(result.evaluation.results, model_facts(result), where, name)
 
 
 def report_sections(
-    board: Board, result: LeaderboardResult, audit: Audit | None, gaussian: Model | None
-) -> tuple[list[Section], list[Table]]:
+    board: LeaderboardTables, result: LeaderboardResult, audit: Audit | None, gaussian: Model | None
+) -> tuple[list[Section], list[ReportTable]]:
     """The sections of the page, and tables that are files only."""
-    grades, exam = result.grades, result.exam
+    evaluation, task = result.evaluation, result.task
     sections = [leaderboard_section(board), curves_section(board)]
-    sections.append(slices_section(board, grades.slices.get(board.first.candidates, ())))
-    if (free := label_free_section(grades)) is not None:
+    sections.append(slices_section(board, evaluation.slices.get(board.first.candidates, ())))
+    if (free := label_free_section(evaluation)) is not None:
         sections.append(free)
-    more: list[Table] = []
+    more: list[ReportTable] = []
     if audit is not None:
         section, more = audit_section(audit)
         sections.append(section)
     if gaussian is not None and (spread := log_variances(gaussian)) is not None:
-        sections.append(variance_section(exam.purchases, spread, gaussian.name))
-    best = {n: result.trainings[n][0].answers.judged[board.first.candidates].best for n in loud_models(board)}
-    sections.append(gallery_section(exam.asked, best, exam.labels.catalog, exam.purchases))
+        sections.append(variance_section(task.purchases, spread, gaussian.name))
+    best = {n: result.trainings[n][0].answers.label_ranks[board.first.candidates].best for n in loud_models(board)}
+    sections.append(gallery_section(task.asked, best, task.labels.catalog, task.purchases))
     shown = {table.name for table in Page("", (), tuple(sections)).tables()}
     more += [table for name, table in derived_tables(board).items() if name not in shown]
     return sections, more
@@ -117,24 +117,24 @@ def log_variances(model: Model) -> npt.NDArray[np.float64] | None:
     return means
 
 
-def model_facts(result: LeaderboardResult) -> dict[str, About]:
+def model_facts(result: LeaderboardResult) -> dict[str, ModelFacts]:
     """What ranks do not tell about each model: kind, seconds, memory."""
     out = {}
-    for contestant in result.contestants:
-        runs = result.trainings.get(contestant.name, ())
+    for spec in result.model_specs:
+        runs = result.trainings.get(spec.name, ())
         seconds = [run.train_seconds for run in runs if run.train_seconds is not None]
         peaks = [run.peak_mb for run in runs if run.peak_mb is not None]
         mean = sum(seconds) / len(seconds) if seconds else None
-        out[contestant.name] = About(contestant.kind, mean, max(peaks) if peaks else None)
+        out[spec.name] = ModelFacts(spec.kind, mean, max(peaks) if peaks else None)
     return out
 
 
-def board_record(board: Board, result: LeaderboardResult, ranks: pa.Table) -> dict[str, Any]:
+def board_record(board: LeaderboardTables, result: LeaderboardResult, ranks: pa.ReportTable) -> dict[str, Any]:
     """What `run.json` keeps of a leaderboard: options, hashes, all results with all digits."""
-    exam = result.exam
+    task = result.task
     record = {
         "name": board.name,
-        "hashes": {"training baskets": exam.train_hash, "test baskets": exam.test_hash, "labels": exam.labels.hash},
+        "hashes": {"training baskets": task.train_hash, "test baskets": task.test_hash, "labels": task.labels.hash},
         "options": {**asdict(result.options), "split": dict(result.split)},
         "skipped": dict(result.skipped),
         "where": {str(level): words for level, words in board.where.items()},
@@ -187,7 +187,7 @@ def make_report(
     seeds: int = 1,
     seed: int = 0,
     null_rounds: int = 3,
-    truth: Truth | None = None,
+    truth: GroundTruth | None = None,
     keep: str | Path | None = None,
     device: str = "auto",
     threads: int | None = None,
@@ -240,6 +240,6 @@ def shelf_for(keep: str | Path | None) -> Iterator[Path]:
 
 def trained_gaussian(result: LeaderboardResult, shelf: Path) -> Model | None:
     """The first training of `neat` from the shelf's bundles; None where it took no part."""
-    contestant = next((c for c in result.contestants if c.name == GAUSSIAN and c.ours), None)
-    bundle = None if contestant is None else Shelf(shelf, "").bundle(contestant, result.options.seed)
+    spec = next((c for c in result.model_specs if c.name == GAUSSIAN and c.ours), None)
+    bundle = None if spec is None else ResultCache(shelf, "").bundle(spec, result.options.seed)
     return load_bundle(bundle) if bundle is not None and bundle.exists() else None

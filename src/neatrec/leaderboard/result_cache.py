@@ -18,9 +18,9 @@ from safetensors.numpy import save_file
 from neatrec.bundle import load_bundle, read_manifest, save_bundle
 from neatrec.data.baskets import Baskets
 from neatrec.errors import BundleError
-from neatrec.evaluation.ranks import judging_device
-from neatrec.evaluation.task import Answers, Exam, sit, with_label_free
-from neatrec.leaderboard.model_specs import Contestant
+from neatrec.evaluation.ranks import resolve_ranking_device
+from neatrec.evaluation.task import EvaluationTask, ModelRanks, evaluate_model, with_label_free
+from neatrec.leaderboard.model_specs import ModelSpec
 from neatrec.models import Model, Run
 from neatrec.text import printable
 from neatrec.training.measure import measured
@@ -33,10 +33,10 @@ COSTS = ("train_seconds", "peak_mb", "judge_seconds", "label_free_seconds")
 
 
 @dataclass(frozen=True)
-class Training:
-    """One training of one contestant with one seed, and how it answered."""
+class TrainingResult:
+    """One training of one spec with one seed, and how it answered."""
 
-    answers: Answers
+    answers: ModelRanks
     train_seconds: float | None
     """None where the training was found in a bundle that does not say."""
     peak_mb: float | None
@@ -54,14 +54,14 @@ class Training:
 
 
 @dataclass(frozen=True)
-class Shelf:
+class ResultCache:
     """Where trainings are kept: `bundles/NAME-seedN` (the model) and `answers/NAME-seedN` (what it answered)."""
 
     folder: Path | None
-    exam_key: str
-    """A hash of the exam: answers to another one are not taken."""
+    task_key: str
+    """A hash of the task: answers to another one are not taken."""
     shared: frozenset[str] = frozenset()
-    """Learnings that several contestants share."""
+    """Learnings that several model_specs share."""
     learned: dict[tuple[str, int], tuple[Model, Took]] = field(default_factory=dict)
     """What was learned of these so far, by learning and seed."""
 
@@ -70,12 +70,12 @@ class Shelf:
         for key in [key for key in self.learned if key[0] not in learnings]:
             del self.learned[key]
 
-    def bundle(self, contestant: Contestant, seed: int) -> Path | None:
-        kept = self.folder is not None and contestant.ours and contestant.learns
-        return bundle_of(self.folder, contestant.name, seed) if kept and self.folder else None
+    def bundle(self, spec: ModelSpec, seed: int) -> Path | None:
+        kept = self.folder is not None and spec.ours and spec.learns
+        return bundle_of(self.folder, spec.name, seed) if kept and self.folder else None
 
-    def answers(self, contestant: Contestant, seed: int) -> Path | None:
-        return self.folder / "answers" / _file_name(contestant.name, seed) if self.folder else None
+    def answers(self, spec: ModelSpec, seed: int) -> Path | None:
+        return self.folder / "answers" / _file_name(spec.name, seed) if self.folder else None
 
 
 def bundle_of(folder: Path, name: str, seed: int) -> Path:
@@ -90,37 +90,37 @@ def _file_name(name: str, seed: int) -> str:
     return f"{safe}{mark}-seed{seed}"
 
 
-def exam_key(exam: Exam, options: dict[str, Any]) -> str:
+def task_key(task: EvaluationTask, options: dict[str, Any]) -> str:
     """A hash of everything that decides the questions."""
-    parts = [FORMAT, exam.train_hash, exam.test_hash, exam.labels.hash, options]
+    parts = [FORMAT, task.train_hash, task.test_hash, task.labels.hash, options]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
-def train_and_sit(
-    contestant: Contestant,
+def fit_and_evaluate(
+    spec: ModelSpec,
     seed: int,
     train: Baskets,
-    exam: Exam,
-    shelf: Shelf,
+    task: EvaluationTask,
+    shelf: ResultCache,
     run: Run,
     *,
     label_free: bool = True,
-) -> Training:
-    """The answers of a contestant trained with `seed`: found on the shelf, or from a bundle there, or trained anew."""
-    where = _where(contestant, run)
-    key = {"identity": contestant.identity, "exam": shelf.exam_key, "seed": seed, "label_free": label_free, **where}
-    kept = shelf.answers(contestant, seed)
+) -> TrainingResult:
+    """The answers of a spec trained with `seed`: found on the shelf, or from a bundle there, or trained anew."""
+    where = _where(spec, run)
+    key = {"identity": spec.identity, "task": shelf.task_key, "seed": seed, "label_free": label_free, **where}
+    kept = shelf.answers(spec, seed)
     if kept is not None and (found := _read_answers(kept, key)) is not None:
         return found
-    bundle = shelf.bundle(contestant, seed)
-    model, cost, reused = _model(contestant, seed, train, bundle, shelf, run)
-    device = judging_device(model, run.device)
-    judged = measured(lambda: sit(model, exam, label_free=False, device=device))
+    bundle = shelf.bundle(spec, seed)
+    model, cost, reused = _model(spec, seed, train, bundle, shelf, run)
+    device = resolve_ranking_device(model, run.device)
+    label_ranks = measured(lambda: evaluate_model(model, task, label_free=False, device=device))
     answered = measured(
-        lambda: with_label_free(model, exam, judged.result, device=device) if label_free else judged.result
+        lambda: with_label_free(model, task, label_ranks.result, device=device) if label_free else label_ranks.result
     )
-    training = Training(
-        answered.result, cost["train_seconds"], cost["peak_mb"], judged.seconds, answered.seconds, reused
+    training = TrainingResult(
+        answered.result, cost["train_seconds"], cost["peak_mb"], label_ranks.seconds, answered.seconds, reused
     )
     if kept is not None:
         _write_answers(kept, key, training)
@@ -128,35 +128,35 @@ def train_and_sit(
 
 
 def _model(
-    contestant: Contestant, seed: int, train: Baskets, bundle: Path | None, shelf: Shelf, run: Run
+    spec: ModelSpec, seed: int, train: Baskets, bundle: Path | None, shelf: ResultCache, run: Run
 ) -> tuple[Any, Took, str | None]:
     """A trained model, what it took, and whether a bundle had it."""
-    model, where = contestant.make(), _where(contestant, run)
-    if not contestant.learns:
+    model, where = spec.make(), _where(spec, run)
+    if not spec.learns:
         return model, {"train_seconds": 0.0, "peak_mb": None}, None
     if bundle is not None and (found := trained_so(bundle, model, seed, train, **where)) is not None:
         return *found, "bundle"
-    model, took, reused = _learned(contestant, model, seed, train, shelf, run)
+    model, took, reused = _learned(spec, model, seed, train, shelf, run)
     if bundle is not None:
         save_bundle(model, bundle, baskets_hash=train.hash, seed=seed, notes={**took, **where})
     return model, took, reused
 
 
-def _where(contestant: Contestant, run: Run) -> dict[str, str]:
+def _where(spec: ModelSpec, run: Run) -> dict[str, str]:
     """The device where that makes another training of it; nothing for the CPU."""
-    device = contestant.make().learns_on(run) if contestant.ours and contestant.learns else run.device
-    return {"device": device} if contestant.learns and device == "gpu" else {}
+    device = spec.make().learns_on(run) if spec.ours and spec.learns else run.device
+    return {"device": device} if spec.learns and device == "gpu" else {}
 
 
 def _learned(
-    contestant: Contestant, model: Any, seed: int, train: Baskets, shelf: Shelf, run: Run
+    spec: ModelSpec, model: Any, seed: int, train: Baskets, shelf: ResultCache, run: Run
 ) -> tuple[Any, Took, str | None]:
     """The model trained, or given what another one learned that learns the same; then it took what that took.
 
     Only our own classes are known to learn the same: a subclass from elsewhere may learn in its own way.
     """
-    key = contestant.learning, seed
-    shares = contestant.ours and contestant.learning in shelf.shared
+    key = spec.learning, seed
+    shares = spec.ours and spec.learning in shelf.shared
     if shares and key in shelf.learned:
         other, took = shelf.learned[key]
         return type(model).from_arrays(model.parameters, other.catalog, other.arrays()), took, "arrays"
@@ -188,7 +188,7 @@ def trained_so(
     return model, {name: manifest.notes.get(name) for name in ("train_seconds", "peak_mb")}
 
 
-def _write_answers(path: Path, key: dict[str, Any], training: Training) -> None:
+def _write_answers(path: Path, key: dict[str, Any], training: TrainingResult) -> None:
     """The arrays, then the record that vouches for them: cut off in between, there is no record."""
     path.parent.mkdir(parents=True, exist_ok=True)
     arrays, record = path.with_suffix(path.suffix + ".safetensors"), path.with_suffix(path.suffix + ".json")
@@ -201,7 +201,7 @@ def _write_answers(path: Path, key: dict[str, Any], training: Training) -> None:
     os.replace(beside, record)
 
 
-def _read_answers(path: Path, key: dict[str, Any]) -> Training | None:
+def _read_answers(path: Path, key: dict[str, Any]) -> TrainingResult | None:
     arrays, record = path.with_suffix(path.suffix + ".safetensors"), path.with_suffix(path.suffix + ".json")
     try:
         about = json.loads(record.read_text())
@@ -209,7 +209,7 @@ def _read_answers(path: Path, key: dict[str, Any]) -> Training | None:
             return None
         with safe_open(arrays, framework="numpy") as tensors:
             found = {name: tensors.get_tensor(name) for name in tensors.keys()}  # noqa: SIM118 (not a mapping)
-        return Training(Answers.from_arrays(found), **{name: about[name] for name in COSTS}, reused="answers")
+        return TrainingResult(ModelRanks.from_arrays(found), **{name: about[name] for name in COSTS}, reused="answers")
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:

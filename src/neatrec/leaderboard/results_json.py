@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from neatrec._version import __version__
-from neatrec.evaluation.cart_completion import Completion
+from neatrec.evaluation.cart_completion import CartCompletion
 from neatrec.evaluation.held_out_lift import HeldOutLift
-from neatrec.evaluation.results import LIST_LENGTH, Result
+from neatrec.evaluation.results import LIST_LENGTH, LevelResult
 from neatrec.evaluation.slices import SliceResult
-from neatrec.evaluation.summary import PairedTest, Standing
+from neatrec.evaluation.summary import ModelSummary, PairedTest
 from neatrec.labels.record import level_key
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ DIGITS = 6
 
 def leaderboard_json(board: LeaderboardResult) -> dict[str, Any]:
     """One object: split, protocol, models, results, slices, label-free measures, hashes, options."""
-    results = [_result(board, result) for result in board.grades.results]
-    labels = board.exam.labels
+    results = [_result(board, result) for result in board.evaluation.results]
+    labels = board.task.labels
     return {
         "format": FORMAT,
         "split": board.split.get("method"),
@@ -37,14 +37,14 @@ def leaderboard_json(board: LeaderboardResult) -> dict[str, Any]:
         "level_kind": labels.level_kind,
         "models": results[0]["models"],
         "results": results,
-        "slices": [_slice(candidates, s) for candidates, found in board.grades.slices.items() for s in found],
+        "slices": [_slice(candidates, s) for candidates, found in board.evaluation.slices.items() for s in found],
         "label_free": {
-            "held_out_lift": {name: _held_out(lift) for name, lift in board.grades.held_out.items()},
-            "basket_completion": {name: _completion(each) for name, each in board.grades.completion.items()},
+            "held_out_lift": {name: _held_out(lift) for name, lift in board.evaluation.held_out.items()},
+            "basket_completion": {name: _completion(each) for name, each in board.evaluation.completion.items()},
         },
         "skipped": dict(board.skipped),
         "seconds": {name: round(value, 3) for name, value in board.seconds.items()},
-        "hashes": {"train": board.exam.train_hash, "test": board.exam.test_hash, "labels": labels.hash},
+        "hashes": {"train": board.task.train_hash, "test": board.task.test_hash, "labels": labels.hash},
         "list_length": LIST_LENGTH,
         "options": {**asdict(board.options), "levels": list(board.options.levels), "ks": list(board.options.ks)},
         "seed": board.options.seed,
@@ -52,7 +52,7 @@ def leaderboard_json(board: LeaderboardResult) -> dict[str, Any]:
     }
 
 
-def _result(board: LeaderboardResult, result: Result) -> dict[str, Any]:
+def _result(board: LeaderboardResult, result: LevelResult) -> dict[str, Any]:
     summary = result.summary
     lines = [_model(board, result, standing) for standing in summary.standings]
     best_k = str(max((k for k in board.options.ks if k <= LIST_LENGTH), default=board.options.ks[0]))
@@ -70,15 +70,15 @@ def _result(board: LeaderboardResult, result: Result) -> dict[str, Any]:
     }
 
 
-def _model(board: LeaderboardResult, result: Result, standing: Standing) -> dict[str, Any]:
-    contestant = next(c for c in board.contestants if c.name == standing.name)
+def _model(board: LeaderboardResult, result: LevelResult, standing: ModelSummary) -> dict[str, Any]:
+    spec = next(c for c in board.model_specs if c.name == standing.name)
     runs = board.trainings[standing.name]
     seconds = [run.train_seconds for run in runs if run.train_seconds is not None]
     peaks = [run.peak_mb for run in runs if run.peak_mb is not None]
     shown = result.shown[standing.name]
     return {
         "name": standing.name,
-        "kind": contestant.kind,
+        "kind": spec.kind,
         **by_metric(standing.mean),
         "ci": intervals(standing.low, standing.high),
         "macro": by_metric(standing.macro),
@@ -145,7 +145,7 @@ def _held_out(lift: HeldOutLift) -> dict[str, Any]:
     }
 
 
-def _completion(found: Completion) -> dict[str, Any]:
+def _completion(found: CartCompletion) -> dict[str, Any]:
     parts: dict[str, Any] = {"carts": found.carts}
     for name, by_k in (("hr", found.hr), ("ndcg", found.ndcg)):
         parts[name] = {str(k): rounded(value) for k, (value, _, _) in by_k.items()}

@@ -1,4 +1,4 @@
-"""`run_leaderboard`: every model trained on the same baskets and judged by the same questions."""
+"""`run_leaderboard`: every model trained on the same baskets and evaluated by the same questions."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from neatrec.evaluation.held_out_lift import QUERIES
 from neatrec.evaluation.intervals import ROUNDS
 from neatrec.evaluation.metrics import KS, check_ks
 from neatrec.evaluation.paired_tests import FLIPS
-from neatrec.evaluation.results import Grades, grade
+from neatrec.evaluation.results import EvaluationResult, summarize
 from neatrec.evaluation.summary import same_ranks
 from neatrec.evaluation.tables import best_table, ranks_table
-from neatrec.evaluation.task import Exam, make_exam
+from neatrec.evaluation.task import EvaluationTask, build_task
 from neatrec.labels import Labels, make_labels
-from neatrec.leaderboard.model_specs import Contestant, Models, contestants
-from neatrec.leaderboard.result_cache import Shelf, Training, exam_key, train_and_sit
+from neatrec.leaderboard.model_specs import Models, ModelSpec, model_specs
+from neatrec.leaderboard.result_cache import ResultCache, TrainingResult, fit_and_evaluate, task_key
 from neatrec.leaderboard.results_json import leaderboard_json, write_json
 from neatrec.models import Run
 from neatrec.models.parallel import at_most
@@ -40,7 +40,7 @@ LEVELS = (0.05, 0.01, 0.001)
 
 
 @dataclass(frozen=True)
-class Options:
+class LeaderboardOptions:
     """What was asked, as the JSON records it."""
 
     protocol: str = "calibrated"
@@ -69,7 +69,7 @@ class Options:
 
     @property
     def questions(self) -> dict[str, int]:
-        """What decides the exam beside baskets and labels."""
+        """What decides the task beside baskets and labels."""
         return {"recall": self.recall, "queries": self.queries, "carts": self.carts, "seed": self.seed}
 
 
@@ -82,14 +82,14 @@ def _whole(name: str, value: Any, least: int) -> None:
 class LeaderboardResult:
     """The table, and everything it was made from."""
 
-    options: Options
+    options: LeaderboardOptions
     split: Mapping[str, Any]
-    contestants: tuple[Contestant, ...]
+    model_specs: tuple[ModelSpec, ...]
     skipped: Mapping[str, str]
     """Models that were left out, with the reason."""
-    exam: Exam
-    trainings: Mapping[str, Sequence[Training]]
-    grades: Grades
+    task: EvaluationTask
+    trainings: Mapping[str, Sequence[TrainingResult]]
+    evaluation: EvaluationResult
     seconds: Mapping[str, float] = field(default_factory=dict)
     """What labels, questions, training, judging, label-free measures and grading took; for what was found, then."""
 
@@ -107,16 +107,18 @@ class LeaderboardResult:
 
     def _tables(self, make: Callable[..., pa.Table]) -> pa.Table:
         parts = []
-        for candidates in self.exam.candidates:
-            judged = {name: [t.answers.judged[candidates.name] for t in runs] for name, runs in self.trainings.items()}
-            parts.append(make(judged, self.exam.asked, self.exam.labels.catalog, candidates.name))
+        for candidates in self.task.candidates:
+            label_ranks = {
+                name: [t.answers.label_ranks[candidates.name] for t in runs] for name, runs in self.trainings.items()
+            }
+            parts.append(make(label_ranks, self.task.asked, self.task.labels.catalog, candidates.name))
         return pa.concat_tables(parts)
 
     def write(self, folder: str | Path) -> None:
         """`leaderboard.json`, `labels.parquet`, `ranks.parquet` and `recommended.parquet` in `folder`."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        tables = {"labels": self.exam.labels.table(), "ranks": self.ranks(), "recommended": self.recommended()}
+        tables = {"labels": self.task.labels.table(), "ranks": self.ranks(), "recommended": self.recommended()}
         for name, table in tables.items():
             pq.write_table(table, folder / f"{name}.parquet", compression="zstd")
         write_json(folder / "leaderboard.json", self.to_json())
@@ -145,14 +147,14 @@ def run_leaderboard(
     carts: int = CARTS,
     progress: Callable[[str], None] | None = None,
 ) -> LeaderboardResult:
-    """Every model trained on `train` and judged on `test`, which must not share a basket.
+    """Every model trained on `train` and evaluated on `test`, which must not share a basket.
 
     `models` are names, `name@preset`, addresses `pkg.mod:Class` or `Model` objects, in a mapping by the name of their
     row (default: all of ours); `scores`, by name, Parquet files with query, item, score. `labels` (default: made from
     `test` by `protocol` at `levels`) must come from `test`. With `out`, results are written there, bundles and answers
     are kept there, and a second run takes up what fits: same data, parameters and seed. `progress` is told each step.
     """
-    options = Options(
+    options = LeaderboardOptions(
         protocol=protocol if labels is None else labels.protocol,
         levels=tuple(levels if labels is None else labels.levels),
         recall=recall,
@@ -166,15 +168,15 @@ def run_leaderboard(
     )
     say = progress or log.info
     refuse_overlap(train, test)
-    chosen, skipped = contestants(models, scores or {}, train)
-    exam, seconds = _prepare(train, test, labels, options, threads, say)
-    contest = Contest(
-        options, train, exam, _shelf(out, exam, options, chosen), Run(device=device, threads=threads), say
+    chosen, skipped = model_specs(models, scores or {}, train)
+    task, seconds = _prepare(train, test, labels, options, threads, say)
+    contest = LeaderboardRun(
+        options, train, task, _shelf(out, task, options, chosen), Run(device=device, threads=threads), say
     )
     with at_most(threads):
         trainings = contest.hold(chosen, skipped, skip=models is None)
-        graded = measured(lambda: contest.grade(trainings))
-    chosen = tuple(contestant for contestant in chosen if contestant.name in trainings)
+        graded = measured(lambda: contest.summarize(trainings))
+    chosen = tuple(spec for spec in chosen if spec.name in trainings)
     done = [run for runs in trainings.values() for run in runs]
     seconds |= {
         "training": sum(run.own_seconds for run in done),
@@ -182,7 +184,7 @@ def run_leaderboard(
         "label-free measures": sum(run.label_free_seconds for run in done),
         "grading": graded.seconds,
     }
-    result = LeaderboardResult(options, split or {}, chosen, skipped, exam, trainings, graded.result, seconds)
+    result = LeaderboardResult(options, split or {}, chosen, skipped, task, trainings, graded.result, seconds)
     if out is not None:
         result.write(out)
     return result
@@ -192,76 +194,80 @@ def _prepare(
     train: Baskets,
     test: Baskets,
     labels: Labels | None,
-    options: Options,
+    options: LeaderboardOptions,
     threads: int | None,
     say: Callable[[str], None],
-) -> tuple[Exam, dict[str, float]]:
-    """The exam, and the seconds that labels and exam took."""
+) -> tuple[EvaluationTask, dict[str, float]]:
+    """The task, and the seconds that labels and task took."""
     start = time.perf_counter()
     labels = make_labels(test, options.protocol, options.levels, threads=threads) if labels is None else labels
     labelled = time.perf_counter()
     say(f"{plural(len(labels), 'label')} from {plural(len(test), 'test basket')} ({options.protocol} protocol)")
-    exam = make_exam(train, test, labels, **options.questions)
-    return exam, {"labels": labelled - start, "questions": time.perf_counter() - labelled}
+    task = build_task(train, test, labels, **options.questions)
+    return task, {"labels": labelled - start, "questions": time.perf_counter() - labelled}
 
 
-def _shelf(out: str | Path | None, exam: Exam, options: Options, chosen: Sequence[Contestant]) -> Shelf:
-    times = Counter(contestant.learning for contestant in chosen if contestant.ours)
+def _shelf(
+    out: str | Path | None, task: EvaluationTask, options: LeaderboardOptions, chosen: Sequence[ModelSpec]
+) -> ResultCache:
+    times = Counter(spec.learning for spec in chosen if spec.ours)
     shared = frozenset(learning for learning, count in times.items() if count > 1)
-    return Shelf(None if out is None else Path(out), exam_key(exam, options.questions), shared)
+    return ResultCache(None if out is None else Path(out), task_key(task, options.questions), shared)
 
 
 @dataclass(frozen=True)
-class Contest:
-    """What all contestants have in common."""
+class LeaderboardRun:
+    """What all model_specs have in common."""
 
-    options: Options
+    options: LeaderboardOptions
     train: Baskets
-    exam: Exam
-    shelf: Shelf
+    task: EvaluationTask
+    shelf: ResultCache
     run: Run
     say: Callable[[str], None]
 
-    def hold(self, chosen: Sequence[Contestant], skipped: dict[str, str], *, skip: bool) -> dict[str, list[Training]]:
-        """The trainings of all contestants; with `skip`, those whose library is missing are noted in `skipped`."""
-        trainings: dict[str, list[Training]] = {}
-        for number, contestant in enumerate(chosen, start=1):
+    def hold(
+        self, chosen: Sequence[ModelSpec], skipped: dict[str, str], *, skip: bool
+    ) -> dict[str, list[TrainingResult]]:
+        """The trainings of all model_specs; with `skip`, those whose library is missing are noted in `skipped`."""
+        trainings: dict[str, list[TrainingResult]] = {}
+        for number, spec in enumerate(chosen, start=1):
             try:
-                trainings[contestant.name] = self.trainings(contestant)
+                trainings[spec.name] = self.trainings(spec)
             except MissingDependencyError as error:
                 if not skip:
                     raise
-                skipped[contestant.name] = error.message
+                skipped[spec.name] = error.message
             self.shelf.keep_only({later.learning for later in chosen[number:]})
         return trainings
 
-    def trainings(self, contestant: Contestant) -> list[Training]:
+    def trainings(self, spec: ModelSpec) -> list[TrainingResult]:
         """One training for each seed; two are enough where the second changes nothing."""
-        done: list[Training] = []
-        for number in range(self.options.seeds if contestant.learns else 1):
+        done: list[TrainingResult] = []
+        for number in range(self.options.seeds if spec.learns else 1):
             seed = self.options.seed + number
-            run = replace(self.run, rng=seed, device=self.device_of(contestant))
-            self.say(f"{printable(contestant.name)}: seed {seed}")
-            sat = train_and_sit(contestant, seed, self.train, self.exam, self.shelf, run, label_free=number == 0)
+            run = replace(self.run, rng=seed, device=self.device_of(spec))
+            self.say(f"{printable(spec.name)}: seed {seed}")
+            sat = fit_and_evaluate(spec, seed, self.train, self.task, self.shelf, run, label_free=number == 0)
             done.append(sat)
             if number == 1 and _alike(done[0], done[1]):
                 break
         return done
 
-    def device_of(self, contestant: Contestant) -> str:
+    def device_of(self, spec: ModelSpec) -> str:
         """The device asked for, or `auto` for a model that cannot learn there: a table has models of both kinds."""
-        if self.run.device in ("auto", *contestant.devices):
+        if self.run.device in ("auto", *spec.devices):
             return self.run.device
-        self.say(f"{printable(contestant.name)} does not learn on device {self.run.device}: auto")
+        self.say(f"{printable(spec.name)} does not learn on device {self.run.device}: auto")
         return "auto"
 
-    def grade(self, trainings: Mapping[str, Sequence[Training]]) -> Grades:
+    def summarize(self, trainings: Mapping[str, Sequence[TrainingResult]]) -> EvaluationResult:
         """The answers of all trainings, graded."""
         answers = {name: [training.answers for training in runs] for name, runs in trainings.items()}
         asked = self.options
-        return grade(self.exam, answers, ks=asked.ks, rounds=asked.rounds, flips=asked.flips, seed=asked.seed)
+        return summarize(self.task, answers, ks=asked.ks, rounds=asked.rounds, flips=asked.flips, seed=asked.seed)
 
 
-def _alike(one: Training, other: Training) -> bool:
-    judged, rejudged = one.answers.judged, other.answers.judged
-    return all(same_ranks(judged[name], rejudged[name]) for name in judged)
+def _alike(one: TrainingResult, other: TrainingResult) -> bool:
+    label_ranks, rejudged = one.answers.label_ranks, other.answers.label_ranks
+    return all(same_ranks(label_ranks[name], rejudged[name]) for name in label_ranks)

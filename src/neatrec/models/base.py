@@ -13,7 +13,7 @@ import pyarrow as pa
 from neatrec.data.baskets import Baskets, BasketStream, as_shards
 from neatrec.data.catalog import Catalog
 from neatrec.errors import BundleError, DivergedError, ParameterError, must_be
-from neatrec.models.carts import Choice, answer_carts, scored_once
+from neatrec.models.carts import CartChoice, answer_carts, scored_once
 from neatrec.models.embeddings.kernels.gpu import cupy
 from neatrec.models.items import Item, find_items, in_categories, same_category_as
 from neatrec.models.parallel import at_most
@@ -47,7 +47,7 @@ class Model(ABC):
     """Where it can learn."""
     trains_in_epochs: ClassVar[bool] = False
     """Whether a fit can be judged by validation baskets after each epoch, stop early, and be resumed."""
-    floor: ClassVar[float] = -np.inf
+    min_score: ClassVar[float] = -np.inf
     """`recommend` leaves out what scores no higher: 0 where 0 means never bought together."""
 
     def __init__(self, parameters: ModelParameters | None = None) -> None:
@@ -87,7 +87,7 @@ class Model(ABC):
 
     def learns_by(self) -> tuple[str, dict[str, Any]]:
         """What decides what it learns: models that agree in it can take each other's arrays instead of learning."""
-        return getattr(self, "learns_like", self.name), self.parameters.to_dict()
+        return getattr(self, "shares_fit_with", self.name), self.parameters.to_dict()
 
     def learns_on(self, run: Run) -> str:
         """`gpu` where a fit by `run` comes to other numbers than on the CPU because it is done there, else `cpu`."""
@@ -206,7 +206,7 @@ class Model(ABC):
         notes = tuple(self._never_bought(code) for code in cart if self.item_count[code] == 0)
         if not len(asked) or not len(candidates):
             return Recommendations.empty(self.catalog, cart, notes)
-        named = name_best(self.score_all(asked), candidates, self.floor, int(k))
+        named = name_best(self.score_all(asked), candidates, self.min_score, int(k))
         if not len(named.codes):
             return Recommendations.empty(self.catalog, cart, notes)
         return Recommendations(self.catalog, cart, named.codes, named.scores, asked, named.parts, notes)
@@ -217,7 +217,7 @@ class Model(ABC):
         if type(self).recommend is not Model.recommend:
             return [self.recommend(cart.tolist(), k).codes for cart in carts]
         category = self.catalog.category_of(self.category_level)
-        choice = Choice(self.item_count > 0, category, self.floor, int(k))
+        choice = CartChoice(self.item_count > 0, category, self.min_score, int(k))
         blocks = list(_together([self._codes("carts", np.unique(cart)) for cart in carts], len(self.catalog)))
         asked = [self._can_be_asked(np.unique(np.concatenate(block))) for block in blocks]
         scores = scored_once(asked, self.score_all, KEPT_SCORES // max(len(self.catalog), 1))
@@ -254,7 +254,7 @@ class Model(ABC):
         """A vector for each item, shape (items, dim), for export; None where the model has none."""
         return None
 
-    def learned(self) -> dict[str, Any]:
+    def fit_info(self) -> dict[str, Any]:
         """What the fit found out and a reader wants to know, as JSON holds it: a chosen strength, for example."""
         return {}
 

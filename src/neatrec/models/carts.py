@@ -17,20 +17,20 @@ Codes = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True)
-class Choice:
+class CartChoice:
     """What may be named."""
 
     sold: npt.NDArray[np.bool_]
     """Items that may be named at all, shape (items,)."""
     category: Codes
     """Category codes, negative where unknown, shape (items,): what shares one with the cart is not named."""
-    floor: float
+    min_score: float
     """What no item of the cart scores higher is not named."""
     k: int
 
 
 @dataclass(frozen=True)
-class Rows:
+class CartRows:
     """The scores of some items: those of each item stand in a row of `new` or in one of `kept`."""
 
     new: npt.NDArray[Any]
@@ -41,7 +41,9 @@ class Rows:
     """The row of `new`, or -1 - the row of `kept`, of each item."""
 
 
-def scored_once(blocks: Sequence[Codes], score_all: Callable[[Codes], npt.NDArray[Any]], room: int) -> Iterator[Rows]:
+def scored_once(
+    blocks: Sequence[Codes], score_all: Callable[[Codes], npt.NDArray[Any]], room: int
+) -> Iterator[CartRows]:
     """The scores of each block of items; what later blocks ask for again is kept, up to `room` rows.
 
     They hold until the next block is asked for: rows are taken up again for other items.
@@ -58,7 +60,7 @@ def scored_once(blocks: Sequence[Codes], score_all: Callable[[Codes], npt.NDArra
             kept = np.empty((room, new.shape[1]), dtype=new.dtype)  # memory is taken row by row, as it is written
         place = np.cumsum(is_new) - 1
         place[~is_new] = [-1 - slot_of[code] for code in block[~is_new].tolist()]
-        yield Rows(new, kept, place)
+        yield CartRows(new, kept, place)
         for code, row in zip(block.tolist(), place.tolist(), strict=True):
             if row < 0 and last[code] == number:
                 free.append(slot_of.pop(code))
@@ -68,7 +70,7 @@ def scored_once(blocks: Sequence[Codes], score_all: Callable[[Codes], npt.NDArra
                 kept[slot_of[code]] = new[row]
 
 
-def answer_carts(rows: Rows, asked: Codes, carts: Sequence[Codes], choice: Choice) -> list[Codes]:
+def answer_carts(rows: CartRows, asked: Codes, carts: Sequence[Codes], choice: CartChoice) -> list[Codes]:
     """The codes named for each cart, best first; `rows` are the scores of `asked`, which ascends.
 
     Items of a cart that are not in `asked` say nothing; a cart of such items alone gets no answer. Scores are numbers:
@@ -84,7 +86,7 @@ def answer_carts(rows: Rows, asked: Codes, carts: Sequence[Codes], choice: Choic
     def work(part: slice) -> None:
         among = part.start, part.stop
         scores = rows.new, rows.kept
-        best_of_carts(scores, lines, speakers, among, sold, category, categories, choice.floor, best, filled)
+        best_of_carts(scores, lines, speakers, among, sold, category, categories, choice.min_score, best, filled)
 
     in_parts(len(carts), work)
     return [codes[:count] for codes, count in zip(best, filled.tolist(), strict=True)]
@@ -102,7 +104,7 @@ def _flat(lists: Sequence[npt.NDArray[Any]]) -> tuple[npt.NDArray[np.int64], npt
 
 
 @compiled
-def best_of_carts(scores, lines, speakers, among, sold, category, categories, floor, best, filled):  # type: ignore[no-untyped-def]
+def best_of_carts(scores, lines, speakers, among, sold, category, categories, min_score, best, filled):  # type: ignore[no-untyped-def]
     """The best of carts `among[0]` to `among[1]`; scores: `new` and `kept` rows; lines, speakers: start, and items or
     places of rows; sold: (items sold,), ascending; category: (items,), `categories` where unknown; best: (carts, k), of
     which `filled` (carts,) are named.
@@ -119,8 +121,8 @@ def best_of_carts(scores, lines, speakers, among, sold, category, categories, fl
         if len(mine) == 0:
             continue
         count = may_be_named(cart, sold, category, banned, c, chosen)
-        if floor > -np.inf:
-            count = worth_naming(scores, mine, floor, above, chosen, count)
+        if min_score > -np.inf:
+            count = worth_naming(scores, mine, min_score, above, chosen, count)
         if count == 0:
             continue
         total[:count] = 0.0
@@ -135,7 +137,7 @@ def best_of_carts(scores, lines, speakers, among, sold, category, categories, fl
 
 @compiled
 def row_at(scores, place):  # type: ignore[no-untyped-def]
-    """The row at `place`, as `Rows` has it."""
+    """The row at `place`, as `CartRows` has it."""
     return scores[0][place] if place >= 0 else scores[1][-1 - place]
 
 
@@ -200,14 +202,14 @@ def without(cart, out, count):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def worth_naming(scores, mine, floor, above, chosen, count):  # type: ignore[no-untyped-def]
-    """How many of the first `count` chosen items any of the rows `mine` scores above `floor`: they move to the front.
+def worth_naming(scores, mine, min_score, above, chosen, count):  # type: ignore[no-untyped-def]
+    """How many of the first `count` chosen items any of the rows `mine` scores above `min_score`: moved to the front.
 
     above: (items,), to be written on.
     """
     above[:] = False
     for place in mine:
-        mark_above(row_at(scores, place), floor, above)
+        mark_above(row_at(scores, place), min_score, above)
     kept = 0
     for i in range(count):
         v = chosen[i]
@@ -217,9 +219,9 @@ def worth_naming(scores, mine, floor, above, chosen, count):  # type: ignore[no-
 
 
 @compiled
-def mark_above(row, floor, above):  # type: ignore[no-untyped-def]
+def mark_above(row, min_score, above):  # type: ignore[no-untyped-def]
     for v in range(len(above)):
-        above[v] |= row[v] > floor
+        above[v] |= row[v] > min_score
 
 
 @compiled

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from neatrec.compiled import compiled
 from neatrec.models.base import Codes, Model, Scores
-from neatrec.models.parallel import FEWEST_PAIRS, in_parts
+from neatrec.models.parallel import MIN_PAIRS_PER_THREAD, in_parts
 from neatrec.models.products import all_products
 
 Vectors = npt.NDArray[np.float32]
@@ -34,7 +34,7 @@ def pair_products(ours: Vectors, theirs: Vectors, queries: Codes, items: Codes) 
     def work(part: slice) -> None:
         dot_pairs(ours, theirs, queries[part], items[part], out[part])
 
-    in_parts(len(queries), work, fewest=FEWEST_PAIRS)
+    in_parts(len(queries), work, min_rows=MIN_PAIRS_PER_THREAD)
     return out
 
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from neatrec.compiled import compiled
-from neatrec.cooccurrence import Counting, count
+from neatrec.cooccurrence import CountOptions, count
 from neatrec.data.baskets import Baskets, BasketStream
 from neatrec.models.base import Codes, Model, Scores
 from neatrec.models.parameters import ModelParameters, parameter
@@ -36,9 +36,9 @@ class CountParameters(ModelParameters):
     )
     once_per_customer: bool = parameter(False, "Count a pair at most once a customer.")
 
-    def counting(self) -> Counting:
+    def counting(self) -> CountOptions:
         """Both directions together, as the counting room is asked for it."""
-        return Counting(
+        return CountOptions(
             window=self.window,
             directed=False,
             min_basket=self.min_basket,
@@ -78,7 +78,7 @@ class PairCounts:
         self.records = int(self.total.sum())
 
     @classmethod
-    def of(cls, baskets: BasketStream, counting: Counting, threads: int | None = None) -> PairCounts:
+    def of(cls, baskets: BasketStream, counting: CountOptions, threads: int | None = None) -> PairCounts:
         """The counts of undirected pairs, standing in both directions."""
         pairs = count(baskets, counting, threads=threads)
         size = len(pairs.catalog)
@@ -131,7 +131,7 @@ class CountModel(Model):
 
     Parameters: ClassVar[type[ModelParameters]] = CountParameters
     devices: ClassVar[tuple[str, ...]] = ("cpu",)
-    floor: ClassVar[float] = 0.0
+    min_score: ClassVar[float] = 0.0
     counts: PairCounts
 
     @abstractmethod

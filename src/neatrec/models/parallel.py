@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from neatrec.cooccurrence.resources import thread_count
 
-FEWEST_PAIRS = 10_000
+MIN_PAIRS_PER_THREAD = 10_000
 """Pairs of items for which a thread is worth starting, where the work is a product of their vectors."""
 
 _most: ContextVar[int | None] = ContextVar("most threads", default=None)
@@ -26,9 +26,9 @@ def at_most(threads: int | None) -> Iterator[None]:
         _most.reset(token)
 
 
-def in_parts(rows: int, work: Callable[[slice], None], *, fewest: int = 1) -> None:
-    """`work` of slices that together are range(rows), each of at least `fewest` rows where there are so many."""
-    parts = max(1, min(thread_count(_most.get()), rows // max(fewest, 1)))
+def in_parts(rows: int, work: Callable[[slice], None], *, min_rows: int = 1) -> None:
+    """`work` of slices that together are range(rows), each of at least `min_rows` rows where there are so many."""
+    parts = max(1, min(thread_count(_most.get()), rows // max(min_rows, 1)))
     ends = [rows * number // parts for number in range(parts + 1)]
     slices = [slice(start, stop) for start, stop in pairwise(ends)]
     if parts == 1:

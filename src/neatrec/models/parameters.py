@@ -36,6 +36,16 @@ def again(parameters: type[ModelParameters], name: str, default: Any) -> Any:
     return field(default=default, metadata=parameters.__dataclass_fields__[name].metadata)
 
 
+RENAMED = {
+    "fewest": "min_pair_count",
+    "least_log_variance": "min_log_variance",
+    "least_user_baskets": "min_user_baskets",
+    "most_log_variance": "max_log_variance",
+    "most_pairs": "max_pairs",
+}
+"""Parameters of bundles written before 0.1.0 was released -> their names today."""
+
+
 @dataclass(frozen=True)
 class ModelParameters:
     """What a model is, apart from how a run is done. Checked when made; saved with the model."""
@@ -68,8 +78,8 @@ class ModelParameters:
 
     @classmethod
     def saved(cls, values: Mapping[str, Any]) -> Self:
-        """Parameters as a bundle holds them; those that came later mean what was done when it was written."""
-        return cls(**{**cls.earlier, **values})
+        """Parameters as a bundle holds them, under today's names; later ones mean what was done when it was written."""
+        return cls(**{**cls.earlier, **{RENAMED.get(name, name): value for name, value in values.items()}})
 
     @classmethod
     def _preset(cls, preset: str | None) -> Mapping[str, Any]:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from neatrec.models.parallel import in_parts
 
 Vectors = npt.NDArray[Any]  # float32 or float64
-FEWEST = 400_000
+MIN_ROWS_PER_THREAD = 400_000
 """Products for which a thread is worth starting."""
 
 
@@ -28,5 +28,5 @@ def all_products(*sides: tuple[Vectors, Vectors]) -> Vectors:
         for left, right in sides[1:]:
             out[:, part] += left @ right[part].T
 
-    in_parts(len(theirs), work, fewest=FEWEST // max(len(ours), 1))
+    in_parts(len(theirs), work, min_rows=MIN_ROWS_PER_THREAD // max(len(ours), 1))
     return out

@@ -112,7 +112,7 @@ class Recommendations:
 
 
 @dataclass(frozen=True)
-class Named:
+class NamedItem:
     """What is recommended, best first: codes and scores, (answers,), and what each query says, (answers, queries)."""
 
     codes: npt.NDArray[np.int32]
@@ -120,21 +120,21 @@ class Named:
     parts: npt.NDArray[np.float64]
 
 
-def name_best(rows: npt.NDArray[Any], candidates: npt.NDArray[np.int32], floor: float, k: int) -> Named:
+def name_best(rows: npt.NDArray[Any], candidates: npt.NDArray[np.int32], min_score: float, k: int) -> NamedItem:
     """The `k` best of `candidates` by the scores of one or several queries, `rows` (queries, items).
 
-    What no query scores above `floor` is left out. Several queries are put on one scale and averaged: 0 for a query's
-    median candidate, 1 for its best; one that scores all alike says nothing and gets zeros.
+    What no query scores above `min_score` is left out. Several queries are put on one scale and averaged: 0 for a
+    query's median candidate, 1 for its best; one that scores all alike says nothing and gets zeros.
 
     >>> name_best(np.array([[0.0, 1.0, 9.0], [5.0, 5.0, 5.0]]), np.arange(3), -np.inf, 2).parts.tolist()
     [[1.0, 0.0], [0.0, 0.0]]
     """
     parts = rows.take(candidates, axis=1)  # (queries, candidates)
-    if floor > -np.inf:
-        worth = np.flatnonzero((parts > floor).any(axis=0))
+    if min_score > -np.inf:
+        worth = np.flatnonzero((parts > min_score).any(axis=0))
         parts, candidates = parts.take(worth, axis=1), candidates[worth]
     if not parts.size:
-        return Named(candidates[:0], np.zeros(0), np.zeros((0, len(parts))))
+        return NamedItem(candidates[:0], np.zeros(0), np.zeros((0, len(parts))))
     ends = [scale_of(part) if len(parts) > 1 else ONE_SCALE for part in parts]
     total = np.zeros(parts.shape[1])
     for part, (middle, reach) in zip(parts, ends, strict=True):
@@ -142,7 +142,7 @@ def name_best(rows: npt.NDArray[Any], candidates: npt.NDArray[np.int32], floor: 
     total /= len(parts)
     top = best(total, k)
     shown = [(part[top] - middle) / reach for part, (middle, reach) in zip(parts, ends, strict=True)]
-    return Named(candidates[top], total[top], np.stack(shown, axis=1))
+    return NamedItem(candidates[top], total[top], np.stack(shown, axis=1))
 
 
 ONE_SCALE = np.float64(0.0), np.float64(1.0)

@@ -30,7 +30,7 @@ STRONG_COUNT = 5
 STRONG_LLR = 10.83
 FIRST = 10
 """Ranks that count as a hit."""
-FEWEST = 100
+MIN_ROWS_PER_THREAD = 100
 """With fewer strong pairs a choice would be noise: k stays 1."""
 LEAST_SHARE = 0.25
 """A half with a smaller share of the baskets than this is no half."""
@@ -70,7 +70,7 @@ class ShrunkLiftTuned(CountModel):
             hits += hits_by_strength(learned, query, item)
             pairs += len(query)
         self.strong_pairs = pairs
-        self.hit_rates = hits / pairs if pairs >= FEWEST else np.zeros(0)
+        self.hit_rates = hits / pairs if pairs >= MIN_ROWS_PER_THREAD else np.zeros(0)
         # argmax takes the first of equals: the weakest shrinkage
         self.k = STRENGTHS[int(np.argmax(self.hit_rates))] if len(self.hit_rates) else 1.0
         if len(self.hit_rates):
@@ -94,7 +94,7 @@ class ShrunkLiftTuned(CountModel):
     def _value(self, count: Counts, query_total: Floats, item_total: Floats) -> Floats:
         return statistics.shrunk_lift(count, self.counts.expected(query_total, item_total), self.k)
 
-    def learned(self) -> dict[str, Any]:
+    def fit_info(self) -> dict[str, Any]:
         rates = dict(zip((f"{k:g}" for k in STRENGTHS), self.hit_rates.round(6).tolist(), strict=False))
         return {"k": self.k, "strong_pairs": self.strong_pairs, "hit_rates": rates}
 
@@ -142,7 +142,7 @@ def hits_by_strength(
 ) -> npt.NDArray[np.float64]:
     """How many of the pairs (sorted by query) each strength has among the first ten, shape (strengths,).
 
-    Equal scores share their ranks. A pair that `learned` has never seen is no hit.
+    Equal scores share their ranks. A pair that `fit_info` has never seen is no hit.
     """
     matrix, total = learned.matrix, learned.total
     hits = np.zeros(len(STRENGTHS))

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.report.attachment import comparable, held_out
-from neatrec.serving import Index
+from neatrec.serving import ServingTable
 from neatrec.serving.grades import SOME
 
 FIRST = 10
@@ -23,7 +23,7 @@ Codes = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True)
-class Change:
+class AnswerChange:
     """An item whose first ten answers with evidence are not the same."""
 
     id: str
@@ -38,7 +38,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Difference:
+class BundleDiff:
     """Two bundles side by side: pairs of (older, newer)."""
 
     versions: tuple[str, str]
@@ -54,7 +54,7 @@ class Difference:
     """Of the first ten answers with evidence of items in both, weighed by sales, the share that changed."""
     items_new: int
     items_gone: int
-    changes: tuple[Change, ...]
+    changes: tuple[AnswerChange, ...]
     """The largest, by sales and share changed."""
     held_out_note: str | None = None
     """Why two leaderboards that are there are not compared."""
@@ -74,7 +74,7 @@ class Difference:
         }
 
 
-def compare(old: Index, new: Index, *, listed: int = LISTED) -> Difference:
+def compare(old: ServingTable, new: ServingTable, *, listed: int = LISTED) -> BundleDiff:
     """What changed from `old` to `new`; items are the same by their ids."""
     old_of = _codes_in(new, old)
     bought_old, bought_new = old.item_count > 0, new.item_count > 0
@@ -83,7 +83,7 @@ def compare(old: Index, new: Index, *, listed: int = LISTED) -> Difference:
     sales = new.item_count[both].astype(np.float64)
     measures, note = _measures(old, new)
     order = np.lexsort((both, -sales * share))[:listed]
-    return Difference(
+    return BundleDiff(
         versions=(old.version, new.version),
         rows=(old.manifest.lines, new.manifest.lines),
         items=(int(bought_old.sum()), int(bought_new.sum())),
@@ -99,7 +99,7 @@ def compare(old: Index, new: Index, *, listed: int = LISTED) -> Difference:
     )
 
 
-def _measures(old: Index, new: Index) -> tuple[tuple[float, float] | None, str | None]:
+def _measures(old: ServingTable, new: ServingTable) -> tuple[tuple[float, float] | None, str | None]:
     """The held-out measures of both, where they can be compared; otherwise why not, where both are there."""
     before, after = (held_out(index.attachment, index.manifest.model) for index in (old, new))
     if before is None or after is None:
@@ -108,12 +108,12 @@ def _measures(old: Index, new: Index) -> tuple[tuple[float, float] | None, str |
     return ((before, after), None) if note is None else (None, note)
 
 
-def _covered(index: Index) -> float:
+def _covered(index: ServingTable) -> float:
     shares = index.coverage()
     return shares["strong"]["sales"] + shares["some"]["sales"]
 
 
-def _codes_in(new: Index, old: Index) -> Codes:
+def _codes_in(new: ServingTable, old: ServingTable) -> Codes:
     """The old code of each new item, -1 where it is not there, shape (items of new,)."""
     if new.catalog.hash == old.catalog.hash:
         return np.arange(len(new), dtype=np.int32)
@@ -121,7 +121,7 @@ def _codes_in(new: Index, old: Index) -> Codes:
     return np.array([lookup.get(item, -1) for item in new.catalog.ids.to_pylist()], dtype=np.int32)
 
 
-def first_answers(index: Index, codes: npt.NDArray[np.integer[Any]]) -> Codes:
+def first_answers(index: ServingTable, codes: npt.NDArray[np.integer[Any]]) -> Codes:
     """The first ten answers that have evidence, for some items, -1 where there are fewer, shape (items, 10).
 
     What has no evidence is not served unless asked for, and changes from night to night: it would drown the rest.
@@ -139,7 +139,9 @@ def first_answers(index: Index, codes: npt.NDArray[np.integer[Any]]) -> Codes:
     return out
 
 
-def _changed(old: Index, new: Index, both: npt.NDArray[np.intp], old_of: Codes) -> npt.NDArray[np.float64]:
+def _changed(
+    old: ServingTable, new: ServingTable, both: npt.NDArray[np.intp], old_of: Codes
+) -> npt.NDArray[np.float64]:
     """For each item in both the share of its first ten that is not in the other's first ten, shape (both,)."""
     out = np.zeros(len(both))
     for begin in range(0, len(both), BLOCK):
@@ -153,10 +155,10 @@ def _changed(old: Index, new: Index, both: npt.NDArray[np.intp], old_of: Codes) 
     return out
 
 
-def _change(old: Index, new: Index, code: int, old_code: int, share: float) -> Change:
+def _change(old: ServingTable, new: ServingTable, code: int, old_code: int, share: float) -> AnswerChange:
     before = {old.catalog.id(c): old.catalog.name(c) for c in first_answers(old, np.array([old_code]))[0] if c >= 0}
     after = {new.catalog.id(c): new.catalog.name(c) for c in first_answers(new, np.array([code]))[0] if c >= 0}
-    return Change(
+    return AnswerChange(
         id=new.catalog.id(code),
         name=new.catalog.name(code),
         sales=int(new.item_count[code]),

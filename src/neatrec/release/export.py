@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from neatrec.errors import ParameterError, ResourceError, must_be
-from neatrec.serving import GRADES, Index
+from neatrec.serving import GRADES, ServingTable
 from neatrec.text import printable
 
 TABLE = "neatrec_complements"
@@ -24,7 +24,7 @@ SQL_TYPES = {"string": "VARCHAR", "int32": "INTEGER", "float": "DOUBLE PRECISION
 TEXTS = ("query", "query_name", "item", "item_name", "grade")
 
 
-def export_table(index: Index, path: str | Path) -> int:
+def export_table(index: ServingTable, path: str | Path) -> int:
     """How many answers were written to `path`, whose ending says how: .parquet, .csv or .sql."""
     path = Path(path)
     writers: dict[str, Callable[[Iterator[pa.Table], Path], None]] = {
@@ -48,14 +48,14 @@ def export_table(index: Index, path: str | Path) -> int:
     return len(index.columns["item"])
 
 
-def blocks(index: Index) -> Iterator[pa.Table]:
+def blocks(index: ServingTable) -> Iterator[pa.Table]:
     """The table in parts, one row an answer; at least one part, so that an empty table has its columns."""
     rows = len(index.columns["item"])
     for first in range(0, max(rows, 1), BLOCK):
         yield _block(index, first, min(first + BLOCK, rows))
 
 
-def _block(index: Index, first: int, last: int) -> pa.Table:
+def _block(index: ServingTable, first: int, last: int) -> pa.Table:
     place = np.arange(first, last)
     query = (np.searchsorted(index.start, place, side="right") - 1).astype(np.int32)
     columns = {name: values[first:last] for name, values in index.columns.items()}

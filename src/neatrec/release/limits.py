@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from neatrec.errors import GateError, ParameterError, SourceError, must_be, must_be_one_of
-from neatrec.release.diff import Difference
+from neatrec.release.diff import BundleDiff
 from neatrec.text import printable
 
 
 @dataclass(frozen=True)
-class Gate:
+class PublishLimits:
     """Limits; a share of .2 is 20 percent."""
 
     rows_fall: float = 0.2
@@ -43,7 +43,7 @@ class Gate:
                 raise must_be(name, "a number of at least 0", value)
 
     @classmethod
-    def read(cls, file: str | Path) -> Gate:
+    def read(cls, file: str | Path) -> PublishLimits:
         """The limits of a TOML file; what it does not say stays at the default."""
         file = Path(file)
         try:
@@ -58,14 +58,14 @@ class Gate:
             raise SourceError(f"{printable(file)}: {error.message}", hint=error.hint, file=str(file)) from error
 
     @classmethod
-    def make(cls, settings: Mapping[str, Any]) -> Gate:
+    def make(cls, settings: Mapping[str, Any]) -> PublishLimits:
         """The limits that `settings` name."""
         for name in settings:
             if name not in limits():
                 raise must_be_one_of("limit", limits(), name)
         return cls(**settings, asked=frozenset(settings))
 
-    def refusals(self, change: Difference) -> list[str]:
+    def refusals(self, change: BundleDiff) -> list[str]:
         """A sentence for each limit that is passed."""
         found = [
             *_moved("training lines", change.rows, self.rows_fall, self.rows_rise, "rows"),
@@ -95,7 +95,7 @@ class Gate:
             return f"the limits are those of {printable(self.file)}."
         return "the limits are neatrec's own: write others into gate.toml in the store, or give --gate FILE."
 
-    def check(self, change: Difference) -> None:
+    def check(self, change: BundleDiff) -> None:
         """Raise `GateError` with every reason when a limit is passed."""
         if reasons := self.refusals(change):
             raise GateError(
@@ -107,7 +107,7 @@ class Gate:
 
 def limits() -> list[str]:
     """The names of the limits."""
-    return [entry.name for entry in fields(Gate) if entry.name not in ("file", "asked")]
+    return [entry.name for entry in fields(PublishLimits) if entry.name not in ("file", "asked")]
 
 
 def _moved(what: str, numbers: tuple[int, int], fall: float, rise: float, key: str) -> list[str]:

@@ -7,28 +7,28 @@ from pathlib import Path
 from typing import Any
 
 from neatrec.bundle import read_manifest
-from neatrec.bundle.folder import Place
+from neatrec.bundle.folder import BundleFolder
 from neatrec.errors import BundleError, GateError, must_be
-from neatrec.release.diff import Difference, compare
-from neatrec.release.limits import Gate
-from neatrec.release.store import Store, Version
-from neatrec.serving import Index
+from neatrec.release.diff import BundleDiff, compare
+from neatrec.release.limits import PublishLimits
+from neatrec.release.store import BundleStore, StoredVersion
+from neatrec.serving import ServingTable
 from neatrec.text import printable
 
 log = logging.getLogger(__name__)
 
 
-def publish(bundle: str | Path, store: str | Path, gate: Gate | None = None) -> dict[str, Any]:
+def publish(bundle: str | Path, store: str | Path, gate: PublishLimits | None = None) -> dict[str, Any]:
     """What was published: the bundle is live now, or `GateError` says why it is not and the live one stays.
 
     One that was rolled back is not published again. `gate` None: the limits of the store's `gate.toml`, or defaults.
     The first publish passes. Where the live one is damaged, the new one is compared with the newest before it that is
     whole: "damaged" names those that are not.
     """
-    place = Store(store)
+    place = BundleStore(store)
     with place.locked():
-        new = Index.open(bundle)
-        limits = gate or (Gate.read(place.gate_file) if place.gate_file.exists() else Gate())
+        new = ServingTable.open(bundle)
+        limits = gate or (PublishLimits.read(place.gate_file) if place.gate_file.exists() else PublishLimits())
         live = place.current()
         base, index, damaged = _newest_whole(place, live)
         compared = {"compared_with": None if base is None else base.number, "damaged": damaged}
@@ -41,7 +41,7 @@ def publish(bundle: str | Path, store: str | Path, gate: Gate | None = None) -> 
             if change.held_out_note is not None:
                 log.warning("the held-out measure was not compared: %s", change.held_out_note)
             limits.check(change)
-        version = place.add(Place.of(bundle).readable())
+        version = place.add(BundleFolder.of(bundle).readable())
         if read_manifest(version.folder, verify=False).content_hash != new.version:
             raise GateError("not published: the bundle was replaced while it was being compared", hint="Publish again.")
         place.make_live(version)
@@ -50,7 +50,7 @@ def publish(bundle: str | Path, store: str | Path, gate: Gate | None = None) -> 
     return {**_answer(place, version, change, published=True), **compared}
 
 
-def _refuse_withdrawn(place: Store, content_hash: str) -> None:
+def _refuse_withdrawn(place: BundleStore, content_hash: str) -> None:
     """A job that publishes once more must not undo a rollback."""
     for version in place.versions():
         if version.mark.exists() and read_manifest(version.folder, verify=False).content_hash == content_hash:
@@ -60,7 +60,9 @@ def _refuse_withdrawn(place: Store, content_hash: str) -> None:
             )
 
 
-def _newest_whole(place: Store, live: Version | None) -> tuple[Version | None, Index | None, list[int]]:
+def _newest_whole(
+    place: BundleStore, live: StoredVersion | None
+) -> tuple[StoredVersion | None, ServingTable | None, list[int]]:
     """The live version, or the newest before it that verifies and was not rolled back; and the damaged ones."""
     damaged: list[int] = []
     if live is None:
@@ -68,7 +70,7 @@ def _newest_whole(place: Store, live: Version | None) -> tuple[Version | None, I
     earlier = [v for v in reversed(place.versions()) if v.number < live.number and not v.mark.exists()]
     for version in (live, *earlier):
         try:
-            return version, Index.open(version.folder), damaged
+            return version, ServingTable.open(version.folder), damaged
         except BundleError as error:
             damaged.append(version.number)
             what = f"version {version.number}{', the live one,' if version == live else ''} is damaged"
@@ -78,7 +80,7 @@ def _newest_whole(place: Store, live: Version | None) -> tuple[Version | None, I
 
 def rollback(store: str | Path, to: int | None = None) -> dict[str, Any]:
     """What is live now: the version before the live one, or version `to`; the one left is not returned to."""
-    place = Store(store)
+    place = BundleStore(store)
     if not place.folder.is_dir():
         raise must_be("store", "a store that `neatrec publish` made", str(store))
     with place.locked():
@@ -93,7 +95,7 @@ def rollback(store: str | Path, to: int | None = None) -> dict[str, Any]:
     return _answer(place, target, None, published=False)
 
 
-def _before(place: Store, versions: list[Version]) -> Version:
+def _before(place: BundleStore, versions: list[StoredVersion]) -> StoredVersion:
     live = place.current()
     earlier = [v for v in versions if live is not None and v.number < live.number and not v.mark.exists()]
     if not earlier:
@@ -103,14 +105,14 @@ def _before(place: Store, versions: list[Version]) -> Version:
     return earlier[-1]
 
 
-def _named(versions: list[Version], number: int) -> Version:
+def _named(versions: list[StoredVersion], number: int) -> StoredVersion:
     for version in versions:
         if version.number == number:
             return version
     raise must_be("to", f"one of the versions {', '.join(str(v.number) for v in versions) or '(none)'}", number)
 
 
-def _answer(place: Store, live: Version, change: Difference | None, *, published: bool) -> dict[str, Any]:
+def _answer(place: BundleStore, live: StoredVersion, change: BundleDiff | None, *, published: bool) -> dict[str, Any]:
     return {
         "store": str(place.folder),
         "published": published,

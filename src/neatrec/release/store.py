@@ -34,7 +34,7 @@ DIGITS = 12
 
 
 @dataclass(frozen=True, order=True)
-class Version:
+class StoredVersion:
     """One bundle of a store."""
 
     number: int
@@ -46,7 +46,7 @@ class Version:
         return self.folder.with_name(self.folder.name + WITHDRAWN)
 
 
-class Store:
+class BundleStore:
     """The folder of a store; made at the first publish."""
 
     def __init__(self, folder: str | Path) -> None:
@@ -60,14 +60,16 @@ class Store:
     def gate_file(self) -> Path:
         return self.folder / GATE
 
-    def versions(self) -> list[Version]:
+    def versions(self) -> list[StoredVersion]:
         """All that are whole, the oldest first."""
         place = self.folder / VERSIONS
         names = [entry for entry in place.iterdir() if entry.is_dir()] if place.is_dir() else []
         parted = [(entry.name.partition("-"), entry) for entry in names]
-        return sorted(Version(int(number), entry) for (number, dash, _), entry in parted if dash and number.isdigit())
+        return sorted(
+            StoredVersion(int(number), entry) for (number, dash, _), entry in parted if dash and number.isdigit()
+        )
 
-    def current(self) -> Version | None:
+    def current(self) -> StoredVersion | None:
         """The live version; None before the first publish."""
         try:
             target = os.readlink(self.folder / CURRENT)
@@ -107,7 +109,7 @@ class Store:
         finally:
             os.close(handle)
 
-    def add(self, bundle: Path) -> Version:
+    def add(self, bundle: Path) -> StoredVersion:
         """A whole, verified copy of a bundle as the next version; not live yet."""
         manifest, content = read_manifest_file(bundle)
         try:
@@ -121,7 +123,7 @@ class Store:
             sync_file(self._writing / NAME)
             verify_files(self._writing, manifest)
             number = max((version.number for version in self.versions()), default=0) + 1
-            version = Version(number, self._writing.with_name(f"{number}-{manifest.content_hash[:DIGITS]}"))
+            version = StoredVersion(number, self._writing.with_name(f"{number}-{manifest.content_hash[:DIGITS]}"))
             for folder in {(self._writing / name).parent for name in (*manifest.files, NAME)}:
                 sync_folder(folder)
             os.rename(self._writing, version.folder)
@@ -130,7 +132,7 @@ class Store:
             shutil.rmtree(self._writing, ignore_errors=True)
         return version
 
-    def make_live(self, version: Version) -> None:
+    def make_live(self, version: StoredVersion) -> None:
         """`current` names this version from now on, in one step."""
         beside = self.folder / f".{CURRENT}.new"
         beside.unlink(missing_ok=True)
@@ -138,7 +140,7 @@ class Store:
         os.replace(beside, self.folder / CURRENT)
         sync_folder(self.folder)
 
-    def prune(self, keep: int = KEPT) -> list[Version]:
+    def prune(self, keep: int = KEPT) -> list[StoredVersion]:
         """Remove all but the last `keep` versions and the live one; those that are gone now."""
         live = self.current()
         old = [version for version in self.versions()[:-keep] if version != live]
@@ -176,12 +178,12 @@ def is_store(place: Path) -> bool:
 
 def versions_in(store: Path) -> list[dict[str, Any]]:
     """The versions of a store, the newest first, as JSON holds them; what a damaged manifest does not say is None."""
-    place = Store(store)
+    place = BundleStore(store)
     live = place.current()
     return [_about(version, version == live) for version in reversed(place.versions())]
 
 
-def _about(version: Version, live: bool) -> dict[str, Any]:
+def _about(version: StoredVersion, live: bool) -> dict[str, Any]:
     found: dict[str, Any] = {"version": None, "model": None, "created": None}
     try:
         manifest, _ = read_manifest_file(version.folder)

@@ -16,7 +16,7 @@ from neatrec.report.figures import share_bars
 from neatrec.report.formats import to_csv
 from neatrec.report.show import show_sentence
 from neatrec.report.svg import MUTED, SERIES, Figure, canvas, finish
-from neatrec.report.table import Column, Table
+from neatrec.report.table import ReportTable, TableColumn
 
 SHOWN_BINS = 10
 """Bins of the drawn histogram; the last one holds everything above. The CSV file has them all."""
@@ -93,7 +93,7 @@ def _options(labels: Labels) -> str:
     return "; ".join(parts)
 
 
-def text_table(table: Table) -> str:
+def text_table(table: ReportTable) -> str:
     """A table in columns of even width: caption, head, rows, notes."""
     cells = [[column.title for column in table.columns], *table.shown()]
     width = [max(len(row[place]) for row in cells) for place in range(len(table.columns))]
@@ -110,7 +110,7 @@ def text_table(table: Table) -> str:
     return "\n".join([*lines, *([""] if notes else []), *notes]) + "\n\n"
 
 
-def audit_tables(audit: Audit) -> list[Table]:
+def audit_tables(audit: Audit) -> list[ReportTable]:
     """The tables of the study, in the order a reader needs them; those with nothing to say are left out."""
     tables = [
         _labels(audit),
@@ -127,30 +127,30 @@ def audit_tables(audit: Audit) -> list[Table]:
     return [table for table in tables if table.rows]
 
 
-def _labels(audit: Audit) -> Table:
+def _labels(audit: Audit) -> ReportTable:
     columns = (
-        Column("protocol", "Protocol"),
-        Column("level", "Level"),
-        Column("labels", "Labels", "number"),
-        Column("queries", "Queries", "number"),
-        Column("most_of_one_query", "Most of one query", "number"),
+        TableColumn("protocol", "Protocol"),
+        TableColumn("level", "Level"),
+        TableColumn("labels", "Labels", "number"),
+        TableColumn("queries", "Queries", "number"),
+        TableColumn("most_of_one_query", "Most of one query", "number"),
     )
     rows = [
         (c.protocol, f"{MARK[c.protocol]} = {c.level:g}", c.labels, c.queries, c.most_of_one_query)
         for c in audit.clustering
     ]
     note = "Labels of one query are not independent: intervals must resample queries."
-    return Table("summary", "Labels by both protocols", columns, tuple(rows), (note,))
+    return ReportTable("summary", "Labels by both protocols", columns, tuple(rows), (note,))
 
 
-def _false_discoveries(audit: Audit) -> Table:
+def _false_discoveries(audit: Audit) -> ReportTable:
     columns = (
-        Column("protocol", "Protocol"),
-        Column("level", "Level"),
-        Column("labels", "Labels", "number"),
-        Column("by_chance", "By chance", "number", 1),
-        Column("rate", "False-discovery rate", "share", 2),
-        Column("rerun", "Threshold re-made", "number", 1),
+        TableColumn("protocol", "Protocol"),
+        TableColumn("level", "Level"),
+        TableColumn("labels", "Labels", "number"),
+        TableColumn("by_chance", "By chance", "number", 1),
+        TableColumn("rate", "False-discovery rate", "share", 2),
+        TableColumn("rerun", "Threshold re-made", "number", 1),
     )
     rows = [
         (
@@ -169,34 +169,34 @@ def _false_discoveries(audit: Audit) -> Table:
         "over the labels. The shuffle keeps basket sizes and item counts; it cannot see that shoppers differ."
         for null in list(audit.nulls.values())[:1]
     ]
-    return Table(
+    return ReportTable(
         "false_discoveries", "False discoveries: labels that chance alone makes", columns, tuple(rows), tuple(notes)
     )
 
 
-def _truth(audit: Audit) -> Table:
+def _truth(audit: Audit) -> ReportTable:
     columns = (
-        Column("protocol", "Protocol"),
-        Column("level", "Level"),
-        Column("labels", "Labels", "number"),
-        Column("right", "True", "number"),
-        Column("precision", "Precision", "share", 1),
-        Column("recall", "Recall", "share", 1),
+        TableColumn("protocol", "Protocol"),
+        TableColumn("level", "Level"),
+        TableColumn("labels", "Labels", "number"),
+        TableColumn("right", "True", "number"),
+        TableColumn("precision", "Precision", "share", 1),
+        TableColumn("recall", "Recall", "share", 1),
     )
     rows = [
         (protocol, f"{MARK[protocol]} = {level:g}", score.given, score.right, score.precision, score.recall)
         for (protocol, level), score in audit.truth.items()
     ]
-    return Table("truth", "Against the truth, which is known here", columns, tuple(rows))
+    return ReportTable("truth", "Against the truth, which is known here", columns, tuple(rows))
 
 
-def _negatives(audit: Audit) -> Table:
+def _negatives(audit: Audit) -> ReportTable:
     columns = (
-        Column("level", "Level"),
-        Column("pairs", "Negative pairs", "number"),
-        Column("lift_above_one", "Lift above 1", "number"),
-        Column("quasi_lift_above_one", "Above quasi-independence", "number"),
-        Column("share", "Share with lift above 1", "share", 1),
+        TableColumn("level", "Level"),
+        TableColumn("pairs", "Negative pairs", "number"),
+        TableColumn("lift_above_one", "Lift above 1", "number"),
+        TableColumn("quasi_lift_above_one", "Above quasi-independence", "number"),
+        TableColumn("share", "Share with lift above 1", "share", 1),
     )
     rows = [
         (
@@ -213,40 +213,40 @@ def _negatives(audit: Audit) -> Table:
         "times as large where cart order is known."
     )
     caption = "Pairs the paper calls negatively dependent that are bought together more often than by chance"
-    return Table("negatives", caption, columns, tuple(rows), (note,))
+    return ReportTable("negatives", caption, columns, tuple(rows), (note,))
 
 
-def _overlap(audit: Audit) -> Table:
+def _overlap(audit: Audit) -> ReportTable:
     columns = (
-        Column("level", "Level"),
-        Column("both", "Both", "number"),
-        Column("only_paper", "Only paper", "number"),
-        Column("only_calibrated", "Only calibrated", "number"),
+        TableColumn("level", "Level"),
+        TableColumn("both", "Both", "number"),
+        TableColumn("only_paper", "Only paper", "number"),
+        TableColumn("only_calibrated", "Only calibrated", "number"),
     )
     rows = [(f"{row.level:g}", row.both, row.only_paper, row.only_calibrated) for row in audit.overlap]
-    return Table("overlap", "Labels that both protocols find", columns, tuple(rows))
+    return ReportTable("overlap", "Labels that both protocols find", columns, tuple(rows))
 
 
-def _coverage(audit: Audit) -> Table:
+def _coverage(audit: Audit) -> ReportTable:
     keys = list(audit.coverage[0].of_labels) if audit.coverage else []
     columns = [
-        Column("category", audit.category_level or "category"),
-        Column("pairs", "All pairs", "share", 3),
-        *(Column(f"{p}_{level:g}", f"{p} {MARK[p]} = {level:g}", "share", 3) for p, level in keys),
+        TableColumn("category", audit.category_level or "category"),
+        TableColumn("pairs", "All pairs", "share", 3),
+        *(TableColumn(f"{p}_{level:g}", f"{p} {MARK[p]} = {level:g}", "share", 3) for p, level in keys),
     ]
     rows = [(row.name, row.of_pairs, *(row.of_labels[key] for key in keys)) for row in audit.coverage]
     caption = "Coverage: unique pairs and labels by the category of the query"
-    return Table("coverage", caption, tuple(columns), tuple(rows))
+    return ReportTable("coverage", caption, tuple(columns), tuple(rows))
 
 
-def _consistency(audit: Audit) -> Table:
+def _consistency(audit: Audit) -> ReportTable:
     columns = (
-        Column("level", "Level"),
-        Column("sign", "Sign"),
-        Column("from", "Chi-squared from", "number"),
-        Column("to", "Below", "number"),
-        Column("pairs", "Pairs", "number"),
-        Column("share", "Share", "share", 3),
+        TableColumn("level", "Level"),
+        TableColumn("sign", "Sign"),
+        TableColumn("from", "Chi-squared from", "number"),
+        TableColumn("to", "Below", "number"),
+        TableColumn("pairs", "Pairs", "number"),
+        TableColumn("share", "Share", "share", 3),
     )
     rows = [
         (
@@ -260,39 +260,45 @@ def _consistency(audit: Audit) -> Table:
         for h in audit.consistency
         for s, n in zip(h.start, h.count, strict=True)
     ]
-    return Table("consistency", "Consistency: dependent pairs by chi-squared", columns, tuple(rows))
+    return ReportTable("consistency", "Consistency: dependent pairs by chi-squared", columns, tuple(rows))
 
 
-def _first_bins(audit: Audit) -> Table:
+def _first_bins(audit: Audit) -> ReportTable:
     """The histograms side by side, as far as they are drawn."""
     drawn = [histogram for histogram in audit.consistency if len(histogram.count)]
-    columns = [Column("bin", "Chi-squared from", "number")]
+    columns = [TableColumn("bin", "Chi-squared from", "number")]
     for number, h in enumerate(drawn):
-        columns.append(Column(f"share_{number}", f"{'+' if h.positive else '-'} p = {h.level:g}", "share", 2))
+        columns.append(TableColumn(f"share_{number}", f"{'+' if h.positive else '-'} p = {h.level:g}", "share", 2))
     rows = zip((BIN_WIDTH * place for place in range(SHOWN_BINS)), *(_binned(h) for h in drawn), strict=True)
     note = (
         "Shares of the positively (+) and negatively (-) dependent pairs at each level. The last row holds all above."
     )
-    return Table("consistency", "Consistency: dependent pairs by chi-squared", tuple(columns), tuple(rows), (note,))
+    return ReportTable(
+        "consistency", "Consistency: dependent pairs by chi-squared", tuple(columns), tuple(rows), (note,)
+    )
 
 
-def _cases(name: str, caption: str, pairs: Sequence[CasePair]) -> Table:
+def _cases(name: str, caption: str, pairs: Sequence[CasePair]) -> ReportTable:
     columns = (
-        Column("query", "Query"),
-        Column("item", "Item"),
-        Column("count", "Together", "number"),
-        Column("expected", "Expected (paper)", "number", 2),
-        Column("chi_squared", "Chi-squared", "number", 2),
-        Column("lift", "Lift (quasi)", "number", 2),
+        TableColumn("query", "Query"),
+        TableColumn("item", "Item"),
+        TableColumn("count", "Together", "number"),
+        TableColumn("expected", "Expected (paper)", "number", 2),
+        TableColumn("chi_squared", "Chi-squared", "number", 2),
+        TableColumn("lift", "Lift (quasi)", "number", 2),
     )
     rows = [(c.query, c.item, c.count, c.expected, c.statistic, c.true_lift) for c in pairs]
-    return Table(name, caption, columns, tuple(rows))
+    return ReportTable(name, caption, columns, tuple(rows))
 
 
-def _popular(audit: Audit) -> Table:
-    columns = (Column("rank", "Rank", "number"), Column("item", "Item"), Column("lines", "Lines", "number"))
+def _popular(audit: Audit) -> ReportTable:
+    columns = (
+        TableColumn("rank", "Rank", "number"),
+        TableColumn("item", "Item"),
+        TableColumn("lines", "Lines", "number"),
+    )
     rows = [(rank, name, lines) for rank, (name, lines) in enumerate(audit.popular, 1)]
-    return Table("popular", "Accuracy: the most popular items", columns, tuple(rows))
+    return ReportTable("popular", "Accuracy: the most popular items", columns, tuple(rows))
 
 
 def audit_figures(audit: Audit) -> Iterator[Figure]:

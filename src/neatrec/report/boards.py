@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from neatrec.evaluation.results import LIST_LENGTH, Result
-from neatrec.evaluation.summary import PairedTest, Standing
-from neatrec.report.table import Column, Table, best_cells
+from neatrec.evaluation.results import LIST_LENGTH, LevelResult
+from neatrec.evaluation.summary import ModelSummary, PairedTest
+from neatrec.report.table import ReportTable, TableColumn, best_cells
 
 MAIN = f"hr@{LIST_LENGTH}"
 """The metric that models are sorted by."""
@@ -15,7 +15,7 @@ CANDIDATES_IN_WORDS: Mapping[str, str] = {"catalogue": "the whole catalogue"}
 
 
 @dataclass(frozen=True)
-class About:
+class ModelFacts:
     """What ranks do not tell about a model."""
 
     kind: str
@@ -26,11 +26,11 @@ class About:
 
 
 @dataclass(frozen=True)
-class Board:
+class LeaderboardTables:
     """A leaderboard as reports speak of it: results, and what ranks do not tell."""
 
-    results: tuple[Result, ...]
-    about: Mapping[str, About]
+    results: tuple[LevelResult, ...]
+    about: Mapping[str, ModelFacts]
     """By model."""
     where: Mapping[float, str]
     """Each level in words."""
@@ -38,11 +38,11 @@ class Board:
     """Goes into the names of its files; "" for the only board of a report."""
 
     @property
-    def first(self) -> Result:
+    def first(self) -> LevelResult:
         """What the report opens with: the first level on the recall set."""
         return self.results[0]
 
-    def file(self, what: str, result: Result | None = None) -> str:
+    def file(self, what: str, result: LevelResult | None = None) -> str:
         """The name of a file of this board."""
         parts = [what, self.name, "" if result is None else place(result)]
         return "-".join(part for part in parts if part)
@@ -59,18 +59,18 @@ def in_words(candidates: str) -> str:
     return CANDIDATES_IN_WORDS.get(candidates, candidates)
 
 
-def place(result: Result) -> str:
+def place(result: LevelResult) -> str:
     """Which result it is, for the names of files."""
     return f"{result.level:g}-{result.candidates}"
 
 
-def main_metric(result: Result) -> str:
+def main_metric(result: LevelResult) -> str:
     """What the models of `result` are sorted by: HR@10, or the longest list that was computed."""
     names = result.summary.standings[0].mean if result.summary.standings else {MAIN: 0.0}
     return MAIN if MAIN in names else [name for name in names if name.startswith("hr@")][-1]
 
 
-def best_first(result: Result) -> list[Standing]:
+def best_first(result: LevelResult) -> list[ModelSummary]:
     """The models of `result`, best first; equal ones by name."""
     metric = main_metric(result)
     return sorted(result.summary.standings, key=lambda s: (-s.mean[metric], s.name))
@@ -84,17 +84,17 @@ def metric_title(metric: str) -> str:
     return metric.upper()
 
 
-def leaderboard_table(board: Board, result: Result) -> Table:
+def leaderboard_table(board: LeaderboardTables, result: LevelResult) -> ReportTable:
     """One line a model, best first: the main metrics with intervals, and what is recommended."""
     metric = main_metric(result)
     partner = metric.replace("hr@", "ndcg@")
     columns = (
-        Column("model", "Model"),
-        Column("kind", "Kind"),
-        *(Column(name, metric_title(name), "interval", 3) for name in (metric, partner, "mrr")),
-        Column(f"{metric}_by_query", f"{metric_title(metric)} by query", "number", 3),
-        Column("coverage", "Coverage", "share", 1),
-        Column("popularity", "Popularity", "number", 0),
+        TableColumn("model", "Model"),
+        TableColumn("kind", "Kind"),
+        *(TableColumn(name, metric_title(name), "interval", 3) for name in (metric, partner, "mrr")),
+        TableColumn(f"{metric}_by_query", f"{metric_title(metric)} by query", "number", 3),
+        TableColumn("coverage", "Coverage", "share", 1),
+        TableColumn("popularity", "Popularity", "number", 0),
     )
     rows = [
         (
@@ -110,7 +110,7 @@ def leaderboard_table(board: Board, result: Result) -> Table:
     notes = ("In brackets: 95 % intervals. They cover " + _variances(result.summary.standings) + ".",)
     best = best_cells(columns, rows, [metric, partner, "mrr", f"{metric}_by_query"])
     caption = f"All models on {_how_many(board, result)}"
-    return Table(board.file("leaderboard", result), caption, columns, tuple(rows), notes, best)
+    return ReportTable(board.file("leaderboard", result), caption, columns, tuple(rows), notes, best)
 
 
 COLUMNS_IN_WORDS = (
@@ -120,14 +120,14 @@ COLUMNS_IN_WORDS = (
 )
 
 
-def costs_table(board: Board) -> Table:
+def costs_table(board: LeaderboardTables) -> ReportTable:
     """What training took."""
     columns = (
-        Column("model", "Model"),
-        Column("kind", "Kind"),
-        Column("seeds", "Trainings", "number"),
-        Column("train_seconds", "Seconds a training", "seconds"),
-        Column("peak_mb", "Peak memory, MB", "number"),
+        TableColumn("model", "Model"),
+        TableColumn("kind", "Kind"),
+        TableColumn("seeds", "Trainings", "number"),
+        TableColumn("train_seconds", "Seconds a training", "seconds"),
+        TableColumn("peak_mb", "Peak memory, MB", "number"),
     )
     rows = [
         (s.name, board.about[s.name].kind, s.seeds, board.about[s.name].train_seconds, board.about[s.name].peak_mb)
@@ -136,19 +136,19 @@ def costs_table(board: Board) -> Table:
     notes = (
         "Memory of the whole process meanwhile, data included. Two trainings are enough where the second is the same.",
     )
-    return Table(board.file("costs"), "What training took", columns, tuple(rows), notes)
+    return ReportTable(board.file("costs"), "What training took", columns, tuple(rows), notes)
 
 
-def _interval(standing: Standing, metric: str) -> tuple[float, float, float]:
+def _interval(standing: ModelSummary, metric: str) -> tuple[float, float, float]:
     return standing.mean[metric], standing.low[metric], standing.high[metric]
 
 
-def _how_many(board: Board, result: Result) -> str:
+def _how_many(board: LeaderboardTables, result: LevelResult) -> str:
     count = f"{result.summary.labels:,} labels of {result.summary.queries:,} queries"
     return f"{count} ({board.where[result.level]}); candidates: {in_words(result.candidates)}"
 
 
-def _variances(standings: Sequence[Standing]) -> str:
+def _variances(standings: Sequence[ModelSummary]) -> str:
     """What the intervals cover; which models, where not all are alike."""
     found: dict[str, list[str]] = {}
     for standing in standings:
@@ -158,12 +158,12 @@ def _variances(standings: Sequence[Standing]) -> str:
     return "; ".join(f"{variance} ({', '.join(names)})" for variance, names in found.items())
 
 
-def metrics_table(board: Board, result: Result) -> Table:
+def metrics_table(board: LeaderboardTables, result: LevelResult) -> ReportTable:
     """HR and NDCG of every model at every list length, and the best possible."""
     names = [name for name in result.summary.standings[0].mean if name != "mrr"] if result.summary.standings else []
     ks = [name.removeprefix("hr@") for name in names if name.startswith("hr@")]
     ordered = [f"{metric}@{k}" for k in ks for metric in ("hr", "ndcg")]
-    columns = (Column("model", "Model"), *(Column(name, metric_title(name), "number", 4) for name in ordered))
+    columns = (TableColumn("model", "Model"), *(TableColumn(name, metric_title(name), "number", 4) for name in ordered))
     rows: list[tuple[object, ...]] = [
         (standing.name, *(standing.mean[name] for name in ordered)) for standing in best_first(result)
     ]
@@ -171,20 +171,20 @@ def metrics_table(board: Board, result: Result) -> Table:
     ceiling = {f"hr@{k}": value for k, value in result.ceiling.items()}
     rows.append(("best possible", *(ceiling.get(name) for name in ordered)))
     caption = f"Every list length on {_how_many(board, result)}"
-    return Table(board.file("metrics", result), caption, columns, tuple(rows), (), best)
+    return ReportTable(board.file("metrics", result), caption, columns, tuple(rows), (), best)
 
 
 TEST_COLUMNS = (
-    Column("better", "Better"),
-    Column("worse", "Worse"),
-    Column("metric", "Metric"),
-    Column("difference", "Difference", "interval", 3),
-    Column("p", "p", "p"),
-    Column("p_holm", "p, Holm", "p"),
+    TableColumn("better", "Better"),
+    TableColumn("worse", "Worse"),
+    TableColumn("metric", "Metric"),
+    TableColumn("difference", "Difference", "interval", 3),
+    TableColumn("p", "p", "p"),
+    TableColumn("p_holm", "p, Holm", "p"),
 )
 
 
-def tests_table(board: Board, result: Result, *, only_best: bool) -> Table:
+def tests_table(board: LeaderboardTables, result: LevelResult, *, only_best: bool) -> ReportTable:
     """Paired tests between models: all pairs, or the best model against each other one on the main metric."""
     metric, first = main_metric(result), next((s.name for s in best_first(result)), "")
     tests = [t for t in result.summary.tests if not only_best or (t.better == first and t.metric == metric)]
@@ -196,7 +196,7 @@ def tests_table(board: Board, result: Result, *, only_best: bool) -> Table:
         f"for all {len([t for t in result.summary.tests if t.metric == metric]):,} pairs of models on a metric.",
     )
     name = board.file("tests-best" if only_best else "tests", result)
-    return Table(name, caption, TEST_COLUMNS, tuple(_test_row(test) for test in tests), notes)
+    return ReportTable(name, caption, TEST_COLUMNS, tuple(_test_row(test) for test in tests), notes)
 
 
 def _test_row(test: PairedTest) -> tuple[object, ...]:
@@ -210,7 +210,7 @@ def _test_row(test: PairedTest) -> tuple[object, ...]:
     )
 
 
-def derived_tables(board: Board) -> dict[str, Table]:
+def derived_tables(board: LeaderboardTables) -> dict[str, ReportTable]:
     """The tables that follow from ranks and labels, by name: `neatrec verify` makes them again."""
     tables = [costs_table(board)]
     for result in board.results:

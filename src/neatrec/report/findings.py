@@ -11,7 +11,7 @@ from typing import Any
 
 from neatrec.report.folder import PAGE, TABLE_FORMATS
 from neatrec.report.formats import from_csv
-from neatrec.report.table import Table
+from neatrec.report.table import ReportTable
 from neatrec.text import printable
 
 
@@ -30,7 +30,7 @@ class Finding:
         return printable(f"{where}: says {self.says}, should say {self.should}", 400)
 
 
-def table_findings(folder: Path, table: Table) -> Iterator[Finding]:
+def table_findings(folder: Path, table: ReportTable) -> Iterator[Finding]:
     """Cells of the CSV, Markdown and LaTeX files and of the page that do not say what `table` says."""
     for ending in TABLE_FORMATS:
         file = folder / "tables" / f"{table.name}.{ending}"
@@ -45,7 +45,7 @@ def _read(file: Path) -> str:
     return file.read_text(encoding="utf-8", errors="replace")
 
 
-def _cells(name: str, table: Table, text: str, ending: str) -> Iterator[Finding]:
+def _cells(name: str, table: ReportTable, text: str, ending: str) -> Iterator[Finding]:
     """Lines are compared first; inside a line that differs, cells."""
     wanted = TABLE_FORMATS[ending](table)
     if text == wanted:
@@ -67,7 +67,7 @@ def _cells(name: str, table: Table, text: str, ending: str) -> Iterator[Finding]
 
 
 def _line_cells(
-    name: str, table: Table, row: int, cells: list[str], should: list[str], ending: str
+    name: str, table: ReportTable, row: int, cells: list[str], should: list[str], ending: str
 ) -> Iterator[Finding]:
     if len(cells) != len(should):
         yield Finding(name, f"row {_row_name(table, row)}", f"{len(cells)} cells", f"{len(should)} cells")
@@ -79,7 +79,7 @@ def _line_cells(
             yield Finding(name, f"row {_row_name(table, row)}, column {key}", cell, right)
 
 
-def _row_name(table: Table, row: int) -> str:
+def _row_name(table: ReportTable, row: int) -> str:
     return f"{row + 1} ({table.shown()[row][0]})"
 
 
@@ -93,7 +93,7 @@ def _parts(line: str, ending: str) -> list[str]:
     return next(csv.reader([line]), [])
 
 
-def _page_cells(table: Table, page: str) -> Iterator[Finding]:
+def _page_cells(table: ReportTable, page: str) -> Iterator[Finding]:
     found = re.search(rf'<table id="table-{re.escape(table.name)}">.*?</table>', page, flags=re.DOTALL)
     if found is None:
         return
@@ -111,7 +111,7 @@ def _page_cells(table: Table, page: str) -> Iterator[Finding]:
                 yield Finding(PAGE, place, cell, value)
 
 
-def read_table(folder: Path, name: str, schema: Mapping[str, Any]) -> Table | Finding:
+def read_table(folder: Path, name: str, schema: Mapping[str, Any]) -> ReportTable | Finding:
     """The table that the CSV file holds, or what is wrong with the file."""
     try:
         return from_csv(_read(folder / "tables" / f"{name}.csv"), name, schema)
@@ -119,7 +119,7 @@ def read_table(folder: Path, name: str, schema: Mapping[str, Any]) -> Table | Fi
         return Finding(f"tables/{name}.csv", "", printable(error, 200), "a table as it was written")
 
 
-def twin_findings(folder: Path, table: Table, *, csv_altered: bool) -> Iterator[Finding]:
+def twin_findings(folder: Path, table: ReportTable, *, csv_altered: bool) -> Iterator[Finding]:
     """Where the files of a table contradict each other; `table` is what the CSV file holds.
 
     A CSV file that is not as it was written is the one to blame.

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from neatrec.errors import ResourceError, SourceError
 from neatrec.report.formats import to_csv, to_latex, to_markdown
 from neatrec.report.page import Page, render
-from neatrec.report.table import Table
+from neatrec.report.table import ReportTable
 from neatrec.text import printable
 
 FORMAT = 1
@@ -32,8 +32,8 @@ def write_folder(
     out: str | Path,
     *,
     run: Mapping[str, Any],
-    parquet: Mapping[str, pa.Table],
-    more_tables: Iterable[Table] = (),
+    parquet: Mapping[str, pa.ReportTable],
+    more_tables: Iterable[ReportTable] = (),
 ) -> Path:
     """The folder `out` with everything in it; `parquet` are tables by name, `more_tables` stand in no section.
 
@@ -68,7 +68,7 @@ def _refuse_foreign(out: Path) -> None:
 
 
 def _fill(
-    folder: Path, page: Page, run: Mapping[str, Any], parquet: Mapping[str, pa.Table], tables: list[Table]
+    folder: Path, page: Page, run: Mapping[str, Any], parquet: Mapping[str, pa.ReportTable], tables: list[ReportTable]
 ) -> None:
     for name in ("tables", "figures"):
         (folder / name).mkdir()

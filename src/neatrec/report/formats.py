@@ -1,4 +1,4 @@
-"""A `Table` as CSV, Markdown and LaTeX: names from data stay text in each of them."""
+"""A `ReportTable` as CSV, Markdown and LaTeX: names from data stay text in each of them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from neatrec.report.show import show_sentence
-from neatrec.report.table import Column, Table
+from neatrec.report.table import ReportTable, TableColumn
 
 _LATEX: Mapping[str, str] = {
     "\\": r"\textbackslash{}",
@@ -70,7 +70,7 @@ def _like_a_formula(text: str) -> bool:
     return bare[:1] in ("=", "+", "-", "@") and not re.fullmatch(r"-[0-9.,]+", bare)
 
 
-def to_csv(table: Table) -> str:
+def to_csv(table: ReportTable) -> str:
     """One line for the keys, one for each row; intervals as three columns; numbers with all digits that count."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -84,7 +84,7 @@ def to_csv(table: Table) -> str:
     return out.getvalue()
 
 
-def to_markdown(table: Table) -> str:
+def to_markdown(table: ReportTable) -> str:
     """The caption in bold, the table, its notes."""
     head = [markdown_text(column.title) for column in table.columns]
     rule = ["---:" if column.is_numeric else "---" for column in table.columns]
@@ -102,7 +102,7 @@ def _markdown_row(cells: list[str]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def to_latex(table: Table) -> str:
+def to_latex(table: ReportTable) -> str:
     """A `table` environment that needs no package."""
     columns = "".join("r" if column.is_numeric else "l" for column in table.columns)
     lines = [
@@ -128,9 +128,9 @@ def _latex_row(cells: list[str]) -> str:
     return " & ".join(cells) + r" \\"
 
 
-def from_csv(text: str, name: str, schema: Mapping[str, Any]) -> Table:
-    """The table that `to_csv` wrote, given its `Table.schema`; ValueError or KeyError where it is no such table."""
-    columns = tuple(Column(**column) for column in schema["columns"])
+def from_csv(text: str, name: str, schema: Mapping[str, Any]) -> ReportTable:
+    """The table that `to_csv` wrote, given its `ReportTable.schema`; ValueError or KeyError for any other table."""
+    columns = tuple(TableColumn(**column) for column in schema["columns"])
     lines = list(csv.reader(io.StringIO(text)))
     keys = [key for column in columns for key in column.raw_keys()]
     if not lines or lines[0] != keys:
@@ -142,10 +142,10 @@ def from_csv(text: str, name: str, schema: Mapping[str, Any]) -> Table:
         cells = iter(line)
         rows.append(tuple(_value(column, [next(cells) for _ in column.raw_keys()]) for column in columns))
     best = frozenset((row, place) for row, place in schema["best"])
-    return Table(name, schema["caption"], columns, tuple(rows), tuple(schema["notes"]), best)
+    return ReportTable(name, schema["caption"], columns, tuple(rows), tuple(schema["notes"]), best)
 
 
-def _value(column: Column, raw: list[str]) -> Any:
+def _value(column: TableColumn, raw: list[str]) -> Any:
     if not any(raw):
         return None
     if not column.is_numeric:

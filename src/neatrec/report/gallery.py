@@ -8,15 +8,15 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.data.catalog import Catalog
-from neatrec.evaluation.ranks import Asked as Records
-from neatrec.report.page import Answer, Asked, Gallery, Section, Words
+from neatrec.evaluation.ranks import LabelQueries
+from neatrec.report.page import Gallery, GalleryAnswer, GalleryQuery, Paragraph, Section
 
 QUERIES = 10
 ANSWERS = 5
 
 
 def gallery_section(
-    asked: Records,
+    asked: LabelQueries,
     best: Mapping[str, npt.NDArray[np.int32]],
     catalog: Catalog,
     purchases: npt.NDArray[np.int64],
@@ -27,7 +27,7 @@ def gallery_section(
     """Some queries from rare to popular. `best` holds for each model its answers, shape (queries, answers)."""
     rows = chosen_queries(asked, purchases, queries)
     lines = [_line(asked, row, best, catalog, answers) for row in rows]
-    words = Words(
+    words = Paragraph(
         f"{len(lines)} queries with labels, evenly spaced from the rarest to the most popular, and the first "
         f"{answers} answers of each model. A tick marks an answer that is a label: a pair that goes together in the "
         "held-out baskets. An answer without a tick may still be right: it was perhaps bought too rarely to be "
@@ -36,7 +36,7 @@ def gallery_section(
     return Section("gallery", "What the models answer", (words, Gallery(tuple(lines))))
 
 
-def chosen_queries(asked: Records, purchases: npt.NDArray[np.int64], count: int) -> list[int]:
+def chosen_queries(asked: LabelQueries, purchases: npt.NDArray[np.int64], count: int) -> list[int]:
     """Rows of `asked.queries`, evenly spaced by purchases, those with several labels preferred; no chance in it."""
     labels = np.diff(asked.offsets)
     rows = np.flatnonzero(labels >= 2)
@@ -47,12 +47,14 @@ def chosen_queries(asked: Records, purchases: npt.NDArray[np.int64], count: int)
     return [int(row) for row in ordered[spaced][::-1]]
 
 
-def _line(asked: Records, row: int, best: Mapping[str, npt.NDArray[np.int32]], catalog: Catalog, answers: int) -> Asked:
+def _line(
+    asked: LabelQueries, row: int, best: Mapping[str, npt.NDArray[np.int32]], catalog: Catalog, answers: int
+) -> GalleryQuery:
     code = int(asked.queries[row])
     labels = set(asked.item[asked.offsets[row] : asked.offsets[row + 1]].tolist())
     shown = tuple((name, _answers(codes[row, :answers].tolist(), labels, catalog)) for name, codes in best.items())
-    return Asked(catalog.name(code), " / ".join(catalog.category_path(code)), len(labels), shown)
+    return GalleryQuery(catalog.name(code), " / ".join(catalog.category_path(code)), len(labels), shown)
 
 
-def _answers(codes: Sequence[int], labels: set[int], catalog: Catalog) -> tuple[Answer, ...]:
-    return tuple(Answer(catalog.name(code), code in labels) for code in codes if code >= 0)
+def _answers(codes: Sequence[int], labels: set[int], catalog: Catalog) -> tuple[GalleryAnswer, ...]:
+    return tuple(GalleryAnswer(catalog.name(code), code in labels) for code in codes if code >= 0)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from neatrec.labels.audit import Audit
 from neatrec.labels.record import Labels
 from neatrec.report.audit_report import audit_figures, audit_tables
-from neatrec.report.page import Block, Figures, Heading, Section, Tabled, Words
-from neatrec.report.table import Table
+from neatrec.report.page import Block, FigureRow, Heading, Paragraph, Section, TableBlock
+from neatrec.report.table import ReportTable
 
 PARTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     (
@@ -37,7 +37,7 @@ def level_in_words(labels: Labels, level: float) -> str:
     return f"{labels.protocol} labels at {kind} {level:g}"
 
 
-def audit_section(audit: Audit, without: Sequence[str] = ()) -> tuple[Section, list[Table]]:
+def audit_section(audit: Audit, without: Sequence[str] = ()) -> tuple[Section, list[ReportTable]]:
     """The study of the labels by both protocols, and the tables that are too long for the page.
 
     `without` names parts that stand elsewhere on the page.
@@ -46,9 +46,9 @@ def audit_section(audit: Audit, without: Sequence[str] = ()) -> tuple[Section, l
     figures = tuple(audit_figures(audit))
     blocks: list[Block] = []
     for heading, words, names in (part for part in PARTS if part[0] not in without):
-        blocks += [Heading(heading, f"labels-{heading.split(',')[0].lower().replace(' ', '-')}"), Words(words)]
+        blocks += [Heading(heading, f"labels-{heading.split(',')[0].lower().replace(' ', '-')}"), Paragraph(words)]
         drawn = tuple(figure for figure in figures if figure.name.startswith(heading.lower()))
-        blocks += [Figures(drawn)] if drawn else []
-        blocks += [Tabled(tables[name]) for name in names if name in tables]
+        blocks += [FigureRow(drawn)] if drawn else []
+        blocks += [TableBlock(tables[name]) for name in names if name in tables]
     files_only = [tables[name] for name in FILES_ONLY if name in tables]
     return Section("labels", "How far the labels can be trusted", tuple(blocks)), files_only

@@ -11,13 +11,13 @@ from typing import Any, ClassVar
 from neatrec._version import __version__
 from neatrec.report.show import show_sentence, show_text
 from neatrec.report.svg import DARK, LIGHT, Figure, css_variables
-from neatrec.report.table import Table
+from neatrec.report.table import ReportTable
 
 VERDICTS = ("exact", "comparable", "differs")
 
 
 @dataclass(frozen=True)
-class Words:
+class Paragraph:
     """A paragraph; `tone` is "plain" or "note"."""
 
     kind: ClassVar[str] = "words"
@@ -35,23 +35,23 @@ class Heading:
 
 
 @dataclass(frozen=True)
-class Tabled:
+class TableBlock:
     """A table in the page."""
 
     kind: ClassVar[str] = "table"
-    table: Table
+    table: ReportTable
 
 
 @dataclass(frozen=True)
-class Figures:
-    """Figures side by side where there is room."""
+class FigureRow:
+    """FigureRow side by side where there is room."""
 
     kind: ClassVar[str] = "figures"
     figures: tuple[Figure, ...]
 
 
 @dataclass(frozen=True)
-class Facts:
+class FactList:
     """Names and values, as a list."""
 
     kind: ClassVar[str] = "facts"
@@ -59,7 +59,7 @@ class Facts:
 
 
 @dataclass(frozen=True)
-class Answer:
+class GalleryAnswer:
     """One recommended item."""
 
     name: str
@@ -67,13 +67,13 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Asked:
+class GalleryQuery:
     """A query with what each model answers: (model, answers)."""
 
     name: str
     category: str
     labels: int
-    answers: tuple[tuple[str, tuple[Answer, ...]], ...]
+    answers: tuple[tuple[str, tuple[GalleryAnswer, ...]], ...]
 
 
 @dataclass(frozen=True)
@@ -81,10 +81,10 @@ class Gallery:
     """Queries with the answers of each model."""
 
     kind: ClassVar[str] = "gallery"
-    queries: tuple[Asked, ...]
+    queries: tuple[GalleryQuery, ...]
 
 
-Block = Words | Heading | Tabled | Figures | Facts | Gallery
+Block = Paragraph | Heading | TableBlock | FigureRow | FactList | Gallery
 
 
 @dataclass(frozen=True)
@@ -104,13 +104,13 @@ class Page:
     lead: tuple[str, ...]
     sections: tuple[Section, ...]
 
-    def tables(self) -> Iterator[Table]:
+    def tables(self) -> Iterator[ReportTable]:
         """All tables in the order of the page."""
-        return (b.table for section in self.sections for b in section.blocks if isinstance(b, Tabled))
+        return (b.table for section in self.sections for b in section.blocks if isinstance(b, TableBlock))
 
     def figures(self) -> Iterator[Figure]:
         """All figures in the order of the page."""
-        return (f for section in self.sections for b in section.blocks if isinstance(b, Figures) for f in b.figures)
+        return (f for section in self.sections for b in section.blocks if isinstance(b, FigureRow) for f in b.figures)
 
 
 def render(page: Page) -> str:

@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from neatrec.data.catalog import string_array
 from neatrec.evaluation.metrics import ceiling
-from neatrec.evaluation.results import Result, Shown
-from neatrec.evaluation.summary import PairedTest, Standing, Summary, summarise
+from neatrec.evaluation.results import LevelResult, ShownTable
+from neatrec.evaluation.summary import ModelSummary, PairedTest, Summary, summarize_ranks
 from neatrec.evaluation.tables import asked_from_tables, judged_from_table
 
 RUN_OF_RANKS = ("candidates", "model", "seed")
@@ -23,7 +23,7 @@ TOLERANCE = 1e-9
 """Sums in another order differ in their last bits; nothing else may."""
 
 
-def result_json(result: Result) -> dict[str, Any]:
+def result_json(result: LevelResult) -> dict[str, Any]:
     """Everything a result says, numbers that are none as null."""
     summary = result.summary
     out = {
@@ -40,18 +40,18 @@ def result_json(result: Result) -> dict[str, Any]:
     return plain
 
 
-def result_from_json(kept: Mapping[str, Any]) -> Result:
+def result_from_json(kept: Mapping[str, Any]) -> LevelResult:
     """What `result_json` wrote."""
     whole = _with_nan(kept)
     summary = Summary(
         whole["labels"],
         whole["queries"],
-        tuple(Standing(**standing) for standing in whole["models"].values()),
+        tuple(ModelSummary(**standing) for standing in whole["models"].values()),
         tuple(PairedTest(**test) for test in whole["tests"].values()),
     )
-    shown = {name: Shown(**each) for name, each in whole["shown"].items()}
+    shown = {name: ShownTable(**each) for name, each in whole["shown"].items()}
     ceilings = {int(k): value for k, value in whole["ceiling"].items()}
-    return Result(whole["level"], whole["candidates"], summary, ceilings, shown)
+    return LevelResult(whole["level"], whole["candidates"], summary, ceilings, shown)
 
 
 def _with_nan(value: Any, key: str = "") -> Any:
@@ -72,7 +72,7 @@ def plain_json(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def made_again(board: Mapping[str, Any], ranks: pa.Table, labels: pa.Table) -> tuple[Result, ...]:
+def made_again(board: Mapping[str, Any], ranks: pa.Table, labels: pa.Table) -> tuple[LevelResult, ...]:
     """The results of `board` (as `run.json` keeps it), computed once more from ranks and labels.
 
     What was recommended (coverage, popularity) is not in the ranks and is taken from `board`; so is everything where
@@ -85,17 +85,17 @@ def made_again(board: Mapping[str, Any], ranks: pa.Table, labels: pa.Table) -> t
     how = {name: board["options"][name] for name in ("rounds", "flips", "seed")}
     out = []
     for kept in board["results"]:
-        judged = judged_from_table(ranks, labels["query"], labels["item"], kept["candidates"])
+        label_ranks = judged_from_table(ranks, labels["query"], labels["item"], kept["candidates"])
         chosen = level_of <= kept["level"]
-        inside = next(iter(judged.values()))[0].equal[chosen] > 0
+        inside = next(iter(label_ranks.values()))[0].equal[chosen] > 0
         ks = tuple(board["options"]["ks"])
         out.append(
-            Result(
+            LevelResult(
                 kept["level"],
                 kept["candidates"],
-                summarise(judged, asked, chosen, ks=ks, **how),
+                summarize_ranks(label_ranks, asked, chosen, ks=ks, **how),
                 ceiling(asked.row[chosen], inside, ks),
-                {name: Shown(**shown) for name, shown in kept["shown"].items()},
+                {name: ShownTable(**shown) for name, shown in kept["shown"].items()},
             )
         )
     return tuple(out)

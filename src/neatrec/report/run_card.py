@@ -10,7 +10,7 @@ from importlib import metadata
 from typing import Any
 
 from neatrec._version import __version__
-from neatrec.report.page import Facts, Section, Words
+from neatrec.report.page import FactList, Paragraph, Section
 from neatrec.report.show import show_number, show_seconds
 
 PACKAGES = ("numpy", "scipy", "numba", "pyarrow", "duckdb", "implicit", "matplotlib", "jinja2")
@@ -45,7 +45,7 @@ def run_section(run: Mapping[str, Any], how_to_verify: str) -> Section:
         facts.append(("Peak memory", f"{show_number(run['peak_mb'], 0)} MB"))
     facts.append(("Versions", ", ".join(f"{name} {version}" for name, version in run["versions"].items())))
     facts.append(("Machine", ", ".join(f"{name} {value}" for name, value in run["machine"].items())))
-    return Section("run", "Run card", (Facts(tuple(facts)), Words(how_to_verify, "note")))
+    return Section("run", "Run card", (FactList(tuple(facts)), Paragraph(how_to_verify, "note")))
 
 
 def _words(value: Any) -> str:

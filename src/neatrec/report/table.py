@@ -1,4 +1,4 @@
-"""`Table`: columns, rows and a caption, shown alike in the page, as CSV, as Markdown and as LaTeX."""
+"""`ReportTable`: columns, rows and a caption, shown alike in the page, as CSV, as Markdown and as LaTeX."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KINDS = ("text", "number", "share", "interval", "p", "seconds", "mark")
 
 
 @dataclass(frozen=True)
-class Column:
+class TableColumn:
     """One column: `key` names it in files, `title` is read by people."""
 
     key: str
@@ -69,13 +69,13 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Table:
+class ReportTable:
     """A table by rows. `best` holds the cells, as (row, column), that stand in bold."""
 
     name: str
     """The name of its files, and of its place in the page."""
     caption: str
-    columns: tuple[Column, ...]
+    columns: tuple[TableColumn, ...]
     rows: tuple[tuple[Any, ...], ...]
     notes: tuple[str, ...] = ()
     best: frozenset[tuple[int, int]] = field(default_factory=frozenset)
@@ -115,7 +115,7 @@ def _plain(value: Any) -> Any:
     return float(f"{value:.10g}") if isinstance(value, float) else value
 
 
-def best_cells(columns: Sequence[Column], rows: Sequence[Sequence[Any]], keys: Sequence[str]) -> frozenset[Any]:
+def best_cells(columns: Sequence[TableColumn], rows: Sequence[Sequence[Any]], keys: Sequence[str]) -> frozenset[Any]:
     """The cells of `keys` with the highest value of their column, as (row, column); all of them where several are."""
     out = set()
     for place, column in enumerate(columns):

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.report.figures import popularity_chart
-from neatrec.report.page import Figures, Section, Words
+from neatrec.report.page import FigureRow, Paragraph, Section
 
 CLEAR = 0.3
 """A correlation at least this far from 0 is called a tie."""
@@ -22,11 +22,11 @@ def variance_section(purchases: npt.ArrayLike, log_variance: npt.ArrayLike, mode
         f"and some items as dots. Correlation with the logarithm of purchases: {correlation:.2f}."
     )
     figure = popularity_chart("popularity-variance", bought[sold], spread[sold], correlation, caption)
-    words = Words(
+    words = Paragraph(
         f"{model} learns a Gaussian for each item. {_in_words(correlation)} The variance is not a measure of how sure "
         "a recommendation is."
     )
-    return Section("variance", "Popularity and variance", (words, Figures((figure,))))
+    return Section("variance", "Popularity and variance", (words, FigureRow((figure,))))
 
 
 def _in_words(correlation: float) -> str:

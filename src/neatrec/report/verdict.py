@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from neatrec.evaluation.results import Result
-from neatrec.evaluation.summary import PairedTest, Standing
-from neatrec.report.boards import Board, best_first, main_metric
+from neatrec.evaluation.results import LevelResult
+from neatrec.evaluation.summary import ModelSummary, PairedTest
+from neatrec.report.boards import LeaderboardTables, best_first, main_metric
 from neatrec.report.show import show_number, show_p, show_share
 
 SURE = 0.05
 """Below this Holm-corrected p a difference is called beyond chance."""
 
 
-def verdict(board: Board) -> tuple[str, ...]:
+def verdict(board: LeaderboardTables) -> tuple[str, ...]:
     """A few sentences: the best model, the next one, the best of the paper's where that is another."""
     result, about = board.first, board.about
     ranked = best_first(result)
     if not ranked or not result.summary.labels:
-        return ("There are no labels to judge models by: too few baskets, or nothing in them goes together.",)
+        return ("There are no labels to rank_labels models by: too few baskets, or nothing in them goes together.",)
     first = ranked[0]
     sentences = [_leads(result, first)]
     if len(ranked) > 1:
@@ -27,7 +27,7 @@ def verdict(board: Board) -> tuple[str, ...]:
     return tuple(sentences)
 
 
-def _leads(result: Result, first: Standing) -> str:
+def _leads(result: LevelResult, first: ModelSummary) -> str:
     metric = main_metric(result)
     k = metric.removeprefix("hr@")
     ceiling = result.ceiling.get(int(k))
@@ -38,12 +38,12 @@ def _leads(result: Result, first: Standing) -> str:
     )
 
 
-def _share(standing: Standing, metric: str) -> str:
+def _share(standing: ModelSummary, metric: str) -> str:
     low, high = show_share(standing.low[metric], 1), show_share(standing.high[metric], 1)
     return f"{show_share(standing.mean[metric], 1)} (95 % interval {low.removesuffix(' %')} to {high})"
 
 
-def _against(result: Result, first: Standing, other: Standing) -> str:
+def _against(result: LevelResult, first: ModelSummary, other: ModelSummary) -> str:
     metric = main_metric(result)
     test = _test_between(result, first.name, other.name, metric)
     text = f"{other.name} with {_share(other, metric)}"
@@ -59,5 +59,5 @@ def _p(value: float) -> str:
     return text if text.startswith("<") else f"= {text}"
 
 
-def _test_between(result: Result, one: str, other: str, metric: str) -> PairedTest | None:
+def _test_between(result: LevelResult, one: str, other: str, metric: str) -> PairedTest | None:
     return next((t for t in result.summary.tests if {t.better, t.worse} == {one, other} and t.metric == metric), None)

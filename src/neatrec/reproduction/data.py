@@ -14,18 +14,18 @@ from neatrec.data.splits import half
 from neatrec.errors import SourceError
 from neatrec.io import read_baskets
 from neatrec.labels import Labels, make_labels
-from neatrec.reproduction.label_tables import DataSet
+from neatrec.reproduction.label_tables import PaperDataSet
 from neatrec.text import printable
 
 JOURNEY_WEEKS = 42
-"""Weeks 1 to 42 of Complete Journey train, the others test."""
+"""Weeks 1 to 42 of Complete JourneyData train, the others test."""
 JOURNEY_PURCHASES = 5
-"""Items of Complete Journey bought less often are left out."""
+"""Items of Complete JourneyData bought less often are left out."""
 NO_CATEGORY = "(no category)"
 
 
 @dataclass(frozen=True)
-class Instacart:
+class InstacartData:
     """The orders of the folder."""
 
     train: Baskets
@@ -39,27 +39,27 @@ class Instacart:
     def split(self) -> dict[str, str]:
         return {"method": "the paper's own: prior orders train, train orders test" if self.has_prior else "half"}
 
-    def data_sets(self) -> dict[str, DataSet]:
+    def data_sets(self) -> dict[str, PaperDataSet]:
         """What the data set table asks, by the paper's names."""
         categories = len(self.ins_e.catalog.category_names[-1])
         prior = self.train if self.has_prior else None
         return {
-            "INS-T": DataSet(
+            "INS-T": PaperDataSet(
                 None if prior is None else len(prior),
                 None if prior is None else int((prior.item_counts > 0).sum()),
                 categories,
                 None if prior is None else users_of(prior),
             ),
-            "INS-E": DataSet(len(self.ins_e), None, None, users_of(self.ins_e)),
+            "INS-E": PaperDataSet(len(self.ins_e), None, None, users_of(self.ins_e)),
         }
 
 
-def read_instacart(folder: str | Path) -> Instacart:
+def read_instacart(folder: str | Path) -> InstacartData:
     """The folder's orders, split as in the paper where it has the prior orders, else into halves."""
     baskets = read_baskets(str(folder))
     if "eval_set" not in baskets.attributes:
         raise SourceError(
-            f"{printable(folder)} does not hold the Instacart tables",
+            f"{printable(folder)} does not hold the InstacartData tables",
             file=str(folder),
             hint="Give the folder with orders, products, aisles, departments and order_products__train.",
         )
@@ -72,9 +72,9 @@ def read_instacart(folder: str | Path) -> Instacart:
             file=str(folder),
         )
     if (names == "prior").any():
-        return Instacart(baskets.select(names == "prior"), ins_e, ins_e, has_prior=True)
+        return InstacartData(baskets.select(names == "prior"), ins_e, ins_e, has_prior=True)
     halves = half(ins_e)
-    return Instacart(halves.train, halves.test, ins_e, has_prior=False)
+    return InstacartData(halves.train, halves.test, ins_e, has_prior=False)
 
 
 def users_of(baskets: Baskets) -> int | None:
@@ -82,25 +82,25 @@ def users_of(baskets: Baskets) -> int | None:
 
 
 @dataclass(frozen=True)
-class Journey:
-    """Complete Journey, in place of the Walmart data: returning households, no cart order."""
+class JourneyData:
+    """Complete JourneyData, in place of the Walmart data: returning households, no cart order."""
 
     train: Baskets
     test: Baskets
     labels: Labels
     """Paper labels of the test weeks, both items of which the training weeks have."""
 
-    def data_sets(self) -> dict[str, DataSet]:
+    def data_sets(self) -> dict[str, PaperDataSet]:
         """What the data set table asks."""
         out = {}
         for name, part in (("training", self.train), ("test", self.test)):
             sold = part.item_counts > 0
             categories = len(np.unique(part.catalog.category_of()[sold]))
-            out[f"Complete Journey, {name}"] = DataSet(len(part), int(sold.sum()), categories, users_of(part))
+            out[f"Complete JourneyData, {name}"] = PaperDataSet(len(part), int(sold.sum()), categories, users_of(part))
         return out
 
 
-def read_complete_journey(levels: tuple[float, ...], threads: int | None = None) -> Journey:
+def read_complete_journey(levels: tuple[float, ...], threads: int | None = None) -> JourneyData:
     """Weeks 1 to 42 against 43 to 53, items bought at least five times; what has no category shares one."""
     baskets = read_baskets("complete-journey")
     baskets = only_items(baskets, baskets.item_counts >= JOURNEY_PURCHASES)
@@ -110,7 +110,7 @@ def read_complete_journey(levels: tuple[float, ...], threads: int | None = None)
     train, test = baskets.select(early), baskets.select(~early)
     labels = make_labels(test, "paper", levels, threads=threads)
     sold = train.item_counts > 0
-    return Journey(train, test, only_labels(labels, sold[labels.query] & sold[labels.item]))
+    return JourneyData(train, test, only_labels(labels, sold[labels.query] & sold[labels.item]))
 
 
 def only_items(baskets: Baskets, kept: npt.NDArray[np.bool_]) -> Baskets:

@@ -13,7 +13,7 @@ from neatrec.evaluation.metrics import hit_rate, ndcg
 from neatrec.labels.audit import Audit
 from neatrec.labels.both_signs import DependentPairs
 from neatrec.labels.record import Labels, level_key
-from neatrec.report.table import Column, Table
+from neatrec.report.table import ReportTable, TableColumn
 from neatrec.reproduction.marks import MARK, NO_PRIOR, WALMART, comparable, exact_or_differs, not_checkable
 
 Paper = Mapping[str, Any]
@@ -23,7 +23,7 @@ WITHIN = 0.0005
 
 
 @dataclass(frozen=True)
-class DataSet:
+class PaperDataSet:
     """What the data set table says of one data set; None where it is not known."""
 
     transactions: int | None
@@ -32,7 +32,7 @@ class DataSet:
     users: int | None
 
 
-def dataset_table(paper: Paper, ours: Mapping[str, DataSet], journey: Mapping[str, DataSet]) -> Table:
+def dataset_table(paper: Paper, ours: Mapping[str, PaperDataSet], journey: Mapping[str, PaperDataSet]) -> ReportTable:
     """Table III. `ours` by the paper's names INS-T and INS-E; `journey` (training, test) in place of Walmart's."""
     printed = paper["dataset"]
     rows: list[tuple[Any, ...]] = []
@@ -48,16 +48,18 @@ def dataset_table(paper: Paper, ours: Mapping[str, DataSet], journey: Mapping[st
         for what in ("transactions", "items", "categories", "users"):
             rows.append((name, what, None, getattr(found, what), IN_PLACE))
     columns = (
-        Column("data", "Data set"),
-        Column("quantity", "Quantity"),
-        Column("paper", "Paper", "number"),
-        Column("ours", "Here", "number"),
+        TableColumn("data", "Data set"),
+        TableColumn("quantity", "Quantity"),
+        TableColumn("paper", "Paper", "number"),
+        TableColumn("ours", "Here", "number"),
         MARK,
     )
-    return Table("paper-datasets", f"Data sets (the paper's Table {printed['table']})", columns, tuple(rows))
+    return ReportTable(
+        "paper-datasets", f"Data sets (the paper's ReportTable {printed['table']})", columns, tuple(rows)
+    )
 
 
-def label_count_table(paper: Paper, labels: Labels, journey: Labels | None) -> Table:
+def label_count_table(paper: Paper, labels: Labels, journey: Labels | None) -> ReportTable:
     """Table IV, with the labels of Complete Journey where there are some."""
     printed = paper["label_counts"]
     rows: list[tuple[Any, ...]] = []
@@ -71,29 +73,31 @@ def label_count_table(paper: Paper, labels: Labels, journey: Labels | None) -> T
             ("Complete Journey", f"p = {key}", None, count, IN_PLACE) for key, count in journey.label_counts.items()
         ]
     columns = (
-        Column("data", "Data set"),
-        Column("level", "Level"),
-        Column("paper", "Paper", "number"),
-        Column("ours", "Here", "number"),
+        TableColumn("data", "Data set"),
+        TableColumn("level", "Level"),
+        TableColumn("paper", "Paper", "number"),
+        TableColumn("ours", "Here", "number"),
         MARK,
     )
-    return Table("paper-label-counts", f"Labels (the paper's Table {printed['table']})", columns, tuple(rows))
+    return ReportTable(
+        "paper-label-counts", f"Labels (the paper's ReportTable {printed['table']})", columns, tuple(rows)
+    )
 
 
 def _count(labels: Labels, level: str) -> int | None:
     return labels.label_counts.get(level_key(float(level)))
 
 
-def department_table(paper: Paper, audit: Audit) -> Table:
+def department_table(paper: Paper, audit: Audit) -> ReportTable:
     """Table V: shares of all pairs and of the labels by the department of the query."""
     printed = paper["departments"]
     levels = [float(level) for level in printed["columns"][1:]]
     here = {row.name: row for row in audit.coverage}
-    columns = [Column("department", "Department")]
+    columns = [TableColumn("department", "Department")]
     for title in ("All pairs", *(f"p = {level:g}" for level in levels)):
         columns += [
-            Column(f"{title}, paper", f"{title}, paper", "share", 3),
-            Column(f"{title}, here", "Here", "share", 3),
+            TableColumn(f"{title}, paper", f"{title}, paper", "share", 3),
+            TableColumn(f"{title}, here", "Here", "share", 3),
         ]
     rows: list[tuple[Any, ...]] = []
     for name, there in printed["rows"].items():
@@ -106,11 +110,11 @@ def department_table(paper: Paper, audit: Audit) -> Table:
         cells = [value for pair in zip([value / 100 for value in there], ours, strict=True) for value in pair]
         rows.append((name, *cells, mark))
     notes = ("Exact: the labels' shares to three decimals, the share of all pairs within 0.0015 points.",)
-    caption = f"Labels by department of the query (the paper's Table {printed['table']})"
-    return Table("paper-departments", caption, (*columns, MARK), tuple(rows), notes)
+    caption = f"Labels by department of the query (the paper's ReportTable {printed['table']})"
+    return ReportTable("paper-departments", caption, (*columns, MARK), tuple(rows), notes)
 
 
-def department_sums_table(paper: Paper, audit: Audit) -> Table:
+def department_sums_table(paper: Paper, audit: Audit) -> ReportTable:
     """The last row of Table V: how many pairs and labels the shares are of."""
     printed = paper["departments"]
     ours = [audit.paper.pairs, *(_count(audit.paper, level) for level in printed["columns"][1:])]
@@ -123,12 +127,17 @@ def department_sums_table(paper: Paper, audit: Audit) -> Table:
                 f"{more}: most likely pairs with items that the prior orders never have, which are dropped"
             )
         rows.append(("unique pairs" if name == "total" else f"labels at p = {name}", there, here, mark))
-    columns = (Column("what", "Sum of"), Column("paper", "Paper", "number"), Column("ours", "Here", "number"), MARK)
-    caption = f"What the shares are of (last row of the paper's Table {printed['table']})"
-    return Table("paper-department-sums", caption, columns, tuple(rows))
+    columns = (
+        TableColumn("what", "Sum of"),
+        TableColumn("paper", "Paper", "number"),
+        TableColumn("ours", "Here", "number"),
+        MARK,
+    )
+    caption = f"What the shares are of (last row of the paper's ReportTable {printed['table']})"
+    return ReportTable("paper-department-sums", caption, columns, tuple(rows))
 
 
-def case_pairs_table(paper: Paper, key: str, dependent: DependentPairs) -> Table:
+def case_pairs_table(paper: Paper, key: str, dependent: DependentPairs) -> ReportTable:
     """Table VI (`positive_pairs`) or VII (`negative_pairs`): the paper's example pairs, found by name."""
     printed = paper[key]
     codes = _codes_by_name(dependent)
@@ -145,17 +154,17 @@ def case_pairs_table(paper: Paper, key: str, dependent: DependentPairs) -> Table
             mark = f"exact, for {pair['item']}: {pair['note']}"
         rows.append((*names, pair["chi_squared"], chi_squared, int(dependent.pairs.count[found]), mark))
     columns = (
-        Column("query", "Query"),
-        Column("item", "Item"),
-        Column("paper", "Chi-squared, paper", "number", 3),
-        Column("ours", "Here", "number", 3),
-        Column("count", "Together", "number"),
+        TableColumn("query", "Query"),
+        TableColumn("item", "Item"),
+        TableColumn("paper", "Chi-squared, paper", "number", 3),
+        TableColumn("ours", "Here", "number", 3),
+        TableColumn("count", "Together", "number"),
         MARK,
     )
     sign = "Positively" if key.startswith("positive") else "Negatively"
     notes = (f"Exact: within {100 * WITHIN:g} % of the printed value.",)
-    caption = f"{sign} dependent pairs (the paper's Table {printed['table']})"
-    return Table(f"paper-{key.replace('_', '-')}", caption, columns, tuple(rows), notes)
+    caption = f"{sign} dependent pairs (the paper's ReportTable {printed['table']})"
+    return ReportTable(f"paper-{key.replace('_', '-')}", caption, columns, tuple(rows), notes)
 
 
 def _codes_by_name(dependent: DependentPairs) -> dict[str, list[int]]:
@@ -181,7 +190,7 @@ def _why_not(codes: Mapping[str, Sequence[int]], pair: Mapping[str, Any]) -> str
     return "the pair does not pass the test in these orders"
 
 
-def top_items_table(paper: Paper, ours: Sequence[str], *, has_prior: bool) -> Table:
+def top_items_table(paper: Paper, ours: Sequence[str], *, has_prior: bool) -> ReportTable:
     """Table VIII and the list computed from the orders at hand."""
     printed = paper["top20"]
     rows = []
@@ -189,13 +198,13 @@ def top_items_table(paper: Paper, ours: Sequence[str], *, has_prior: bool) -> Ta
         here = ours[place] if place < len(ours) else None
         same = "exact" if here == there else f"differs: {here} here, {there} in the paper"
         rows.append((place + 1, there, here, same if has_prior else NO_PRIOR))
-    columns = (Column("rank", "Rank", "number"), Column("paper", "Paper"), Column("ours", "Here"), MARK)
+    columns = (TableColumn("rank", "Rank", "number"), TableColumn("paper", "Paper"), TableColumn("ours", "Here"), MARK)
     of = "prior orders" if has_prior else "train orders, which have another one"
-    caption = f"Most popular items (the paper's Table {printed['table']}); here: of the {of}"
-    return Table("paper-top-20", caption, columns, tuple(rows))
+    caption = f"Most popular items (the paper's ReportTable {printed['table']}); here: of the {of}"
+    return ReportTable("paper-top-20", caption, columns, tuple(rows))
 
 
-def pop_table(paper: Paper, labels: Labels) -> Table:
+def pop_table(paper: Paper, labels: Labels) -> ReportTable:
     """Pop's 15 HR and 15 NDCG values: the paper's own list of popular items, unfiltered, without a recall set."""
     ranks = _places_in_list(labels, paper["top20"]["items"])
     rows = []
@@ -210,18 +219,18 @@ def pop_table(paper: Paper, labels: Labels) -> Table:
             mark = exact_or_differs(values, printed_values, digits=4)
             rows.append((f"p = {level}", k, printed_values[0], values[0], printed_values[1], values[1], mark))
     columns = (
-        Column("level", "Level"),
-        Column("k", "K", "number"),
-        Column("hr_paper", "HR, paper", "number", 4),
-        Column("hr_ours", "Here", "number", 4),
-        Column("ndcg_paper", "NDCG, paper", "number", 4),
-        Column("ndcg_ours", "Here", "number", 4),
+        TableColumn("level", "Level"),
+        TableColumn("k", "K", "number"),
+        TableColumn("hr_paper", "HR, paper", "number", 4),
+        TableColumn("hr_ours", "Here", "number", 4),
+        TableColumn("ndcg_paper", "NDCG, paper", "number", 4),
+        TableColumn("ndcg_ours", "Here", "number", 4),
         MARK,
     )
     notes = (
         "The paper's list of popular items stands for the prior orders; the labels are those of the train orders.",
     )
-    return Table(
+    return ReportTable(
         "paper-pop", "Pop on the labels of the train orders (the paper's Tables IX to XI)", columns, tuple(rows), notes
     )
 

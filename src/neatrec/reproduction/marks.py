@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from neatrec.report.table import Column
+from neatrec.report.table import TableColumn
 
 EXACT = "exact"
 CITED = "cited"
 """The mark of a line of the paper's that stands beside one of ours."""
 WALMART = "not checkable here, because the Walmart data are not public"
 NO_PRIOR = "not checkable here, because order_products__prior is not in the folder"
-MARK = Column("mark", "Mark", "mark")
+MARK = TableColumn("mark", "Mark", "mark")
 
 MARKS_IN_WORDS = (
     "Every row is marked. Exact: the same quantity on the same data, equal to the digits printed in the paper (or "

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from neatrec.evaluation.results import Result
-from neatrec.evaluation.summary import PairedTest, Standing
-from neatrec.report.boards import Board, best_first, metric_title
+from neatrec.evaluation.results import LevelResult
+from neatrec.evaluation.summary import ModelSummary, PairedTest
+from neatrec.report.boards import LeaderboardTables, best_first, metric_title
 from neatrec.report.figures import Bell, Curve, density_chart, line_chart
 from neatrec.report.svg import Figure
-from neatrec.report.table import Column, Table, best_cells
+from neatrec.report.table import ReportTable, TableColumn, best_cells
 from neatrec.reproduction.marks import CITED, MARK, NO_PRIOR, WALMART, comparable, exact_or_differs, not_checkable
 
 Paper = Mapping[str, Any]
@@ -22,7 +22,7 @@ Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Beside:
+class PaperComparison:
     """How a board stands to the paper's tables."""
 
     data: str
@@ -37,7 +37,7 @@ def metric_keys(paper: Paper) -> list[str]:
     return [f"{metric}@{k}" for k in paper["settings"]["k"] for metric in ("hr", "ndcg")]
 
 
-def beside_table(paper: Paper, board: Board, result: Result, beside: Beside) -> Table:
+def beside_table(paper: Paper, board: LeaderboardTables, result: LevelResult, beside: PaperComparison) -> ReportTable:
     """Tables IX to XIV: a line of the paper's and one of ours for each model; ours alone where the paper has none."""
     printed = paper["metrics"][beside.data].get(f"{result.level:g}", {"table": "none", "models": {}})
     keys = metric_keys(paper)
@@ -52,25 +52,29 @@ def beside_table(paper: Paper, board: Board, result: Result, beside: Beside) -> 
     known = set(printed["models"]) | {f"{name}@paper" for name in printed["models"]}
     rows += [_ours(s, keys, None, beside) for s in best_first(result) if s.name not in known]
     columns = (
-        Column("model", "Model"),
-        Column("whose", "Whose"),
-        *(Column(key, metric_title(key), "number", 4) for key in keys),
+        TableColumn("model", "Model"),
+        TableColumn("whose", "Whose"),
+        *(TableColumn(key, metric_title(key), "number", 4) for key in keys),
         MARK,
     )
     best = {cell for whose in ("paper", "here") for cell in _best_of(columns, rows, whose, keys)}
     caption = (
-        f"HR and NDCG at p = {result.level:g} (the paper's Table {printed['table']}); here: "
+        f"HR and NDCG at p = {result.level:g} (the paper's ReportTable {printed['table']}); here: "
         f"{result.summary.labels:,} labels of {result.summary.queries:,} queries, recall set of 200"
     )
     notes = ("Bold: the best of the paper's lines, and the best of ours.",)
-    return Table(board.file(f"paper-metrics-{result.level:g}"), caption, columns, tuple(rows), notes, frozenset(best))
+    return ReportTable(
+        board.file(f"paper-metrics-{result.level:g}"), caption, columns, tuple(rows), notes, frozenset(best)
+    )
 
 
-def _has(standings: Mapping[str, Standing], name: str) -> bool:
+def _has(standings: Mapping[str, ModelSummary], name: str) -> bool:
     return name in standings or f"{name}@paper" in standings
 
 
-def _ours(standing: Standing, keys: Sequence[str], cited: Sequence[float] | None, beside: Beside) -> tuple[Any, ...]:
+def _ours(
+    standing: ModelSummary, keys: Sequence[str], cited: Sequence[float] | None, beside: PaperComparison
+) -> tuple[Any, ...]:
     values = [standing.mean[key] for key in keys]
     mark = comparable(beside.why) if cited is not None else "ours alone: the paper has no such row"
     if beside.same_split and cited is not None and exact_or_differs(values, cited, digits=4) == "exact":
@@ -78,12 +82,14 @@ def _ours(standing: Standing, keys: Sequence[str], cited: Sequence[float] | None
     return (standing.name, "here", *values, mark)
 
 
-def _best_of(columns: Sequence[Column], rows: Sequence[Sequence[Any]], whose: str, keys: Sequence[str]) -> set[Any]:
+def _best_of(
+    columns: Sequence[TableColumn], rows: Sequence[Sequence[Any]], whose: str, keys: Sequence[str]
+) -> set[Any]:
     places = [place for place, row in enumerate(rows) if row[1] == whose]
     return {(places[row], column) for row, column in best_cells(columns, [rows[p] for p in places], keys)}
 
 
-def ablation_table(paper: Paper, boards: Sequence[tuple[Board, Beside]]) -> Table:
+def ablation_table(paper: Paper, boards: Sequence[tuple[LeaderboardTables, PaperComparison]]) -> ReportTable:
     """NEAT against NEAT+bpr on every board that has both."""
     rows = [
         row
@@ -95,21 +101,21 @@ def ablation_table(paper: Paper, boards: Sequence[tuple[Board, Beside]]) -> Tabl
         for row in [_ablation_row(paper, result, test, beside)]
     ]
     columns = (
-        Column("data", "Data"),
-        Column("level", "Level"),
-        Column("metric", "Metric"),
-        Column("neat_paper", "NEAT, paper", "number", 4),
-        Column("neat_bpr_paper", "NEAT+bpr, paper", "number", 4),
-        Column("neat", "NEAT, here", "number", 4),
-        Column("neat_bpr", "NEAT+bpr, here", "number", 4),
-        Column("difference", "NEAT+bpr less NEAT", "interval", 4),
-        Column("p_holm", "p, Holm", "p"),
+        TableColumn("data", "Data"),
+        TableColumn("level", "Level"),
+        TableColumn("metric", "Metric"),
+        TableColumn("neat_paper", "NEAT, paper", "number", 4),
+        TableColumn("neat_bpr_paper", "NEAT+bpr, paper", "number", 4),
+        TableColumn("neat", "NEAT, here", "number", 4),
+        TableColumn("neat_bpr", "NEAT+bpr, here", "number", 4),
+        TableColumn("difference", "NEAT+bpr less NEAT", "interval", 4),
+        TableColumn("p_holm", "p, Holm", "p"),
         MARK,
     )
-    return Table("paper-ablation", "NEAT against NEAT+bpr (the paper's ablation)", columns, tuple(rows))
+    return ReportTable("paper-ablation", "NEAT against NEAT+bpr (the paper's ablation)", columns, tuple(rows))
 
 
-def _ablation_row(paper: Paper, result: Result, test: PairedTest, beside: Beside) -> tuple[Any, ...]:
+def _ablation_row(paper: Paper, result: LevelResult, test: PairedTest, beside: PaperComparison) -> tuple[Any, ...]:
     there = paper["metrics"][beside.data].get(f"{result.level:g}", {"models": {}})["models"]
     metric, k = test.metric.split("@")
     models = ("neat", "neat-bpr")
@@ -150,13 +156,13 @@ def margin_figures(study: MarginStudy) -> tuple[Figure, ...]:
     return tuple(out)
 
 
-def margin_table(study: MarginStudy) -> Table:
+def margin_table(study: MarginStudy) -> ReportTable:
     """All numbers of the study; the paper's figures carry none."""
     keys = list(next(iter(study.values.values())))
     columns = (
-        Column("level", "Level"),
-        Column("margin", "Margin", "number", 1),
-        *(Column(key, metric_title(key), "number", 4) for key in keys),
+        TableColumn("level", "Level"),
+        TableColumn("margin", "Margin", "number", 1),
+        *(TableColumn(key, metric_title(key), "number", 4) for key in keys),
         MARK,
     )
     rows = [
@@ -173,7 +179,7 @@ def margin_table(study: MarginStudy) -> Table:
     notes = (
         f"Mean of {study.seeds} trainings for each margin." if study.seeds > 1 else "One training for each margin.",
     )
-    return Table(name, f"NEAT with several margins, {study.data}", columns, tuple(rows), notes)
+    return ReportTable(name, f"NEAT with several margins, {study.data}", columns, tuple(rows), notes)
 
 
 def margin_words(study: MarginStudy) -> str:
@@ -231,7 +237,7 @@ def case_study(
     )
 
 
-def case_study_table(paper: Paper, study: CaseStudy, *, has_prior: bool) -> Table:
+def case_study_table(paper: Paper, study: CaseStudy, *, has_prior: bool) -> ReportTable:
     """Cosines, purchases, log-determinants and their ratios beside the paper's."""
     printed = paper["case_study"]
     ratios = list(printed["determinant_ratio"].values())
@@ -252,9 +258,9 @@ def case_study_table(paper: Paper, study: CaseStudy, *, has_prior: bool) -> Tabl
     for other, name, there in zip((1, 2), (second, third), ratios, strict=True):
         power = study.log_determinants[0] - study.log_determinants[other]
         rows.append((f"determinant of {first} over that of {name}", f"{there} times", _times(power), why))
-    columns = (Column("what", "What"), Column("paper", "Paper"), Column("ours", "Here"), MARK)
+    columns = (TableColumn("what", "What"), TableColumn("paper", "Paper"), TableColumn("ours", "Here"), MARK)
     caption = f"Case study: {first}, {second} and {third} ({study.model})"
-    return Table("paper-case-study", caption, columns, tuple(rows))
+    return ReportTable("paper-case-study", caption, columns, tuple(rows))
 
 
 def _times(power: float) -> str:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from neatrec.data.baskets import Baskets
 from neatrec.labels.audit import Audit, audit_labels
 from neatrec.labels.both_signs import DependentPairs, dependent_pairs
-from neatrec.labels.config import Recipe
+from neatrec.labels.config import LabelConfig
 from neatrec.leaderboard.model_specs import Models
 from neatrec.leaderboard.report import (
     VERIFY,
@@ -29,7 +29,7 @@ from neatrec.leaderboard.report import (
 from neatrec.leaderboard.run import LEVELS, LeaderboardResult, run_leaderboard
 from neatrec.models import MODEL_NAMES, Model, Run
 from neatrec.models.registry import model_class
-from neatrec.report.boards import Board, derived_tables
+from neatrec.report.boards import LeaderboardTables, derived_tables
 from neatrec.report.folder import write_folder
 from neatrec.report.gallery import gallery_section
 from neatrec.report.label_sections import audit_section
@@ -42,14 +42,14 @@ from neatrec.report.model_sections import (
 )
 from neatrec.report.page import Page, Section
 from neatrec.report.run_card import run_section
-from neatrec.report.table import Table
+from neatrec.report.table import ReportTable
 from neatrec.report.variance import variance_section
 from neatrec.report.verdict import verdict
-from neatrec.reproduction.data import Instacart, Journey, read_complete_journey, read_instacart
+from neatrec.reproduction.data import InstacartData, JourneyData, read_complete_journey, read_instacart
 from neatrec.reproduction.marks import tally
-from neatrec.reproduction.model_tables import Beside, MarginStudy
+from neatrec.reproduction.model_tables import MarginStudy, PaperComparison
 from neatrec.reproduction.published import paper_numbers
-from neatrec.reproduction.sections import Found, label_sections, model_sections
+from neatrec.reproduction.sections import ReproductionResults, label_sections, model_sections
 from neatrec.reproduction.studies import case_of, concept_of, margin_study
 from neatrec.text import printable
 
@@ -57,10 +57,10 @@ log = logging.getLogger(__name__)
 
 SEEDS = 5
 JOURNEY_SEEDS = 2
-"""Complete Journey stands in for another data set and is twice as large: two trainings show their spread."""
+"""Complete JourneyData stands in for another data set and is twice as large: two trainings show their spread."""
 TOP_ITEMS = 20
 JOURNEY = "journey"
-IN_PLACE = "Complete Journey in place of the Walmart data"
+IN_PLACE = "Complete JourneyData in place of the Walmart data"
 
 
 @dataclass(frozen=True)
@@ -126,11 +126,11 @@ def reproduce_instacart(
     progress: Callable[[str], None] | None = None,
     **options: Any,
 ) -> Reproduction:
-    """The paper's tables and figures from the Instacart tables in `folder`, as a report in `out`.
+    """The paper's tables and figures from the InstacartData tables in `folder`, as a report in `out`.
 
     With `order_products__prior` the split is the paper's own; without it the train orders are halved. `models` default
     to all of ours, and to the paper's settings (`@paper`) of those that have some. `journey` trains and judges on
-    Complete Journey too, in place of the Walmart data, with at most `journey_seeds` trainings of each model;
+    Complete JourneyData too, in place of the Walmart data, with at most `journey_seeds` trainings of each model;
     `margin_seeds` trainings are made for each margin of the margin study, 0 leaves it out. `keep` is a folder for
     trainings, taken up by a second run. `options` go to `run_leaderboard`.
     """
@@ -141,7 +141,7 @@ def reproduce_instacart(
         chosen = all_models() if models is None else models
         bench = _Bench(shelf, run, chosen, seeds, min(journey_seeds, seeds), seed, margin_seeds, options, say)
         audit, dependent = _study(bench, data.ins_e, null_rounds)
-        instacart = _train(bench, "instacart", "Instacart", data.train, data.test, data.split)
+        instacart = _train(bench, "instacart", "InstacartData", data.train, data.test, data.split)
         other = read_complete_journey(LEVELS, threads) if journey else None
         there = None if other is None else _train_journey(bench, other)
         gaussian = trained_gaussian(instacart.result, shelf / "instacart")
@@ -162,7 +162,7 @@ def _study(bench: _Bench, ins_e: Baskets, null_rounds: int) -> tuple[Audit, Depe
     threads = bench.run.threads
     audit = audit_labels(ins_e, LEVELS, null_rounds=null_rounds, seed=bench.seed, threads=threads)
     category = ins_e.catalog.category_of(ins_e.catalog.levels[0])
-    dependent = dependent_pairs(ins_e, Recipe.of(audit.paper), category, {"threads": threads})
+    dependent = dependent_pairs(ins_e, LabelConfig.of(audit.paper), category, {"threads": threads})
     bench.seconds["the study of the labels"] = time.perf_counter() - start
     return audit, dependent
 
@@ -193,7 +193,7 @@ def _train(
     study = margin_study(
         title,
         train,
-        result.exam,
+        result.task,
         paper_numbers(),
         seeds=bench.margin_seeds,
         seed=bench.seed,
@@ -205,36 +205,36 @@ def _train(
     return _Trained(result, (study,))
 
 
-def _train_journey(bench: _Bench, data: Journey) -> _Trained:
+def _train_journey(bench: _Bench, data: JourneyData) -> _Trained:
     split = {"method": "time", "cut": "weeks 1 to 42 train"}
-    return _train(bench, JOURNEY, "Complete Journey", data.train, data.test, split, labels=data.labels)
+    return _train(bench, JOURNEY, "Complete JourneyData", data.train, data.test, split, labels=data.labels)
 
 
 def _found(
     bench: _Bench,
-    data: Instacart,
+    data: InstacartData,
     audit: Audit,
     dependent: DependentPairs,
     instacart: _Trained,
-    journey: Journey | None,
+    journey: JourneyData | None,
     there: _Trained | None,
     gaussian: Model | None,
-) -> Found:
+) -> ReproductionResults:
     """Everything that is set beside the paper."""
     paper = paper_numbers()
     case = None if gaussian is None else case_of(gaussian, paper)
     concept = None if case is None else concept_of(data.train, paper, bench.run)
     without = "neat was not trained" if gaussian is None else "the catalogue does not have the three products"
-    return Found(
+    return ReproductionResults(
         audit=audit,
         dependent=dependent,
         data_sets=data.data_sets(),
         top_items=top_items(data.train if data.has_prior else data.ins_e),
         has_prior=data.has_prior,
         board=board_of(instacart.result),
-        beside=Beside("INS", data.has_prior, "same split, trained anew" if data.has_prior else "other split"),
+        beside=PaperComparison("INS", data.has_prior, "same split, trained anew" if data.has_prior else "other split"),
         journey=None if there is None else board_of(there.result, JOURNEY),
-        journey_beside=None if there is None else Beside("WMT", False, IN_PLACE),
+        journey_beside=None if there is None else PaperComparison("WMT", False, IN_PLACE),
         journey_sets={} if journey is None else journey.data_sets(),
         journey_labels=None if journey is None else journey.labels,
         margins=(*instacart.margins, *(() if there is None else there.margins)),
@@ -257,8 +257,8 @@ def top_items(baskets: Baskets) -> list[str]:
 def _write(
     bench: _Bench,
     out: Path,
-    data: Instacart,
-    found: Found,
+    data: InstacartData,
+    found: ReproductionResults,
     instacart: _Trained,
     there: _Trained | None,
     gaussian: Model | None,
@@ -266,11 +266,11 @@ def _write(
     boards = [(found.board, instacart.result, found.beside)]
     if there is not None and found.journey is not None and found.journey_beside is not None:
         boards.append((found.journey, there.result, found.journey_beside))
-    parquet: dict[str, pa.Table] = {}
+    parquet: dict[str, pa.ReportTable] = {}
     records = []
     for board, result, beside in boards:
         ranks = result.ranks()
-        parquet |= {board.file("ranks"): ranks, board.file("labels"): result.exam.labels.table()}
+        parquet |= {board.file("ranks"): ranks, board.file("labels"): result.task.labels.table()}
         records.append({**board_record(board, result, ranks), "beside": asdict(beside)})
     run = {**run_record(data.ins_e.source, records, bench.seconds), "kind": "reproduction"}
     sections = [*label_sections(paper_numbers(), found), *model_sections(paper_numbers(), found)]
@@ -287,22 +287,24 @@ def _write(
     return Reproduction(out, marks, instacart.result, None if there is None else there.result)
 
 
-def _marks(table: Table) -> list[str]:
+def _marks(table: ReportTable) -> list[str]:
     places = [place for place, column in enumerate(table.columns) if column.kind == "mark"]
     return [str(row[place]) for row in table.rows for place in places if row[place]]
 
 
-def _beyond(found: Found, result: LeaderboardResult, gaussian: Model | None) -> tuple[list[Section], list[Table]]:
+def _beyond(
+    found: ReproductionResults, result: LeaderboardResult, gaussian: Model | None
+) -> tuple[list[Section], list[ReportTable]]:
     """What the paper does not have: intervals, the whole catalogue, statistics, calibrated labels, answers by name."""
-    board: Board = found.board
+    board: LeaderboardTables = found.board
     sections = [leaderboard_section(board), curves_section(board)]
-    sections.append(slices_section(board, result.grades.slices.get(board.first.candidates, ())))
-    if (free := label_free_section(result.grades)) is not None:
+    sections.append(slices_section(board, result.evaluation.slices.get(board.first.candidates, ())))
+    if (free := label_free_section(result.evaluation)) is not None:
         sections.append(free)
     study, more = audit_section(found.audit, without=("Consistency",))
     sections.append(study)
     if gaussian is not None and (spread := log_variances(gaussian)) is not None:
-        sections.append(variance_section(result.exam.purchases, spread, gaussian.name))
-    best = {n: result.trainings[n][0].answers.judged[board.first.candidates].best for n in loud_models(board)}
-    sections.append(gallery_section(result.exam.asked, best, result.exam.labels.catalog, result.exam.purchases))
+        sections.append(variance_section(result.task.purchases, spread, gaussian.name))
+    best = {n: result.trainings[n][0].answers.label_ranks[board.first.candidates].best for n in loud_models(board)}
+    sections.append(gallery_section(result.task.asked, best, result.task.labels.catalog, result.task.purchases))
     return sections, more

@@ -13,11 +13,11 @@ from neatrec.labels.audit import Audit
 from neatrec.labels.both_signs import DependentPairs
 from neatrec.labels.record import Labels
 from neatrec.report.audit_report import audit_figures
-from neatrec.report.boards import Board
-from neatrec.report.page import Block, Figures, Heading, Section, Tabled, Words
-from neatrec.report.table import Table
+from neatrec.report.boards import LeaderboardTables
+from neatrec.report.page import Block, FigureRow, Heading, Paragraph, Section, TableBlock
+from neatrec.report.table import ReportTable
 from neatrec.reproduction.label_tables import (
-    DataSet,
+    PaperDataSet,
     case_pairs_table,
     dataset_table,
     department_sums_table,
@@ -28,9 +28,9 @@ from neatrec.reproduction.label_tables import (
 )
 from neatrec.reproduction.marks import MARKS_IN_WORDS, not_checkable
 from neatrec.reproduction.model_tables import (
-    Beside,
     CaseStudy,
     MarginStudy,
+    PaperComparison,
     ablation_table,
     beside_table,
     case_study_table,
@@ -53,20 +53,20 @@ class Concept:
 
 
 @dataclass(frozen=True)
-class Found:
+class ReproductionResults:
     """Everything that was computed, to be set beside the paper."""
 
     audit: Audit
     """Of all orders that the paper evaluates on."""
     dependent: DependentPairs
-    data_sets: Mapping[str, DataSet]
+    data_sets: Mapping[str, PaperDataSet]
     top_items: Sequence[str]
     has_prior: bool
-    board: Board
-    beside: Beside
-    journey: Board | None = None
-    journey_beside: Beside | None = None
-    journey_sets: Mapping[str, DataSet] = field(default_factory=dict)
+    board: LeaderboardTables
+    beside: PaperComparison
+    journey: LeaderboardTables | None = None
+    journey_beside: PaperComparison | None = None
+    journey_sets: Mapping[str, PaperDataSet] = field(default_factory=dict)
     journey_labels: Labels | None = None
     margins: tuple[MarginStudy, ...] = ()
     case: CaseStudy | None = None
@@ -75,7 +75,7 @@ class Found:
     """Part of the paper -> why it was not run."""
 
 
-def label_sections(paper: Paper, found: Found) -> list[Section]:
+def label_sections(paper: Paper, found: ReproductionResults) -> list[Section]:
     """Data sets, label counts, departments, histograms, example pairs, popular items, Pop."""
     drawn = tuple(figure for figure in audit_figures(found.audit) if figure.name.startswith("consistency"))
     return [
@@ -83,9 +83,9 @@ def label_sections(paper: Paper, found: Found) -> list[Section]:
             "paper-data",
             "Data and labels",
             (
-                Words(MARKS_IN_WORDS, "note"),
-                Tabled(dataset_table(paper, found.data_sets, found.journey_sets)),
-                Tabled(label_count_table(paper, found.audit.paper, found.journey_labels)),
+                Paragraph(MARKS_IN_WORDS, "note"),
+                TableBlock(dataset_table(paper, found.data_sets, found.journey_sets)),
+                TableBlock(label_count_table(paper, found.audit.paper, found.journey_labels)),
             ),
         ),
         Section(
@@ -93,25 +93,25 @@ def label_sections(paper: Paper, found: Found) -> list[Section]:
             "Quality of the labels",
             (
                 Heading("Coverage", "paper-coverage"),
-                Tabled(department_table(paper, found.audit)),
-                Tabled(department_sums_table(paper, found.audit)),
+                TableBlock(department_table(paper, found.audit)),
+                TableBlock(department_sums_table(paper, found.audit)),
                 Heading("Consistency", "paper-consistency"),
-                Words(
+                Paragraph(
                     "The paper's Figure 2: shares of dependent pairs by chi-squared in bins of 100. Its bars carry "
                     "no numbers; the file tables/consistency.csv has ours."
                 ),
-                Figures(drawn),
+                FigureRow(drawn),
                 Heading("Accuracy", "paper-accuracy"),
-                Tabled(case_pairs_table(paper, "positive_pairs", found.dependent)),
-                Tabled(case_pairs_table(paper, "negative_pairs", found.dependent)),
-                Tabled(top_items_table(paper, found.top_items, has_prior=found.has_prior)),
-                Tabled(pop_table(paper, found.audit.paper)),
+                TableBlock(case_pairs_table(paper, "positive_pairs", found.dependent)),
+                TableBlock(case_pairs_table(paper, "negative_pairs", found.dependent)),
+                TableBlock(top_items_table(paper, found.top_items, has_prior=found.has_prior)),
+                TableBlock(pop_table(paper, found.audit.paper)),
             ),
         ),
     ]
 
 
-def model_sections(paper: Paper, found: Found) -> list[Section]:
+def model_sections(paper: Paper, found: ReproductionResults) -> list[Section]:
     """The models on both data sets, the ablation, the margin, three items in one dimension and in many."""
     return [
         Section("paper-models", "Models on Instacart", _instacart_blocks(paper, found)),
@@ -123,7 +123,7 @@ def model_sections(paper: Paper, found: Found) -> list[Section]:
     ]
 
 
-def beside_tables(paper: Paper, board: Board, beside: Beside) -> dict[str, Table]:
+def beside_tables(paper: Paper, board: LeaderboardTables, beside: PaperComparison) -> dict[str, ReportTable]:
     """The paper's lines and ours for each level on the recall set, by name: they follow from the ranks."""
     tables = [
         beside_table(paper, board, result, beside)
@@ -136,72 +136,72 @@ def beside_tables(paper: Paper, board: Board, beside: Beside) -> dict[str, Table
 OWN_SPLIT = "The folder has the prior orders, so the split is the paper's own."
 HALF_SPLIT = (
     "The folder does not have the prior orders that the paper trains on. Orders with an even number train, those "
-    "with an odd number are labelled and judged. The labels are others than the paper's, so what can be compared "
+    "with an odd number are labelled and label_ranks. The labels are others than the paper's, so what can be compared "
     "is the order of the models, not the digits."
 )
 SETTINGS = "Lines named @paper use the paper's settings as stated, the others what worked best on validation orders."
 
 
-def _instacart_blocks(paper: Paper, found: Found) -> tuple[Block, ...]:
-    words = Words(f"{OWN_SPLIT if found.has_prior else HALF_SPLIT} {SETTINGS}")
-    return (words, *(Tabled(table) for table in beside_tables(paper, found.board, found.beside).values()))
+def _instacart_blocks(paper: Paper, found: ReproductionResults) -> tuple[Block, ...]:
+    words = Paragraph(f"{OWN_SPLIT if found.has_prior else HALF_SPLIT} {SETTINGS}")
+    return (words, *(TableBlock(table) for table in beside_tables(paper, found.board, found.beside).values()))
 
 
-def _journey_blocks(paper: Paper, found: Found) -> tuple[Block, ...]:
-    words = Words(
+def _journey_blocks(paper: Paper, found: ReproductionResults) -> tuple[Block, ...]:
+    words = Paragraph(
         "The Walmart data are not public, so the paper's lines are cited. In their place stand ours from Complete "
         "Journey: returning households, no cart order, simulated by its authors from real shopping patterns, and "
         "not meant for academic claims."
     )
     if found.journey is None or found.journey_beside is None:
         return (words, _not_run(found, "complete-journey"))
-    return (words, *(Tabled(t) for t in beside_tables(paper, found.journey, found.journey_beside).values()))
+    return (words, *(TableBlock(t) for t in beside_tables(paper, found.journey, found.journey_beside).values()))
 
 
-def _ablation_blocks(paper: Paper, found: Found) -> tuple[Block, ...]:
+def _ablation_blocks(paper: Paper, found: ReproductionResults) -> tuple[Block, ...]:
     boards = [(found.board, found.beside)]
     if found.journey is not None and found.journey_beside is not None:
         boards.append((found.journey, found.journey_beside))
     table = ablation_table(paper, boards)
     if not table.rows:
         return (_not_run(found, "ablation"),)
-    words = Words(
+    words = Paragraph(
         "On Instacart's train orders each shopper has one order, so that there is little to learn about shoppers; "
         "the verdict on users comes from data with returning households."
     )
-    return words, Tabled(table)
+    return words, TableBlock(table)
 
 
-def _margin_blocks(found: Found) -> tuple[Block, ...]:
+def _margin_blocks(found: ReproductionResults) -> tuple[Block, ...]:
     if not found.margins:
         return (_not_run(found, "margin"),)
     blocks: list[Block] = [
-        Words("The paper's Figures 3 and 4 carry no numbers; its finding is that larger margins are better.")
+        Paragraph("The paper's FigureRow 3 and 4 carry no numbers; its finding is that larger margins are better.")
     ]
     for study in found.margins:
         blocks += [
             Heading(study.data, f"margin-{study.data.lower().replace(' ', '-')}"),
-            Words(margin_words(study)),
-            Figures(margin_figures(study)),
-            Tabled(margin_table(study)),
+            Paragraph(margin_words(study)),
+            FigureRow(margin_figures(study)),
+            TableBlock(margin_table(study)),
         ]
     return tuple(blocks)
 
 
-def _concept_blocks(found: Found) -> tuple[Block, ...]:
+def _concept_blocks(found: ReproductionResults) -> tuple[Block, ...]:
     if found.concept is None:
         return (_not_run(found, "concept"),)
-    words = Words(
+    words = Paragraph(
         "The paper's Figure 1 is a sketch. These are Gaussians of one dimension that were learned from the orders."
     )
-    return words, Figures(concept_figures(found.concept.names, found.concept.means, found.concept.variances))
+    return words, FigureRow(concept_figures(found.concept.names, found.concept.means, found.concept.variances))
 
 
-def _case_blocks(paper: Paper, found: Found) -> tuple[Block, ...]:
+def _case_blocks(paper: Paper, found: ReproductionResults) -> tuple[Block, ...]:
     if found.case is None:
         return (_not_run(found, "case study"),)
-    return (Tabled(case_study_table(paper, found.case, has_prior=found.has_prior)),)
+    return (TableBlock(case_study_table(paper, found.case, has_prior=found.has_prior)),)
 
 
-def _not_run(found: Found, part: str) -> Words:
-    return Words(not_checkable(found.left_out.get(part, "it was left out")).capitalize() + ".", "note")
+def _not_run(found: ReproductionResults, part: str) -> Paragraph:
+    return Paragraph(not_checkable(found.left_out.get(part, "it was left out")).capitalize() + ".", "note")

@@ -12,10 +12,10 @@ import numpy.typing as npt
 
 from neatrec.data.baskets import Baskets
 from neatrec.evaluation.metrics import metric_names, metric_values
-from neatrec.evaluation.ranks import Judged
-from neatrec.evaluation.task import Exam
-from neatrec.leaderboard.model_specs import contestants
-from neatrec.leaderboard.result_cache import Shelf, exam_key, train_and_sit
+from neatrec.evaluation.ranks import LabelRanks
+from neatrec.evaluation.task import EvaluationTask
+from neatrec.leaderboard.model_specs import model_specs
+from neatrec.leaderboard.result_cache import ResultCache, fit_and_evaluate, task_key
 from neatrec.models import Model, Run, make_model
 from neatrec.reproduction.model_tables import CaseStudy, MarginStudy, case_study
 from neatrec.reproduction.sections import Concept
@@ -25,24 +25,24 @@ GAUSSIAN = "neat"
 
 
 @dataclass(frozen=True)
-class Gaussians:
+class ItemGaussians:
     """The means and log-variances of a trained model, shapes (items, dim) and (items,) or (items, dim)."""
 
     means: Floats
     log_variance: Floats
 
 
-def gaussians_of(model: Model) -> Gaussians:
+def gaussians_of(model: Model) -> ItemGaussians:
     """What a Gaussian model has learned."""
     means = model.item_vectors()
     spread = model.arrays()["log_variance"]
-    return Gaussians(np.asarray(means, dtype=np.float64), np.asarray(spread, dtype=np.float64))
+    return ItemGaussians(np.asarray(means, dtype=np.float64), np.asarray(spread, dtype=np.float64))
 
 
 def margin_study(
     data: str,
     train: Baskets,
-    exam: Exam,
+    task: EvaluationTask,
     paper: Mapping[str, Any],
     *,
     seeds: int,
@@ -52,29 +52,29 @@ def margin_study(
     say: Callable[[str], None],
     **settings: Any,
 ) -> MarginStudy:
-    """NEAT trained with each margin of the paper, judged on the recall set at every level of the exam's labels.
+    """NEAT trained with each margin of the paper, evaluated on the recall set at every level of the task's labels.
 
     `settings` are parameters of NEAT that stay the same.
     """
     study = paper["margin_study"]
-    kept = Shelf(shelf, exam_key(exam, {"study": "margin"}))
+    kept = ResultCache(shelf, task_key(task, {"study": "margin"}))
     by_margin = []
     for margin in study["margins"]:
-        judged = []
-        [contestant], _ = contestants({f"margin-{margin:g}": make_model(GAUSSIAN, settings, margin=margin)}, {}, train)
+        label_ranks = []
+        [spec], _ = model_specs({f"margin-{margin:g}": make_model(GAUSSIAN, settings, margin=margin)}, {}, train)
         for number in range(seed, seed + seeds):
             say(f"margin {margin:g} on {data}: seed {number}")
             own = Run(rng=number, device=run.device, threads=run.threads)
-            training = train_and_sit(contestant, number, train, exam, kept, own, label_free=False)
-            judged.append(training.answers.judged[exam.recall.name])
-        by_margin.append(judged)
+            training = fit_and_evaluate(spec, number, train, task, kept, own, label_free=False)
+            label_ranks.append(training.answers.label_ranks[task.recall.name])
+        by_margin.append(label_ranks)
     keys = [f"{metric}@{k}" for metric in ("hr", "ndcg") for k in study["k"]]
-    values = {level: _metrics(by_margin, exam.mask(level), study["k"], keys) for level in exam.labels.levels}
+    values = {level: _metrics(by_margin, task.mask(level), study["k"], keys) for level in task.labels.levels}
     return MarginStudy(data, tuple(study["margins"]), values, seeds)
 
 
 def _metrics(
-    by_margin: Sequence[Sequence[Judged]], chosen: npt.NDArray[np.bool_], ks: Sequence[int], keys: Sequence[str]
+    by_margin: Sequence[Sequence[LabelRanks]], chosen: npt.NDArray[np.bool_], ks: Sequence[int], keys: Sequence[str]
 ) -> dict[str, list[float]]:
     names = metric_names(ks)
     out: dict[str, list[float]] = {key: [] for key in keys}

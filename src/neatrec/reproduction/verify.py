@@ -12,13 +12,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from neatrec.errors import BundleError, NeatrecError
-from neatrec.evaluation.results import Result
-from neatrec.report.boards import About, Board, derived_tables
+from neatrec.evaluation.results import LevelResult
+from neatrec.report.boards import LeaderboardTables, ModelFacts, derived_tables
 from neatrec.report.findings import Finding, read_table, table_findings, twin_findings
 from neatrec.report.folder import FORMAT, RUN, file_hash
 from neatrec.report.results_json import differences, made_again, rank_hashes, result_from_json, result_json
-from neatrec.report.table import Table
-from neatrec.reproduction.model_tables import Beside, ablation_table
+from neatrec.report.table import ReportTable
+from neatrec.reproduction.model_tables import PaperComparison, ablation_table
 from neatrec.reproduction.published import paper_numbers
 from neatrec.reproduction.sections import beside_tables
 from neatrec.text import plural, printable
@@ -37,7 +37,7 @@ def verify_report(folder: str | Path) -> list[Finding]:
     folder = Path(folder)
     run = _read_run(folder)
     altered = set(_altered(folder, run))
-    boards: list[Board] = []
+    boards: list[LeaderboardTables] = []
     findings: list[Finding] = []
     for kept in run["boards"]:
         board, found = _board(folder, kept, altered)
@@ -107,14 +107,14 @@ def _whole_file(folder: Path, name: str) -> Finding:
     return Finding(name, "", "something else" if there else "nothing: it is not there", "what was written")
 
 
-def _board(folder: Path, kept: Mapping[str, Any], altered: set[str]) -> tuple[Board, list[Finding]]:
+def _board(folder: Path, kept: Mapping[str, Any], altered: set[str]) -> tuple[LeaderboardTables, list[Finding]]:
     """The board that the tables must show, and what is wrong with its ranks, its labels and `run.json`.
 
     Where ranks or labels were altered, which is a finding, the tables are held to what `run.json` says.
     """
-    about = {name: About(**facts) for name, facts in kept["models"].items()}
+    about = {name: ModelFacts(**facts) for name, facts in kept["models"].items()}
     where = {float(level): words for level, words in kept["where"].items()}
-    board = Board(tuple(result_from_json(each) for each in kept["results"]), about, where, kept["name"])
+    board = LeaderboardTables(tuple(result_from_json(each) for each in kept["results"]), about, where, kept["name"])
     files = {what: f"{board.file(what)}.parquet" for what in ("ranks", "labels")}
     guilty = [name for name in files.values() if name in altered]
     try:
@@ -134,7 +134,7 @@ def _board(folder: Path, kept: Mapping[str, Any], altered: set[str]) -> tuple[Bo
     return (board if guilty else replace(board, results=again)), findings
 
 
-def _differences(kept: Mapping[str, Any], again: Sequence[Result], guilty: Sequence[str]) -> Iterator[Finding]:
+def _differences(kept: Mapping[str, Any], again: Sequence[LevelResult], guilty: Sequence[str]) -> Iterator[Finding]:
     """Numbers of `run.json` that ranks and labels do not give."""
     for old_result, result in zip(kept["results"], again, strict=True):
         for path, old, new in differences(old_result, result_json(result)):
@@ -145,7 +145,9 @@ def _differences(kept: Mapping[str, Any], again: Sequence[Result], guilty: Seque
                 yield Finding(RUN, cell, str(old), str(new))
 
 
-def _tables(folder: Path, run: Mapping[str, Any], boards: Sequence[Board], altered: set[str]) -> Iterator[Finding]:
+def _tables(
+    folder: Path, run: Mapping[str, Any], boards: Sequence[LeaderboardTables], altered: set[str]
+) -> Iterator[Finding]:
     """Cells that do not follow from the results; of other tables, cells in which their files contradict each other."""
     derived = {name: table for board in boards for name, table in derived_tables(board).items()}
     derived |= _beside_the_paper(run, boards)
@@ -160,13 +162,13 @@ def _tables(folder: Path, run: Mapping[str, Any], boards: Sequence[Board], alter
             yield from twin_findings(folder, table, csv_altered=f"tables/{name}.csv" in altered)
 
 
-def _beside_the_paper(run: Mapping[str, Any], boards: Sequence[Board]) -> dict[str, Table]:
+def _beside_the_paper(run: Mapping[str, Any], boards: Sequence[LeaderboardTables]) -> dict[str, ReportTable]:
     """The tables of a reproduction that follow from ranks, labels and the paper's numbers."""
-    beside = [Beside(**kept["beside"]) for kept in run["boards"] if "beside" in kept]
+    beside = [PaperComparison(**kept["beside"]) for kept in run["boards"] if "beside" in kept]
     if len(beside) != len(boards):
         return {}
     paper = paper_numbers()
-    out: dict[str, Table] = {}
+    out: dict[str, ReportTable] = {}
     for board, how in zip(boards, beside, strict=True):
         out |= beside_tables(paper, board, how)
     table = ablation_table(paper, list(zip(boards, beside, strict=True)))

@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.data.catalog import UNKNOWN
-from neatrec.service.item_filter import Sieve
-from neatrec.service.loaded_bundle import Shelf
-from neatrec.service.query_params import LEVELS, Question
-from neatrec.service.snapshot import Decided, Edition
-from neatrec.serving import GRADES, Answers, Evidence
+from neatrec.service.item_filter import ItemFilter
+from neatrec.service.loaded_bundle import LoadedBundle
+from neatrec.service.query_params import LEVELS, QueryParams
+from neatrec.service.snapshot import CompiledRules, ServingSnapshot
+from neatrec.serving import GRADES, ItemAnswers, PairEvidence
 from neatrec.serving.answers import NUMBERS
 from neatrec.text import printable
 
@@ -20,24 +20,24 @@ MEMBERS = 200
 """Best sellers of a category that are asked on behalf of a new item."""
 SOME = GRADES.index("some")
 COUNTED = NUMBERS.index("posterior")
-"""`Evidence` has what is counted of a pair, then the items' own numbers, then the posterior."""
+"""`PairEvidence` has what is counted of a pair, then the items' own numbers, then the posterior."""
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class AnswerLine:
     """One answer."""
 
     code: int
     score: float | None
-    evidence: Evidence
+    evidence: PairEvidence
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class AnsweredQuery:
     """The answers to one question."""
 
-    shelf: Shelf
-    lines: list[Line]
+    shelf: LoadedBundle
+    lines: list[AnswerLine]
     notes: list[str]
     asked: int
     """How many were asked for."""
@@ -45,10 +45,12 @@ class Answered:
     """Rules that changed the answer: block, pin."""
 
 
-def goes_with(edition: Edition, shelf: Shelf, code: int, question: Question, *, exact: bool) -> Answered | None:
+def goes_with(
+    edition: ServingSnapshot, shelf: LoadedBundle, code: int, question: QueryParams, *, exact: bool
+) -> AnsweredQuery | None:
     """What goes with an item. None, unless `exact`: the table does not suffice, ask again where time may pass."""
     decided = edition.decided[shelf.name]
-    sieve = Sieve(shelf, decided, question, [code])
+    sieve = ItemFilter(shelf, decided, question, [code])
     pins = _pins(shelf, decided, code, question, sieve)
     wanted = question.k - len(pins)
     is_new = not shelf.count[code]
@@ -68,32 +70,34 @@ def goes_with(edition: Edition, shelf: Shelf, code: int, question: Question, *, 
     for position, line in pins:
         lines.insert(min(position - 1, len(lines)), line)
     hits = (("block",) if sieve.block_hit else ()) + ("pin",) * len(pins)
-    return Answered(shelf, lines, notes, question.k, hits)
+    return AnsweredQuery(shelf, lines, notes, question.k, hits)
 
 
-def for_new_item(edition: Edition, shelf: Shelf, question: Question) -> Answered:
+def for_new_item(edition: ServingSnapshot, shelf: LoadedBundle, question: QueryParams) -> AnsweredQuery:
     """What goes with an item that the bundle does not hold, from the category that the caller says it has."""
     category = question.category_of or ""
     members = shelf.in_category(category)
-    sieve = Sieve(shelf, edition.decided[shelf.name], question, [])
+    sieve = ItemFilter(shelf, edition.decided[shelf.name], question, [])
     sieve.own = shelf.same_category(np.flatnonzero(members).tolist())
     note = f"A new item: answered from its category, {printable(category)}."
     if question.min_evidence not in (None, "category"):
-        return Answered(shelf, [], [note], question.k)
-    return Answered(shelf, from_category(shelf, members, question.k, sieve), [note], question.k)
+        return AnsweredQuery(shelf, [], [note], question.k)
+    return AnsweredQuery(shelf, from_category(shelf, members, question.k, sieve), [note], question.k)
 
 
-def _pins(shelf: Shelf, decided: Decided, code: int, question: Question, sieve: Sieve) -> list[tuple[int, Line]]:
+def _pins(
+    shelf: LoadedBundle, decided: CompiledRules, code: int, question: QueryParams, sieve: ItemFilter
+) -> list[tuple[int, AnswerLine]]:
     pins = []
     for position, item in decided.pinned.get(code, ()):
         if position <= question.k and sieve.passes(item, pinned=True):
             sieve.take(item)
             evidence = replace(shelf.index.evidence(code, item), grade="rule")
-            pins.append((position, Line(item, None, evidence)))
+            pins.append((position, AnswerLine(item, None, evidence)))
     return pins
 
 
-def _from_table(shelf: Shelf, code: int, wanted: int, level: int, sieve: Sieve) -> list[Line]:
+def _from_table(shelf: LoadedBundle, code: int, wanted: int, level: int, sieve: ItemFilter) -> list[AnswerLine]:
     table = shelf.index.answers(code)
     rows: list[int] = []
     grades, items = table.grade.tolist(), table.item.tolist()
@@ -106,7 +110,7 @@ def _from_table(shelf: Shelf, code: int, wanted: int, level: int, sieve: Sieve) 
     return lines_of(shelf, table, rows)
 
 
-def lines_of(shelf: Shelf, table: Answers, rows: list[int]) -> list[Line]:
+def lines_of(shelf: LoadedBundle, table: ItemAnswers, rows: list[int]) -> list[AnswerLine]:
     """Chosen rows of a table. Column by column: asking row by row takes several times as long."""
     if not rows:
         return []
@@ -116,15 +120,15 @@ def lines_of(shelf: Shelf, table: Answers, rows: list[int]) -> list[Line]:
     for item, score, grade, *numbers in zip(*columns.values(), strict=True):
         spread = (nan, nan) if variance is None else (variance[query], variance[item])
         own = (shelf.count[query], shelf.count[item], *spread)
-        evidence = Evidence(*(*numbers[:COUNTED], *own, *numbers[COUNTED:], GRADES[grade], shelf.reason))
-        lines.append(Line(item, score, evidence))
+        evidence = PairEvidence(*(*numbers[:COUNTED], *own, *numbers[COUNTED:], GRADES[grade], shelf.reason))
+        lines.append(AnswerLine(item, score, evidence))
     return lines
 
 
-def _beyond(shelf: Shelf, code: int, wanted: int, level: int, sieve: Sieve) -> list[Line]:
+def _beyond(shelf: LoadedBundle, code: int, wanted: int, level: int, sieve: ItemFilter) -> list[AnswerLine]:
     """Exact answers after those of the table, which are all used up."""
     used = shelf.index.answers(code).item.tolist()
-    lines: list[Line] = []
+    lines: list[AnswerLine] = []
     while len(lines) < wanted:
         # with `diversify` an answer may forbid the next one: ask again without its category
         more = shelf.index.beyond(code, skip=used, allowed=sieve.mask(), min_grade=level, k=wanted)
@@ -139,7 +143,7 @@ def _beyond(shelf: Shelf, code: int, wanted: int, level: int, sieve: Sieve) -> l
     return lines
 
 
-def peers_of(shelf: Shelf, code: int) -> npt.NDArray[np.bool_]:
+def peers_of(shelf: LoadedBundle, code: int) -> npt.NDArray[np.bool_]:
     """Which items share the deepest known category of an item, shape (items,)."""
     categories = shelf.catalog.categories
     row = categories[code] if categories is not None else np.zeros(0, dtype=np.int32)
@@ -150,7 +154,9 @@ def peers_of(shelf: Shelf, code: int) -> npt.NDArray[np.bool_]:
     return peers
 
 
-def from_category(shelf: Shelf, members: npt.NDArray[np.bool_], wanted: int, sieve: Sieve) -> list[Line]:
+def from_category(
+    shelf: LoadedBundle, members: npt.NDArray[np.bool_], wanted: int, sieve: ItemFilter
+) -> list[AnswerLine]:
     """Items that go with a category's best sellers; the score is the share of their sales that speaks for it."""
     count = np.where(members, shelf.index.item_count, 0)
     speakers = np.argsort(-count, kind="stable")[:MEMBERS]
@@ -161,20 +167,20 @@ def from_category(shelf: Shelf, members: npt.NDArray[np.bool_], wanted: int, sie
         for item in table.item[table.grade <= SOME].tolist():
             votes[item] = votes.get(item, 0) + int(count[speaker])
     total = int(count[speakers].sum())
-    lines: list[Line] = []
+    lines: list[AnswerLine] = []
     for item in sorted(votes, key=lambda item: (-votes[item], item)):
         if len(lines) >= wanted:
             break
         if sieve.passes(item):
             sieve.take(item)
-            lines.append(Line(item, votes[item] / total, _by_category(shelf, item)))
+            lines.append(AnswerLine(item, votes[item] / total, _by_category(shelf, item)))
     return lines
 
 
-def _by_category(shelf: Shelf, item: int) -> Evidence:
+def _by_category(shelf: LoadedBundle, item: int) -> PairEvidence:
     nan = float("nan")
     variance = shelf.index.variance
-    return Evidence(
+    return PairEvidence(
         count=-1,
         expected=nan,
         lift=nan,
@@ -195,5 +201,5 @@ def _by_category(shelf: Shelf, item: int) -> Evidence:
     )
 
 
-def _new_note(shelf: Shelf, code: int) -> str:
+def _new_note(shelf: LoadedBundle, code: int) -> str:
     return f"{printable(shelf.names[code])} is in no training basket: what is known comes from its category."

@@ -15,7 +15,7 @@ from neatrec.service import schemas as shapes
 from neatrec.service.answers import for_new_item, goes_with
 from neatrec.service.cart import completes
 from neatrec.service.limits import BODY_SECONDS, LARGEST_BODY, LONGEST_SEARCH, MOST_K
-from neatrec.service.loaded_bundle import Shelf
+from neatrec.service.loaded_bundle import LoadedBundle
 from neatrec.service.metrics import Metrics
 from neatrec.service.openapi import JSON, responses
 from neatrec.service.problems import Problem, gone, too_large, too_slow
@@ -23,7 +23,7 @@ from neatrec.service.quality import coverage_of
 from neatrec.service.query_params import (
     FILTERS,
     LISTS,
-    Question,
+    QueryParams,
     needed,
     read_fields,
     read_k,
@@ -32,7 +32,7 @@ from neatrec.service.query_params import (
     read_text,
 )
 from neatrec.service.render import cart_out, complements_out, dumps, evidence_out, number
-from neatrec.service.snapshot import Edition, Rendered
+from neatrec.service.snapshot import Rendered, ServingSnapshot
 from neatrec.serving import FOOTER, table_words
 
 
@@ -58,7 +58,7 @@ class Api:
         question = read_question(read_fields(request.scope["query_string"], FILTERS, LISTS))
         return self._sent(await self._complements(edition, item, question))
 
-    async def _complements(self, edition: Edition, item: str, question: Question) -> Rendered:
+    async def _complements(self, edition: ServingSnapshot, item: str, question: QueryParams) -> Rendered:
         shelf = edition.shelf(question.model)
         code = shelf.code(item)
         if code is None and question.category_of is not None:
@@ -81,7 +81,7 @@ class Api:
         edition = edition_of(request)
         read_fields(request.scope["query_string"], ())
         asked = read_cart(await body_of(request))
-        question = Question(
+        question = QueryParams(
             asked.k, tuple(asked.category), tuple(asked.exclude), asked.min_evidence, asked.diversify, asked.model
         )
         shelf = edition.shelf(question.model)
@@ -97,7 +97,7 @@ class Api:
         self._count_unknown(shelf, asked)
         return json_response(await asyncio.to_thread(self._pair, shelf, *asked))
 
-    def _pair(self, shelf: Shelf, one: str, other: str) -> dict[str, Any]:
+    def _pair(self, shelf: LoadedBundle, one: str, other: str) -> dict[str, Any]:
         a, b = shelf.known(one), shelf.known(other)
         evidence = shelf.index.evidence(a, b)
         score = None if self.public else number(float(shelf.index.model.score([a], [b])[0]))
@@ -142,7 +142,7 @@ class Api:
         """Counters for Prometheus, by bundle version."""
         return Response(await asyncio.to_thread(self.metrics.text), media_type="text/plain; version=0.0.4")
 
-    def _count_unknown(self, shelf: Shelf, items: list[str]) -> None:
+    def _count_unknown(self, shelf: LoadedBundle, items: list[str]) -> None:
         """Each item of a request that the bundle does not hold."""
         if unknown := sum(shelf.code(item) is None for item in set(items)):
             self.metrics.unknown.labels(shelf.short).inc(unknown)
@@ -180,7 +180,7 @@ def add_api(app: FastAPI, metrics: Metrics, *, public: bool) -> None:
     get("/v1/complements", api.complements, shapes.Complements, [item, *filters], common)
     get("/v1/items/{item:path}/complements", api.complements_of, shapes.Complements, [path_item, *filters], common)
     get("/v1/pairs", api.pairs, shapes.Pair, [*pair, shapes.MODEL], common)
-    get("/v1/items", api.items, shapes.Found, [q, k], (401, 414, 421, 422, 503))
+    get("/v1/items", api.items, shapes.SearchResults, [q, k], (401, 414, 421, 422, 503))
     get("/v1/model", api.model, shapes.ModelOut, [], (401, 421, 422, 503))
     get("/healthz", api.healthz, shapes.Health, [], ())
     get("/readyz", api.readyz, shapes.Health, [], ())
@@ -195,9 +195,9 @@ def add_api(app: FastAPI, metrics: Metrics, *, public: bool) -> None:
     app.add_api_route("/metrics", api.prometheus, methods=["GET"], include_in_schema=False)
 
 
-def edition_of(request: Request) -> Edition:
+def edition_of(request: Request) -> ServingSnapshot:
     """What this request answers from."""
-    edition: Edition = request.scope["neatrec"]
+    edition: ServingSnapshot = request.scope["neatrec"]
     return edition
 
 
@@ -205,7 +205,7 @@ def json_response(answer: Any) -> Response:
     return Response(dumps(answer), media_type=JSON)
 
 
-def find(shelf: Shelf, text: str, k: int) -> list[int]:
+def find(shelf: LoadedBundle, text: str, k: int) -> list[int]:
     """Codes of items by id or by name."""
     code = shelf.code(text)
     found = shelf.search.find(text, k)
@@ -219,7 +219,7 @@ def recall_out(recall: dict[str, Any] | None, public: bool) -> dict[str, Any] | 
     return {"first": recall["first"], "all": recall["all"], "sample": None if public else recall["sample"]}
 
 
-def served(shelf: Shelf, public: bool) -> dict[str, Any]:
+def served(shelf: LoadedBundle, public: bool) -> dict[str, Any]:
     manifest = shelf.index.manifest
     return {
         "name": shelf.name,

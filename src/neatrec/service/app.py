@@ -16,12 +16,12 @@ from starlette.staticfiles import StaticFiles
 from neatrec._version import __version__
 from neatrec.service.api import add_api
 from neatrec.service.metrics import Metrics
-from neatrec.service.middleware import App, Gate
+from neatrec.service.middleware import App, RequestMiddleware
 from neatrec.service.openapi import add_keys
 from neatrec.service.pages import add_page, show_problem
 from neatrec.service.problems import Problem
-from neatrec.service.settings import Settings
-from neatrec.service.watcher import Library
+from neatrec.service.settings import ServiceSettings
+from neatrec.service.watcher import BundleWatcher
 
 ABOUT = (
     "What goes with what, with the evidence. Every answer names the version of the bundle it came from. "
@@ -29,10 +29,10 @@ ABOUT = (
 )
 
 
-def make_app(settings: Settings, library: Library | None = None) -> App:
+def make_app(settings: ServiceSettings, library: BundleWatcher | None = None) -> App:
     """The service as an ASGI application. The bundle is opened and verified here: a bad one does not start."""
     metrics = Metrics() if library is None else library.metrics
-    shelves = Library(settings, metrics) if library is None else library
+    shelves = BundleWatcher(settings, metrics) if library is None else library
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -50,7 +50,7 @@ def make_app(settings: Settings, library: Library | None = None) -> App:
     add_keys(app, locked=bool(shelves.keys))
     add_page(app, public=settings.public)
     app.mount("/static", StaticFiles(directory=str(files("neatrec.service") / "static")), name="static")
-    gate = Gate(app, shelves, metrics, settings.in_flight, settings.host)
+    gate = RequestMiddleware(app, shelves, metrics, settings.in_flight, settings.host)
     if not settings.cors:
         return gate
     # around the gate: a page elsewhere must be able to read a 401 or a 503 too, and what a browser asks beforehand,

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from neatrec.service.item_filter import Sieve
-from neatrec.service.loaded_bundle import Shelf
-from neatrec.service.query_params import LEVELS, Question
-from neatrec.service.snapshot import Edition
-from neatrec.serving import ONE_SCALE, Evidence, Model, best, scale_of
+from neatrec.service.item_filter import ItemFilter
+from neatrec.service.loaded_bundle import LoadedBundle
+from neatrec.service.query_params import LEVELS, QueryParams
+from neatrec.service.snapshot import ServingSnapshot
+from neatrec.serving import ONE_SCALE, Model, PairEvidence, best, scale_of
 from neatrec.serving.grades import PREDICTED
 from neatrec.text import printable
 
@@ -21,13 +21,13 @@ CELLS = 4_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Speaker:
+class CartContribution:
     """A cart item that an answer goes with."""
 
     code: int
     part: float
     """How loudly it speaks: 1 for its own best answer, 0 for its median one; in a cart of one the model's score."""
-    evidence: Evidence
+    evidence: PairEvidence
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class CartLine:
     code: int
     score: float
     """The mean over the cart of what each item says; the same as `Model.recommend` has it."""
-    speakers: list[Speaker]
+    speakers: list[CartContribution]
 
     @property
     def grade(self) -> str:
@@ -44,8 +44,8 @@ class CartLine:
 
 
 @dataclass(frozen=True, slots=True)
-class CartAnswered:
-    shelf: Shelf
+class AnsweredCart:
+    shelf: LoadedBundle
     cart: list[int]
     lines: list[CartLine]
     notes: list[str]
@@ -53,7 +53,7 @@ class CartAnswered:
     rules: tuple[str, ...] = ()
 
 
-def completes(edition: Edition, shelf: Shelf, items: list[str], question: Question) -> CartAnswered:
+def completes(edition: ServingSnapshot, shelf: LoadedBundle, items: list[str], question: QueryParams) -> AnsweredCart:
     """What goes with a cart; items of the cart and of its categories are left out, as are the shop's blocks."""
     held = {item: shelf.code(item) for item in items}
     cart = list(dict.fromkeys(code for code in held.values() if code is not None))
@@ -62,18 +62,18 @@ def completes(edition: Edition, shelf: Shelf, items: list[str], question: Questi
     unknown = [item for item, code in held.items() if code is None]
     notes = [f"{printable(item, 60)} is not in the bundle and was left out." for item in unknown[:5]]
     notes += [f"{printable(shelf.names[code], 60)} is in no training basket." for code in cart if not shelf.count[code]]
-    sieve = Sieve(shelf, edition.decided[shelf.name], question, cart)
+    sieve = ItemFilter(shelf, edition.decided[shelf.name], question, cart)
     level = LEVELS.index(question.min_evidence or "some")
     model = shelf.index.model
     asked = [code for code in cart if shelf.count[code] or model.answers_cold]
     lines = _lines(shelf, asked, question.k, level, sieve) if asked else []
-    return CartAnswered(shelf, cart, lines, notes, question.k, ("block",) if sieve.block_hit else ())
+    return AnsweredCart(shelf, cart, lines, notes, question.k, ("block",) if sieve.block_hit else ())
 
 
-def _lines(shelf: Shelf, asked: list[int], k: int, level: int, sieve: Sieve) -> list[CartLine]:
+def _lines(shelf: LoadedBundle, asked: list[int], k: int, level: int, sieve: ItemFilter) -> list[CartLine]:
     # what a rule forbids is scored too: only so is it seen whether the rule changed the answer
     may = sieve.mask(blocked=True)
-    voices = Voices(shelf.index.model, asked, np.flatnonzero(may).astype(np.int32))
+    voices = CartScorer(shelf.index.model, asked, np.flatnonzero(may).astype(np.int32))
     codes, total = voices.codes, voices.total
     if level < PREDICTED:
         shown = _with_evidence(shelf, asked, level, may)[codes]
@@ -92,7 +92,7 @@ def _lines(shelf: Shelf, asked: list[int], k: int, level: int, sieve: Sieve) -> 
     return [CartLine(code, score, speakers) for (code, score), speakers in zip(chosen, spoken, strict=True)]
 
 
-class Voices:
+class CartScorer:
     """What each item of a cart says about the candidates, summed up: no table ends it, whatever its length.
 
     `codes` are the candidates worth naming, ascending, and `total` is the mean over the cart; both (candidates,).
@@ -101,10 +101,10 @@ class Voices:
     def __init__(self, model: Model, asked: list[int], candidates: npt.NDArray[np.int32]) -> None:
         self.model, self.asked = model, np.array(asked, dtype=np.int32)
         self.codes = candidates
-        if model.floor > -np.inf:
+        if model.min_score > -np.inf:
             worth = np.zeros(len(candidates), dtype=np.bool_)
             for row in self._rows():
-                worth |= row > model.floor
+                worth |= row > model.min_score
             self.codes = candidates[worth]
         self.total = np.zeros(len(self.codes))
         self.ends: list[tuple[np.float64, np.float64]] = []
@@ -129,7 +129,9 @@ class Voices:
         return parts
 
 
-def _with_evidence(shelf: Shelf, asked: list[int], level: int, may: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+def _with_evidence(
+    shelf: LoadedBundle, asked: list[int], level: int, may: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.bool_]:
     """Which items have evidence of `level` or better with something in the cart, shape (items,)."""
     found = np.zeros(len(may), dtype=np.bool_)
     for code in asked:
@@ -142,8 +144,8 @@ def _with_evidence(shelf: Shelf, asked: list[int], level: int, may: npt.NDArray[
 
 
 def _speakers(
-    shelf: Shelf, asked: list[int], codes: list[int], parts: npt.NDArray[np.float64], level: int
-) -> list[list[Speaker]]:
+    shelf: LoadedBundle, asked: list[int], codes: list[int], parts: npt.NDArray[np.float64], level: int
+) -> list[list[CartContribution]]:
     """For each answer the cart items that it goes with, the loudest first: by evidence, or by more than the middle.
 
     Grades come all together: asking pair by pair takes thirty times as long.
@@ -158,5 +160,7 @@ def _speakers(
         heard = order[(grade[order] <= level) & ((part[order] > 0) | (grade[order] < PREDICTED))]
         # below the middle of all that it goes with, and yet the best there is
         chosen = heard if len(heard) else order[[np.argmin(grade[order])]]
-        spoken.append([Speaker(asked[i], float(part[i]), shelf.index.evidence(asked[i], item)) for i in chosen])
+        spoken.append(
+            [CartContribution(asked[i], float(part[i]), shelf.index.evidence(asked[i], item)) for i in chosen]
+        )
     return spoken

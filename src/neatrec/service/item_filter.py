@@ -6,18 +6,18 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.data.catalog import UNKNOWN
-from neatrec.service.loaded_bundle import Shelf
-from neatrec.service.query_params import Question
-from neatrec.service.snapshot import Decided
+from neatrec.service.loaded_bundle import LoadedBundle
+from neatrec.service.query_params import QueryParams
+from neatrec.service.snapshot import CompiledRules
 
 
-class Sieve:
+class ItemFilter:
     """Lets through what the question, the cart and the shop's rules leave; remembers what it let through.
 
     `asked` are the codes of the items asked for: they are never named, nor is what shares a category with one of them.
     """
 
-    def __init__(self, shelf: Shelf, decided: Decided, question: Question, asked: list[int]) -> None:
+    def __init__(self, shelf: LoadedBundle, decided: CompiledRules, question: QueryParams, asked: list[int]) -> None:
         self.shelf = shelf
         self.available = decided.available
         excluded = (shelf.code(item) for item in question.exclude)  # what is not held is never named anyway
@@ -29,7 +29,7 @@ class Sieve:
         self.seen: set[int] = set()
         self.block_hit = False
 
-    def _chosen(self, question: Question) -> npt.NDArray[np.bool_] | None:
+    def _chosen(self, question: QueryParams) -> npt.NDArray[np.bool_] | None:
         if not question.category:
             return None
         members: npt.NDArray[np.bool_] = np.logical_or.reduce([self.shelf.in_category(c) for c in question.category])

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from neatrec.service.loaded_bundle import Shelf
+from neatrec.service.loaded_bundle import LoadedBundle
 
 MOST = 1200
 """Items drawn at once, the best sellers of the part in view."""
@@ -20,7 +20,7 @@ SIDE = 1000.0
 class ItemMap:
     """Positions scaled to the square, radii by rank of the variance, colours by the largest top categories."""
 
-    def __init__(self, shelf: Shelf) -> None:
+    def __init__(self, shelf: LoadedBundle) -> None:
         self.ids, self.names = shelf.ids, shelf.names  # not the shelf: a map may be kept by its shelf, weakly
         position = shelf.index.position
         self.there = position is not None and bool(np.isfinite(position).all(axis=1).any())
@@ -72,7 +72,7 @@ def _radii(variance: npt.NDArray[np.float32] | None, items: int) -> npt.NDArray[
     return 3.0 + 10.0 * rank / max(items - 1, 1)
 
 
-def _colours(shelf: Shelf) -> tuple[npt.NDArray[np.int64], list[tuple[int, str]]]:
+def _colours(shelf: LoadedBundle) -> tuple[npt.NDArray[np.int64], list[tuple[int, str]]]:
     catalog = shelf.catalog
     if not catalog.levels or catalog.categories is None:
         return np.full(len(shelf.ids), COLOURS), []

@@ -15,7 +15,7 @@ from neatrec.service.categories import Categories
 from neatrec.service.limits import LONGEST_GUESS
 from neatrec.service.problems import unknown_choice, unknown_item
 from neatrec.service.search import NameSearch
-from neatrec.serving import Index
+from neatrec.serving import ServingTable
 from neatrec.serving.grades import PREDICTED, SOME_Q
 
 NEAR = 5
@@ -24,10 +24,10 @@ SHORT = 12
 """Characters of a version that are shown to people and counted by."""
 
 
-class Shelf:
+class LoadedBundle:
     """A bundle's index and lookups over its catalogue. Nothing in it changes once it is made."""
 
-    def __init__(self, index: Index) -> None:
+    def __init__(self, index: ServingTable) -> None:
         self.index = index
         self.catalog = index.catalog
         self.version = index.version
@@ -44,7 +44,7 @@ class Shelf:
         self.reason = str(index.manifest.notes["topk"]["reason"])
         self._briefs: dict[int, str] = {}
 
-    def renamed(self, name: str) -> Shelf:
+    def renamed(self, name: str) -> LoadedBundle:
         """The same shelf under another name, for a second bundle of one model."""
         other = copy(self)
         other.name = name

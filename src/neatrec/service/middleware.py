@@ -37,7 +37,7 @@ HEADERS = (
 )
 
 
-class Gate:
+class RequestMiddleware:
     """The outermost layer."""
 
     def __init__(self, app: App, library: Any, metrics: Metrics, most: int, host: str | None = None) -> None:

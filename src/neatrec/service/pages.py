@@ -17,11 +17,11 @@ from neatrec.service.api import edition_of, find, json_response
 from neatrec.service.cart import completes
 from neatrec.service.item_map import MOST, ItemMap
 from neatrec.service.limits import LONGEST_SEARCH, MOST_ITEMS
-from neatrec.service.loaded_bundle import Shelf
+from neatrec.service.loaded_bundle import LoadedBundle
 from neatrec.service.problems import Problem, bad
 from neatrec.service.quality import quality
-from neatrec.service.query_params import LEVELS, Question, read_fields, read_level, read_text, read_texts
-from neatrec.service.snapshot import Edition
+from neatrec.service.query_params import LEVELS, QueryParams, read_fields, read_level, read_text, read_texts
+from neatrec.service.snapshot import ServingSnapshot
 from neatrec.service.svg import dots
 from neatrec.service.views import (
     GRADE_NAMES,
@@ -47,13 +47,13 @@ class Pages:
     def __init__(self, public: bool) -> None:
         self.public = public
         # a map must not hold its shelf, else no old bundle would ever be let go
-        self.maps: WeakKeyDictionary[Shelf, ItemMap] = WeakKeyDictionary()
+        self.maps: WeakKeyDictionary[LoadedBundle, ItemMap] = WeakKeyDictionary()
 
     async def home(self, request: Request) -> Response:
         fields = read_fields(request.scope["query_string"], ("q",))
         return await asyncio.to_thread(self._home, edition_of(request), _searched(fields))
 
-    def _home(self, edition: Edition, text: str) -> Response:
+    def _home(self, edition: ServingSnapshot, text: str) -> Response:
         shelf = edition.main
         if not text:
             share = covered(shelf.index.coverage())
@@ -65,8 +65,8 @@ class Pages:
         fields = read_fields(request.scope["query_string"], ("id", "min_evidence", "diversify", "model"), ("category",))
         return await asyncio.to_thread(self._item, edition_of(request), fields)
 
-    def _item(self, edition: Edition, fields: dict[str, list[str]]) -> Response:
-        question = Question(
+    def _item(self, edition: ServingSnapshot, fields: dict[str, list[str]]) -> Response:
+        question = QueryParams(
             k=SHOWN,
             category=read_texts("category", [name for name in fields.get("category", []) if name]),
             min_evidence=read_level(fields["min_evidence"][0]) if fields.get("min_evidence", [""])[0] else None,
@@ -96,14 +96,14 @@ class Pages:
         fields = read_fields(request.scope["query_string"], ("id", "min_evidence"))
         return await asyncio.to_thread(self._compare, edition_of(request), fields)
 
-    def _compare(self, edition: Edition, fields: dict[str, list[str]]) -> Response:
+    def _compare(self, edition: ServingSnapshot, fields: dict[str, list[str]]) -> Response:
         item = read_text("id", fields.get("id", [""])[0])
         level = read_level(fields["min_evidence"][0]) if fields.get("min_evidence", [""])[0] else "predicted"
         code = edition.main.known(item)
         columns = []
         for shelf in edition.shelves.values():
             here = shelf.code(item)
-            question = Question(k=10, min_evidence=level)
+            question = QueryParams(k=10, min_evidence=level)
             answered = None if here is None else goes_with(edition, shelf, here, question, exact=True)
             columns.append((shelf, [] if answered is None else cards(answered, self.public)))
         named = {shelf.name: {card.id for card in column} for shelf, column in columns}
@@ -122,7 +122,7 @@ class Pages:
         fields = read_fields(request.scope["query_string"], ("a", "b", "model"))
         return await asyncio.to_thread(self._pair, edition_of(request), fields)
 
-    def _pair(self, edition: Edition, fields: dict[str, list[str]]) -> Response:
+    def _pair(self, edition: ServingSnapshot, fields: dict[str, list[str]]) -> Response:
         shelf = edition.shelf(fields["model"][0] if fields.get("model", [""])[0] else None)
         a, b = (shelf.known(read_text(name, fields.get(name, [""])[0])) for name in ("a", "b"))
         evidence = shelf.index.evidence(a, b)
@@ -142,13 +142,13 @@ class Pages:
         fields = read_fields(request.scope["query_string"], ("q", "add", "diversify"), ("item",))
         return await asyncio.to_thread(self._cart, edition_of(request), fields)
 
-    def _cart(self, edition: Edition, fields: dict[str, list[str]]) -> Response:
+    def _cart(self, edition: ServingSnapshot, fields: dict[str, list[str]]) -> Response:
         shelf, text = edition.main, _searched(fields)
         wanted = [*fields.get("item", []), *fields.get("add", [])]
         held = [item for item in read_texts("item", list(dict.fromkeys(wanted))) if shelf.code(item) is not None]
         if len(held) > MOST_ITEMS:
             raise bad("item", f"given at most {MOST_ITEMS} times", len(held))
-        question = Question(k=SHOWN, diversify="diversify" in fields)
+        question = QueryParams(k=SHOWN, diversify="diversify" in fields)
         answered = completes(edition, shelf, held, question) if held else None
         found = [shelf.brief(code) for code in find(shelf, text, 8)] if text else []
         return self._page(
@@ -169,7 +169,7 @@ class Pages:
         fields = read_fields(request.scope["query_string"], ("id",))
         return await asyncio.to_thread(self._map, edition_of(request), fields)
 
-    def _map(self, edition: Edition, fields: dict[str, list[str]]) -> Response:
+    def _map(self, edition: ServingSnapshot, fields: dict[str, list[str]]) -> Response:
         drawing = self._map_of(edition.main)
         item = fields.get("id", [""])[0]
         code = edition.main.known(read_text("id", item)) if item else None
@@ -201,15 +201,15 @@ class Pages:
         read_fields(request.scope["query_string"], ())
         return await asyncio.to_thread(self._quality, edition_of(request))
 
-    def _quality(self, edition: Edition) -> Response:
+    def _quality(self, edition: ServingSnapshot) -> Response:
         return self._page("quality.html", edition, "quality", **quality(edition, self.public))
 
-    def _map_of(self, shelf: Shelf) -> ItemMap:
+    def _map_of(self, shelf: LoadedBundle) -> ItemMap:
         if shelf not in self.maps:
             self.maps[shelf] = ItemMap(shelf)
         return self.maps[shelf]
 
-    def _page(self, template: str, edition: Edition, tab: str, **values: Any) -> Response:
+    def _page(self, template: str, edition: ServingSnapshot, tab: str, **values: Any) -> Response:
         return render(template, edition, tab, self.public, **values)
 
 
@@ -236,7 +236,9 @@ def show_problem(request: Request, problem: Problem) -> Response:
     return render("problem.html", edition, "", False, status=problem.status, problem=problem, text="")
 
 
-def render(template: str, edition: Edition, tab: str, public: bool, *, status: int = 200, **values: Any) -> Response:
+def render(
+    template: str, edition: ServingSnapshot, tab: str, public: bool, *, status: int = 200, **values: Any
+) -> Response:
     """A page; every text in it is escaped."""
     shared = {"edition": edition, "main": edition.main, "tab": tab, "public": public, "footer": FOOTER}
     defaults = {"text": "", "version": __version__, "grades": GRADES}
@@ -247,7 +249,7 @@ def render(template: str, edition: Edition, tab: str, public: bool, *, status: i
 @cache
 def _templates() -> Environment:
     templates = Environment(
-        loader=PackageLoader("neatrec", "serve/templates"),
+        loader=PackageLoader("neatrec", "service/templates"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from neatrec.service.loaded_bundle import Shelf
-from neatrec.service.snapshot import Edition
+from neatrec.service.loaded_bundle import LoadedBundle
+from neatrec.service.snapshot import ServingSnapshot
 from neatrec.serving import table_words
 
 ROWS = (
@@ -21,7 +21,7 @@ MOST_TABLES = 12
 
 
 @dataclass(frozen=True)
-class Board:
+class QualityTable:
     """A table of the page."""
 
     title: str
@@ -30,7 +30,7 @@ class Board:
     rows: list[list[str]]
 
 
-def quality(edition: Edition, public: bool) -> dict[str, Any]:
+def quality(edition: ServingSnapshot, public: bool) -> dict[str, Any]:
     """What the template shows; for the `public` no count, no share of sales and none of the report's tables."""
     main = edition.main
     manifest = main.index.manifest
@@ -48,20 +48,20 @@ def quality(edition: Edition, public: bool) -> dict[str, Any]:
     }
 
 
-def coverage_of(shelf: Shelf, public: bool) -> dict[str, dict[str, float]]:
+def coverage_of(shelf: LoadedBundle, public: bool) -> dict[str, dict[str, float]]:
     """For each grade the share of items whose best evidence has it, and of sales where these are not withheld."""
     coverage = shelf.index.coverage()
     return {grade: {"items": share["items"]} for grade, share in coverage.items()} if public else coverage
 
 
-def boards(attachment: dict[str, Any], public: bool) -> list[Board]:
+def boards(attachment: dict[str, Any], public: bool) -> list[QualityTable]:
     """The attached leaderboard and the tables of its report; what is not there is left out.
 
     Tables may hold any count, so the `public` sees none of them; the leaderboard's measures are shares.
     """
     found = [leaderboard(attachment["leaderboard"], public)] if "leaderboard" in attachment else []
     tables = [
-        Board(
+        QualityTable(
             str(table["caption"]), "", [str(c) for c in table["columns"]], [[str(c) for c in r] for r in table["rows"]]
         )
         for table in attachment.get("tables", ())[:MOST_TABLES]
@@ -69,7 +69,7 @@ def boards(attachment: dict[str, Any], public: bool) -> list[Board]:
     return found if public else found + tables
 
 
-def leaderboard(board: dict[str, Any], public: bool) -> Board:
+def leaderboard(board: dict[str, Any], public: bool) -> QualityTable:
     """Every model on baskets that none of them saw, the best first, with 95 % intervals."""
     measures = [name for name in MEASURES if any(name in line["mean"] for line in board["models"])]
     rows = [
@@ -78,7 +78,7 @@ def leaderboard(board: dict[str, Any], public: bool) -> Board:
     size = "" if public else f": {board['labels']:,} true pairs of {board['queries']:,} items"
     about = f"On baskets that no model saw{size}, candidates {board['candidates']}."
     about += " In brackets the 95 % interval over items."
-    return Board("Leaderboard", about, ["model", *(name.upper() for name in measures)], rows)
+    return QualityTable("Leaderboard", about, ["model", *(name.upper() for name in measures)], rows)
 
 
 def _interval(line: dict[str, Any], measure: str) -> str:

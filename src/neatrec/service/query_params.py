@@ -30,7 +30,7 @@ Fields = dict[str, list[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class QueryParams:
     """Filters of one request, checked; names of items and categories are not yet looked up."""
 
     k: int = K
@@ -62,9 +62,9 @@ def read_fields(query_string: bytes, once: Sequence[str], lists: Sequence[str] =
     return fields
 
 
-def read_question(fields: Fields) -> Question:
+def read_question(fields: Fields) -> QueryParams:
     """The filters among `fields`; what is not given keeps its default."""
-    return Question(
+    return QueryParams(
         k=read_k(fields["k"][0]) if "k" in fields else K,
         category=read_texts("category", fields.get("category", [])),
         exclude=read_texts("exclude", fields.get("exclude", [])),

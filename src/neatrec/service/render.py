@@ -7,11 +7,11 @@ from collections import Counter
 from math import isfinite
 from typing import Any
 
-from neatrec.service.answers import Answered, Line
-from neatrec.service.cart import CartAnswered, CartLine
-from neatrec.service.loaded_bundle import Shelf
+from neatrec.service.answers import AnsweredQuery, AnswerLine
+from neatrec.service.cart import AnsweredCart, CartLine
+from neatrec.service.loaded_bundle import LoadedBundle
 from neatrec.service.snapshot import Rendered
-from neatrec.serving import FOOTER, Evidence
+from neatrec.serving import FOOTER, PairEvidence
 
 SELDOM = ("query_variance", "item_variance", "posterior", "posterior_low", "posterior_high")
 
@@ -25,13 +25,13 @@ def number(value: float) -> float | None:
     return float(f"{value:.6g}") if isfinite(value) else None
 
 
-def evidence_out(evidence: Evidence, public: bool) -> dict[str, Any]:
+def evidence_out(evidence: PairEvidence, public: bool) -> dict[str, Any]:
     """Words, and the numbers unless they are withheld."""
     out: dict[str, Any] = json.loads(evidence_json(evidence, public))
     return out
 
 
-def evidence_json(evidence: Evidence, public: bool) -> str:
+def evidence_json(evidence: PairEvidence, public: bool) -> str:
     """`evidence_out` as text, written by hand: it is half the work of an answer. Words are ours: nothing to escape.
 
     Variances and posteriors stand there only where the model has them.
@@ -63,7 +63,7 @@ def score_out(score: float | None, public: bool) -> float | None:
     return None if public or score is None else number(score)
 
 
-def complements_out(answered: Answered, query: dict[str, Any], public: bool) -> Rendered:
+def complements_out(answered: AnsweredQuery, query: dict[str, Any], public: bool) -> Rendered:
     """The answer to `complements`, ready to go out."""
     shelf = answered.shelf
     lines = ",".join(_line_json(shelf, rank, line, public) for rank, line in enumerate(answered.lines, 1))
@@ -74,7 +74,7 @@ def complements_out(answered: Answered, query: dict[str, Any], public: bool) -> 
     return _rendered(body.encode("utf-8", "replace"), shelf, grades, answered.asked, answered.rules)
 
 
-def _line_json(shelf: Shelf, rank: int, line: Line, public: bool) -> str:
+def _line_json(shelf: LoadedBundle, rank: int, line: AnswerLine, public: bool) -> str:
     score, evidence = "null" if public or line.score is None else real(line.score), line.evidence
     return (
         f'{{"rank":{rank},{shelf.brief_json(line.code)},"score":{score},'
@@ -82,7 +82,7 @@ def _line_json(shelf: Shelf, rank: int, line: Line, public: bool) -> str:
     )
 
 
-def cart_out(answered: CartAnswered, public: bool) -> Rendered:
+def cart_out(answered: AnsweredCart, public: bool) -> Rendered:
     """The answer to a cart, ready to go out."""
     shelf = answered.shelf
     body = {
@@ -96,7 +96,7 @@ def cart_out(answered: CartAnswered, public: bool) -> Rendered:
     return _rendered(dumps(body), shelf, grades, answered.asked, answered.rules)
 
 
-def _cart_line(shelf: Shelf, rank: int, line: CartLine, public: bool) -> dict[str, Any]:
+def _cart_line(shelf: LoadedBundle, rank: int, line: CartLine, public: bool) -> dict[str, Any]:
     speakers = [
         {
             **shelf.brief(speaker.code),
@@ -109,10 +109,10 @@ def _cart_line(shelf: Shelf, rank: int, line: CartLine, public: bool) -> dict[st
     return {"rank": rank, **shelf.brief(line.code), "score": score, "grade": line.grade, "goes_with": speakers}
 
 
-def _head(shelf: Shelf) -> dict[str, Any]:
+def _head(shelf: LoadedBundle) -> dict[str, Any]:
     return {"bundle": shelf.version, "model": shelf.name}
 
 
-def _rendered(body: bytes, shelf: Shelf, grades: Counter[str], asked: int, rules: tuple[str, ...]) -> Rendered:
+def _rendered(body: bytes, shelf: LoadedBundle, grades: Counter[str], asked: int, rules: tuple[str, ...]) -> Rendered:
     named = sum(grades.values())
     return Rendered(body, tuple(grades.items()), named == 0, named < asked, rules, shelf.short)

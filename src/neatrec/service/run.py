@@ -24,7 +24,7 @@ from neatrec.service import settings as told
 from neatrec.service.app import make_app
 from neatrec.service.hosts import is_loopback
 from neatrec.service.middleware import App
-from neatrec.service.settings import Settings
+from neatrec.service.settings import ServiceSettings
 from neatrec.text import printable
 
 log = logging.getLogger(__name__)
@@ -34,7 +34,7 @@ DRAIN = 30
 ENDING = (signal.SIGINT, signal.SIGTERM)
 
 
-def refuse_open_door(host: str, settings: Settings) -> None:
+def require_api_key(host: str, settings: ServiceSettings) -> None:
     """Anything but loopback needs a key."""
     if not is_loopback(host) and not keys.read_keys(settings.key_file):
         hint = f"Set {keys.VARIABLE}, or give --api-key-file."
@@ -56,9 +56,9 @@ def bound(host: str, port: int) -> socket.socket:
     return door
 
 
-def serve(settings: Settings, *, host: str, port: int, workers: int, log_config: dict[str, Any] | None) -> None:
+def serve(settings: ServiceSettings, *, host: str, port: int, workers: int, log_config: dict[str, Any] | None) -> None:
     """Serve until told to end. SIGTERM and Ctrl-C let requests in progress finish, and then do what they always do."""
-    refuse_open_door(host, settings)
+    require_api_key(host, settings)
     settings = replace(settings, host=host)
     with bound(host, port) as door:
         port = door.getsockname()[1]  # port 0: the one that was free
@@ -88,7 +88,7 @@ def options(host: str, port: int, log_config: dict[str, Any] | None) -> dict[str
     }
 
 
-def serve_by_workers(settings: Settings, workers: int, told_uvicorn: dict[str, Any]) -> None:
+def serve_by_workers(settings: ServiceSettings, workers: int, told_uvicorn: dict[str, Any]) -> None:
     """Several processes, which learn the settings from the environment and count into files of one folder."""
     shared = tempfile.mkdtemp(prefix="neatrec-metrics-")
     os.environ |= {told.VARIABLE: settings.to_json(), metrics.SHARED: shared}
@@ -107,7 +107,7 @@ def announced(bundle: Path, host: str, port: int) -> Iterator[None]:
     over = threading.Event()
     address = f"[{host}]" if ":" in host else host
 
-    def knock() -> None:
+    def wait_until_listening() -> None:
         while not over.wait(0.02):
             try:
                 socket.create_connection((host, port), timeout=1).close()
@@ -116,7 +116,7 @@ def announced(bundle: Path, host: str, port: int) -> Iterator[None]:
             log.info("serving %s on http://%s:%d (Ctrl-C ends it)", printable(bundle), printable(address), port)
             return
 
-    knocking = threading.Thread(target=knock, name="neatrec-announce", daemon=True)
+    knocking = threading.Thread(target=wait_until_listening, name="neatrec-announce", daemon=True)
     knocking.start()
     try:
         yield
@@ -151,4 +151,4 @@ def signals_after() -> Iterator[list[int]]:
 
 def worker_app() -> App:
     """The application of one of several workers, which learn the settings from the environment."""
-    return make_app(Settings.from_json(os.environ[told.VARIABLE]))
+    return make_app(ServiceSettings.from_json(os.environ[told.VARIABLE]))

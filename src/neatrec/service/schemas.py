@@ -186,7 +186,7 @@ class Pair(BaseModel):
     footer: str
 
 
-class Found(BaseModel):
+class SearchResults(BaseModel):
     """Items by name."""
 
     model_config = _example(bundle=BUNDLE, q="spagetti", items=[{**PASTA, "count": 410}])
@@ -204,7 +204,7 @@ class RecallOut(BaseModel):
     sample: int | None = Field(description="Items, drawn by lot, on which that was measured; withheld by --public.")
 
 
-class Served(BaseModel):
+class ServedBundle(BaseModel):
     model_config = _example(**SERVED)
     name: str
     kind: str
@@ -224,7 +224,7 @@ class ModelOut(BaseModel):
 
     model_config = _example(bundle=BUNDLE, models=[SERVED], version="1.0.0", public=False)
     bundle: str
-    models: list[Served]
+    models: list[ServedBundle]
     version: str = Field(description="Of neatrec.")
     public: bool
 

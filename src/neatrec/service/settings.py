@@ -14,7 +14,7 @@ VARIABLE = "NEATREC_SERVE"
 
 
 @dataclass(frozen=True)
-class Settings:
+class ServiceSettings:
     """Everything but the keys."""
 
     bundle: Path
@@ -37,7 +37,7 @@ class Settings:
         return json.dumps({name: _plain(value) for name, value in self.__dict__.items()})
 
     @classmethod
-    def from_json(cls, text: str) -> Settings:
+    def from_json(cls, text: str) -> ServiceSettings:
         entries: dict[str, Any] = json.loads(text)
         paths = {name: Path(entries[name]) for name in ("bundle", "rules", "available", "key_file") if entries[name]}
         compare = tuple(Path(path) for path in entries["compare"])

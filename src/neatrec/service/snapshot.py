@@ -10,12 +10,12 @@ from typing import NamedTuple
 import numpy as np
 
 from neatrec.service.limits import CACHE_BYTES
-from neatrec.service.loaded_bundle import Shelf
+from neatrec.service.loaded_bundle import LoadedBundle
 from neatrec.service.problems import unknown_choice
 from neatrec.service.rules import EVERY, Rules
 
 
-class Decided(NamedTuple):
+class CompiledRules(NamedTuple):
     """The shop's decisions in the codes of one shelf."""
 
     blocked: Mapping[int, frozenset[int]]
@@ -27,7 +27,7 @@ class Decided(NamedTuple):
     """One byte an item: 1 when it may be named. None: all may."""
 
 
-class Cache:
+class AnswerCache:
     """Rendered answers by question, the oldest dropped when there are too many bytes."""
 
     def __init__(self, limit: int = CACHE_BYTES) -> None:
@@ -60,19 +60,19 @@ class Rendered(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Edition:
+class ServingSnapshot:
     """Shelves by model name (the first one answers when none is named), and the shop's decisions for each."""
 
-    shelves: Mapping[str, Shelf]
-    decided: Mapping[str, Decided]
+    shelves: Mapping[str, LoadedBundle]
+    decided: Mapping[str, CompiledRules]
     day: date
-    cache: Cache = field(default_factory=Cache)
+    cache: AnswerCache = field(default_factory=AnswerCache)
 
     @property
-    def main(self) -> Shelf:
+    def main(self) -> LoadedBundle:
         return next(iter(self.shelves.values()))
 
-    def shelf(self, model: str | None) -> Shelf:
+    def shelf(self, model: str | None) -> LoadedBundle:
         """The shelf of a model that must be served, else a 404."""
         if model is None:
             return self.main
@@ -81,13 +81,15 @@ class Edition:
         return self.shelves[model]
 
 
-def make_edition(shelves: Mapping[str, Shelf], rules: Rules, available: frozenset[str] | None, day: date) -> Edition:
+def make_edition(
+    shelves: Mapping[str, LoadedBundle], rules: Rules, available: frozenset[str] | None, day: date
+) -> ServingSnapshot:
     """The edition of `day`: rules and list looked up in each shelf."""
     decided = {name: _decide(shelf, rules, available, day) for name, shelf in shelves.items()}
-    return Edition(shelves, decided, day)
+    return ServingSnapshot(shelves, decided, day)
 
 
-def _decide(shelf: Shelf, rules: Rules, available: frozenset[str] | None, day: date) -> Decided:
+def _decide(shelf: LoadedBundle, rules: Rules, available: frozenset[str] | None, day: date) -> CompiledRules:
     """Ids that this catalogue does not hold decide nothing: catalogues change every night, rules need not."""
     blocked: dict[int, set[int]] = {}
     everywhere: set[int] = set()
@@ -103,7 +105,7 @@ def _decide(shelf: Shelf, rules: Rules, available: frozenset[str] | None, day: d
             blocked.setdefault(query, set()).add(item)
         elif query is not None and query != item:
             pinned.setdefault(query, []).append((rule.position, item))
-    return Decided(
+    return CompiledRules(
         {query: frozenset(items) for query, items in blocked.items()},
         frozenset(everywhere),
         {query: tuple(sorted(pins)) for query, pins in pinned.items()},
@@ -111,7 +113,7 @@ def _decide(shelf: Shelf, rules: Rules, available: frozenset[str] | None, day: d
     )
 
 
-def _mask(shelf: Shelf, available: frozenset[str]) -> bytes:
+def _mask(shelf: LoadedBundle, available: frozenset[str]) -> bytes:
     mask = np.zeros(len(shelf.ids), dtype=np.uint8)
     mask[[code for item in available if (code := shelf.code(item)) is not None]] = 1
     return mask.tobytes()

@@ -8,13 +8,13 @@ import numpy as np
 import numpy.typing as npt
 from markupsafe import Markup
 
-from neatrec.serving import Evidence
+from neatrec.serving import PairEvidence
 
 TICKS = (1, 3, 10, 30, 100, 300)
 WIDTH, LEFT = 208.0, 8.0
 
 
-def ruler(evidence: Evidence) -> Markup:
+def ruler(evidence: PairEvidence) -> Markup:
     """The 95 % interval of the lift on a ruler of times chance, from 1x on; nothing where it is not known."""
     low, high, middle = evidence.lift_low, evidence.lift_high, evidence.lift
     if not all(math.isfinite(value) and value > 0 for value in (low, high, middle)):

@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 from markupsafe import Markup
 
-from neatrec.service.answers import Answered, peers_of
-from neatrec.service.cart import CartAnswered
-from neatrec.service.loaded_bundle import Shelf
+from neatrec.service.answers import AnsweredQuery, peers_of
+from neatrec.service.cart import AnsweredCart
+from neatrec.service.loaded_bundle import LoadedBundle
 from neatrec.service.svg import histogram, ruler
-from neatrec.serving import Evidence
+from neatrec.serving import PairEvidence
 from neatrec.text import plural
 
 ENOUGH = 8
@@ -44,7 +44,7 @@ def unbroken(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class Card:
+class ItemCard:
     """One answer as a card."""
 
     rank: int
@@ -62,10 +62,10 @@ class Card:
         return GRADE_NAMES[self.grade]
 
 
-def cards(answered: Answered, public: bool) -> list[Card]:
+def cards(answered: AnsweredQuery, public: bool) -> list[ItemCard]:
     shelf = answered.shelf
     return [
-        Card(
+        ItemCard(
             rank,
             shelf.ids[line.code],
             shelf.names[line.code],
@@ -78,10 +78,10 @@ def cards(answered: Answered, public: bool) -> list[Card]:
     ]
 
 
-def cart_cards(answered: CartAnswered, public: bool) -> list[Card]:
+def cart_cards(answered: AnsweredCart, public: bool) -> list[ItemCard]:
     shelf = answered.shelf
     return [
-        Card(
+        ItemCard(
             rank,
             shelf.ids[line.code],
             shelf.names[line.code],
@@ -95,20 +95,20 @@ def cart_cards(answered: CartAnswered, public: bool) -> list[Card]:
     ]
 
 
-def drawn(evidence: Evidence, public: bool) -> Markup:
+def drawn(evidence: PairEvidence, public: bool) -> Markup:
     """The ruler of a pair whose evidence counts."""
     return ruler(evidence) if evidence.grade in ("strong", "some") and not public else Markup("")
 
 
 @dataclass(frozen=True)
-class Standing:
+class ModelRow:
     """An item among its peers."""
 
     sentence: str
     drawing: Markup
 
 
-def popularity(shelf: Shelf, code: int) -> Standing | None:
+def popularity(shelf: LoadedBundle, code: int) -> ModelRow | None:
     """How often it is bought, among the items of its category."""
     peers, who = _crowd(shelf, code)
     count = np.asarray(shelf.index.item_count)
@@ -117,10 +117,10 @@ def popularity(shelf: Shelf, code: int) -> Standing | None:
     less = float(np.mean(count[peers] < count[code]))
     sentence = f"In {plural(int(count[code]), 'basket')}: more often than {100 * less:.0f} % of {who}."
     picture = histogram(count[peers].astype(np.float64), float(count[code]), sentence, "seldom", "often")
-    return Standing(sentence, picture)
+    return ModelRow(sentence, picture)
 
 
-def spread(shelf: Shelf, code: int) -> Standing | None:
+def spread(shelf: LoadedBundle, code: int) -> ModelRow | None:
     """How wide its taste is: the variance that a Gaussian model learned, among its peers."""
     variance = shelf.index.variance
     peers, who = _crowd(shelf, code)
@@ -131,10 +131,10 @@ def spread(shelf: Shelf, code: int) -> Standing | None:
     sentence = f"Variance {variance[code]:.3g}: larger than that of {100 * less:.0f} % of {who}."
     sentence += f" It {kind}." if kind else ""
     picture = histogram(variance[peers].astype(np.float64), float(variance[code]), sentence, "narrow", "wide")
-    return Standing(sentence, picture)
+    return ModelRow(sentence, picture)
 
 
-def _crowd(shelf: Shelf, code: int) -> tuple[npt.NDArray[np.int64], str]:
+def _crowd(shelf: LoadedBundle, code: int) -> tuple[npt.NDArray[np.int64], str]:
     """Bought items of its category, or all bought items where these are few."""
     bought = np.asarray(shelf.index.item_count) > 0
     peers = np.flatnonzero(peers_of(shelf, code) & bought)
@@ -144,7 +144,7 @@ def _crowd(shelf: Shelf, code: int) -> tuple[npt.NDArray[np.int64], str]:
     return everyone, f"all {plural(len(everyone), 'item')}"
 
 
-def best_sellers(shelf: Shelf, count: int) -> list[dict[str, Any]]:
+def best_sellers(shelf: LoadedBundle, count: int) -> list[dict[str, Any]]:
     """Items to begin with: often bought, and with an answer that has evidence."""
     found = []
     for code in np.argsort(-np.asarray(shelf.index.item_count), kind="stable")[: 40 * count].tolist():

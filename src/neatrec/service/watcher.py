@@ -12,13 +12,13 @@ from typing import Generic, TypeVar
 
 from neatrec.errors import NeatrecError, ResourceError
 from neatrec.service.api_keys import Keys, read_keys
-from neatrec.service.loaded_bundle import Shelf
+from neatrec.service.loaded_bundle import LoadedBundle
 from neatrec.service.metrics import Metrics
 from neatrec.service.paths import Stamp, bundle_at, stamp_of
 from neatrec.service.rules import Rules, read_available, read_rules
-from neatrec.service.settings import Settings
-from neatrec.service.snapshot import Edition, make_edition
-from neatrec.serving import Index
+from neatrec.service.settings import ServiceSettings
+from neatrec.service.snapshot import ServingSnapshot, make_edition
+from neatrec.serving import ServingTable
 from neatrec.text import printable
 
 log = logging.getLogger(__name__)
@@ -96,10 +96,10 @@ def may_pass(error: BaseException) -> bool:
     return False
 
 
-class Library:
+class BundleWatcher:
     """What is served. Requests read `edition` and `keys` once; a thread of its own puts new ones in their place."""
 
-    def __init__(self, settings: Settings, metrics: Metrics) -> None:
+    def __init__(self, settings: ServiceSettings, metrics: Metrics) -> None:
         self.settings, self.metrics = settings, metrics
         self.shelves = [
             Watched(place, _open, metrics.refused.inc, "bundle", lambda shelf: f", version {shelf.short}")
@@ -118,8 +118,8 @@ class Library:
         counter = self.metrics.bad_files.labels(what)
         return None if place is None else Watched(place, read, counter.inc, what)
 
-    def _edition(self, day: date) -> Edition:
-        shelves: dict[str, Shelf] = {}
+    def _edition(self, day: date) -> ServingSnapshot:
+        shelves: dict[str, LoadedBundle] = {}
         for watched in self.shelves:
             shelf = watched.kept
             if shelf.name in shelves:
@@ -171,13 +171,13 @@ class Library:
                 log.exception("looking for changes failed")
 
 
-def _open(place: Path) -> Shelf:
-    shelf = Shelf(Index.open(bundle_at(place), verify=True))
+def _open(place: Path) -> LoadedBundle:
+    shelf = LoadedBundle(ServingTable.open(bundle_at(place), verify=True))
     _ = shelf.graded, shelf.index.model  # made before the first request needs them
     return shelf
 
 
-def _say_unknown(rules: Rules, main: Shelf, day: date) -> None:
+def _say_unknown(rules: Rules, main: LoadedBundle, day: date) -> None:
     """Catalogues change every night and rules need not, so this is no fault; but a wrong id should not go unseen."""
     unknown = rules.unknown(lambda item: main.code(item) is not None, day)
     if unknown:

@@ -4,13 +4,13 @@ from neatrec.models.base import Model
 
 # what a service needs to answer beyond the table, so that it knows indexes and nothing of training
 from neatrec.models.recommendations import ONE_SCALE, best, scale_of
-from neatrec.serving.answers import Answers
-from neatrec.serving.build import IndexArrays, build_index, index_of
-from neatrec.serving.evidence import Evidence
+from neatrec.serving.answers import ItemAnswers
+from neatrec.serving.build import ServingArrays, build_index, index_of
+from neatrec.serving.evidence import PairEvidence
 from neatrec.serving.files import write_index
 from neatrec.serving.grades import GRADES
-from neatrec.serving.index import Index
-from neatrec.serving.query import Asked, Believed, ask
+from neatrec.serving.index import ServingTable
+from neatrec.serving.query import AnswerWithEvidence, QueryResult, ask
 from neatrec.serving.save import has_table, rewrite_index, save_indexed
 from neatrec.serving.words import FOOTER, table_words
 
@@ -18,13 +18,13 @@ __all__ = [
     "FOOTER",
     "GRADES",
     "ONE_SCALE",
-    "Answers",
-    "Asked",
-    "Believed",
-    "Evidence",
-    "Index",
-    "IndexArrays",
+    "AnswerWithEvidence",
+    "ItemAnswers",
     "Model",
+    "PairEvidence",
+    "QueryResult",
+    "ServingArrays",
+    "ServingTable",
     "ask",
     "best",
     "build_index",

@@ -1,4 +1,4 @@
-"""`Answers`: what goes with an item, best first, with the evidence."""
+"""`ItemAnswers`: what goes with an item, best first, with the evidence."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from neatrec.serving.evidence import Evidence
+from neatrec.serving.evidence import PairEvidence
 from neatrec.serving.grades import GRADES
 
 COLUMNS: dict[str, Any] = {
@@ -48,10 +48,10 @@ class ItemFacts:
     def __init__(self, count: npt.NDArray[np.int64], variance: npt.NDArray[np.float32] | None, reason: str) -> None:
         self.count, self.variance, self.reason = count, variance, reason
 
-    def evidence(self, query: int, item: int, grade: int, numbers: Mapping[str, Any]) -> Evidence:
+    def evidence(self, query: int, item: int, grade: int, numbers: Mapping[str, Any]) -> PairEvidence:
         """The evidence of a pair whose columns have these numbers."""
         variance = self.variance
-        return Evidence(
+        return PairEvidence(
             **numbers,
             query_count=int(self.count[query]),
             item_count=int(self.count[item]),
@@ -62,7 +62,7 @@ class ItemFacts:
         )
 
 
-class Answers:
+class ItemAnswers:
     """Arrays of one length, best first: `item`, `score`, `grade` (a number into `GRADES`) and the evidence's numbers.
 
     Those of a table are slices of the mapped file, made when they are asked for: nothing is copied.
@@ -104,19 +104,19 @@ class Answers:
     def __repr__(self) -> str:
         return f"<{len(self)} answers for item {self.query}>"
 
-    def take(self, rows: npt.ArrayLike | slice) -> Answers:
+    def take(self, rows: npt.ArrayLike | slice) -> ItemAnswers:
         """The answers of a mask, of a slice or of row numbers in that order."""
         chosen = rows if isinstance(rows, slice) else np.asarray(rows)
         if not isinstance(chosen, slice) and not chosen.size:
             chosen = chosen.astype(np.intp)
-        return Answers(self.query, self._facts, {name: getattr(self, name)[chosen] for name in COLUMNS})
+        return ItemAnswers(self.query, self._facts, {name: getattr(self, name)[chosen] for name in COLUMNS})
 
-    def followed_by(self, other: Answers) -> Answers:
+    def followed_by(self, other: ItemAnswers) -> ItemAnswers:
         """These answers, then the other ones."""
         joined = {name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in COLUMNS}
-        return Answers(self.query, self._facts, joined)
+        return ItemAnswers(self.query, self._facts, joined)
 
-    def evidence(self, row: int) -> Evidence:
+    def evidence(self, row: int) -> PairEvidence:
         """The evidence of one answer."""
         numbers = {name: getattr(self, name)[row].item() for name in NUMBERS}
         return self._facts.evidence(self.query, int(self.item[row]), int(self.grade[row]), numbers)

@@ -23,7 +23,7 @@ from neatrec.errors import MissingDependencyError, ParameterError, must_be
 from neatrec.models.base import Model
 from neatrec.models.blas import one_blas_thread
 from neatrec.models.cosine import CosineModel
-from neatrec.serving.topk import TILE, Best, Codes, Search, Vectors, product_factors, search_of
+from neatrec.serving.topk import TILE, Codes, TopK, TopKSearch, Vectors, product_factors, search_of
 from neatrec.text import plural
 
 log = logging.getLogger(__name__)
@@ -31,12 +31,12 @@ log = logging.getLogger(__name__)
 FIRST = 10
 """Answers that a shop shows: their recall is the one that is aimed at."""
 TARGET = 0.97
-"""Lists are added until the trial items have this share of their exact first ten."""
+"""InvertedLists are added until the trial items have this share of their exact first ten."""
 ENOUGH_RECALL, ENOUGH_ITEMS = 0.95, 200_000
 """Below either, the exact table is the better one, and that is said."""
 TRIAL, SAMPLE = 500, 1000
 """Items on which the number of lists is chosen, and others on which the recall is then measured."""
-FEWEST, ROUNDS, OF_A_LIST = 39, 10, 64
+MIN_ROWS_PER_THREAD, ROUNDS, OF_A_LIST = 39, 10, 64
 """k-means: items a list needs at least, rounds, and items of a list that it learns from."""
 FIRST_PROBES = 4
 BLOCK = 65_536
@@ -44,7 +44,7 @@ BLOCK = 65_536
 
 
 @dataclass(frozen=True)
-class Recall:
+class MeasuredRecall:
     """What an approximate table has of the exact one, and how it was made: kept in the manifest."""
 
     first: float
@@ -64,8 +64,8 @@ class Recall:
 
 
 @dataclass(frozen=True, eq=False)
-class Lists:
-    """Items (places into `Search.code`) by list."""
+class InvertedLists:
+    """Items (places into `TopKSearch.code`) by list."""
 
     centres: Any
     """A faiss index over the centres, shape (lists, dim)."""
@@ -74,7 +74,7 @@ class Lists:
     item: Codes
 
 
-def approximate_answers(model: Model, k: int, *, threads: int | None = None) -> tuple[Best, Recall]:
+def approximate_answers(model: Model, k: int, *, threads: int | None = None) -> tuple[TopK, MeasuredRecall]:
     """As `best_answers`, from a part of the items for each; and what that costs."""
     factors = product_factors(model)
     if factors is None:
@@ -91,7 +91,9 @@ def approximate_answers(model: Model, k: int, *, threads: int | None = None) -> 
     log.info("approximate search: %d of %d lists, %.1f s", probes, len(lists.start) - 1, time.perf_counter() - started)
     best = search.answers()
     first, whole = recall_of(best, search.query[sample], _exact(search, left, right, sample, workers))
-    recall = Recall(first, whole, len(sample), len(lists.start) - 1, probes, len(search.code), faiss.__version__)
+    recall = MeasuredRecall(
+        first, whole, len(sample), len(lists.start) - 1, probes, len(search.code), faiss.__version__
+    )
     if (advice := better_exact(recall.first, recall.items)) is not None:
         log.warning("%s", advice)
     return best, recall
@@ -132,11 +134,11 @@ def import_faiss() -> Any:
     return faiss
 
 
-def part(faiss: Any, right: Vectors, threads: int) -> Lists:
+def part(faiss: Any, right: Vectors, threads: int) -> InvertedLists:
     """The items in about 4 sqrt(items) lists by direction; with one thread the same items give the same lists."""
     length = np.linalg.norm(right, axis=1, keepdims=True)
     directions = np.ascontiguousarray(right / np.where(length == 0, 1.0, length), dtype=np.float32)
-    count = max(1, min(round(4 * len(right) ** 0.5), len(right) // FEWEST))
+    count = max(1, min(round(4 * len(right) ** 0.5), len(right) // MIN_ROWS_PER_THREAD))
     with _faiss_threads(faiss, threads):
         means = faiss.Kmeans(
             right.shape[1], count, niter=ROUNDS, spherical=True, seed=1, max_points_per_centroid=OF_A_LIST
@@ -147,10 +149,12 @@ def part(faiss: Any, right: Vectors, threads: int) -> Lists:
         nearest = centres.search(directions, 1)[1][:, 0]
     order = np.argsort(nearest, kind="stable").astype(np.int32)
     start = np.concatenate([[0], np.cumsum(np.bincount(nearest, minlength=count))]).astype(np.int64)
-    return Lists(centres, start, order)
+    return InvertedLists(centres, start, order)
 
 
-def search_lists(search: Search, left: Vectors, right: Vectors, lists: Lists, probes: int, threads: int) -> None:
+def search_lists(
+    search: TopKSearch, left: Vectors, right: Vectors, lists: InvertedLists, probes: int, threads: int
+) -> None:
     """Offer every query the items of its `probes` nearest lists.
 
     A thread works on a block of queries of its own, list by list, so that the many queries of one list share a matrix
@@ -175,14 +179,14 @@ def search_lists(search: Search, left: Vectors, right: Vectors, lists: Lists, pr
         list(pool.map(work, range(0, len(left), block)))
 
 
-def _offer(search: Search, left: Vectors, right: Vectors, rows: npt.NDArray[np.int64], places: Codes) -> None:
+def _offer(search: TopKSearch, left: Vectors, right: Vectors, rows: npt.NDArray[np.int64], places: Codes) -> None:
     items, codes = right[places], search.code[places]
     for first in range(0, len(rows), TILE):
         some = rows[first : first + TILE]
         search.scan(left[some] @ items.T, some, codes)
 
 
-def _fill(search: Search, left: Vectors, right: Vectors, threads: int) -> None:
+def _fill(search: TopKSearch, left: Vectors, right: Vectors, threads: int) -> None:
     """Queries whose lists held fewer than k answers are searched exactly, so that no answer is left out for want."""
     short = np.flatnonzero(search.filled < search.k)
     if not len(short):
@@ -192,7 +196,7 @@ def _fill(search: Search, left: Vectors, right: Vectors, threads: int) -> None:
     search.best[short], search.best_item[short], search.filled[short] = exact.best, exact.best_item, exact.filled
 
 
-def _drawn(search: Search, size: int, turn: int) -> npt.NDArray[np.int64]:
+def _drawn(search: TopKSearch, size: int, turn: int) -> npt.NDArray[np.int64]:
     """Places of queries drawn by lot, those of two turns different where there are enough."""
     order = np.random.default_rng(0).permutation(len(search.query))
     chosen = order[TRIAL:] if turn and len(order) >= TRIAL + SAMPLE else order
@@ -200,7 +204,7 @@ def _drawn(search: Search, size: int, turn: int) -> npt.NDArray[np.int64]:
 
 
 def _enough_probes(
-    search: Search, left: Vectors, right: Vectors, lists: Lists, trial: npt.NDArray[np.int64], threads: int
+    search: TopKSearch, left: Vectors, right: Vectors, lists: InvertedLists, trial: npt.NDArray[np.int64], threads: int
 ) -> int:
     exact = _exact(search, left, right, trial, threads)
     probes, most = FIRST_PROBES, len(lists.start) - 1
@@ -213,13 +217,13 @@ def _enough_probes(
     return most
 
 
-def _exact(search: Search, left: Vectors, right: Vectors, places: npt.NDArray[np.int64], threads: int) -> Best:
+def _exact(search: TopKSearch, left: Vectors, right: Vectors, places: npt.NDArray[np.int64], threads: int) -> TopK:
     found = search.part(places)
     found.by_product(left[places], right, threads)
     return found.answers()
 
 
-def recall_of(found: Best, queries: Codes, exact: Best) -> tuple[float, float]:
+def recall_of(found: TopK, queries: Codes, exact: TopK) -> tuple[float, float]:
     """Of the exact answers of `queries`, the share that was found: of the first ten, and of all."""
     shares: list[tuple[float, float]] = []
     for query in queries.tolist():

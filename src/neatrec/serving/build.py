@@ -16,10 +16,10 @@ from neatrec.data.baskets import BasketStream
 from neatrec.errors import must_be
 from neatrec.models.base import Model
 from neatrec.models.counts import CountModel
-from neatrec.serving.approximate import Recall, approximate_answers
-from neatrec.serving.pairs import Pairs
+from neatrec.serving.approximate import MeasuredRecall, approximate_answers
+from neatrec.serving.pairs import PairTable
 from neatrec.serving.projection import Positions, map_items
-from neatrec.serving.topk import Best, best_answers, found_on_gpu
+from neatrec.serving.topk import TopK, best_answers, found_on_gpu
 from neatrec.text import plural
 
 log = logging.getLogger(__name__)
@@ -27,22 +27,22 @@ log = logging.getLogger(__name__)
 K = 100
 """Answers kept for each item."""
 BLOCK = 100_000
-"""Pairs whose posterior is asked for at once."""
+"""PairTable whose posterior is asked for at once."""
 
 
 @dataclass(frozen=True, eq=False)
-class IndexArrays:
+class ServingArrays:
     """All that the table's files hold."""
 
     k: int
-    best: Best
+    best: TopK
     columns: dict[str, npt.NDArray[Any]]
     """Evidence of the answers, each of shape (answers,)."""
-    pairs: Pairs
+    pairs: PairTable
     variance: npt.NDArray[np.float32] | None
     position: Positions | None
     reason: str
-    recall: Recall | None = None
+    recall: MeasuredRecall | None = None
     """What an approximate table has of the exact one; None for the exact one."""
 
 
@@ -55,7 +55,7 @@ def build_index(
     ann: bool = False,
     threads: int | None = None,
     device: str = "cpu",
-) -> IndexArrays:
+) -> ServingArrays:
     """The table of a fitted model: each item's best `k` with the evidence of the baskets it learned from.
 
     `ann`: the best are looked for in a part of the catalogue, for millions of items; see `approximate`. `device`: where
@@ -63,19 +63,19 @@ def build_index(
     """
     if ann:
         _refuse_gpu(device)
-    pairs = Pairs.of(baskets, model.category_level, min_count=min_count, threads=threads)
+    pairs = PairTable.of(baskets, model.category_level, min_count=min_count, threads=threads)
     return index_of(model, pairs, k=k, ann=ann, threads=threads, device=device)
 
 
 def index_of(
     model: Model,
-    pairs: Pairs,
+    pairs: PairTable,
     *,
     k: int = K,
     ann: bool = False,
     threads: int | None = None,
     device: str = "cpu",
-) -> IndexArrays:
+) -> ServingArrays:
     """The table of a fitted model whose pairs are counted already."""
     started = time.perf_counter()
     best, recall = _best(model, k, ann, threads, device)
@@ -88,7 +88,7 @@ def index_of(
         plural(len(best.start) - 1, "item"),
         time.perf_counter() - started,
     )
-    return IndexArrays(k, best, columns, pairs, _variance(model), map_items(model, pairs), _reason(model), recall)
+    return ServingArrays(k, best, columns, pairs, _variance(model), map_items(model, pairs), _reason(model), recall)
 
 
 def table_device(model: Model, device: str, *, ann: bool, reproducible: bool) -> str:
@@ -101,7 +101,7 @@ def table_device(model: Model, device: str, *, ann: bool, reproducible: bool) ->
     return device
 
 
-def _best(model: Model, k: int, ann: bool, threads: int | None, device: str) -> tuple[Best, Recall | None]:
+def _best(model: Model, k: int, ann: bool, threads: int | None, device: str) -> tuple[TopK, MeasuredRecall | None]:
     if not ann:
         return best_answers(model, k, threads=threads, device=device), None
     _refuse_gpu(device)

@@ -20,7 +20,7 @@ from neatrec.models.embeddings.kernels.gpu_ranking import MOST_BEST
 from neatrec.serving.scan import keep_best_of_lists
 
 if TYPE_CHECKING:
-    from neatrec.serving.topk import Search
+    from neatrec.serving.topk import TopKSearch
 
 SPARE = 28
 """Answers beyond K that are scored exactly."""
@@ -55,7 +55,7 @@ def screen_of(model: Model, sold: Codes) -> Screening | None:
     return screen
 
 
-def by_screen(search: Search, model: Model, screen: Screening, threads: int, device: str = "cpu") -> None:
+def by_screen(search: TopKSearch, model: Model, screen: Screening, threads: int, device: str = "cpu") -> None:
     """Puts into `search` what a scan of all of the model's scores would."""
     wide = wider(search, MOST_BEST if device == "gpu" else search.k + SPARE)
     if device == "gpu":
@@ -65,7 +65,7 @@ def by_screen(search: Search, model: Model, screen: Screening, threads: int, dev
     settle(search, model, wide, threads)
 
 
-def _screen_rows(wide: Search, screen: Screening, threads: int) -> None:
+def _screen_rows(wide: TopKSearch, screen: Screening, threads: int) -> None:
     size = max(1, min(ROWS, SCREENED // max(len(wide.code), 1)))
 
     def work(first: int) -> None:
@@ -76,19 +76,19 @@ def _screen_rows(wide: Search, screen: Screening, threads: int) -> None:
         list(pool.map(work, range(0, len(wide.query), size)))
 
 
-def _screen_on_gpu(wide: Search, screen: Screening) -> None:
+def _screen_on_gpu(wide: TopKSearch, screen: Screening) -> None:
     places, scores = screen.on_gpu().best(wide.query, wide.group, wide.k)  # best first
     wide.put(wide.code[places], scores, (places >= 0).sum(axis=1))  # what is no place lies beyond `filled`
 
 
-def wider(search: Search, most: int) -> Search:
-    """The same search for SPARE more, but not more than `most`, without a floor, nothing found yet."""
+def wider(search: TopKSearch, most: int) -> TopKSearch:
+    """The same search for SPARE more, but not more than `most`, without a min_score, nothing found yet."""
     wide = type(search)(search.query, search.code, search.group, min(search.k + SPARE, most), -np.inf)
     wide.best = wide.best.astype(np.float32)
     return wide
 
 
-def settle(search: Search, model: Model, wide: Search, threads: int) -> None:
+def settle(search: TopKSearch, model: Model, wide: TopKSearch, threads: int) -> None:
     """Puts into `search` the best of what the screen put into `wide`, by their exact scores."""
     sure = np.zeros(len(search.query), dtype=bool)
 
@@ -99,7 +99,7 @@ def settle(search: Search, model: Model, wide: Search, threads: int) -> None:
         exact = model.score(np.repeat(search.query[part], filled), items[chosen])
         start = np.concatenate([[0], np.cumsum(filled)]).astype(np.int64)
         heaps: Any = search.best, search.best_item, search.filled
-        keep_best_of_lists(start, exact, items[chosen], first, search.query, search.group, search.floor, *heaps)
+        keep_best_of_lists(start, exact, items[chosen], first, search.query, search.group, search.min_score, *heaps)
         error = np.zeros(chosen.shape)
         with np.errstate(divide="ignore"):
             error[chosen] = np.abs(np.log(exact) - near[chosen])

@@ -1,4 +1,4 @@
-"""`Evidence`: what the training baskets say about one pair."""
+"""`PairEvidence`: what the training baskets say about one pair."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from neatrec.serving.words import evidence_words
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class PairEvidence:
     """Of a pair (query, item). Whole numbers are -1 and others NaN where they are not known."""
 
     count: int

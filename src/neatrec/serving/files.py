@@ -14,9 +14,9 @@ import pyarrow as pa
 from neatrec.bundle import Manifest
 from neatrec.bundle.manifest import damaged
 from neatrec.errors import BundleError
-from neatrec.serving.build import IndexArrays
+from neatrec.serving.build import ServingArrays
 from neatrec.serving.grades import thresholds
-from neatrec.serving.pairs import Pairs
+from neatrec.serving.pairs import PairTable
 from neatrec.text import printable
 
 FOLDER = "topk"
@@ -31,7 +31,7 @@ UNKNOWN_COLUMNS = ("customers", "forward", "backward")
 """Left out of the file where they are not known of any pair."""
 
 
-def write_index(arrays: IndexArrays, folder: Path, attachment: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def write_index(arrays: ServingArrays, folder: Path, attachment: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Write the table into the folder of a bundle; what the manifest's notes should say of it."""
     place = folder / FOLDER
     place.mkdir()
@@ -58,7 +58,7 @@ def _known(name: str, values: npt.NDArray[Any]) -> bool:
     return name not in UNKNOWN_COLUMNS or bool((values >= 0).any())
 
 
-def _item_columns(arrays: IndexArrays) -> dict[str, npt.NDArray[Any]]:
+def _item_columns(arrays: ServingArrays) -> dict[str, npt.NDArray[Any]]:
     """One row an item: how many answers and pairs are its own, the factors of expected counts, variance and place."""
     pairs = arrays.pairs
     columns: dict[str, npt.NDArray[Any]] = {
@@ -121,11 +121,11 @@ def about_table(manifest: Manifest, bundle: object) -> dict[str, Any]:
     return dict(about)
 
 
-def read_pairs(folder: Path, about: Mapping[str, Any]) -> tuple[Pairs, dict[str, npt.NDArray[Any]]]:
+def read_pairs(folder: Path, about: Mapping[str, Any]) -> tuple[PairTable, dict[str, npt.NDArray[Any]]]:
     """The pairs of the table, and its columns of items."""
     items, columns = read_columns(folder, ITEMS), read_columns(folder, PAIRS)
     evidence = about["evidence"]
-    pairs = Pairs(
+    pairs = PairTable(
         start=starts(items["pairs"]),
         item=columns["item"],
         count=columns["count"],

@@ -1,4 +1,4 @@
-"""`Index`: a bundle opened to answer."""
+"""`ServingTable`: a bundle opened to answer."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from neatrec.errors import must_be
 from neatrec.models.base import Model
 from neatrec.models.items import same_category_as
 from neatrec.models.recommendations import best
-from neatrec.serving.answers import COLUMNS, NUMBERS, Answers, ItemFacts, missing
+from neatrec.serving.answers import COLUMNS, NUMBERS, ItemAnswers, ItemFacts, missing
 from neatrec.serving.build import posterior_of
-from neatrec.serving.evidence import Evidence
+from neatrec.serving.evidence import PairEvidence
 from neatrec.serving.files import ANSWERS, about_table, read_attachment, read_columns, read_pairs, starts
 from neatrec.serving.grades import GRADES, PREDICTED, RULE
-from neatrec.serving.pairs import Pairs
+from neatrec.serving.pairs import PairTable
 from neatrec.serving.projection import Positions
 
 
-class Index:
+class ServingTable:
     """A bundle with its serving table: mapped, read-only, and the same until closed by the last user.
 
     It stays whole when the bundle is replaced or removed meanwhile: what it needs later is mapped at the start.
 
-    >>> index = Index.open("bundle")  # doctest: +SKIP
+    >>> index = ServingTable.open("bundle")  # doctest: +SKIP
     >>> index.answers(17).item[:10]  # doctest: +SKIP
 
     `columns` are those of all answers, item after item; those of an item begin at `start[code]`.
@@ -49,7 +49,7 @@ class Index:
         self.catalog = Catalog.load(folder / CATALOG)
         self.item_count = _read_counts(folder / CATALOG)
         self.attachment: dict[str, Any] | None = read_attachment(folder, manifest)
-        self.pairs: Pairs
+        self.pairs: PairTable
         self.pairs, items = read_pairs(folder, about)
         self.variance: npt.NDArray[np.float32] | None = items.get("variance")
         self.position: Positions | None = np.column_stack([items["x"], items["y"]]) if "x" in items else None
@@ -63,7 +63,7 @@ class Index:
         self._folder, self._arrays = folder, _mapped(folder / ARRAYS)
 
     @classmethod
-    def open(cls, bundle: str | Path, *, verify: bool = True) -> Index:
+    def open(cls, bundle: str | Path, *, verify: bool = True) -> ServingTable:
         """The index of a bundle. A damaged file, or a bundle without a table, is refused with a sentence."""
         return read_bundle(
             bundle, lambda folder, manifest: cls(folder, manifest, about_table(manifest, bundle)), verify=verify
@@ -79,11 +79,11 @@ class Index:
 
         return model_of(self.manifest, self.catalog, load(self._arrays[:]), self._folder)
 
-    def answers(self, code: int) -> Answers:
+    def answers(self, code: int) -> ItemAnswers:
         """The best of an item by the table, at most `k`: slices, nothing is copied."""
-        return Answers(code, self._facts, self.columns, slice(self._start[code], self._start[code + 1]))
+        return ItemAnswers(code, self._facts, self.columns, slice(self._start[code], self._start[code + 1]))
 
-    def evidence(self, query: int, item: int) -> Evidence:
+    def evidence(self, query: int, item: int) -> PairEvidence:
         """What the training baskets say about any pair, in the table or not."""
         for code in (query, item):
             if not 0 <= code < len(self):
@@ -104,7 +104,7 @@ class Index:
         allowed: npt.NDArray[np.bool_] | None = None,
         min_grade: int = PREDICTED,
         k: int | None = None,
-    ) -> Answers:
+    ) -> ItemAnswers:
         """The best by exact scores of the model, when filters have used up the table.
 
         The same candidates as in the table, without the codes of `skip`, only those of `allowed` (items,) where given,
@@ -117,7 +117,7 @@ class Index:
         items = np.flatnonzero(may).astype(np.int32)
         if len(items):
             scores = self.model.score_all([code])[0, items].astype(np.float64)
-            items, scores = items[scores > self.model.floor], scores[scores > self.model.floor]
+            items, scores = items[scores > self.model.min_score], scores[scores > self.model.min_score]
         else:
             scores = np.zeros(0)
         if min_grade < PREDICTED and len(items):
@@ -134,9 +134,9 @@ class Index:
         may[code] = False
         return may
 
-    def _answers_of(self, code: int, items: npt.NDArray[np.int32], scores: npt.NDArray[np.float64]) -> Answers:
+    def _answers_of(self, code: int, items: npt.NDArray[np.int32], scores: npt.NDArray[np.float64]) -> ItemAnswers:
         columns = self._evidence_columns(np.full(len(items), code, dtype=np.int32), items)
-        return Answers(code, self._facts, {"item": items, "score": scores.astype(np.float32), **columns})
+        return ItemAnswers(code, self._facts, {"item": items, "score": scores.astype(np.float32), **columns})
 
     def _evidence_columns(
         self, queries: npt.NDArray[np.integer[Any]], items: npt.NDArray[np.integer[Any]]

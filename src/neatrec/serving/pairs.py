@@ -1,4 +1,4 @@
-"""`Pairs`: how often two items were bought together, and what that is worth; small enough to travel with a bundle."""
+"""`PairTable`: how often two items were bought together, and the evidence; small enough to travel with a bundle."""
 
 from __future__ import annotations
 
@@ -10,7 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.compiled import compiled
-from neatrec.cooccurrence import CoPurchases, Counting, Margins, Screen, Screened, count, forecast, margins
+from neatrec.cooccurrence import (
+    CooccurrenceCounts,
+    CountOptions,
+    FilteredPairs,
+    Margins,
+    PairFilter,
+    count,
+    forecast,
+    margins,
+)
 from neatrec.data.baskets import BasketStream, as_shards
 from neatrec.serving.grades import grade_pairs
 from neatrec.statistics import (
@@ -32,7 +41,7 @@ SMALLEST_Q = 1e-37
 
 
 @dataclass(frozen=True, eq=False)
-class Pairs:
+class PairTable:
     """Each pair of different categories once, the smaller code first, sorted."""
 
     start: npt.NDArray[np.int64]
@@ -54,7 +63,7 @@ class Pairs:
     by_customer: bool
     """Whether a customer counts once in `expected` and `q`."""
     min_count: int
-    """Pairs seen fewer times are not kept."""
+    """PairTable seen fewer times are not kept."""
     baskets: int
     records: int
 
@@ -66,13 +75,13 @@ class Pairs:
         *,
         min_count: int | None = None,
         threads: int | None = None,
-    ) -> Pairs:
+    ) -> PairTable:
         """The pairs of all baskets of two lines and more. A `min_count` of None: 1, or 2 where there are very many."""
         shards = as_shards(baskets)
-        counting = Counting(directed=False, category_level=category_level or "deepest")
+        counting = CountOptions(directed=False, category_level=category_level or "deepest")
         if min_count is None:
             min_count = 1 if forecast(shards, counting, threads=threads).pairs <= MOST_PAIRS else 2
-        keep = Screened(lambda _: Screen(min_count=min_count), lambda block, _: block.count >= min_count)
+        keep = FilteredPairs(lambda _: PairFilter(min_count=min_count), lambda block, _: block.count >= min_count)
         pairs = count(shards, counting, keep=keep, threads=threads)
         by_customer = pairs.customers is not None and _customers_return(shards)
         once = replace(counting, once_per_customer=True)
@@ -130,14 +139,14 @@ class Pairs:
 
 
 def _judged(
-    pairs: CoPurchases, totals: Margins, by_customer: bool, min_count: int, forward: npt.NDArray[np.int64] | None
-) -> Pairs:
+    pairs: CooccurrenceCounts, totals: Margins, by_customer: bool, min_count: int, forward: npt.NDArray[np.int64] | None
+) -> PairTable:
     fit = quasi_independence(totals.first, totals.second, totals.category)
     times = pairs.customers if by_customer and pairs.customers is not None else pairs.count
     p = poisson_tail(times, fit.expected(pairs.query, pairs.item))
     tests = possible_pairs(totals.first, totals.second, totals.category, directed=False)
     q = benjamini_hochberg(p, max(tests, len(p))).q
-    return Pairs(
+    return PairTable(
         start=pairs.indptr,
         item=pairs.item,
         count=pairs.count.astype(np.int32),
@@ -154,7 +163,7 @@ def _judged(
     )
 
 
-def _first_ways(shards: BasketStream, pairs: CoPurchases, threads: int | None) -> npt.NDArray[np.int64] | None:
+def _first_ways(shards: BasketStream, pairs: CooccurrenceCounts, threads: int | None) -> npt.NDArray[np.int64] | None:
     """For each undirected pair, in how many baskets the smaller code came first; None where order is not known."""
     if not all(shard.ordered for shard in as_shards(shards)):
         return None

@@ -10,7 +10,7 @@ from scipy import sparse
 from scipy.sparse.linalg import svds
 
 from neatrec.models.base import Model
-from neatrec.serving.pairs import Pairs
+from neatrec.serving.pairs import PairTable
 
 PSEUDO = 3.0
 """Added to counts seen and expected, so that rare pairs do not pull the map apart."""
@@ -18,7 +18,7 @@ PSEUDO = 3.0
 Positions = npt.NDArray[np.float32]
 
 
-def map_items(model: Model, pairs: Pairs) -> Positions | None:
+def map_items(model: Model, pairs: PairTable) -> Positions | None:
     """The two directions in which the items differ most, shape (items, 2), the items' spread scaled to 1.
 
     Of the model's vectors, brought to length 1; where it has none, of the log-lifts of the pairs. None for fewer than
@@ -59,7 +59,7 @@ def _directions(vectors: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     return rows / np.where(length > 0, length, 1.0)
 
 
-def _log_lifts(pairs: Pairs) -> sparse.csr_matrix:
+def _log_lifts(pairs: PairTable) -> sparse.csr_matrix:
     """log((C + 3) / (E + 3)) of the pairs above chance, symmetric, shape (items, items)."""
     query = np.repeat(np.arange(len(pairs.start) - 1), np.diff(pairs.start))
     expected = pairs.query_factor[query] * pairs.item_factor[pairs.item]

@@ -8,9 +8,9 @@ from typing import Any
 
 from neatrec.errors import must_be_one_of
 from neatrec.models.recommendations import Recommendation
-from neatrec.serving.evidence import Evidence
+from neatrec.serving.evidence import PairEvidence
 from neatrec.serving.grades import GRADES
-from neatrec.serving.index import Index
+from neatrec.serving.index import ServingTable
 
 PAIR_GRADES = GRADES[:3]
 """The grades that the evidence of a pair can have."""
@@ -19,11 +19,11 @@ DEPTH = 100
 
 
 @dataclass(frozen=True)
-class Believed:
+class AnswerWithEvidence:
     """One answer, and the best evidence that one of the items asked for gives it."""
 
     answer: Recommendation
-    evidence: Evidence
+    evidence: PairEvidence
 
     def to_dict(self) -> dict[str, Any]:
         a = self.answer
@@ -40,19 +40,19 @@ class Believed:
 
 
 @dataclass(frozen=True)
-class Asked:
+class QueryResult:
     """What was found."""
 
     cart: tuple[int, ...]
     """Codes of what was asked for."""
-    believed: tuple[Believed, ...]
+    answers: tuple[AnswerWithEvidence, ...]
     left_out: int
     """How many of the first answers had less evidence than asked for."""
     notes: tuple[str, ...]
 
 
 def ask(
-    index: Index,
+    index: ServingTable,
     items: Sequence[str],
     k: int = 10,
     *,
@@ -60,24 +60,24 @@ def ask(
     category: Sequence[str] | None = None,
     exclude: Sequence[str] = (),
     same_category: bool = False,
-) -> Asked:
+) -> QueryResult:
     """The first `k` answers of the bundle's model that have at least the evidence asked for."""
     if min_evidence not in PAIR_GRADES:
         raise must_be_one_of("min_evidence", PAIR_GRADES, min_evidence)
     found = index.model.recommend(items, max(k, DEPTH), category=category, exclude=exclude, same_category=same_category)
     enough = PAIR_GRADES[: PAIR_GRADES.index(min_evidence) + 1]
-    kept: list[Believed] = []
+    kept: list[AnswerWithEvidence] = []
     left_out = 0
     for line, code in zip(found, found.codes.tolist(), strict=True):
         evidence = min((index.evidence(asked, code) for asked in found.asked.tolist()), key=_weakness)
         if evidence.grade in enough:
-            kept.append(Believed(replace(line, rank=len(kept) + 1), evidence))
+            kept.append(AnswerWithEvidence(replace(line, rank=len(kept) + 1), evidence))
         elif line.rank <= k:
             left_out += 1
         if len(kept) == k:
             break
-    return Asked(tuple(found.cart.tolist()), tuple(kept), left_out, found.notes)
+    return QueryResult(tuple(found.cart.tolist()), tuple(kept), left_out, found.notes)
 
 
-def _weakness(evidence: Evidence) -> tuple[int, float]:
+def _weakness(evidence: PairEvidence) -> tuple[int, float]:
     return GRADES.index(evidence.grade), -evidence.lift_low

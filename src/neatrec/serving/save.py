@@ -10,9 +10,9 @@ from neatrec.bundle import BundleLock, Manifest, load_bundle, read_manifest, rew
 from neatrec.data.baskets import BasketStream
 from neatrec.errors import BundleError
 from neatrec.models.base import Model
-from neatrec.serving.build import IndexArrays, K, build_index, index_of
+from neatrec.serving.build import K, ServingArrays, build_index, index_of
 from neatrec.serving.files import FOLDER, NOTE, write_index
-from neatrec.serving.index import Index
+from neatrec.serving.index import ServingTable
 from neatrec.text import printable
 
 
@@ -66,7 +66,7 @@ def rewrite_index(
         if ann is None:
             ann = "recall" in read_manifest(bundle, verify=False).notes.get(NOTE, {})
         if baskets is None:
-            old = Index.open(bundle)
+            old = ServingTable.open(bundle)
             size = old.k if k is None else k
             arrays = index_of(old.model, old.pairs, k=size, ann=ann, threads=threads, device=device)
             kept = old.attachment
@@ -85,7 +85,7 @@ def has_table(manifest: Manifest) -> bool:
     return NOTE in manifest.notes
 
 
-def _from_baskets(bundle: str | Path, baskets: BasketStream, k: int | None, **how: Any) -> IndexArrays:
+def _from_baskets(bundle: str | Path, baskets: BasketStream, k: int | None, **how: Any) -> ServingArrays:
     manifest = read_manifest(bundle)
     if stream_hash(baskets) != manifest.data_hash:
         raise BundleError(
@@ -99,4 +99,4 @@ def _from_baskets(bundle: str | Path, baskets: BasketStream, k: int | None, **ho
 
 
 def _attached(bundle: str | Path) -> dict[str, Any] | None:
-    return Index.open(bundle).attachment if has_table(read_manifest(bundle, verify=False)) else None
+    return ServingTable.open(bundle).attachment if has_table(read_manifest(bundle, verify=False)) else None

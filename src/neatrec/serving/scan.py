@@ -15,10 +15,10 @@ CHUNK = 16
 
 
 @compiled(fastmath={"nnan", "nsz", "reassoc"})
-def keep_best(scores, places, query, code, group, floor, best, best_item, filled):
+def keep_best(scores, places, query, code, group, min_score, best, best_item, filled):
     """Offer the scores (rows, columns) of the queries `query[places[row]]` and the items `code[column]` to the heaps
     `best` and `best_item` (queries, k), of which `filled` (queries,) are in use. Items of the query's own group, and
-    scores that are not above `floor`, are left out.
+    scores that are not above `min_score`, are left out.
     """
     rows, columns = scores.shape
     k = best.shape[1]
@@ -26,7 +26,7 @@ def keep_best(scores, places, query, code, group, floor, best, best_item, filled
     for row in range(rows):
         me = places[row]
         mine = group[query[me]]
-        limit = best[me, 0] if filled[me] == k else floor
+        limit = best[me, 0] if filled[me] == k else min_score
         for begin in range(0, whole, CHUNK):
             highest = scores[row, begin]
             for step in range(1, CHUNK):
@@ -34,14 +34,16 @@ def keep_best(scores, places, query, code, group, floor, best, best_item, filled
             if highest >= limit:
                 for column in range(begin, begin + CHUNK):
                     if scores[row, column] >= limit and group[code[column]] != mine:
-                        limit = _offer(best[me], best_item[me], filled, me, scores[row, column], code[column], floor)
+                        limit = _offer(
+                            best[me], best_item[me], filled, me, scores[row, column], code[column], min_score
+                        )
         for column in range(whole, columns):
             if scores[row, column] >= limit and group[code[column]] != mine:
-                limit = _offer(best[me], best_item[me], filled, me, scores[row, column], code[column], floor)
+                limit = _offer(best[me], best_item[me], filled, me, scores[row, column], code[column], min_score)
 
 
 @compiled(fastmath={"nnan", "nsz", "reassoc"})
-def keep_best_down(scores, first, query, code, group, floor, best, best_item, filled):
+def keep_best_down(scores, first, query, code, group, min_score, best, best_item, filled):
     """As `keep_best` with the two sides changed: a column is the query `query[first + column]`, a row the item
     `code[row]`. The other half of a symmetric product needs no product of its own.
     """
@@ -50,7 +52,7 @@ def keep_best_down(scores, first, query, code, group, floor, best, best_item, fi
     whole = columns // CHUNK * CHUNK
     limit = np.empty(columns, dtype=scores.dtype)
     for column in range(columns):
-        limit[column] = best[first + column, 0] if filled[first + column] == k else floor
+        limit[column] = best[first + column, 0] if filled[first + column] == k else min_score
     for row in range(rows):
         item = code[row]
         its = group[item]
@@ -62,15 +64,17 @@ def keep_best_down(scores, first, query, code, group, floor, best, best_item, fi
                 for column in range(begin, begin + CHUNK):
                     me = first + column
                     if scores[row, column] >= limit[column] and group[query[me]] != its:
-                        limit[column] = _offer(best[me], best_item[me], filled, me, scores[row, column], item, floor)
+                        limit[column] = _offer(
+                            best[me], best_item[me], filled, me, scores[row, column], item, min_score
+                        )
         for column in range(whole, columns):
             me = first + column
             if scores[row, column] >= limit[column] and group[query[me]] != its:
-                limit[column] = _offer(best[me], best_item[me], filled, me, scores[row, column], item, floor)
+                limit[column] = _offer(best[me], best_item[me], filled, me, scores[row, column], item, min_score)
 
 
 @compiled
-def keep_best_of_lists(start, scores, items, first, query, group, floor, best, best_item, filled):
+def keep_best_of_lists(start, scores, items, first, query, group, min_score, best, best_item, filled):
     """As `keep_best`, for queries that are scored with items of their own: `start[row]:start[row + 1]` are those of
     `query[first + row]` in `scores` and `items`.
     """
@@ -78,10 +82,10 @@ def keep_best_of_lists(start, scores, items, first, query, group, floor, best, b
     for row in range(len(start) - 1):
         me = first + row
         mine = group[query[me]]
-        limit = best[me, 0] if filled[me] == k else floor
+        limit = best[me, 0] if filled[me] == k else min_score
         for place in range(start[row], start[row + 1]):
             if scores[place] >= limit and group[items[place]] != mine:
-                limit = _offer(best[me], best_item[me], filled, me, scores[place], items[place], floor)
+                limit = _offer(best[me], best_item[me], filled, me, scores[place], items[place], min_score)
 
 
 @compiled
@@ -95,15 +99,15 @@ def put_in_order(best, best_item, filled):
 
 
 @compiled
-def _offer(heap, heap_item, filled, me, score, item, floor):
+def _offer(heap, heap_item, filled, me, score, item, min_score):
     """Put (score, item) into a heap if it is among the best; the least score that the next one must have."""
     k, have = len(heap), filled[me]
     if have == k:
         if _worse(heap[0], heap_item[0], score, item):
             _sink(heap, heap_item, k, score, item)
         return heap[0]
-    if not score > floor:
-        return floor
+    if not score > min_score:
+        return min_score
     place = have
     while place > 0:
         above = (place - 1) // 2
@@ -113,7 +117,7 @@ def _offer(heap, heap_item, filled, me, score, item, floor):
         place = above
     heap[place], heap_item[place] = score, item
     filled[me] = have + 1
-    return heap[0] if have + 1 == k else floor
+    return heap[0] if have + 1 == k else min_score
 
 
 @compiled

@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
-class Best:
+class TopK:
     """The answers of all items, one item after the other, best first."""
 
     start: npt.NDArray[np.int64]
@@ -49,7 +49,7 @@ class Best:
         return np.repeat(np.arange(len(self.start) - 1, dtype=np.int32), np.diff(self.start))
 
 
-def best_answers(model: Model, k: int, *, threads: int | None = None, device: str = "cpu") -> Best:
+def best_answers(model: Model, k: int, *, threads: int | None = None, device: str = "cpu") -> TopK:
     """What `model.recommend(item, k)` answers for every item. Never items x items numbers at once.
 
     A GPU (`device` gpu, or auto where there is one) finds them for models whose score is a product of vectors, and for
@@ -67,24 +67,24 @@ def best_answers(model: Model, k: int, *, threads: int | None = None, device: st
         search.by_gpu(*factors)
     elif factors is not None:
         search.by_product(*search.take(*factors), workers)
-    elif isinstance(model, CountModel) and model.floor >= 0:
+    elif isinstance(model, CountModel) and model.min_score >= 0:
         search.by_seen_pairs(model)
     else:
         search.by_blocks(model, workers)
     return search.answers()
 
 
-def search_of(model: Model, k: int) -> Search:
+def search_of(model: Model, k: int) -> TopKSearch:
     """A search for what `model` may answer, nothing found yet."""
     if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
         raise must_be("k", "a whole number of at least 1", k)
     asked = np.ones(len(model.catalog), dtype=bool) if model.answers_cold else model.item_count > 0
-    return Search(
+    return TopKSearch(
         query=np.flatnonzero(asked).astype(np.int32),
         code=np.flatnonzero(model.item_count > 0).astype(np.int32),
         group=groups_of(model.catalog.category_of(model.category_level)).astype(np.int32),
         k=int(k),
-        floor=model.floor,
+        min_score=model.min_score,
     )
 
 
@@ -98,15 +98,15 @@ def found_on_gpu(model: Model) -> bool:
     return product_factors(model) is not None or has_screen(model)
 
 
-class Search:
+class TopKSearch:
     """The best so far of every query.
 
     `query` and `code` are the items to answer for and those to answer with, ascending; items of one `group` (items,)
     are no answers to each other.
     """
 
-    def __init__(self, query: Codes, code: Codes, group: Codes, k: int, floor: float) -> None:
-        self.query, self.code, self.group, self.floor = query, code, group, floor
+    def __init__(self, query: Codes, code: Codes, group: Codes, k: int, min_score: float) -> None:
+        self.query, self.code, self.group, self.min_score = query, code, group, min_score
         self.k = max(1, min(k, len(code)))
         self.best_item = np.zeros((len(query), self.k), dtype=np.int32)
         self.filled = np.zeros(len(query), dtype=np.int64)
@@ -120,9 +120,9 @@ class Search:
         _refuse_nan(queries, items)
         return queries, items
 
-    def part(self, places: npt.NDArray[np.int64]) -> Search:
+    def part(self, places: npt.NDArray[np.int64]) -> TopKSearch:
         """The same search for some of the queries, nothing found yet."""
-        return Search(self.query[places], self.code, self.group, self.k, self.floor)
+        return TopKSearch(self.query[places], self.code, self.group, self.k, self.min_score)
 
     def by_product(self, left: Vectors, right: Vectors, threads: int) -> None:
         """left @ right.T (queries, items), tile by tile; where both are one array, a tile serves both of its sides.
@@ -159,7 +159,7 @@ class Search:
         sold[self.code] = True
         ranker = Ranker(left, None if left is right else right)
         found = ranker.catalogue(self.query, sold, self.group, top=self.k)  # best first
-        self.put(found.best, found.scores, ((found.best >= 0) & (found.scores > self.floor)).sum(axis=1))
+        self.put(found.best, found.scores, ((found.best >= 0) & (found.scores > self.min_score)).sum(axis=1))
 
     def put(self, items: Codes, scores: npt.NDArray[Any], filled: npt.NDArray[np.int64]) -> None:
         """Take what was found, (queries, k) each, best first; of a query so many as `filled` says."""
@@ -169,7 +169,7 @@ class Search:
         self.best = np.take_along_axis(scores, worst_first, axis=1)
 
     def by_seen_pairs(self, model: CountModel) -> None:
-        """Only pairs that were seen score above the floor of a model of counts: the others are not looked at."""
+        """Only pairs that were seen score above the min_score of a model of counts: the others are not looked at."""
         matrix = model.counts.matrix
         length = np.diff(matrix.indptr)[self.query].astype(np.int64)
         # as many queries at once as have about BLOCK_NUMBERS pairs
@@ -186,7 +186,7 @@ class Search:
                 int(chosen[0]),
                 self.query,
                 self.group,
-                self.floor,
+                self.min_score,
                 self.best,
                 self.best_item,
                 self.filled,
@@ -207,20 +207,20 @@ class Search:
 
     def scan(self, scores: npt.NDArray[Any], rows: npt.NDArray[np.int64], code: Codes) -> None:
         """Offer the scores (rows, codes) of the queries at the places `rows`."""
-        floor = scores.dtype.type(self.floor)
-        keep_best(scores, rows, self.query, code, self.group, floor, self.best, self.best_item, self.filled)
+        min_score = scores.dtype.type(self.min_score)
+        keep_best(scores, rows, self.query, code, self.group, min_score, self.best, self.best_item, self.filled)
 
     def _scan_down(self, scores: npt.NDArray[Any], first: int, code: Codes) -> None:
-        floor = scores.dtype.type(self.floor)
-        keep_best_down(scores, first, self.query, code, self.group, floor, self.best, self.best_item, self.filled)
+        min_score = scores.dtype.type(self.min_score)
+        keep_best_down(scores, first, self.query, code, self.group, min_score, self.best, self.best_item, self.filled)
 
-    def answers(self) -> Best:
+    def answers(self) -> TopK:
         put_in_order(self.best, self.best_item, self.filled)
         found = np.zeros(len(self.group), dtype=np.int64)
         found[self.query] = self.filled
         chosen = np.arange(self.k)[None] < self.filled[:, None]  # (queries, k)
         start = np.concatenate([[0], np.cumsum(found)]).astype(np.int64)
-        return Best(start, self.best_item[chosen], self.best[chosen].astype(np.float32))
+        return TopK(start, self.best_item[chosen], self.best[chosen].astype(np.float32))
 
 
 def _refuse_nan(queries: Vectors, items: Vectors) -> None:

@@ -9,6 +9,6 @@ from __future__ import annotations
 
 from neatrec.simulator.market import Supermarket, supermarket
 from neatrec.simulator.options import parse_supermarket_spec
-from neatrec.simulator.truth import TRAP_NAMES, Truth
+from neatrec.simulator.truth import TRAP_NAMES, PlantedTruth
 
-__all__ = ["TRAP_NAMES", "Supermarket", "Truth", "parse_supermarket_spec", "supermarket"]
+__all__ = ["TRAP_NAMES", "PlantedTruth", "Supermarket", "parse_supermarket_spec", "supermarket"]

@@ -20,7 +20,7 @@ USUAL_ITEMS = 1_500
 
 
 @dataclass(frozen=True)
-class Range:
+class Assortment:
     """The items of a shop by code: which product each one is, and its number among the items of that product."""
 
     product: npt.NDArray[np.int32]
@@ -32,13 +32,13 @@ class Range:
         return codes[np.argsort(self.number[codes])].astype(np.int32)
 
 
-def choose_range(items: int, rng: np.random.Generator) -> Range:
+def choose_range(items: int, rng: np.random.Generator) -> Assortment:
     """`items` items, shared out over the products; codes are in random order, so that a small code means nothing."""
     counts = _items_per_product(items, rng)
     product = np.repeat(np.arange(len(counts)), counts)
     number = np.arange(items) - np.repeat(np.cumsum(counts) - counts, counts)
     order = rng.permutation(items)
-    return Range(product[order].astype(np.int32), number[order].astype(np.int32))
+    return Assortment(product[order].astype(np.int32), number[order].astype(np.int32))
 
 
 def _items_per_product(items: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
@@ -53,12 +53,12 @@ def _items_per_product(items: int, rng: np.random.Generator) -> npt.NDArray[np.i
     breadth[traps] = 0
     wanted = breadth / breadth.sum() * max(0, items - counts.sum())
     counts += np.floor(wanted).astype(np.int64)
-    most_cut_off = np.argsort(np.where(traps, 1.0, np.floor(wanted) - wanted), kind="stable")
-    counts[most_cut_off[: items - counts.sum()]] += 1
+    max_cut_off = np.argsort(np.where(traps, 1.0, np.floor(wanted) - wanted), kind="stable")
+    counts[max_cut_off[: items - counts.sum()]] += 1
     return counts
 
 
-def make_catalog(chosen: Range, rng: np.random.Generator) -> Catalog:
+def make_catalog(chosen: Assortment, rng: np.random.Generator) -> Catalog:
     """The catalogue with readable names, departments and aisles, and variants of some items."""
     goods = all_goods()
     items = len(chosen.product)
@@ -76,7 +76,7 @@ def make_catalog(chosen: Range, rng: np.random.Generator) -> Catalog:
     )
 
 
-def _names(chosen: Range, rng: np.random.Generator) -> list[str]:
+def _names(chosen: Assortment, rng: np.random.Generator) -> list[str]:
     products = all_goods().products
     starts = rng.integers(0, len(BRANDS), len(products))
     sizes = rng.integers(0, 4, len(chosen.product))
@@ -108,7 +108,7 @@ def _stride(combinations: int) -> int:
     return next(step for step in range(int(combinations * 0.357), combinations) if gcd(step, combinations) == 1)
 
 
-def _variants(chosen: Range, ids: list[str], rng: np.random.Generator) -> tuple[npt.NDArray[np.int32], list[str]]:
+def _variants(chosen: Assortment, ids: list[str], rng: np.random.Generator) -> tuple[npt.NDArray[np.int32], list[str]]:
     """Ids that the till knows apart (flavours, pack sizes) and that were folded into one item."""
     plain = np.array([product.kind == PLAIN for product in all_goods().products])[chosen.product]
     count = rng.integers(2, 5, len(ids)) * (plain & (rng.random(len(ids)) < SHARE_WITH_VARIANTS))

@@ -18,11 +18,11 @@ from neatrec.data.baskets import Attribute, Baskets
 from neatrec.data.catalog import Catalog
 from neatrec.data.randomness import children, kernel_seed
 from neatrec.errors import must_be
-from neatrec.simulator.catalog import Range, choose_range, make_catalog
+from neatrec.simulator.catalog import Assortment, choose_range, make_catalog
 from neatrec.simulator.kernel import draw_visits, fill_carts
 from neatrec.simulator.options import BASKETS, ITEMS, STORES, VISITS, check_options
 from neatrec.simulator.planting import (
-    Planted,
+    PlantedPairs,
     plant_complements,
     substitute_groups,
     substitute_pairs,
@@ -31,7 +31,7 @@ from neatrec.simulator.planting import (
 from neatrec.simulator.popularity import basket_size_table, share_of_lines
 from neatrec.simulator.products import STAPLE, all_goods
 from neatrec.simulator.tables import alias_table, draw_weights, partners_by_query, store_table
-from neatrec.simulator.truth import Truth
+from neatrec.simulator.truth import PlantedTruth
 
 DAYS = 365
 FIRST_DAY_OF_DECEMBER = 334
@@ -46,18 +46,18 @@ class Supermarket:
     """A year of shopping, and what is true about it."""
 
     baskets: Baskets
-    truth: Truth
+    truth: PlantedTruth
 
 
 @dataclass(frozen=True)
-class Shop:
+class ShopLayout:
     """A furnished shop: everything that is decided before the first customer comes."""
 
     seed: int
     catalog: Catalog
     kind: npt.NDArray[np.int8]
     group: npt.NDArray[np.int32]
-    planted: Planted
+    planted: PlantedPairs
     size_table: npt.NDArray[np.float64]
     store_table: npt.NDArray[np.float64]
     trap_store: int
@@ -91,7 +91,7 @@ def supermarket(
     return Supermarket(_open_for_a_year(shop, baskets, households, threads or _cores(), source), truth)
 
 
-def _furnish(items: int, stores: int, strength: float, seed: int) -> tuple[Shop, Truth]:
+def _furnish(items: int, stores: int, strength: float, seed: int) -> tuple[ShopLayout, PlantedTruth]:
     assortment, naming, selling, planting, tills = children(seed, 5)
     chosen = choose_range(items, assortment)
     share = share_of_lines(chosen, selling)
@@ -100,7 +100,7 @@ def _furnish(items: int, stores: int, strength: float, seed: int) -> tuple[Shop,
     sizes, store_shares = basket_size_table(min(LARGEST_BASKET, items // 3)), store_table(stores)
     trap_store = stores - 1
     trap_share = float(store_shares[trap_store] - store_shares[trap_store - 1])
-    shop = Shop(
+    shop = ShopLayout(
         seed=kernel_seed(tills),
         catalog=make_catalog(chosen, naming),
         kind=kind,
@@ -114,10 +114,10 @@ def _furnish(items: int, stores: int, strength: float, seed: int) -> tuple[Shop,
     return shop, _truth(shop, chosen)
 
 
-def _truth(shop: Shop, chosen: Range) -> Truth:
+def _truth(shop: ShopLayout, chosen: Assortment) -> PlantedTruth:
     trap_query, trap_item, trap_kind = trap_pairs(chosen, shop.kind)
     variants = shop.catalog.variant_codes
-    return Truth(
+    return PlantedTruth(
         query=shop.planted.query,
         item=shop.planted.item,
         strength=shop.planted.strength,
@@ -132,7 +132,7 @@ def _truth(shop: Shop, chosen: Range) -> Truth:
     )
 
 
-def _open_for_a_year(shop: Shop, baskets: int, households: int, threads: int, source: str) -> Baskets:
+def _open_for_a_year(shop: ShopLayout, baskets: int, households: int, threads: int, source: str) -> Baskets:
     household_of, store_of, size_of = (np.empty(baskets, dtype=np.int32) for _ in range(3))
 
     def visit(start: int, stop: int) -> None:

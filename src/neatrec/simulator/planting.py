@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from neatrec.simulator.catalog import Range
+from neatrec.simulator.catalog import Assortment
 from neatrec.simulator.products import TRAPS, all_goods, complementary_products
 
 WEAKEST, STRONGEST = 0.08, 0.50
@@ -20,7 +20,7 @@ GROUP_OF_SUBSTITUTES = 4
 
 
 @dataclass(frozen=True)
-class Planted:
+class PlantedPairs:
     """Directed complements with their strength: shapes (pairs,), sorted by query, then item."""
 
     query: npt.NDArray[np.int32]
@@ -29,8 +29,8 @@ class Planted:
 
 
 def plant_complements(
-    chosen: Range, share: npt.NDArray[np.float64], factor: float, rng: np.random.Generator
-) -> Planted:
+    chosen: Assortment, share: npt.NDArray[np.float64], factor: float, rng: np.random.Generator
+) -> PlantedPairs:
     """Pairs of items for each pair of complementary products, best seller with best seller."""
     number = {product.name: position for position, product in enumerate(all_goods().products)}
     pairs: list[npt.NDArray[np.float64]] = []  # columns: query, item, strength
@@ -43,7 +43,7 @@ def plant_complements(
     query, item, strength = np.concatenate(pairs, axis=1) if pairs else np.zeros((3, 0))
     order = np.lexsort((item, query))
     query, item = query[order].astype(np.int32), item[order].astype(np.int32)
-    return Planted(query, item, _bounded(query, item, strength[order], share))
+    return PlantedPairs(query, item, _bounded(query, item, strength[order], share))
 
 
 def _best_first(codes: npt.NDArray[np.int32], share: npt.NDArray[np.float64]) -> npt.NDArray[np.int32]:
@@ -80,7 +80,7 @@ def _bounded(
     return np.asarray(strength / np.maximum(1.0, brought / (MOST_BROUGHT * share[item])))
 
 
-def substitute_groups(chosen: Range, share: npt.NDArray[np.float64]) -> npt.NDArray[np.int32]:
+def substitute_groups(chosen: Assortment, share: npt.NDArray[np.float64]) -> npt.NDArray[np.int32]:
     """The group of each item, shape (items,): four items of a product, alike in sales, replace each other."""
     order = np.lexsort((-share, chosen.product))
     product = chosen.product[order]
@@ -104,7 +104,7 @@ def substitute_pairs(group: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
 
 
 def trap_pairs(
-    chosen: Range, kind: npt.NDArray[np.int8]
+    chosen: Assortment, kind: npt.NDArray[np.int8]
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.int8]]:
     """Query, item and trap of all pairs of one trap that stand in different aisles, both directions."""
     aisle = np.array([product.aisle for product in all_goods().products])[chosen.product]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from neatrec.simulator.catalog import Range
+from neatrec.simulator.catalog import Assortment
 from neatrec.simulator.products import STAPLE, TRAPS, Product, all_goods
 
 TOP_SHARE = 0.0165
@@ -41,7 +41,7 @@ def _head_start(product: Product) -> float:
     return fresh + 1.6 * product.favoured
 
 
-def share_of_lines(chosen: Range, rng: np.random.Generator) -> npt.NDArray[np.float64]:
+def share_of_lines(chosen: Assortment, rng: np.random.Generator) -> npt.NDArray[np.float64]:
     """The share of all lines that each item is meant to have, shape (items,); sums to 1."""
     products = all_goods().products
     kind = np.array([product.kind for product in products])[chosen.product]

@@ -28,7 +28,7 @@ class Product:
 
 
 @dataclass(frozen=True)
-class Goods:
+class ProductTable:
     """All products with the names of their departments and aisles."""
 
     products: tuple[Product, ...]
@@ -45,7 +45,7 @@ def kind_of(name: str) -> int:
 
 
 @cache
-def all_goods() -> Goods:
+def all_goods() -> ProductTable:
     """The whole range, as the shelves list it."""
     departments: list[str] = []
     aisles: list[str] = []
@@ -71,7 +71,7 @@ def all_goods() -> Goods:
             )
             for name in names.split(", ")
         ]
-    return Goods(tuple(products), tuple(departments), tuple(aisles))
+    return ProductTable(tuple(products), tuple(departments), tuple(aisles))
 
 
 @cache

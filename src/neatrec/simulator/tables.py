@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.simulator.kernel import stocking_up
-from neatrec.simulator.planting import Planted
+from neatrec.simulator.planting import PlantedPairs
 from neatrec.simulator.products import DECEMBER_ONLY, LARGE_BASKET, ONE_STORE_ONLY, PLAIN, STAPLE
 
 MEAN_TASTE = (0.15 + 0.45 + 0.8 + 1.0) / 4
@@ -20,7 +20,7 @@ Alias = tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]
 def draw_weights(
     share: npt.NDArray[np.float64],
     kind: npt.NDArray[np.int8],
-    planted: Planted,
+    planted: PlantedPairs,
     size_table: npt.NDArray[np.float64],
     trap_store_share: float,
 ) -> npt.NDArray[np.float64]:
@@ -64,7 +64,7 @@ def alias_table(weight: npt.NDArray[np.float64]) -> Alias:
 
 
 def partners_by_query(
-    planted: Planted, items: int
+    planted: PlantedPairs, items: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], npt.NDArray[np.float64]]:
     """Offsets (items + 1,), partners and their cumulative strengths within each query (pairs,)."""
     offsets = np.searchsorted(planted.query, np.arange(items + 1)).astype(np.int64)

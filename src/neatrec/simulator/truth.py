@@ -11,7 +11,7 @@ TRAP_NAMES = ("december", "one_store", "large_basket")
 
 
 @dataclass(frozen=True, eq=False)
-class Truth:
+class PlantedTruth:
     """The planted structures, as arrays of item codes."""
 
     query: npt.NDArray[np.int32]
@@ -36,7 +36,9 @@ class Truth:
     """The only store that sells the items of the one-store trap."""
 
     def __repr__(self) -> str:
-        return f"<Truth {len(self.query):,} complements, {len(self.trap_query):,} trap pairs, {self.items:,} items>"
+        return (
+            f"<PlantedTruth {len(self.query):,} complements, {len(self.trap_query):,} trap pairs, {self.items:,} items>"
+        )
 
     def is_complement(self, query: npt.ArrayLike, item: npt.ArrayLike) -> npt.NDArray[np.bool_]:
         """Whether each pair was planted in this direction, shape (pairs,)."""

@@ -16,15 +16,15 @@ from neatrec.models.embeddings.synchronize import Together
 from neatrec.models.run import available_processors
 from neatrec.training.launch import Launch, launched
 from neatrec.training.process_group import TorchTeam, joined
-from neatrec.training.streaming import Streaming
-from neatrec.training.train import Plan, train_bundle
+from neatrec.training.streaming import StreamOptions
+from neatrec.training.train import ModelChoice, train_bundle
 
 SHARDS_A_PROCESS = 4
 """So many at least, that all have about as much to do."""
 
 
 def train_together(
-    launch: Launch, streaming: Streaming, out: Path, plan: Plan, *, every: int | None = None, **how: Any
+    launch: Launch, streaming: StreamOptions, out: Path, plan: ModelChoice, *, every: int | None = None, **how: Any
 ) -> dict[str, Any]:
     """Train as one of the processes of `launch`; what `train_bundle` says in the first one, nothing in the others.
 
@@ -53,7 +53,7 @@ def team_of(launch: Launch, device: str) -> Iterator[TorchTeam]:
 
 
 def train_on_spark(
-    streaming: Streaming, out: Path, plan: Plan, *, processes: int, local: bool = False, **how: Any
+    streaming: StreamOptions, out: Path, plan: ModelChoice, *, processes: int, local: bool = False, **how: Any
 ) -> dict[str, Any]:
     """Train by `processes` tasks of the active Spark session, through its TorchDistributor; what `train_bundle` says.
 
@@ -72,7 +72,7 @@ def train_on_spark(
     return answer
 
 
-def _one_task(streaming: Streaming, out: Path, plan: Plan, how: Mapping[str, Any]) -> dict[str, Any]:
+def _one_task(streaming: StreamOptions, out: Path, plan: ModelChoice, how: Mapping[str, Any]) -> dict[str, Any]:
     launch = launched()
     if launch is None:
         raise ParameterError("this process was not started by a launcher: RANK and WORLD_SIZE are not set")

@@ -18,7 +18,7 @@ LISTED = 20
 
 
 @dataclass(frozen=True)
-class Mover:
+class MovedItem:
     """An item whose vector has turned far."""
 
     id: str
@@ -43,7 +43,7 @@ class Drift:
     """Mean over items, between older and newer vectors as they are; None, as the others, where no item is in both."""
     cosine_aligned: float | None
     """The same after the rotation that brings the older vectors nearest to the newer ones."""
-    movers: tuple[Mover, ...]
+    movers: tuple[MovedItem, ...]
     """Of the best-selling items those whose vectors turned most."""
 
     def to_json(self) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def drift(old: Model, new: Model) -> Drift:
         cosine=_rounded((before * now).sum(axis=1).mean()) if len(both) else None,
         cosine_aligned=_rounded(turned.mean()) if len(both) else None,
         movers=tuple(
-            Mover(
+            MovedItem(
                 new.catalog.id(int(asked[i])),
                 new.catalog.name(int(asked[i])),
                 int(sales[i]),

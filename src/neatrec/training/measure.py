@@ -18,7 +18,7 @@ EVERY_SECONDS = 0.02
 
 
 @dataclass(frozen=True)
-class Cost(Generic[Result]):
+class Measured(Generic[Result]):
     """What came out, and what it took."""
 
     result: Result
@@ -27,7 +27,7 @@ class Cost(Generic[Result]):
     """The largest resident memory of the whole process meanwhile, data included."""
 
 
-def measured(work: Callable[[], Result]) -> Cost[Result]:
+def measured(work: Callable[[], Result]) -> Measured[Result]:
     """The result of `work()` with its wall time and peak memory.
 
     Memory is looked at fifty times a second where the system tells it (Linux); elsewhere it is the largest since the
@@ -49,7 +49,7 @@ def measured(work: Callable[[], Result]) -> Cost[Result]:
         seconds = time.perf_counter() - start
         done.set()
         watcher.join()
-    return Cost(result, seconds, max(peak[0], _resident_mb()))
+    return Measured(result, seconds, max(peak[0], _resident_mb()))
 
 
 def _resident_mb() -> float:

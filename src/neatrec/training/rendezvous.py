@@ -20,7 +20,7 @@ SHORTEST, LONGEST = 0.02, 1.0
 """Seconds between two looks at the store: twice as long each time."""
 
 
-class Store(Protocol):
+class KeyValueStore(Protocol):
     """As much of torch.distributed's store as is needed here."""
 
     def add(self, key: str, amount: int, /) -> int:
@@ -30,7 +30,7 @@ class Store(Protocol):
         """What stands under the keys, once all of them do."""
 
 
-def agreed_life(store: Store, launch: Launch, patience: timedelta) -> tuple[str, bool]:
+def agreed_life(store: KeyValueStore, launch: Launch, patience: timedelta) -> tuple[str, bool]:
     """The name of this life of the job, and whether the job has lived before; returns once all processes agree.
 
     A process says yes to a name once, and only to one with its own count in it. A name to which as many have said yes

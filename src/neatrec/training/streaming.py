@@ -12,7 +12,7 @@ from typing import overload
 import numpy as np
 import numpy.typing as npt
 
-from neatrec.bundle.folder import Place, remove
+from neatrec.bundle.folder import BundleFolder, remove
 from neatrec.data.baskets import Baskets
 from neatrec.data.splits import uniform_of_ids
 from neatrec.errors import ResourceError
@@ -29,7 +29,7 @@ OURS = ".neatrec-shards"
 
 
 @dataclass(frozen=True)
-class Streaming:
+class StreamOptions:
     """Which source to cut, and how."""
 
     source: str
@@ -104,12 +104,12 @@ def _make_way(folder: Path) -> None:
 
 def shards_of(bundle: Path) -> Path:
     """Where the shards of a training into `bundle` lie."""
-    live = Place.of(bundle).live
+    live = BundleFolder.of(bundle).live
     return live.with_name(f"{live.name}.shards")
 
 
 @dataclass(frozen=True)
-class Part(Sequence[Baskets]):
+class ShardSubset(Sequence[Baskets]):
     """Of each shard the baskets that `chosen` says, shape (baskets,)."""
 
     shards: Sequence[Baskets]
@@ -124,15 +124,15 @@ class Part(Sequence[Baskets]):
     def __getitem__(self, number: slice) -> Sequence[Baskets]: ...
     def __getitem__(self, number: int | slice) -> Baskets | Sequence[Baskets]:
         if isinstance(number, slice):
-            return Part(self.shards[number], self.chosen)
+            return ShardSubset(self.shards[number], self.chosen)
         shard = self.shards[number]
         return shard.select(self.chosen(shard))
 
 
-def validation_parts(shards: Sequence[Baskets], share: float, seed: int) -> tuple[Part, Part]:
+def validation_parts(shards: Sequence[Baskets], share: float, seed: int) -> tuple[ShardSubset, ShardSubset]:
     """(train, validation): the baskets that `validation_split` gives, shard by shard."""
 
     def kept_out(shard: Baskets) -> npt.NDArray[np.bool_]:
         return uniform_of_ids(shard.ids, f"validation-{seed}") < share
 
-    return Part(shards, lambda shard: ~kept_out(shard)), Part(shards, kept_out)
+    return ShardSubset(shards, lambda shard: ~kept_out(shard)), ShardSubset(shards, kept_out)

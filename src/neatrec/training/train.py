@@ -27,7 +27,7 @@ from neatrec.serving.build import table_device
 from neatrec.text import plural, printable
 from neatrec.training.drift import drift
 from neatrec.training.measure import measured
-from neatrec.training.streaming import Streaming, validation_parts
+from neatrec.training.streaming import StreamOptions, validation_parts
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ DEFAULT_OF_A_STREAM = "shrunk-lift-tuned"
 
 
 @dataclass(frozen=True)
-class Plan:
+class ModelChoice:
     """Which model with which parameters."""
 
     model: str | None = None
@@ -47,7 +47,7 @@ class Plan:
     """KEY=VALUE texts, which win over `parameters`."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
-    def updated(self, other: Plan) -> Plan:
+    def updated(self, other: ModelChoice) -> ModelChoice:
         """This plan with what `other` says put over it."""
         return replace(
             self, model=other.model or self.model, preset=other.preset or self.preset, settings=other.settings
@@ -79,7 +79,7 @@ class WarmStart:
         manifest = read_manifest(bundle, verify=False)
         return cls(load_bundle(bundle), manifest.content_hash, manifest.parameters)
 
-    def updated(self, plan: Plan) -> Plan:
+    def updated(self, plan: ModelChoice) -> ModelChoice:
         """`plan`; where it names no model, this one with its parameters (or the plan's preset), but for the epochs."""
         if plan.model is not None:
             return plan
@@ -109,13 +109,13 @@ class WarmStart:
                 plural(found.items_new, "item"),
                 f"{found.items_gone:,}",
             )
-        return {"from": self.version, "epochs": len(model.learned()["losses"]), "drift": found.to_json()}
+        return {"from": self.version, "epochs": len(model.fit_info()["losses"]), "drift": found.to_json()}
 
 
 def train_bundle(
-    read: Callable[[], Baskets] | Streaming,
+    read: Callable[[], Baskets] | StreamOptions,
     out: Path,
-    plan: Plan,
+    plan: ModelChoice,
     *,
     device: str = "auto",
     threads: int | None = None,
@@ -148,7 +148,7 @@ def train_bundle(
     start = None if warm_start is None else WarmStart.of(warm_start)
     if start is not None:
         plan = start.updated(plan)
-    elif isinstance(read, Streaming) and plan.model is None:
+    elif isinstance(read, StreamOptions) and plan.model is None:
         log.info(
             "model %s: the default for a stream, as bayes holds counts of all baskets and of their halves",
             DEFAULT_OF_A_STREAM,
@@ -211,9 +211,11 @@ def train_bundle(
 
 
 @contextmanager
-def _baskets(read: Callable[[], Baskets] | Streaming, out: Path, together: Together | None) -> Iterator[BasketStream]:
+def _baskets(
+    read: Callable[[], Baskets] | StreamOptions, out: Path, together: Together | None
+) -> Iterator[BasketStream]:
     """The baskets, or a stream of their shards while the block runs."""
-    if isinstance(read, Streaming):
+    if isinstance(read, StreamOptions):
         with read.shards(out, together) as shards:
             yield shards
     else:
@@ -236,7 +238,7 @@ def _refuse_without_users(model: Model) -> None:
         )
 
 
-def _refuse_alone(model: Model, read: Callable[[], Baskets] | Streaming) -> None:
+def _refuse_alone(model: Model, read: Callable[[], Baskets] | StreamOptions) -> None:
     """Refuse what several processes cannot do."""
     if not isinstance(model, EmbeddingModel):
         raise ParameterError(
@@ -244,5 +246,5 @@ def _refuse_alone(model: Model, read: Callable[[], Baskets] | Streaming) -> None
             hint="Start it without torchrun; --engine spark counts labels on a cluster.",
             argument="model",
         )
-    if not isinstance(read, Streaming):
-        raise must_be("read", "a Streaming where several processes train", type(read).__name__)
+    if not isinstance(read, StreamOptions):
+        raise must_be("read", "a StreamOptions where several processes train", type(read).__name__)

@@ -12,8 +12,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from neatrec.cooccurrence.count_input import removal_codes
-from neatrec.cooccurrence.counts import Counting, Int64, Keep, Margins, PairBlock
-from neatrec.cooccurrence.input_summary import Survey
+from neatrec.cooccurrence.counts import CountOptions, Int64, Keep, Margins, PairBlock
+from neatrec.cooccurrence.input_summary import InputSummary
 from neatrec.cooccurrence.pair_filter import kept, screen_of
 from neatrec.cooccurrence.spark.session import connect, told
 from neatrec.cooccurrence.statements import MARGINS, RECALL_STEPS, counting_steps
@@ -27,7 +27,7 @@ Bin = tuple[int, int, float]
 
 
 @runtime_checkable
-class Cutting(Protocol):
+class ThresholdSearch(Protocol):
     """A `keep` that can say from a histogram of p-values which of the pairs it keeps it will need."""
 
     def p_of(self, block: PairBlock, margins: Margins) -> Floats:
@@ -37,11 +37,11 @@ class Cutting(Protocol):
         """The largest p-value that is needed; `p_in_bin` fetches the p-values of one bin."""
 
 
-class Lines(Protocol):
+class LineSource(Protocol):
     """Baskets that Spark can count, wherever their lines are."""
 
     @property
-    def counting(self) -> Counting: ...
+    def counting(self) -> CountOptions: ...
 
     @property
     def catalog(self) -> Catalog: ...
@@ -51,7 +51,7 @@ class Lines(Protocol):
 
     @property
     def longest(self) -> int:
-        """Lines of the longest basket."""
+        """LineSource of the longest basket."""
 
     @property
     def counted(self) -> int:
@@ -61,10 +61,10 @@ class Lines(Protocol):
         """Make the views `basket_lines` (basket, position, item) and `baskets` (basket, customer)."""
 
 
-class FromDriver:
+class DriverLines:
     """Baskets in the memory of this process, sent to the executors."""
 
-    def __init__(self, survey: Survey) -> None:
+    def __init__(self, survey: InputSummary) -> None:
         self.survey, self.counting, self.catalog = survey, survey.counting, survey.catalog
         self.users_known = survey.users_known
         self.longest = int(survey.sizes.max(initial=1))
@@ -87,12 +87,12 @@ class FromDriver:
             whole.createOrReplaceTempView(name)
 
 
-def count_in_spark(survey: Survey, keep: Keep | None, threads: int) -> tuple[PairBlock, Margins]:
+def count_in_spark(survey: InputSummary, keep: Keep | None, threads: int) -> tuple[PairBlock, Margins]:
     """The kept pairs, sorted, and the margins of all pairs."""
-    return count_lines(FromDriver(survey), keep, threads)
+    return count_lines(DriverLines(survey), keep, threads)
 
 
-def count_lines(lines: Lines, keep: Keep | None, threads: int | None = None) -> tuple[PairBlock, Margins]:
+def count_lines(lines: LineSource, keep: Keep | None, threads: int | None = None) -> tuple[PairBlock, Margins]:
     """`count_in_spark` of lines wherever they are."""
     with _counted(lines, threads) as session:
         pairs = session.table("pairs")
@@ -101,30 +101,30 @@ def count_lines(lines: Lines, keep: Keep | None, threads: int | None = None) -> 
         return found.where(np.lexsort((found.item, found.query))), totals
 
 
-def margins_in_spark(survey: Survey, threads: int) -> Margins:
+def margins_in_spark(survey: InputSummary, threads: int) -> Margins:
     """The totals without the pairs."""
-    lines = FromDriver(survey)
+    lines = DriverLines(survey)
     with _counted(lines, threads) as session:
         return _margins(session, lines, 0)
 
 
-def recall_in_spark(survey: Survey, size: int, place: Int64, threads: int) -> PairBlock:
+def recall_in_spark(survey: InputSummary, size: int, place: Int64, threads: int) -> PairBlock:
     """For each query its `size` items bought with it most often, best first; equal counts by ascending `place`."""
-    with _counted(FromDriver(survey), threads, recall=size, place=place) as session:
+    with _counted(DriverLines(survey), threads, recall=size, place=place) as session:
         for step in RECALL_STEPS:
             session.sql(step.query).createOrReplaceTempView(step.name)
         found = _collected(session.sql("SELECT * FROM recall_sets ORDER BY query, best"))
         return PairBlock(*(found[name].to_numpy() for name in ("query", "item", "pair_count")))
 
 
-def plan_of(lines: Lines, threads: int | None = None) -> str:
+def plan_of(lines: LineSource, threads: int | None = None) -> str:
     """How Spark would count the pairs, in its own words."""
     with _counted(lines, threads) as session:
         return str(session.table("pairs")._jdf.queryExecution().toString())
 
 
 @contextmanager
-def _counted(lines: Lines, threads: int | None, *, recall: int = 0, place: Int64 | None = None) -> Iterator[Any]:
+def _counted(lines: LineSource, threads: int | None, *, recall: int = 0, place: Int64 | None = None) -> Iterator[Any]:
     """A session of its own names in which `pair_counts` and `pairs` stand; Spark's troubles told as ours."""
     session = connect(threads=threads).newSession()
     try:
@@ -144,12 +144,12 @@ def _counted(lines: Lines, threads: int | None, *, recall: int = 0, place: Int64
         session.catalog.clearCache()
 
 
-def _is_narrow(lines: Lines) -> bool:
+def _is_narrow(lines: LineSource) -> bool:
     """Whether the longest basket has places that no window joins: it alone could keep one worker busy for days."""
     return lines.counting.window is not None and 2 * lines.counting.window < lines.longest
 
 
-def _put_settings(session: Any, lines: Lines, recall: int, place: Int64 | None) -> None:
+def _put_settings(session: Any, lines: LineSource, recall: int, place: Int64 | None) -> None:
     """The views `items` and `settings`."""
     removal = removal_codes(lines.counting.category_of(lines.catalog))
     codes = np.arange(len(removal), dtype=np.int32)
@@ -175,7 +175,7 @@ def _collected(frame: Any) -> pa.Table:
     return pa.Table.from_pandas(frame.toPandas())  # before Spark 4
 
 
-def _margins(session: Any, lines: Lines, pairs: int) -> Margins:
+def _margins(session: Any, lines: LineSource, pairs: int) -> Margins:
     counting = lines.counting
     found = _collected(session.sql(MARGINS.query))
     columns = ("records_first", "records_second") if counting.directed else ("records_either", "records_either")
@@ -186,13 +186,13 @@ def _margins(session: Any, lines: Lines, pairs: int) -> Margins:
     return Margins(first, second, records, pairs, lines.counted, counting.category_of(lines.catalog))
 
 
-def _kept(pairs: Any, totals: Margins, keep: Keep, lines: Lines) -> PairBlock:
-    """The pairs that pass the screen and `keep`, judged by the workers; of a `Cutting` only those it needs."""
+def _kept(pairs: Any, totals: Margins, keep: Keep, lines: LineSource) -> PairBlock:
+    """The pairs that pass the screen and `keep`, judged by the workers; of a `ThresholdSearch` only those it needs."""
     totals = replace(totals, pairs=0)  # as every engine shows it to `keep`
     counting, customers = lines.counting, lines.users_known
     screen = screen_of(keep, totals)
     often_enough = pairs.where(f"pair_count >= {int(screen.min_count)}")
-    cutting: Any = keep if isinstance(keep, Cutting) else None
+    cutting: Any = keep if isinstance(keep, ThresholdSearch) else None
 
     def judged(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -208,7 +208,7 @@ def _kept(pairs: Any, totals: Margins, keep: Keep, lines: Lines) -> PairBlock:
     return _block(_collected(frame), counting, customers=customers)
 
 
-def _cut(frame: Any, totals: Margins, cutting: Cutting) -> float:
+def _cut(frame: Any, totals: Margins, cutting: ThresholdSearch) -> float:
     """The largest p-value that is needed, from a histogram and the p-values of a bin or two."""
     rows = frame.groupBy("bin").agg({"*": "count", "p": "min"}).collect()
     bins = sorted((int(row["bin"]), int(row["count(1)"]), float(row["min(p)"])) for row in rows)
@@ -232,7 +232,7 @@ def _batch(block: PairBlock, p: Floats) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, names)
 
 
-def _block(rows: Any, counting: Counting, *, customers: bool | None = None) -> PairBlock:
+def _block(rows: Any, counting: CountOptions, *, customers: bool | None = None) -> PairBlock:
     """Rows of `pairs` as a block; an unknown column is None."""
     if customers is None:
         customers = rows["customers"].null_count < len(rows)

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from neatrec.compiled import compiled
-from neatrec.cooccurrence import CoPurchases, Counting, Margins, PairBlock, count
+from neatrec.cooccurrence import CooccurrenceCounts, CountOptions, Margins, PairBlock, count
 from neatrec.data.baskets import BasketStream
 from neatrec.models.counts import PairCounts
 
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 NO_TIMES: npt.NDArray[np.int32] = np.zeros(0, dtype=np.int32)
 
 
-class Ways(NamedTuple):
+class CountMode(NamedTuple):
     """Which came first."""
 
     before: Array
@@ -48,7 +48,7 @@ class Counted(NamedTuple):
     """Of the same pairs, how often the row's item went into the cart first; None where order is not known."""
     groups: list[Floats]
     """For each table of members, times together of each two groups, both orders: (groups, groups)."""
-    ways: Ways | None
+    ways: CountMode | None
     """None where order is not known."""
 
 
@@ -130,7 +130,7 @@ class Gatherer:
 
 def counted(
     baskets: BasketStream,
-    counting: Counting,
+    counting: CountOptions,
     *,
     ordered: bool,
     most: int | None = None,
@@ -156,7 +156,7 @@ def counted(
     found_ways = None
     if ordered:
         first_table = gathered.groups[0].copy() if members else np.zeros((0, 0))
-        found_ways = Ways(found.margins.first, found.margins.second, first_table)
+        found_ways = CountMode(found.margins.first, found.margins.second, first_table)
         if ways and directed is None:  # nothing was ever bought together
             directed = sparse.csr_matrix(matrix.shape, dtype=matrix.dtype)
     for table in groups:
@@ -164,7 +164,7 @@ def counted(
     return Counted(counts, directed, groups, found_ways)
 
 
-def counted_near(baskets: BasketStream, counting: Counting, counts: PairCounts, threads: int | None) -> PairCounts:
+def counted_near(baskets: BasketStream, counting: CountOptions, counts: PairCounts, threads: int | None) -> PairCounts:
     """Counts of undirected pairs by a narrower `counting`, only of those that `counts` kept."""
     gathered = Gatherer(None, (), only=counts if counts.least > 1 else None)
     found = count(baskets, replace(counting, directed=False), keep=gathered, threads=threads)
@@ -172,7 +172,7 @@ def counted_near(baskets: BasketStream, counting: Counting, counts: PairCounts, 
 
 
 def recounted(
-    baskets: BasketStream, counting: Counting, threads: int | None, queries: Array, items: Array
+    baskets: BasketStream, counting: CountOptions, threads: int | None, queries: Array, items: Array
 ) -> npt.NDArray[np.int64]:
     """Times together of chosen undirected pairs, whatever was left out of other counts, shape (pairs,)."""
 
@@ -194,7 +194,7 @@ def recounted(
     return times[place]
 
 
-def _total(found: CoPurchases) -> npt.NDArray[np.int64]:
+def _total(found: CooccurrenceCounts) -> npt.NDArray[np.int64]:
     """Records that hold each item, shape (items,)."""
     margins = found.margins
     return margins.first + margins.second if found.counting.directed else margins.first

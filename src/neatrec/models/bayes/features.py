@@ -1,4 +1,4 @@
-"""`Evidence`: counts of some baskets, and all that they and the catalogue say about what a pair should look like."""
+"""`PairFeatures`: counts of some baskets, and what they and the catalogue say about a pair."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from neatrec.cooccurrence import Counting
+from neatrec.cooccurrence import CountOptions
 from neatrec.data.baskets import BasketStream
 from neatrec.data.catalog import UNKNOWN, Catalog
 from neatrec.models.bayes import lowrank
@@ -76,7 +76,7 @@ class Block:
     """Logarithms of lift-like ratios in the order of `SIGNS`, 0 where a sign is missing, (queries, items, signs)."""
 
 
-class Evidence:
+class PairFeatures:
     """C, F, E of all pairs and of near ones; low-rank factors; lifts of category pairs, word pairs and like names."""
 
     def __init__(
@@ -117,19 +117,19 @@ class Evidence:
     def of(
         cls,
         baskets: BasketStream,
-        counting: Counting,
+        counting: CountOptions,
         around: Surroundings,
         *,
         rank: int,
-        fewest: int,
+        min_pair_count: int,
         ordered: bool,
         rng: np.random.Generator,
         most: int | None = None,
         judges: bool = True,
         threads: int | None = None,
         algebra: Any = lowrank,
-    ) -> Evidence:
-        """The evidence of `baskets`: pairs seen fewer than `fewest` times are left out of the low-rank part.
+    ) -> PairFeatures:
+        """The evidence of `baskets`: pairs seen fewer than `min_pair_count` times are left out of the low-rank part.
 
         Of more than `most` pairs the rarest are left out altogether (`counting.Gatherer`). What `judges` other
         evidence keeps the counts of each order. `algebra` is the module whose `factors` and `like_company` are taken.
@@ -138,7 +138,7 @@ class Evidence:
         found = counted(baskets, counting, ordered=ordered, most=most, members=members, ways=judges, threads=threads)
         counts = found.counts
         near = counted_near(baskets, _near(counting), counts, threads) if ordered else None
-        vectors, values = algebra.factors(log_lifts(counts, fewest), rank, rng)
+        vectors, values = algebra.factors(log_lifts(counts, min_pair_count), rank, rng)
         words = around.words, found.groups[1] if len(members) > 1 else np.zeros((0, 0))
         word_vectors, word_values = _word_factors(counts, *words, rng)
         arrays = {
@@ -212,9 +212,9 @@ def _company_total(counts: PairCounts, company: sparse.csr_matrix) -> Floats:
     return np.asarray(company @ kept - kept + total)
 
 
-def _near(counting: Counting) -> Counting:
+def _near(counting: CountOptions) -> CountOptions:
     window = NEAR if counting.window is None else min(NEAR, counting.window)
-    return Counting(
+    return CountOptions(
         window=window,
         directed=False,
         min_basket=counting.min_basket,

@@ -23,7 +23,7 @@ from neatrec.data.splits import moment_of_share, uniform_of_ids
 from neatrec.models.bayes import gpu_fit, lowrank
 from neatrec.models.bayes.calibration import QUERIES, UNLEARNED, WINNERS, Calibration, Winners, calibrate
 from neatrec.models.bayes.counting import counted, recounted
-from neatrec.models.bayes.features import SIGNS, Evidence, Surroundings
+from neatrec.models.bayes.features import SIGNS, PairFeatures, Surroundings
 from neatrec.models.bayes.prior import Weights
 from neatrec.models.bayes.prior_tuning import Best, Practice, allowed, best_strength, practise, search
 from neatrec.models.bayes.ranker import HINTS, Ranking
@@ -34,7 +34,7 @@ from neatrec.models.bayes.significance import SURE_HINTS, SURENESS, sure_exercis
 from neatrec.models.counts import PairCounts
 from neatrec.models.parallel import at_most
 from neatrec.models.run import Run
-from neatrec.models.tuned_lift import FEWEST, strong_pairs
+from neatrec.models.tuned_lift import MIN_ROWS_PER_THREAD, strong_pairs
 
 LATER = 0.8
 """Baskets from here on judge, by time."""
@@ -83,7 +83,7 @@ class Lessons:
             "ranking": hints,
             "posterior": {name: round(value, 6) for name, value in vars(self.calibration).items()},
             "strong_pairs": self.strong_pairs,
-            "validation": {name: round(x, 6) for name, x in judged.items() if self.strong_pairs >= FEWEST},
+            "validation": {name: round(x, 6) for name, x in judged.items() if self.strong_pairs >= MIN_ROWS_PER_THREAD},
             "validation_of_ranking": {"odds": round(self.ranked, 6), "posterior_lift": round(self.lifted, 6)},
             "sure_ranks_by": "odds of a dependence beyond doubt" if sure else "G^2",
             "sure_ranking": sure,
@@ -117,23 +117,23 @@ def _named(hints: Sequence[str], ranking: Ranking | None) -> dict[str, float]:
 
 def learn(
     shards: Iterable[Baskets], parameters: Any, around: Surroundings, run: Run, block: int, device: str
-) -> tuple[Evidence, Lessons]:
+) -> tuple[PairFeatures, Lessons]:
     """The evidence of all baskets, and what its parts taught, worked out on `device`."""
     counting = parameters.counting()
     ordered = all(shard.ordered for shard in shards)
     spawned = children(run.rng, 12)
     rngs, sure_rngs = iter(spawned[:10]), iter(spawned[10:])
 
-    def evidence_of(baskets: Iterable[Baskets], judges: bool = True) -> Evidence:
-        return Evidence.of(
+    def evidence_of(baskets: Iterable[Baskets], judges: bool = True) -> PairFeatures:
+        return PairFeatures.of(
             baskets,
             counting,
             around,
             rank=parameters.rank,
-            fewest=parameters.fewest,
+            min_pair_count=parameters.min_pair_count,
             ordered=ordered,
             rng=next(rngs),
-            most=parameters.most_pairs,
+            most=parameters.max_pairs,
             judges=judges,
             threads=run.threads,
             algebra=gpu_fit if device == "gpu" else lowrank,
@@ -148,7 +148,7 @@ def learn(
 
 
 def _lessons(
-    folds: Sequence[tuple[Evidence, Judge]],
+    folds: Sequence[tuple[PairFeatures, Judge]],
     category: npt.NDArray[np.int32],
     parameters: Any,
     ordered: bool,
@@ -171,7 +171,7 @@ def _lessons(
         sure = [sure_exercise(one, judge, lessons.weights, next(sure_rngs)) for one, judge in folds]
         ranking, ranked, lifted = learn_ranking(sure, against=SURENESS, model="bayes-sure", by="G^2")
         lessons = replace(lessons, sure=ranking, sure_ranked=ranked, sure_g2=lifted)
-    if lessons.strong_pairs >= FEWEST:
+    if lessons.strong_pairs >= MIN_ROWS_PER_THREAD:
         winners = [_winners_of(fold, category, lessons, next(rngs), block, best) for fold in folds]
         calibration = calibrate(Winners.joined(winners), signs=lessons.weights.signs is not None)
         lessons = replace(lessons, calibration=calibration)
@@ -180,8 +180,8 @@ def _lessons(
 
 def folds_of(
     shards: Iterable[Baskets], evidence_of: Any, parameters: Any, ordered: bool, threads: int | None
-) -> Iterator[tuple[Evidence, Judge]]:
-    """Evidence to rank by and counts to judge by."""
+) -> Iterator[tuple[PairFeatures, Judge]]:
+    """PairFeatures to rank by and counts to judge by."""
     counting, earlier = parameters.counting(), _before(shards, LATER)
 
     def judge(baskets: list[Baskets], counts: PairCounts, directed: Any) -> Judge:
@@ -189,7 +189,7 @@ def folds_of(
 
     if earlier is not None:
         later = _part(shards, earlier, False)
-        found = counted(later, counting, ordered=ordered, most=parameters.most_pairs, threads=threads)
+        found = counted(later, counting, ordered=ordered, most=parameters.max_pairs, threads=threads)
         if len(strong_pairs(found.counts, parameters.strong_lift)[0]) >= ENOUGH:
             yield evidence_of(_part(shards, earlier, True)), judge(later, found.counts, found.directed)
             return
@@ -216,10 +216,10 @@ def _part(shards: Iterable[Baskets], masks: list[npt.NDArray[np.bool_]], which: 
     return [shard.select(mask == which) for shard, mask in zip(shards, masks, strict=True)]
 
 
-def _taught(practice: Sequence[Practice], ordered: bool, evidence: Evidence, *, on_gpu: bool) -> Lessons:
+def _taught(practice: Sequence[Practice], ordered: bool, evidence: PairFeatures, *, on_gpu: bool) -> Lessons:
     """What strong pairs taught about the prior."""
     pairs = sum(len(part.strong) for part in practice)
-    if pairs < FEWEST:
+    if pairs < MIN_ROWS_PER_THREAD:
         log.warning("only %d strong pairs in the validation baskets: bayes is shrunk lift with k = 1", pairs)
         return Lessons(Weights(1.0, 0.0, None), None, UNLEARNED, pairs, 0.0, 0.0)
     whole, there = Practice.joined(practice), gpu_fit.PracticeThere if on_gpu else _here
@@ -256,7 +256,7 @@ def _cross_checked(
 
 
 def _winners_of(
-    fold: tuple[Evidence, Judge],
+    fold: tuple[PairFeatures, Judge],
     category: npt.NDArray[np.int32],
     lessons: Lessons,
     rng: np.random.Generator,
@@ -282,7 +282,7 @@ def _ranks_by(lessons: Lessons) -> tuple[Weights, Ranking | None]:
 
 
 def _best_of_block(
-    evidence: Evidence, category: npt.NDArray[np.int32], queries: npt.NDArray[np.int32], lessons: Lessons
+    evidence: PairFeatures, category: npt.NDArray[np.int32], queries: npt.NDArray[np.int32], lessons: Lessons
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
     """Query and item of the best-ranked pairs."""
     ranked = rank_rows(evidence, *_ranks_by(lessons), queries)
@@ -295,7 +295,7 @@ def _best_of_block(
 
 
 def _winners(
-    evidence: Evidence,
+    evidence: PairFeatures,
     judge: Judge,
     lessons: Lessons,
     query: npt.NDArray[np.int32],

@@ -1,6 +1,6 @@
 """What a GPU does of a fit: the low-rank part, who keeps like company, the best-ranked pairs, the search for weights.
 
-The numbers are those of the CPU but for rounding. Counting, words, hints and the regression stay on the CPU.
+The numbers are those of the CPU but for rounding. CountOptions, words, hints and the regression stay on the CPU.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from scipy import sparse
 from neatrec.cooccurrence.count_input import removal_codes
 from neatrec.errors import must_be
 from neatrec.models.bayes import lowrank
-from neatrec.models.bayes.features import Evidence
+from neatrec.models.bayes.features import PairFeatures
 from neatrec.models.bayes.gpu_screen import SOURCES, GpuScreen
 from neatrec.models.bayes.lowrank import COMPANY, Factors
 from neatrec.models.bayes.names import NEIGHBOURS
 from neatrec.models.bayes.prior import FARTHEST, Weights
 from neatrec.models.bayes.prior_tuning import COLUMNS, Practice
 from neatrec.models.bayes.ranker import Ranking
-from neatrec.models.bayes.screen import Screen
+from neatrec.models.bayes.screen import CoarseScorer
 from neatrec.models.embeddings.kernels.dispatch import able
 from neatrec.models.embeddings.kernels.gpu import compiled_module, cupy, memory_for
 from neatrec.models.parallel import at_most
@@ -107,12 +107,12 @@ def _nearest(cp: Any, vectors: Any, rows: npt.NDArray[np.int64], members: npt.ND
 
 
 def best_pairs(
-    evidence: Evidence, weights: Weights, ranking: Ranking | None, category: Codes, queries: Codes, most: int
+    evidence: PairFeatures, weights: Weights, ranking: Ranking | None, category: Codes, queries: Codes, most: int
 ) -> tuple[Codes, Codes]:
     """Query and item of the `most` best-ranked pairs of each query, queries ascending; of other categories only."""
     cp, group = cupy(), removal_codes(category)
     sold = np.flatnonzero(evidence.counts.total > 0).astype(np.int32)
-    screen = GpuScreen(Screen(evidence, weights, ranking, sold))
+    screen = GpuScreen(CoarseScorer(evidence, weights, ranking, sold))
     most, size = min(most, len(sold)), max(1, BLOCK_SCORES // max(len(sold), 1))
     sold_group = cp.asarray(group[sold])
     asked, items = [], []

@@ -1,4 +1,4 @@
-"""The screen on a GPU: the tables of `Screen` once, the best of blocks of queries back."""
+"""The screen on a GPU: the tables of `CoarseScorer` once, the best of blocks of queries back."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from neatrec.models.embeddings.kernels.gpu import compiled_module, cupy, memory_
 from neatrec.models.embeddings.kernels.gpu_ranking import ROWS, THREADS
 
 if TYPE_CHECKING:
-    from neatrec.models.bayes.screen import Screen
+    from neatrec.models.bayes.screen import CoarseScorer
 
 SOURCES = ("ranking", "bayes")
 """The CUDA sources that are compiled together."""
@@ -34,7 +34,7 @@ Best = tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]
 class GpuScreen:
     """The tables on the GPU."""
 
-    def __init__(self, screen: Screen, *, block_scores: int = BLOCK_SCORES) -> None:
+    def __init__(self, screen: CoarseScorer, *, block_scores: int = BLOCK_SCORES) -> None:
         self.screen, self.cp, self.block_scores = screen, cupy(), block_scores
         given = (
             screen.counts,

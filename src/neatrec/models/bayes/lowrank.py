@@ -30,11 +30,11 @@ COMPANY = 0.2
 """Cosine of their vectors below which two items do not keep like company."""
 
 
-def log_lifts(counts: PairCounts, fewest: int) -> sparse.csr_matrix:
-    """log((C + 3) / (E + 3)) of the pairs seen at least `fewest` times and more often than expected, float32."""
+def log_lifts(counts: PairCounts, min_pair_count: int) -> sparse.csr_matrix:
+    """log((C + 3) / (E + 3)) of pairs seen at least `min_pair_count` times and more often than expected, float32."""
     values, items, in_row = [], [], []
     for first, end in stretches(counts.matrix.indptr, STRETCH):
-        query, item, count = often_seen(counts.matrix[first:end], fewest)
+        query, item, count = often_seen(counts.matrix[first:end], min_pair_count)
         chance = counts.expected(counts.total[first:end][query], counts.total[item])
         value = np.log((count + PSEUDO) / (chance + PSEUDO))
         more = value > 0

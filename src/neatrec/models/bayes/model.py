@@ -14,7 +14,7 @@ from neatrec.data.baskets import Baskets
 from neatrec.errors import must_be
 from neatrec.models.base import Codes, Model, Scores
 from neatrec.models.bayes.calibration import Calibration
-from neatrec.models.bayes.features import Evidence, Surroundings
+from neatrec.models.bayes.features import PairFeatures, Surroundings
 from neatrec.models.bayes.fit import Lessons, learn
 from neatrec.models.bayes.gpu_fit import device_for, device_of, refuse_device
 from neatrec.models.bayes.order import Order
@@ -22,11 +22,11 @@ from neatrec.models.bayes.prior import Weights
 from neatrec.models.bayes.ranker import Ranking, rank_pairs
 from neatrec.models.bayes.rows import rank_rows
 from neatrec.models.bayes.scoring import log_priors
-from neatrec.models.bayes.screen import Screen
+from neatrec.models.bayes.screen import CoarseScorer
 from neatrec.models.bayes.significance import sure_pairs_odds, sure_rows_odds, without_sureness
 from neatrec.models.blas import one_blas_thread
 from neatrec.models.counts import CountParameters, PairCounts
-from neatrec.models.parallel import FEWEST_PAIRS, in_parts
+from neatrec.models.parallel import MIN_PAIRS_PER_THREAD, in_parts
 from neatrec.models.parameters import ModelParameters, parameter
 from neatrec.models.run import Run
 from neatrec.models.statistics import LLR
@@ -38,9 +38,9 @@ BLOCK_NUMBERS = 4_000_000
 @dataclass(frozen=True)
 class BayesParameters(CountParameters):
     rank: int = parameter(128, "Factors of the low-rank part of the prior.", low=1)
-    fewest: int = parameter(2, "Pairs seen fewer times are left out of the low-rank part.", low=1)
+    min_pair_count: int = parameter(2, "Pairs seen fewer times are left out of the low-rank part.", low=1)
     strong_lift: float = parameter(4.0, "A held-out pair teaches when its lift is at least this.", low=1.0)
-    most_pairs: int = parameter(100_000_000, "Of more different pairs the rarest are left out, for memory.", low=1)
+    max_pairs: int = parameter(100_000_000, "Of more different pairs the rarest are left out, for memory.", low=1)
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,8 @@ class Bayes(Model):
     about: ClassVar[str] = "Lift drawn towards what like items, names, categories and low-rank structure predict."
     Parameters: ClassVar[type[ModelParameters]] = BayesParameters
     devices: ClassVar[tuple[str, ...]] = ("cpu", "gpu")
-    floor: ClassVar[float] = 0.0
-    evidence: Evidence
+    min_score: ClassVar[float] = 0.0
+    evidence: PairFeatures
     weights: Weights
     ranking: Ranking | None
     calibration: Calibration
@@ -115,9 +115,9 @@ class Bayes(Model):
         """Whether `screen` helps to find the best: shrunk lift has few scores above 0 to look at."""
         return self.weights.signs is not None
 
-    def screen(self, codes: Codes) -> Screen:
+    def screen(self, codes: Codes) -> CoarseScorer:
         """Near logarithms of the scores with the items `codes`, ascending, for those who look for the best of them."""
-        return Screen(self.evidence, self.weights, self.ranking, codes)
+        return CoarseScorer(self.evidence, self.weights, self.ranking, codes)
 
     def posterior(self, queries: npt.ArrayLike, items: npt.ArrayLike, level: float = 0.95) -> Posterior:
         """Mean and central credible interval of each pair's lift: codes in, as for `score`.
@@ -153,8 +153,8 @@ class Bayes(Model):
         note = super()._never_bought(code)
         return f"{note}: what is known comes from its name and category" if self.answers_cold else note
 
-    def learned(self) -> dict[str, Any]:
-        counts, most = self.evidence.counts, self.parameters.most_pairs
+    def fit_info(self) -> dict[str, Any]:
+        counts, most = self.evidence.counts, self.parameters.max_pairs
         pairs = {"kept": counts.matrix.nnz // 2, "most": most, "left_out_below": counts.least}
         return {**self.lessons.to_dict(), "pairs": pairs}
 
@@ -193,7 +193,7 @@ class Bayes(Model):
         like = _matrix("like", arrays, size) if "like_start" in arrays else None
         counts = _counts("pair", arrays, size)
         company = _matrix("company", arrays, size)
-        self.evidence = Evidence(counts, near, arrays, arrays["category"], like, company, Order.from_arrays(arrays))
+        self.evidence = PairFeatures(counts, near, arrays, arrays["category"], like, company, Order.from_arrays(arrays))
         learned = (
             Weights.from_array(arrays["weights"]),
             Ranking.from_array(arrays["ranking"]),
@@ -211,7 +211,7 @@ class BayesSure(Bayes):
     """
 
     name: ClassVar[str] = "bayes-sure"
-    learns_like: ClassVar[str] = "bayes"
+    shares_fit_with: ClassVar[str] = "bayes"
     about: ClassVar[str] = "The evidence of bayes, ranked by how surely a pair is no chance, however small its lift."
 
     def _score(self, queries: Codes, items: Codes) -> Scores:
@@ -233,11 +233,11 @@ class BayesSure(Bayes):
     def has_screen(self) -> bool:
         return self.lessons.sure is not None
 
-    def screen(self, codes: Codes) -> Screen:
+    def screen(self, codes: Codes) -> CoarseScorer:
         if self.lessons.sure is None:
             raise ValueError("G^2 ranks, and needs no screen")
         usual, sureness = without_sureness(self.lessons.sure)
-        return Screen(self.evidence, self.weights, usual, codes, sureness)
+        return CoarseScorer(self.evidence, self.weights, usual, codes, sureness)
 
     def _g2(self) -> LLR:
         model = LLR()
@@ -252,7 +252,7 @@ def _in_parts(queries: Codes, items: Codes, score: Callable[[Codes, Codes], npt.
     def work(part: slice) -> None:
         out[part] = score(queries[part], items[part])
 
-    in_parts(len(queries), work, fewest=FEWEST_PAIRS)
+    in_parts(len(queries), work, min_rows=MIN_PAIRS_PER_THREAD)
     return out
 
 

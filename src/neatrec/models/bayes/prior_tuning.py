@@ -12,7 +12,7 @@ import numpy.typing as npt
 from neatrec import statistics
 from neatrec.compiled import compiled
 from neatrec.data.catalog import UNKNOWN
-from neatrec.models.bayes.features import Block, Evidence
+from neatrec.models.bayes.features import Block, PairFeatures
 from neatrec.models.bayes.prior import START, Weights
 from neatrec.models.bayes.scoring import block_of_pairs
 from neatrec.models.counts import PairCounts
@@ -109,7 +109,7 @@ def higher_ranked(score, start, strong):  # type: ignore[no-untyped-def]
 
 
 def practise(
-    evidence: Evidence,
+    evidence: PairFeatures,
     judge: PairCounts,
     category: npt.NDArray[np.int32],
     strong_lift: float,
@@ -145,7 +145,7 @@ def practise(
 
 
 def _scanned(
-    evidence: Evidence, category: npt.NDArray[np.int32], partners: dict[int, Array], block: int
+    evidence: PairFeatures, category: npt.NDArray[np.int32], partners: dict[int, Array], block: int
 ) -> Iterator[tuple[Array, ...]]:
     """For each query the items that compete, and their `COLUMNS`."""
     queries = np.array(list(partners))
@@ -159,7 +159,7 @@ def _scanned(
 
 
 def _found(
-    evidence: Evidence, category: npt.NDArray[np.int32], partners: dict[int, Array], best: Best
+    evidence: PairFeatures, category: npt.NDArray[np.int32], partners: dict[int, Array], best: Best
 ) -> Iterator[tuple[Array, ...]]:
     """`_scanned`, where others find the best."""
     asked, items = best(evidence, START, None, category, np.array(list(partners), dtype=np.int32), CANDIDATES)
@@ -172,7 +172,7 @@ def _found(
 
 
 def allowed(
-    evidence: Evidence, category: npt.NDArray[np.int32], queries: npt.NDArray[np.integer[Any]]
+    evidence: PairFeatures, category: npt.NDArray[np.int32], queries: npt.NDArray[np.integer[Any]]
 ) -> npt.NDArray[np.bool_]:
     """Which items may answer which query: bought, of another category, another item, shape (queries, items)."""
     of_query = category[queries][:, None]

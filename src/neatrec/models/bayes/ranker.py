@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.compiled import compiled
-from neatrec.models.bayes.features import Evidence
+from neatrec.models.bayes.features import PairFeatures
 from neatrec.models.bayes.prior import Weights
 from neatrec.models.bayes.scoring import add_products, by_query, csr_parts, lent, pair_table, score_pairs
 from neatrec.models.parallel import in_parts
@@ -26,7 +26,7 @@ HINTS = ("lift", "chance", "times", "cosine", "query", "item order", "category o
 """log posterior lift, log E, log(1 + C), cosine of the low-rank vectors, how often the query is bought, who comes first
 by item and by category, log-lift of the item with those that keep like company as the query, without the query."""
 COMPANY_PSEUDO = 1.0
-FEWEST = 16
+MIN_ROWS_PER_THREAD = 16
 """Queries for which a thread is worth starting."""
 LEAST_CHANCE = 0.02
 """Added to E before its logarithm."""
@@ -52,7 +52,7 @@ class Ranking:
 
 
 def rank_pairs(
-    evidence: Evidence, weights: Weights, ranking: Ranking | None, queries: Codes, items: Codes
+    evidence: PairFeatures, weights: Weights, ranking: Ranking | None, queries: Codes, items: Codes
 ) -> npt.NDArray[np.float32]:
     """What ranks each pair: the odds, or the posterior lift without a ranking, shape (pairs,)."""
     if ranking is None:
@@ -65,7 +65,7 @@ def rank_pairs(
     return out
 
 
-def hints(evidence: Evidence, queries: Codes, items: Codes, lift: npt.NDArray[Any]) -> Floats:
+def hints(evidence: PairFeatures, queries: Codes, items: Codes, lift: npt.NDArray[Any]) -> Floats:
     """The hints of pairs whose posterior lift is `lift`, shape (pairs, hints)."""
     counts, company = evidence.counts, evidence.company_total
     count, total = counts.of_pairs(queries, items), counts.total[items]
@@ -83,7 +83,7 @@ def hints(evidence: Evidence, queries: Codes, items: Codes, lift: npt.NDArray[An
     return np.stack(columns, axis=1).astype(np.float64)
 
 
-def _with_company(evidence: Evidence, queries: Codes, items: Codes) -> Floats:
+def _with_company(evidence: PairFeatures, queries: Codes, items: Codes) -> Floats:
     """Times together of what keeps like company as each query, itself included, and the item, shape (pairs,)."""
     order, asked, offsets = by_query(queries)
     tables, chosen = (csr_parts(evidence.company), pair_table(evidence.counts)), items[order]
@@ -93,7 +93,7 @@ def _with_company(evidence: Evidence, queries: Codes, items: Codes) -> Floats:
         own = offsets[part.start : part.stop + 1]
         lent_to_pairs(asked[part], own, chosen, *tables, found)
 
-    in_parts(len(asked), work, fewest=FEWEST)
+    in_parts(len(asked), work, min_rows=MIN_ROWS_PER_THREAD)
     out = np.empty_like(found)
     out[order] = found
     return out
@@ -110,7 +110,7 @@ def lent_to_pairs(queries, offsets, items, like, pairs, out):  # type: ignore[no
             out[pair] = reached[items[pair]]
 
 
-def cosines(evidence: Evidence, queries: Codes, items: Codes) -> npt.NDArray[np.float32]:
+def cosines(evidence: PairFeatures, queries: Codes, items: Codes) -> npt.NDArray[np.float32]:
     """The cosine of the low-rank vectors of each pair, shape (pairs,)."""
     order, asked, offsets = by_query(queries)
     found = np.zeros(len(queries), dtype=np.float32)
@@ -121,7 +121,7 @@ def cosines(evidence: Evidence, queries: Codes, items: Codes) -> npt.NDArray[np.
 
 
 def _odds(
-    evidence: Evidence,
+    evidence: PairFeatures,
     ranking: Ranking,
     queries: Codes,
     offsets: npt.NDArray[np.int64],

@@ -11,14 +11,14 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse, special
 
-from neatrec.models.bayes.features import Evidence
+from neatrec.models.bayes.features import PairFeatures
 from neatrec.models.bayes.prior import Weights
 from neatrec.models.bayes.prior_tuning import Best, allowed, gains, higher_ranked
 from neatrec.models.bayes.ranker import Ranking, hints
 from neatrec.models.bayes.rows import score_rows
 from neatrec.models.bayes.scoring import score_pairs
 from neatrec.models.counts import PairCounts, often_seen
-from neatrec.models.tuned_lift import FEWEST, STRONG_COUNT
+from neatrec.models.tuned_lift import MIN_ROWS_PER_THREAD, STRONG_COUNT
 
 SURE = 1.96
 """Standard deviations that a count must lie above `strong_lift` times chance."""
@@ -100,7 +100,7 @@ def sure_pairs(judge: Judge, strong_lift: float) -> tuple[npt.NDArray[np.int32],
 
 
 def exercise(
-    evidence: Evidence,
+    evidence: PairFeatures,
     judge: Judge,
     weights: Weights,
     category: npt.NDArray[np.int32],
@@ -132,7 +132,7 @@ def exercise(
 
 
 def _first_answers(
-    evidence: Evidence, weights: Weights, category: npt.NDArray[np.int32], queries: npt.NDArray[np.int32]
+    evidence: PairFeatures, weights: Weights, category: npt.NDArray[np.int32], queries: npt.NDArray[np.int32]
 ) -> tuple[Any, Any, Any]:
     """Query, item and posterior lift of the best-ranked pairs, query after query."""
     lift = np.where(allowed(evidence, category, queries), score_rows(evidence, weights, queries), -np.inf)
@@ -152,7 +152,7 @@ def learn_ranking(
     where there is too little to learn from (gains are 0 then).
     """
     there = [part for part in parts if part is not None]
-    if sum(int(part.strong.sum()) for part in there) < FEWEST:
+    if sum(int(part.strong.sum()) for part in there) < MIN_ROWS_PER_THREAD:
         return None, 0.0, 0.0
     whole = Exercise.joined(there)
     half = np.arange(len(whole.start) - 1) % 2 == 0

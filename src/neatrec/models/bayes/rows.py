@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.compiled import compiled
-from neatrec.models.bayes.features import LIKE_PSEUDO, Evidence
+from neatrec.models.bayes.features import LIKE_PSEUDO, PairFeatures
 from neatrec.models.bayes.prior import FARTHEST, Weights
 from neatrec.models.bayes.ranker import COMPANY_PSEUDO, LEAST_CHANCE, Ranking
 from neatrec.models.bayes.ranker import FARTHEST as FARTHEST_ODDS
@@ -20,12 +20,12 @@ from neatrec.models.products import all_products
 
 Floats = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.float32]
-FEWEST = 4
+MIN_ROWS_PER_THREAD = 4
 """Rows for which a thread is worth starting."""
 
 
 def rank_rows(
-    evidence: Evidence, weights: Weights, ranking: Ranking | None, queries: Codes, out: Rows | None = None
+    evidence: PairFeatures, weights: Weights, ranking: Ranking | None, queries: Codes, out: Rows | None = None
 ) -> Rows:
     """What ranks each query with every item: the odds, or the posterior lift without a ranking, (queries, items)."""
     if ranking is None:
@@ -37,22 +37,22 @@ def rank_rows(
         lifts.write(part, out[part])
         odds.write(part, out[part])
 
-    in_parts(len(queries), work, fewest=FEWEST)
+    in_parts(len(queries), work, min_rows=MIN_ROWS_PER_THREAD)
     return out
 
 
-def score_rows(evidence: Evidence, weights: Weights, queries: Codes, out: Rows | None = None) -> Rows:
+def score_rows(evidence: PairFeatures, weights: Weights, queries: Codes, out: Rows | None = None) -> Rows:
     """The posterior mean of each query with every item, shape (queries, items)."""
     lifts = _Lifts(evidence, weights, queries)
     out = np.empty((len(queries), len(evidence.category)), dtype=np.float32) if out is None else out
-    in_parts(len(queries), lambda part: lifts.write(part, out[part]), fewest=FEWEST)
+    in_parts(len(queries), lambda part: lifts.write(part, out[part]), min_rows=MIN_ROWS_PER_THREAD)
     return out
 
 
 class _Lifts:
     """Posterior means of some queries: what can be made for all rows at once, and `write` for some of them."""
 
-    def __init__(self, evidence: Evidence, weights: Weights, queries: Codes) -> None:
+    def __init__(self, evidence: PairFeatures, weights: Weights, queries: Codes) -> None:
         self.evidence, self.weights, self.queries = evidence, weights, queries
         self.counts, near = evidence.counts, evidence.near
         self.near = self.counts if near is None or not near.records else near
@@ -102,7 +102,7 @@ class _Lifts:
 class _Odds:
     """The odds by which some queries rank: as `_Lifts`, whose rows they are made of."""
 
-    def __init__(self, evidence: Evidence, ranking: Ranking, queries: Codes) -> None:
+    def __init__(self, evidence: PairFeatures, ranking: Ranking, queries: Codes) -> None:
         self.evidence, self.ranking, self.queries = evidence, ranking, queries
         self.place = category_places(evidence)
         self.cosine: Rows = all_products((evidence.query_unit(queries), evidence.unit))
@@ -150,12 +150,12 @@ class _Odds:
         return chance
 
 
-def category_places(evidence: Evidence) -> npt.NDArray[np.uint32]:
+def category_places(evidence: PairFeatures) -> npt.NDArray[np.uint32]:
     """The place of each item's category in tables of categories, whose last one is for the unknown, (items,)."""
     return (evidence.category % len(evidence.category_lift)).astype(np.uint32)
 
 
-def _lent_both_ways(evidence: Evidence, queries: Codes) -> Rows | None:
+def _lent_both_ways(evidence: PairFeatures, queries: Codes) -> Rows | None:
     """Times together of all that is like the query with all that is like the item; None without likeness."""
     if evidence.like is None or evidence.lends is None:
         return None

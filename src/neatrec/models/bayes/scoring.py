@@ -1,4 +1,4 @@
-"""Scores of `bayes` for chosen pairs: what `Weights.score` of `Evidence.rows` gives, without rows of the catalogue."""
+"""Scores of `bayes` for chosen pairs: those of `Weights.score`, without rows of the catalogue."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.compiled import compiled
-from neatrec.models.bayes.features import LIKE_PSEUDO, SIGNS, Block, Evidence
+from neatrec.models.bayes.features import LIKE_PSEUDO, SIGNS, Block, PairFeatures
 from neatrec.models.bayes.prior import FARTHEST, Weights
 from neatrec.models.counts import PairCounts
 
 Codes = npt.NDArray[np.int32]
 
 
-def score_pairs(evidence: Evidence, weights: Weights, queries: Codes, items: Codes) -> npt.NDArray[np.float32]:
+def score_pairs(evidence: PairFeatures, weights: Weights, queries: Codes, items: Codes) -> npt.NDArray[np.float32]:
     """The posterior mean of each pair, shape (pairs,)."""
     order, asked, offsets = by_query(queries)
     chosen = items[order]
@@ -26,7 +26,7 @@ def score_pairs(evidence: Evidence, weights: Weights, queries: Codes, items: Cod
     return out
 
 
-def log_priors(evidence: Evidence, weights: Weights, queries: Codes, items: Codes) -> npt.NDArray[np.float64]:
+def log_priors(evidence: PairFeatures, weights: Weights, queries: Codes, items: Codes) -> npt.NDArray[np.float64]:
     """The logarithm of each pair's prior mean, shape (pairs,): `Weights.log_prior` without rows; 0 without signs."""
     if weights.signs is None:
         return np.zeros(len(queries))
@@ -43,8 +43,8 @@ def log_priors(evidence: Evidence, weights: Weights, queries: Codes, items: Code
     return out
 
 
-def block_of_pairs(evidence: Evidence, queries: Codes, items: Codes) -> Block:
-    """What `Evidence.rows` knows of chosen pairs: arrays of shape (pairs,), signs (pairs, signs)."""
+def block_of_pairs(evidence: PairFeatures, queries: Codes, items: Codes) -> Block:
+    """What `PairFeatures.rows` knows of chosen pairs: arrays of shape (pairs,), signs (pairs, signs)."""
     order, asked, offsets = by_query(queries)
     chosen, counts, near = items[order], evidence.counts, evidence.near
     signs = np.zeros((len(queries), len(SIGNS)), dtype=np.float32)
@@ -79,7 +79,7 @@ def by_query(queries: Codes) -> tuple[npt.NDArray[np.int64], Codes, npt.NDArray[
 
 
 def _together(
-    evidence: Evidence, weights: Weights, queries: Codes, offsets: npt.NDArray[np.int64], items: Codes
+    evidence: PairFeatures, weights: Weights, queries: Codes, offsets: npt.NDArray[np.int64], items: Codes
 ) -> npt.NDArray[np.float32]:
     """Times together of what is like the query and what is like the item, (pairs,); empty where it says nothing."""
     if evidence.like is None or weights.signs is None:
@@ -90,7 +90,7 @@ def _together(
 
 
 def sign_factors(
-    evidence: Evidence, weights: Weights, queries: Codes
+    evidence: PairFeatures, weights: Weights, queries: Codes
 ) -> list[tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]]:
     """The two signs that are products of vectors, weighted: rows of the queries, and a row for every item."""
     if weights.signs is None:
@@ -104,7 +104,7 @@ def sign_factors(
 
 
 def _products(
-    evidence: Evidence, weights: Weights, queries: Codes, offsets: npt.NDArray[np.int64], items: Codes
+    evidence: PairFeatures, weights: Weights, queries: Codes, offsets: npt.NDArray[np.int64], items: Codes
 ) -> npt.NDArray[np.float32]:
     out = np.zeros(len(items), dtype=np.float32)
     for left, right in sign_factors(evidence, weights, queries):
@@ -113,7 +113,7 @@ def _products(
 
 
 def _means(
-    evidence: Evidence,
+    evidence: PairFeatures,
     weights: Weights,
     queries: Codes,
     offsets: npt.NDArray[np.int64],

@@ -1,8 +1,8 @@
 """Scores of queries with everything sold, quickly and nearly: which few of them are worth scoring exactly.
 
-A serving table needs the best hundred of thousands of items. `Screen` gives the logarithms of all scores in float32,
-one product of vectors serving low rank and cosine; the error is some millionths, the exact scores of the best are then
-those of pairs (`ranking.rank_pairs`). The same tables and the same formula serve a GPU (`gpu_screen`).
+A serving table needs the best hundred of thousands of items. `CoarseScorer` gives the logarithms of all scores in
+float32, one product of vectors serving low rank and cosine; the error is some millionths. The exact scores of the
+best are then those of pairs (`ranking.rank_pairs`). The same tables and the same formula serve a GPU (`gpu_screen`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from neatrec import statistics
 from neatrec.compiled import compiled
-from neatrec.models.bayes.features import LIKE_PSEUDO, Evidence
+from neatrec.models.bayes.features import LIKE_PSEUDO, PairFeatures
 from neatrec.models.bayes.prior import FARTHEST, Weights
 from neatrec.models.bayes.ranker import COMPANY_PSEUDO, HINTS, LEAST_CHANCE, Ranking
 from neatrec.models.bayes.ranker import FARTHEST as FARTHEST_ODDS
@@ -68,7 +68,7 @@ class ItemNumbers(NamedTuple):
     """One over the length of its vector."""
 
 
-class Screen:
+class CoarseScorer:
     """The tables of a fitted model for the items `codes` (ascending): `rows` are near logarithms of its scores.
 
     They hold every item that was ever bought with another; those that never were may be among them.
@@ -77,7 +77,7 @@ class Screen:
     """
 
     def __init__(
-        self, evidence: Evidence, weights: Weights, ranking: Ranking | None, codes: Codes, sureness: float = 0.0
+        self, evidence: PairFeatures, weights: Weights, ranking: Ranking | None, codes: Codes, sureness: float = 0.0
     ) -> None:
         if weights.signs is None:
             raise ValueError("shrunk lift has nothing to screen: only pairs that were seen score at all")

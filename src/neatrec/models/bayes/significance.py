@@ -9,7 +9,7 @@ import numpy.typing as npt
 from scipy import special
 
 from neatrec import statistics
-from neatrec.models.bayes.features import Evidence
+from neatrec.models.bayes.features import PairFeatures
 from neatrec.models.bayes.prior import Weights
 from neatrec.models.bayes.ranker import HINTS, Ranking, hints, rank_pairs
 from neatrec.models.bayes.ranker_training import FIRST, QUERIES, Exercise, Judge
@@ -37,7 +37,7 @@ def dependent_pairs(judge: Judge) -> tuple[Codes, Codes]:
     return query[sure], item[sure]
 
 
-def sure_exercise(evidence: Evidence, judge: Judge, weights: Weights, rng: np.random.Generator) -> Exercise | None:
+def sure_exercise(evidence: PairFeatures, judge: Judge, weights: Weights, rng: np.random.Generator) -> Exercise | None:
     """The surest pairs of `evidence` for queries that have dependent pairs in `judge`; None when there are none."""
     strong = dependent_pairs(judge)
     queries = np.unique(strong[0][evidence.counts.total[strong[0]] > 0])
@@ -50,7 +50,7 @@ def sure_exercise(evidence: Evidence, judge: Judge, weights: Weights, rng: np.ra
     return Exercise.of(asked, items, sure_hints(evidence, weights, asked, items), strong, len(evidence.category))
 
 
-def _surest(evidence: Evidence, query: int) -> Codes:
+def _surest(evidence: PairFeatures, query: int) -> Codes:
     matrix, total = evidence.counts.matrix, evidence.counts.total
     row = slice(matrix.indptr[query], matrix.indptr[query + 1])
     items: Codes = matrix.indices[row].astype(np.int32)
@@ -59,13 +59,13 @@ def _surest(evidence: Evidence, query: int) -> Codes:
     return surest
 
 
-def sure_hints(evidence: Evidence, weights: Weights, queries: Codes, items: Codes) -> Floats:
+def sure_hints(evidence: PairFeatures, weights: Weights, queries: Codes, items: Codes) -> Floats:
     """The hints of pairs in the order of `SURE_HINTS`, shape (pairs, hints)."""
     usual = hints(evidence, queries, items, score_pairs(evidence, weights, queries, items))
     return np.column_stack([usual, _sureness(evidence, queries, items, evidence.counts.of_pairs(queries, items))])
 
 
-def _sureness(evidence: Evidence, queries: Any, items: Codes, count: npt.NDArray[Any]) -> Floats:
+def _sureness(evidence: PairFeatures, queries: Any, items: Codes, count: npt.NDArray[Any]) -> Floats:
     """log(1 + G^2) of pairs that were seen `count` times."""
     counts = evidence.counts
     g2 = statistics.signed_llr(count, counts.total[queries], counts.total[items], counts.records)
@@ -73,7 +73,7 @@ def _sureness(evidence: Evidence, queries: Any, items: Codes, count: npt.NDArray
 
 
 def sure_pairs_odds(
-    evidence: Evidence, weights: Weights, ranking: Ranking, queries: Codes, items: Codes
+    evidence: PairFeatures, weights: Weights, ranking: Ranking, queries: Codes, items: Codes
 ) -> npt.NDArray[np.float32]:
     """The odds of each pair, shape (pairs,)."""
     usual, slope = without_sureness(ranking)
@@ -83,7 +83,7 @@ def sure_pairs_odds(
 
 
 def sure_rows_odds(
-    evidence: Evidence,
+    evidence: PairFeatures,
     weights: Weights,
     ranking: Ranking,
     queries: Codes,

@@ -21,7 +21,7 @@ FILE = "state.safetensors"
 
 
 @dataclass(frozen=True)
-class Position:
+class CheckpointPosition:
     """How far a fit has come."""
 
     epoch: int = 0
@@ -42,7 +42,7 @@ class Checkpoint:
     """The tables of a fit and where it stands. `task` says which fit it is: only that one may go on from it."""
 
     task: Mapping[str, Any]
-    position: Position
+    position: CheckpointPosition
     tables: Mapping[str, npt.NDArray[np.float32]] = field(repr=False)
 
 
@@ -96,4 +96,4 @@ def load_checkpoint(folder: Path, task: Mapping[str, Any], device: str) -> Check
             )
     position["losses"] = tuple(position["losses"])
     position["validation_losses"] = tuple(position["validation_losses"])
-    return Checkpoint(found, Position(**position), tables)
+    return Checkpoint(found, CheckpointPosition(**position), tables)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from neatrec.data.baskets import Baskets
 from neatrec.models.embeddings.kernels.arguments import Draws, Shard
 from neatrec.models.embeddings.kernels.layout import Table
-from neatrec.models.embeddings.sampling import Visits
+from neatrec.models.embeddings.sampling import VisitOrder
 
 if TYPE_CHECKING:
     from neatrec.models.embeddings.kernels.gpu_call import GpuTables
@@ -31,7 +31,7 @@ class Span(NamedTuple):
     end: int
 
 
-class Place(Protocol):
+class TrainingDevice(Protocol):
     """Holds what a kernel works on."""
 
     device: str
@@ -63,7 +63,7 @@ class OnCpu:
 
     device = "cpu"
 
-    def __init__(self, visits: Visits) -> None:
+    def __init__(self, visits: VisitOrder) -> None:
         self.visits = visits
 
     def spans(self, shard: Baskets, number: int, epoch: int, seed: int, first: int) -> Iterator[Span]:
@@ -99,7 +99,7 @@ class OnGpu:
 
     device = "gpu"
 
-    def __init__(self, visits: Visits, lines: int) -> None:
+    def __init__(self, visits: VisitOrder, lines: int) -> None:
         self.visits, self.lines = visits, lines
         self._feed: Feed | None = None
         self._tables: GpuTables | None = None
@@ -156,7 +156,7 @@ class OnGpu:
         return draws_to_gpu(draws)
 
 
-def place_for(device: str, visits: Visits, lines: int) -> Place:
+def place_for(device: str, visits: VisitOrder, lines: int) -> TrainingDevice:
     """The place for a device, `cpu` or `gpu`; `lines` of all shards together."""
     return OnGpu(visits, lines) if device == "gpu" else OnCpu(visits)
 

@@ -64,7 +64,7 @@ class Item2VecProduct(Item2Vec):
     """Item2Vec ranked by what it was trained on: the query's input vector times the item's output vector."""
 
     name: ClassVar[str] = "item2vec-product"
-    learns_like: ClassVar[str] = "item2vec"
+    shares_fit_with: ClassVar[str] = "item2vec"
     about: ClassVar[str] = "The vectors of item2vec, ranked by input x output."
 
     def _score(self, queries: Codes, items: Codes) -> Scores:

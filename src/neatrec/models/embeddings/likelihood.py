@@ -1,4 +1,4 @@
-"""The log expected likelihood of two Gaussians: log of the density of their difference at zero."""
+"""The log expected likelihood of two GaussianTable: log of the density of their difference at zero."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.compiled import compiled
-from neatrec.models.parallel import FEWEST_PAIRS, in_parts
+from neatrec.models.parallel import MIN_PAIRS_PER_THREAD, in_parts
 from neatrec.models.products import all_products
 
 Floats = npt.NDArray[np.float64]
-FEWEST = 4
+MIN_ROWS_PER_THREAD = 4
 """Rows for which a thread is worth starting."""
 
 
-class Gaussians:
+class GaussianTable:
     """One Gaussian for each item, with one variance for all its dimensions, in float64 and ready for rows."""
 
     def __init__(self, vectors: npt.NDArray[Any], log_variance: npt.NDArray[Any]) -> None:
@@ -28,7 +28,7 @@ class Gaussians:
     def rows(self, queries: npt.NDArray[Any]) -> Floats:
         """Log expected likelihoods of each query with every item, shape (queries, items)."""
         out: Floats = all_products((self.means[queries], self.means))
-        in_parts(len(queries), lambda part: self._finish(queries[part], out[part]), fewest=FEWEST)
+        in_parts(len(queries), lambda part: self._finish(queries[part], out[part]), min_rows=MIN_ROWS_PER_THREAD)
         return out
 
     def _finish(self, queries: npt.NDArray[Any], products: Floats) -> None:
@@ -50,7 +50,7 @@ def likelihood_pairs(
     def work(part: slice) -> None:
         pair_likelihoods(vectors, variance, queries[part], items[part], out[part])
 
-    in_parts(len(queries), work, fewest=FEWEST_PAIRS)
+    in_parts(len(queries), work, min_rows=MIN_PAIRS_PER_THREAD)
     return out
 
 

@@ -17,10 +17,10 @@ import pyarrow as pa
 from neatrec.data.baskets import Baskets
 from neatrec.errors import must_be
 from neatrec.models.cosine import CosineModel
-from neatrec.models.embeddings.kernels.arguments import Settings
+from neatrec.models.embeddings.kernels.arguments import KernelSettings
 from neatrec.models.embeddings.kernels.dispatch import chosen_device, device_for
 from neatrec.models.embeddings.kernels.layout import SQUARES, Table, new_table, vector, width
-from neatrec.models.embeddings.trainer import Task, train
+from neatrec.models.embeddings.trainer import TrainingTask, train
 from neatrec.models.embeddings.warm_start import (
     SHARE,
     Rows,
@@ -133,7 +133,7 @@ class EmbeddingModel(CosineModel):
             refuse_other_shapes(old, self)
             epochs, before = self._warm_epochs()
             log.info("warm start: the last %d of %d epochs", epochs, epochs + before)
-        task = Task(
+        task = TrainingTask(
             name=self.name,
             kernel=self._kernel(),
             parameters=self.parameters.to_dict(),
@@ -151,7 +151,7 @@ class EmbeddingModel(CosineModel):
             begin=None if old is None else partial(self._begin_from, old),
             begins_from=None if old is None else hash_of(old.arrays(users=True)),
             needs_users=self.needs_users,
-            least_user_baskets=self._least_user_baskets(),
+            min_user_baskets=self._least_user_baskets(),
             has_hinges=self._has_hinges,
             refuse_bought=self._refuse_bought,
             log_variance=self._log_variances(),
@@ -227,11 +227,11 @@ class EmbeddingModel(CosineModel):
     def _kernel(self) -> str:
         return self.kernel
 
-    def _settings(self) -> Settings:
+    def _settings(self) -> KernelSettings:
         """Everything the kernel must know, but the rates."""
         p = self.parameters
         sgd = p.optimizer == "sgd"
-        return Settings(
+        return KernelSettings(
             dim=p.dim,
             window=p.window,
             negatives=p.negatives,
@@ -269,7 +269,7 @@ class EmbeddingModel(CosineModel):
             if name.startswith(PREFIX)
         }
 
-    def learned(self) -> dict[str, Any]:
+    def fit_info(self) -> dict[str, Any]:
         return {"losses": [round(loss, 6) for loss in self.history]}
 
 

@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from neatrec.errors import must_be
 from neatrec.models.base import Codes, Scores
-from neatrec.models.embeddings.kernels.arguments import Settings
+from neatrec.models.embeddings.kernels.arguments import KernelSettings
 from neatrec.models.embeddings.kernels.layout import LOG_VARIANCE, Table, tail, vector
-from neatrec.models.embeddings.likelihood import Gaussians, likelihood_pairs
+from neatrec.models.embeddings.likelihood import GaussianTable, likelihood_pairs
 from neatrec.models.embeddings.model import PAPER, EmbeddingModel, EmbeddingParameters, random_table
 from neatrec.models.parameters import ModelParameters, again, parameter
 
@@ -27,8 +27,8 @@ class NeatParameters(EmbeddingParameters):
     )
     variance_learning_rate: float = parameter(0.2, "Step of the log-variances at the start.", low=0.0)
     start_log_variance: float = parameter(-2.0, "Where log-variances start.")
-    least_log_variance: float = parameter(-4.0, "Log-variances stay above this.")
-    most_log_variance: float = parameter(2.0, "Log-variances stay below this.")
+    min_log_variance: float = parameter(-4.0, "Log-variances stay above this.")
+    max_log_variance: float = parameter(2.0, "Log-variances stay below this.")
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "paper": {
@@ -42,10 +42,10 @@ class NeatParameters(EmbeddingParameters):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.least_log_variance <= self.start_log_variance <= self.most_log_variance:
+        if not self.min_log_variance <= self.start_log_variance <= self.max_log_variance:
             raise must_be(
                 "start_log_variance",
-                f"between {self.least_log_variance:g} and {self.most_log_variance:g}",
+                f"between {self.min_log_variance:g} and {self.max_log_variance:g}",
                 self.start_log_variance,
             )
         if self.covariance == "diagonal" and self.optimizer == "sgd":
@@ -71,7 +71,7 @@ class Neat(EmbeddingModel):
     def _is_diagonal(self) -> bool:
         return bool(getattr(self.parameters, "covariance", "spherical") == "diagonal")
 
-    def _settings(self) -> Settings:
+    def _settings(self) -> KernelSettings:
         p = self.parameters
         return (
             super()
@@ -79,8 +79,8 @@ class Neat(EmbeddingModel):
             ._replace(
                 margin=p.margin,
                 variance_rate=p.variance_learning_rate / p.learning_rate,
-                low=p.least_log_variance,
-                high=p.most_log_variance,
+                low=p.min_log_variance,
+                high=p.max_log_variance,
             )
         )
 
@@ -123,9 +123,9 @@ class NeatLikelihood(Neat):
     """NEAT ranked by the log expected likelihood that it was trained on."""
 
     name: ClassVar[str] = "neat-likelihood"
-    learns_like: ClassVar[str] = "neat"
-    about: ClassVar[str] = "The Gaussians of neat, ranked by expected likelihood."
-    _prepared: Gaussians | None = None
+    shares_fit_with: ClassVar[str] = "neat"
+    about: ClassVar[str] = "The GaussianTable of neat, ranked by expected likelihood."
+    _prepared: GaussianTable | None = None
 
     def _score(self, queries: Codes, items: Codes) -> Scores:
         return likelihood_pairs(self.vectors, self.log_variance, queries, items)
@@ -139,9 +139,9 @@ class NeatLikelihood(Neat):
             out[row] = self._score(np.full(len(every), query, dtype=np.int32), every)
         return out
 
-    def _gaussians(self) -> Gaussians:
-        """Its Gaussians, made ready once for what was learned last."""
+    def _gaussians(self) -> GaussianTable:
+        """Its GaussianTable, made ready once for what was learned last."""
         ready = self._prepared
         if ready is None or ready.vectors is not self.vectors or ready.log_variance is not self.log_variance:
-            ready = self._prepared = Gaussians(self.vectors, self.log_variance)
+            ready = self._prepared = GaussianTable(self.vectors, self.log_variance)
         return ready

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.errors import must_be
-from neatrec.models.embeddings.kernels.arguments import Settings
+from neatrec.models.embeddings.kernels.arguments import KernelSettings
 from neatrec.models.embeddings.kernels.layout import Table, vector
 from neatrec.models.embeddings.model import random_table
 from neatrec.models.embeddings.neat import Neat, NeatParameters
@@ -53,7 +53,7 @@ class NeatBPR(Neat):
     def _kernel(self) -> str:
         return self.kernel
 
-    def _settings(self) -> Settings:
+    def _settings(self) -> KernelSettings:
         return super()._settings()._replace(logistic=self.parameters.ranking_loss == "log")
 
     def _new_tables(self, rng: np.random.Generator, items: int, users: int) -> dict[str, Table]:

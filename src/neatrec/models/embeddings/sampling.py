@@ -25,7 +25,7 @@ NOTHING = np.zeros(0, dtype=np.uint64)
 log = logging.getLogger(__name__)
 
 
-class Visits:
+class VisitOrder:
     """Turns shards into what kernels read. Item rows are by falling frequency: what is often needed lies together."""
 
     def __init__(
@@ -91,10 +91,10 @@ class Visits:
         return draws._replace(seed=np.uint64(rng.integers(2**63)))
 
 
-class KeptOut:
+class ValidationPairs:
     """The validation baskets that a fit can judge by, shard by shard: those of users whom it learns about."""
 
-    def __init__(self, visits: Visits, validation: BasketStream, catalog: Catalog) -> None:
+    def __init__(self, visits: VisitOrder, validation: BasketStream, catalog: Catalog) -> None:
         self.visits, self.shards = visits, as_shards(validation)
         found = left = 0
         for shard in self.shards:
@@ -136,7 +136,7 @@ def _all_users(shards: Iterable[Baskets]) -> pa.LargeStringArray:
 
 
 def new_draws(
-    visits: Visits, shards: Iterable[Baskets], exponent: float, reject_observed: bool, refuse_bought: bool
+    visits: VisitOrder, shards: Iterable[Baskets], exponent: float, reject_observed: bool, refuse_bought: bool
 ) -> Draws:
     """Where negatives come from: frequencies to the power `exponent`, less what is refused."""
     weights = np.where(visits.count_of_row > 0, visits.count_of_row.astype(np.float64) ** exponent, 0.0)
@@ -145,7 +145,7 @@ def new_draws(
     return Draws(np.uint64(0), alias_table(weights), observed, bought)
 
 
-def _observed(visits: Visits, shards: Iterable[Baskets]) -> npt.NDArray[np.uint64]:
+def _observed(visits: VisitOrder, shards: Iterable[Baskets]) -> npt.NDArray[np.uint64]:
     """A filter of all pairs of items that stand in one basket."""
     pairs = 0
     for shard in shards:
@@ -163,7 +163,7 @@ def _observed(visits: Visits, shards: Iterable[Baskets]) -> npt.NDArray[np.uint6
     return words
 
 
-def _bought(visits: Visits, shards: Iterable[Baskets]) -> npt.NDArray[np.uint64]:
+def _bought(visits: VisitOrder, shards: Iterable[Baskets]) -> npt.NDArray[np.uint64]:
     """A filter of what each user has bought."""
     words = new_filter(int(visits.count_of_row.sum()))
     for shard in shards:

@@ -19,13 +19,13 @@ from neatrec.data.baskets import Baskets, BasketStream, as_shards
 from neatrec.data.catalog import UNKNOWN, Catalog
 from neatrec.data.randomness import kernel_seed
 from neatrec.errors import DivergedError
-from neatrec.models.embeddings.checkpoints import Checkpoint, Position, load_checkpoint, save_checkpoint
+from neatrec.models.embeddings.checkpoints import Checkpoint, CheckpointPosition, load_checkpoint, save_checkpoint
 from neatrec.models.embeddings.devices import place_for
-from neatrec.models.embeddings.kernels.arguments import Settings, Tally
+from neatrec.models.embeddings.kernels.arguments import KernelSettings, Tally
 from neatrec.models.embeddings.kernels.compiling import said_when_compiling
 from neatrec.models.embeddings.kernels.dispatch import Kernel, chosen_device, kernel
 from neatrec.models.embeddings.kernels.layout import SQUARES, Table, tail, vector
-from neatrec.models.embeddings.sampling import KeptOut, Visits, new_draws
+from neatrec.models.embeddings.sampling import ValidationPairs, VisitOrder, new_draws
 from neatrec.models.embeddings.synchronize import Together
 from neatrec.models.run import Progress, Run
 
@@ -46,13 +46,13 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Task:
+class TrainingTask:
     """What a model asks of the loop."""
 
     name: str
     kernel: str
     parameters: Mapping[str, Any]
-    settings: Settings
+    settings: KernelSettings
     new_tables: Callable[[np.random.Generator, int, int], dict[str, Table]]
     """(generator, items, users) -> tables by name; those of users have `user` in their name."""
     catalog: Catalog
@@ -64,7 +64,7 @@ class Task:
     epochs: int
     needs_users: bool
     has_hinges: bool
-    least_user_baskets: int = 1
+    min_user_baskets: int = 1
     """Users with fewer baskets keep a vector of zeros."""
     refuse_bought: bool = False
     log_variance: Callable[[Mapping[str, Table]], npt.NDArray[np.float32]] | None = None
@@ -80,7 +80,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainedTables:
     """What came out: tables with their rows in the order of the catalogue (and of `user_ids`), losses by epoch."""
 
     tables: dict[str, Table]
@@ -89,14 +89,14 @@ class Trained:
     validation_losses: tuple[float, ...]
 
 
-def train(task: Task, shards: Iterable[Baskets], run: Run) -> Trained:
+def train(task: TrainingTask, shards: Iterable[Baskets], run: Run) -> TrainedTables:
     """Train the task's tables on a stream of shards; memory holds the tables and one shard at a time."""
     with said_when_compiling(lambda: log.info("compiling %s, which later runs need not do", task.kernel)):
         return _Fit(task, shards, run).run_all()
 
 
 class _Fit:
-    def __init__(self, task: Task, shards: Iterable[Baskets], run: Run) -> None:
+    def __init__(self, task: TrainingTask, shards: Iterable[Baskets], run: Run) -> None:
         self.task, self.shards, self.run = task, shards, run
         self.together = run.together if run.together is not None and run.together.agrees else None
         device = chosen_device(task.kernel, run.device, task.settings, run.reproducible)
@@ -104,11 +104,11 @@ class _Fit:
             device = self.together.agreed_device(device)
         self.kernel: Kernel = kernel(task.kernel, device)
         self.seed = int(run.rng) if not isinstance(run.rng, np.random.Generator) else kernel_seed(run.rng)
-        self.visits = Visits(shards, task.item_count, task.catalog.category_of(_level(task)), task.needs_users)
+        self.visits = VisitOrder(shards, task.item_count, task.catalog.category_of(_level(task)), task.needs_users)
         if task.category_level is None:
             self.visits.category[:] = UNKNOWN
         kept_out = run.validation
-        self.kept_out = None if kept_out is None else KeptOut(self.visits, kept_out, task.catalog)
+        self.kept_out = None if kept_out is None else ValidationPairs(self.visits, kept_out, task.catalog)
         self.lines = int(task.item_count.sum())
         self.place = place_for(device, self.visits, self.lines)
         draws = new_draws(
@@ -116,7 +116,7 @@ class _Fit:
         )
         block = BLOCK if run.reproducible and not task.settings.batch else 0
         self.settings = task.settings._replace(block=block)
-        self.position = Position()
+        self.position = CheckpointPosition()
         self.tables = self._tables()
         self.learning = self.place.take(self.tables)
         self.working = dict(zip(self.tables, self.learning, strict=True))  # by name, wherever they are
@@ -130,7 +130,7 @@ class _Fit:
         rng = np.random.default_rng([self.seed, 0])
         users = 0 if self.visits.user_ids is None else len(self.visits.user_ids)
         tables = self.task.new_tables(rng, len(self.task.catalog), users)
-        if self.task.least_user_baskets > 1:
+        if self.task.min_user_baskets > 1:
             self._still_users(tables)
         if self.task.begin is not None:  # a user known from before keeps the vector of then
             self.task.begin(tables, self.visits.row_of_item, self.visits.user_ids)
@@ -145,7 +145,7 @@ class _Fit:
 
     def _still_users(self, tables: Mapping[str, Table]) -> None:
         """Users with too few baskets: zeros, and a sum of squares so large that Adagrad's steps are nothing."""
-        few = self.visits.baskets_of_users(self.shards) < self.task.least_user_baskets
+        few = self.visits.baskets_of_users(self.shards) < self.task.min_user_baskets
         for name, table in tables.items():
             if "user" in name:
                 vector(table, self.task.settings.dim)[few] = 0
@@ -167,7 +167,7 @@ class _Fit:
             "hash of the warm start": self.task.begins_from,
         }
 
-    def run_all(self) -> Trained:
+    def run_all(self) -> TrainedTables:
         if self.together is None:
             self._maybe_stop()
         else:
@@ -177,7 +177,7 @@ class _Fit:
         self.place.bring_back(self.tables)
         order = self.visits.row_of_item
         tables = {name: table if "user" in name else table[order] for name, table in self.tables.items()}
-        return Trained(tables, self.visits.user_ids, self.position.losses, self.position.validation_losses)
+        return TrainedTables(tables, self.visits.user_ids, self.position.losses, self.position.validation_losses)
 
     def _save(self) -> None:
         if self.run.checkpoints is not None and (self.together is None or self.together.leads):
@@ -309,18 +309,18 @@ class _Fit:
         if self.kept_out is not None:
             validation = (*validation, self._agreed_validation_loss(self.kept_out))
         self._tell(self.lines, validation=validation[-1] if validation else None, end=True)
-        self.position = Position(
+        self.position = CheckpointPosition(
             position.epoch + 1, losses=losses, validation_losses=validation, seconds=position.seconds
         )
         self._save()
 
-    def _agreed_validation_loss(self, kept_out: KeptOut) -> float:
+    def _agreed_validation_loss(self, kept_out: ValidationPairs) -> float:
         """The loss that all processes go by: the first one's."""
         if self.together is None:
             return self._validation_loss(kept_out)
         return self.together.say(self._validation_loss(kept_out) if self.together.leads else 0.0)[0]
 
-    def _validation_loss(self, kept_out: KeptOut) -> float:
+    def _validation_loss(self, kept_out: ValidationPairs) -> float:
         """Mean loss a pair on the validation baskets, with the same negatives every time."""
         pairs, loss = 0, 0.0
         settings = self.settings._replace(block=BLOCK, batch=0, rate=0.0, last_rate=0.0)
@@ -413,11 +413,11 @@ def _hash(baskets: BasketStream) -> str:
     return hashlib.sha256("|".join(shard.hash for shard in as_shards(baskets)).encode()).hexdigest()
 
 
-def _why(task: Task) -> str:
+def _why(task: TrainingTask) -> str:
     return (
         "; with `reject_observed`, items bought with every other item have no negatives" if task.reject_observed else ""
     )
 
 
-def _level(task: Task) -> str | None:
+def _level(task: TrainingTask) -> str | None:
     return None if task.category_level in (None, "deepest") else task.category_level

@@ -22,24 +22,24 @@ class Triple2VecParameters(EmbeddingParameters):
     window: int = again(EmbeddingParameters, "window", 10)
     negative_exponent: float = again(EmbeddingParameters, "negative_exponent", 1.0)
     learning_rate: float = again(EmbeddingParameters, "learning_rate", 0.4)
-    least_user_baskets: int = parameter(
+    min_user_baskets: int = parameter(
         2, "Users with fewer baskets have no vector: it would only stand for the company of their one basket.", low=1
     )
 
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": {**PAPER, "least_user_baskets": 1}}
-    earlier: ClassVar[Mapping[str, Any]] = {"least_user_baskets": 1}
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": {**PAPER, "min_user_baskets": 1}}
+    earlier: ClassVar[Mapping[str, Any]] = {"min_user_baskets": 1}
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.optimizer == "sgd" and self.least_user_baskets > 1:
-            raise must_be("least_user_baskets", "1 with optimizer sgd", self.least_user_baskets)
+        if self.optimizer == "sgd" and self.min_user_baskets > 1:
+            raise must_be("min_user_baskets", "1 with optimizer sgd", self.min_user_baskets)
 
 
 class Triple2Vec(EmbeddingModel):
     """Triple2Vec (Wan and others 2018): cohesion f_q . g_v + f_q . h_u + g_v . h_u, negatives for each of the three.
 
     An item has two vectors, as query and as partner; its vector in an answer is their sum. A user seen in one basket
-    has none (`least_user_baskets`): theirs would explain away why the items of that basket go together.
+    has none (`min_user_baskets`): theirs would explain away why the items of that basket go together.
     """
 
     name: ClassVar[str] = "triple2vec"
@@ -60,7 +60,7 @@ class Triple2Vec(EmbeddingModel):
         return {name: random_table(rng, rows, dim, 0.5 / dim) for name, rows in names.items()}
 
     def _least_user_baskets(self) -> int:
-        return int(self.parameters.least_user_baskets)
+        return int(self.parameters.min_user_baskets)
 
     def _laid(self, tables: Mapping[str, Table]) -> dict[str, Table]:
         names = {"query_vectors": "queries", "partner_vectors": "partners", "user_vectors": "users"}

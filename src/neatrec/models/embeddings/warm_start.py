@@ -27,7 +27,7 @@ Rows = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True)
-class Matched:
+class MatchedItems:
     """Which items (or users) of the older model are which of the new one, shape (new,): -1 for those it never saw."""
 
     old: Rows
@@ -39,18 +39,18 @@ class Matched:
         return self.old >= 0
 
 
-def matched_items(old: EmbeddingModel, catalog: Catalog, level: str | None) -> Matched:
+def matched_items(old: EmbeddingModel, catalog: Catalog, level: str | None) -> MatchedItems:
     """Items by id; one that no basket of the older model held was never learned, and counts as new."""
     code = _places(catalog.ids, old.catalog.ids)
     learned = old.item_count[np.maximum(code, 0)] > 0
-    return Matched(np.where(learned, code, -1).astype(np.int32), catalog.category_of(level))
+    return MatchedItems(np.where(learned, code, -1).astype(np.int32), catalog.category_of(level))
 
 
-def matched_users(old: EmbeddingModel, users: pa.LargeStringArray) -> Matched:
+def matched_users(old: EmbeddingModel, users: pa.LargeStringArray) -> MatchedItems:
     """Users by id; nobody where the older bundle did not keep its users."""
     if old.user_ids is None:
-        return Matched(np.full(len(users), -1, dtype=np.int32))
-    return Matched(_places(users, old.user_ids))
+        return MatchedItems(np.full(len(users), -1, dtype=np.int32))
+    return MatchedItems(_places(users, old.user_ids))
 
 
 def _places(wanted: pa.LargeStringArray, held: pa.LargeStringArray) -> Rows:
@@ -58,7 +58,7 @@ def _places(wanted: pa.LargeStringArray, held: pa.LargeStringArray) -> Rows:
     return np.asarray(found, dtype=np.int32)
 
 
-def lay(into: Table, old: npt.NDArray[Any], matched: Matched, row_of: Rows) -> None:
+def lay(into: Table, old: npt.NDArray[Any], matched: MatchedItems, row_of: Rows) -> None:
     """Put `old` (older rows first) into the view `into`, whose row of the new one `i` is `row_of[i]`.
 
     A new item gets the mean of the known items of its category; without any it stays as it is, random.
@@ -72,7 +72,7 @@ def widen(
     into: Table,
     vectors: npt.NDArray[Any],
     variance: npt.NDArray[Any],
-    matched: Matched,
+    matched: MatchedItems,
     row_of: Rows,
     bounds: tuple[float, float],
 ) -> None:
@@ -88,7 +88,7 @@ def widen(
         into[row_of[items]] = np.clip(wide, *bounds)
 
 
-def _newcomers(matched: Matched) -> list[tuple[Rows, Rows]]:
+def _newcomers(matched: MatchedItems) -> list[tuple[Rows, Rows]]:
     """For each category with new items and known ones: (new items, known items)."""
     if matched.category is None:
         return []

@@ -45,7 +45,7 @@ class Draws(NamedTuple):
     """Filter of (user, item) bought: those are refused for that user; empty: they are not."""
 
 
-class Settings(NamedTuple):
+class KernelSettings(NamedTuple):
     """Numbers of a model, and of the present span of its training."""
 
     dim: int
@@ -105,7 +105,7 @@ def units_of(
     return basket.astype(np.int32), start, stop
 
 
-def groups_of(settings: Settings) -> int:
+def groups_of(settings: KernelSettings) -> int:
     """Groups of negatives a line has: one that its partners share, or one for each place in the window.
 
     Places are numbered 0 ... window - 1 for the lines after it, nearest first, then as many for the lines before it.

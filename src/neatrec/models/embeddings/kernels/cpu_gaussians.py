@@ -9,7 +9,7 @@ import numpy.typing as npt
 from numpy import float32 as f32
 
 from neatrec.compiled import compiled
-from neatrec.models.embeddings.kernels.arguments import Settings, groups_of
+from neatrec.models.embeddings.kernels.arguments import KernelSettings, groups_of
 from neatrec.models.embeddings.kernels.cpu_negatives import SEEN_WORDS, enter
 from neatrec.models.embeddings.kernels.gaussians import far_likelihoods, near_likelihoods
 from neatrec.models.embeddings.kernels.lanes import exponentials
@@ -20,7 +20,7 @@ Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]
 
 
-class Room(NamedTuple):
+class GaussianWorkspace(NamedTuple):
     """Working space for the lines of a unit and their groups of negatives.
 
     near: about line i and line i + 1 + o, shape (lines, window padded to eights)
@@ -53,8 +53,8 @@ class Room(NamedTuple):
     ahead: Integers  # (groups, negatives) of the next unit
 
 
-def new_room(lines: int, settings: Settings, streams: int = 1) -> Room:
-    """Room for `lines` lines and so many kinds of negatives."""
+def new_room(lines: int, settings: KernelSettings, streams: int = 1) -> GaussianWorkspace:
+    """GaussianWorkspace for `lines` lines and so many kinds of negatives."""
     lines = width(lines)
     groups = lines * groups_of(settings)
     near, far = (lines, width(settings.window)), (groups, width(settings.negatives))
@@ -65,7 +65,7 @@ def new_room(lines: int, settings: Settings, streams: int = 1) -> Room:
         return np.zeros(shape, dtype=np.float32)
 
     variance = zeros(more)
-    return Room(
+    return GaussianWorkspace(
         item=np.zeros(more, np.int32),
         category=np.zeros(more, np.int32),
         seen=np.zeros(SEEN_WORDS, np.uint64),

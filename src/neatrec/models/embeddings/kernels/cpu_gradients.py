@@ -14,7 +14,7 @@ from numpy import float32 as f32
 from numpy import int64 as i64
 
 from neatrec.compiled import compiled
-from neatrec.models.embeddings.kernels.arguments import Settings, Shard, groups_of
+from neatrec.models.embeddings.kernels.arguments import KernelSettings, Shard, groups_of
 from neatrec.models.embeddings.kernels.borrowed import borrowed
 from neatrec.models.embeddings.kernels.cpu_threads import meet
 from neatrec.models.embeddings.kernels.layout import LOG_VARIANCE, SQUARES, VARIANCE_SQUARES, width
@@ -35,13 +35,13 @@ class Tape(NamedTuple):
     tally: npt.NDArray[np.float64]  # (units, 3) pairs, loss, active hinges
 
 
-def changes_of_line(settings: Settings, tables: int, streams: int) -> int:
+def changes_of_line(settings: KernelSettings, tables: int, streams: int) -> int:
     """The most changes a line can ask for: its own row in each table; for each group the negatives and a user."""
     return tables + groups_of(settings) * (settings.negatives * streams + 1)
 
 
 def new_tape(
-    shard: Shard, settings: Settings, first: int, last: int, tables: int = 1, streams: int = 1, vectors: int = 1
+    shard: Shard, settings: KernelSettings, first: int, last: int, tables: int = 1, streams: int = 1, vectors: int = 1
 ) -> Tape:
     """A tape that holds any block of the units `first` to `last`, or any batch."""
     units = max(1, settings.block)

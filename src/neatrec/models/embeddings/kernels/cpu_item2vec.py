@@ -9,7 +9,7 @@ import numpy.typing as npt
 from numpy import float32 as f32
 
 from neatrec.compiled import compiled
-from neatrec.models.embeddings.kernels.arguments import Draws, Settings, Shard, Tally, groups_of
+from neatrec.models.embeddings.kernels.arguments import Draws, KernelSettings, Shard, Tally, groups_of
 from neatrec.models.embeddings.kernels.cpu_gradients import address, descend, in_batches, in_blocks
 from neatrec.models.embeddings.kernels.cpu_negatives import SEEN_WORDS, accept, basket_key, draw_all, enter, roll_all
 from neatrec.models.embeddings.kernels.cpu_run import Ways, run
@@ -21,8 +21,8 @@ from neatrec.models.embeddings.kernels.vectors import combine, exchange_all, far
 Floats = npt.NDArray[np.float32]
 
 
-class Room(NamedTuple):
-    """Working space for the lines of a unit; near and far as in `cpu_gaussians.Room`."""
+class SkipGramWorkspace(NamedTuple):
+    """Working space for the lines of a unit; near and far as in `cpu_gaussians.SkipGramWorkspace`."""
 
     item: npt.NDArray[np.int32]  # (1, lines and a window more)
     category: npt.NDArray[np.int32]  # the same
@@ -45,8 +45,8 @@ class Room(NamedTuple):
     ahead: npt.NDArray[np.int64]  # (groups, negatives) of the next unit
 
 
-def new_room(lines: int, settings: Settings) -> Room:
-    """Room for `lines` lines."""
+def new_room(lines: int, settings: KernelSettings) -> SkipGramWorkspace:
+    """SkipGramWorkspace for `lines` lines."""
     lines = width(lines)
     groups = lines * groups_of(settings)
     rows, more = (lines, width(settings.dim)), (1, lines + width(settings.window) + LANES)
@@ -56,7 +56,7 @@ def new_room(lines: int, settings: Settings) -> Room:
     def zeros(shape: tuple[int, ...]) -> Floats:
         return np.zeros(shape, dtype=np.float32)
 
-    return Room(
+    return SkipGramWorkspace(
         item=np.zeros(more, np.int32),
         category=np.zeros(more, np.int32),
         seen=np.zeros(SEEN_WORDS, np.uint64),
@@ -285,7 +285,13 @@ WAYS = Ways(new_room, _blocks, _batches, _at_once, line_tables=2)
 
 
 def item2vec(
-    tables: tuple[Table, ...], shard: Shard, draws: Draws, settings: Settings, first: int, last: int, threads: int = 1
+    tables: tuple[Table, ...],
+    shard: Shard,
+    draws: Draws,
+    settings: KernelSettings,
+    first: int,
+    last: int,
+    threads: int = 1,
 ) -> Tally:
     """Skip-gram with negative sampling; tables: (input, output)."""
     return run(WAYS, tables, shard, draws, settings, first, last, threads)

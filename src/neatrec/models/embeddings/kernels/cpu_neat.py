@@ -10,7 +10,7 @@ from __future__ import annotations
 from numpy import float32 as f32
 
 from neatrec.compiled import compiled
-from neatrec.models.embeddings.kernels.arguments import Draws, Settings, Shard, Tally
+from neatrec.models.embeddings.kernels.arguments import Draws, KernelSettings, Shard, Tally
 from neatrec.models.embeddings.kernels.cpu_gaussians import (
     compare_negatives,
     compare_pairs,
@@ -182,7 +182,13 @@ WAYS = Ways(new_room, _blocks, _batches, _at_once)
 
 
 def neat(
-    tables: tuple[Table, ...], shard: Shard, draws: Draws, settings: Settings, first: int, last: int, threads: int = 1
+    tables: tuple[Table, ...],
+    shard: Shard,
+    draws: Draws,
+    settings: KernelSettings,
+    first: int,
+    last: int,
+    threads: int = 1,
 ) -> Tally:
     """Gaussian items by the max-margin loss on their log expected likelihood; tables: (items,)."""
     return run(WAYS, tables, shard, draws, settings, first, last, threads)

@@ -10,9 +10,9 @@ from numpy import float32 as f32
 from numpy import uint64 as u64
 
 from neatrec.compiled import compiled
-from neatrec.models.embeddings.kernels.arguments import Draws, Settings, Shard, Tally
+from neatrec.models.embeddings.kernels.arguments import Draws, KernelSettings, Shard, Tally
 from neatrec.models.embeddings.kernels.cpu_gaussians import (
-    Room,
+    GaussianWorkspace,
     compare_negatives,
     compare_pairs,
     gather,
@@ -35,10 +35,10 @@ WORSE, OTHER = 0, 1
 """Rows of the arrays about what a user did not buy: in place of the partner, in place of the query."""
 
 
-class UserRoom(NamedTuple):
+class UserWorkspace(NamedTuple):
     """Working space for a unit and its user."""
 
-    items: Room
+    items: GaussianWorkspace
     user: Floats  # (1, width) theta_u
     liking: Floats  # (lines,) theta_u . mu of each line
     product: Floats  # (2, negatives padded) theta_u . mu' of each negative
@@ -46,10 +46,10 @@ class UserRoom(NamedTuple):
     weight: Floats  # (2, negatives padded) how strongly it is pushed
 
 
-def new_user_room(lines: int, settings: Settings) -> UserRoom:
-    """Room for `lines` lines."""
+def new_user_room(lines: int, settings: KernelSettings) -> UserWorkspace:
+    """GaussianWorkspace for `lines` lines."""
     slots = (2, width(settings.negatives))
-    return UserRoom(
+    return UserWorkspace(
         new_room(lines, settings, streams=2),
         np.zeros((1, width(settings.dim)), np.float32),
         np.zeros(width(lines), np.float32),
@@ -198,7 +198,13 @@ WAYS = Ways(new_user_room, _blocks, _batches, streams=2)
 
 
 def neat_bpr(
-    tables: tuple[Table, ...], shard: Shard, draws: Draws, settings: Settings, first: int, last: int, threads: int = 1
+    tables: tuple[Table, ...],
+    shard: Shard,
+    draws: Draws,
+    settings: KernelSettings,
+    first: int,
+    last: int,
+    threads: int = 1,
 ) -> Tally:
     """NEAT with ranking losses of users; tables: (items, users)."""
     return run(WAYS, tables, shard, draws, settings, first, last, threads)

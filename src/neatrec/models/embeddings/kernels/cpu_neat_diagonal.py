@@ -9,7 +9,7 @@ import numpy.typing as npt
 from numpy import float32 as f32
 
 from neatrec.compiled import compiled
-from neatrec.models.embeddings.kernels.arguments import Draws, Settings, Shard, Tally
+from neatrec.models.embeddings.kernels.arguments import Draws, KernelSettings, Shard, Tally
 from neatrec.models.embeddings.kernels.cpu_gradients import clipped, in_blocks
 from neatrec.models.embeddings.kernels.cpu_negatives import SEEN_WORDS, accept, basket_key, draw, enter
 from neatrec.models.embeddings.kernels.cpu_run import Ways, run
@@ -23,8 +23,8 @@ from neatrec.models.embeddings.kernels.rows import add_row, clear_row, copy_row,
 Floats = npt.NDArray[np.float32]
 
 
-class Room(NamedTuple):
-    """Working space for the lines of a unit; near as in `cpu_gaussians.Room`."""
+class DiagonalWorkspace(NamedTuple):
+    """Working space for the lines of a unit; near as in `cpu_gaussians.DiagonalWorkspace`."""
 
     item: npt.NDArray[np.int32]  # (1, lines and a window more)
     category: npt.NDArray[np.int32]  # the same
@@ -43,8 +43,8 @@ class Room(NamedTuple):
     active: Floats  # (1, negatives padded)
 
 
-def new_room(lines: int, settings: Settings) -> Room:
-    """Room for `lines` lines."""
+def new_room(lines: int, settings: KernelSettings) -> DiagonalWorkspace:
+    """DiagonalWorkspace for `lines` lines."""
     lines = width(lines)
     more = (1, lines + width(settings.window) + LANES)
     rows, near, slots = (lines, width(settings.dim)), (lines, width(settings.window)), (1, width(settings.negatives))
@@ -52,7 +52,7 @@ def new_room(lines: int, settings: Settings) -> Room:
     def zeros(shape: tuple[int, ...]) -> Floats:
         return np.zeros(shape, dtype=np.float32)
 
-    return Room(
+    return DiagonalWorkspace(
         item=np.zeros(more, np.int32),
         category=np.zeros(more, np.int32),
         seen=np.zeros(SEEN_WORDS, np.uint64),
@@ -244,7 +244,13 @@ WAYS = Ways(new_room, _blocks, None, vectors=2)
 
 
 def neat_diagonal(
-    tables: tuple[Table, ...], shard: Shard, draws: Draws, settings: Settings, first: int, last: int, threads: int = 1
+    tables: tuple[Table, ...],
+    shard: Shard,
+    draws: Draws,
+    settings: KernelSettings,
+    first: int,
+    last: int,
+    threads: int = 1,
 ) -> Tally:
     """Gaussian items, a variance for each dimension, by the max-margin loss; tables: (items,)."""
     return run(WAYS, tables, shard, draws, settings, first, last, threads)

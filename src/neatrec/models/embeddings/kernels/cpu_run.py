@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from neatrec.models.embeddings.kernels.arguments import LONGEST, Draws, Settings, Shard, Tally, groups_of
+from neatrec.models.embeddings.kernels.arguments import LONGEST, Draws, KernelSettings, Shard, Tally, groups_of
 from neatrec.models.embeddings.kernels.cpu_gradients import changes_of_line, new_tape
 from neatrec.models.embeddings.kernels.cpu_threads import alone, side_by_side, tally_of, together
 from neatrec.models.embeddings.kernels.layout import Table, chunks
@@ -14,7 +14,7 @@ from neatrec.models.embeddings.kernels.layout import Table, chunks
 class Ways(NamedTuple):
     """The compiled functions of one kernel."""
 
-    new_room: Callable[[int, Settings], Any]
+    new_room: Callable[[int, KernelSettings], Any]
     in_blocks: Callable[..., Any]
     in_batches: Callable[..., Any] | None
     at_once: Callable[..., Any] | None = None
@@ -32,7 +32,7 @@ def run(
     tables: tuple[Table, ...],
     shard: Shard,
     draws: Draws,
-    settings: Settings,
+    settings: KernelSettings,
     first: int,
     last: int,
     threads: int,
@@ -44,14 +44,14 @@ def run(
     shape = chunks(settings.dim), chunks(settings.negatives), chunks(settings.window)
     each = changes_of_line(settings, ways.line_tables, ways.streams)
 
-    def tape_for(part: Settings, start: int, stop: int) -> Any:
+    def tape_for(part: KernelSettings, start: int, stop: int) -> Any:
         return new_tape(shard, part, start, stop, ways.line_tables, ways.streams, ways.vectors)
 
-    def blocks(part: Settings, start: int, stop: int, tape: Any, crew: Any) -> Any:
+    def blocks(part: KernelSettings, start: int, stop: int, tape: Any, crew: Any) -> Any:
         room = ways.new_room(lines, part)
         return ways.in_blocks(tables, shard, draws, part, start, stop, room, tape, crew, each, *shape)
 
-    def at_once(part: Settings, start: int, stop: int) -> Any:
+    def at_once(part: KernelSettings, start: int, stop: int) -> Any:
         if ways.at_once is None:
             part = part._replace(block=1)
             return blocks(part, start, stop, tape_for(part, start, stop), alone())

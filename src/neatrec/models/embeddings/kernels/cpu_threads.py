@@ -14,7 +14,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from neatrec.compiled import compiled
-from neatrec.models.embeddings.kernels.arguments import Settings, Tally
+from neatrec.models.embeddings.kernels.arguments import KernelSettings, Tally
 from neatrec.models.embeddings.kernels.emit import INT64
 
 SPINS = 2000
@@ -49,7 +49,7 @@ def together(threads: int, work: Callable[[Crew], Sums]) -> Tally:
 
 
 def side_by_side(
-    threads: int, settings: Settings, first: int, last: int, work: Callable[[Settings, int, int], Sums]
+    threads: int, settings: KernelSettings, first: int, last: int, work: Callable[[KernelSettings, int, int], Sums]
 ) -> Tally:
     """Run `work` on equal parts of the span, each with its part of the learning rate's way."""
     ends = [first + (last - first) * n // threads for n in range(threads + 1)]

@@ -10,7 +10,7 @@ from numpy import float32 as f32
 from numpy import uint64 as u64
 
 from neatrec.compiled import compiled
-from neatrec.models.embeddings.kernels.arguments import Draws, Settings, Shard, Tally, groups_of
+from neatrec.models.embeddings.kernels.arguments import Draws, KernelSettings, Shard, Tally, groups_of
 from neatrec.models.embeddings.kernels.cpu_gradients import address, descend, in_batches, in_blocks
 from neatrec.models.embeddings.kernels.cpu_negatives import (
     SEEN_WORDS,
@@ -34,7 +34,7 @@ PARTNER, QUERY, USER = 0, 1, 2
 KINDS = 3
 
 
-class Room(NamedTuple):
+class TripleWorkspace(NamedTuple):
     """Working space for a unit and its user. Arrays about negatives have a row for each kind."""
 
     item: npt.NDArray[np.int32]  # (1, lines and a window more)
@@ -59,8 +59,8 @@ class Room(NamedTuple):
     weight: Floats  # (3, negatives padded) weights over all partners
 
 
-def new_room(lines: int, settings: Settings) -> Room:
-    """Room for `lines` lines."""
+def new_room(lines: int, settings: KernelSettings) -> TripleWorkspace:
+    """TripleWorkspace for `lines` lines."""
     lines = width(lines)
     more = (1, lines + width(settings.window) + LANES)
     rows, slots = (lines, width(settings.dim)), (KINDS, width(settings.negatives))
@@ -69,7 +69,7 @@ def new_room(lines: int, settings: Settings) -> Room:
     def zeros(shape: tuple[int, ...]) -> Floats:
         return np.zeros(shape, dtype=np.float32)
 
-    return Room(
+    return TripleWorkspace(
         item=np.zeros(more, np.int32),
         category=np.zeros(more, np.int32),
         seen=np.zeros(SEEN_WORDS, np.uint64),
@@ -286,7 +286,13 @@ WAYS = Ways(new_room, _blocks, _batches, line_tables=2, streams=3)
 
 
 def triple2vec(
-    tables: tuple[Table, ...], shard: Shard, draws: Draws, settings: Settings, first: int, last: int, threads: int = 1
+    tables: tuple[Table, ...],
+    shard: Shard,
+    draws: Draws,
+    settings: KernelSettings,
+    first: int,
+    last: int,
+    threads: int = 1,
 ) -> Tally:
     """Cohesion of query, partner and user; tables: (queries, partners, users)."""
     return run(WAYS, tables, shard, draws, settings, first, last, threads)

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from neatrec.errors import MissingDependencyError, ParameterError, must_be, must_be_one_of
 from neatrec.models.embeddings.kernels import gpu, gpu_call, gpu_ranking, gpu_shape
-from neatrec.models.embeddings.kernels.arguments import Draws, Settings, Shard, Tally
+from neatrec.models.embeddings.kernels.arguments import Draws, KernelSettings, Shard, Tally
 from neatrec.models.embeddings.kernels.layout import Table
 from neatrec.text import printable
 
@@ -24,7 +24,7 @@ class Kernel(Protocol):
         tables: tuple[Table, ...],
         shard: Shard,
         draws: Draws,
-        settings: Settings,
+        settings: KernelSettings,
         first: int,
         last: int,
         threads: int,
@@ -58,7 +58,7 @@ def kernel(name: str, device: str = "cpu") -> Kernel:
     return found
 
 
-def chosen_device(name: str, device: str, settings: Settings, reproducible: bool) -> str:
+def chosen_device(name: str, device: str, settings: KernelSettings, reproducible: bool) -> str:
     """`cpu` or `gpu` for what was asked: `auto` is the GPU where it can do all of it, and the log says which.
 
     Asked for by name, a GPU that is not there or cannot do it is an error.
@@ -71,12 +71,12 @@ def chosen_device(name: str, device: str, settings: Settings, reproducible: bool
     return found
 
 
-def device_for(name: str, device: str, settings: Settings, reproducible: bool) -> str:
+def device_for(name: str, device: str, settings: KernelSettings, reproducible: bool) -> str:
     """Where what was asked would be trained, without a word and without looking for a GPU that is asked for by name."""
     return device if device != "auto" else _device(name, device, settings, reproducible)[0]
 
 
-def _device(name: str, device: str, settings: Settings, reproducible: bool) -> tuple[str, str | None]:
+def _device(name: str, device: str, settings: KernelSettings, reproducible: bool) -> tuple[str, str | None]:
     """(`cpu` or `gpu`, what keeps `auto` from the GPU)."""
     return able(device, lambda: _require_gpu(name, settings, reproducible))
 
@@ -94,7 +94,7 @@ def able(device: str, require_gpu: Callable[[], None]) -> tuple[str, str | None]
     return "gpu", None
 
 
-def _require_gpu(name: str, settings: Settings, reproducible: bool) -> None:
+def _require_gpu(name: str, settings: KernelSettings, reproducible: bool) -> None:
     """Raise what keeps this from being trained on a GPU: none there, a setting it cannot honour, no compiler."""
     gpu.cupy()
     refused = gpu_shape.refusal(name, settings, reproducible)

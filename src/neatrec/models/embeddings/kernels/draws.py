@@ -100,9 +100,9 @@ def alias_table(weights: npt.ArrayLike) -> Words:
     return alias
 
 
-def new_filter(entries: int, bits_each: int = 16, most_bytes: int = 2**28) -> Words:
+def new_filter(entries: int, bits_each: int = 16, max_bytes: int = 2**28) -> Words:
     """An empty filter for `entries` entries: at 16 bits each about one absent pair in 200 is taken for present."""
-    return np.zeros(max(1, min(entries * bits_each // 64 + 1, most_bytes // 8)), dtype=np.uint64)
+    return np.zeros(max(1, min(entries * bits_each // 64 + 1, max_bytes // 8)), dtype=np.uint64)
 
 
 @compiled

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from neatrec.models.embeddings.kernels.arguments import Draws, Settings, Shard, Tally
+from neatrec.models.embeddings.kernels.arguments import Draws, KernelSettings, Shard, Tally
 from neatrec.models.embeddings.kernels.gpu import compiled_module, cupy, memory_for, require_memory
-from neatrec.models.embeddings.kernels.gpu_shape import SOURCES, Card, Shape, launches, most_warps, refusal, shape_of
+from neatrec.models.embeddings.kernels.gpu_shape import SOURCES, Card, Shape, launches, max_warps, refusal, shape_of
 from neatrec.models.embeddings.kernels.layout import LOG_VARIANCE, Table, width
 
 POINTERS = (
@@ -85,7 +85,7 @@ def _function(name: str, options: tuple[str, ...], shared_memory: int) -> Any:
     return function
 
 
-def prepare(name: str, settings: Settings) -> None:
+def prepare(name: str, settings: KernelSettings) -> None:
     """Compile the kernel for the GPU at hand, or say what is missing there: room for these settings, the compiler."""
     shape = shape_of(name, settings, card())
     compiled_module(("visits",), ())
@@ -97,7 +97,7 @@ def run(
     tables: tuple[Any, ...],
     shard: Shard,
     draws: Draws,
-    settings: Settings,
+    settings: KernelSettings,
     first: int,
     last: int,
     shape: Shape | None = None,
@@ -115,7 +115,7 @@ def run(
     return tally
 
 
-def _learns(settings: Settings) -> bool:
+def _learns(settings: KernelSettings) -> bool:
     return settings.rate != 0 or settings.last_rate != 0
 
 
@@ -131,7 +131,7 @@ def _launch(
     tables: GpuTables,
     shard: Shard,
     draws: Draws,
-    settings: Settings,
+    settings: KernelSettings,
     first: int,
     last: int,
     shape: Shape,
@@ -141,7 +141,7 @@ def _launch(
     needed = sum(array.nbytes for array in shard)
     with memory_for(needed, "this shard"):
         arrays = _arrays(cp, tables, shard, draws)
-    parts = list(launches(first, last, tables.done, most_warps(card(), shape, len(tables[0]))))
+    parts = list(launches(first, last, tables.done, max_warps(card(), shape, len(tables[0]))))
     counters = cp.zeros(len(parts) + 3, dtype=np.uint64)  # next unit of each launch; pairs, active hinges, loss
     call = _call(arrays, tables, settings, counters, len(parts), draws)
     span = last - first
@@ -162,7 +162,7 @@ def _launch(
     return Tally(int(seen[0]), float(seen[2:3].view(np.float64)[0]), int(seen[1]))
 
 
-def _keep_variances_inside(cp: Any, table: Any, settings: Settings) -> None:
+def _keep_variances_inside(cp: Any, table: Any, settings: KernelSettings) -> None:
     """Several warps may each have moved a log-variance up to its bound."""
     column = table[:, width(settings.dim) + LOG_VARIANCE]
     column[:] = cp.clip(column, settings.low, settings.high)
@@ -176,7 +176,7 @@ def _arrays(cp: Any, tables: GpuTables, shard: Shard, draws: Draws) -> dict[str,
 
 
 def _call(
-    arrays: dict[str, Any], tables: GpuTables, settings: Settings, counters: Any, parts: int, draws: Draws
+    arrays: dict[str, Any], tables: GpuTables, settings: KernelSettings, counters: Any, parts: int, draws: Draws
 ) -> np.ndarray[Any, np.dtype[np.void]]:
     call = np.zeros((), dtype=CALL)
     for name, array in arrays.items():
@@ -194,35 +194,65 @@ def _call(
 
 
 def neat(
-    tables: tuple[Table, ...], shard: Shard, draws: Draws, settings: Settings, first: int, last: int, threads: int = 1
+    tables: tuple[Table, ...],
+    shard: Shard,
+    draws: Draws,
+    settings: KernelSettings,
+    first: int,
+    last: int,
+    threads: int = 1,
 ) -> Tally:
     """Gaussian items by the max-margin loss on their log expected likelihood; tables: (items,)."""
     return run("neat", tables, shard, draws, settings, first, last)
 
 
 def neat_diagonal(
-    tables: tuple[Table, ...], shard: Shard, draws: Draws, settings: Settings, first: int, last: int, threads: int = 1
+    tables: tuple[Table, ...],
+    shard: Shard,
+    draws: Draws,
+    settings: KernelSettings,
+    first: int,
+    last: int,
+    threads: int = 1,
 ) -> Tally:
     """Refused with a sentence: a variance for each dimension is for the CPU."""
     return run("neat_diagonal", tables, shard, draws, settings, first, last)
 
 
 def neat_bpr(
-    tables: tuple[Table, ...], shard: Shard, draws: Draws, settings: Settings, first: int, last: int, threads: int = 1
+    tables: tuple[Table, ...],
+    shard: Shard,
+    draws: Draws,
+    settings: KernelSettings,
+    first: int,
+    last: int,
+    threads: int = 1,
 ) -> Tally:
     """NEAT with ranking losses of users; tables: (items, users)."""
     return run("neat_bpr", tables, shard, draws, settings, first, last)
 
 
 def item2vec(
-    tables: tuple[Table, ...], shard: Shard, draws: Draws, settings: Settings, first: int, last: int, threads: int = 1
+    tables: tuple[Table, ...],
+    shard: Shard,
+    draws: Draws,
+    settings: KernelSettings,
+    first: int,
+    last: int,
+    threads: int = 1,
 ) -> Tally:
     """Skip-gram with negative sampling; tables: (input, output)."""
     return run("item2vec", tables, shard, draws, settings, first, last)
 
 
 def triple2vec(
-    tables: tuple[Table, ...], shard: Shard, draws: Draws, settings: Settings, first: int, last: int, threads: int = 1
+    tables: tuple[Table, ...],
+    shard: Shard,
+    draws: Draws,
+    settings: KernelSettings,
+    first: int,
+    last: int,
+    threads: int = 1,
 ) -> Tally:
     """Cohesion of query, partner and user; tables: (queries, partners, users)."""
     return run("triple2vec", tables, shard, draws, settings, first, last)

@@ -33,14 +33,14 @@ class Ranked(NamedTuple):
     scores: Scores
 
 
-class Labels(NamedTuple):
+class RankedLabels(NamedTuple):
     """What is looked for: items by query, `offsets` says where each query's start."""
 
     offsets: Numbers
     items: Codes
 
     @classmethod
-    def none(cls, queries: int) -> Labels:
+    def none(cls, queries: int) -> RankedLabels:
         return cls(np.zeros(queries + 1, dtype=np.int64), np.zeros(0, dtype=np.int32))
 
 
@@ -55,12 +55,12 @@ class Ranker:
             there = [self.cp.asarray(part) for part in given]
         self.vectors, self.partners = there[0], there[-1]
 
-    def lists(self, queries: Codes, offsets: Numbers, items: Codes, labels: Labels, top: int = 20) -> Ranked:
+    def lists(self, queries: Codes, offsets: Numbers, items: Codes, labels: RankedLabels, top: int = 20) -> Ranked:
         """Ranks within a list of candidates for each query: items[offsets[r]:offsets[r + 1]] are those of query r."""
         with memory_for(8 * len(items), f"lists of {plural(len(items), 'candidate')}"):
             return self._lists(queries, offsets, items, labels, top)
 
-    def _lists(self, queries: Codes, offsets: Numbers, items: Codes, labels: Labels, top: int) -> Ranked:
+    def _lists(self, queries: Codes, offsets: Numbers, items: Codes, labels: RankedLabels, top: int) -> Ranked:
         cp = self.cp
         arrays = {"begin": cp.asarray(offsets), "items": cp.asarray(items), "queries": cp.asarray(queries)}
         arrays["scores"] = cp.empty(len(items), dtype=np.float32)
@@ -74,11 +74,11 @@ class Ranker:
         queries: Codes,
         sold: npt.NDArray[np.bool_] | None = None,
         category: Codes | None = None,
-        labels: Labels | None = None,
+        labels: RankedLabels | None = None,
         top: int = 20,
     ) -> Ranked:
         """Ranks among all items that are sold, except the query and what shares its category (below 0: nobody's)."""
-        labels = Labels.none(len(queries)) if labels is None else labels
+        labels = RankedLabels.none(len(queries)) if labels is None else labels
         items = len(self.partners)
         rows = max(1, self.block_scores // max(items, 1))
         with memory_for(4 * min(rows, len(queries)) * items, "a block of scores"):
@@ -89,7 +89,7 @@ class Ranker:
         joined = [np.concatenate(column) for column in zip(*parts, strict=True)]
         return Ranked(*joined) if joined else self._ranked({}, 0, labels, top)
 
-    def _block(self, queries: Codes, part: slice, sold: Any, category: Any, labels: Labels, top: int) -> Ranked:
+    def _block(self, queries: Codes, part: slice, sold: Any, category: Any, labels: RankedLabels, top: int) -> Ranked:
         cp, asked = self.cp, queries[part]
         items = len(self.partners)
         scores = self.vectors[cp.asarray(asked)] @ self.partners.T  # (rows, items)
@@ -104,10 +104,10 @@ class Ranker:
             arrays["category"] = cp.asarray(category.astype(np.int32))
         offsets = labels.offsets[part.start : part.start + len(asked) + 1]
         return self._ranked(
-            arrays, len(asked), Labels(offsets - offsets[0], labels.items[offsets[0] : offsets[-1]]), top
+            arrays, len(asked), RankedLabels(offsets - offsets[0], labels.items[offsets[0] : offsets[-1]]), top
         )
 
-    def _ranked(self, arrays: dict[str, Any], queries: int, labels: Labels, top: int) -> Ranked:
+    def _ranked(self, arrays: dict[str, Any], queries: int, labels: RankedLabels, top: int) -> Ranked:
         cp = self.cp
         if not 1 <= top <= MOST_BEST:
             raise must_be("top", f"from 1 to {MOST_BEST} on device gpu", top)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from neatrec.errors import ParameterError, must_be
-from neatrec.models.embeddings.kernels.arguments import Settings, groups_of
+from neatrec.models.embeddings.kernels.arguments import KernelSettings, groups_of
 
 SOURCES = {
     "neat": ("common", "neat"),
@@ -56,7 +56,7 @@ class Shape(NamedTuple):
     def shared_memory(self) -> int:
         return self.warps * self.room
 
-    def options(self, name: str, settings: Settings) -> tuple[str, ...]:
+    def options(self, name: str, settings: KernelSettings) -> tuple[str, ...]:
         """The compiler's command line."""
         numbers = {
             "DIM": settings.dim,
@@ -72,7 +72,7 @@ class Shape(NamedTuple):
         return tuple(f"-D{key}={value}" for key, value in numbers.items())
 
 
-def room_bytes(name: str, settings: Settings) -> int:
+def room_bytes(name: str, settings: KernelSettings) -> int:
     """Shared memory of one warp: the lines within a window on both sides of a query, and numbers about them."""
     stride, window = -(-settings.dim // 4) + 1, settings.window
     slots, ways = 2 * window + 1, window + 1
@@ -84,13 +84,13 @@ def room_bytes(name: str, settings: Settings) -> int:
     return -(-size // 16) * 16
 
 
-def registers(name: str, settings: Settings) -> int:
+def registers(name: str, settings: KernelSettings) -> int:
     """How many registers a thread is given: fewer than it wants, where more warps at once are worth more."""
     least = {"neat": 80, "item2vec": 112, "neat_bpr": 96, "triple2vec": 96}[name]
     return min(255, least + (-(-settings.dim // 128) - 1) * 32)
 
 
-def shape_of(name: str, settings: Settings, card: Card) -> Shape:
+def shape_of(name: str, settings: KernelSettings, card: Card) -> Shape:
     """Warps and blocks that fill a multiprocessor as far as its shared memory and registers go."""
     room = room_bytes(name, settings)
     if room > card.shared_memory_of_block:
@@ -111,19 +111,19 @@ def shape_of(name: str, settings: Settings, card: Card) -> Shape:
     return Shape(warps, blocks(warps), room) if blocks(warps) else Shape(1, 1, room)
 
 
-def most_warps(card: Card, shape: Shape, items: int) -> int:
+def max_warps(card: Card, shape: Shape, items: int) -> int:
     """How many warps may work at once: as many as the card holds, fewer where a shop has few items.
 
     Warps that change the same rows at the same time do not see each other's steps. With more of them than items a fit
     learns less, or runs away.
 
-    >>> [most_warps(Card(132, 233_472, 232_448), Shape(6, 3, 12_000), items) for items in (22, 49_688)]
+    >>> [max_warps(Card(132, 233_472, 232_448), Shape(6, 3, 12_000), items) for items in (22, 49_688)]
     [1, 2376]
     """
     return min(card.multiprocessors * shape.blocks * shape.warps, max(1, items // ITEMS_A_WARP))
 
 
-def refusal(name: str, settings: Settings, reproducible: bool) -> ParameterError | None:
+def refusal(name: str, settings: KernelSettings, reproducible: bool) -> ParameterError | None:
     """What was asked for and cannot be had on a GPU, as the error that says so."""
     hint = "Use device cpu."
     if name not in SOURCES:
@@ -139,7 +139,7 @@ def refusal(name: str, settings: Settings, reproducible: bool) -> ParameterError
     return None
 
 
-def launches(first: int, last: int, done: int, most_warps: int) -> Iterator[tuple[int, int, int]]:
+def launches(first: int, last: int, done: int, max_warps: int) -> Iterator[tuple[int, int, int]]:
     """(first, last, warps) of the launches for units `first` to `last`, after `done` units of the same fit.
 
     Warps that change one row at the same time do not see each other's sums of squares; where these are still small,
@@ -149,8 +149,8 @@ def launches(first: int, last: int, done: int, most_warps: int) -> Iterator[tupl
     [(0, 256, 8), (256, 512, 16), (512, 1000, 32)]
     """
     while first < last:
-        warps = min(most_warps, max(FEWEST_WARPS, done // UNITS_A_WARP))
-        size = last - first if warps == most_warps else max(done, FEWEST_WARPS * UNITS_A_WARP * 2)
+        warps = min(max_warps, max(FEWEST_WARPS, done // UNITS_A_WARP))
+        size = last - first if warps == max_warps else max(done, FEWEST_WARPS * UNITS_A_WARP * 2)
         end = min(last, first + size)
         yield first, end, warps
         done += end - first

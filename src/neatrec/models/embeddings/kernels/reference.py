@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.models.embeddings.kernels import formulas
-from neatrec.models.embeddings.kernels.arguments import Draws, Settings, Shard, Tally
+from neatrec.models.embeddings.kernels.arguments import Draws, KernelSettings, Shard, Tally
 from neatrec.models.embeddings.kernels.formulas import Gaussians, Triple
 from neatrec.models.embeddings.kernels.layout import LOG_VARIANCE, SQUARES, VARIANCE_SQUARES, Table, width
 from neatrec.models.embeddings.kernels.reference_draws import Group, groups
@@ -51,7 +51,7 @@ class Asked(NamedTuple):
     tally: Tally
 
 
-Ask = Callable[[Tables, Group, Settings], Asked]
+Ask = Callable[[Tables, Group, KernelSettings], Asked]
 
 
 # ---- rows
@@ -102,7 +102,7 @@ class Hinges(NamedTuple):
     tally: Tally
 
 
-def _hinges(table: Table, group: Group, settings: Settings) -> Hinges:
+def _hinges(table: Table, group: Group, settings: KernelSettings) -> Hinges:
     query, partners, negatives = (
         _gaussian(table, group.query, settings.dim),
         _gaussians(table, group.partners, settings.dim),
@@ -115,7 +115,7 @@ def _hinges(table: Table, group: Group, settings: Settings) -> Hinges:
     return Hinges(query, partners, negatives, (heights > 0).sum(axis=0), tally)
 
 
-def _neat(tables: Tables, group: Group, settings: Settings) -> Asked:
+def _neat(tables: Tables, group: Group, settings: KernelSettings) -> Asked:
     found = _hinges(tables[0], group, settings)
     changes = [
         Change(0, row, found.negatives.mean[k], found.negatives.log_variance[k])
@@ -132,7 +132,7 @@ def _pulled(group: Group, found: Hinges) -> list[tuple[int, Change]]:
     return lines
 
 
-def _neat_bpr(tables: Tables, group: Group, settings: Settings) -> Asked:
+def _neat_bpr(tables: Tables, group: Group, settings: KernelSettings) -> Asked:
     """What NEAT asks for, and ranking losses: of v over each v', and of q over each q' once for every partner."""
     found, dim, logistic = _hinges(tables[0], group, settings), settings.dim, settings.logistic
     user = _vector(tables[1], group.user, dim)
@@ -156,7 +156,7 @@ def _neat_bpr(tables: Tables, group: Group, settings: Settings) -> Asked:
     return Asked(changes, lines, found.tally._replace(loss=found.tally.loss + float(loss)))
 
 
-def _item2vec(tables: Tables, group: Group, settings: Settings) -> Asked:
+def _item2vec(tables: Tables, group: Group, settings: KernelSettings) -> Asked:
     dim = settings.dim
     query = _vector(tables[0], group.query, dim)
     partners, negatives = _vectors(tables[1], group.partners, dim), _vectors(tables[1], group.negatives, dim)
@@ -168,7 +168,7 @@ def _item2vec(tables: Tables, group: Group, settings: Settings) -> Asked:
     return Asked(changes, lines, Tally(len(partners), formulas.skip_gram(query, partners, negatives), 0))
 
 
-def _triple2vec(tables: Tables, group: Group, settings: Settings) -> Asked:
+def _triple2vec(tables: Tables, group: Group, settings: KernelSettings) -> Asked:
     dim = settings.dim
     triple = Triple(
         _vector(tables[0], group.query, dim),
@@ -192,7 +192,7 @@ def _triple2vec(tables: Tables, group: Group, settings: Settings) -> Asked:
 # ---- applying changes
 
 
-def _descend(tables: Tables, change: Change, settings: Settings, rate: float) -> None:
+def _descend(tables: Tables, change: Change, settings: KernelSettings, rate: float) -> None:
     """Row-wise Adagrad: a row's step is divided by the root of the sum of the mean squares of its directions so far."""
     table, dim = tables[change.table], settings.dim
     if not change.vector.any():
@@ -204,7 +204,7 @@ def _descend(tables: Tables, change: Change, settings: Settings, rate: float) ->
         _descend_spread(table, change, settings, rate)
 
 
-def _descend_spread(table: Table, change: Change, settings: Settings, rate: float) -> None:
+def _descend_spread(table: Table, change: Change, settings: KernelSettings, rate: float) -> None:
     tail, place = _tail(table, settings.dim), _spread(table, settings.dim)
     table[change.row, tail + VARIANCE_SQUARES] += (change.spread**2).mean()
     root = np.sqrt(table[change.row, tail + VARIANCE_SQUARES] + TINY)
@@ -212,7 +212,7 @@ def _descend_spread(table: Table, change: Change, settings: Settings, rate: floa
     table[change.row, place] = np.clip(table[change.row, place] + step, settings.low, settings.high)
 
 
-def _descend_together(tables: Tables, changes: list[Change], settings: Settings, rate: float) -> None:
+def _descend_together(tables: Tables, changes: list[Change], settings: KernelSettings, rate: float) -> None:
     """Plain gradient descent: all changes added up, log-variances kept between their bounds at the end."""
     for change in changes:
         table = tables[change.table]
@@ -245,7 +245,13 @@ def _gathered(lines: list[tuple[int, Change]]) -> list[Change]:
 
 
 def _unit(
-    ask: Ask, tables: Tables, shard: Shard, draws: Draws, settings: Settings, unit: int, pairs: range | None = None
+    ask: Ask,
+    tables: Tables,
+    shard: Shard,
+    draws: Draws,
+    settings: KernelSettings,
+    unit: int,
+    pairs: range | None = None,
 ) -> tuple[list[Change], Tally]:
     changes: list[Change] = []
     lines: list[tuple[int, Change]] = []
@@ -259,7 +265,7 @@ def _unit(
 
 
 def _in_blocks(
-    ask: Ask, tables: Tables, shard: Shard, draws: Draws, settings: Settings, first: int, last: int
+    ask: Ask, tables: Tables, shard: Shard, draws: Draws, settings: KernelSettings, first: int, last: int
 ) -> Tally:
     tally, size = Tally(0, 0.0, 0), max(1, settings.block)
     for start in range(first, last, size):
@@ -273,7 +279,7 @@ def _in_blocks(
 
 
 def _in_batches(
-    ask: Ask, tables: Tables, shard: Shard, draws: Draws, settings: Settings, first: int, last: int
+    ask: Ask, tables: Tables, shard: Shard, draws: Draws, settings: KernelSettings, first: int, last: int
 ) -> Tally:
     """Batches of exactly `settings.batch` pairs, cut wherever they fall; the rate is that of the batch's last unit."""
     tally, room = Tally(0, 0.0, 0), settings.batch
@@ -295,11 +301,11 @@ def _in_batches(
     return tally
 
 
-def _rate(settings: Settings, unit: int, first: int, last: int) -> float:
+def _rate(settings: KernelSettings, unit: int, first: int, last: int) -> float:
     return settings.rate + (settings.last_rate - settings.rate) * (unit - first) / (last - first)
 
 
-def _learns(settings: Settings) -> bool:
+def _learns(settings: KernelSettings) -> bool:
     return settings.rate != 0 or settings.last_rate != 0
 
 
@@ -307,40 +313,42 @@ def _learns(settings: Settings) -> bool:
 
 
 def neat(
-    tables: Tables, shard: Shard, draws: Draws, settings: Settings, first: int, last: int, threads: int = 1
+    tables: Tables, shard: Shard, draws: Draws, settings: KernelSettings, first: int, last: int, threads: int = 1
 ) -> Tally:
     """Gaussian items by the max-margin loss on their log expected likelihood; tables: (items,)."""
     return _train(_neat, tables, shard, draws, settings, first, last)
 
 
 def neat_diagonal(
-    tables: Tables, shard: Shard, draws: Draws, settings: Settings, first: int, last: int, threads: int = 1
+    tables: Tables, shard: Shard, draws: Draws, settings: KernelSettings, first: int, last: int, threads: int = 1
 ) -> Tally:
     """The same with a variance for each dimension: rows hold two vectors, means and log-variances."""
     return _train(_neat, tables, shard, draws, settings, first, last)
 
 
 def neat_bpr(
-    tables: Tables, shard: Shard, draws: Draws, settings: Settings, first: int, last: int, threads: int = 1
+    tables: Tables, shard: Shard, draws: Draws, settings: KernelSettings, first: int, last: int, threads: int = 1
 ) -> Tally:
     """NEAT with ranking losses of users; tables: (items, users)."""
     return _train(_neat_bpr, tables, shard, draws, settings, first, last)
 
 
 def item2vec(
-    tables: Tables, shard: Shard, draws: Draws, settings: Settings, first: int, last: int, threads: int = 1
+    tables: Tables, shard: Shard, draws: Draws, settings: KernelSettings, first: int, last: int, threads: int = 1
 ) -> Tally:
     """Skip-gram with negative sampling; tables: (input, output)."""
     return _train(_item2vec, tables, shard, draws, settings, first, last)
 
 
 def triple2vec(
-    tables: Tables, shard: Shard, draws: Draws, settings: Settings, first: int, last: int, threads: int = 1
+    tables: Tables, shard: Shard, draws: Draws, settings: KernelSettings, first: int, last: int, threads: int = 1
 ) -> Tally:
     """Cohesion of query, partner and user; tables: (queries, partners, users)."""
     return _train(_triple2vec, tables, shard, draws, settings, first, last)
 
 
-def _train(ask: Ask, tables: Tables, shard: Shard, draws: Draws, settings: Settings, first: int, last: int) -> Tally:
+def _train(
+    ask: Ask, tables: Tables, shard: Shard, draws: Draws, settings: KernelSettings, first: int, last: int
+) -> Tally:
     visit = _in_batches if settings.batch else _in_blocks
     return visit(ask, tables, shard, draws, settings, first, last)

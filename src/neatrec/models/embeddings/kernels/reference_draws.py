@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from neatrec.models.embeddings.kernels.arguments import Draws, Settings, Shard, groups_of
+from neatrec.models.embeddings.kernels.arguments import Draws, KernelSettings, Shard, groups_of
 from neatrec.models.embeddings.kernels.draws import TRIES, Words
 
 WORD = 2**64 - 1
@@ -59,7 +59,7 @@ def holds(words: Words, a: int, b: int) -> bool:
 
 
 def groups(
-    shard: Shard, draws: Draws, settings: Settings, unit: int, pairs: range | None = None, users: int = 0
+    shard: Shard, draws: Draws, settings: KernelSettings, unit: int, pairs: range | None = None, users: int = 0
 ) -> Iterator[Group]:
     """The groups of a unit that have partners; with `pairs` only those whose pair's number is in the range.
 
@@ -101,7 +101,7 @@ def _is_pair(shard: Shard, query: int, partner: int) -> bool:
 
 
 def _items(
-    draws: Draws, settings: Settings, key: int, number: int, inside: set[int], query: int, user: int
+    draws: Draws, settings: KernelSettings, key: int, number: int, inside: set[int], query: int, user: int
 ) -> list[int]:
     out = []
     for k in range(settings.negatives):
@@ -121,7 +121,7 @@ def _refused(draws: Draws, query: int, user: int, row: int) -> bool:
     return len(draws.bought) > 0 and holds(draws.bought, user, row)
 
 
-def _others(settings: Settings, key: int, number: int, users: int, user: int) -> list[int]:
+def _others(settings: KernelSettings, key: int, number: int, users: int, user: int) -> list[int]:
     out = []
     for k in range(settings.negatives if users else 0):
         bits = counted(key, number * settings.negatives + k)

@@ -11,7 +11,7 @@ from helpers.evaluation_data import pair_counts, random_baskets
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog
 from neatrec.errors import ParameterError
-from neatrec.evaluation.cart_completion import LeftOut, completion, leave_one_out, places
+from neatrec.evaluation.cart_completion import HiddenItems, completion, leave_one_out, places
 from neatrec.evaluation.held_out_lift import best_sellers, held_out, held_out_lifts
 
 
@@ -122,7 +122,7 @@ class AlwaysTheSame:
 
 def test_completion_counts_where_the_hidden_item_comes_back() -> None:
     carts = tuple(np.array([0], dtype=np.int32) for _ in range(4))
-    place = places(AlwaysTheSame(), LeftOut(carts, np.array([3, 1, 9, 2], dtype=np.int32)))
+    place = places(AlwaysTheSame(), HiddenItems(carts, np.array([3, 1, 9, 2], dtype=np.int32)))
     assert place.tolist() == [0, 1, -1, 2]
     found = completion(place, ks=(1, 2, 20))
     assert found.carts == 4

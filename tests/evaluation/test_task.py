@@ -1,4 +1,4 @@
-"""The exam guards against leaks, asks every model the same, and its answers can be kept and graded again."""
+"""The task guards against leaks, asks every model the same, and its answers can be kept and graded again."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from helpers.evaluation_data import pair_counts
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog
 from neatrec.errors import LeakError, ParameterError
-from neatrec.evaluation import make_exam, sit, summarise
-from neatrec.evaluation import results as grade
+from neatrec.evaluation import build_task, evaluate_model, summarize, summarize_ranks
 from neatrec.evaluation.metrics import KS
 from neatrec.evaluation.tables import asked_from_tables, best_table, judged_from_table, ranks_table
-from neatrec.evaluation.task import Answers, Exam
+from neatrec.evaluation.task import EvaluationTask, ModelRanks
 from neatrec.labels import make_labels
 from neatrec.models import make_model
 
@@ -41,33 +40,33 @@ def halves() -> tuple[Baskets, Baskets]:
 
 
 @pytest.fixture(scope="module")
-def exam(halves: tuple[Baskets, Baskets]) -> Exam:
+def task(halves: tuple[Baskets, Baskets]) -> EvaluationTask:
     train, test = halves
-    return make_exam(train, test, make_labels(test, "paper"), recall=5, queries=8, carts=20)
+    return build_task(train, test, make_labels(test, "paper"), recall=5, queries=8, carts=20)
 
 
 @pytest.fixture(scope="module")
-def answers(exam: Exam, halves: tuple[Baskets, Baskets]) -> dict[str, list[Answers]]:
-    return {name: [sit(make_model(name).fit(halves[0]), exam)] for name in ("shrunk-lift", "pop")}
+def answers(task: EvaluationTask, halves: tuple[Baskets, Baskets]) -> dict[str, list[ModelRanks]]:
+    return {name: [evaluate_model(make_model(name).fit(halves[0]), task)] for name in ("shrunk-lift", "pop")}
 
 
 def test_the_planted_partner_is_found_first_by_lift_and_not_by_popularity(
-    exam: Exam, answers: dict[str, list[Answers]]
+    task: EvaluationTask, answers: dict[str, list[ModelRanks]]
 ) -> None:
-    found = grade(exam, answers, rounds=200, flips=500)
+    found = summarize(task, answers, rounds=200, flips=500)
     for candidates in ("recall5", "catalogue"):
         result = found.result(0.05, candidates)
-        assert result.summary.labels == len(exam.labels) >= 12
+        assert result.summary.labels == len(task.labels) >= 12
         assert result.summary.by_name("shrunk-lift").mean["hr@1"] > 0.9 * result.ceiling[1]
         assert result.summary.by_name("pop").mean["hr@1"] < 0.3
         assert (result.summary.tests[0].better, result.summary.tests[0].worse) == ("shrunk-lift", "pop")
         assert result.shown["shrunk-lift"].coverage > 0.5
 
 
-def test_every_measure_is_graded(exam: Exam, answers: dict[str, list[Answers]]) -> None:
-    found = grade(exam, answers, ks=(1, 5, 30), rounds=200, flips=500)
+def test_every_measure_is_graded(task: EvaluationTask, answers: dict[str, list[ModelRanks]]) -> None:
+    found = summarize(task, answers, ks=(1, 5, 30), rounds=200, flips=500)
     assert [(r.level, r.candidates) for r in found.results] == [
-        (level, name) for level in exam.labels.levels for name in ("recall5", "catalogue")
+        (level, name) for level in task.labels.levels for name in ("recall5", "catalogue")
     ]
     assert found.held_out["shrunk-lift"].lift[1][0] > found.held_out["pop"].lift[1][0]
     assert set(found.completion["shrunk-lift"].hr) == {1, 5}  # no more than 20 answers are kept
@@ -78,69 +77,71 @@ def test_every_measure_is_graded(exam: Exam, answers: dict[str, list[Answers]]) 
 
 def test_measures_can_be_left_out(halves: tuple[Baskets, Baskets]) -> None:
     train, test = halves
-    exam = make_exam(train, test, make_labels(test, "paper"), recall=5, queries=0, carts=0)
-    answers = sit(make_model("popco").fit(train), exam)
+    task = build_task(train, test, make_labels(test, "paper"), recall=5, queries=0, carts=0)
+    answers = evaluate_model(make_model("popco").fit(train), task)
     assert answers.held_out is None
     assert answers.completed is None
-    found = grade(exam, {"popco": [answers]}, rounds=100, flips=100)
+    found = summarize(task, {"popco": [answers]}, rounds=100, flips=100)
     assert found.held_out == found.completion == {}
 
 
 def test_a_second_training_need_not_answer_the_label_free_questions(
-    exam: Exam, halves: tuple[Baskets, Baskets]
+    task: EvaluationTask, halves: tuple[Baskets, Baskets]
 ) -> None:
-    again = sit(make_model("popco").fit(halves[0]), exam, label_free=False)
+    again = evaluate_model(make_model("popco").fit(halves[0]), task, label_free=False)
     assert again.held_out is None
     assert again.completed is None
-    assert set(again.judged) == {"recall5", "catalogue"}
+    assert set(again.label_ranks) == {"recall5", "catalogue"}
 
 
-def test_answers_survive_being_kept(answers: dict[str, list[Answers]]) -> None:
+def test_answers_survive_being_kept(answers: dict[str, list[ModelRanks]]) -> None:
     before = answers["pop"][0]
-    after = Answers.from_arrays(before.arrays())
+    after = ModelRanks.from_arrays(before.arrays())
     assert {name: array.tolist() for name, array in after.arrays().items()} == {
         name: array.tolist() for name, array in before.arrays().items()
     }
 
 
 def test_training_counts_of_the_labels_are_those_of_the_training_baskets(
-    exam: Exam, halves: tuple[Baskets, Baskets]
+    task: EvaluationTask, halves: tuple[Baskets, Baskets]
 ) -> None:
     together = pair_counts(halves[0])
-    wanted = [together.get(pair, 0) for pair in zip(exam.asked.query.tolist(), exam.asked.item.tolist(), strict=True)]
-    assert exam.pair_count.tolist() == wanted
+    wanted = [together.get(pair, 0) for pair in zip(task.asked.query.tolist(), task.asked.item.tolist(), strict=True)]
+    assert task.pair_count.tolist() == wanted
 
 
-def test_every_number_can_be_computed_again_from_the_tables(exam: Exam, answers: dict[str, list[Answers]]) -> None:
-    judged = {name: [run.judged["catalogue"] for run in runs] for name, runs in answers.items()}
-    ranks = ranks_table(judged, exam.asked, exam.labels.catalog, "catalogue")
-    labels = exam.labels.table()
+def test_every_number_can_be_computed_again_from_the_tables(
+    task: EvaluationTask, answers: dict[str, list[ModelRanks]]
+) -> None:
+    label_ranks = {name: [run.label_ranks["catalogue"] for run in runs] for name, runs in answers.items()}
+    ranks = ranks_table(label_ranks, task.asked, task.labels.catalog, "catalogue")
+    labels = task.labels.table()
     asked = asked_from_tables(labels["query"], labels["item"])
     again = judged_from_table(ranks, labels["query"], labels["item"], "catalogue")
-    chosen = exam.mask(0.01)
-    assert summarise(again, asked, chosen, ks=KS) == summarise(judged, exam.asked, chosen, ks=KS)
+    chosen = task.mask(0.01)
+    assert summarize_ranks(again, asked, chosen, ks=KS) == summarize_ranks(label_ranks, task.asked, chosen, ks=KS)
 
 
-def test_recommendations_are_kept_in_order(exam: Exam, answers: dict[str, list[Answers]]) -> None:
-    judged = {"pop": [answers["pop"][0].judged["recall5"]]}
-    table = best_table(judged, exam.asked, exam.labels.catalog, "recall5")
+def test_recommendations_are_kept_in_order(task: EvaluationTask, answers: dict[str, list[ModelRanks]]) -> None:
+    label_ranks = {"pop": [answers["pop"][0].label_ranks["recall5"]]}
+    table = best_table(label_ranks, task.asked, task.labels.catalog, "recall5")
     first = table.slice(0, 5).to_pylist()
     assert [row["rank"] for row in first] == [1, 2, 3, 4, 5]
-    assert [exam.labels.catalog.code_of[row["item"]] for row in first] == judged["pop"][0].best[0, :5].tolist()
-    assert ranks_table({}, exam.asked, exam.labels.catalog, "recall5").num_rows == 0
-    assert best_table({}, exam.asked, exam.labels.catalog, "recall5").num_rows == 0
+    assert [task.labels.catalog.code_of[row["item"]] for row in first] == label_ranks["pop"][0].best[0, :5].tolist()
+    assert ranks_table({}, task.asked, task.labels.catalog, "recall5").num_rows == 0
+    assert best_table({}, task.asked, task.labels.catalog, "recall5").num_rows == 0
 
 
-def test_ranks_of_other_labels_are_refused_by_name(exam: Exam, answers: dict[str, list[Answers]]) -> None:
-    judged = {"pop": [answers["pop"][0].judged["recall5"]]}
-    ranks = ranks_table(judged, exam.asked, exam.labels.catalog, "recall5")
-    labels = exam.labels.table().slice(1)
+def test_ranks_of_other_labels_are_refused_by_name(task: EvaluationTask, answers: dict[str, list[ModelRanks]]) -> None:
+    label_ranks = {"pop": [answers["pop"][0].label_ranks["recall5"]]}
+    ranks = ranks_table(label_ranks, task.asked, task.labels.catalog, "recall5")
+    labels = task.labels.table().slice(1)
     with pytest.raises(ParameterError, match=r"ranks of model 'pop' \(seed 0, recall5\) are not of these labels"):
         judged_from_table(ranks, labels["query"], labels["item"], "recall5")
 
 
-def test_a_label_table_out_of_order_is_refused(exam: Exam) -> None:
-    labels = exam.labels.table()
+def test_a_label_table_out_of_order_is_refused(task: EvaluationTask) -> None:
+    labels = task.labels.table()
     mixed = labels.take([0, len(labels) - 1, 0])
     with pytest.raises(ParameterError, match="rows of a label table must be sorted by query"):
         asked_from_tables(mixed["query"], mixed["item"])
@@ -149,23 +150,23 @@ def test_a_label_table_out_of_order_is_refused(exam: Exam) -> None:
 def test_shared_baskets_are_a_leak(halves: tuple[Baskets, Baskets]) -> None:
     _, test = halves
     with pytest.raises(LeakError, match="training and evaluation share 5 baskets"):
-        make_exam(test.select(np.arange(5)), test, make_labels(test, "paper"))
+        build_task(test.select(np.arange(5)), test, make_labels(test, "paper"))
 
 
 def test_labels_from_the_training_baskets_are_a_leak(halves: tuple[Baskets, Baskets]) -> None:
     train, test = halves
     with pytest.raises(LeakError, match="the labels come from the training baskets"):
-        make_exam(train, test, make_labels(train, "paper"))
+        build_task(train, test, make_labels(train, "paper"))
 
 
 def test_labels_from_other_baskets_are_refused(halves: tuple[Baskets, Baskets]) -> None:
     train, test = halves
     with pytest.raises(ParameterError, match="the labels come from other baskets than `test`"):
-        make_exam(train, test, make_labels(test.select(np.arange(300)), "paper"))
+        build_task(train, test, make_labels(test.select(np.arange(300)), "paper"))
 
 
 def test_another_catalogue_is_refused(halves: tuple[Baskets, Baskets]) -> None:
     train, test = halves
     other = replace(test, catalog=Catalog.from_ids(NAMES))
     with pytest.raises(ParameterError, match="must be over one catalogue"):
-        make_exam(train, other, make_labels(other, "paper"))
+        build_task(train, other, make_labels(other, "paper"))

@@ -5,28 +5,28 @@ from __future__ import annotations
 import logging
 
 from neatrec.cooccurrence.count_input import make_job
-from neatrec.cooccurrence.counts import CoPurchases, Counting, Keep, Margins, PairBlock
+from neatrec.cooccurrence.counts import CooccurrenceCounts, CountOptions, Keep, Margins, PairBlock
 from neatrec.cooccurrence.forecast import Forecast, bytes_needed, forecast_of
-from neatrec.cooccurrence.input_summary import Survey, survey
+from neatrec.cooccurrence.input_summary import InputSummary, survey
 from neatrec.cooccurrence.resources import SHARE, as_bytes, available_memory, human, thread_count
 from neatrec.data.baskets import BasketStream
 from neatrec.errors import ResourceError, must_be_one_of
 
 ENGINES = ("auto", "memory", "duckdb", "spark")
-EVERY_PAIR = Counting()
+EVERY_PAIR = CountOptions()
 
 log = logging.getLogger(__name__)
 
 
 def count(
     baskets: BasketStream,
-    counting: Counting = EVERY_PAIR,
+    counting: CountOptions = EVERY_PAIR,
     *,
     keep: Keep | None = None,
     engine: str = "auto",
     memory_limit: int | str | None = None,
     threads: int | None = None,
-) -> CoPurchases:
+) -> CooccurrenceCounts:
     """The pairs of the baskets with their counts: the same for any engine, number of threads and order of baskets.
 
     `keep(block, margins)` says which pairs of a block are wanted; memory then grows with lines, never with pairs. A
@@ -59,15 +59,15 @@ def count(
     return _counted(found, pairs, totals)
 
 
-def _counted(found: Survey, pairs: PairBlock, totals: Margins) -> CoPurchases:
-    return CoPurchases(
+def _counted(found: InputSummary, pairs: PairBlock, totals: Margins) -> CooccurrenceCounts:
+    return CooccurrenceCounts(
         found.catalog, found.counting, totals, pairs.query, pairs.item, pairs.count, pairs.reverse, pairs.customers
     )
 
 
 def margins(
     baskets: BasketStream,
-    counting: Counting = EVERY_PAIR,
+    counting: CountOptions = EVERY_PAIR,
     *,
     engine: str = "auto",
     memory_limit: int | str | None = None,
@@ -92,7 +92,7 @@ def margins(
 
 
 def forecast(
-    baskets: BasketStream, counting: Counting = EVERY_PAIR, *, keep_all: bool = False, threads: int | None = None
+    baskets: BasketStream, counting: CountOptions = EVERY_PAIR, *, keep_all: bool = False, threads: int | None = None
 ) -> Forecast:
     """What `count` would cost in memory and time, from basket sizes and item counts alone, without counting pairs."""
     return forecast_of(survey(baskets, counting), keep_all=keep_all, threads=thread_count(threads))

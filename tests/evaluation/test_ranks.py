@@ -12,7 +12,7 @@ from helpers.evaluation_data import TableModel, candidates_of, random_baskets, s
 from neatrec.errors import DivergedError, ParameterError
 from neatrec.evaluation.candidates import catalogue, partners, recall_set
 from neatrec.evaluation.metrics import metric_values
-from neatrec.evaluation.ranks import Asked, Judged, best_of, judge
+from neatrec.evaluation.ranks import LabelQueries, LabelRanks, best_of, rank_labels
 
 VALUES = np.array([-np.inf, -1.0, 0.0, 0.5, 0.5, 1.0, 2.0])
 
@@ -23,25 +23,27 @@ def questions(seed: int, dtype: str = "float64"):
     baskets = random_baskets(rng, baskets=20)
     items = len(baskets.catalog)
     pairs = np.argwhere(rng.random((items, items)) < 0.2)
-    return baskets, Asked.from_pairs(pairs[:, 0], pairs[:, 1]), rng.choice(VALUES, (items, items)).astype(dtype)
+    return baskets, LabelQueries.from_pairs(pairs[:, 0], pairs[:, 1]), rng.choice(VALUES, (items, items)).astype(dtype)
 
 
-def check(judged: Judged, asked: Asked, table: np.ndarray, candidates: dict[int, list[int]], top: int) -> None:
+def check(
+    label_ranks: LabelRanks, asked: LabelQueries, table: np.ndarray, candidates: dict[int, list[int]], top: int
+) -> None:
     for i, (q, v) in enumerate(zip(asked.query.tolist(), asked.item.tolist(), strict=True)):
         ranks = plain.possible_ranks(scores_of(table, q, candidates[q]), v)
-        assert judged.equal[i] == len(ranks)
+        assert label_ranks.equal[i] == len(ranks)
         if ranks:
-            assert judged.higher[i] == ranks[0] - 1
+            assert label_ranks.higher[i] == ranks[0] - 1
     for row, q in enumerate(asked.queries.tolist()):
-        assert judged.best[row].tolist() == plain.best(scores_of(table, q, candidates[q]), top)
+        assert label_ranks.best[row].tolist() == plain.best(scores_of(table, q, candidates[q]), top)
 
 
 @settings(deadline=None, max_examples=40)
 @given(st.integers(0, 100_000), st.sampled_from(["float32", "float64"]), st.integers(0, 5))
 def test_catalogue_ranks_equal_the_plain_count(seed: int, dtype: str, top: int) -> None:
     baskets, asked, table = questions(seed, dtype)
-    judged = judge(TableModel(table), catalogue(baskets, asked.queries), asked, top=top)
-    check(judged, asked, table, {q: candidates_of(baskets, q) for q in asked.queries.tolist()}, top)
+    label_ranks = rank_labels(TableModel(table), catalogue(baskets, asked.queries), asked, top=top)
+    check(label_ranks, asked, table, {q: candidates_of(baskets, q) for q in asked.queries.tolist()}, top)
 
 
 @settings(deadline=None, max_examples=40)
@@ -50,15 +52,15 @@ def test_recall_ranks_equal_the_plain_count(seed: int, size: int, top: int) -> N
     baskets, asked, table = questions(seed)
     sets = recall_set(partners(baskets, asked.queries), size)
     inside = {q: sets.items[sets.offsets[r] : sets.offsets[r + 1]].tolist() for r, q in enumerate(asked.queries)}
-    check(judge(TableModel(table), sets, asked, top=top), asked, table, inside, top)
+    check(rank_labels(TableModel(table), sets, asked, top=top), asked, table, inside, top)
 
 
 @settings(deadline=None, max_examples=20)
 @given(st.integers(0, 100_000), st.integers(1, 6))
 def test_metrics_of_judged_labels_equal_the_plain_reference(seed: int, k: int) -> None:
     baskets, asked, table = questions(seed)
-    judged = judge(TableModel(table), catalogue(baskets, asked.queries), asked)
-    values = metric_values(judged.higher, judged.equal, (k,))
+    label_ranks = rank_labels(TableModel(table), catalogue(baskets, asked.queries), asked)
+    values = metric_values(label_ranks.higher, label_ranks.equal, (k,))
     for i, (q, v) in enumerate(zip(asked.query.tolist(), asked.item.tolist(), strict=True)):
         scores = scores_of(table, q, candidates_of(baskets, q))
         wanted = [plain.hit_rate(scores, v, k), plain.ndcg(scores, v, k), plain.reciprocal_rank(scores, v)]
@@ -68,10 +70,10 @@ def test_metrics_of_judged_labels_equal_the_plain_reference(seed: int, k: int) -
 def test_blocks_do_not_change_the_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
     baskets, asked, table = questions(3)
     for candidates in (catalogue(baskets, asked.queries), recall_set(partners(baskets, asked.queries), 5)):
-        whole = judge(TableModel(table), candidates, asked)
+        whole = rank_labels(TableModel(table), candidates, asked)
         with monkeypatch.context() as patch:
-            patch.setitem(judge.__globals__, "BLOCK_SCORES", 13)
-            parts = judge(TableModel(table), candidates, asked)
+            patch.setitem(rank_labels.__globals__, "BLOCK_SCORES", 13)
+            parts = rank_labels(TableModel(table), candidates, asked)
         assert parts.higher.tolist() == whole.higher.tolist()
         assert parts.equal.tolist() == whole.equal.tolist()
         assert parts.best.tolist() == whole.best.tolist()
@@ -79,10 +81,10 @@ def test_blocks_do_not_change_the_ranks(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_a_model_that_scores_everything_alike_gets_what_chance_gives() -> None:
     baskets, asked, table = questions(4)
-    judged = judge(TableModel(np.zeros_like(table)), catalogue(baskets, asked.queries), asked)
-    inside = judged.equal > 0
+    label_ranks = rank_labels(TableModel(np.zeros_like(table)), catalogue(baskets, asked.queries), asked)
+    inside = label_ranks.equal > 0
     sizes = np.array([len(candidates_of(baskets, q)) for q in asked.query.tolist()])
-    assert metric_values(judged.higher, judged.equal, (3,))[inside, 0] == pytest.approx(
+    assert metric_values(label_ranks.higher, label_ranks.equal, (3,))[inside, 0] == pytest.approx(
         np.minimum(3 / sizes[inside], 1.0)
     )
 
@@ -100,7 +102,7 @@ def test_a_nan_is_an_error_that_names_the_model_and_the_pair(set_name: str) -> N
     with pytest.raises(
         DivergedError, match=rf"model 'broken' gives .* \(NaN\) to item code {inside[0]} .* code {query}"
     ):
-        judge(TableModel(table, "broken"), candidates, asked)
+        rank_labels(TableModel(table, "broken"), candidates, asked)
 
 
 def test_a_model_without_a_name_is_judged_and_called_by_its_class() -> None:
@@ -111,19 +113,19 @@ def test_a_model_without_a_name_is_judged_and_called_by_its_class() -> None:
             return table[queries]
 
     candidates = catalogue(baskets, asked.queries)
-    found = judge(Nameless(), candidates, asked)  # type: ignore[arg-type]
-    assert np.array_equal(found.best, judge(TableModel(table), candidates, asked).best)
+    found = rank_labels(Nameless(), candidates, asked)  # type: ignore[arg-type]
+    assert np.array_equal(found.best, rank_labels(TableModel(table), candidates, asked).best)
     table[:] = np.nan
     with pytest.raises(DivergedError, match="model 'Nameless' gives"):
-        judge(Nameless(), candidates, asked)  # type: ignore[arg-type]
+        rank_labels(Nameless(), candidates, asked)  # type: ignore[arg-type]
 
 
 def test_a_nan_that_is_no_candidate_hurts_nobody() -> None:
     baskets, asked, table = questions(5)
     candidates = catalogue(baskets, asked.queries)
-    plain = judge(TableModel(table.copy()), candidates, asked)
+    plain = rank_labels(TableModel(table.copy()), candidates, asked)
     np.fill_diagonal(table, np.nan)
-    found = judge(TableModel(table), candidates, asked)
+    found = rank_labels(TableModel(table), candidates, asked)
     assert np.array_equal(found.higher, plain.higher)
     assert np.array_equal(found.equal, plain.equal)
 
@@ -132,30 +134,30 @@ def test_scores_of_the_wrong_shape_are_refused_by_name() -> None:
     baskets, asked, table = questions(6)
     wide = TableModel(np.hstack([table, table]), "wide")
     with pytest.raises(ParameterError, match="model 'wide' must give scores of shape"):
-        judge(wide, catalogue(baskets, asked.queries), asked)
+        rank_labels(wide, catalogue(baskets, asked.queries), asked)
 
 
 def test_candidates_of_other_queries_are_refused() -> None:
     baskets, asked, table = questions(7)
     with pytest.raises(ParameterError, match="`candidates` must be made for the queries of the label records"):
-        judge(TableModel(table), catalogue(baskets, asked.queries[1:]), asked)
+        rank_labels(TableModel(table), catalogue(baskets, asked.queries[1:]), asked)
 
 
 def test_unsorted_label_records_are_refused() -> None:
     with pytest.raises(ParameterError, match="label records must be sorted by query, then item"):
-        Asked.from_pairs([2, 1], [0, 0])
+        LabelQueries.from_pairs([2, 1], [0, 0])
 
 
 def test_no_labels_are_no_error() -> None:
     baskets, _, table = questions(8)
-    asked = Asked.from_pairs([], [])
-    judged = judge(TableModel(table), catalogue(baskets, asked.queries), asked)
-    assert len(judged.higher) == 0
+    asked = LabelQueries.from_pairs([], [])
+    label_ranks = rank_labels(TableModel(table), catalogue(baskets, asked.queries), asked)
+    assert len(label_ranks.higher) == 0
 
 
 def test_recommendations_need_no_labels() -> None:
     baskets, asked, table = questions(9)
     candidates = catalogue(baskets, asked.queries)
     assert best_of(TableModel(table), candidates, top=4).tolist() == (
-        judge(TableModel(table), candidates, asked, top=4).best.tolist()
+        rank_labels(TableModel(table), candidates, asked, top=4).best.tolist()
     )

@@ -11,8 +11,8 @@ import numpy as np
 
 from neatrec._version import __version__
 from neatrec.check.power import LEVEL, MIN_BASKET, POWER, Power, measure_power
-from neatrec.check.suspects import Frequent, Inseparable, frequent_items, inseparable_items
-from neatrec.cooccurrence import Counting, Forecast, forecast
+from neatrec.check.suspects import FrequentItem, InseparablePair, frequent_items, inseparable_items
+from neatrec.cooccurrence import CountOptions, Forecast, forecast
 from neatrec.cooccurrence.input_summary import pairs_of_size
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import UNKNOWN
@@ -27,12 +27,12 @@ LONG_BASKET = 2_000
 PATIENCE = 300.0
 """Seconds of counting, by the forecast, past which the data is described without counting its pairs."""
 FEW_BASKETS = 1_000
-CAP = Counting().max_basket_pairs
+CAP = CountOptions().max_basket_pairs
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0)
 
 
 @dataclass(frozen=True)
-class Sizes:
+class BasketSizes:
     """How many lines baskets have."""
 
     mean: float
@@ -63,10 +63,10 @@ class CheckResult:
     ordered: bool
     period: tuple[str, str] | None
     """First and last basket, ISO 8601, where times are known."""
-    sizes: Sizes
+    sizes: BasketSizes
     dropped: Mapping[str, int]
-    frequent: tuple[Frequent, ...]
-    inseparable: tuple[Inseparable, ...] | None
+    frequent: tuple[FrequentItem, ...]
+    inseparable: tuple[InseparablePair, ...] | None
     """None where pairs were not counted."""
     long_baskets: int
     """Baskets over 2,000 lines, which the trial count leaves out."""
@@ -74,7 +74,7 @@ class CheckResult:
     """Their lines."""
     over_cap: int
     """Baskets with more pairs of lines than `max_basket_pairs`: `labels` refuses them."""
-    most_pairs: int
+    max_pairs: int
     """Pairs of lines of the largest basket."""
     power: Power | None
     forecast: Forecast
@@ -111,7 +111,7 @@ class CheckResult:
             },
             "over_cap": {
                 "baskets": self.over_cap,
-                "most_pairs": self.most_pairs,
+                "max_pairs": self.max_pairs,
                 "max_basket_pairs": CAP,
             },
             "power": None if self.power is None else _power_json(self.power),
@@ -126,14 +126,14 @@ class CheckResult:
         return as_text(self)
 
 
-def check(baskets: Baskets, *, threads: int | None = None) -> CheckResult:
+def check_baskets(baskets: Baskets, *, threads: int | None = None) -> CheckResult:
     """Look `baskets` over: contents, what was dropped, suspects, the smallest lift that shows, the cost of counting.
 
-    >>> found = check(Baskets.from_lists([["tea", "milk"]] * 3 + [["tea"]]))
+    >>> found = check_baskets(Baskets.from_lists([["tea", "milk"]] * 3 + [["tea"]]))
     >>> found.lines, found.sizes.ones, found.power
     (7, 1, None)
     """
-    counting = Counting(directed=baskets.ordered, min_basket=MIN_BASKET)
+    counting = CountOptions(directed=baskets.ordered, min_basket=MIN_BASKET)
     long = baskets.sizes > LONG_BASKET
     shopping = baskets.select(~long) if long.any() else baskets
     pairs = pairs_of_size(baskets.sizes, None)
@@ -165,7 +165,7 @@ def check(baskets: Baskets, *, threads: int | None = None) -> CheckResult:
         long_baskets=int(long.sum()),
         long_lines=int(baskets.sizes[long].sum()),
         over_cap=int((pairs > CAP).sum()),
-        most_pairs=int(pairs.max(initial=0)),
+        max_pairs=int(pairs.max(initial=0)),
         power=measure_power(shopping, threads) if affordable else None,
         forecast=cost,
     )
@@ -187,12 +187,12 @@ def _period(baskets: Baskets) -> tuple[str, str] | None:
     return f"{first}Z", f"{last}Z"
 
 
-def _sizes(baskets: Baskets) -> Sizes:
+def _sizes(baskets: Baskets) -> BasketSizes:
     sizes = baskets.sizes
     if not len(sizes):
-        return Sizes(0.0, {}, 0, 0)
+        return BasketSizes(0.0, {}, 0, 0)
     values = np.quantile(sizes, QUANTILES, method="inverted_cdf")
-    return Sizes(
+    return BasketSizes(
         mean=float(sizes.mean()),
         quantiles={f"{q:g}": int(value) for q, value in zip(QUANTILES, values, strict=True)},
         ones=int((sizes == 1).sum()),
@@ -224,7 +224,7 @@ def _warnings(found: CheckResult) -> list[str]:
     if found.over_cap:
         said.append(
             f"`labels` will refuse {plural(found.over_cap, 'basket')} of more than {CAP:,} pairs of lines (the largest "
-            f"has {found.most_pairs:,}): raise --max-basket-pairs, or leave such baskets out."
+            f"has {found.max_pairs:,}): raise --max-basket-pairs, or leave such baskets out."
         )
     left_out = sum(found.dropped.values())
     if left_out > 0.1 * (left_out + found.lines):

@@ -11,7 +11,7 @@ import numpy as np
 
 from neatrec.data.baskets import Baskets
 from neatrec.errors import ParameterError, must_be
-from neatrec.labels.config import Recipe
+from neatrec.labels.config import LabelConfig
 from neatrec.labels.record import Labels, level_key
 from neatrec.labels.shuffle import shuffled
 
@@ -74,7 +74,7 @@ def shuffle_nulls(
         raise must_be("rounds", "a whole number of at least 1", rounds)
     if any(labels.basket_hash != baskets.hash for labels in all_labels):
         raise ParameterError("`labels` must come from the baskets that are shuffled, got those of others")
-    tallies = [_Tally(labels) for labels in all_labels]
+    tallies = [_ChanceCounts(labels) for labels in all_labels]
     for round_ in range(rounds):
         by_chance = shuffled(baskets, seed, round_, within)
         for tally in tallies:
@@ -83,18 +83,18 @@ def shuffle_nulls(
     return [tally.result(rounds, within, seed) for tally in tallies]
 
 
-class _Tally:
+class _ChanceCounts:
     """Labels by chance of one protocol, round after round."""
 
     def __init__(self, labels: Labels) -> None:
-        self.labels, self.recipe = labels, Recipe.of(labels)
+        self.labels, self.recipe = labels, LabelConfig.of(labels)
         self.passed: dict[float, list[int]] = {level: [] for level in labels.levels}
         self.rerun: dict[float, list[int]] = {level: [] for level in labels.levels}
 
     def add(self, by_chance: Baskets, engine: dict[str, Any]) -> str:
         """Count those of one more shuffle; they are given back in words."""
         labels, recipe = self.labels, self.recipe
-        test, evidence = recipe.examine(by_chance, engine, at_least=labels.largest_p)
+        test, evidence = recipe.test_pairs(by_chance, engine, at_least=labels.largest_p)
         own = test.thresholds(evidence, recipe.levels)
         ways = 1 if recipe.directed else 2
         for level in recipe.levels:
