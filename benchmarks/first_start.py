@@ -29,7 +29,6 @@ ROWS: dict[str, tuple[str, ...]] = {
     **{name: ("--model", name, *ONE_EPOCH) for name in EMBEDDINGS},
     **{f"{name}, preset paper": ("--model", name, "--preset", "paper", *ONE_EPOCH) for name in EMBEDDINGS},
     "neat, reproducible": ("--model", "neat", "--reproducible", *ONE_EPOCH),
-    "neat, diagonal": ("--model", "neat", "--set", "covariance=diagonal", *ONE_EPOCH),
 }
 """Row -> what `train` is told."""
 

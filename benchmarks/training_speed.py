@@ -38,7 +38,6 @@ MODELS = {
     "neat, five fresh negatives a pair": (HERE, "neat_fresh"),
     "neat, observed partners refused": (HERE, "neat_rejecting"),
     "neat, reproducible": (HERE, "neat_reproducible"),
-    "neat, diagonal covariance": (HERE, "neat_diagonal"),
     "neat, preset paper": (HERE, "neat_paper"),
     "neat-bpr": (HERE, "neat_bpr"),
     "item2vec, five fresh negatives a pair (as gensim)": (HERE, "item2vec_fresh"),
@@ -84,10 +83,6 @@ def neat_reproducible() -> Job:
 
 def neat_reproducible_two_threads() -> Job:
     return _fit("neat", reproducible=True, threads=2)
-
-
-def neat_diagonal() -> Job:
-    return _fit("neat", covariance="diagonal", epochs=1)
 
 
 def neat_paper() -> Job:

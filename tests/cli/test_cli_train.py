@@ -136,7 +136,7 @@ def test_mistakes_are_named_before_any_work(options: list[str], sentence: str, t
     assert not out.exists()
 
 
-@pytest.mark.parametrize("options", [[], ["--set", "covariance=diagonal"]])
+@pytest.mark.parametrize("options", [[], ["--set", "window=20"]])
 def test_a_gpu_that_is_not_there_is_said_before_any_work(
     options: list[str], tmp_path: Path, monkeypatch, capsys
 ) -> None:

@@ -15,8 +15,6 @@ from neatrec.models.embeddings.kernels.layout import Table, width
 SIZES = [6, 2, 9, 1, 4, 7, 3]
 EVERY_KERNEL = pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
 QUICK_KERNELS = pytest.mark.parametrize("case", [c for c in CASES.values() if c.quick], ids=lambda case: case.name)
-BATCHES = [case for case in CASES.values() if case.vectors == 1]
-BATCH_KERNELS = pytest.mark.parametrize("case", BATCHES, ids=lambda case: case.name)
 
 
 def assert_equal_to_the_reference(case: Case, shard: Shard, draws: Draws, settings: KernelSettings) -> None:
@@ -66,7 +64,7 @@ def test_blocks_equal_the_reference_on_few_items(case: Case, block: int, observe
     assert_equal_to_the_reference(case, shard, make_draws(shard, observed=observed), settings)
 
 
-@BATCH_KERNELS
+@EVERY_KERNEL
 @pytest.mark.parametrize("average", [True, False])
 @pytest.mark.parametrize("batch", [1, 7, 64])
 def test_batches_equal_the_reference(case: Case, batch: int, average: bool) -> None:
@@ -142,9 +140,8 @@ def test_padding_stays_zero(case: Case, changes: dict[str, Any]) -> None:
     shard = make_shard(SIZES, 40, users=case.users)
     tables, _ = train(case, shard, make_draws(shard), SETTINGS._replace(**changes), compiled=True)
     for table in tables:
-        for number in range(case.vectors):
-            assert not table[:, number * width(10) + 10 : (number + 1) * width(10)].any()
-        assert not table[:, case.vectors * width(10) + 3 :].any()
+        assert not table[:, 10 : width(10)].any()
+        assert not table[:, width(10) + 3 :].any()
 
 
 @EVERY_KERNEL

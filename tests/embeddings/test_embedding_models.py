@@ -38,7 +38,7 @@ def test_the_paper_preset_states_what_the_paper_states(name: str) -> None:
     assert p.reject_observed
     assert not p.negatives_shared
     if name.startswith("neat"):
-        assert (p.margin, p.covariance) == (0.5, "spherical")
+        assert p.margin == 0.5
 
 
 def four_shops() -> Baskets:
@@ -105,12 +105,10 @@ def test_a_leaderboard_trains_variants_once(name: str, variant: str) -> None:
         np.testing.assert_array_equal(array, other[key], err_msg=key)
 
 
-@pytest.mark.parametrize("covariance", ["spherical", "diagonal"])
-def test_neat_likelihood_scores_by_the_formula(covariance: str) -> None:
-    model = fit("neat-likelihood", covariance=covariance)
+def test_neat_likelihood_scores_by_the_formula() -> None:
+    model = fit("neat-likelihood")
     assert isinstance(model, NeatLikelihood)
-    spread = model.log_variance.reshape(len(model.log_variance), -1).astype(np.float64)
-    assert spread.shape[1] == (1 if covariance == "spherical" else 8)
+    spread = model.log_variance[:, None].astype(np.float64)
     queries, items = np.array([1, 2, 5]), np.array([4, 7, 1])
     a, b = (Gaussians(model.vectors[c].astype(np.float64), spread[c]) for c in (queries, items))
     np.testing.assert_allclose(model.score(queries, items), formulas.log_expected_likelihood(a, b), rtol=1e-6)
@@ -196,15 +194,9 @@ def test_refusing_observed_partners_changes_what_is_learned(name: str) -> None:
     [
         ("neat", {"dim": 0}, "`dim` must be at least 1, got 0"),
         ("neat", {"margin": -1}, "`margin` must be at least 0"),
-        ("neat", {"covariance": "full"}, "`covariance` must be one of spherical, diagonal, got 'full'"),
+        ("neat", {"covariance": "diagonal"}, "`set` must be one of"),
         ("neat", {"start_log_variance": 3.0}, "`start_log_variance` must be between -4 and 2, got 3.0"),
         ("neat", {"optimizer": "sgd"}, "`negatives_shared` must be false with optimizer sgd"),
-        (
-            "neat",
-            {"optimizer": "sgd", "negatives_shared": False, "covariance": "diagonal"},
-            "`covariance` must be spherical with optimizer sgd",
-        ),
-        ("neat-bpr", {"covariance": "diagonal"}, "`covariance` must be spherical for model 'neat-bpr'"),
         ("neat-bpr", {"ranking_loss": "hinge"}, "`ranking_loss` must be one of printed, log, got 'hinge'"),
         ("item2vec", {"window": 0}, "`window` must be at least 1"),
         ("item2vec", {"negative_exponent": 3}, "`negative_exponent` must be at most 2"),
@@ -213,6 +205,17 @@ def test_refusing_observed_partners_changes_what_is_learned(name: str) -> None:
 def test_settings_that_cannot_be_are_refused(name: str, settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         make_model(name, settings)
+
+
+@pytest.mark.parametrize("name", ["neat", "neat-likelihood", "neat-bpr"])
+def test_a_bundle_with_a_variance_for_each_dimension_is_refused(name: str) -> None:
+    parameters = model_class(name).Parameters
+    now = parameters().to_dict()
+    assert parameters.saved({**now, "covariance": "spherical"}) == parameters.saved(now) == parameters()
+    with pytest.raises(
+        ParameterError, match="`covariance` must be spherical: other models no longer load, got 'diagonal'"
+    ):
+        parameters.saved({**now, "covariance": "diagonal"})
 
 
 @pytest.mark.parametrize("loss", ["printed", "log"])

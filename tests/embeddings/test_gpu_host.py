@@ -162,7 +162,6 @@ def test_where_a_model_would_learn_is_found_without_a_word(
 
 
 REFUSED: list[tuple[str, dict[str, Any], bool, str]] = [
-    ("neat_diagonal", {}, False, "`covariance` must be spherical on device gpu"),
     ("neat", {}, True, "`reproducible` must be false on device gpu"),
     ("neat", {"batch": 128}, False, "`optimizer` must be adagrad on device gpu"),
     ("item2vec", {"window": 17}, False, "`window` must be at most 16 on device gpu, got 17"),

@@ -18,7 +18,7 @@ from neatrec.models.embeddings.kernels.layout import LOG_VARIANCE, tail, width
 pytestmark = needs_gpu
 
 SIZES = [6, 2, 9, 1, 4, 7, 3]
-GPU_CASES = [case for case in CASES.values() if case.vectors == 1]
+GPU_CASES = list(CASES.values())
 EVERY_KERNEL = pytest.mark.parametrize("case", GPU_CASES, ids=lambda case: case.name)
 
 

@@ -8,7 +8,7 @@ import pytest
 from helpers.gpu_cases import needs_gpu
 from neatrec.errors import DivergedError, ParameterError
 from neatrec.evaluation.candidates import CandidateSet, CatalogCandidates
-from neatrec.evaluation.ranks import LabelQueries, LabelRanks, judge
+from neatrec.evaluation.ranks import LabelQueries, LabelRanks, rank_labels
 from neatrec.models.embeddings.kernels.gpu_ranking import Ranked, RankedLabels, Ranker
 
 pytestmark = needs_gpu
@@ -54,7 +54,7 @@ def test_the_catalogue_is_ranked_as_on_the_cpu(items: int, most: int, block_scor
     category = rng.integers(-1, 6, size=items).astype(np.int32)
     sold = rng.random(items) < 0.8
     asked = asked_of(queries, items)
-    wanted = judge(Product(vectors), CatalogCandidates("catalogue", queries, sold, category), asked)
+    wanted = rank_labels(Product(vectors), CatalogCandidates("catalogue", queries, sold, category), asked)
     ranker = Ranker(vectors, block_scores=block_scores)
     assert_same(ranker.catalogue(queries, sold, category, RankedLabels(asked.offsets, asked.item)), wanted)
 
@@ -68,7 +68,7 @@ def test_lists_of_candidates_are_ranked_as_on_the_cpu(most: int) -> None:
     items = np.concatenate(lists).astype(np.int32)
     asked = asked_of(queries, 500)
     recall = CandidateSet("recall", queries, offsets, items, np.ones(len(items), np.int64))
-    wanted = judge(Product(vectors), recall, asked)
+    wanted = rank_labels(Product(vectors), recall, asked)
     assert_same(Ranker(vectors).lists(queries, offsets, items, RankedLabels(asked.offsets, asked.item)), wanted)
 
 

@@ -13,7 +13,7 @@ from helpers.toyshop import toy_baskets
 from neatrec.data.catalog import Catalog
 from neatrec.errors import DivergedError, MissingDependencyError, ParameterError
 from neatrec.evaluation.candidates import CandidateSet, CatalogCandidates
-from neatrec.evaluation.ranks import LabelQueries, LabelRanks, best_of, judge, resolve_ranking_device
+from neatrec.evaluation.ranks import LabelQueries, LabelRanks, best_of, rank_labels, resolve_ranking_device
 from neatrec.models import Run, make_model
 from neatrec.models.base import Model
 from neatrec.models.embeddings.item2vec import Item2Vec, Item2VecProduct
@@ -142,7 +142,7 @@ def test_without_a_gpu_auto_ranks_on_the_cpu_and_gpu_says_what_is_missing() -> N
 def test_a_device_that_does_not_exist_is_refused() -> None:
     asked, catalogue, _ = questions()
     with pytest.raises(ParameterError, match="`device` must be one of auto, cpu, gpu, got 'tpu'"):
-        judge(whole_numbers(), catalogue, asked, device="tpu")
+        rank_labels(whole_numbers(), catalogue, asked, device="tpu")
 
 
 # ---- judging
@@ -161,7 +161,7 @@ def test_judged_on_a_gpu_as_on_the_cpu(product: bool, device: str) -> None:
     asked, *both = questions()
     model = whole_numbers(product=product)
     for candidates in both:
-        assert_same(judge(model, candidates, asked, device=device), judge(model, candidates, asked))
+        assert_same(rank_labels(model, candidates, asked, device=device), rank_labels(model, candidates, asked))
         best = best_of(model, candidates, top=5, device=device)
         np.testing.assert_array_equal(best, best_of(model, candidates, top=5))
 
@@ -172,7 +172,7 @@ def test_a_nan_names_the_model() -> None:
     model = whole_numbers()
     model.directions[:] = np.nan  # type: ignore[attr-defined]
     with pytest.raises(DivergedError, match="model 'item2vec': a score is not a number"):
-        judge(model, catalogue, asked, device="gpu")
+        rank_labels(model, catalogue, asked, device="gpu")
 
 
 def test_a_model_that_no_gpu_can_rank_is_judged_where_it_can_be(caplog: pytest.LogCaptureFixture) -> None:
@@ -204,7 +204,7 @@ def test_a_gpu_that_auto_takes_is_said_once(caplog: pytest.LogCaptureFixture) ->
     with caplog.at_level(logging.INFO, logger="neatrec"):
         device = resolve_ranking_device(model, "auto")
         for candidates in (catalogue, recall):
-            judge(model, candidates, asked, device=device)
+            rank_labels(model, candidates, asked, device=device)
         best_answers(model, 3, device="auto")
     assert caplog.messages == ["item2vec is ranked on the GPU", "the serving table is made on the GPU"]
     caplog.clear()

@@ -157,7 +157,6 @@ def test_an_item_never_bought_was_never_learned(models: dict[str, Any]) -> None:
     [
         ("item2vec", {}, "`warm_start` must be a model that learns like 'item2vec', got 'neat'"),
         ("neat", {"dim": 9}, "`warm_start` must be a model with dim 9, got 8"),
-        ("neat", {"covariance": "diagonal"}, "`warm_start` must be a model that learns like 'neat', got 'neat'"),
     ],
 )
 def test_another_kind_of_model_is_refused(
@@ -176,10 +175,3 @@ def test_a_checkpoint_of_a_fit_that_began_elsewhere_is_refused(models: dict[str,
     np.testing.assert_array_equal(
         one.item_vectors(), fit("neat", replace(REPRODUCIBLE, warm_start=models["neat"]), epochs=2).item_vectors()
     )
-
-
-def test_a_diagonal_model_goes_on_too() -> None:
-    old: Any = fit("neat", epochs=40, covariance="diagonal")
-    warm: Any = fit("neat", replace(REPRODUCIBLE, warm_start=old), epochs=2, covariance="diagonal")
-    assert warm.history[0] < old.history[0]
-    assert drift(old, warm).cosine > 0.9

@@ -191,14 +191,13 @@ def test_auto_trains_on_the_gpu_and_says_so(caplog: pytest.LogCaptureFixture) ->
 
 def test_auto_takes_the_cpu_for_what_a_gpu_cannot_do(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("INFO", logger="neatrec"):
-        fit("neat", Run(rng=5), covariance="diagonal", epochs=1)
-    assert "training on the CPU: `covariance` must be spherical on device gpu" in caplog.text
+        fit("neat", Run(rng=5), window=20, epochs=1)
+    assert "training on the CPU: `window` must be at most 16 on device gpu" in caplog.text
 
 
 @pytest.mark.parametrize(
     ("run", "settings", "message"),
     [
-        (ON_GPU, {"covariance": "diagonal"}, "`covariance` must be spherical on device gpu"),
         (ON_GPU, {"optimizer": "sgd", "negatives_shared": False}, "`optimizer` must be adagrad on device gpu"),
         (Run(device="gpu", reproducible=True), {}, "`reproducible` must be false on device gpu"),
         (ON_GPU, {"window": 20}, "`window` must be at most 16 on device gpu"),

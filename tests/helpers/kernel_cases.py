@@ -37,7 +37,6 @@ class Case(NamedTuple):
 
     name: str
     tables: tuple[str, ...]
-    vectors: int = 1
     quick: bool = True
     """Whether it has a quick way of its own."""
 
@@ -51,7 +50,6 @@ CASES = {
     for case in (
         Case("neat", ("items",)),
         Case("item2vec", ("input", "output")),
-        Case("neat_diagonal", ("items",), vectors=2, quick=False),
         Case("neat_bpr", ("items", "users"), quick=False),
         Case("triple2vec", ("queries", "partners", "users"), quick=False),
     )
@@ -91,19 +89,17 @@ def make_draws(shard: Shard, *, observed: bool = False, seed: int = 7) -> Draws:
     return Draws(np.uint64(seed), kernel_draws.alias_table(counts**0.75), known, owned)
 
 
-def make_table(rows: int, dim: int, *, vectors: int = 1, seed: int = 1, scale: float = 0.5) -> Table:
+def make_table(rows: int, dim: int, *, seed: int = 1, scale: float = 0.5) -> Table:
     rng = np.random.default_rng(seed)
-    table = new_table(rows, dim, vectors)
-    for number in range(vectors):
-        vector(table, dim, number)[:] = rng.normal(size=(rows, dim)) * scale
-    if vectors == 1:
-        tail(table, dim, LOG_VARIANCE)[:] = rng.normal(size=rows) * 0.3
+    table = new_table(rows, dim)
+    vector(table, dim)[:] = rng.normal(size=(rows, dim)) * scale
+    tail(table, dim, LOG_VARIANCE)[:] = rng.normal(size=rows) * 0.3
     return table
 
 
 def make_tables(case: Case, items: int, dim: int) -> tuple[Table, ...]:
     sizes = [USERS if name == "users" else items for name in case.tables]
-    return tuple(make_table(size, dim, vectors=case.vectors, seed=n) for n, size in enumerate(sizes))
+    return tuple(make_table(size, dim, seed=n) for n, size in enumerate(sizes))
 
 
 def train(
@@ -114,5 +110,5 @@ def train(
     function = kernel(case.name) if compiled else getattr(reference, case.name)
     tally = function(tables, shard, draws, settings, 0, len(shard.start), threads)
     for table in tables:
-        tail(table, settings.dim, VISITOR, case.vectors)[:] = 0  # the quick kernels' own note
+        tail(table, settings.dim, VISITOR)[:] = 0  # the quick kernels' own note
     return tables, tally

@@ -51,14 +51,6 @@ def test_the_case_study_has_cosines_and_determinants_of_spherical_gaussians() ->
     assert study.purchases == (30, 10, 12)
 
 
-def test_diagonal_covariances_give_the_same_determinants() -> None:
-    spherical = study_of_three()
-    means = np.ones((5, 4))
-    diagonal = np.repeat(np.array([0.5, 0.1, -0.2, 0.0, 0.0])[:, None], 4, axis=1)
-    study = case_study(NAMES, [0, 1, 2], np.zeros(5), means, diagonal, "neat")
-    assert study.log_determinants == pytest.approx(spherical.log_determinants)
-
-
 def test_ratios_of_determinants_stand_beside_the_papers_30_and_547_times() -> None:
     table = case_study_table(paper_numbers(), study_of_three(), has_prior=False)
     rows = {row[0]: row[1:] for row in table.rows}

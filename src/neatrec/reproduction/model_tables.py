@@ -220,12 +220,11 @@ def case_study(
     log_variance: Floats,
     model: str,
 ) -> CaseStudy:
-    """The study of three items: `means` (items, dim), `log_variance` (items,) where spherical, or (items, dim)."""
+    """The study of three items: `means` (items, dim), `log_variance` (items,)."""
     rows = means[list(codes)].astype(np.float64)
     unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
-    spread = np.asarray(log_variance, dtype=np.float64).reshape(len(means), -1)[list(codes)]
-    # a spherical covariance has the same variance in each of its dimensions
-    determinants = spread.sum(axis=1) * (means.shape[1] if spread.shape[1] == 1 else 1)
+    # the same variance in each dimension
+    determinants = np.asarray(log_variance, dtype=np.float64)[list(codes)] * means.shape[1]
     bought = np.asarray(purchases)[list(codes)]
     a, b, c = names
     return CaseStudy(

@@ -43,8 +43,8 @@ class GaussianTable:
 def likelihood_pairs(
     vectors: npt.NDArray[Any], log_variance: npt.NDArray[Any], queries: npt.NDArray[Any], items: npt.NDArray[Any]
 ) -> Floats:
-    """Of each pair, shape (pairs,); log_variance: (items,), or (items, dim)."""
-    variance = np.exp(log_variance.astype(np.float64)).reshape(len(vectors), -1)
+    """Of each pair, shape (pairs,); log_variance: (items,)."""
+    variance = np.exp(log_variance.astype(np.float64))
     out = np.empty(len(queries))
 
     def work(part: slice) -> None:
@@ -65,17 +65,13 @@ def likelihood_row(length, variance, logs, query, dim, out):  # type: ignore[no-
 
 @compiled
 def pair_likelihoods(vectors, variance, queries, items, out):  # type: ignore[no-untyped-def]
-    """vectors: (items, dim); variance: (items, dim or 1); the others: (pairs,)."""
-    dim, own = vectors.shape[1], variance.shape[1]
+    """vectors: (items, dim); variance: (items,); the others: (pairs,)."""
+    dim = vectors.shape[1]
     for pair in range(len(queries)):
         q, v = queries[pair], items[pair]
-        both = variance[q, 0] + variance[v, 0]
-        spread = dim * np.log(2 * np.pi * both) if own == 1 else 0.0
+        both = variance[q] + variance[v]
         apart = 0.0
         for place in range(dim):
-            if own > 1:
-                both = variance[q, place] + variance[v, place]
-                spread += np.log(2 * np.pi * both)
             z = np.float64(vectors[q, place]) - np.float64(vectors[v, place])
             apart += z * z / both
-        out[pair] = -0.5 * (spread + apart)
+        out[pair] = -0.5 * (dim * np.log(2 * np.pi * both) + apart)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -22,9 +22,6 @@ from neatrec.models.parameters import ModelParameters, again, parameter
 class NeatParameters(EmbeddingParameters):
     negative_exponent: float = again(EmbeddingParameters, "negative_exponent", 0.5)
     margin: float = parameter(0.2, "How much likelier a pair must be than a negative.", low=0.0)
-    covariance: str = parameter(
-        "spherical", "One variance for all dimensions of an item, or one for each.", choices=("spherical", "diagonal")
-    )
     variance_learning_rate: float = parameter(0.2, "Step of the log-variances at the start.", low=0.0)
     start_log_variance: float = parameter(-2.0, "Where log-variances start.")
     min_log_variance: float = parameter(-4.0, "Log-variances stay above this.")
@@ -34,7 +31,6 @@ class NeatParameters(EmbeddingParameters):
         "paper": {
             **PAPER,
             "margin": 0.5,
-            "covariance": "spherical",
             "variance_learning_rate": 0.05,
             "start_log_variance": 0.0,
         }
@@ -48,8 +44,14 @@ class NeatParameters(EmbeddingParameters):
                 f"between {self.min_log_variance:g} and {self.max_log_variance:g}",
                 self.start_log_variance,
             )
-        if self.covariance == "diagonal" and self.optimizer == "sgd":
-            raise must_be("covariance", "spherical with optimizer sgd", self.covariance)
+
+    @classmethod
+    def saved(cls, values: Mapping[str, Any]) -> Self:
+        """Parameters as a bundle holds them: the earlier `covariance` may only be spherical."""
+        covariance = values.get("covariance", "spherical")
+        if covariance != "spherical":
+            raise must_be("covariance", "spherical: other models no longer load", covariance)
+        return super().saved({name: value for name, value in values.items() if name != "covariance"})
 
 
 class Neat(EmbeddingModel):
@@ -61,15 +63,8 @@ class Neat(EmbeddingModel):
     lines_visited: ClassVar[int] = 110_000_000
     Parameters: ClassVar[type[ModelParameters]] = NeatParameters
     log_variance: npt.NDArray[np.float32]
-    """Shape (items,), or (items, dim) with diagonal covariance."""
+    """Shape (items,)."""
     _has_hinges: ClassVar[bool] = True
-
-    def _kernel(self) -> str:
-        return "neat_diagonal" if self._is_diagonal else "neat"
-
-    @property
-    def _is_diagonal(self) -> bool:
-        return bool(getattr(self.parameters, "covariance", "spherical") == "diagonal")
 
     def _settings(self) -> KernelSettings:
         p = self.parameters
@@ -86,8 +81,7 @@ class Neat(EmbeddingModel):
 
     def _new_tables(self, rng: np.random.Generator, items: int, users: int) -> dict[str, Table]:
         p = self.parameters
-        vectors = 2 if self._is_diagonal else 1
-        table = random_table(rng, items, p.dim, p.dim**-0.5, vectors)
+        table = random_table(rng, items, p.dim, p.dim**-0.5)
         self._log_variance(table)[:] = p.start_log_variance
         return {"items": table}
 
@@ -95,11 +89,7 @@ class Neat(EmbeddingModel):
         return lambda tables: self._log_variance(tables["items"])
 
     def _log_variance(self, table: Table) -> Table:
-        dim = self.parameters.dim
-        return vector(table, dim, 1) if self._is_diagonal else tail(table, dim, LOG_VARIANCE)
-
-    def _vectors_of_a_row(self) -> int:
-        return 2 if self._is_diagonal else 1
+        return tail(table, self.parameters.dim, LOG_VARIANCE)
 
     def _laid(self, tables: Mapping[str, Table]) -> dict[str, Table]:
         items = tables["items"]
@@ -115,8 +105,8 @@ class Neat(EmbeddingModel):
     def _restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         super()._restore(arrays)
         self.log_variance = np.ascontiguousarray(arrays["log_variance"], dtype=np.float32)
-        if len(self.log_variance) != len(self.vectors):
-            raise ValueError("`log_variance` must have a row for each item")
+        if self.log_variance.shape != (len(self.vectors),):
+            raise ValueError("`log_variance` must have one number for each item")
 
 
 class NeatLikelihood(Neat):
@@ -131,13 +121,7 @@ class NeatLikelihood(Neat):
         return likelihood_pairs(self.vectors, self.log_variance, queries, items)
 
     def _score_all(self, queries: Codes) -> Scores:
-        if not self._is_diagonal:
-            return self._gaussians().rows(queries)
-        every = np.arange(len(self.catalog), dtype=np.int32)
-        out = np.empty((len(queries), len(every)))
-        for row, query in enumerate(queries):
-            out[row] = self._score(np.full(len(every), query, dtype=np.int32), every)
-        return out
+        return self._gaussians().rows(queries)
 
     def _gaussians(self) -> GaussianTable:
         """Its GaussianTable, made ready once for what was learned last."""

@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from neatrec.errors import must_be
 from neatrec.models.embeddings.kernels.arguments import KernelSettings
 from neatrec.models.embeddings.kernels.layout import Table, vector
 from neatrec.models.embeddings.model import random_table
@@ -32,11 +31,6 @@ class NeatBPRParameters(NeatParameters):
         choices=("printed", "log"),
     )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.covariance != "spherical":
-            raise must_be("covariance", "spherical for model 'neat-bpr'", self.covariance)
-
 
 class NeatBPR(Neat):
     """NEAT+bpr: L_item(q, v, v') + L_BPR(u, q, q') + L_BPR(u, v, v'); users are not used in an answer."""
@@ -49,9 +43,6 @@ class NeatBPR(Neat):
     needs_users: ClassVar[bool] = True
     user_vectors: npt.NDArray[np.float32] | None = None
     _refuse_bought: ClassVar[bool] = True
-
-    def _kernel(self) -> str:
-        return self.kernel
 
     def _settings(self) -> KernelSettings:
         return super()._settings()._replace(logistic=self.parameters.ranking_loss == "log")

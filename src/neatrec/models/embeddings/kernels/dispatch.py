@@ -33,7 +33,6 @@ class Kernel(Protocol):
 
 CPU = {
     "neat": "neatrec.models.embeddings.kernels.cpu_neat",
-    "neat_diagonal": "neatrec.models.embeddings.kernels.cpu_neat_diagonal",
     "neat_bpr": "neatrec.models.embeddings.kernels.cpu_neat_bpr",
     "item2vec": "neatrec.models.embeddings.kernels.cpu_item2vec",
     "triple2vec": "neatrec.models.embeddings.kernels.cpu_triple2vec",

@@ -1,8 +1,8 @@
 """The losses of the embedding models and their gradients, in plain NumPy.
 
 Vectors of several items stand in rows: (dim,) for the query or user, (partners, dim) and (negatives, dim) for the rest.
-A log-variance is a vector as long as the mean (diagonal covariance) or of length 1 (spherical: the same in every
-dimension). Each loss is summed over the pairs of the query with its partners, and each pair sees all the negatives.
+A log-variance is a vector of length 1: the same in every dimension. Each loss is summed over the pairs of the query
+with its partners, and each pair sees all the negatives.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Array = npt.NDArray[np.float64]
 
 
 class Gaussians(NamedTuple):
-    """One Gaussian, or several in rows: mean (..., dim), log_variance (..., dim) or (..., 1)."""
+    """One Gaussian, or several in rows: mean (..., dim), log_variance (..., 1)."""
 
     mean: Array
     log_variance: Array
@@ -42,17 +42,12 @@ def likelihood_gradients(a: Gaussians, b: Gaussians) -> tuple[Gaussians, Gaussia
     """The gradients of log E(a, b) with respect to a and to b."""
     z = a.mean - b.mean
     variance = np.exp(a.log_variance) + np.exp(b.log_variance)
-    by_variance = 0.5 * (z * z / variance**2 - 1 / variance)  # (..., dim)
+    by_variance = 0.5 * (z * z / variance**2 - 1 / variance).sum(axis=-1, keepdims=True)
     by_mean = -z / variance
     return (
-        Gaussians(by_mean, _folded(by_variance, a.log_variance) * np.exp(a.log_variance)),
-        Gaussians(-by_mean, _folded(by_variance, b.log_variance) * np.exp(b.log_variance)),
+        Gaussians(by_mean, by_variance * np.exp(a.log_variance)),
+        Gaussians(-by_mean, by_variance * np.exp(b.log_variance)),
     )
-
-
-def _folded(by_variance: Array, log_variance: Array) -> Array:
-    """Summed over the dimensions that share one variance."""
-    return by_variance.sum(axis=-1, keepdims=True) if log_variance.shape[-1] == 1 else by_variance
 
 
 def active_hinges(query: Gaussians, partners: Gaussians, negatives: Gaussians, margin: float) -> npt.NDArray[np.bool_]:

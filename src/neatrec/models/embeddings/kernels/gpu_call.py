@@ -206,19 +206,6 @@ def neat(
     return run("neat", tables, shard, draws, settings, first, last)
 
 
-def neat_diagonal(
-    tables: tuple[Table, ...],
-    shard: Shard,
-    draws: Draws,
-    settings: KernelSettings,
-    first: int,
-    last: int,
-    threads: int = 1,
-) -> Tally:
-    """Refused with a sentence: a variance for each dimension is for the CPU."""
-    return run("neat_diagonal", tables, shard, draws, settings, first, last)
-
-
 def neat_bpr(
     tables: tuple[Table, ...],
     shard: Shard,

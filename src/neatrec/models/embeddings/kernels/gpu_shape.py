@@ -126,8 +126,6 @@ def max_warps(card: Card, shape: Shape, items: int) -> int:
 def refusal(name: str, settings: KernelSettings, reproducible: bool) -> ParameterError | None:
     """What was asked for and cannot be had on a GPU, as the error that says so."""
     hint = "Use device cpu."
-    if name not in SOURCES:
-        return must_be("covariance", "spherical on device gpu", "diagonal", hint=hint)
     if reproducible:
         return must_be("reproducible", "false on device gpu, where sums come in any order", True, hint=hint)
     if settings.batch:

@@ -65,23 +65,15 @@ def _vectors(table: Table, rows: list[int], dim: int) -> Array:
     return table[rows, :dim].astype(np.float64).reshape(len(rows), dim)
 
 
-def _is_diagonal(table: Table, dim: int) -> bool:
-    return bool(table.shape[1] > 2 * width(dim))
-
-
-def _tail(table: Table, dim: int) -> int:
-    return (2 if _is_diagonal(table, dim) else 1) * width(dim)
-
-
-def _spread(table: Table, dim: int) -> slice:
+def _spread(dim: int) -> slice:
     """Where a row's log-variance lies."""
-    start = width(dim) if _is_diagonal(table, dim) else width(dim) + LOG_VARIANCE
-    return slice(start, start + (dim if _is_diagonal(table, dim) else 1))
+    start = width(dim) + LOG_VARIANCE
+    return slice(start, start + 1)
 
 
 def _gaussians(table: Table, rows: list[int], dim: int) -> Gaussians:
-    spread = table[:, _spread(table, dim)]
-    return Gaussians(_vectors(table, rows, dim), spread[rows].astype(np.float64).reshape(len(rows), spread.shape[1]))
+    spread = table[rows, _spread(dim)]
+    return Gaussians(_vectors(table, rows, dim), spread.astype(np.float64).reshape(len(rows), 1))
 
 
 def _gaussian(table: Table, row: int, dim: int) -> Gaussians:
@@ -197,7 +189,7 @@ def _descend(tables: Tables, change: Change, settings: KernelSettings, rate: flo
     table, dim = tables[change.table], settings.dim
     if not change.vector.any():
         return
-    tail = _tail(table, dim)
+    tail = width(dim)
     table[change.row, tail + SQUARES] += (change.vector**2).mean()
     table[change.row, :dim] += rate / np.sqrt(table[change.row, tail + SQUARES] + TINY) * change.vector
     if len(change.spread):
@@ -205,7 +197,7 @@ def _descend(tables: Tables, change: Change, settings: KernelSettings, rate: flo
 
 
 def _descend_spread(table: Table, change: Change, settings: KernelSettings, rate: float) -> None:
-    tail, place = _tail(table, settings.dim), _spread(table, settings.dim)
+    tail, place = width(settings.dim), _spread(settings.dim)
     table[change.row, tail + VARIANCE_SQUARES] += (change.spread**2).mean()
     root = np.sqrt(table[change.row, tail + VARIANCE_SQUARES] + TINY)
     step = np.clip(rate * settings.variance_rate * change.spread / root, -LARGEST_STEP, LARGEST_STEP)
@@ -218,10 +210,10 @@ def _descend_together(tables: Tables, changes: list[Change], settings: KernelSet
         table = tables[change.table]
         table[change.row, : settings.dim] += rate * change.vector
         if len(change.spread):
-            table[change.row, _spread(table, settings.dim)] += rate * settings.variance_rate * change.spread
+            table[change.row, _spread(settings.dim)] += rate * settings.variance_rate * change.spread
     for change in changes:
         if len(change.spread):
-            place = _spread(tables[change.table], settings.dim)
+            place = _spread(settings.dim)
             row = tables[change.table][change.row]
             row[place] = np.clip(row[place], settings.low, settings.high)
 
@@ -316,13 +308,6 @@ def neat(
     tables: Tables, shard: Shard, draws: Draws, settings: KernelSettings, first: int, last: int, threads: int = 1
 ) -> Tally:
     """Gaussian items by the max-margin loss on their log expected likelihood; tables: (items,)."""
-    return _train(_neat, tables, shard, draws, settings, first, last)
-
-
-def neat_diagonal(
-    tables: Tables, shard: Shard, draws: Draws, settings: KernelSettings, first: int, last: int, threads: int = 1
-) -> Tally:
-    """The same with a variance for each dimension: rows hold two vectors, means and log-variances."""
     return _train(_neat, tables, shard, draws, settings, first, last)
 
 
