@@ -26,19 +26,23 @@ Run = dict[str, Any]
 
 
 def data_folder(name: str, needed: Sequence[str]) -> Path:
-    """The folder `name` of the real data (NEATREC_DATA, default ../shared/data); stops with a sentence without it."""
-    folder = Path(os.environ.get("NEATREC_DATA") or ROOT.parent / "shared" / "data") / name
+    """The folder `name` of the real data under NEATREC_DATA; stops with a sentence without it."""
+    data = os.environ.get("NEATREC_DATA")
+    if not data:
+        sys.exit(f"This benchmark needs real data: set NEATREC_DATA to the folder that holds {name}/.")
+    folder = Path(data) / name
     missing = [file for file in needed if not (folder / file).exists()]
-    if missing:
+    if missing or not folder.is_dir():
         sys.exit(
-            f"This benchmark needs {', '.join(missing)} in {name}/ under NEATREC_DATA: set NEATREC_DATA to the folder "
-            f"that holds {name}/."
+            f"This benchmark needs {', '.join(missing) or 'the data'} in {name}/ under NEATREC_DATA: set NEATREC_DATA "
+            f"to the folder that holds {name}/."
         )
     return folder
 
 
 def measure_in_turn(jobs: Mapping[str, tuple[str, str]], rounds: int) -> dict[str, list[Run]]:
     """Each job (module, function) `rounds` times, all in turn, so that a busy moment of the machine hits all alike."""
+    commit()  # better refused now than when all is measured
     runs: dict[str, list[Run]] = {name: [] for name in jobs}
     for number in range(rounds):
         for name, (module, function) in jobs.items():
@@ -79,7 +83,8 @@ def spread(values: Sequence[float]) -> dict[str, float]:
 def save(
     name: str, tables: Mapping[str, Any], packages: Sequence[str], *, file: str | None = None, options: str = ""
 ) -> Path:
-    """Write `results/FILE.json` (default: NAME): what was measured, when, on what machine, with which versions."""
+    """Write `results/FILE.json` (default: NAME): what was measured, when, at which commit, on what machine, with which
+    versions. Stops where `commit` does."""
     RESULTS.mkdir(exist_ok=True)
     record = {
         "benchmark": name,
@@ -96,15 +101,22 @@ def save(
 
 
 def commit() -> str:
-    """What was measured: the commit of the files, `-changed` where some differ; NEATREC_COMMIT names that of a copy."""
+    """The commit that is measured. A tree with other uncommitted changes than records is refused: nobody could repeat
+    the run. Where git is not at hand (a copy of the files on another machine) NEATREC_COMMIT names the commit."""
     if named := os.environ.get("NEATREC_COMMIT"):
         return named
-    words = ["git", "describe", "--always", "--exclude=*", "--dirty=-changed"]
     try:
-        done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
-    except OSError:  # no git
-        return "unknown"
-    return done.stdout.strip() or "unknown"
+        head = _git("rev-parse", "--short=7", "HEAD")
+        changed = _git("status", "--porcelain", "--", ".", f":!{RESULTS.relative_to(ROOT)}")
+    except (OSError, subprocess.CalledProcessError) as error:
+        sys.exit(f"A record names its commit and git cannot tell it ({error}): set NEATREC_COMMIT.")
+    if changed:
+        sys.exit(f"A record names its commit: commit these changes first.\n{changed}")
+    return head
+
+
+def _git(*words: str) -> str:
+    return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True).stdout.rstrip()
 
 
 def machine() -> dict[str, Any]:

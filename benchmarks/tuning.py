@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.half_split import Outcome, Trial, attempts
-from benchmarks.harness import RESULTS
+from benchmarks.harness import RESULTS, commit
 
 EMBEDDING: Mapping[str, tuple[Any, ...]] = {
     "learning_rate": (0.1, 0.2, 0.4, 0.8),
@@ -93,7 +93,7 @@ def record(outcome: Outcome) -> dict[str, Any]:
     trial = outcome.trial
     known = {"model": trial.model, "settings": dict(trial.settings), "device": trial.device, **outcome.means()}
     follows = None if outcome.correlation is None else round(outcome.correlation, 3)
-    return {**known, "correlation": follows, "seconds": outcome.seconds}
+    return {**known, "correlation": follows, "seconds": outcome.seconds, "commit": commit()}
 
 
 def best(model: str, trials: list[dict[str, Any]]) -> dict[str, Any]:
@@ -139,9 +139,10 @@ def main() -> None:
     parser.add_argument("--page", action="store_true", help="print the trials that are kept as the tables of the docs")
     options = parser.parse_args()
     if options.page:
-        print(page(json.loads(options.file.read_text())))
+        print(page(json.loads(options.file.read_text())["results"]))
         return
-    known: list[dict[str, Any]] = json.loads(options.file.read_text()) if options.file.exists() else []
+    known: list[dict[str, Any]] = json.loads(options.file.read_text())["results"] if options.file.exists() else []
+    head = {"benchmark": "tuning", "command": "python -m benchmarks.tuning", "commit": commit()}
     done = [(trial["model"], trial["settings"]) for trial in known]
     wanted = [
         Trial(name, settings, device=options.device)
@@ -153,7 +154,7 @@ def main() -> None:
         wanted = [Trial(name, further(name, known), device=options.device) for name in options.models]
     for outcome in attempts(wanted, options.baskets, True, options.jobs, options.threads):
         known.append(record(outcome))
-        options.file.write_text(json.dumps(known, indent=1) + "\n")
+        options.file.write_text(json.dumps({**head, "results": known}, indent=1) + "\n")
         print(known[-1], flush=True)
     for name in options.models:
         print(name, best(name, known))

@@ -36,15 +36,13 @@ def _reset_log() -> None:
     ours.setLevel(logging.NOTSET)
 
 
-DATA = Path(os.environ.get("NEATREC_DATA") or Path(__file__).parents[2] / "shared" / "data")
-
-
 @pytest.fixture(scope="session")
 def instacart_folder() -> Path:
     """The folder of the Instacart 2017 files, official table names as CSV, CSV.gz or Parquet."""
-    folder = DATA / "instacart"
+    data = os.environ.get("NEATREC_DATA")
+    if not data:
+        pytest.skip("needs the Instacart 2017 orders: set NEATREC_DATA to a folder that holds instacart/")
+    folder = Path(data) / "instacart"
     if not any(folder.glob("order_products__train*")):
-        pytest.skip(
-            f"needs the Instacart 2017 orders: set NEATREC_DATA to a folder that holds instacart/ (looked in {DATA})"
-        )
+        pytest.skip(f"needs the Instacart 2017 orders: NEATREC_DATA is {data}, which has no instacart/ with them")
     return folder

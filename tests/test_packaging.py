@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -22,11 +21,6 @@ def test_uv_and_pip_read_the_same_pins() -> None:
     constraints = [line for line in (ROOT / "constraints.txt").read_text().split("\n") if line.strip()]
     assert constraints == PYPROJECT["tool"]["uv"]["constraint-dependencies"]
     assert all("==" in line for line in constraints)
-
-
-@pytest.mark.parametrize("file", sorted((ROOT / "benchmarks" / "results").glob("*.json")), ids=lambda file: file.stem)
-def test_a_record_can_be_read(file: Path) -> None:
-    assert json.loads(file.read_text())
 
 
 def test_uv_run_finds_versions_for_a_checkout(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -46,42 +45,3 @@ def test_all_contenders_find_the_same_labels(benchmark_modules: tuple[Any, Any])
         labels = getattr(ours, mine)()()
         assert labels > 10
         assert {name: getattr(peers, name)()() for name in theirs} == dict.fromkeys(theirs, labels)
-
-
-def test_a_record_tells_the_machine_and_not_whose_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import platform
-
-    monkeypatch.syspath_prepend(str(ROOT))
-    harness = import_module("benchmarks.harness")
-    monkeypatch.setattr(harness, "RESULTS", tmp_path)
-    run = {"wall": 2.0, "cpu": 1.0, "peak_mib": 5.0, "before_mib": 4.0, "answer": 7}
-    path = harness.save(
-        "some", {"a table": [harness.summary("a job", [run, {**run, "cpu": 3.0}])]}, ["numpy", "no-such"]
-    )
-    record = json.loads(path.read_text())
-    assert record["results"]["a table"][0]["cpu"] == {"median": 2.0, "min": 1.0, "max": 3.0}
-    assert record["versions"]["numpy"] == np.__version__
-    assert record["versions"]["no-such"] == "not installed"
-    assert record["machine"]["cores"] >= 1
-    for private in (platform.node(), str(ROOT), str(Path.home())):
-        assert private not in path.read_text()
-
-
-def test_missing_data_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(ROOT))
-    monkeypatch.setenv("NEATREC_DATA", str(tmp_path))
-    harness = import_module("benchmarks.harness")
-    with pytest.raises(SystemExit, match=r"needs orders\.parquet in instacart/ under NEATREC_DATA: set NEATREC_DATA"):
-        harness.data_folder("instacart", ["orders.parquet"])
-
-
-def test_a_job_is_measured_in_a_process_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(ROOT))
-    harness = import_module("benchmarks.harness")
-    run = harness.measure("benchmarks.harness", "machine_as_job")
-    assert run["answer"] == harness.machine()
-    assert 0 <= run["cpu"] < 5
-    assert 0 < run["wall"] < 60
-    assert run["peak_mib"] >= run["before_mib"] > 1
-    with pytest.raises(SystemExit, match="no_such_job failed:"):
-        harness.measure("benchmarks.harness", "no_such_job")
