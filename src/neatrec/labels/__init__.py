@@ -2,8 +2,7 @@
 
 from neatrec.labels.config import EXPECTED, PROTOCOLS
 from neatrec.labels.make import make_labels
-from neatrec.labels.null import NullResult, shuffle_null
+from neatrec.labels.null import WITHIN, NullResult, shuffle_null, shuffled
 from neatrec.labels.record import Labels
-from neatrec.labels.shuffle import WITHIN, shuffled
 
 __all__ = ["EXPECTED", "PROTOCOLS", "WITHIN", "Labels", "NullResult", "make_labels", "shuffle_null", "shuffled"]

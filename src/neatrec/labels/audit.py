@@ -16,9 +16,8 @@ from neatrec.labels.both_signs import DependentPairs, dependent_pairs
 from neatrec.labels.config import MAX_BASKET_PAIRS, LabelConfig
 from neatrec.labels.ground_truth import GroundTruth, TruthScore, score_against
 from neatrec.labels.make import LEVELS, make_labels
-from neatrec.labels.null import NullResult, shuffle_nulls
+from neatrec.labels.null import NullResult, check_within, shuffle_nulls
 from neatrec.labels.record import Labels
-from neatrec.labels.shuffle import check_within
 
 FORMAT = 1
 BIN_WIDTH = 100

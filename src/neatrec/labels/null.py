@@ -1,26 +1,83 @@
-"""How many labels chance alone makes: the protocol on shuffled baskets."""
+"""The shuffle null: the protocol on baskets with shuffled items, so that only chance puts two items together."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from neatrec.data.baskets import Baskets
-from neatrec.errors import ParameterError, must_be
+from neatrec.errors import ParameterError, must_be, must_be_one_of
 from neatrec.labels.config import LabelConfig
+from neatrec.labels.order import id_rank
 from neatrec.labels.record import Labels, level_key
-from neatrec.labels.shuffle import shuffled
+
+WITHIN = ("none", "size", "size+position")
+Order = npt.NDArray[np.int64]
 
 log = logging.getLogger(__name__)
 
 
+def shuffled(baskets: Baskets, seed: int, round_: int, within: str = "none") -> Baskets:
+    """`baskets` with the items of all lines permuted: basket sizes and item counts stay, associations go.
+
+    Lines are taken in the order of basket id, then position, whatever the order of the baskets; NumPy's
+    `default_rng([seed, round])` permutes them. `within` keeps items among baskets of their own size, or of their own
+    size and position.
+    """
+    for name, value in (("seed", seed), ("round", round_)):
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
+            raise must_be(name, "a whole number of at least 0", value)
+    check_within(baskets, within)
+    slots = _lines_by_basket_id(baskets)
+    drawn = slots[np.random.default_rng([int(seed), int(round_)]).permutation(len(slots))]
+    group = _group(baskets, within)
+    if group is not None:
+        slots, drawn = (lines[np.argsort(group[lines], kind="stable")] for lines in (slots, drawn))
+    items = np.empty_like(baskets.items)
+    items[slots] = baskets.items[drawn]
+    return replace(baskets, items=items)
+
+
+def check_within(baskets: Baskets, within: str) -> None:
+    """Refuse what a shuffle of these baskets cannot keep: without cart order a line has no position."""
+    if within not in WITHIN:
+        raise must_be_one_of("within", WITHIN, within)
+    if within == "size+position" and not baskets.ordered:
+        raise ParameterError(
+            "`within` must not be 'size+position' for baskets without cart order: their lines have no position",
+            argument="within",
+            hint="Use 'size', or name the column that holds the cart position.",
+        )
+
+
+def _lines_by_basket_id(baskets: Baskets) -> Order:
+    """Lines sorted by basket id, then position."""
+    rank = id_rank(baskets)
+    if np.all(np.diff(rank) > 0):
+        return np.arange(baskets.lines)
+    return np.argsort(rank[baskets.basket_of_line], kind="stable")
+
+
+def _group(baskets: Baskets, within: str) -> Order | None:
+    """The group that an item stays in, for each line; None for one group of all."""
+    if within == "none":
+        return None
+    size = np.repeat(baskets.sizes, baskets.sizes)
+    if within == "size":
+        return size
+    position = np.arange(baskets.lines) - np.repeat(baskets.offsets[:-1], baskets.sizes)
+    group: Order = size * (baskets.sizes.max(initial=0) + 1) + position
+    return group
+
+
 @dataclass(frozen=True)
 class NullResult:
-    """Labels that come out of shuffled baskets, level by level, one number a round."""
+    """Labels that come out of shuffled baskets, level by level, one number per round."""
 
     rounds: int
     within: str
@@ -60,7 +117,7 @@ def shuffle_null(
 ) -> NullResult:
     """What `rounds` shuffles of the baskets that `labels` come from make of the same protocol.
 
-    Margins and expected counts are those of the shuffled baskets. Round r = 0, 1, ... shuffles by md5("seed|r|...").
+    Margins and expected counts are those of the shuffled baskets. See `shuffled` for round r = 0, 1, ...
     """
     options: dict[str, Any] = {"engine": engine, "memory_limit": memory_limit, "threads": threads}
     return shuffle_nulls(baskets, [labels], rounds, within=within, seed=seed, **options)[0]
@@ -74,13 +131,13 @@ def shuffle_nulls(
         raise must_be("rounds", "a whole number of at least 1", rounds)
     if any(labels.basket_hash != baskets.hash for labels in all_labels):
         raise ParameterError("`labels` must come from the baskets that are shuffled, got those of others")
-    tallies = [_ChanceCounts(labels) for labels in all_labels]
+    chance_counts = [_ChanceCounts(labels) for labels in all_labels]
     for round_ in range(rounds):
         by_chance = shuffled(baskets, seed, round_, within)
-        for tally in tallies:
-            found = tally.add(by_chance, engine)
-            log.info("shuffle %d of %d: %s labels by chance: %s", round_ + 1, rounds, tally.labels.protocol, found)
-    return [tally.result(rounds, within, seed) for tally in tallies]
+        for chance in chance_counts:
+            found = chance.add(by_chance, engine)
+            log.info("shuffle %d of %d: %s labels by chance: %s", round_ + 1, rounds, chance.labels.protocol, found)
+    return [chance.result(rounds, within, seed) for chance in chance_counts]
 
 
 class _ChanceCounts:

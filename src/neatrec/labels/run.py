@@ -12,7 +12,7 @@ from neatrec.data.baskets import Baskets
 from neatrec.errors import ResourceError, must_be_one_of
 from neatrec.labels import EXPECTED, PROTOCOLS, WITHIN, Labels, NullResult, make_labels, shuffle_null
 from neatrec.labels.config import checked_levels
-from neatrec.labels.shuffle import check_within
+from neatrec.labels.null import check_within
 from neatrec.text import printable
 
 JSON_FORMAT = 1
