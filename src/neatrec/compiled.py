@@ -1,9 +1,9 @@
-"""`@compiled`: Numba in nopython mode, without the GIL, cached under a hash of its package's sources.
+"""`@compiled`: Numba in nopython mode, without the GIL, cached under a hash of its package's sources; the top-K heap.
 
 Numba's own cache looks only at the file of the function: one that calls a helper in another file stays stale when the
 helper changes. Here the name of the cache folder is a hash of every source of the package (the folder that holds the
-function's file) and of the versions, so a change in any of them compiles again. A compiled function calls compiled
-functions of its own package only.
+function's file), of this file and of the versions, so a change in any of them compiles again. A compiled function calls
+compiled functions of its own package and of this file only.
 """
 
 from __future__ import annotations
@@ -93,3 +93,60 @@ def _warn_if_not_saved(dispatcher: Any) -> None:
 @cache
 def _warn_once(why: str) -> None:
     log.warning("compiled code is not kept in %s: %s; NEATREC_CACHE names another folder", cache_folder(), why)
+
+
+@compiled
+def offer_best(best_score, best_item, filled, score, item):
+    """Put (score, item) into a heap of the best if it is among them; how many of its places are in use then.
+
+    best_score, best_item: (k,), the first `filled` in use; the root is the worst: the lowest score, and of equal scores
+    the largest item. The order in which items are offered does not matter. NaN is never kept.
+    """
+    k = len(best_item)
+    if filled == k:
+        if _is_worse(best_score[0], best_item[0], score, item):
+            _replace_worst(best_score, best_item, k, score, item)
+        return k
+    if score != score:
+        return filled
+    place = filled
+    while place > 0:
+        above = (place - 1) // 2
+        if not _is_worse(score, item, best_score[above], best_item[above]):
+            break
+        best_score[place], best_item[place] = best_score[above], best_item[above]
+        place = above
+    best_score[place], best_item[place] = score, item
+    return filled + 1
+
+
+@compiled
+def sort_best(best_score, best_item, filled):
+    """Turn the heap of `offer_best` into a list, best first."""
+    for last in range(filled - 1, 0, -1):
+        score, item = best_score[last], best_item[last]
+        best_score[last], best_item[last] = best_score[0], best_item[0]
+        _replace_worst(best_score, best_item, last, score, item)
+
+
+@compiled
+def _replace_worst(best_score, best_item, size, score, item):
+    """Replace the root of the first `size` by (score, item)."""
+    place = 0
+    while True:
+        below = 2 * place + 1
+        if below >= size:
+            break
+        other = below + 1
+        if other < size and _is_worse(best_score[other], best_item[other], best_score[below], best_item[below]):
+            below = other
+        if not _is_worse(best_score[below], best_item[below], score, item):
+            break
+        best_score[place], best_item[place] = best_score[below], best_item[below]
+        place = below
+    best_score[place], best_item[place] = score, item
+
+
+@compiled
+def _is_worse(score, item, other_score, other_item):
+    return score < other_score or (score == other_score and item > other_item)

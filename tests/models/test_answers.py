@@ -14,8 +14,8 @@ from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog
 from neatrec.errors import ParameterError
 from neatrec.models import Model, base, make_model
-from neatrec.models.carts import CartChoice, CartRows, answer_carts, gather, nth_smallest, scored_once
-from neatrec.models.recommendations import Recommendations, best, median, name_best
+from neatrec.models.carts import CartCandidates, CartRows, answer_carts, gather, nth_smallest, scored_once
+from neatrec.models.recommendations import Recommendations, best, best_for_cart, median
 
 few_values = hnp.arrays(np.float64, st.integers(1, 40), elements=st.sampled_from([-1.0, 0.0, 0.5, 2.0, 7.0]))
 
@@ -27,13 +27,13 @@ def test_best_is_a_full_sort_with_ties_to_the_smaller_position(scores: np.ndarra
 
 
 def scales(rows: np.ndarray) -> np.ndarray:
-    """What each query of a cart says of each item, as `name_best` puts it on one scale, shape (queries, items)."""
-    named = name_best(rows, np.arange(rows.shape[1], dtype=np.int32), -np.inf, rows.shape[1])
-    return named.parts[np.argsort(named.codes)].T
+    """The contribution of each query of a cart to each item's score, shape (queries, items)."""
+    top = best_for_cart(rows, np.arange(rows.shape[1], dtype=np.int32), -np.inf, rows.shape[1])
+    return top.parts[np.argsort(top.codes)].T
 
 
 @given(hnp.arrays(np.float64, st.tuples(st.integers(2, 4), st.integers(1, 12)), elements=st.integers(-9, 9).map(float)))
-def test_a_cart_item_says_zero_for_its_median_and_one_for_its_best(parts: np.ndarray) -> None:
+def test_a_cart_item_contributes_zero_for_its_median_and_one_for_its_best(parts: np.ndarray) -> None:
     for row, scaled in zip(parts, scales(parts), strict=True):
         if row.max() > np.median(row):
             assert scaled.max() == 1.0
@@ -87,10 +87,10 @@ def test_the_best_of_a_cart_are_those_of_a_plain_computation(
         scaled = parts
     total = scaled.sum(axis=0) / len(rows)
     order = sorted(range(len(chosen)), key=lambda c: (-total[c], c))[:k]
-    named = name_best(rows, np.array(candidates, dtype=np.int32), min_score, k)
-    assert named.codes.tolist() == [chosen[c] for c in order]
-    assert named.scores.tolist() == [total[c] for c in order]
-    assert named.parts.tolist() == [scaled[:, c].tolist() for c in order]
+    top = best_for_cart(rows, np.array(candidates, dtype=np.int32), min_score, k)
+    assert top.codes.tolist() == [chosen[c] for c in order]
+    assert top.scores.tolist() == [total[c] for c in order]
+    assert top.parts.tolist() == [scaled[:, c].tolist() for c in order]
 
 
 @pytest.fixture(scope="module")
@@ -156,25 +156,25 @@ def test_what_comes_again_is_scored_once_while_there_is_room(blocks: list[set[in
     st.integers(1, 15),
     st.sets(st.integers(0, 4)),
 )
-def test_carts_get_the_best_of_what_may_be_named(
+def test_carts_get_the_best_of_what_may_be_recommended(
     rows: np.ndarray, carts: list[list[int]], category: list[int], min_score: float, k: int, old: set[int]
 ) -> None:
-    """Codes 12 and 13 are not sold; the first `len(rows)` codes are asked, the others of a cart say nothing.
+    """Codes 12 and 13 are not sold; the first `len(rows)` codes are asked, the others of a cart contribute nothing.
 
     Those of `old` were scored for carts before.
     """
     rows = np.pad(rows, ((0, 0), (0, 2)))
     sold = np.arange(14) < 12
-    choice = CartChoice(sold, np.array(category, dtype=np.int32), min_score, k)
+    candidates = CartCandidates.of(sold, np.array(category, dtype=np.int32), min_score)
     asked = np.arange(len(rows), dtype=np.int32)
     place = np.array([-1 - q if q in old else q for q in range(len(rows))])
     scores = CartRows(np.where(place[:, None] < 0, 9.0, rows), np.where(place[:, None] < 0, rows, 9.0), place)
-    found = answer_carts(scores, asked, [np.unique(cart).astype(np.int32) for cart in carts], choice)
+    found = answer_carts(scores, asked, [np.unique(cart).astype(np.int32) for cart in carts], candidates, k)
     for cart, codes in zip(carts, found, strict=True):
         mine = rows[[q for q in range(len(rows)) if q in cart]]
         theirs = {category[q] for q in cart} - {-1}
         allowed = [v for v in range(12) if v not in cart and category[v] not in theirs]
-        plain = name_best(mine, np.array(allowed, dtype=np.int32), min_score, k).codes if len(mine) else []
+        plain = best_for_cart(mine, np.array(allowed, dtype=np.int32), min_score, k).codes if len(mine) else []
         assert codes.tolist() == list(plain)
 
 

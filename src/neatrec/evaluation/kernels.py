@@ -8,33 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from neatrec.compiled import compiled
-
-
-@compiled
-def keep_best(score, item, best_score, best_item, filled):
-    """Put `item` into the sorted list of the best, equal scores by ascending item; the new length of the list.
-
-    best_score, best_item: (k,), of which `filled` are in use.
-    """
-    k = len(best_item)
-    if filled == k:
-        last = best_score[k - 1]
-        if score < last or (score == last and item > best_item[k - 1]):
-            return filled
-        place = k - 1
-    else:
-        place = filled
-        filled += 1
-    while place > 0 and (
-        best_score[place - 1] < score or (best_score[place - 1] == score and best_item[place - 1] > item)
-    ):
-        best_score[place] = best_score[place - 1]
-        best_item[place] = best_item[place - 1]
-        place -= 1
-    best_score[place] = score
-    best_item[place] = item
-    return filled
+from neatrec.compiled import compiled, offer_best, sort_best
 
 
 @compiled
@@ -65,7 +39,8 @@ def rank_lists(scores, offsets, items, label_offsets, label_items, higher, equal
                 out_nan[1] = items[c]
                 return
             if best_item.shape[1]:
-                filled = keep_best(scores[c], items[c], best_score[r], best_item[r], filled)
+                filled = offer_best(best_score[r], best_item[r], filled, scores[c], items[c])
+        sort_best(best_score[r], best_item[r], filled)
         for label in range(label_offsets[r], label_offsets[r + 1]):
             own = -1
             for c in range(start, end):
@@ -97,13 +72,14 @@ def best_rivals(rival, rival_item, best_item, best_score):
     """Put the best into best_item and best_score, (k,); the place of the first score that is no number, or -1."""
     k, filled = len(best_item), 0
     for c in range(len(rival)):
-        # nearly all scores are below the last of the best; what is no number is not
-        if k and filled == k and rival[c] <= best_score[k - 1]:
+        # nearly all scores are below the worst of the best; what is no number is not
+        if k and filled == k and rival[c] <= best_score[0]:
             continue
         if rival[c] != rival[c]:
             return c
         if k:
-            filled = keep_best(rival[c], rival_item[c], best_score, best_item, filled)
+            filled = offer_best(best_score, best_item, filled, rival[c], rival_item[c])
+    sort_best(best_score, best_item, filled)
     return -1
 
 

@@ -13,12 +13,12 @@ import pyarrow as pa
 from neatrec.data.baskets import Baskets, BasketStream, as_shards
 from neatrec.data.catalog import Catalog
 from neatrec.errors import BundleError, DivergedError, ParameterError, must_be
-from neatrec.models.carts import CartChoice, answer_carts, scored_once
+from neatrec.models.carts import CartCandidates, answer_carts, scored_once
 from neatrec.models.embeddings.kernels.gpu import cupy
 from neatrec.models.items import Item, find_items, in_categories, same_category_as
 from neatrec.models.parallel import at_most
 from neatrec.models.parameters import ModelParameters
-from neatrec.models.recommendations import Recommendations, name_best
+from neatrec.models.recommendations import Recommendations, best_for_cart
 from neatrec.models.run import Run
 from neatrec.text import printable
 
@@ -206,10 +206,10 @@ class Model(ABC):
         notes = tuple(self._never_bought(code) for code in cart if self.item_count[code] == 0)
         if not len(asked) or not len(candidates):
             return Recommendations.empty(self.catalog, cart, notes)
-        named = name_best(self.score_all(asked), candidates, self.min_score, int(k))
-        if not len(named.codes):
+        top = best_for_cart(self.score_all(asked), candidates, self.min_score, int(k))
+        if not len(top.codes):
             return Recommendations.empty(self.catalog, cart, notes)
-        return Recommendations(self.catalog, cart, named.codes, named.scores, asked, named.parts, notes)
+        return Recommendations(self.catalog, cart, top.codes, top.scores, asked, top.parts, notes)
 
     def recommend_carts(self, carts: Sequence[Codes], k: int = 10) -> list[Codes]:
         """The codes that `recommend` answers to each cart of codes; many carts are faster together."""
@@ -217,11 +217,11 @@ class Model(ABC):
         if type(self).recommend is not Model.recommend:
             return [self.recommend(cart.tolist(), k).codes for cart in carts]
         category = self.catalog.category_of(self.category_level)
-        choice = CartChoice(self.item_count > 0, category, self.min_score, int(k))
+        candidates = CartCandidates.of(self.item_count > 0, category, self.min_score)
         blocks = list(_together([self._codes("carts", np.unique(cart)) for cart in carts], len(self.catalog)))
         asked = [self._can_be_asked(np.unique(np.concatenate(block))) for block in blocks]
         scores = scored_once(asked, self.score_all, KEPT_SCORES // max(len(self.catalog), 1))
-        answers = (answer_carts(*each, choice) for each in zip(scores, asked, blocks, strict=True))
+        answers = (answer_carts(*each, candidates, int(k)) for each in zip(scores, asked, blocks, strict=True))
         return [codes for of_block in answers for codes in of_block]
 
     def _can_be_asked(self, cart: Codes) -> Codes:

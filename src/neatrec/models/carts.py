@@ -1,32 +1,49 @@
-"""Many carts at once: what `name_best` of `answers` names for each of them, in compiled code and on every core."""
+"""Many carts at once: what `recommendations.best_for_cart` answers for each of them, compiled and on every core."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from neatrec.compiled import compiled
+from neatrec.compiled import compiled, offer_best, sort_best
 from neatrec.models.parallel import in_parts
 from neatrec.models.recommendations import SAMPLED
 
 Codes = npt.NDArray[np.int32]
 
 
-@dataclass(frozen=True)
-class CartChoice:
-    """What may be named."""
+class CartCandidates(NamedTuple):
+    """What may be recommended."""
 
-    sold: npt.NDArray[np.bool_]
-    """Items that may be named at all, shape (items,)."""
-    category: Codes
-    """Category codes, negative where unknown, shape (items,): what shares one with the cart is not named."""
+    sold: npt.NDArray[np.uint32]
+    """Codes that may be recommended at all, ascending."""
+    category: npt.NDArray[np.uint32]
+    """Category codes, shape (items,), `unknown` where not known: what shares one with the cart is left out."""
+    unknown: int
     min_score: float
-    """What no item of the cart scores higher is not named."""
-    k: int
+    """What no item of the cart scores higher is left out."""
+
+    @classmethod
+    def of(cls, sold: npt.NDArray[np.bool_], category: Codes, min_score: float) -> CartCandidates:
+        """From a mask (items,) and category codes that are negative where unknown."""
+        unknown = int(category.max(initial=-1)) + 1
+        known = np.where(category < 0, unknown, category).astype(np.uint32)
+        # unsigned: compiled code need not look whether an index is negative
+        return cls(np.flatnonzero(sold).astype(np.uint32), known, unknown, float(min_score))
+
+
+class CartBatch(NamedTuple):
+    """Carts one after the other: cart c holds `item[start[c]:start[c + 1]]`, and the scores of those that the model
+    knows stand at `row[row_start[c]:row_start[c + 1]]` of `CartRows`."""
+
+    start: npt.NDArray[np.int64]
+    item: npt.NDArray[np.int64]
+    row_start: npt.NDArray[np.int64]
+    row: npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -70,23 +87,20 @@ def scored_once(
                 kept[slot_of[code]] = new[row]
 
 
-def answer_carts(rows: CartRows, asked: Codes, carts: Sequence[Codes], choice: CartChoice) -> list[Codes]:
-    """The codes named for each cart, best first; `rows` are the scores of `asked`, which ascends.
+def answer_carts(
+    rows: CartRows, asked: Codes, carts: Sequence[Codes], candidates: CartCandidates, k: int
+) -> list[Codes]:
+    """The codes recommended for each cart, best first; `rows` are the scores of `asked`, which ascends.
 
-    Items of a cart that are not in `asked` say nothing; a cart of such items alone gets no answer. Scores are numbers:
-    among NaN and infinite ones no order is promised.
+    Items of a cart that are not in `asked` contribute nothing; a cart of such items alone gets no answer. Scores are
+    numbers: among NaN and infinite ones no order is promised.
     """
-    best = np.full((len(carts), choice.k), -1, dtype=np.int32)
-    lines, speakers = _flat(carts), _flat([rows.place[_places(asked, cart)] for cart in carts])
+    batch = CartBatch(*_flat(carts), *_flat([rows.place[_places(asked, cart)] for cart in carts]))
+    best = np.full((len(carts), k), -1, dtype=np.int32)
     filled = np.zeros(len(carts), dtype=np.int64)
-    categories = int(choice.category.max(initial=-1)) + 1
-    category = np.where(choice.category < 0, categories, choice.category).astype(np.uint32)
-    sold = np.flatnonzero(choice.sold).astype(np.uint32)
 
     def work(part: slice) -> None:
-        among = part.start, part.stop
-        scores = rows.new, rows.kept
-        best_of_carts(scores, lines, speakers, among, sold, category, categories, choice.min_score, best, filled)
+        best_of_carts((rows.new, rows.kept), batch, candidates, (part.start, part.stop), best, filled)
 
     in_parts(len(carts), work)
     return [codes[:count] for codes, count in zip(best, filled.tolist(), strict=True)]
@@ -104,25 +118,24 @@ def _flat(lists: Sequence[npt.NDArray[Any]]) -> tuple[npt.NDArray[np.int64], npt
 
 
 @compiled
-def best_of_carts(scores, lines, speakers, among, sold, category, categories, min_score, best, filled):  # type: ignore[no-untyped-def]
-    """The best of carts `among[0]` to `among[1]`; scores: `new` and `kept` rows; lines, speakers: start, and items or
-    places of rows; sold: (items sold,), ascending; category: (items,), `categories` where unknown; best: (carts, k), of
-    which `filled` (carts,) are named.
+def best_of_carts(scores, batch, candidates, among, best, filled):  # type: ignore[no-untyped-def]
+    """The best of carts `among[0]` to `among[1]`; scores: `new` and `kept` rows; best: (carts, k), of which `filled`
+    (carts,) are in use.
     """
-    items = len(category)
-    banned = np.full(categories + 1, -1, dtype=np.int64)
-    chosen = np.empty(items, dtype=np.uint32)  # unsigned: no index is looked at for being negative
+    items = len(candidates.category)
+    banned = np.full(candidates.unknown + 1, -1, dtype=np.int64)
+    chosen = np.empty(items, dtype=np.uint32)
     part, near = np.empty(items, dtype=scores[0].dtype), np.empty(items, dtype=scores[0].dtype)
     above = np.empty(items, dtype=np.bool_)
     total, best_total = np.empty(items), np.empty(best.shape[1])
     for c in range(among[0], among[1]):
-        cart = lines[1][lines[0][c] : lines[0][c + 1]]
-        mine = speakers[1][speakers[0][c] : speakers[0][c + 1]]
+        cart = batch.item[batch.start[c] : batch.start[c + 1]]
+        mine = batch.row[batch.row_start[c] : batch.row_start[c + 1]]
         if len(mine) == 0:
             continue
-        count = may_be_named(cart, sold, category, banned, c, chosen)
-        if min_score > -np.inf:
-            count = worth_naming(scores, mine, min_score, above, chosen, count)
+        count = outside_cart(cart, candidates, banned, c, chosen)
+        if candidates.min_score > -np.inf:
+            count = above_min_score(scores, mine, candidates.min_score, above, chosen, count)
         if count == 0:
             continue
         total[:count] = 0.0
@@ -132,7 +145,8 @@ def best_of_carts(scores, lines, speakers, among, sold, category, categories, mi
                 middle, reach = 0.0, 1.0  # one item keeps its own scores
             add_on_one_scale(part[:count], middle, reach, total)
         for i in range(count):
-            filled[c] = keep_best(total[i] / len(mine), chosen[i], best_total, best[c], filled[c])
+            filled[c] = offer_best(best_total, best[c], filled[c], total[i] / len(mine), chosen[i])
+        sort_best(best_total, best[c], filled[c])
 
 
 @compiled
@@ -165,26 +179,26 @@ def gather(row, chosen, part, near):  # type: ignore[no-untyped-def]
 
 @compiled
 def add_on_one_scale(part, middle, reach, total):  # type: ignore[no-untyped-def]
-    """Adds to `total` what an item of the cart says: 0 for `middle`, 1 for what is `reach` above it."""
+    """Adds to `total` the contribution of an item of the cart: 0 for `middle`, 1 for what is `reach` above it."""
     for i in range(len(part)):
         total[i] += (part[i] - middle) / reach
 
 
 @compiled
-def may_be_named(cart, sold, category, banned, stamp, out):  # type: ignore[no-untyped-def]
-    """How many items may be named for a cart, which go to the front of `out`: all that is sold, but for the cart and
-    what shares a category with it. banned: `stamp` where the cart has been; its last place is that of unknown ones.
+def outside_cart(cart, candidates, banned, stamp, out):  # type: ignore[no-untyped-def]
+    """How many items may be recommended for a cart, which go to the front of `out`: all that is sold, but for the cart
+    and what shares a category with it. banned: `stamp` where the cart has been; its last place is that of unknown ones.
     """
-    unknown = len(banned) - 1
+    category, unknown = candidates.category, candidates.unknown
     alone = 0
     for q in cart:
         if category[q] < unknown:
             banned[category[q]] = stamp
         alone += category[q] == unknown
     count = 0
-    for i in range(len(sold)):
-        out[count] = sold[i]
-        count += banned[category[sold[i]]] != stamp
+    for v in candidates.sold:
+        out[count] = v
+        count += banned[category[v]] != stamp
     return without(cart, out, count) if alone else count
 
 
@@ -202,7 +216,7 @@ def without(cart, out, count):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def worth_naming(scores, mine, min_score, above, chosen, count):  # type: ignore[no-untyped-def]
+def above_min_score(scores, mine, min_score, above, chosen, count):  # type: ignore[no-untyped-def]
     """How many of the first `count` chosen items any of the rows `mine` scores above `min_score`: moved to the front.
 
     above: (items,), to be written on.
@@ -284,17 +298,3 @@ def nth_smallest(values, n):  # type: ignore[no-untyped-def]
             break
         start = max(equal, start + 1)  # what is not a number equals nothing, and must not hold us up
     return values[n]
-
-
-@compiled
-def keep_best(score, item, best_score, best_item, filled):  # type: ignore[no-untyped-def]
-    """Put `item` into the sorted list of the best, equal scores in the order they come; the new length of the list."""
-    k = len(best_item)
-    if np.isnan(score) or (filled == k and not score > best_score[k - 1]):
-        return filled  # of what has no number nothing can be said
-    place = min(filled, k - 1)
-    while place > 0 and best_score[place - 1] < score:
-        best_score[place], best_item[place] = best_score[place - 1], best_item[place - 1]
-        place -= 1
-    best_score[place], best_item[place] = score, item
-    return min(filled + 1, k)

@@ -1,10 +1,10 @@
-"""`Recommendations`: what a model answers, best first, and how a cart's scores become one."""
+"""`Recommendations`: what a model answers, best first, and `score_cart`: how a cart's scores become one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,7 @@ class Recommendation:
     category: tuple[str, ...]
     score: float
     goes_with: tuple[str, ...]
-    """Names of the items of the cart that speak for it, the loudest first."""
+    """Names of the items of the cart that contribute to its score, the largest contribution first."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +39,7 @@ class Recommendations:
     asked: npt.NDArray[np.int32]
     """The items of the cart that the model knows."""
     parts: npt.NDArray[np.float64]
-    """What each of them says, shape (answers, asked); a score is the mean of its row."""
+    """The contribution of each of them, shape (answers, asked); a score is the mean of its row."""
     notes: tuple[str, ...] = ()
     """What the reader should know: an item of the cart that was never bought, for example."""
 
@@ -60,10 +60,10 @@ class Recommendations:
                 name=self.catalog.name(code),
                 category=self.catalog.category_path(code),
                 score=float(self.scores[row]),
-                goes_with=self._speakers(row),
+                goes_with=self._contributors(row),
             )
 
-    def _speakers(self, row: int) -> tuple[str, ...]:
+    def _contributors(self, row: int) -> tuple[str, ...]:
         part = self.parts[row]
         order = np.argsort(-part, kind="stable")
         return tuple(self.catalog.name(self.asked[i]) for i in order if part[i] > 0 or len(part) == 1)
@@ -100,7 +100,7 @@ class Recommendations:
         }
 
     def table(self) -> pa.Table:
-        """rank, id, name, score: one row an answer."""
+        """rank, id, name, score: one row per answer."""
         return pa.table(
             {
                 "rank": pa.array(np.arange(1, len(self) + 1)),
@@ -111,42 +111,64 @@ class Recommendations:
         )
 
 
-@dataclass(frozen=True)
-class NamedItem:
-    """What is recommended, best first: codes and scores, (answers,), and what each query says, (answers, queries)."""
+class TopItems(NamedTuple):
+    """The best for a cart: codes and scores, (answers,), and the contribution of each query, (answers, queries)."""
 
     codes: npt.NDArray[np.int32]
     scores: npt.NDArray[np.float64]
     parts: npt.NDArray[np.float64]
 
 
-def name_best(rows: npt.NDArray[Any], candidates: npt.NDArray[np.int32], min_score: float, k: int) -> NamedItem:
-    """The `k` best of `candidates` by the scores of one or several queries, `rows` (queries, items).
+CandidateRows = Callable[[npt.NDArray[np.int32]], Iterable[npt.NDArray[Any]]]
+"""The scores of some candidates by each item of a cart, one row after the other."""
 
-    What no query scores above `min_score` is left out. Several queries are put on one scale and averaged: 0 for a
-    query's median candidate, 1 for its best; one that scores all alike says nothing and gets zeros.
 
-    >>> name_best(np.array([[0.0, 1.0, 9.0], [5.0, 5.0, 5.0]]), np.arange(3), -np.inf, 2).parts.tolist()
-    [[1.0, 0.0], [0.0, 0.0]]
+@dataclass(frozen=True)
+class CartScores:
+    """The scores of a cart: its items' scores put on one scale and averaged."""
+
+    codes: npt.NDArray[np.int32]
+    """Candidates that some item of the cart scores above `min_score`."""
+    total: npt.NDArray[np.float64]
+    """The mean contribution, shape (codes,)."""
+    scales: npt.NDArray[np.float64]
+    """Median and reach of each item of the cart, shape (queries, 2); see `scale_of`."""
+
+    def contributions(self, scores: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+        """Scores (any, queries) on the scale of the cart."""
+        parts: npt.NDArray[np.float64] = (scores - self.scales[:, 0]) / self.scales[:, 1]
+        return parts
+
+
+def score_cart(rows: CandidateRows, queries: int, candidates: npt.NDArray[np.int32], min_score: float) -> CartScores:
+    """The scores of a cart of `queries` items; `rows(codes)` are the scores of `codes` by each of them.
+
+    What no item scores above `min_score` is left out. Of several items each is put on one scale: 0 for its median
+    candidate, 1 for its best; one that scores all alike contributes zeros. One item keeps its own scores.
+
+    >>> rows = np.array([[0.0, 1.0, 9.0], [5.0, 5.0, 5.0]])
+    >>> score_cart(lambda codes: rows[:, codes], 2, np.arange(3, dtype=np.int32), -np.inf).total.tolist()
+    [-0.0625, 0.0, 0.5]
     """
-    parts = rows.take(candidates, axis=1)  # (queries, candidates)
     if min_score > -np.inf:
-        worth = np.flatnonzero((parts > min_score).any(axis=0))
-        parts, candidates = parts.take(worth, axis=1), candidates[worth]
-    if not parts.size:
-        return NamedItem(candidates[:0], np.zeros(0), np.zeros((0, len(parts))))
-    ends = [scale_of(part) if len(parts) > 1 else ONE_SCALE for part in parts]
-    total = np.zeros(parts.shape[1])
-    for part, (middle, reach) in zip(parts, ends, strict=True):
-        total += (part - middle) / reach
-    total /= len(parts)
-    top = best(total, k)
-    shown = [(part[top] - middle) / reach for part, (middle, reach) in zip(parts, ends, strict=True)]
-    return NamedItem(candidates[top], total[top], np.stack(shown, axis=1))
+        above = np.zeros(len(candidates), dtype=np.bool_)
+        for row in rows(candidates):
+            above |= row > min_score
+        candidates = candidates[above]
+    total, scales = np.zeros(len(candidates)), np.tile([0.0, 1.0], (queries, 1))
+    for query, row in enumerate(rows(candidates) if len(candidates) else ()):
+        if queries > 1:
+            scales[query] = scale_of(row)
+        total += (row - scales[query, 0]) / scales[query, 1]
+    return CartScores(candidates, total / queries, scales)
 
 
-ONE_SCALE = np.float64(0.0), np.float64(1.0)
-"""One query keeps its own scores."""
+def best_for_cart(rows: npt.NDArray[Any], candidates: npt.NDArray[np.int32], min_score: float, k: int) -> TopItems:
+    """The `k` best of `candidates` for a cart whose items have the scores `rows` (queries, items); see `score_cart`."""
+    scored = score_cart(lambda codes: rows.take(codes, axis=1), len(rows), candidates, min_score)
+    top = best(scored.total, k)
+    codes = scored.codes[top]
+    return TopItems(codes, scored.total[top], scored.contributions(rows[:, codes].T))
 
 
 def scale_of(part: npt.NDArray[Any]) -> tuple[np.float64, np.float64]:

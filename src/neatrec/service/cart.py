@@ -12,7 +12,7 @@ from neatrec.service.item_filter import ItemFilter
 from neatrec.service.loaded_bundle import LoadedBundle
 from neatrec.service.query_params import LEVELS, QueryParams
 from neatrec.service.snapshot import ServingSnapshot
-from neatrec.serving import ONE_SCALE, Model, PairEvidence, best, scale_of
+from neatrec.serving import Model, PairEvidence, best, score_cart
 from neatrec.serving.grades import PREDICTED
 from neatrec.text import printable
 
@@ -73,8 +73,10 @@ def completes(edition: ServingSnapshot, shelf: LoadedBundle, items: list[str], q
 def _lines(shelf: LoadedBundle, asked: list[int], k: int, level: int, sieve: ItemFilter) -> list[CartLine]:
     # what a rule forbids is scored too: only so is it seen whether the rule changed the answer
     may = sieve.mask(blocked=True)
-    voices = CartScorer(shelf.index.model, asked, np.flatnonzero(may).astype(np.int32))
-    codes, total = voices.codes, voices.total
+    model, queries = shelf.index.model, np.array(asked, dtype=np.int32)
+    candidates = np.flatnonzero(may).astype(np.int32)
+    scored = score_cart(lambda codes: _rows(model, queries, codes), len(asked), candidates, model.min_score)
+    codes, total = scored.codes, scored.total
     if level < PREDICTED:
         shown = _with_evidence(shelf, asked, level, may)[codes]
         codes, total = codes[shown], total[shown]
@@ -88,45 +90,21 @@ def _lines(shelf: LoadedBundle, asked: list[int], k: int, level: int, sieve: Ite
             sieve.take(int(codes[row]))
             chosen.append((int(codes[row]), float(total[row])))
     named = [code for code, _ in chosen]
-    spoken = _speakers(shelf, asked, named, voices.parts(named), level)
+    if not named:
+        return []
+    pairs = model.score(np.tile(queries, len(named)), np.repeat(named, len(asked)).astype(np.int32))
+    parts = scored.contributions(pairs.reshape(-1, len(asked)))
+    spoken = _speakers(shelf, asked, named, parts, level)
     return [CartLine(code, score, speakers) for (code, score), speakers in zip(chosen, spoken, strict=True)]
 
 
-class CartScorer:
-    """What each item of a cart says about the candidates, summed up: no table ends it, whatever its length.
-
-    `codes` are the candidates worth naming, ascending, and `total` is the mean over the cart; both (candidates,).
-    """
-
-    def __init__(self, model: Model, asked: list[int], candidates: npt.NDArray[np.int32]) -> None:
-        self.model, self.asked = model, np.array(asked, dtype=np.int32)
-        self.codes = candidates
-        if model.min_score > -np.inf:
-            worth = np.zeros(len(candidates), dtype=np.bool_)
-            for row in self._rows():
-                worth |= row > model.min_score
-            self.codes = candidates[worth]
-        self.total = np.zeros(len(self.codes))
-        self.ends: list[tuple[np.float64, np.float64]] = []
-        for row in self._rows() if len(self.codes) else ():
-            self.ends.append(scale_of(row) if len(asked) > 1 else ONE_SCALE)
-            self.total += (row - self.ends[-1][0]) / self.ends[-1][1]
-        self.total /= len(asked)
-
-    def _rows(self) -> Iterator[npt.NDArray[np.floating]]:
-        """The scores of each cart item, (candidates,)."""
-        size = max(1, CELLS // len(self.model.catalog))
-        for first in range(0, len(self.asked), size):
-            yield from self.model.score_all(self.asked[first : first + size]).take(self.codes, axis=1)
-
-    def parts(self, codes: list[int]) -> npt.NDArray[np.float64]:
-        """What each cart item says about some of the candidates, shape (codes, asked)."""
-        if not codes:
-            return np.zeros((0, len(self.asked)))
-        scores = self.model.score(np.tile(self.asked, len(codes)), np.repeat(codes, len(self.asked)))
-        middle, reach = np.array(self.ends).T
-        parts: npt.NDArray[np.float64] = (scores.reshape(len(codes), -1) - middle) / reach
-        return parts
+def _rows(
+    model: Model, asked: npt.NDArray[np.int32], codes: npt.NDArray[np.int32]
+) -> Iterator[npt.NDArray[np.floating]]:
+    """The scores of `codes` by each cart item, some items at a time."""
+    size = max(1, CELLS // len(model.catalog))
+    for first in range(0, len(asked), size):
+        yield from model.score_all(asked[first : first + size]).take(codes, axis=1)
 
 
 def _with_evidence(

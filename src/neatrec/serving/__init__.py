@@ -3,7 +3,7 @@
 from neatrec.models.base import Model
 
 # what a service needs to answer beyond the table, so that it knows indexes and nothing of training
-from neatrec.models.recommendations import ONE_SCALE, best, scale_of
+from neatrec.models.recommendations import CartScores, best, score_cart
 from neatrec.serving.answers import ItemAnswers
 from neatrec.serving.build import ServingArrays, build_index, index_of
 from neatrec.serving.evidence import PairEvidence
@@ -17,8 +17,8 @@ from neatrec.serving.words import FOOTER, table_words
 __all__ = [
     "FOOTER",
     "GRADES",
-    "ONE_SCALE",
     "AnswerWithEvidence",
+    "CartScores",
     "ItemAnswers",
     "Model",
     "PairEvidence",
@@ -32,7 +32,7 @@ __all__ = [
     "index_of",
     "rewrite_index",
     "save_indexed",
-    "scale_of",
+    "score_cart",
     "table_words",
     "write_index",
 ]

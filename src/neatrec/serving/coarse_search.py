@@ -98,8 +98,7 @@ def settle(search: TopKSearch, model: Model, wide: TopKSearch, threads: int) -> 
         chosen = np.arange(wide.k)[None] < filled[:, None]  # (queries, K + SPARE)
         exact = model.score(np.repeat(search.query[part], filled), items[chosen])
         start = np.concatenate([[0], np.cumsum(filled)]).astype(np.int64)
-        heaps: Any = search.best, search.best_item, search.filled
-        keep_best_of_lists(start, exact, items[chosen], first, search.query, search.group, search.min_score, *heaps)
+        keep_best_of_lists(start, exact, items[chosen], first, search.space(exact), search.heaps)
         error = np.zeros(chosen.shape)
         with np.errstate(divide="ignore"):
             error[chosen] = np.abs(np.log(exact) - near[chosen])

@@ -1,61 +1,76 @@
-"""The compiled scan: rows of scores in, the best of each row kept.
-
-The best of a query are a heap whose root is the worst of them: the lowest score, and of equal scores the largest code.
-What is kept does not depend on the order in which items are offered.
-"""
+"""The compiled scan: rows of scores in, the best of each row kept in heaps (`compiled.offer_best`)."""
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any, NamedTuple
 
-from neatrec.compiled import compiled
+import numpy as np
+import numpy.typing as npt
+
+from neatrec.compiled import compiled, offer_best, sort_best
 
 CHUNK = 16
 """Scores looked at together: mostly none of them is among the best, and one comparison says so."""
 
 
+class SearchSpace(NamedTuple):
+    """What is searched for."""
+
+    query: npt.NDArray[np.int32]
+    """Codes of the items to answer for, shape (queries,)."""
+    group: npt.NDArray[np.int32]
+    """Items of one group are no answers to each other, shape (items,)."""
+    min_score: Any
+    """Only higher scores are kept; of the type of the scores."""
+
+
+class Heaps(NamedTuple):
+    """The best so far of every query."""
+
+    score: npt.NDArray[Any]
+    """shape (queries, k)"""
+    item: npt.NDArray[np.int32]
+    filled: npt.NDArray[np.int64]
+    """How many of each heap are in use, shape (queries,)."""
+
+
 @compiled(fastmath={"nnan", "nsz", "reassoc"})
-def keep_best(scores, places, query, code, group, min_score, best, best_item, filled):
-    """Offer the scores (rows, columns) of the queries `query[places[row]]` and the items `code[column]` to the heaps
-    `best` and `best_item` (queries, k), of which `filled` (queries,) are in use. Items of the query's own group, and
-    scores that are not above `min_score`, are left out.
+def keep_best(scores, places, code, space, heaps):
+    """Offer the scores (rows, columns) of the queries `space.query[places[row]]` and the items `code[column]` to the
+    heaps. Items of the query's own group, and scores that are not above `min_score`, are left out.
     """
     rows, columns = scores.shape
-    k = best.shape[1]
     whole = columns // CHUNK * CHUNK
     for row in range(rows):
         me = places[row]
-        mine = group[query[me]]
-        limit = best[me, 0] if filled[me] == k else min_score
+        mine = space.group[space.query[me]]
+        limit = _limit(heaps, me, space.min_score)
         for begin in range(0, whole, CHUNK):
             highest = scores[row, begin]
             for step in range(1, CHUNK):
                 highest = max(highest, scores[row, begin + step])
             if highest >= limit:
                 for column in range(begin, begin + CHUNK):
-                    if scores[row, column] >= limit and group[code[column]] != mine:
-                        limit = _offer(
-                            best[me], best_item[me], filled, me, scores[row, column], code[column], min_score
-                        )
+                    if scores[row, column] >= limit and space.group[code[column]] != mine:
+                        limit = _offer(heaps, me, scores[row, column], code[column], space.min_score)
         for column in range(whole, columns):
-            if scores[row, column] >= limit and group[code[column]] != mine:
-                limit = _offer(best[me], best_item[me], filled, me, scores[row, column], code[column], min_score)
+            if scores[row, column] >= limit and space.group[code[column]] != mine:
+                limit = _offer(heaps, me, scores[row, column], code[column], space.min_score)
 
 
 @compiled(fastmath={"nnan", "nsz", "reassoc"})
-def keep_best_down(scores, first, query, code, group, min_score, best, best_item, filled):
-    """As `keep_best` with the two sides changed: a column is the query `query[first + column]`, a row the item
+def keep_best_down(scores, first, code, space, heaps):
+    """As `keep_best` with the two sides changed: a column is the query `space.query[first + column]`, a row the item
     `code[row]`. The other half of a symmetric product needs no product of its own.
     """
     rows, columns = scores.shape
-    k = best.shape[1]
     whole = columns // CHUNK * CHUNK
     limit = np.empty(columns, dtype=scores.dtype)
     for column in range(columns):
-        limit[column] = best[first + column, 0] if filled[first + column] == k else min_score
+        limit[column] = _limit(heaps, first + column, space.min_score)
     for row in range(rows):
         item = code[row]
-        its = group[item]
+        its = space.group[item]
         for begin in range(0, whole, CHUNK):
             highest = scores[row, begin] - limit[begin]
             for step in range(1, CHUNK):
@@ -63,81 +78,43 @@ def keep_best_down(scores, first, query, code, group, min_score, best, best_item
             if highest >= 0:
                 for column in range(begin, begin + CHUNK):
                     me = first + column
-                    if scores[row, column] >= limit[column] and group[query[me]] != its:
-                        limit[column] = _offer(
-                            best[me], best_item[me], filled, me, scores[row, column], item, min_score
-                        )
+                    if scores[row, column] >= limit[column] and space.group[space.query[me]] != its:
+                        limit[column] = _offer(heaps, me, scores[row, column], item, space.min_score)
         for column in range(whole, columns):
             me = first + column
-            if scores[row, column] >= limit[column] and group[query[me]] != its:
-                limit[column] = _offer(best[me], best_item[me], filled, me, scores[row, column], item, min_score)
+            if scores[row, column] >= limit[column] and space.group[space.query[me]] != its:
+                limit[column] = _offer(heaps, me, scores[row, column], item, space.min_score)
 
 
 @compiled
-def keep_best_of_lists(start, scores, items, first, query, group, min_score, best, best_item, filled):
+def keep_best_of_lists(start, scores, items, first, space, heaps):
     """As `keep_best`, for queries that are scored with items of their own: `start[row]:start[row + 1]` are those of
-    `query[first + row]` in `scores` and `items`.
+    `space.query[first + row]` in `scores` and `items`.
     """
-    k = best.shape[1]
     for row in range(len(start) - 1):
         me = first + row
-        mine = group[query[me]]
-        limit = best[me, 0] if filled[me] == k else min_score
+        mine = space.group[space.query[me]]
+        limit = _limit(heaps, me, space.min_score)
         for place in range(start[row], start[row + 1]):
-            if scores[place] >= limit and group[items[place]] != mine:
-                limit = _offer(best[me], best_item[me], filled, me, scores[place], items[place], min_score)
+            if scores[place] >= limit and space.group[items[place]] != mine:
+                limit = _offer(heaps, me, scores[place], items[place], space.min_score)
 
 
 @compiled
-def put_in_order(best, best_item, filled):
+def put_in_order(heaps):
     """Turn each heap into a list, best first."""
-    for me in range(len(best)):
-        for last in range(filled[me] - 1, 0, -1):
-            score, item = best[me, last], best_item[me, last]
-            best[me, last], best_item[me, last] = best[me, 0], best_item[me, 0]
-            _sink(best[me], best_item[me], last, score, item)
+    for me in range(len(heaps.filled)):
+        sort_best(heaps.score[me], heaps.item[me], heaps.filled[me])
 
 
 @compiled
-def _offer(heap, heap_item, filled, me, score, item, min_score):
-    """Put (score, item) into a heap if it is among the best; the least score that the next one must have."""
-    k, have = len(heap), filled[me]
-    if have == k:
-        if _worse(heap[0], heap_item[0], score, item):
-            _sink(heap, heap_item, k, score, item)
-        return heap[0]
-    if not score > min_score:
-        return min_score
-    place = have
-    while place > 0:
-        above = (place - 1) // 2
-        if not _worse(score, item, heap[above], heap_item[above]):
-            break
-        heap[place], heap_item[place] = heap[above], heap_item[above]
-        place = above
-    heap[place], heap_item[place] = score, item
-    filled[me] = have + 1
-    return heap[0] if have + 1 == k else min_score
+def _offer(heaps, me, score, item, min_score):
+    """Put (score, item) into the heap of a query if it is among the best; the least score the next one must have."""
+    if score > min_score:
+        heaps.filled[me] = offer_best(heaps.score[me], heaps.item[me], heaps.filled[me], score, item)
+    return _limit(heaps, me, min_score)
 
 
 @compiled
-def _sink(heap, heap_item, size, score, item):
-    """Replace the root of the first `size` by (score, item)."""
-    place = 0
-    while True:
-        below = 2 * place + 1
-        if below >= size:
-            break
-        other = below + 1
-        if other < size and _worse(heap[other], heap_item[other], heap[below], heap_item[below]):
-            below = other
-        if not _worse(heap[below], heap_item[below], score, item):
-            break
-        heap[place], heap_item[place] = heap[below], heap_item[below]
-        place = below
-    heap[place], heap_item[place] = score, item
-
-
-@compiled
-def _worse(score, item, other_score, other_item):
-    return score < other_score or (score == other_score and item > other_item)
+def _limit(heaps, me, min_score):
+    return heaps.score[me, 0] if heaps.filled[me] == heaps.score.shape[1] else min_score

@@ -20,7 +20,7 @@ from neatrec.models.counts import CountModel
 from neatrec.models.embeddings.kernels.dispatch import ranking_device
 from neatrec.models.parallel import at_most
 from neatrec.serving.coarse_search import by_screen, has_screen, screen_of
-from neatrec.serving.scan import keep_best, keep_best_down, keep_best_of_lists, put_in_order
+from neatrec.serving.scan import Heaps, SearchSpace, keep_best, keep_best_down, keep_best_of_lists, put_in_order
 from neatrec.statistics.independence import groups_of
 
 TILE = 512
@@ -179,18 +179,8 @@ class TopKSearch:
             rows = matrix[self.query[chosen]]
             items = rows.indices.astype(np.int32)
             scores = model.score(np.repeat(self.query[chosen], np.diff(rows.indptr)), items)
-            keep_best_of_lists(
-                rows.indptr.astype(np.int64),
-                scores,
-                items,
-                int(chosen[0]),
-                self.query,
-                self.group,
-                self.min_score,
-                self.best,
-                self.best_item,
-                self.filled,
-            )
+            start = rows.indptr.astype(np.int64)
+            keep_best_of_lists(start, scores, items, int(chosen[0]), self.space(scores), self.heaps)
 
     def by_blocks(self, model: Model, threads: int) -> None:
         """All scores, some queries at a time."""
@@ -207,15 +197,21 @@ class TopKSearch:
 
     def scan(self, scores: npt.NDArray[Any], rows: npt.NDArray[np.int64], code: Codes) -> None:
         """Offer the scores (rows, codes) of the queries at the places `rows`."""
-        min_score = scores.dtype.type(self.min_score)
-        keep_best(scores, rows, self.query, code, self.group, min_score, self.best, self.best_item, self.filled)
+        keep_best(scores, rows, code, self.space(scores), self.heaps)
 
     def _scan_down(self, scores: npt.NDArray[Any], first: int, code: Codes) -> None:
-        min_score = scores.dtype.type(self.min_score)
-        keep_best_down(scores, first, self.query, code, self.group, min_score, self.best, self.best_item, self.filled)
+        keep_best_down(scores, first, code, self.space(scores), self.heaps)
+
+    def space(self, scores: npt.NDArray[Any]) -> SearchSpace:
+        """What is searched for, in the number type of these scores."""
+        return SearchSpace(self.query, self.group, scores.dtype.type(self.min_score))
+
+    @property
+    def heaps(self) -> Heaps:
+        return Heaps(self.best, self.best_item, self.filled)
 
     def answers(self) -> TopK:
-        put_in_order(self.best, self.best_item, self.filled)
+        put_in_order(self.heaps)
         found = np.zeros(len(self.group), dtype=np.int64)
         found[self.query] = self.filled
         chosen = np.arange(self.k)[None] < self.filled[:, None]  # (queries, k)
