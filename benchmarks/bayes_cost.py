@@ -1,11 +1,10 @@
 """What `bayes` costs: its fit beside that of `neat` (defaults), and its serving table; Instacart half-split.
 
-    NEATREC_DATA=FOLDER python -m benchmarks.bayes_cost [--baskets FOLDER] [--rounds 1] [--table none|cpu|gpu] [--save]
-    python -m benchmarks.bayes_cost --table none --fit-on-gpu --save        # the fit on both devices
+    NEATREC_DATA=FOLDER python -m benchmarks.bayes_cost [--baskets FOLDER] [--rounds 1] [--no-table] [--save]
 
 Each job runs in a process of its own, in turn: CPU seconds of all its threads, wall seconds and the peak memory of the
 process, baskets included. Compiled code is warmed up on a small supermarket before the clock starts. The table is the
-whole one, 100 answers to each of the 49,688 items, with evidence and posterior; `--table gpu` makes it on both devices.
+whole one, 100 answers to each of the 49,688 items, with evidence and posterior; `--no-table` measures the fits alone.
 `--baskets` is a folder that `Baskets.save` wrote, instead of the order files.
 """
 
@@ -28,12 +27,7 @@ from neatrec.serving.build import build_index
 from neatrec.simulator import supermarket
 
 FITS = {"bayes": "fit_bayes", "neat": "fit_neat"}
-GPU_FIT = {"bayes, GPU": "fit_bayes_on_gpu"}
-TABLES = {
-    "none": {},
-    "cpu": {"serving table of bayes": "table_of_bayes"},
-    "gpu": {"serving table of bayes": "table_of_bayes", "serving table of bayes, GPU": "table_on_gpu"},
-}
+TABLE = {"serving table of bayes": "table_of_bayes"}
 
 
 def the_half() -> Baskets:
@@ -50,21 +44,17 @@ def fit_bayes() -> Callable[[], int]:
     return _fit("bayes")
 
 
-def fit_bayes_on_gpu() -> Callable[[], int]:
-    return _fit("bayes", "gpu")
-
-
 def fit_neat() -> Callable[[], int]:
     return _fit("neat")
 
 
-def _fit(name: str, device: str = "cpu") -> Callable[[], int]:
+def _fit(name: str) -> Callable[[], int]:
     baskets = the_half()
-    make_model(name).fit(_small(), Run(rng=0, device=device))
+    make_model(name).fit(_small(), Run(rng=0))
 
     def job() -> int:
-        model = make_model(name).fit(baskets, Run(rng=0, device=device))
-        if name == "bayes" and device == "cpu":
+        model = make_model(name).fit(baskets, Run(rng=0))
+        if name == "bayes":
             save_bundle(model, _bundle(), baskets_hash=baskets.hash, seed=0)
         return int((model.item_count > 0).sum())
 
@@ -72,18 +62,10 @@ def _fit(name: str, device: str = "cpu") -> Callable[[], int]:
 
 
 def table_of_bayes() -> Callable[[], int]:
-    return _table("cpu")
-
-
-def table_on_gpu() -> Callable[[], int]:
-    return _table("gpu")
-
-
-def _table(device: str) -> Callable[[], int]:
     baskets, model = the_half(), load_bundle(_bundle())
     small = _small()
-    build_index(make_model("bayes").fit(small, Run(rng=0)), small, device=device)
-    return lambda: len(build_index(model, baskets, device=device).best.item)
+    build_index(make_model("bayes").fit(small, Run(rng=0)), small)
+    return lambda: len(build_index(model, baskets).best.item)
 
 
 def _small() -> Baskets:
@@ -94,11 +76,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--baskets", type=Path, help="a folder that `Baskets.save` wrote, instead of the order files")
     parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--table", choices=TABLES, default="cpu", help="where the table is made; none: only the fits")
-    parser.add_argument("--fit-on-gpu", action="store_true", help="fit on a GPU too")
+    parser.add_argument("--no-table", action="store_true", help="only the fits")
     parser.add_argument("--save", action="store_true", help="keep the record under benchmarks/results")
     asked = parser.parse_args()
-    jobs = FITS | (GPU_FIT if asked.fit_on_gpu else {}) | TABLES[asked.table]
+    jobs = FITS | ({} if asked.no_table else TABLE)
     with tempfile.TemporaryDirectory() as folder:
         os.environ["BAYES_COST_FOLDER"] = folder
         if asked.baskets:
@@ -111,10 +92,7 @@ def main() -> int:
     print(f"fit of bayes over fit of neat, CPU: {ratio:.2f}")
     if asked.save:
         record = {"rows": rows, "fit_over_neat": round(ratio, 3)}
-        options = "" if asked.table == "cpu" else f"--table {asked.table}"
-        options += " --fit-on-gpu" if asked.fit_on_gpu else ""
-        file = "bayes_cost_gpu" if asked.table == "gpu" else "bayes_cost_fit" if asked.fit_on_gpu else "bayes_cost"
-        save("bayes_cost", record, ("numpy", "scipy", "numba"), options=options, file=file)
+        save("bayes_cost", record, ("numpy", "scipy", "numba"), options="--no-table" if asked.no_table else "")
     return 0
 
 

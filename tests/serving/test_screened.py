@@ -14,7 +14,6 @@ from helpers.bayes_cases import toy_bayes
 from neatrec.models import Run, make_model
 from neatrec.models.bayes import Bayes
 from neatrec.serving import coarse_search as screened
-from neatrec.serving.build import table_device
 from neatrec.serving.topk import TopKSearch, best_answers, search_of
 from neatrec.simulator import supermarket
 
@@ -95,7 +94,3 @@ def test_a_learned_table_is_that_of_all_scores(caplog: pytest.LogCaptureFixture)
     assert (found.item == wanted.item).mean() > 0.999
     scanned = int(caplog.messages[-1].split()[0])
     assert scanned < len(model.catalog) / 20
-
-
-def test_a_gpu_may_make_the_table_where_there_is_a_screen() -> None:
-    assert table_device(toy_bayes(0), "gpu", ann=False, reproducible=False) == "gpu"

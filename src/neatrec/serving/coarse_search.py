@@ -16,7 +16,6 @@ import numpy.typing as npt
 
 from neatrec.models.base import Model
 from neatrec.models.blas import one_blas_thread
-from neatrec.models.embeddings.kernels.gpu_ranking import MOST_BEST
 from neatrec.serving.scan import keep_best_of_lists
 
 if TYPE_CHECKING:
@@ -40,10 +39,6 @@ class Screening(Protocol):
 
     def rows(self, queries: Codes) -> npt.NDArray[np.float32]: ...
 
-    def on_gpu(self) -> Any:
-        """The same with `best(queries, group, top)`: places of the best among those sold (-1: no more), and scores."""
-        ...
-
 
 def has_screen(model: Model) -> bool:
     return bool(getattr(model, "has_screen", False))
@@ -55,13 +50,10 @@ def screen_of(model: Model, sold: Codes) -> Screening | None:
     return screen
 
 
-def by_screen(search: TopKSearch, model: Model, screen: Screening, threads: int, device: str = "cpu") -> None:
+def by_screen(search: TopKSearch, model: Model, screen: Screening, threads: int) -> None:
     """Puts into `search` what a scan of all of the model's scores would."""
-    wide = wider(search, MOST_BEST if device == "gpu" else search.k + SPARE)
-    if device == "gpu":
-        _screen_on_gpu(wide, screen)
-    else:
-        _screen_rows(wide, screen, threads)
+    wide = wider(search)
+    _screen_rows(wide, screen, threads)
     settle(search, model, wide, threads)
 
 
@@ -76,14 +68,9 @@ def _screen_rows(wide: TopKSearch, screen: Screening, threads: int) -> None:
         list(pool.map(work, range(0, len(wide.query), size)))
 
 
-def _screen_on_gpu(wide: TopKSearch, screen: Screening) -> None:
-    places, scores = screen.on_gpu().best(wide.query, wide.group, wide.k)  # best first
-    wide.put(wide.code[places], scores, (places >= 0).sum(axis=1))  # what is no place lies beyond `filled`
-
-
-def wider(search: TopKSearch, most: int) -> TopKSearch:
-    """The same search for SPARE more, but not more than `most`, without a min_score, nothing found yet."""
-    wide = type(search)(search.query, search.code, search.group, min(search.k + SPARE, most), -np.inf)
+def wider(search: TopKSearch) -> TopKSearch:
+    """The same search for SPARE more, without a min_score, nothing found yet."""
+    wide = type(search)(search.query, search.code, search.group, search.k + SPARE, -np.inf)
     wide.best = wide.best.astype(np.float32)
     return wide
 

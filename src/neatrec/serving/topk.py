@@ -19,7 +19,7 @@ from neatrec.models.cosine import CosineModel
 from neatrec.models.counts import CountModel
 from neatrec.models.embeddings.kernels.dispatch import ranking_device
 from neatrec.models.parallel import at_most
-from neatrec.serving.coarse_search import by_screen, has_screen, screen_of
+from neatrec.serving.coarse_search import by_screen, screen_of
 from neatrec.serving.scan import Heaps, SearchSpace, keep_best, keep_best_down, keep_best_of_lists, put_in_order
 from neatrec.statistics.independence import groups_of
 
@@ -52,17 +52,16 @@ class TopK:
 def best_answers(model: Model, k: int, *, threads: int | None = None, device: str = "cpu") -> TopK:
     """What `model.recommend(item, k)` answers for every item. Never items x items numbers at once.
 
-    A GPU (`device` gpu, or auto where there is one) finds them for models whose score is a product of vectors, and for
-    those with a screen.
+    A GPU (`device` gpu, or auto where there is one) finds them for models whose score is a product of vectors.
     """
     search = search_of(model, k)
     factors, workers = product_factors(model), thread_count(threads)
     screen = screen_of(model, search.code)
-    where = ranking_device(model.name, device, product=factors is not None or screen is not None, top=search.k)
+    where = ranking_device(model.name, device, product=factors is not None, top=search.k)
     if device == "auto" and where == "gpu":
         log.info("the serving table is made on the GPU")
     if screen is not None:
-        by_screen(search, model, screen, workers, where)
+        by_screen(search, model, screen, workers)
     elif factors is not None and where == "gpu":
         search.by_gpu(*factors)
     elif factors is not None:
@@ -95,7 +94,7 @@ def product_factors(model: Model) -> tuple[Vectors, Vectors] | None:
 
 def found_on_gpu(model: Model) -> bool:
     """Whether a GPU can find the best of this model."""
-    return product_factors(model) is not None or has_screen(model)
+    return product_factors(model) is not None
 
 
 class TopKSearch:

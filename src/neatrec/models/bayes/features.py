@@ -13,10 +13,9 @@ from scipy import sparse
 from neatrec.cooccurrence import CountOptions
 from neatrec.data.baskets import BasketStream
 from neatrec.data.catalog import UNKNOWN, Catalog
-from neatrec.models.bayes import lowrank
 from neatrec.models.bayes.cold_start import StandIns
 from neatrec.models.bayes.counting import counted, counted_near
-from neatrec.models.bayes.lowrank import COMPANY, Factors, factors, log_lifts, unit_vectors
+from neatrec.models.bayes.lowrank import COMPANY, Factors, factors, like_company, log_lifts, unit_vectors
 from neatrec.models.bayes.names import common_words, like_names, word_table
 from neatrec.models.bayes.order import Order
 from neatrec.models.counts import PairCounts
@@ -127,18 +126,17 @@ class PairFeatures:
         most: int | None = None,
         judges: bool = True,
         threads: int | None = None,
-        algebra: Any = lowrank,
     ) -> PairFeatures:
         """The evidence of `baskets`: pairs seen fewer than `min_pair_count` times are left out of the low-rank part.
 
         Of more than `most` pairs the rarest are left out altogether (`counting.Gatherer`). What `judges` other
-        evidence keeps the counts of each order. `algebra` is the module whose `factors` and `like_company` are taken.
+        evidence keeps the counts of each order.
         """
         members = around.members()
         found = counted(baskets, counting, ordered=ordered, most=most, members=members, ways=judges, threads=threads)
         counts = found.counts
         near = counted_near(baskets, _near(counting), counts, threads) if ordered else None
-        vectors, values = algebra.factors(log_lifts(counts, min_pair_count), rank, rng)
+        vectors, values = factors(log_lifts(counts, min_pair_count), rank, rng)
         words = around.words, found.groups[1] if len(members) > 1 else np.zeros((0, 0))
         word_vectors, word_values = _word_factors(counts, *words, rng)
         arrays = {
@@ -150,7 +148,7 @@ class PairFeatures:
         }
         unit = unit_vectors(vectors, values)
         stand_ins = StandIns(vectors, counts.total, around.category)
-        company = stand_ins.company(algebra.like_company(unit, around.category), unit, values, COMPANY)
+        company = stand_ins.company(like_company(unit, around.category), unit, values, COMPANY)
         order = Order.unknown(len(counts.total), members[0].shape[1]) if found.ways is None else Order.of(*found.ways)
         return cls(counts, near, arrays, around.category, around.like, company, order, found.directed)
 

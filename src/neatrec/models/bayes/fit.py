@@ -8,8 +8,7 @@ expected times together and the signs are logarithms of lifts, so that both mean
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -20,19 +19,17 @@ import numpy.typing as npt
 from neatrec.data.baskets import Baskets
 from neatrec.data.randomness import children
 from neatrec.data.splits import moment_of_share, uniform_of_ids
-from neatrec.models.bayes import gpu_fit, lowrank
 from neatrec.models.bayes.calibration import QUERIES, UNLEARNED, WINNERS, Calibration, Winners, calibrate
 from neatrec.models.bayes.counting import counted, recounted
 from neatrec.models.bayes.features import SIGNS, PairFeatures, Surroundings
 from neatrec.models.bayes.prior import Weights
-from neatrec.models.bayes.prior_tuning import Best, Practice, allowed, best_strength, practise, search
+from neatrec.models.bayes.prior_tuning import Practice, allowed, best_strength, practise, search
 from neatrec.models.bayes.ranker import HINTS, Ranking
 from neatrec.models.bayes.ranker_training import Judge, exercise, learn_ranking
 from neatrec.models.bayes.rows import rank_rows
 from neatrec.models.bayes.scoring import log_priors
 from neatrec.models.bayes.significance import SURE_HINTS, SURENESS, sure_exercise
 from neatrec.models.counts import PairCounts
-from neatrec.models.parallel import at_most
 from neatrec.models.run import Run
 from neatrec.models.tuned_lift import MIN_ROWS_PER_THREAD, strong_pairs
 
@@ -66,8 +63,6 @@ class Lessons:
     """Hits and gains of pairs dependent beyond doubt under it; 0 when there were too few to learn from."""
     sure_g2: float = 0.0
     """The same of G^2."""
-    device: str = "cpu"
-    """Where it was learned."""
 
     def to_dict(self) -> dict[str, Any]:
         weights = self.weights
@@ -88,7 +83,6 @@ class Lessons:
             "sure_ranks_by": "odds of a dependence beyond doubt" if sure else "G^2",
             "sure_ranking": sure,
             "validation_of_sure_ranking": {"odds": round(self.sure_ranked, 6), "g2": round(self.sure_g2, 6)},
-            "learned_on": self.device,
         }
 
     def to_array(self) -> npt.NDArray[np.float64]:
@@ -116,9 +110,9 @@ def _named(hints: Sequence[str], ranking: Ranking | None) -> dict[str, float]:
 
 
 def learn(
-    shards: Iterable[Baskets], parameters: Any, around: Surroundings, run: Run, block: int, device: str
+    shards: Iterable[Baskets], parameters: Any, around: Surroundings, run: Run, block: int
 ) -> tuple[PairFeatures, Lessons]:
-    """The evidence of all baskets, and what its parts taught, worked out on `device`."""
+    """The evidence of all baskets, and what its parts taught."""
     counting = parameters.counting()
     ordered = all(shard.ordered for shard in shards)
     spawned = children(run.rng, 12)
@@ -136,15 +130,13 @@ def learn(
             most=parameters.max_pairs,
             judges=judges,
             threads=run.threads,
-            algebra=gpu_fit if device == "gpu" else lowrank,
         )
 
     category = counting.category_of(next(iter(shards)).catalog)
     folds = list(folds_of(shards, evidence_of, parameters, ordered, run.threads))
-    best = gpu_fit.best_pairs if device == "gpu" else None
-    lessons = _lessons(folds, category, parameters, ordered, rngs, sure_rngs, block, best)
+    lessons = _lessons(folds, category, parameters, ordered, rngs, sure_rngs, block)
     folds.clear()  # with their counts, before those of all baskets are made
-    return evidence_of(shards, judges=False), replace(lessons, device=device)
+    return evidence_of(shards, judges=False), lessons
 
 
 def _lessons(
@@ -155,24 +147,21 @@ def _lessons(
     rngs: Iterator[np.random.Generator],
     sure_rngs: Iterator[np.random.Generator],
     block: int,
-    best: Best | None,
 ) -> Lessons:
     """What one part of the baskets teaches about another."""
     lift = parameters.strong_lift
-    parts = [practise(one, judge.counts, category, lift, next(rngs), block, best) for one, judge in folds]
-    lessons = _taught([part for part in parts if part is not None], ordered, folds[0][0], on_gpu=best is not None)
+    parts = [practise(one, judge.counts, category, lift, next(rngs), block) for one, judge in folds]
+    lessons = _taught([part for part in parts if part is not None], ordered, folds[0][0])
     parts.clear()
     if lessons.weights.signs is not None:
-        exercises = [
-            exercise(one, judge, lessons.weights, category, lift, next(rngs), block, best) for one, judge in folds
-        ]
+        exercises = [exercise(one, judge, lessons.weights, category, lift, next(rngs), block) for one, judge in folds]
         ranking, ranked, lifted = learn_ranking(exercises)
         lessons = replace(lessons, ranking=ranking, ranked=ranked, lifted=lifted)
         sure = [sure_exercise(one, judge, lessons.weights, next(sure_rngs)) for one, judge in folds]
         ranking, ranked, lifted = learn_ranking(sure, against=SURENESS, model="bayes-sure", by="G^2")
         lessons = replace(lessons, sure=ranking, sure_ranked=ranked, sure_g2=lifted)
     if lessons.strong_pairs >= MIN_ROWS_PER_THREAD:
-        winners = [_winners_of(fold, category, lessons, next(rngs), block, best) for fold in folds]
+        winners = [_winners_of(fold, category, lessons, next(rngs), block) for fold in folds]
         calibration = calibrate(Winners.joined(winners), signs=lessons.weights.signs is not None)
         lessons = replace(lessons, calibration=calibration)
     return lessons
@@ -216,39 +205,28 @@ def _part(shards: Iterable[Baskets], masks: list[npt.NDArray[np.bool_]], which: 
     return [shard.select(mask == which) for shard, mask in zip(shards, masks, strict=True)]
 
 
-def _taught(practice: Sequence[Practice], ordered: bool, evidence: PairFeatures, *, on_gpu: bool) -> Lessons:
+def _taught(practice: Sequence[Practice], ordered: bool, evidence: PairFeatures) -> Lessons:
     """What strong pairs taught about the prior."""
     pairs = sum(len(part.strong) for part in practice)
     if pairs < MIN_ROWS_PER_THREAD:
         log.warning("only %d strong pairs in the validation baskets: bayes is shrunk lift with k = 1", pairs)
         return Lessons(Weights(1.0, 0.0, None), None, UNLEARNED, pairs, 0.0, 0.0)
-    whole, there = Practice.joined(practice), gpu_fit.PracticeThere if on_gpu else _here
-    signs = evidence.signs_there
-    with at_most(1) if on_gpu else nullcontext():  # a new thread would look for another GPU
-        with_prior, without = _cross_checked(whole, signs, there, near=ordered)
-        helps, lesson = with_prior > without, there(whole)
-        weights = search(lesson, signs, near=ordered)[0] if helps else best_strength(lesson)[0]
+    whole, signs = Practice.joined(practice), evidence.signs_there
+    with_prior, without = _cross_checked(whole, signs, near=ordered)
+    helps = with_prior > without
+    weights = search(whole, signs, near=ordered)[0] if helps else best_strength(whole)[0]
     if not helps:
         log.warning("priors do not help on validation baskets: bayes is shrunk lift with k = %g", weights.k)
     log.info("strong pairs: %d, gain with the prior %.4f, shrunk lift %.4f", pairs, with_prior, without)
     return Lessons(weights, None, UNLEARNED, pairs, with_prior, without)
 
 
-def _here(practice: Practice) -> Practice:
-    return practice
-
-
-def _cross_checked(
-    practice: Practice, signs: npt.NDArray[np.bool_], there: Callable[[Practice], Any], *, near: bool
-) -> tuple[float, float]:
-    """How well prior and shrunk lift do on queries that they were not learned from: two halves, both ways round.
-
-    `there` puts a practice where it is worked with.
-    """
+def _cross_checked(practice: Practice, signs: npt.NDArray[np.bool_], *, near: bool) -> tuple[float, float]:
+    """How well prior and shrunk lift do on queries that they were not learned from: two halves, both ways round."""
     half = np.arange(practice.queries) % 2 == 0
     gained = np.zeros(2)
     for learned, judge in ((half, ~half), (~half, half)):
-        lesson, exam = there(practice.of_queries(learned)), practice.of_queries(judge)
+        lesson, exam = practice.of_queries(learned), practice.of_queries(judge)
         chosen = search(lesson, signs, near=near)[0], best_strength(lesson)[0]
         gained += [exam.weight.sum() * exam.value(weights) for weights in chosen]
     with_prior, without = gained / practice.weight.sum()
@@ -261,7 +239,6 @@ def _winners_of(
     lessons: Lessons,
     rng: np.random.Generator,
     block: int,
-    best: Best | None,
 ) -> Winners:
     """The pairs that would be recommended by the first evidence, and their later counts."""
     evidence, judge = fold
@@ -269,10 +246,7 @@ def _winners_of(
     size = min(QUERIES, int((share > 0).sum()))
     chosen = np.sort(rng.choice(len(share), size, replace=False, p=share)) if size else np.zeros(0, dtype=np.int64)
     queries = chosen.astype(np.int32)
-    if best is not None and lessons.weights.signs is not None and size:
-        found = [best(evidence, *_ranks_by(lessons), category, queries, WINNERS)]
-    else:
-        found = [_best_of_block(evidence, category, queries[i : i + block], lessons) for i in range(0, size, block)]
+    found = [_best_of_block(evidence, category, queries[i : i + block], lessons) for i in range(0, size, block)]
     query, item = (np.concatenate(part) for part in zip(*found, strict=True))
     return _winners(evidence, judge, lessons, query, item)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -10,14 +9,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from neatrec.models.bayes.names import Found, Near, Places, nearest, within_categories
+from neatrec.models.bayes.names import Found, Places, nearest, within_categories
 from neatrec.models.blas import one_blas_thread
 from neatrec.models.counts import PairCounts, often_seen
 
 Factors = npt.NDArray[np.float32]
-
-Subspace = Callable[[Any, Factors, int], tuple[Factors, Factors]]
-"""The largest factors of a symmetric matrix from a basis to begin with: `subspace` on some device."""
 
 PSEUDO = 3.0
 """Times together added to what was seen and to what was expected, before the logarithm."""
@@ -52,9 +48,7 @@ def stretches(start: npt.NDArray[Any], size: int) -> list[tuple[int, int]]:
     return [(int(first), int(end)) for first, end in pairwise(cuts)]
 
 
-def factors(
-    matrix: Any, rank: int, rng: np.random.Generator, subspace: Subspace | None = None
-) -> tuple[Factors, Factors]:
+def factors(matrix: Any, rank: int, rng: np.random.Generator) -> tuple[Factors, Factors]:
     """U (items, rank) and w (rank,) such that U diag(w) U' is near the symmetric `matrix`: subspace iteration.
 
     Rows without values have zeros. One BLAS thread, so that the bits do not depend on how many there are.
@@ -67,25 +61,21 @@ def factors(
     inner = _inner(matrix, used) if sparse.issparse(matrix) else matrix[used][:, used]
     basis = rng.standard_normal((len(used), min(rank + SPARE, len(used)))).astype(np.float32)
     with one_blas_thread():
-        found, largest = (subspace or _on_cpu)(inner, basis, rank)
+        found, largest = subspace(inner, basis, rank)
     vectors[used, : len(largest)] = found
     values[: len(largest)] = largest
     return vectors, values
 
 
-def subspace(matrix: Any, basis: Any, rank: int, xp: Any) -> tuple[Any, Any]:
-    """The vectors of the `rank` largest values, and these; arrays and `xp` are NumPy's, or alike."""
+def subspace(matrix: Any, basis: Factors, rank: int) -> tuple[Factors, Factors]:
+    """The vectors of the `rank` largest values, and these, by subspace iteration from `basis`."""
     for _ in range(ROUNDS):
-        basis = xp.linalg.qr(matrix @ basis)[0]
+        basis = np.linalg.qr(matrix @ basis)[0]
     small = basis.T @ (matrix @ basis)
-    found, turned = xp.linalg.eigh((small + small.T) / 2)
+    found, turned = np.linalg.eigh((small + small.T) / 2)
     # in the order that a stable sort gives, by which equals of either sign come as they stand
-    largest = np.argsort(-np.abs(found if xp is np else found.get()), kind="stable")[:rank]
+    largest = np.argsort(-np.abs(found), kind="stable")[:rank]
     return basis @ turned[:, largest], found[largest]
-
-
-def _on_cpu(matrix: Any, basis: Factors, rank: int) -> tuple[Factors, Factors]:
-    return subspace(matrix, basis, rank, np)
 
 
 def _inner(matrix: sparse.csr_matrix, used: npt.NDArray[np.int64]) -> sparse.csr_matrix:
@@ -103,14 +93,14 @@ def unit_vectors(vectors: Factors, values: Factors) -> Factors:
     return np.asarray(scaled / np.where(length > 0, length, 1), dtype=np.float32)
 
 
-def like_company(unit: Factors, category: npt.NDArray[np.int32], near: Near | None = None) -> sparse.csr_matrix:
+def like_company(unit: Factors, category: npt.NDArray[np.int32]) -> sparse.csr_matrix:
     """How much each item borrows from those of its category that keep like company, shape (items, items), float32.
 
     The squared cosine of their vectors; 1 for the item itself. An item without category borrows from none.
     """
 
-    def near_here(rows: Places, members: Places) -> Found:
+    def near(rows: Places, members: Places) -> Found:
         return nearest(unit[rows] @ unit[members].T, rows, members, COMPANY)
 
     with one_blas_thread():
-        return within_categories(category, near or near_here)
+        return within_categories(category, near)

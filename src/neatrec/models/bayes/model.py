@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -16,7 +17,6 @@ from neatrec.models.base import Codes, Model, Scores
 from neatrec.models.bayes.calibration import Calibration
 from neatrec.models.bayes.features import PairFeatures, Surroundings
 from neatrec.models.bayes.fit import Lessons, learn
-from neatrec.models.bayes.gpu_fit import device_for, device_of, refuse_device
 from neatrec.models.bayes.order import Order
 from neatrec.models.bayes.prior import Weights
 from neatrec.models.bayes.ranker import Ranking, rank_pairs
@@ -30,6 +30,8 @@ from neatrec.models.parallel import MIN_PAIRS_PER_THREAD, in_parts
 from neatrec.models.parameters import ModelParameters, parameter
 from neatrec.models.run import Run
 from neatrec.models.statistics import LLR
+
+log = logging.getLogger(__name__)
 
 BLOCK_NUMBERS = 4_000_000
 """Queries are answered in blocks of about this many pairs: some 150 MB."""
@@ -67,7 +69,6 @@ class Bayes(Model):
     kind: ClassVar[str] = "hybrid"
     about: ClassVar[str] = "Lift drawn towards what like items, names, categories and low-rank structure predict."
     Parameters: ClassVar[type[ModelParameters]] = BayesParameters
-    devices: ClassVar[tuple[str, ...]] = ("cpu", "gpu")
     min_score: ClassVar[float] = 0.0
     evidence: PairFeatures
     weights: Weights
@@ -76,18 +77,15 @@ class Bayes(Model):
     lessons: Lessons
 
     def check_run(self, run: Run, *, validation: bool = False) -> None:
-        super().check_run(run, validation=validation)
-        if run.device == "gpu":
-            refuse_device(run)
-
-    def learns_on(self, run: Run) -> str:
-        return device_for(run)
+        """Device gpu is accepted: the fit runs on the CPU all the same, and logs it."""
+        super().check_run(replace(run, device="cpu"), validation=validation)
 
     def _learn(self, shards: Iterable[Baskets], run: Run) -> None:
-        device = device_of(run)
+        if run.device == "gpu":
+            log.info("fitting %s on the CPU: it has no GPU kernels", self.name)
         around = Surroundings.of(self.catalog)
         with one_blas_thread():  # rows have threads of their own: more would wait for each other
-            self.evidence, self.lessons = learn(shards, self.parameters, around, run, self._block, device)
+            self.evidence, self.lessons = learn(shards, self.parameters, around, run, self._block)
         self._take(self.lessons)
 
     def _take(self, lessons: Lessons) -> None:
@@ -178,8 +176,6 @@ class Bayes(Model):
         }
         if evidence.near is not None:
             arrays |= _pairs("near", evidence.near.matrix)
-        if self.lessons.device == "gpu":
-            arrays |= {"on_gpu": np.ones(1, dtype=np.int8)}
         if evidence.counts.least > 1:
             arrays |= {"least": np.array([evidence.counts.least]), "pair_total": evidence.counts.total}
             arrays |= {} if evidence.near is None else {"near_total": evidence.near.total}
@@ -200,8 +196,7 @@ class Bayes(Model):
             Ranking.from_array(arrays.get("sure_ranking", np.zeros(0))),
             Calibration.from_array(arrays["calibration"]),
         )
-        device = "gpu" if "on_gpu" in arrays else "cpu"
-        self._take(replace(Lessons.from_array(*learned, arrays["lessons"]), device=device))
+        self._take(Lessons.from_array(*learned, arrays["lessons"]))
 
 
 class BayesSure(Bayes):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,6 @@ from neatrec.compiled import compiled
 from neatrec.data.catalog import UNKNOWN
 from neatrec.models.bayes.features import Block, PairFeatures
 from neatrec.models.bayes.prior import START, Weights
-from neatrec.models.bayes.scoring import block_of_pairs
 from neatrec.models.counts import PairCounts
 from neatrec.models.parallel import in_parts
 from neatrec.models.tuned_lift import FIRST, STRENGTHS, strong_pairs
@@ -33,15 +32,7 @@ TIMID = -1.5
 """The level of a prior that hardly counts."""
 
 Array = npt.NDArray[Any]
-Best = Callable[..., tuple[Array, Array]]
-"""`gpu_fit.best_pairs`."""
 COLUMNS = ("count", "expected", "near_count", "near_expected", "signs")
-
-
-class Valued(Protocol):
-    """Whatever can say how well weights do."""
-
-    def value(self, weights: Weights) -> float: ...
 
 
 @dataclass(frozen=True)
@@ -115,12 +106,8 @@ def practise(
     strong_lift: float,
     rng: np.random.Generator,
     block: int,
-    best: Best | None = None,
 ) -> Practice | None:
-    """The strong pairs of `judge` among the candidates that `evidence` offers; None when there are none.
-
-    `best` finds the candidates of many queries at a time where a GPU does; None: rows of the catalogue are scanned.
-    """
+    """The strong pairs of `judge` among the candidates that `evidence` offers; None when there are none."""
     query, item = strong_pairs(judge, strong_lift)
     total = evidence.counts.total
     known = (total[query] > 0) & (total[item] > 0)
@@ -131,11 +118,7 @@ def practise(
     if len(queries) > QUERIES:
         queries = np.sort(rng.choice(queries, QUERIES, replace=False))
     partners = {q: item[query == q] for q in queries.tolist()}
-    if best is None:
-        found = _scanned(evidence, category, partners, block)
-    else:
-        found = _found(evidence, category, partners, best)
-    chosen = list(found)
+    chosen = list(_scanned(evidence, category, partners, block))
     columns = {name: np.concatenate([part[place] for part in chosen]) for place, name in enumerate(COLUMNS, start=1)}
     strong = np.concatenate([np.isin(part[0], mine) for part, mine in zip(chosen, partners.values(), strict=True)])
     sure = [_sureness(judge, q, part[0]) for q, part in zip(partners, chosen, strict=True)]
@@ -156,19 +139,6 @@ def _scanned(
         for row, q in enumerate(some.tolist()):
             chosen = np.union1d(_best(score[row], CANDIDATES), partners[q])
             yield chosen, *_columns(rows, row, chosen)
-
-
-def _found(
-    evidence: PairFeatures, category: npt.NDArray[np.int32], partners: dict[int, Array], best: Best
-) -> Iterator[tuple[Array, ...]]:
-    """`_scanned`, where others find the best."""
-    asked, items = best(evidence, START, None, category, np.array(list(partners), dtype=np.int32), CANDIDATES)
-    chosen = [np.union1d(items[asked == q], mine).astype(np.int32) for q, mine in partners.items()]
-    sizes = [len(part) for part in chosen]
-    queries = np.repeat(np.array(list(partners), dtype=np.int32), sizes)
-    block = block_of_pairs(evidence, queries, np.concatenate(chosen))
-    ends = np.cumsum(sizes)[:-1]
-    yield from zip(chosen, *(np.split(getattr(block, name), ends) for name in COLUMNS), strict=True)
 
 
 def allowed(
@@ -198,7 +168,7 @@ def _sureness(judge: PairCounts, query: int, items: Array) -> npt.NDArray[np.flo
     return np.sqrt(np.maximum(g2, 0.0))
 
 
-def best_strength(practice: Valued) -> tuple[Weights, float]:
+def best_strength(practice: Practice) -> tuple[Weights, float]:
     """Shrunk lift with the strength that does best, and how well it does."""
     tried = [Weights(k, 0.0, None) for k in STRENGTHS]
     values = [practice.value(weights) for weights in tried]
@@ -206,7 +176,7 @@ def best_strength(practice: Valued) -> tuple[Weights, float]:
     return tried[best], values[best]
 
 
-def search(practice: Valued, signs: npt.NDArray[np.bool_], *, near: bool) -> tuple[Weights, float]:
+def search(practice: Practice, signs: npt.NDArray[np.bool_], *, near: bool) -> tuple[Weights, float]:
     """The weights that do best, found coordinate by coordinate with shrinking steps, and how well they do.
 
     The search begins twice: with a prior of moderate weights, and near shrunk lift with its best strength. `signs`:
@@ -226,7 +196,7 @@ def search(practice: Valued, signs: npt.NDArray[np.bool_], *, near: bool) -> tup
     return max((found[0], found[1]), key=lambda end: end[1])
 
 
-def _climbed(practice: Valued, point: npt.NDArray[np.float64], free: npt.NDArray[np.int64]) -> tuple[Weights, float]:
+def _climbed(practice: Practice, point: npt.NDArray[np.float64], free: npt.NDArray[np.int64]) -> tuple[Weights, float]:
     """Weights where no further step along one of the `free` coordinates helps, and what they are worth."""
 
     def worth(values: npt.NDArray[np.float64]) -> float:

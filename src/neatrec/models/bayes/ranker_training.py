@@ -13,10 +13,9 @@ from scipy import sparse, special
 
 from neatrec.models.bayes.features import PairFeatures
 from neatrec.models.bayes.prior import Weights
-from neatrec.models.bayes.prior_tuning import Best, allowed, gains, higher_ranked
+from neatrec.models.bayes.prior_tuning import allowed, gains, higher_ranked
 from neatrec.models.bayes.ranker import Ranking, hints
 from neatrec.models.bayes.rows import score_rows
-from neatrec.models.bayes.scoring import score_pairs
 from neatrec.models.counts import PairCounts, often_seen
 from neatrec.models.tuned_lift import MIN_ROWS_PER_THREAD, STRONG_COUNT
 
@@ -107,27 +106,19 @@ def exercise(
     strong_lift: float,
     rng: np.random.Generator,
     block: int,
-    best: Best | None = None,
 ) -> Exercise | None:
-    """The first answers of `evidence` to queries that have sure pairs in `judge`; None when there are none.
-
-    `best` finds them where a GPU does; None: rows of the catalogue are scanned.
-    """
+    """The first answers of `evidence` to queries that have sure pairs in `judge`; None when there are none."""
     query, item = sure_pairs(judge, strong_lift)
     queries = np.unique(query[evidence.counts.total[query] > 0])
     if len(queries) > QUERIES:
         queries = np.sort(rng.choice(queries, QUERIES, replace=False))
     if not len(queries):
         return None
-    if best is None:
-        found = [
-            _first_answers(evidence, weights, category, queries[first : first + block])
-            for first in range(0, len(queries), block)
-        ]
-        asked, answers, lift = (np.concatenate(part) for part in zip(*found, strict=True))
-    else:
-        asked, answers = best(evidence, weights, None, category, queries, FIRST)
-        lift = score_pairs(evidence, weights, asked, answers)
+    found = [
+        _first_answers(evidence, weights, category, queries[first : first + block])
+        for first in range(0, len(queries), block)
+    ]
+    asked, answers, lift = (np.concatenate(part) for part in zip(*found, strict=True))
     return Exercise.of(asked, answers, hints(evidence, asked, answers, lift), (query, item), len(category))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.compiled import compiled
-from neatrec.models.bayes.features import LIKE_PSEUDO, SIGNS, Block, PairFeatures
+from neatrec.models.bayes.features import LIKE_PSEUDO, PairFeatures
 from neatrec.models.bayes.prior import FARTHEST, Weights
 from neatrec.models.counts import PairCounts
 
@@ -41,34 +41,6 @@ def log_priors(evidence: PairFeatures, weights: Weights, queries: Codes, items: 
     out = np.empty(len(queries))
     out[order] = np.clip(mean, -FARTHEST, FARTHEST)
     return out
-
-
-def block_of_pairs(evidence: PairFeatures, queries: Codes, items: Codes) -> Block:
-    """What `PairFeatures.rows` knows of chosen pairs: arrays of shape (pairs,), signs (pairs, signs)."""
-    order, asked, offsets = by_query(queries)
-    chosen, counts, near = items[order], evidence.counts, evidence.near
-    signs = np.zeros((len(queries), len(SIGNS)), dtype=np.float32)
-    signs[:, 0], signs[:, 5] = 1.0, evidence.popularity[items]
-    vectors = (evidence.query_vectors(asked) * evidence.values, evidence.vectors)
-    words = (evidence.word_vectors[asked] * evidence.word_values, evidence.word_vectors)
-    for sign, (left, right) in ((1, vectors), (4, words)):
-        found = np.zeros(len(queries), dtype=np.float32)
-        add_products(left, right, offsets, chosen, found)
-        signs[order, sign] = found
-    if evidence.like is not None and evidence.like_total is not None:
-        together = np.empty(len(queries), dtype=np.float32)
-        lent_pairs(asked, offsets, chosen, csr_parts(evidence.like), pair_table(counts), together)
-        chance = counts.expected(evidence.like_total[queries[order]], evidence.like_total[chosen])
-        signs[order, 2] = np.log((together + LIKE_PSEUDO) / (chance + LIKE_PSEUDO))
-    signs[:, 3] = evidence.category_lift[evidence.category[queries], evidence.category[items]]
-    count, expected = counts.of_pairs(queries, items), counts.expected(counts.total[queries], counts.total[items])
-    near_count, near_expected = count, expected
-    if near is not None and near.records:
-        scale = counts.records / near.records
-        near_count = near.of_pairs(queries, items) * scale
-        near_expected = near.expected(near.total[queries] * scale, near.total[items])
-    columns = (count, expected, near_count, near_expected, signs)
-    return Block(*(column.astype(np.float32, copy=False) for column in columns))
 
 
 def by_query(queries: Codes) -> tuple[npt.NDArray[np.int64], Codes, npt.NDArray[np.int64]]:

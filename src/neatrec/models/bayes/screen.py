@@ -2,12 +2,12 @@
 
 A serving table needs the best hundred of thousands of items. `CoarseScorer` gives the logarithms of all scores in
 float32, one product of vectors serving low rank and cosine; the error is some millionths. The exact scores of the
-best are then those of pairs (`ranking.rank_pairs`). The same tables and the same formula serve a GPU (`gpu_screen`).
+best are then those of pairs (`ranking.rank_pairs`).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,9 +19,6 @@ from neatrec.models.bayes.prior import FARTHEST, Weights
 from neatrec.models.bayes.ranker import COMPANY_PSEUDO, HINTS, LEAST_CHANCE, Ranking
 from neatrec.models.bayes.ranker import FARTHEST as FARTHEST_ODDS
 from neatrec.models.bayes.scoring import Codes, csr_parts
-
-if TYPE_CHECKING:
-    from neatrec.models.bayes.gpu_screen import GpuScreen
 
 Floats = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.float32]
@@ -94,7 +91,6 @@ class CoarseScorer:
         self.near_counts = self.counts if self.near is counts else _pairs(self.near.matrix, place)
         self.like = None if evidence.like is None else csr_parts(evidence.like)
         sold_like = None if evidence.like is None else evidence.like[codes][:, codes]
-        self.borrows = None if sold_like is None else csr_parts(sold_like)
         self.lends = None if sold_like is None else csr_parts(sold_like.T.tocsr())
         self.company = csr_parts(evidence.company)
         self.numbers = self._item_numbers()
@@ -182,12 +178,6 @@ class CoarseScorer:
         query = np.repeat(queries, np.diff(offsets))
         g2 = statistics.signed_llr(matrix.data, total[query], total[matrix.indices], self.evidence.counts.records)
         return offsets, (self.sureness * np.log1p(np.maximum(g2, 0.0))).astype(np.float32)
-
-    def on_gpu(self) -> GpuScreen:
-        """The same on a GPU."""
-        from neatrec.models.bayes.gpu_screen import GpuScreen
-
-        return GpuScreen(self)
 
     def rows(self, queries: Codes) -> Rows:
         """Logarithms of the scores of `queries` with the items sold, within some millionths: (queries, sold)."""
