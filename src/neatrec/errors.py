@@ -2,14 +2,14 @@
 
 NeatrecError                    exit 1   something of ours failed
 ├── DivergedError               exit 1   training left the numbers; the message names the setting to change
-├── GateError                   exit 3   a publish gate said no
-└── InputError                  exit 2   the caller can mend it
+├── GateError                   exit 3   a publish gate refused
+└── InputError                  exit 2   the caller can fix it
     ├── SourceError                      a file, table or column cannot be read as asked
     ├── ParameterError                   an argument is not what it must be
     ├── UnknownItemError                 an item id or name that the catalogue does not hold
     ├── LeakError                        training and evaluation share baskets
     ├── BundleError                      a bundle or saved file is damaged, cut off or of another version
-    ├── ResourceError                    a memory limit, disk or cap is too small for the job
+    ├── ResourceError                    a memory limit, disk or cap is too small for the task
     └── MissingDependencyError           an extra is not installed
 
 Each says which argument or which file and line, must be what, got what, and what to do next.
@@ -56,7 +56,7 @@ class GateError(NeatrecError):
 
 
 class InputError(NeatrecError):
-    """The caller can mend it: bad input, bad usage."""
+    """The caller can fix it: bad input, bad usage."""
 
     exit_code = 2
 
@@ -82,7 +82,7 @@ class BundleError(InputError):
 
 
 class ResourceError(InputError):
-    """A memory limit, a disk or a cap is too small for the job."""
+    """A memory limit, a disk or a cap is too small for the task."""
 
 
 class MissingDependencyError(InputError):

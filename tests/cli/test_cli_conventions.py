@@ -98,7 +98,7 @@ def test_an_end_of_file_inside_is_not_told_as_the_users_wish(
     def cut_off(*_: object, **__: object) -> None:
         raise EOFError("a file of ours is cut off")
 
-    monkeypatch.setattr("neatrec.check.run.check", cut_off)
+    monkeypatch.setattr("neatrec.check.run.check_baskets", cut_off)
     assert exit_code_of(["check", SMALL, "--json"]) == 1
     printed = capsys.readouterr()
     assert json.loads(printed.out)["error"]["kind"] == "EOFError"

@@ -142,7 +142,7 @@ def test_a_disk_without_room_for_shards_leaves_the_older_bundle_and_nothing_else
     done = limited(4000, *words, "--stream")
     assert done.returncode == 2
     assert "cannot write shards into" in done.stderr
-    assert "Make room on the disk" in done.stderr
+    assert "Free some space on the disk" in done.stderr
     assert "Traceback" not in done.stderr
     assert read_manifest(out).content_hash == before
     assert sorted(file.name for file in tmp_path.iterdir()) == ["bundle"]
@@ -157,7 +157,7 @@ def test_a_disk_without_room_for_the_spill_is_named(tmp_path: Path) -> None:
     done = limited(1 << 18, *words, "--stream", "--memory-limit", "16MiB")
     assert done.returncode == 2
     assert "needs more memory or temporary disk than there is" in done.stderr
-    assert f"Make room in {tmp_path / 'bundle.shards'}" in done.stderr
+    assert f"Free some space in {tmp_path / 'bundle.shards'}" in done.stderr
     assert "Traceback" not in done.stderr
     assert sorted(file.name for file in tmp_path.iterdir()) == ["orders.parquet"]
 

@@ -513,7 +513,7 @@ CATALOGUES = [
     refuses(
         "a ragged catalogue",
         files("o.csv", o_DOT_csv=GOOD, c_DOT_csv=CATALOG + "salt\n"),
-        "c.csv, line 5: the line has fewer fields than the header. Mend it: no bad row",
+        "c.csv, line 5: the line has fewer fields than the header. Fix it: no bad row",
         {**POSITIONS, "catalog": "@c.csv"},
     ),
     reads(

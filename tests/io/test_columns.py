@@ -9,9 +9,9 @@ import pytest
 
 from neatrec.errors import InputError, ParameterError, SourceError
 from neatrec.io import SourceOptions, read_baskets
-from neatrec.io.column_names import guess, guess_category, nearest
+from neatrec.io.columns import guess, guess_category, nearest
 from neatrec.io.options import bad_rows_allowed, microseconds
-from neatrec.io.sql import quoted
+from neatrec.io.tables import quoted
 
 
 def write(path: Path, text: str) -> Path:

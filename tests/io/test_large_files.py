@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from neatrec.io import read_baskets
 
 LINES = 6_000_000
 CODE = """
@@ -35,3 +38,17 @@ def test_memory_is_bounded_by_the_limit_and_the_result(tmp_path: Path) -> None:
     assert (baskets, lines) == (LINES // 10, LINES)
     # as strings in memory the lines would take over 800 MiB
     assert peak < 256 + 500
+
+
+def test_many_bad_rows_are_found_in_one_pass(tmp_path: Path) -> None:
+    """A search that looks at all wanted rows again for each record takes minutes here."""
+    bad = 100_000
+    path = tmp_path / "orders.csv"
+    rows = [f"{i},sku {i % 50},not a number {i}" for i in range(bad)]
+    path.write_text("\n".join(["order_id,sku,pos", *rows, "x,tea,1", "x,milk,2", ""]))
+    rejects = tmp_path / "rejects.csv"
+    baskets = read_baskets(path, position="pos", basket="order_id", item="sku", max_bad_rows=bad, rejects=rejects)
+    assert len(baskets) == 1
+    with rejects.open(newline="") as stream:
+        lines = [int(row["line"]) for row in csv.DictReader(stream)]
+    assert lines == list(range(2, bad + 2))

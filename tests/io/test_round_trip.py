@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from neatrec.data.baskets import Baskets
 from neatrec.errors import SourceError
 from neatrec.io import read_baskets
-from neatrec.io.sql import MISSING
+from neatrec.io.reading_rules import MISSING
 
 COLUMNS = {"basket": "order_id", "item": "sku", "position": "pos", "user": "who", "category": ("dep", "aisle")}
 # any text but what a CSV cannot hold in an id, and what means "nothing"

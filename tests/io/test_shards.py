@@ -168,7 +168,7 @@ def test_a_damaged_shard_is_refused_by_name(shards: ShardFolder, damage: str) ->
         file.write_bytes(content)
     else:
         file.unlink()
-    with pytest.raises(BundleError, match=r"cannot read the shard .*shard-000001\.parquet: .*run the command again"):
+    with pytest.raises(BundleError, match=r"cannot read the shard .*shard-000001\.parquet: .*Run the command again"):
         list(shards)
 
 
@@ -203,5 +203,5 @@ def test_a_file_with_other_columns_is_named(tmp_path: Path) -> None:
 
 def test_a_place_that_takes_no_shards_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(ResourceError, match=r"cannot write shards into .*file/cut: .* Make room on the disk"):
+    with pytest.raises(ResourceError, match=r"cannot write shards into .*file/cut: .* Free some space on the disk"):
         cut_shards("supermarket:baskets=50,items=60", SourceOptions(), tmp_path / "file" / "cut")

@@ -84,7 +84,7 @@ def labels(
 
         done = run_labels_on_cluster(
             source.source,
-            source.options(),
+            source.options,
             protocol,
             levels,
             seed=seed,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from glob import glob
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -11,105 +11,35 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from neatrec.errors import must_be, must_be_one_of
+from neatrec.io.options import SourceOptions
 from neatrec.text import parse_size, printable
 
 if TYPE_CHECKING:
-    from neatrec.io import SourceOptions
-    from neatrec.io.load import LoadedSource
+    from neatrec.io.read import LoadedSource
 
-COLUMNS = "Columns of SOURCE"
-ROWS = "Rows of SOURCE"
 ENGINES = ("auto", "memory", "duckdb", "spark")
-
-
-def _column(meaning: str) -> Any:
-    return typer.Option(metavar="COLUMN", help=meaning, rich_help_panel=COLUMNS)
 
 
 @dataclass(frozen=True)
 class SourceArguments:
-    """The SOURCE argument and its options."""
+    """The SOURCE argument and the options that describe it."""
 
     source: Annotated[
         str,
         typer.Argument(
             metavar="SOURCE",
-            help="A file, folder or glob of CSV, CSV.gz or Parquet; an Instacart-layout folder; a source.toml; "
-            "supermarket[:key=value,...]; or complete-journey.",
+            help="A file, folder or glob of CSV, CSV.gz or Parquet; a folder that `neatrec import` wrote; an "
+            "Instacart-layout folder; a source.toml; supermarket[:key=value,...]; or complete-journey.",
             show_default=False,
         ),
     ]
-    basket: Annotated[str | None, _column("The order or receipt.")] = None
-    item: Annotated[str | None, _column("The item.")] = None
-    user: Annotated[str | None, _column("The customer.")] = None
-    position: Annotated[str | None, _column("The order in which lines went into the cart.")] = None
-    time: Annotated[str | None, _column("When the basket was bought.")] = None
-    name: Annotated[str | None, _column("The item's name.")] = None
-    category: Annotated[list[str] | None, _column("The item's category; give it again for each deeper level.")] = None
-    group: Annotated[str | None, _column("Variants of one product share it and count as one item.")] = None
-    quantity: Annotated[str | None, _column("Lines with zero or less are returns and left out.")] = None
-    catalog: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Names, categories and groups by item id.", rich_help_panel=COLUMNS),
-    ] = None
-    catalog_item: Annotated[str | None, _column("The catalogue's item column, where it has another name.")] = None
-    since: Annotated[
-        str | None, typer.Option(metavar="DATE", help="Leave out baskets before it.", rich_help_panel=ROWS)
-    ] = None
-    until: Annotated[
-        str | None, typer.Option(metavar="DATE", help="Leave out baskets from it on.", rich_help_panel=ROWS)
-    ] = None
-    exclude_items: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Item ids to leave out, one a line.", rich_help_panel=ROWS),
-    ] = None
-    max_bad_rows: Annotated[
-        str | None,
-        typer.Option(metavar="N|%", help="How many unreadable rows to put up with.", rich_help_panel=ROWS),
-    ] = None
-    rejects: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Where unreadable rows are written.", rich_help_panel=ROWS),
-    ] = None
-    delimiter: Annotated[
-        str | None, typer.Option(metavar="CHARACTER", help="Default: found out.", rich_help_panel=ROWS)
-    ] = None
-    encoding: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Default: UTF-8, or what a byte-order mark says.", rich_help_panel=ROWS),
-    ] = None
+    options: SourceOptions = field(default_factory=SourceOptions)
 
     def read(self, attributes: tuple[str, ...] = ()) -> LoadedSource:
         """The baskets of SOURCE (and the truth, where it is simulated), with the named columns as attributes."""
-        from neatrec.io.load import load
+        from neatrec.io.read import load
 
-        return load(self.source, self.options(attributes))
-
-    def options(self, attributes: tuple[str, ...] = ()) -> SourceOptions:
-        """What the options say of SOURCE."""
-        from neatrec.io import SourceOptions
-
-        return SourceOptions(
-            basket=self.basket,
-            item=self.item,
-            user=self.user,
-            position=self.position,
-            time=self.time,
-            name=self.name,
-            category=tuple(self.category or ()),
-            group=self.group,
-            quantity=self.quantity,
-            catalog=self.catalog,
-            catalog_item=self.catalog_item,
-            since=self.since,
-            until=self.until,
-            exclude_items=self.exclude_items,
-            max_bad_rows=self.max_bad_rows,
-            rejects=self.rejects,
-            delimiter=self.delimiter,
-            encoding=self.encoding,
-            attributes=attributes,
-        )
+        return load(self.source, replace(self.options, attributes=attributes))
 
 
 @dataclass(frozen=True)

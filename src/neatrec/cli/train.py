@@ -171,4 +171,4 @@ def _streaming(source: SourceArguments, shard_lines: int | None, memory_limit: s
         memory = None if memory_limit is None else parse_size(memory_limit)
     except ValueError as error:
         raise must_be("--memory-limit", "a size such as 2GiB", memory_limit) from error
-    return StreamOptions(source.source, source.options(), shard_lines or SHARD_LINES, memory)
+    return StreamOptions(source.source, source.options, shard_lines or SHARD_LINES, memory)

@@ -343,6 +343,6 @@ def as_shards(baskets: BasketStream) -> Iterable[Baskets]:
             "baskets",
             "a stream that can be iterated more than once",
             type(baskets).__name__,
-            hint="Pass a list of shards, or an object whose __iter__ starts anew.",
+            hint="Pass a list of shards, or an object whose __iter__ starts again.",
         )
     return baskets

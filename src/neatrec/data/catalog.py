@@ -146,7 +146,7 @@ class Catalog:
 
     @cached_property
     def hash(self) -> str:
-        """SHA-256 over ids, categories and variants (names may be mended without changing it)."""
+        """SHA-256 over ids, categories and variants (names may change without changing it)."""
         assert self.categories is not None
         content = [
             self.ids.to_pylist(),

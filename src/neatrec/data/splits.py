@@ -1,4 +1,4 @@
-"""Baskets parted into those to learn from and those to judge by; the guard that keeps the two apart.
+"""Baskets split into training and test baskets; the guard that keeps the two apart.
 
 Whether a basket trains or tests depends on its own id (or time) and on nothing else: not on row order, not on which
 other baskets are there.
@@ -28,7 +28,7 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Split:
-    """Baskets to learn from and baskets to judge by. They share none."""
+    """Training and test baskets. They share none."""
 
     train: Baskets
     test: Baskets
@@ -112,7 +112,7 @@ def validation_split(baskets: Baskets, share: float = 0.1, seed: int = 0) -> tup
 
 
 def refuse_overlap(train: BasketStream, test: BasketStream) -> None:
-    """Raise `LeakError` when a basket id is on both sides: what is judged by must not have been learned from."""
+    """Raise `LeakError` when a basket id is on both sides: test baskets must not be trained on."""
     learned = pa.chunked_array([shard.ids for shard in as_shards(train)], pa.large_string()).unique()
     for shard in as_shards(test):
         both = shard.ids.filter(pc.is_in(shard.ids, learned))

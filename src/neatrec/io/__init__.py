@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from neatrec.io.options import SourceOptions
+from neatrec.io.options import SourceOptions, read_source_toml
 from neatrec.io.read import read_baskets
-from neatrec.io.source_toml import read_source_toml
 
 __all__ = ["SourceOptions", "read_baskets", "read_source_toml"]

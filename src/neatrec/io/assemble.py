@@ -17,8 +17,9 @@ from neatrec.data.baskets import Attribute, Baskets
 from neatrec.data.catalog import Catalog, string_array
 from neatrec.errors import SourceError
 from neatrec.io.columns import Columns
+from neatrec.io.duckdb_session import ReadContext
 from neatrec.io.options import SourceOptions
-from neatrec.io.order_lines import count_fates
+from neatrec.io.reading_rules import NO_ID, RETURN
 from neatrec.text import plural, printable
 
 log = logging.getLogger(__name__)
@@ -51,13 +52,11 @@ class CollectedLines:
 
 
 def assemble(
-    connection: Any,
+    context: ReadContext,
     catalog: Catalog,
     code_of: Mapping[str, int],
     columns: Columns,
-    options: SourceOptions,
     *,
-    source: str,
     bad_rows: int = 0,
     has_details: bool = False,
 ) -> CollectedLines:
@@ -66,18 +65,19 @@ def assemble(
     `code_of` maps every item id to keep to its code. With `has_details` users and attributes stand in the table
     `detail` (basket, customer, a0, ...), otherwise in the lines.
     """
-    dropped = {"bad rows": bad_rows, **count_fates(connection)}
-    kept = _count(connection, "line WHERE fate = 0")
+    connection = context.connection
+    dropped = {"bad rows": bad_rows, **_count_left_out(connection)}
+    kept = _count(connection, "line WHERE status = 0")
     _number_items(connection, code_of)
     connection.execute(
-        "CREATE VIEW kept AS SELECT line.*, item_code.code FROM line JOIN item_code USING (item) WHERE fate = 0"
+        "CREATE VIEW kept AS SELECT line.*, item_code.code FROM line JOIN item_code USING (item) WHERE status = 0"
     )
     _gather_baskets(connection, columns, has_details)
     dropped["excluded items"] = kept - _lines(connection)
-    _keep_period(connection, options, columns, dropped)
+    _keep_period(connection, context.options, columns, dropped)
     _refuse_shared_baskets(connection, columns)
     _refuse_flat_positions(connection, columns)
-    return CollectedLines(connection, catalog, columns, source, dropped, _lines(connection))
+    return CollectedLines(connection, catalog, columns, context.source, dropped, _lines(connection))
 
 
 LINES_OF_BASKETS = (
@@ -125,6 +125,12 @@ def nothing_left(source: str, dropped: Mapping[str, int]) -> SourceError:
         file=source,
         hint="Check the columns and the period.",
     )
+
+
+def _count_left_out(connection: Any) -> dict[str, int]:
+    """What was left out so far, reason -> rows."""
+    rows = dict(connection.execute("SELECT status, count(*) FROM line GROUP BY status").fetchall())
+    return {"no basket or item id": rows.get(NO_ID, 0), "returns": rows.get(RETURN, 0)}
 
 
 def _count(connection: Any, table: str) -> int:

@@ -1,4 +1,4 @@
-"""Rows that cannot be read: where they stand, how many are put up with, the file they are written to."""
+"""Rows that cannot be read: where they stand, how many are allowed, and CSV variants that are tried before."""
 
 from __future__ import annotations
 
@@ -6,20 +6,23 @@ import csv
 import logging
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from neatrec.errors import SourceError
-from neatrec.io.csv_text import CsvText, not_utf8
+from neatrec.io.csv_text import CsvText, not_utf8, with_plain_line_ends
+from neatrec.io.duckdb_session import explained
 from neatrec.io.options import bad_rows_allowed
+from neatrec.io.tables import InputTable
 from neatrec.text import plural, printable
 
 log = logging.getLogger(__name__)
 
 NOT_UTF8 = "the line is not UTF-8"
 OPEN_QUOTE = "a quote is opened and not closed, or text follows a closing quote"
-MEND_OR_PASS = "Mend the data, or let such rows pass with --max-bad-rows 100 or 0.5%."
+FIX_OR_ALLOW = "Fix the data, or allow such rows with --max-bad-rows 100 or 0.5%."
 REASONS = {
     "MISSING COLUMNS": "the line has fewer fields than the header",
     "TOO MANY COLUMNS": "the line has more fields than the header",
@@ -40,7 +43,7 @@ class BadRow:
     reason: str
     unit: str = "line"
     swallows: bool = False
-    """It may have swallowed the rows after it, so it is never put up with."""
+    """It may have swallowed the rows after it, so it is never allowed."""
     text: str = ""
     """The row as it stands in its file, where it is known."""
 
@@ -62,7 +65,7 @@ class BadRow:
 class BadRows:
     """Keeps count of bad rows against what `max_bad_rows` allows."""
 
-    def __init__(self, limit: str | int, hint: str = MEND_OR_PASS) -> None:
+    def __init__(self, limit: str | int, hint: str = FIX_OR_ALLOW) -> None:
         self.limit = limit
         self.hint = hint
         self.rows: list[BadRow] = []
@@ -74,9 +77,9 @@ class BadRows:
             if row.swallows:
                 raise row.error(1, "Close the quote; a quote inside a quoted field is written twice.")
         if "%" not in str(self.limit):
-            self.settle(0)
+            self.check_limit(0)
 
-    def settle(self, read: int) -> None:
+    def check_limit(self, read: int) -> None:
         """An error when there are more bad rows than `max_bad_rows` allows of `read` rows."""
         if len(self.rows) > bad_rows_allowed(self.limit, read):
             raise self.rows[0].error(len(self.rows), self.hint)
@@ -98,7 +101,7 @@ class BadRows:
             raise SourceError(
                 f"cannot write the rejected rows to {printable(path)}: {error.strerror}",
                 file=str(path),
-                hint="Say where they may go with --rejects FILE.",
+                hint="Choose another file with --rejects FILE.",
             ) from error
         log.warning("%s could not be read; they are listed in %s", plural(len(self.rows), "row"), printable(path))
 
@@ -136,18 +139,20 @@ def lines_of(text: CsvText, columns: Sequence[int], wanted: Sequence[tuple[str, 
     Only asked when something is wrong: the fast reader does not number its records.
     """
     left = Counter(wanted)
+    remaining = len(wanted)
     found: dict[tuple[str, ...], list[tuple[int, str]]] = {}
     # most records need no closer look when few are wanted and no value is written with quotes around or in it
     plain = len(left) <= 8 and not any(set("".join(key)) & set('"\\\r\n') for key in left)
     for line, record in _records(text):
         if plain and not any(all(value in record for value in key) for key in left):
             continue
-        fields = _fields(record, text)
+        fields = _split_record(record, text)
         key = tuple(fields[column] for column in columns) if len(fields) == len(text.columns) else ()
         if left[key]:
             left[key] -= 1
+            remaining -= 1
             found.setdefault(key, []).append((line, record))
-            if not left.total():
+            if not remaining:
                 break
     lines = {key: iter(numbers) for key, numbers in found.items()}
     nowhere: tuple[None, str] = (None, "")
@@ -175,10 +180,94 @@ def _marks(line: str, text: CsvText) -> int:
     return line.count('"') - (line.count('\\"') if text.escape == "\\" else 0)
 
 
-def _fields(record: str, text: CsvText) -> list[str]:
+def _split_record(record: str, text: CsvText) -> list[str]:
     escape = None if text.escape == '"' else text.escape
     try:
         rows = list(csv.reader([record.rstrip("\n")], delimiter=text.delimiter, escapechar=escape))
     except csv.Error:  # a field beyond what the csv module takes
         return []
     return rows[0] if rows else []
+
+
+Statement = Callable[[InputTable], tuple[str, list[Any]]]
+"""SQL that reads a table with `rejects` (where it is a CSV) and writes what it finds, and its parameters."""
+
+
+class MixedLineEnds(SourceError):
+    """The reader cannot follow a file whose lines end in different ways."""
+
+
+def read_with_fallback(
+    connection: Any, table: InputTable, statement: Statement, folder: Path
+) -> tuple[InputTable, list[BadRow]]:
+    """Run `statement`; gives the table as it had to be read, and the rows that are no records."""
+    trouble: SourceError | None = None
+    readable: InputTable | None = None
+    for way, variant in _ways(table, folder):
+        try:
+            rejected = _try(connection, variant, statement)
+        except MixedLineEnds as error:
+            trouble = trouble or error
+            continue
+        if not any(row.reason == OPEN_QUOTE for row in rejected):
+            connection.execute("COMMIT")
+            if way:
+                log.info("%s: %s", printable(table.shown), way)
+            return variant, rejected
+        connection.execute("ROLLBACK")
+        readable = readable or variant
+    if readable is None:
+        raise trouble or SourceError(f"cannot read {printable(table.shown)}", file=table.shown)
+    # no way is clean: the bad rows are those of the first that could be read at all
+    rejected = _try(connection, readable, statement)
+    connection.execute("COMMIT")
+    return readable, rejected
+
+
+def _ways(table: InputTable, folder: Path) -> Iterator[tuple[str, InputTable]]:
+    """How a table may have to be read, the usual way first."""
+    yield "", table
+    if table.csv is None:
+        return
+    yield "quotes are escaped with a backslash", replace(table, csv=replace(table.csv, escape="\\"))
+    plain = with_plain_line_ends(table.csv, folder)
+    yield "its lines end in different ways", replace(table, csv=plain)
+    both = replace(table, csv=replace(plain, escape="\\"))
+    yield "its lines end in different ways, quotes are escaped with a backslash", both
+
+
+def _try(connection: Any, table: InputTable, statement: Statement) -> list[BadRow]:
+    """Run within a transaction that stays open."""
+    connection.execute("BEGIN")
+    try:
+        with explained(table):
+            connection.execute(*statement(table))
+            return [] if table.csv is None else _rejected(connection, table)
+    except SourceError as error:
+        connection.execute("ROLLBACK")
+        if "state machine" in error.message:  # the reader's words when line ends change on the way
+            hint = "Its lines end in different ways or its quotes are broken: write it again with one kind of line end."
+            raise MixedLineEnds(error.message, file=table.shown, hint=hint) from error
+        raise
+
+
+def _rejected(connection: Any, table: InputTable) -> list[BadRow]:
+    rows = connection.execute(
+        "SELECT line, first(error_type ORDER BY byte_position), any_value(csv_line) FROM rejected "
+        "GROUP BY line ORDER BY line"
+    ).fetchall()
+    connection.execute("DROP TABLE rejected")
+    connection.execute("DROP TABLE rejected_scan")
+    found = []
+    for line, kind, record in rows:
+        reason = REASONS.get(str(kind), f"the line is no CSV record ({str(kind).lower()})")
+        swallows = kind == "LINE SIZE OVER MAXIMUM"
+        found.append(
+            BadRow(table.shown, int(line), None, reason, swallows=swallows, text=(record or "").rstrip("\r\n"))
+        )
+    quotes = [row.line for row in found if row.reason == OPEN_QUOTE and row.line is not None]
+    if table.csv is None or not quotes:
+        return found
+    # a quote that is still open at the end of its line has taken the lines after it along
+    still_open = open_at_end(table.csv, quotes)
+    return [replace(row, swallows=True) if row.line in still_open else row for row in found]

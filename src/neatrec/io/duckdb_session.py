@@ -8,19 +8,29 @@ import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from neatrec.errors import ResourceError, SourceError
-from neatrec.io.sql import SqlColumn
-from neatrec.io.tables import InputTable
+from neatrec.io.options import SourceOptions
+from neatrec.io.tables import InputTable, SqlColumn
 from neatrec.text import printable
 
 log = logging.getLogger(__name__)
 MEMORY_LIMIT = 2 << 30
-NO_ROOM = r"(?i)duckdb_temp|no space left|file too large|quota exceeded"
-"""What the database says when its temporary files find no room."""
+DISK_FULL = r"(?i)duckdb_temp|no space left|file too large|quota exceeded"
+"""What the database reports when its temporary files do not fit."""
+
+
+@dataclass(frozen=True)
+class ReadContext:
+    """One reading of a source: the open database, the folder for temporary files, and what was asked for."""
+
+    connection: Any
+    folder: Path
+    options: SourceOptions
+    source: str
 
 
 def memory_limit() -> int:
@@ -67,7 +77,7 @@ def database(tables: Sequence[InputTable], folder: Path, memory: int | None = No
     except (duckdb.OutOfMemoryException, duckdb.IOException) as error:
         raise ResourceError(
             f"the source needs more memory or temporary disk than there is: {_first_line(error)}",
-            hint=_more_room(folder),
+            hint=_where_space_is_needed(folder),
         ) from error
     except duckdb.Error as error:
         raise SourceError(f"cannot read the source: {_first_line(error)}") from error
@@ -75,11 +85,11 @@ def database(tables: Sequence[InputTable], folder: Path, memory: int | None = No
         connection.close()
 
 
-def _more_room(folder: Path) -> str:
-    """Where temporary files went, and so where room is needed."""
+def _where_space_is_needed(folder: Path) -> str:
+    """The hint that names the folder of temporary files."""
     if folder.parent == Path(tempfile.gettempdir()).resolve():
         return "TMPDIR says where temporary files go."
-    return f"Make room in {printable(folder.parent)}, where temporary files went."
+    return f"Free some space in {printable(folder.parent)}, where temporary files went."
 
 
 def _paths(table: InputTable) -> list[str]:
@@ -101,8 +111,8 @@ def explained(table: InputTable) -> Iterator[None]:
             hint="TMPDIR says where temporary files go.",
         ) from error
     except (duckdb.Error, UnicodeDecodeError) as error:
-        if re.search(NO_ROOM, str(error)):
-            raise  # no fault of the table: `database` knows where room is missing
+        if re.search(DISK_FULL, str(error)):
+            raise  # not the table's fault: `database` names the folder that is full
         raise SourceError(f"cannot read {printable(table.shown)}: {_first_line(error)}", file=table.shown) from error
 
 

@@ -11,7 +11,7 @@ from neatrec.text import printable
 
 ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".pq")
 # what other tools' files begin with, and how to get a CSV out of them
-STRANGERS = {
+OTHER_FORMATS = {
     b"PK\x03\x04": "a zip archive or Excel workbook: save it as CSV",
     b"\xd0\xcf\x11\xe0": "an old Excel workbook: save it as CSV",
     b"\x28\xb5\x2f\xfd": "compressed with zstd: unpack it with `zstd -d`",
@@ -95,7 +95,7 @@ def _near(path: Path) -> str:
 
 
 def open_file(path: Path) -> SourceFile:
-    """`path` with its kind, told by its first bytes; a kind that cannot be read is refused by name."""
+    """`path` with its kind, found from its first bytes; a kind that cannot be read is refused by name."""
     try:
         if not path.is_file():
             raise SourceError(
@@ -118,7 +118,7 @@ def open_file(path: Path) -> SourceFile:
         )
     if head.startswith(b"\x1f\x8b"):
         return SourceFile(path, "gz")
-    for magic, what in STRANGERS.items():
+    for magic, what in OTHER_FORMATS.items():
         if head.startswith(magic):
             raise SourceError(f"{printable(path)} is {what}", file=str(path))
     return SourceFile(path, "csv")

@@ -1,82 +1,110 @@
-"""`SourceOptions`: which column is what, which rows to leave out; the same words on the command line and in TOML."""
+"""`SourceOptions`: which column is what, which rows to leave out. The command line and TOML read this definition."""
 
 from __future__ import annotations
 
 import re
+import tomllib
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
+from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_type_hints
 
-from neatrec.data.baskets import Baskets
-from neatrec.errors import SourceError, must_be, must_be_one_of
+from neatrec.errors import InputError, SourceError, must_be, must_be_one_of
 from neatrec.text import printable
 
-TEXT_OPTIONS = (
-    *("basket", "item", "user", "position", "time", "name", "quantity", "group", "catalog_item", "since", "until"),
-    *("delimiter", "encoding"),
-)
+if TYPE_CHECKING:
+    from neatrec.data.baskets import Baskets
+
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+COLUMNS, ROWS = "Columns of SOURCE", "Rows of SOURCE"
+
+
+class OptionInfo(NamedTuple):
+    """What the type of a `SourceOptions` field carries for the command line, TOML and the check of its value."""
+
+    help: str
+    metavar: str = "COLUMN"
+    kind: str = "text"
+    """"text", "columns" (one or more names), "file" or "limit" (a number or a share)."""
+    panel: str | None = COLUMNS
+    """The heading in `--help`; None: not on the command line."""
 
 
 @dataclass(frozen=True)
 class SourceOptions:
     """What a table of basket lines means. Columns that are not named are not read."""
 
-    basket: str | None = None
-    """The order, receipt or transaction a line belongs to."""
-    item: str | None = None
-    """The item of the line."""
-    user: str | None = None
-    """The customer; a basket without one counts as a customer of its own."""
-    position: str | None = None
-    """A number that rises in the order in which lines went into the cart. Without it the order is not known."""
-    time: str | None = None
-    """When the basket was bought: ISO 8601, YYYYMMDD, or seconds (milli-, microseconds) since 1970."""
-    name: str | None = None
-    """What to call the item; in the lines or in the catalogue."""
-    quantity: str | None = None
-    """Lines with zero or less are returns and left out."""
-    group: str | None = None
-    """Items of one group are variants and count as one item; in the lines or in the catalogue."""
-    category: tuple[str, ...] = ()
-    """One or more columns, shallow to deep; in the lines or in the catalogue."""
-    attributes: tuple[str, ...] = ()
-    """Further columns that say something of the whole basket, such as its store."""
-    catalog: Any = None
-    """A file (or, in Python, a data frame) with one row an item; items that were never bought stay."""
-    catalog_item: str | None = None
-    """The catalogue's item column, where it is not called as in the lines."""
-    since: str | None = None
-    """Baskets before this moment are left out."""
-    until: str | None = None
-    """Baskets from this moment on are left out."""
-    exclude_items: Path | None = None
-    """A text file with one item id a line: bags, fees, deposits."""
-    max_bad_rows: str | int | None = None
-    """How many rows that cannot be read are put up with: a number, or a share such as "0.5%"; default: none."""
-    rejects: Path | None = None
-    """Where those rows are written; default: a file in the working folder, named after the source."""
-    delimiter: str | None = None
-    """Of CSV; default: found in the header."""
-    encoding: str | None = None
-    """Of CSV; default: UTF-8, or what a byte order mark says."""
+    basket: Annotated[str | None, OptionInfo("The order, receipt or transaction that a line belongs to.")] = None
+    item: Annotated[str | None, OptionInfo("The item of the line.")] = None
+    user: Annotated[str | None, OptionInfo("The customer; a basket without one counts as a customer of its own.")] = (
+        None
+    )
+    position: Annotated[
+        str | None,
+        OptionInfo("A number that rises in the order in which lines went into the cart. Default: order not known."),
+    ] = None
+    time: Annotated[
+        str | None, OptionInfo("When the basket was bought: ISO 8601, YYYYMMDD, or a count since 1970.")
+    ] = None
+    name: Annotated[str | None, OptionInfo("The item's name; in the lines or in the catalogue.")] = None
+    category: Annotated[
+        tuple[str, ...],
+        OptionInfo(
+            "The item's category, in the lines or in the catalogue; give it again for each deeper level.",
+            kind="columns",
+        ),
+    ] = ()
+    group: Annotated[
+        str | None, OptionInfo("Items of one group are variants of one product and count as one item.")
+    ] = None
+    quantity: Annotated[
+        str | None, OptionInfo("Lines with a quantity of zero or less are returns and are left out.")
+    ] = None
+    attributes: Annotated[
+        tuple[str, ...], OptionInfo("Columns that describe the whole basket.", kind="columns", panel=None)
+    ] = ()
+    catalog: Annotated[
+        Any,
+        OptionInfo("A file (in Python also a data frame) with one row per item, bought or not.", "FILE", kind="file"),
+    ] = None
+    catalog_item: Annotated[
+        str | None, OptionInfo("The catalogue's item column, if its name differs from that in the lines.")
+    ] = None
+    since: Annotated[str | None, OptionInfo("Leave out baskets before this date.", "DATE", panel=ROWS)] = None
+    until: Annotated[str | None, OptionInfo("Leave out baskets from this date on.", "DATE", panel=ROWS)] = None
+    exclude_items: Annotated[
+        Path | None, OptionInfo("A text file with item ids to leave out, one per line.", "FILE", "file", ROWS)
+    ] = None
+    max_bad_rows: Annotated[
+        str | int | None,
+        OptionInfo("How many unreadable rows are allowed: a number or a share. Default: none.", "N|%", "limit", ROWS),
+    ] = None
+    rejects: Annotated[
+        Path | None,
+        OptionInfo("Where unreadable rows are written. Default: named after the source.", "FILE", "file", ROWS),
+    ] = None
+    delimiter: Annotated[
+        str | None, OptionInfo("The delimiter of CSV. Default: taken from the header.", "CHARACTER", panel=ROWS)
+    ] = None
+    encoding: Annotated[
+        str | None,
+        OptionInfo("The encoding of CSV. Default: UTF-8, or what a byte order mark says.", "NAME", panel=ROWS),
+    ] = None
 
     def __post_init__(self) -> None:
-        keep = object.__setattr__
-        for name in TEXT_OPTIONS:
-            if not isinstance(getattr(self, name), str | None):
-                raise must_be(name, "text", getattr(self, name))
-        for name in ("category", "attributes"):
+        for name, info in option_infos().items():
             value = getattr(self, name)
-            keep(self, name, (value,) if isinstance(value, str) else tuple(value or ()))
-        for name in ("catalog", "exclude_items", "rejects"):
-            value = getattr(self, name)
-            keep(self, name, Path(value) if isinstance(value, str) else value)
-        for name in ("category", "attributes"):
-            columns = getattr(self, name)
-            if len(set(columns)) != len(columns) or not all(isinstance(column, str) for column in columns):
-                raise must_be(name, "names of columns that differ", columns)
+            if info.kind == "text" and not isinstance(value, str | None):
+                raise must_be(name, "text", value)
+            if info.kind == "file" and isinstance(value, str):
+                object.__setattr__(self, name, Path(value))
+            if info.kind == "columns":
+                columns = (value,) if isinstance(value, str) else tuple(value or ())
+                object.__setattr__(self, name, columns)
+                if len(set(columns)) != len(columns) or not all(isinstance(column, str) for column in columns):
+                    raise must_be(name, "names of columns that differ", columns)
         if self.max_bad_rows is not None:
             bad_rows_allowed(self.max_bad_rows, 0)
         first, last = self.first_moment, self.end_moment
@@ -104,9 +132,16 @@ class SourceOptions:
         return {n: v for n, (v, default) in values.items() if (v is not None if n == "catalog" else v != default)}
 
 
+@cache
+def option_infos() -> dict[str, OptionInfo]:
+    """Name -> description of each option."""
+    hints = get_type_hints(SourceOptions, include_extras=True)
+    return {each.name: hints[each.name].__metadata__[0] for each in fields(SourceOptions)}
+
+
 def options_from(options: SourceOptions | None, columns: dict[str, Any]) -> SourceOptions:
     """`options` with keyword arguments laid over them; an unknown keyword is an error with a suggestion."""
-    known = [f.name for f in fields(SourceOptions)]
+    known = list(option_infos())
     for name in columns:
         if name not in known:
             raise must_be_one_of("option", known, name)
@@ -161,19 +196,96 @@ def refuse_options(source: str, options: SourceOptions, allowed: tuple[str, ...]
             raise SourceError(
                 f"{printable(source)} knows its own columns: `{name}` does not apply",
                 argument=name,
-                hint=f"Beside it may stand {', '.join(map(_flag, allowed))}.",
+                hint=f"It takes only {', '.join(map(_flag, allowed))}.",
             )
 
 
 def _flag(option: str) -> str:
-    """How an option is said at the prompt."""
+    """How an option is written on the command line."""
     return "--strata" if option == "attributes" else f"--{option.replace('_', '-')}"
 
 
 def require_attributes(source: str, options: SourceOptions, baskets: Baskets) -> None:
+    """An error for an attribute that the baskets of `source` do not have."""
     for name in options.attributes:
         if name not in baskets.attributes:
             found = ", ".join(baskets.attributes) or "none"
             raise SourceError(
                 f"{printable(source)} has no attribute {printable(repr(name))}; it has: {found}", column=name
             )
+
+
+KEYWORD_SOURCES = ("supermarket", "complete-journey")
+
+
+def is_keyword_source(source: str) -> bool:
+    """Whether `source` names a data set rather than a file."""
+    return source.split(":", 1)[0] in KEYWORD_SOURCES
+
+
+def read_source_toml(path: str | Path) -> tuple[str, SourceOptions]:
+    """The source and the options of a `source.toml`; its paths are relative to the file."""
+    path = Path(path)
+    table = _checked(path, _parsed(path))
+    source = table.pop("source")
+    folder = path.parent
+    if not is_keyword_source(source):
+        source = str(folder / source)
+    for name, info in option_infos().items():
+        if info.kind == "file" and table.get(name) is not None:
+            table[name] = folder / table[name]
+    try:
+        return source, SourceOptions(**{name: value for name, value in table.items() if value is not None})
+    except InputError as error:
+        raise SourceError(f"{printable(path)}: {error.message}", file=str(path), hint=error.hint) from error
+
+
+def _parsed(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise SourceError(f"cannot read {printable(path)}: {error.strerror}", file=str(path)) from error
+    except ValueError as error:  # no TOML, no UTF-8, or a NUL in the path
+        raise SourceError(f"{printable(path)} is not TOML: {printable(error)}", file=str(path)) from error
+
+
+def _checked(path: Path, table: dict[str, Any]) -> dict[str, Any]:
+    from pydantic import ConfigDict, ValidationError, create_model
+
+    types: dict[str, Any] = {"columns": str | list[str], "limit": str | int | None}
+    keys: dict[str, Any] = {name: (types.get(info.kind, str | None), None) for name, info in option_infos().items()}
+    strict = ConfigDict(extra="forbid", strict=True)
+    model = create_model("SourceToml", __config__=strict, source=(str, ...), **keys)
+    try:
+        checked: dict[str, Any] = model.model_validate(_with_dates_as_text(table)).model_dump()
+        return checked
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = str(first["loc"][0])
+        raise SourceError(
+            f"{printable(path)}: key {printable(repr(key))}: {_plain(first)}", file=str(path), hint=_suggestion(key)
+        ) from error
+
+
+def _plain(problem: Any) -> str:
+    if problem["type"] == "extra_forbidden":
+        return "is not a key of source.toml"
+    if problem["type"] == "missing":
+        return "is missing"
+    return printable(problem["msg"])
+
+
+def _suggestion(key: str) -> str | None:
+    keys = ["source", *option_infos()]
+    near = get_close_matches(key, [k for k in keys if k != key], n=1)
+    if key in keys:
+        return 'Such as: source = "orders.csv"' if key == "source" else None
+    return f"Did you mean {near[0]!r}?" if near else f"It may hold {', '.join(keys)}."
+
+
+def _with_dates_as_text(table: dict[str, Any]) -> dict[str, Any]:
+    """TOML has dates of its own: `since = 2024-01-31` means the same as with quotes."""
+    return {
+        key: value.isoformat() if key in ("since", "until") and hasattr(value, "isoformat") else value
+        for key, value in table.items()
+    }

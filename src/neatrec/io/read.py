@@ -1,17 +1,21 @@
-"""`read_baskets`: one door for every kind of SOURCE."""
+"""`read_baskets`: the one entry point for every kind of SOURCE, and `load` for commands."""
 
 from __future__ import annotations
 
+import logging
 import os
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from neatrec.data.baskets import Baskets
-from neatrec.io.options import SourceOptions, options_from, refuse_options, require_attributes
-from neatrec.io.source_toml import read_source_toml
+from neatrec.io.options import SourceOptions, options_from, read_source_toml, refuse_options, require_attributes
+from neatrec.text import plural
 
 if TYPE_CHECKING:
-    from neatrec.simulator import Supermarket
+    from neatrec.data.baskets import Baskets
+    from neatrec.simulator import PlantedTruth, Supermarket
+
+log = logging.getLogger(__name__)
 
 
 def read_baskets(source: Any, options: SourceOptions | None = None, **columns: Any) -> Baskets:
@@ -40,8 +44,8 @@ def resolve_options(source: str, options: SourceOptions) -> tuple[str, SourceOpt
     """What a `source.toml` says with `options` laid over it; any other source as it is."""
     if not source.endswith(".toml"):
         return source, options
-    source, told = read_source_toml(source)
-    return source, replace(told, **options.given())
+    source, from_file = read_source_toml(source)
+    return source, replace(from_file, **options.given())
 
 
 def read_named(source: str, options: SourceOptions) -> Baskets:
@@ -49,13 +53,13 @@ def read_named(source: str, options: SourceOptions) -> Baskets:
     if is_supermarket(source):
         return read_supermarket(source, options).baskets
     if source.split(":", 1)[0] == "complete-journey":
-        from neatrec.io.complete_journey import read_journey
+        from neatrec.io.datasets import read_journey
 
         return read_journey(source, options)
     if is_saved(source):
         return _saved(source, options)
     from neatrec.io.assemble import IN_MEMORY
-    from neatrec.io.instacart import is_instacart, read_instacart
+    from neatrec.io.datasets import is_instacart, read_instacart
     from neatrec.io.tabular import read_tables
 
     return read_instacart(source, options) if is_instacart(source) else read_tables(source, options, IN_MEMORY)
@@ -67,6 +71,8 @@ def is_saved(source: str) -> bool:
 
 
 def _saved(source: str, options: SourceOptions) -> Baskets:
+    from neatrec.data.baskets import Baskets
+
     refuse_options(source, options, allowed=("attributes",))
     baskets = Baskets.load(source)
     require_attributes(source, options, baskets)
@@ -86,3 +92,43 @@ def read_supermarket(source: str, options: SourceOptions) -> Supermarket:
     market = supermarket(**parse_supermarket_spec(source))
     require_attributes(source, options, market.baskets)
     return market
+
+
+@dataclass(frozen=True)
+class LoadedSource:
+    """Baskets, and what really goes with what where they are simulated."""
+
+    baskets: Baskets
+    truth: PlantedTruth | None = None
+
+
+def load(source: str, options: SourceOptions) -> LoadedSource:
+    """The baskets of SOURCE with what was left out in the log."""
+    source, options = resolve_options(source, options)
+    if is_supermarket(source):
+        market = read_supermarket(source, options)
+        loaded = LoadedSource(market.baskets, market.truth)
+    else:
+        loaded = LoadedSource(read_named(source, options))
+    log_summary(loaded.baskets)
+    return loaded
+
+
+def log_summary(baskets: Baskets) -> None:
+    """One line for what was read, one for each reason something was left out."""
+    order = "in cart order" if baskets.ordered else "cart order not known"
+    log.info(
+        "read %s, %s, %s (%s)",
+        plural(baskets.lines, "line"),
+        plural(len(baskets), "basket"),
+        plural(len(baskets.catalog), "item"),
+        order,
+    )
+    log_dropped(baskets.dropped)
+
+
+def log_dropped(dropped: Mapping[str, int]) -> None:
+    """One line for each reason something was left out."""
+    for reason, count in dropped.items():
+        if count:
+            log.info("left out: %s (%s)", f"{count:,}", reason)

@@ -23,9 +23,9 @@ from neatrec.text import plural, printable
 FORMAT_VERSION = 1
 ABOUT, CATALOG = "shards.json", "catalog.parquet"
 SHARD_LINES = 1 << 21
-"""Lines of a shard unless told otherwise: about 25 MB while it is read."""
+"""Lines per shard by default: about 25 MB while it is read."""
 MEMORY = 1 << 30
-"""Bytes the database may use while it cuts, unless told otherwise."""
+"""Bytes the database may use while it cuts, by default."""
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +76,7 @@ class ShardFolder(Sequence[Baskets]):
             raise BundleError(
                 f"cannot read the shard {printable(file)}: {printable(error)}",
                 file=str(file),
-                hint="Cut the shards anew: run the command again.",
+                hint="Run the command again: it writes the shards again.",
             ) from error
         if (len(shard), shard.lines) != self.sizes[number]:
             raise BundleError(f"the shard {printable(file)} is not the one that was written", file=str(file))
@@ -111,7 +111,7 @@ def cut_shards(
     that are made or kept in memory (simulated, saved, Complete Journey) are read whole and then cut. Shards are smaller
     where there would be fewer than about `at_least` of them.
     """
-    from neatrec.io.instacart import is_instacart, take_instacart
+    from neatrec.io.datasets import is_instacart, take_instacart
     from neatrec.io.read import is_saved, is_supermarket, read_named, resolve_options
     from neatrec.io.tabular import read_tables
 
@@ -127,13 +127,13 @@ def cut_shards(
         if is_supermarket(source) or source.split(":", 1)[0] == "complete-journey" or is_saved(source):
             baskets = read_named(source, options)
             return write_shards(baskets, folder, shard_lines=fitting(baskets.lines))
-        ending = BasketSink(lambda gathered: _cut(gathered, folder, fitting(gathered.lines)), folder, memory or MEMORY)
-        return take_instacart(source, options, ending) if is_instacart(source) else read_tables(source, options, ending)
+        sink = BasketSink(lambda gathered: _cut(gathered, folder, fitting(gathered.lines)), folder, memory or MEMORY)
+        return take_instacart(source, options, sink) if is_instacart(source) else read_tables(source, options, sink)
     except OSError as error:
         raise ResourceError(
             f"cannot write shards into {printable(folder)}: {printable(error)}",
             file=str(folder),
-            hint="Make room on the disk, or write the bundle elsewhere.",
+            hint="Free some space on the disk, or write the bundle elsewhere.",
         ) from error
 
 
@@ -144,7 +144,7 @@ def write_shards(baskets: Baskets, folder: Path, *, shard_lines: int = SHARD_LIN
     for number, part in enumerate(parts):
         _write(part, folder, number)
     sizes = tuple((len(part), part.lines) for part in parts)
-    return _kept(ShardFolder(folder, baskets.catalog, baskets.ordered, baskets.source, baskets.dropped, sizes))
+    return _saved(ShardFolder(folder, baskets.catalog, baskets.ordered, baskets.source, baskets.dropped, sizes))
 
 
 def open_shards(folder: Path) -> ShardFolder:
@@ -192,10 +192,10 @@ def _cut(gathered: CollectedLines, folder: Path, shard_lines: int) -> ShardFolde
         _write(shard, folder, number)
         sizes.append((len(shard), shard.lines))
     ordered = columns.position is not None
-    return _kept(ShardFolder(folder, gathered.catalog, ordered, gathered.source, dropped, tuple(sizes)))
+    return _saved(ShardFolder(folder, gathered.catalog, ordered, gathered.source, dropped, tuple(sizes)))
 
 
-def _kept(shards: ShardFolder) -> ShardFolder:
+def _saved(shards: ShardFolder) -> ShardFolder:
     shards.save()
     log.info("%s of %s, one in memory at a time", plural(len(shards), "shard"), plural(shards.lines, "line"))
     return shards

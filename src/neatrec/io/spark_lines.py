@@ -18,9 +18,9 @@ from neatrec.data.catalog import Catalog, string_array
 from neatrec.errors import ResourceError, SourceError, must_be
 from neatrec.io import SourceOptions
 from neatrec.io.assemble import GUEST
-from neatrec.io.column_names import missing_column
+from neatrec.io.columns import missing_column
 from neatrec.io.items import build_catalog, describe
-from neatrec.io.sql import LARGEST_POSITION, MISSING
+from neatrec.io.reading_rules import LARGEST_POSITION, MISSING
 from neatrec.text import plural, printable
 
 BLANK = "^[ \\t\\u00A0]+$"
@@ -92,7 +92,7 @@ def read_cluster_lines(
         raise must_be(others[0], wanted, getattr(options, others[0]))
     if options.basket is None or options.item is None:
         raise must_be("basket" if options.basket is None else "item", "named where Spark reads", None)
-    with _our_words():
+    with _translated_errors():
         session = connect(threads=threads).newSession()
         functions, _ = _functions()
         _refuse_bad_rows(session, source, options)
@@ -133,8 +133,8 @@ def read_cluster_lines(
 
 
 @contextmanager
-def _our_words() -> Iterator[None]:
-    """Spark's troubles told as ours."""
+def _translated_errors() -> Iterator[None]:
+    """Spark's errors as ours."""
     try:
         yield
     except Exception as error:
@@ -163,8 +163,8 @@ def _rows(session: Any, source: str, options: SourceOptions) -> Any:
     named |= {f"k{level}": column for level, column in enumerate(options.category)}
     for role, column in named.items():
         if column is not None and column not in kinds:
-            told_as = ROLES.get(role, "category")
-            raise missing_column(source, {told_as: column}, told_as, tuple(kinds))
+            option = ROLES.get(role, "category")
+            raise missing_column(source, {option: column}, option, tuple(kinds))
     chosen = [
         (functions.lit(None).cast("string") if column is None else _text(functions, column, kinds[column])).alias(role)
         for role, column in named.items()
@@ -209,7 +209,7 @@ def _refuse_bad_rows(session: Any, source: str, options: SourceOptions) -> None:
             raise SourceError(
                 f"{printable(row['file'] or source)} has no line with a basket and an item",
                 file=row["file"],
-                hint=f"Does it have the columns {options.basket} and {options.item}? Leave it out, or mend it.",
+                hint=f"Does it have the columns {options.basket} and {options.item}? Leave it out, or fix it.",
             )
         if options.position and row["unplaced"]:
             raise SourceError(
@@ -249,13 +249,15 @@ def _catalog(session: Any, source: str, options: SourceOptions, lines: Any) -> t
     """Items with the category path that most of their rows say (among equals the first by alphabet)."""
     bought = {row["item"]: int(row["count"]) for row in lines.groupBy("item").count().collect()}
     levels = [f"k{level}" for level in range(len(options.category))]
-    said: dict[str, list[tuple[int, tuple[str | None, ...]]]] = {}
+    paths_of: dict[str, list[tuple[int, tuple[str | None, ...]]]] = {}
     if levels:
         rows = _rows(session, source, options).where("basket IS NOT NULL AND item IS NOT NULL")
         for row in rows.groupBy("item", *levels).count().collect():
             path = tuple(row[level] for level in levels)
             if any(path):
-                said.setdefault(row["item"], []).append((int(row["count"]), path))
-    best = {item: min(paths, key=lambda p: (-p[0], tuple(part or "" for part in p[1]))) for item, paths in said.items()}
+                paths_of.setdefault(row["item"], []).append((int(row["count"]), path))
+    best = {
+        item: min(paths, key=lambda p: (-p[0], tuple(part or "" for part in p[1]))) for item, paths in paths_of.items()
+    }
     texts = describe([(item, *path) for item, (_, path) in best.items()], levels)
     return build_catalog(bought, texts, options.category, named=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -12,11 +13,63 @@ from uuid import uuid4
 from neatrec.errors import SourceError
 from neatrec.io.csv_text import CsvText, prepare_csv
 from neatrec.io.files import SourceFile, unreadable
-from neatrec.io.sql import SqlColumn
 from neatrec.text import printable
 
 MAX_LINE = 16_000_000
 ROW = '"neatrec: number of the row"'  # in SQL; tables may have columns called row_number and the like
+_TEXT = re.compile(r"VARCHAR|ENUM\(.*|JSON", re.DOTALL)
+_WHOLE = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?")
+_FLOAT = re.compile(r"FLOAT|DOUBLE")
+_DECIMAL = re.compile(r"DECIMAL\(\d+,\s*(\d+)\)")
+_MOMENT = re.compile(r"DATE|TIMESTAMP.*")
+_OTHER_IDS = re.compile(r'UUID|BOOLEAN|"NULL"')  # "NULL": a column with nothing in it
+
+
+def quoted(name: str) -> str:
+    """`name` as an SQL identifier, whatever characters it holds.
+
+    >>> quoted('order "id"; DROP')
+    '"order ""id""; DROP"'
+    """
+    return '"' + name.replace('"', '""') + '"'
+
+
+@dataclass(frozen=True)
+class SqlColumn:
+    """A column of a table: its name in SQL and its DuckDB type."""
+
+    name: str
+    type: str
+
+    @property
+    def sql(self) -> str:
+        return quoted(self.name)
+
+    @property
+    def is_text(self) -> bool:
+        return bool(_TEXT.fullmatch(self.type))
+
+    @property
+    def is_number(self) -> bool:
+        return any(kind.fullmatch(self.type) for kind in (_WHOLE, _FLOAT, _DECIMAL))
+
+    @property
+    def is_float(self) -> bool:
+        return bool(_FLOAT.fullmatch(self.type))
+
+    @property
+    def has_decimals(self) -> bool:
+        scale = _DECIMAL.fullmatch(self.type)
+        return scale is not None and scale[1] != "0"
+
+    @property
+    def is_moment(self) -> bool:
+        return bool(_MOMENT.fullmatch(self.type))
+
+    @property
+    def has_ids(self) -> bool:
+        """Whether values of this type can be ids: anything but bytes, lists and the like."""
+        return self.is_text or self.is_number or self.is_moment or bool(_OTHER_IDS.fullmatch(self.type))
 
 
 @dataclass(frozen=True)
@@ -86,7 +139,7 @@ def frame_table(frame: Any, relation: str = "frame") -> InputTable:
     import pyarrow as pa
 
     try:
-        table = frame if isinstance(frame, pa.InputTable) else pa.table(frame)
+        table = frame if isinstance(frame, pa.Table) else pa.table(frame)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise SourceError(
             f"cannot read a {type(frame).__name__} as a table: {printable(error)}",

@@ -12,25 +12,23 @@ from typing import Any
 from neatrec.data.baskets import Baskets
 from neatrec.errors import SourceError
 from neatrec.io.assemble import IN_MEMORY, BasketSink, Taken, assemble
-from neatrec.io.bad_rows import BadRows, refuse_to_overwrite
-from neatrec.io.columns import Columns
-from neatrec.io.duckdb_session import database, described, workspace
+from neatrec.io.bad_rows import BadRow, BadRows, lines_of, read_with_fallback, refuse_to_overwrite
+from neatrec.io.columns import Columns, resolve
+from neatrec.io.duckdb_session import ReadContext, database, described, explained, workspace
 from neatrec.io.files import REJECTS, find_files, open_file, unreadable
-from neatrec.io.item_texts import texts_in_catalogue, texts_in_lines
-from neatrec.io.items import build_catalog, compare_with_catalogue, merged
+from neatrec.io.items import build_catalog, compare_with_catalogue, merged, texts_in_catalogue, texts_in_lines
 from neatrec.io.options import SourceOptions
-from neatrec.io.order_lines import create_lines, load_lines
-from neatrec.io.resolve import resolve
-from neatrec.io.tables import InputTable, frame_table, open_table
+from neatrec.io.reading_rules import CHECKS, FIRST_BAD, RAW_ROLES, clean_rows
+from neatrec.io.tables import ROW, InputTable, frame_table, open_table
 from neatrec.text import plural, printable
 
 log = logging.getLogger(__name__)
 
 
-def read_tables(source: str, options: SourceOptions, ending: BasketSink[Taken]) -> Taken:
-    """What `ending` makes of a file, folder or glob."""
-    with workspace(ending.inside) as folder:
-        return _read(_line_tables(source, folder, options), folder, options, source, ending)
+def read_tables(source: str, options: SourceOptions, sink: BasketSink[Taken]) -> Taken:
+    """What `sink` makes of a file, folder or glob."""
+    with workspace(sink.inside) as folder:
+        return _read(_line_tables(source, folder, options), folder, options, source, sink)
 
 
 def read_frame(frame: Any, options: SourceOptions) -> Baskets:
@@ -72,7 +70,7 @@ def _catalogue_table(options: SourceOptions, folder: Path) -> InputTable | None:
 
 
 def _read(
-    tables: Sequence[InputTable], folder: Path, options: SourceOptions, source: str, ending: BasketSink[Taken]
+    tables: Sequence[InputTable], folder: Path, options: SourceOptions, source: str, sink: BasketSink[Taken]
 ) -> Taken:
     catalogue = _catalogue_table(options, folder)
     lines, in_catalogue = resolve(options, tables, catalogue)
@@ -80,10 +78,9 @@ def _read(
         raise SourceError(
             "`since` and `until` need a column that says when", hint="Name it with --time COLUMN.", argument="time"
         )
-    with database([*tables, *([catalogue] if catalogue else [])], folder, ending.memory) as connection:
-        tables, bad = stage(
-            connection, [described(connection, table) for table in tables], lines, options, folder, source
-        )
+    with database([*tables, *([catalogue] if catalogue else [])], folder, sink.memory) as connection:
+        context = ReadContext(connection, folder, options, source)
+        tables, bad = stage(context, [described(connection, table) for table in tables], lines)
         texts = texts_in_lines(connection, tables, lines)
         if catalogue and in_catalogue:
             known = texts_in_catalogue(connection, described(connection, catalogue), in_catalogue, folder)
@@ -96,9 +93,7 @@ def _read(
             excluded=read_excluded(options.exclude_items),
             named=bool(lines.name or (in_catalogue and in_catalogue.name)),
         )
-        return ending.take(
-            assemble(connection, catalog, code_of, lines, options, source=source, bad_rows=len(bad.rows))
-        )
+        return sink.take(assemble(context, catalog, code_of, lines, bad_rows=len(bad.rows)))
 
 
 def _levels(lines: Columns, in_catalogue: Columns | None) -> tuple[str, ...]:
@@ -106,27 +101,22 @@ def _levels(lines: Columns, in_catalogue: Columns | None) -> tuple[str, ...]:
 
 
 def stage(
-    connection: Any,
-    tables: Sequence[InputTable],
-    lines: Columns,
-    options: SourceOptions,
-    folder: Path,
-    source: str,
-    more_files: Sequence[str] = (),
+    context: ReadContext, tables: Sequence[InputTable], lines: Columns, more_files: Sequence[str] = ()
 ) -> tuple[list[InputTable], BadRows]:
-    """All lines in the table `line`; gives the tables as they were read and the bad rows that were put up with.
+    """Loads all lines into the table `line`; returns the tables as they were read and the bad rows that were allowed.
 
     `more_files` are read too and, like the tables, not to be written over.
     """
+    options, source = context.options, context.source
     named = [path for path in (options.catalog, options.exclude_items) if isinstance(path, Path)]
     files: list[str | Path] = [*(table.shown for table in tables if table.frame is None), *more_files, *named]
     if options.rejects is not None:
         refuse_to_overwrite(options.rejects, files)
     bad = BadRows(options.max_bad_rows or 0)
-    create_lines(connection, lines)
+    create_lines(context.connection, lines)
     read, total = [], 0
     for table in tables:
-        table, rows = load_lines(connection, table, lines, bad, folder)
+        table, rows = load_lines(context, table, lines, bad)
         log.debug("%s: %s", printable(table.shown), plural(rows, "row"))
         read.append(table)
         total += rows
@@ -134,7 +124,7 @@ def stage(
         raise SourceError(
             f"{printable(source)} has column names and no rows", file=source, hint="Check the export that wrote it."
         )
-    bad.settle(total)
+    bad.check_limit(total)
     if bad.rows:
         rejects = options.rejects or default_rejects(source)
         refuse_to_overwrite(rejects, files)
@@ -154,11 +144,11 @@ def default_rejects(source: str) -> Path:
 
 def bought_items(connection: Any) -> dict[str, int]:
     """Item id -> lines that are kept."""
-    return dict(connection.execute("SELECT item, count(*) FROM line WHERE fate = 0 GROUP BY item").fetchall())
+    return dict(connection.execute("SELECT item, count(*) FROM line WHERE status = 0 GROUP BY item").fetchall())
 
 
 def read_excluded(path: Path | None) -> frozenset[str]:
-    """Ids in a text file, one a line."""
+    """Ids in a text file, one per line."""
     if path is None:
         return frozenset()
     try:
@@ -167,6 +157,61 @@ def read_excluded(path: Path | None) -> frozenset[str]:
         raise unreadable(path, error) from error
     except UnicodeDecodeError as error:
         raise SourceError(
-            f"{printable(path)} is not UTF-8", file=str(path), hint="One item id a line, in UTF-8."
+            f"{printable(path)} is not UTF-8", file=str(path), hint="Write one item id per line, in UTF-8."
         ) from error
     return frozenset(line.strip() for line in lines if line.strip())
+
+
+def create_lines(connection: Any, columns: Columns) -> None:
+    """The empty table `line`."""
+    fields = ["basket VARCHAR", "item VARCHAR", "position DOUBLE", "customer VARCHAR", "moment BIGINT"]
+    fields += [f"a{i} VARCHAR" for i in range(len(columns.attributes))]
+    connection.execute(f"CREATE TABLE line ({', '.join(fields)}, status UTINYINT)")
+
+
+def load_lines(context: ReadContext, table: InputTable, columns: Columns, bad: BadRows) -> tuple[InputTable, int]:
+    """Puts the lines of one table into `line`; returns the table as it was read, and its number of rows."""
+    connection = context.connection
+
+    def insert(table: InputTable) -> tuple[str, list[Any]]:
+        select, parameters = clean_rows(table, columns, rejects=table.csv is not None)
+        fields = ["basket", "item", "position" if columns.position else "NULL"]
+        fields += ["customer" if columns.user else "NULL", "moment" if columns.time else "NULL"]
+        fields += [f"a{i}" for i in range(len(columns.attributes))]
+        return f"INSERT INTO line SELECT {', '.join(fields)}, status FROM ({select})", parameters
+
+    before = _line_count(connection)
+    table, rejected = read_with_fallback(connection, table, insert, context.folder)
+    rows = _line_count(connection) - before + len(rejected)
+    bad.add([*rejected, *_bad_values(connection, table, columns)])
+    return table, rows
+
+
+def _line_count(connection: Any) -> int:
+    return int(connection.execute("SELECT count(*) FROM line").fetchall()[0][0])
+
+
+def _bad_values(connection: Any, table: InputTable, columns: Columns) -> list[BadRow]:
+    """Rows whose values cannot be read, with their lines; they leave the table `line`."""
+    if not connection.execute("SELECT count(*) FROM line WHERE status >= ?", [FIRST_BAD]).fetchall()[0][0]:
+        return []
+    connection.execute("DELETE FROM line WHERE status >= ?", [FIRST_BAD])
+    by_role = columns.by_role()
+    roles = [role for role in RAW_ROLES if role in by_role]
+    select, parameters = clean_rows(table, columns, numbered=table.csv is None)
+    fields = ", ".join([ROW if table.csv is None else "NULL", "status", *(f"raw_{role}" for role in roles)])
+    with explained(table):
+        rows = connection.execute(
+            f"SELECT {fields} FROM ({select}) WHERE status >= ?", [*parameters, FIRST_BAD]
+        ).fetchall()
+    places: list[tuple[int | None, str]] = [(row[0], "") for row in rows]
+    if table.csv is not None:
+        at = [table.columns.index(by_role[role]) for role in roles]
+        places = lines_of(table.csv, at, [tuple("" if v is None else str(v) for v in row[2:]) for row in rows])
+    bad = []
+    for (_, status, *values), (line, record) in zip(rows, places, strict=True):
+        check = CHECKS[status - FIRST_BAD]
+        reason = check.reason.format(value=printable(repr(values[roles.index(check.role)]), 60))
+        unit = "row" if table.csv is None else "line"
+        bad.append(BadRow(table.shown, line, by_role[check.role], reason, unit, check.swallows, record.rstrip("\n")))
+    return sorted(bad, key=lambda row: (row.line is None, row.line or 0))

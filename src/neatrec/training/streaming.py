@@ -17,7 +17,7 @@ from neatrec.data.baskets import Baskets
 from neatrec.data.splits import uniform_of_ids
 from neatrec.errors import ResourceError
 from neatrec.io import SourceOptions
-from neatrec.io.load import say_what_was_left_out
+from neatrec.io.read import log_dropped
 from neatrec.io.shards import SHARD_LINES, ShardFolder, cut_shards, open_shards
 from neatrec.models.embeddings.synchronize import Together
 from neatrec.text import plural, printable
@@ -77,7 +77,7 @@ class StreamOptions:
                 memory=self.memory,
             )
             log.info("read %s, %s", plural(shards.lines, "line"), plural(shards.baskets, "basket"))
-            say_what_was_left_out(shards.dropped)
+            log_dropped(shards.dropped)
             yield shards
         finally:
             remove(folder)

@@ -1,4 +1,7 @@
-"""Rows as text, numbers and moments, each with its fate: kept, left out, or bad and why."""
+"""The reading rules: any column as text, number or time; each row with a status.
+
+Nothing from data becomes SQL text here except column names, and those only through `quoted`. Values are parameters.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,71 @@ from typing import Any, NamedTuple
 
 from neatrec.errors import SourceError
 from neatrec.io.columns import Columns
-from neatrec.io.sql import LARGEST_POSITION, SqlColumn, moment, number, raw, text
-from neatrec.io.tables import ROW, InputTable
+from neatrec.io.tables import ROW, InputTable, SqlColumn
 from neatrec.text import printable
 
+# What programs write for "nothing": empty fields, SQL's NULL in exports, pandas after astype(str), R, spreadsheets.
+MISSING = ("", "NULL", "Null", "null", "None", "NaN", "nan", "NA", "N/A", "#N/A", "<NA>", "\\N")
+_BLANK = "[ \\t\\x{A0}]+"
+_MISSING_SQL = ", ".join(f"'{marker}'" for marker in MISSING)
+LARGEST_POSITION = 2**53  # past it float64 no longer tells neighbours apart
+
+
+def raw(column: SqlColumn) -> str:
+    """The value as it stands, as text."""
+    return f"CAST({column.sql} AS VARCHAR)"
+
+
+def text(column: SqlColumn) -> str:
+    """The value as text, NULL where it is missing; a whole number has no decimal point, whatever its type.
+
+    A table of numbers with gaps often arrives as float: 7.0 is the id "7", as it is in the CSV beside it.
+    """
+    value = column.sql
+    if column.is_text:
+        as_text = raw(column)
+        # the comparisons spare most values the pattern: blanks sort before "!" or, the hard space, from U+00A0 on
+        blank = f"({as_text} < '!' OR {as_text} >= chr(160)) AND regexp_full_match({as_text}, '{_BLANK}')"
+        missing = f"{as_text} IN ({_MISSING_SQL}) OR ({blank})"
+        return f"CASE WHEN {missing} THEN NULL ELSE {as_text} END"
+    whole = f"CAST(CAST({value} AS HUGEINT) AS VARCHAR)"
+    if column.is_float:
+        is_whole = f"{value} = trunc({value}) AND abs({value}) <= {LARGEST_POSITION}"
+        return f"CASE WHEN isnan({value}) THEN NULL WHEN {is_whole} THEN {whole} ELSE {raw(column)} END"
+    if column.has_decimals:
+        return f"CASE WHEN {value} = trunc({value}) THEN {whole} ELSE {raw(column)} END"
+    return raw(column)
+
+
+def number(column: SqlColumn) -> str:
+    """The value as DOUBLE, NULL where it is missing or no number."""
+    return f"TRY_CAST({text(column)} AS DOUBLE)"
+
+
+def moment(column: SqlColumn) -> str:
+    """Microseconds since 1970, UTC, NULL where missing or not a time.
+
+    Digits alone are a date (YYYYMMDD) or a count since 1970, its unit found from its length.
+    """
+    if column.type == "DATE":
+        return f"epoch_us(CAST({column.sql} AS TIMESTAMP))"
+    if column.is_moment:
+        precise = column.type in ("TIMESTAMP", "TIMESTAMP WITH TIME ZONE")
+        return f"epoch_us({column.sql if precise else f'CAST({column.sql} AS TIMESTAMP)'})"
+    value = text(column)
+    count = f"TRY_CAST({value} AS BIGINT)"
+    return (
+        f"CASE WHEN regexp_full_match({value}, '[0-9]{{8}}') THEN epoch_us(try_strptime({value}, '%Y%m%d'))"
+        f" WHEN regexp_full_match({value}, '[0-9]{{9,10}}') THEN {count} * 1000000"
+        f" WHEN regexp_full_match({value}, '[0-9]{{12,13}}') THEN {count} * 1000"
+        f" WHEN regexp_full_match({value}, '[0-9]{{15,16}}') THEN {count}"
+        f" WHEN regexp_full_match({value}, '[0-9]{{18,19}}') THEN {count} // 1000"
+        f" ELSE epoch_us(TRY_CAST({value} AS TIMESTAMPTZ)) END"
+    )
+
+
 KEPT, NO_ID, RETURN = 0, 1, 2
-FIRST_BAD = 10  # fates from here on are bad rows: FIRST_BAD + index into CHECKS
+FIRST_BAD = 10  # statuses from here on are bad rows: FIRST_BAD + index into CHECKS
 RAW_ROLES = ("basket", "item", "position", "quantity", "time")
 
 
@@ -53,7 +115,7 @@ CHECKS = (
 def clean_rows(
     table: InputTable, columns: Columns, *, rejects: bool = False, numbered: bool = False
 ) -> tuple[str, list[Any]]:
-    """A SELECT of the rows with their fate, and its parameters; `rejects` and `numbered` as in `InputTable.scan`."""
+    """A SELECT of the rows with their status, and its parameters; `rejects` and `numbered` as in `InputTable.scan`."""
     chosen = {role: table.column(name) for role, name in columns.by_role().items()}
     _refuse_odd_types(table, columns, chosen)
     fields = [f"{text(chosen['basket'])} AS basket", f"{text(chosen['item'])} AS item"]
@@ -70,8 +132,8 @@ def clean_rows(
     fields += [f"{raw(chosen[role])} AS raw_{role}" for role in RAW_ROLES if role in chosen]
     fields += [ROW] if numbered else []
     scan, parameters = table.scan(rejects=rejects, numbered=numbered)
-    fate = _fate(chosen, is_csv=table.csv is not None)
-    return f"SELECT *, {fate} AS fate FROM (SELECT {', '.join(fields)} FROM {scan})", parameters
+    status = _status(chosen, is_csv=table.csv is not None)
+    return f"SELECT *, {status} AS status FROM (SELECT {', '.join(fields)} FROM {scan})", parameters
 
 
 def _refuse_odd_types(table: InputTable, columns: Columns, chosen: dict[str, SqlColumn]) -> None:
@@ -87,7 +149,7 @@ def _refuse_odd_types(table: InputTable, columns: Columns, chosen: dict[str, Sql
             )
 
 
-def _fate(chosen: dict[str, SqlColumn], is_csv: bool) -> str:
+def _status(chosen: dict[str, SqlColumn], is_csv: bool) -> str:
     cases = [f"WHEN basket IS NULL OR item IS NULL THEN {NO_ID}"]
     cases += [
         f"WHEN {check.condition} THEN {FIRST_BAD + i}"
