@@ -1,14 +1,13 @@
-"""Two processes beside one at equal data: quality by how often and by which rule they agree, and time.
+"""Two processes against one at equal data: quality by how often they synchronize, and cost.
 
-    python -m benchmarks.distributed_training [--model neat] [--epochs 60] [--every 512 4096] [--rules sum mean all]
-    python -m benchmarks.distributed_training --half --seeds 3 --every 4096 --rules sum all
+    python -m benchmarks.distributed_training [--model neat] [--epochs 60] [--sync-every 512 4096]
+    python -m benchmarks.distributed_training --half --seeds 3 --sync-every 4096
 
-Needs torch (extra `distributed`). The training half of the Instacart orders is cut once more (id % 4); one quarter
-trains, the paper's labels of the other are asked for: HR@10 in recall sets of 200, 95 % interval over queries (and
-trainings, where there are several seeds). `--half`: the half-split itself. One process with two threads, then two
-processes with one thread each, started by torchrun, on the same shards. `all` is the sum with whole tables sent at
-each agreement, where `neatrec train` sends the rows that one of the processes has changed. MB sent are the mean over
-agreements of what a process has summed up.
+Needs torch (extra `distributed`). The training half of the Instacart orders is split once more (id % 4); one quarter is
+the training set, the paper's labels of the other the test set: HR@10 in candidate sets of 200, 95 % interval over
+queries (and trainings, where there are several seeds). `--half`: the half-split itself. One process with two threads,
+then two processes with one thread each, started by torchrun, on the same shards. MB sent are the mean over
+synchronizations of what a process sent.
 """
 
 from __future__ import annotations
@@ -28,55 +27,45 @@ from typing import Any
 from benchmarks.half_split import parts
 from benchmarks.harness import ROOT, save, table
 from neatrec.evaluation.ranks import LabelRanks
-from neatrec.models.embeddings.kernels.layout import width
-from neatrec.models.embeddings.synchronize import Together
+from neatrec.models.embeddings.synchronize import Synchronizer
 
 SHARDS = 8
-ALL = "all"
 
 
-class Everything(Together):
-    """The sum of whole tables, whatever was changed."""
-
-    def agree(self, table: Any, last: Any, dim: int, vectors: int) -> int:
-        return self._agree_on_all(table, last, width(dim) * vectors)
-
-
-class Sent(logging.Handler):
-    """Megabytes an agreement, as the training says them after each epoch."""
+class SentMegabytes(logging.Handler):
+    """Megabytes per synchronization, from the log line after each epoch."""
 
     def __init__(self) -> None:
         super().__init__(logging.DEBUG)
         self.megabytes: list[float] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        if record.msg.startswith("agreed ") and isinstance(record.args, tuple):
+        if record.msg.startswith("synchronized ") and isinstance(record.args, tuple):
             self.megabytes.append(float(str(record.args[1])))
 
 
-def worker(source: str, out: str, model: str, epochs: str, seed: str, every: str, rule: str) -> None:
+def worker(source: str, out: str, model: str, epochs: str, seed: str, sync_every: str) -> None:
     """One process of a training; what torchrun starts."""
     from neatrec.io import SourceOptions
-    from neatrec.training.launch import launched
-    from neatrec.training.process_group import joined
+    from neatrec.training.distributed import LaunchEnvironment, process_group
     from neatrec.training.streaming import StreamOptions
-    from neatrec.training.train import ModelChoice, train_bundle
+    from neatrec.training.train import ModelChoice, TrainOptions, train_bundle
 
     streaming = StreamOptions(source, SourceOptions(), at_least=SHARDS)
-    plan = ModelChoice(model=model, settings=(f"epochs={epochs}",))
-    launch, sent = launched(), Sent()
+    choice = ModelChoice(model=model, settings=(f"epochs={epochs}",))
+    launch, sent = LaunchEnvironment.read(), SentMegabytes()
     log = logging.getLogger("neatrec.models.embeddings.trainer")
     log.addHandler(sent)
     log.setLevel(logging.DEBUG)
+    options = TrainOptions(seed=int(seed), threads=2 if launch is None else 1, index=False)
     if launch is None:
-        answer = train_bundle(streaming, Path(out), plan, seed=int(seed), threads=2, index=False)
+        report = train_bundle(streaming, Path(out), choice, options)
     else:
-        with joined(launch) as team:
-            together = Everything(team, int(every)) if rule == ALL else Together(team, int(every), rule)
-            answer = train_bundle(streaming, Path(out), plan, seed=int(seed), threads=1, index=False, together=together)
-    if answer:
+        with process_group(launch, "cpu") as group:
+            report = train_bundle(streaming, Path(out), choice, options, Synchronizer(group, int(sync_every)))
+    if report:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
-        said = {"seconds": round(answer["train_seconds"], 1), "peak_mib": peak}
+        said = {"seconds": round(report["train_seconds"], 1), "peak_mib": peak}
         print(json.dumps({**said, "mb_sent": statistics.fmean(sent.megabytes or [0.0])}))
 
 
@@ -94,40 +83,41 @@ def trained(source: Path, out: Path, options: list[str], processes: int) -> dict
     return {**said, "wall": round(time.perf_counter() - began, 1), "cpu": round(cpu, 1)}
 
 
-def main(model: str, epochs: int, every: list[int], rules: list[str], half: bool, seeds: int) -> None:
+def main(model: str, epochs: int, sync_every: list[int], half: bool, seeds: int) -> None:
     from neatrec.bundle import load_bundle
     from neatrec.evaluation.ranks import rank_labels
     from neatrec.evaluation.summary import summarize_ranks
 
     part = parts(None, not half)[0]
     runs: dict[str, list[dict[str, Any]]] = {}
-    judged: dict[str, list[LabelRanks]] = {}
-    ways = [(1, 0, "-"), *((2, interval, rule) for rule in rules for interval in every)]
+    ranks: dict[str, list[LabelRanks]] = {}
+    ways = [(1, 0), *((2, interval) for interval in sync_every)]
     with tempfile.TemporaryDirectory(prefix="neatrec-bench-") as name:
         folder = Path(name)
         part.train.save(folder / "baskets")
         for seed in range(seeds):
-            for processes, interval, rule in ways:
-                key = "one process" if processes == 1 else f"two, {rule} after {interval}"
-                options = [model, str(epochs), str(seed), str(interval), rule]
+            for processes, interval in ways:
+                key = "one process" if processes == 1 else f"two, every {interval}"
+                options = [model, str(epochs), str(seed), str(interval)]
                 run = trained(folder / "baskets", folder / "bundle", options, processes)
-                answers = rank_labels(load_bundle(folder / "bundle"), part.task.recall, part.task.asked)
                 runs.setdefault(key, []).append(run)
-                judged.setdefault(key, []).append(answers)
+                ranks.setdefault(key, []).append(
+                    rank_labels(load_bundle(folder / "bundle"), part.task.recall, part.task.asked)
+                )
                 print(key, seed, run, flush=True)
-    found = summarize_ranks(judged, part.task.asked)
+    found = summarize_ranks(ranks, part.task.asked)
     rows = {standing.name: {**quality(standing), **middle(runs[standing.name])} for standing in found.standings}
     columns = ("hr", "low", "high", "seconds", "cpu", "peak_mib", "mb_sent")
     print(table([["training", *columns], *([name, *(str(row[c]) for c in columns)] for name, row in rows.items())]))
     about = {"model": model, "epochs": epochs, "baskets": len(part.train), "lines": part.train.lines, "seeds": seeds}
     about |= {"labels": found.labels, "queries": found.queries, "shards": SHARDS}
-    said = f"--model {model} --epochs {epochs} --every {' '.join(map(str, every))} --rules {' '.join(rules)}"
+    arguments = f"--model {model} --epochs {epochs} --sync-every {' '.join(map(str, sync_every))}"
     save(
         "distributed_training",
         {"about": about, "runs": rows},
         ("torch", "numpy"),
         file=f"distributed_training_{model}{'_half' if half else ''}",
-        options=f"{said}{' --half' if half else ''} --seeds {seeds}",
+        options=f"{arguments}{' --half' if half else ''} --seeds {seeds}",
     )
 
 
@@ -148,8 +138,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="neat")
     parser.add_argument("--epochs", type=int, default=60)
-    parser.add_argument("--every", type=int, nargs="+", default=[512, 4096, 16384])
-    parser.add_argument("--rules", nargs="+", default=["sum", "mean", ALL])
+    parser.add_argument("--sync-every", type=int, nargs="+", default=[512, 4096, 16384])
     parser.add_argument("--half", action="store_true", help="train on the half-split itself, not on a quarter")
     parser.add_argument("--seeds", type=int, default=1)
     main(**vars(parser.parse_args()))

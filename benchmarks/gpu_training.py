@@ -243,10 +243,10 @@ def _outcome(name: str, baskets: Baskets, changes: dict[str, Any]) -> Row:
 
 
 def together(baskets: Baskets) -> list[Row]:
-    """One process through torch.distributed beside a plain fit, and what agreeing by NCCL would cost it."""
-    from benchmarks.gpu_together import measured_together
+    """One process through torch.distributed beside a plain fit, and the cost of synchronizing by NCCL."""
+    from benchmarks.gpu_distributed import measure_distributed
 
-    return measured_together(baskets, settings_of("neat", epochs=5))
+    return measure_distributed(baskets, settings_of("neat", epochs=5))
 
 
 def quality(folder: Path) -> list[Row]:

@@ -26,12 +26,12 @@ from benchmarks.scaling_model import (
     Cluster,
     Point,
     Target,
-    agreements,
     check,
     fit_bytes,
     fit_seconds,
     on_cores,
     on_gpus,
+    synchronizations,
     table_bytes,
 )
 
@@ -192,9 +192,7 @@ def show(runs: list[Run], options: argparse.Namespace) -> dict[str, Any]:
             held[-1] += [f"{row[key] / unit:.4g}", f"{row[f'predicted_{key}'] / unit:.4g}"]
             held[-1].append(f"{row[f'{key}_error']:+.0%}")
     baskets = options.lines / options.lines_a_basket
-    target = Target(
-        options.lines, baskets, options.items, options.epochs, 100, options.combine_every, options.negatives
-    )
+    target = Target(options.lines, baskets, options.items, options.epochs, 100, options.sync_every, options.negatives)
     cluster = Cluster(
         options.workers,
         options.cores,
@@ -212,9 +210,9 @@ def show(runs: list[Run], options: argparse.Namespace) -> dict[str, Any]:
         gpu_pairs_a_second=recorded_gpu_speed(),
         spark_seconds=recorded_spark_seconds(),
     )
-    agreed = {
-        f"{cluster.workers} processes on CPUs": agreements(target, cluster.workers, 1, cluster, gpus=False),
-        f"{cluster.gpus} processes on GPUs": agreements(target, cluster.gpus, 1, cluster, gpus=True),
+    synchronized = {
+        f"{cluster.workers} processes on CPUs": synchronizations(target, cluster.workers, 1, cluster, gpus=False),
+        f"{cluster.gpus} processes on GPUs": synchronizations(target, cluster.gpus, 1, cluster, gpus=True),
     }
     far = [["forecast", "core h", "GPU h", "hours", "money", "GiB a worker", "GiB in one"]]
     for row in ahead:
@@ -222,15 +220,15 @@ def show(runs: list[Run], options: argparse.Namespace) -> dict[str, Any]:
         sizes = [f"{row[key] / 2**30:.3g}" if key in row else "" for key in ("bytes", "bytes_in_one")]
         far.append([row["stage"], *cells, *sizes])
     print("\n\n".join(table(part) for part in (rows, fitted, held, far)))
-    for processes, sums in agreed.items():
+    for processes, sums in synchronized.items():
         print(
-            f"\n{processes} agree {sums['times']:,.0f} times over at most {sums['rows']:.3g} rows, "
+            f"\n{processes} synchronize {sums['times']:,.0f} times over at most {sums['rows']:.3g} rows, "
             f"{sums['bytes_each'] / 1e9:.3g} GB each: {sums['hours']:.3g} hours of network",
             end="",
         )
     print()
     about = {"target": asdict(target), "cluster": asdict(cluster), "queries": options.queries}
-    far_record = {"assumed": about, "stages": ahead, "agreements": agreed}
+    far_record = {"assumed": about, "stages": ahead, "synchronizations": synchronized}
     return {"runs": runs, "laws": found, "held_out": checks, "forecast": far_record}
 
 
@@ -258,7 +256,7 @@ def parsed() -> argparse.Namespace:
     ahead.add_argument("--items", type=float, default=1e8)
     ahead.add_argument("--epochs", type=int, default=5)
     ahead.add_argument("--queries", type=int, default=10_000, help="of the evaluation, each ranked beside all items")
-    ahead.add_argument("--combine-every", type=float, default=1e6, help="baskets of a process between agreements")
+    ahead.add_argument("--sync-every", type=float, default=1e6, help="baskets of a process between synchronizations")
     ahead.add_argument("--negatives", type=int, default=5, help="that the pairs of a line share")
     ahead.add_argument("--workers", type=int, default=100)
     ahead.add_argument("--cores", type=int, default=32, help="of a worker")

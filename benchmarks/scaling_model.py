@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from neatrec.models.embeddings.synchronize import FEW
+from neatrec.models.embeddings.synchronize import MAX_CHANGED_SHARE
 
 ALLOWED = 0.3
 """How far a prediction may be from what was measured, as a share of it."""
@@ -131,8 +131,8 @@ class Target:
     items: float
     epochs: int
     dim: int
-    combine_every: float
-    """Baskets of each process between two agreements."""
+    sync_every: float
+    """Baskets of each process between two synchronizations."""
     negatives: int = 5
     """Of a line, that all its pairs share; each of them is a row that may change."""
 
@@ -159,12 +159,12 @@ def table_bytes(items: float, dim: int) -> float:
     return 4.0 * (dim + 12) * items
 
 
-def agreements(target: Target, processes: int, tables: int, cluster: Cluster, *, gpus: bool) -> dict[str, float]:
-    """How often the processes agree, and what that moves and takes at most, there and back each time.
+def synchronizations(target: Target, processes: int, tables: int, cluster: Cluster, *, gpus: bool) -> dict[str, float]:
+    """How often the processes synchronize, and what that moves and takes at most, there and back each time.
 
-    On GPUs whole tables; on CPUs changed rows, and a byte an item that tells which.
+    On GPUs whole tables; on CPUs changed rows, and one byte per item that marks them.
     """
-    times = 0.0 if processes == 1 else target.epochs * target.baskets / (processes * target.combine_every)
+    times = 0.0 if processes == 1 else target.epochs * target.baskets / (processes * target.sync_every)
     rows = target.items if gpus else changed_rows(target, processes)
     told = 0.0 if gpus else target.items
     sent = 2.0 * tables * (table_bytes(rows, target.dim) + told)
@@ -172,14 +172,14 @@ def agreements(target: Target, processes: int, tables: int, cluster: Cluster, *,
 
 
 def changed_rows(target: Target, processes: int) -> float:
-    """Rows of one table that an agreement sends, at most.
+    """Rows of one table that a synchronization sends, at most.
 
     The lines and negatives of all baskets since the last time, as if each were another item; where those are more than
-    `FEW` of all items the whole table is sent.
+    `MAX_CHANGED_SHARE` of all items the whole table is sent.
     """
-    baskets = processes * target.combine_every
+    baskets = processes * target.sync_every
     rows = baskets * target.lines / target.baskets * (1 + target.negatives)
-    return rows if rows <= FEW * target.items else target.items
+    return rows if rows <= MAX_CHANGED_SHARE * target.items else target.items
 
 
 def check(points: Mapping[str, Sequence[Point]], held_out: Mapping[str, Sequence[Point]]) -> list[dict[str, Any]]:

@@ -14,12 +14,12 @@ from benchmarks.scaling_model import (
     Cluster,
     Point,
     Target,
-    agreements,
     check,
     fit_bytes,
     fit_seconds,
     on_cores,
     on_gpus,
+    synchronizations,
     table_bytes,
     within,
 )
@@ -89,21 +89,21 @@ def test_work_is_divided_and_paid() -> None:
     assert on_gpus(3600e9, 1e9, CLUSTER) == pytest.approx({"gpu_hours": 2, "hours": 1, "money": 6})
 
 
-def test_processes_send_what_was_changed_there_and_back_each_time_they_agree() -> None:
-    target = Target(lines=1e7, baskets=1e6, items=5e7, epochs=4, dim=100, combine_every=10_000, negatives=5)
-    sums = agreements(target, 10, 2, CLUSTER, gpus=False)
+def test_processes_send_what_was_changed_there_and_back_each_time_they_synchronize() -> None:
+    target = Target(lines=1e7, baskets=1e6, items=5e7, epochs=4, dim=100, sync_every=10_000, negatives=5)
+    sums = synchronizations(target, 10, 2, CLUSTER, gpus=False)
     assert sums["times"] == pytest.approx(40)
     assert sums["rows"] == pytest.approx(10 * 10_000 * 10 * 6)  # processes, baskets, lines, a line and its negatives
     assert sums["bytes_each"] == pytest.approx(4 * (table_bytes(6e6, 100) + 5e7))
     assert sums["hours"] == pytest.approx(40 * sums["bytes_each"] / 1e9 / 3600)
-    assert agreements(target, 1, 2, CLUSTER, gpus=False)["times"] == 0
-    assert agreements(target, 10, 2, CLUSTER, gpus=True)["bytes_each"] == pytest.approx(4 * table_bytes(5e7, 100))
+    assert synchronizations(target, 1, 2, CLUSTER, gpus=False)["times"] == 0
+    assert synchronizations(target, 10, 2, CLUSTER, gpus=True)["bytes_each"] == pytest.approx(4 * table_bytes(5e7, 100))
 
 
 @pytest.mark.parametrize(("items", "rows"), [(5e4, 5e4), (7.9e6, 7.9e6), (8e6, 6e6), (1e9, 6e6)])
 def test_never_more_than_all_rows_are_sent_and_fewer_where_it_pays(items: float, rows: float) -> None:
-    target = Target(lines=1e7, baskets=1e6, items=items, epochs=4, dim=100, combine_every=10_000, negatives=5)
-    assert agreements(target, 10, 2, CLUSTER, gpus=False)["rows"] == pytest.approx(rows)
+    target = Target(lines=1e7, baskets=1e6, items=items, epochs=4, dim=100, sync_every=10_000, negatives=5)
+    assert synchronizations(target, 10, 2, CLUSTER, gpus=False)["rows"] == pytest.approx(rows)
 
 
 def runs() -> list[dict[str, Any]]:
@@ -131,8 +131,8 @@ def test_the_tables_are_printed(capsys: pytest.CaptureFixture[str], monkeypatch:
     options: argparse.Namespace = scaling.parsed()
     record = scaling.show(runs(), options)
     said = capsys.readouterr().out
-    assert "100 processes on CPUs agree" in said
-    assert "8 processes on GPUs agree" in said
+    assert "100 processes on CPUs synchronize" in said
+    assert "8 processes on GPUs synchronize" in said
     assert record["laws"]["training"]["exponent"] == pytest.approx(1.0)
     training = next(row for row in record["forecast"]["stages"] if row["stage"] == "training")
     assert training["core_hours"] * 0.7 * 3600 == pytest.approx(5 * 1e-6 * training["work"] / 5, rel=0.01)

@@ -76,7 +76,7 @@ def test_without_a_model_a_stream_takes_one_that_holds_no_baskets_and_says_so(
 ) -> None:
     words = ["train", str(source), *COLUMNS, "--out", str(tmp_path / "bundle"), "--stream", "--no-index"]
     assert exit_code_of(words) == 0
-    assert "model shrunk-lift-tuned: the default for a stream" in capsys.readouterr().err
+    assert "using model shrunk-lift-tuned: the default model bayes needs all baskets at once" in capsys.readouterr().err
     assert read_manifest(tmp_path / "bundle").model == "shrunk-lift-tuned"
 
 

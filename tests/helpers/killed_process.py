@@ -1,9 +1,6 @@
-"""`neatrec ARGUMENTS` of which the second process kills itself in the third epoch of its first life.
+"""`neatrec ARGUMENTS` whose process of rank 1 kills itself once, in the third epoch; it writes the time to KILL_FILE.
 
-It dies at a place in the work, not at a time: after so many sums with the others. In the folder MORTAL_NOTES each
-process notes how often its launcher says it was started again, that it came to that place, and the second one when it
-died. The first one is then held, with MORTAL_HELD=always by something that never ends, with MORTAL_HELD=asked until it
-is asked to stop.
+With HANG=1 the process of rank 0 then never ends by itself.
 """
 
 from __future__ import annotations
@@ -15,30 +12,25 @@ import time
 from pathlib import Path
 
 from neatrec.cli.main import run
-from neatrec.models.embeddings.synchronize import Together
+from neatrec.models.embeddings.synchronize import Synchronizer
 
-plain = Together.check_equal
-epochs = 0
+check_equal = Synchronizer.check_equal
+calls = 0
 
 
-def check_equal(self: Together, *arguments: object) -> None:
-    """Called at the start and after each epoch."""
-    global epochs
-    epochs += 1
-    notes = Path(os.environ["MORTAL_NOTES"])
-    came = notes / f"came-{self.team.rank}"
-    (notes / f"restarts-{self.team.rank}").write_text(os.environ["TORCHELASTIC_RESTART_COUNT"])
-    if epochs == 4 and not came.exists():
-        came.touch()
-        if self.team.rank == 1:
-            (notes / "died").write_text(str(time.time()))
+def check_equal_or_die(self: Synchronizer, *arguments: object) -> None:
+    """Called at the start and after each epoch: a place in the work, not a moment."""
+    global calls
+    calls += 1
+    killed = Path(os.environ["KILL_FILE"])
+    if calls == 4 and not killed.exists():
+        if self.group.rank == 1:
+            killed.write_text(str(time.time()))
             os.kill(os.getpid(), signal.SIGKILL)
-        elif held := os.environ.get("MORTAL_HELD"):
-            if held == "asked":
-                signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        if os.environ.get("HANG"):
             os.read(os.pipe()[0], 1)  # from a pipe into which nobody writes
-    plain(self, *arguments)  # type: ignore[arg-type]
+    check_equal(self, *arguments)  # type: ignore[arg-type]
 
 
-Together.check_equal = check_equal  # type: ignore[method-assign]
+Synchronizer.check_equal = check_equal_or_die  # type: ignore[method-assign]
 run(sys.argv[1:])

@@ -1,4 +1,4 @@
-"""A team whose processes are threads of this one: the same promises without torch."""
+"""A process group whose processes are threads of this one: tests of distributed training without torch."""
 
 from __future__ import annotations
 
@@ -10,46 +10,42 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 
-class Hall:
-    """Where the members of a team meet."""
+class ThreadProcessGroup:
+    """A `ProcessGroup`; `arrays` holds one array per rank and is shared by all threads."""
 
-    def __init__(self, size: int) -> None:
-        self.barrier = threading.Barrier(size, timeout=500)  # one may be compiling while the others wait
-        self.brought: list[npt.NDArray[Any]] = [np.zeros(0)] * size
+    def __init__(self, rank: int, barrier: threading.Barrier, arrays: list[npt.NDArray[Any]]) -> None:
+        self.rank, self.size = rank, len(arrays)
+        self._barrier, self._arrays = barrier, arrays
+        self.calls = 0
 
-
-class ThreadTeam:
-    def __init__(self, rank: int, hall: Hall) -> None:
-        self.rank, self.size, self.hall = rank, len(hall.brought), hall
-        self.sums = 0
-
-    def add(self, array: npt.NDArray[Any]) -> None:
-        self.sums += 1
-        self.hall.brought[self.rank] = array.copy()
-        self.hall.barrier.wait()
-        total = sum(self.hall.brought[1:], self.hall.brought[0].copy())
-        self.hall.barrier.wait()
+    def all_reduce(self, array: npt.NDArray[Any]) -> None:
+        self.calls += 1
+        self._arrays[self.rank] = array.copy()
+        self._barrier.wait()
+        total = sum(self._arrays[1:], self._arrays[0].copy())
+        self._barrier.wait()
         array[...] = total
 
 
-def all_at_once(size: int, work: Callable[[ThreadTeam], Answer]) -> Sequence[Answer]:
-    """What each of `size` members comes to; the first failure is raised."""
-    hall = Hall(size)
+def run_processes(size: int, work: Callable[[ThreadProcessGroup], Result]) -> Sequence[Result]:
+    """The result of `work` in each of `size` processes; the first error is raised."""
+    barrier = threading.Barrier(size, timeout=500)  # one may be compiling while the others wait
+    arrays: list[npt.NDArray[Any]] = [np.zeros(0)] * size
 
-    def one(rank: int) -> Answer:
+    def one(rank: int) -> Result:
         try:
-            return work(ThreadTeam(rank, hall))
+            return work(ThreadProcessGroup(rank, barrier, arrays))
         except BaseException:
-            hall.barrier.abort()  # nobody waits for one who is gone
+            barrier.abort()  # the others must not wait for this one
             raise
 
     with ThreadPoolExecutor(size) as pool:
         futures = [pool.submit(one, rank) for rank in range(size)]
         errors = [error for future in futures if (error := future.exception()) is not None]
-        told = [error for error in errors if not isinstance(error, threading.BrokenBarrierError)]
+        causes = [error for error in errors if not isinstance(error, threading.BrokenBarrierError)]
         if errors:
-            raise (told or errors)[0]
+            raise (causes or errors)[0]
         return [future.result() for future in futures]

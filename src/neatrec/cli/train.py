@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -100,52 +100,51 @@ def train(
             metavar="SIZE", help="With --stream: what cutting may use, 1GiB by default.", rich_help_panel=LARGE
         ),
     ] = None,
-    combine_every: Annotated[
+    sync_every: Annotated[
         int | None,
         typer.Option(
             min=1,
             metavar="BASKETS",
-            help="Under torchrun: after how many baskets of each process they agree. Default: 1024, on GPUs 4096.",
+            help="Under torchrun: baskets per process between two synchronizations. Default: 1024, on GPUs 4096.",
             rich_help_panel=LARGE,
         ),
     ] = None,
 ) -> None:
     """Train a model and write it as a bundle.
 
-    Started by torchrun (`torchrun --nproc-per-node 2 -m neatrec train ...`) the processes train one model together.
+    Started by torchrun (`torchrun --nproc-per-node 2 -m neatrec train ...`) several processes train one model.
     """
-    from neatrec.training.launch import launched
-    from neatrec.training.train import ModelChoice, train_bundle
+    from neatrec.training.distributed import LaunchEnvironment, train_distributed
+    from neatrec.training.train import ModelChoice, TrainOptions, train_bundle
 
-    plan = ModelChoice(model=model, preset=preset, settings=tuple(settings or ()))
+    choice = ModelChoice(model=model, preset=preset, settings=tuple(settings or ()))
     if config is not None:
-        plan = read_training_toml(config).updated(plan)
-    launch = launched()
-    if launch is None and combine_every is not None:
-        raise must_be("--combine-every", "given where torchrun starts several processes", combine_every)
-    how: dict[str, Any] = {
-        "device": device,
-        "threads": threads,
-        "seed": seed,
-        "reproducible": reproducible,
-        "resume": resume,
-        "validation_share": validation,
-        "keep_users": keep_users,
-        "index": index,
-        "ann": ann,
-        "warm_start": warm_start,
-        "progress": ShowProgress(output),
-        "stopping": at_a_safe_moment,
-    }
+        choice = read_training_toml(config).updated(choice)
+    launch = LaunchEnvironment.read()
+    if launch is None and sync_every is not None:
+        raise must_be("--sync-every", "given where torchrun starts several processes", sync_every)
+    options = TrainOptions(
+        device=device,
+        threads=threads,
+        seed=seed,
+        reproducible=reproducible,
+        resume=resume,
+        validation_share=validation,
+        keep_users=keep_users,
+        index=index,
+        ann=ann,
+        warm_start=warm_start,
+        sync_every=sync_every,
+        progress=ShowProgress(output),
+        stopping=at_a_safe_moment,
+    )
     if launch is not None:
-        from neatrec.training.distributed import train_together
-
         streaming = _streaming(source, shard_lines, memory_limit)
-        answer = train_together(launch, streaming, out, plan, every=combine_every, **how)
+        answer = train_distributed(launch, streaming, out, choice, options)
     elif stream:
-        answer = train_bundle(_streaming(source, shard_lines, memory_limit), out, plan, **how)
+        answer = train_bundle(_streaming(source, shard_lines, memory_limit), out, choice, options)
     else:
-        answer = train_bundle(_whole(source, shard_lines, memory_limit), out, plan, **how)
+        answer = train_bundle(_whole(source, shard_lines, memory_limit), out, choice, options)
     if not answer:
         return  # the first process answers for all
     if output.as_json:

@@ -1,4 +1,4 @@
-"""`Run`: how a fit is done (seed, device, threads, progress, checkpoints), apart from what the model is."""
+"""`Run`: how a fit is done (seed, device, threads, progress, checkpoints), but not which model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from neatrec.errors import must_be, must_be_one_of
 
 if TYPE_CHECKING:
     from neatrec.models.base import Model
-    from neatrec.models.embeddings.synchronize import Together
+    from neatrec.models.embeddings.synchronize import Synchronizer
 
 
 @dataclass(frozen=True)
@@ -31,19 +31,19 @@ class Progress:
     """Directed positive pairs seen in this epoch."""
     pairs_per_second: float
     loss: float
-    """Mean loss a pair."""
+    """Mean loss per pair."""
     active: float | None
     """Share of hinges that are active; None for a model without hinges."""
     seconds: float
     """Since the fit began."""
     seconds_left: float
     validation_loss: float | None = None
-    """Mean loss a pair on the validation baskets after the last epoch, where there are any."""
+    """Mean loss per pair on the validation baskets after the last epoch, where there are any."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """Options of one fit. None of them says what the model is; what a device cannot honour, it refuses."""
+    """Options of one fit. None of them changes which model is fitted; what a device cannot honor is refused."""
 
     devices: ClassVar[tuple[str, ...]] = ("auto", "cpu", "gpu")
 
@@ -55,20 +55,20 @@ class Run:
     reproducible: bool = False
     """The same bits for the same seed at any number of threads, at some cost in speed."""
     progress: Callable[[Progress], None] | None = field(default=None, compare=False)
-    """Called about twice a second and at the end of each epoch."""
+    """Called about twice per second and at the end of each epoch."""
     checkpoints: Path | None = None
     """A folder for checkpoints: one after each epoch, and one when the fit is stopped."""
     resume: bool = False
-    """Go on from the checkpoint, if there is one."""
+    """Continue from the checkpoint, if there is one."""
     validation: BasketStream | None = field(default=None, compare=False)
-    """Baskets kept out of training: the fit stops when their loss has not fallen for `patience` epochs."""
+    """Held-out baskets: the fit stops when their loss has not fallen for `patience` epochs."""
     patience: int = 2
     warm_start: Model | None = field(default=None, compare=False)
-    """A model of the same kind to begin from. Embedding models take it up; the others count everything anew."""
-    together: Together | None = field(default=None, compare=False)
-    """With which other processes; each must be given all shards, in one order. None: alone."""
+    """A model of the same kind to start from. Embedding models use it; the others count all baskets."""
+    synchronizer: Synchronizer | None = field(default=None, compare=False)
+    """Synchronizes several processes; each must be given all shards, in one order. None: a single process."""
     stop: Callable[[], bool] | None = field(default=None, compare=False)
-    """Asked every second or so; when true, a checkpoint is left and KeyboardInterrupt raised."""
+    """Called about once per second; when it returns true, a checkpoint is written and KeyboardInterrupt raised."""
 
     def __post_init__(self) -> None:
         as_generator(self.rng)

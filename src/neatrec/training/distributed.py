@@ -1,64 +1,169 @@
-"""One training by several processes: the function that every launcher runs in each of them."""
+"""Training by several processes that torchrun, or Spark's TorchDistributor, starts.
+
+torch.distributed connects the processes. gloo sums arrays in host memory; NCCL sums arrays on GPUs where each process
+has a GPU of its own. Processes that share a GPU, which NCCL refuses, copy to the host and back. A process that dies
+ends the training; started again with `--resume`, it continues after the last finished epoch.
+"""
 
 from __future__ import annotations
 
 import importlib
 import logging
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from neatrec.errors import MissingDependencyError, ParameterError
+import numpy as np
+
+from neatrec.errors import MissingDependencyError, ParameterError, ResourceError
 from neatrec.models.embeddings.kernels import gpu
-from neatrec.models.embeddings.synchronize import Together
+from neatrec.models.embeddings.synchronize import Synchronizer
 from neatrec.models.run import available_processors
-from neatrec.training.launch import Launch, launched
-from neatrec.training.process_group import TorchTeam, joined
+from neatrec.text import printable
 from neatrec.training.streaming import StreamOptions
-from neatrec.training.train import ModelChoice, train_bundle
+from neatrec.training.train import ModelChoice, TrainOptions, train_bundle
 
-SHARDS_A_PROCESS = 4
-"""So many at least, that all have about as much to do."""
+TIMEOUT = timedelta(hours=24)
+"""The processes wait so long for the first one to cut the shards. A dead process is noticed at once."""
+MIN_SHARDS_PER_PROCESS = 4
+"""So that all processes have about the same work."""
+
+log = logging.getLogger(__name__)
 
 
-def train_together(
-    launch: Launch, streaming: StreamOptions, out: Path, plan: ModelChoice, *, every: int | None = None, **how: Any
-) -> dict[str, Any]:
-    """Train as one of the processes of `launch`; what `train_bundle` says in the first one, nothing in the others.
+@dataclass(frozen=True)
+class LaunchEnvironment:
+    """What a launcher such as torchrun sets for each process."""
 
-    All must see `out` under one name: the first one cuts the shards beside it. A job that was started again goes on
-    from its last checkpoint. `how` is for `train_bundle`.
-    """
-    if launch.rank > 0:
-        how["progress"] = None  # the first process speaks for all
-        logging.getLogger("neatrec").setLevel(logging.WARNING)
-    if how.get("threads") is None:
-        how["threads"] = launch.threads(available_processors())
-    if launch.size > 1:
-        streaming = replace(streaming, at_least=max(streaming.at_least, SHARDS_A_PROCESS * launch.size))
-    with team_of(launch, how.get("device", "auto")) as team:
-        how["resume"] = bool(how.get("resume")) or team.again
-        return train_bundle(streaming, out, plan, together=Together(team, every), **how)
+    rank: int
+    world_size: int
+    local_rank: int = 0
+    local_world_size: int = 1
+
+    @classmethod
+    def read(cls, environ: Mapping[str, str] = os.environ) -> LaunchEnvironment | None:
+        """None where no launcher started this process."""
+        if not all(name in environ for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")):
+            return None
+        names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
+        texts = [environ.get(name, default) for name, default in zip(names, ("", "", "0", "1"), strict=True)]
+        try:
+            found = cls(*map(int, texts))
+        except ValueError:
+            found = cls(-1, 0)
+        if found.rank in range(found.world_size) and found.local_rank in range(found.local_world_size):
+            return found
+        values = ", ".join(f"{name}={printable(text)}" for name, text in zip(names, texts, strict=True))
+        raise ParameterError(
+            f"the launcher's variables must be whole numbers with ranks below their sizes, got {values}",
+            hint="Start the processes with torchrun, which sets them.",
+        )
+
+
+class TorchProcessGroup:
+    """A `ProcessGroup` over torch.distributed."""
+
+    def __init__(self, torch: Any, launch: LaunchEnvironment, own_gpu: int | None = None) -> None:
+        """`own_gpu`: the number of a GPU that no other process uses."""
+        self._torch, self._gpu, self._nccl = torch, own_gpu, None
+        self.rank, self.size = launch.rank, launch.world_size
+        gpus = np.array([float(own_gpu is not None and torch.distributed.is_nccl_available())])
+        self.all_reduce(gpus)
+        if gpus[0] == self.size:
+            with torch.cuda.device(own_gpu):
+                self._nccl = torch.distributed.new_group(backend="nccl")
+            log.info("summing arrays on GPUs by NCCL")
+
+    @property
+    def uses_nccl(self) -> bool:
+        return self._nccl is not None
+
+    def all_reduce(self, array: Any) -> None:
+        """Replace `array` (NumPy or CuPy) by the sum over the processes, in place; the same bits everywhere."""
+        if not array.flags.c_contiguous:
+            contiguous = array.copy(order="C")
+            self.all_reduce(contiguous)
+            array[...] = contiguous
+        elif isinstance(array, np.ndarray):
+            self._reduce(self._torch.from_numpy(array), None)
+        elif self._nccl is not None:
+            with self._torch.cuda.device(self._gpu):
+                self._reduce(self._torch.from_dlpack(array), self._nccl)
+        else:
+            on_host = array.get()
+            self._reduce(self._torch.from_numpy(on_host), None)
+            array.set(on_host)
+
+    def _reduce(self, tensor: Any, group: Any) -> None:
+        try:
+            self._torch.distributed.all_reduce(tensor, group=group)
+        except RuntimeError as error:
+            raise ResourceError(
+                f"process {self.rank} lost the connection to another process: {_first_line(error)}",
+                hint="The launcher names the process that ended first. Start the training again with --resume.",
+            ) from error
 
 
 @contextmanager
-def team_of(launch: Launch, device: str) -> Iterator[TorchTeam]:
-    """The team of this job; but for `device` cpu each process works on the GPU of its number, where there is one."""
-    with gpu.taken(launch.place) if device != "cpu" else nullcontext() as card:
-        own = card is not None and launch.here <= card.of
-        with joined(launch, card.number if card is not None and own else None) as team:
-            yield team
+def process_group(launch: LaunchEnvironment, device: str) -> Iterator[TorchProcessGroup]:
+    """The process group while the block runs; unless `device` is cpu, each process uses the GPU of its local rank."""
+    try:
+        torch = importlib.import_module("torch")
+        importlib.import_module("torch.distributed")
+    except ImportError as error:
+        raise MissingDependencyError(
+            "training by several processes needs torch", hint="pip install 'neatrec[distributed]'"
+        ) from error
+    with gpu.taken(launch.local_rank) if device != "cpu" else nullcontext() as card:
+        try:
+            torch.distributed.init_process_group("gloo", timeout=TIMEOUT)
+        except (RuntimeError, ValueError) as error:
+            raise ResourceError(
+                f"process {launch.rank} cannot connect to the others: {_first_line(error)}",
+                hint="Check --master-addr and --master-port (or --rdzv-endpoint) of the launcher.",
+            ) from error
+        log.info("connected as process %d of %d", launch.rank, launch.world_size)
+        own_gpu = card.number if card is not None and launch.local_world_size <= card.of else None
+        yield TorchProcessGroup(torch, launch, own_gpu)
+        # not after a failure: the others may be gone, and the end of this process closes the connections
+        torch.distributed.destroy_process_group()
+
+
+def train_distributed(
+    launch: LaunchEnvironment, streaming: StreamOptions, out: Path, choice: ModelChoice, options: TrainOptions
+) -> dict[str, Any]:
+    """Train as one process of `launch`: the report of `train_bundle` in the first process, {} in the others.
+
+    All processes must see `out` under one name: the first one cuts the shards beside it.
+    """
+    if launch.rank > 0:
+        options = replace(options, progress=None)
+        logging.getLogger("neatrec").setLevel(logging.WARNING)
+    if options.threads is None:
+        options = replace(options, threads=max(1, available_processors() // launch.local_world_size))
+    if launch.world_size > 1:
+        streaming = replace(streaming, at_least=max(streaming.at_least, MIN_SHARDS_PER_PROCESS * launch.world_size))
+    with process_group(launch, options.device) as group:
+        return train_bundle(streaming, out, choice, options, Synchronizer(group, options.sync_every))
 
 
 def train_on_spark(
-    streaming: StreamOptions, out: Path, plan: ModelChoice, *, processes: int, local: bool = False, **how: Any
+    streaming: StreamOptions,
+    out: Path,
+    choice: ModelChoice,
+    options: TrainOptions,
+    *,
+    processes: int,
+    local: bool = False,
 ) -> dict[str, Any]:
-    """Train by `processes` tasks of the active Spark session, through its TorchDistributor; what `train_bundle` says.
+    """Train by `processes` tasks of the active Spark session, through its TorchDistributor; `train_bundle`'s report.
 
-    `local`: as processes of the driver's machine. Elsewhere executors need neatrec and torch, and a folder `out` that
-    all of them and the driver see under one name.
+    `local`: as processes of the driver's machine. Executors elsewhere need neatrec and torch, and a folder `out` that
+    they and the driver see under one name.
     """
     try:
         spark = importlib.import_module("pyspark.ml.torch.distributor")
@@ -68,12 +173,16 @@ def train_on_spark(
             hint="pip install 'neatrec[spark,distributed]'",
         ) from error
     distributor = spark.TorchDistributor(num_processes=processes, local_mode=local, use_gpu=False)
-    answer: dict[str, Any] = distributor.run(_one_task, streaming, out, plan, how)
-    return answer
+    report: dict[str, Any] = distributor.run(_spark_task, streaming, out, choice, options)
+    return report
 
 
-def _one_task(streaming: StreamOptions, out: Path, plan: ModelChoice, how: Mapping[str, Any]) -> dict[str, Any]:
-    launch = launched()
+def _spark_task(streaming: StreamOptions, out: Path, choice: ModelChoice, options: TrainOptions) -> dict[str, Any]:
+    launch = LaunchEnvironment.read()
     if launch is None:
-        raise ParameterError("this process was not started by a launcher: RANK and WORLD_SIZE are not set")
-    return train_together(launch, streaming, out, plan, **how)
+        raise ParameterError("no launcher started this process: RANK and WORLD_SIZE are not set")
+    return train_distributed(launch, streaming, out, choice, options)
+
+
+def _first_line(error: Exception) -> str:
+    return printable(str(error).split("\n", 1)[0], 200)

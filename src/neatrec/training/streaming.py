@@ -1,4 +1,4 @@
-"""Baskets for a training that holds one shard of them at a time: cut beside the bundle, gone when it is done."""
+"""Training on shards of baskets, one in memory at a time; they lie beside the bundle until the training ends."""
 
 from __future__ import annotations
 
@@ -19,54 +19,54 @@ from neatrec.errors import ResourceError
 from neatrec.io import SourceOptions
 from neatrec.io.read import log_dropped
 from neatrec.io.shards import SHARD_LINES, ShardFolder, cut_shards, open_shards
-from neatrec.models.embeddings.synchronize import Together
+from neatrec.models.embeddings.synchronize import Synchronizer
 from neatrec.text import plural, printable
 
 log = logging.getLogger(__name__)
 
-OURS = ".neatrec-shards"
-"""The file by which a folder of shards is known as one: only such a folder is removed."""
+MARKER = ".neatrec-shards"
+"""Marks a folder of shards: only a folder with this file is removed."""
 
 
 @dataclass(frozen=True)
 class StreamOptions:
-    """Which source to cut, and how."""
+    """Which source to cut into shards, and how."""
 
     source: str
     options: SourceOptions
     shard_lines: int = SHARD_LINES
     memory: int | None = None
-    """Bytes the database may use while it cuts."""
+    """Bytes that DuckDB may use meanwhile."""
     at_least: int = 1
-    """Shards that there should be: several for each process."""
+    """The smallest number of shards: several per process."""
 
     @contextmanager
-    def shards(self, bundle: Path, together: Together | None = None) -> Iterator[ShardFolder]:
+    def shards(self, bundle: Path, synchronizer: Synchronizer | None = None) -> Iterator[ShardFolder]:
         """The shards, in the folder `NAME.shards` beside the bundle while the block runs.
 
-        Whatever an earlier run left there is removed first: the caller holds the bundle's lock. Of several processes
-        the first one cuts and clears up, and the others wait until it has cut.
+        What an earlier run left there is removed first: the caller holds the bundle's lock. Of several processes the
+        first one writes and removes the shards, and the others wait until they are written.
         """
         folder = shards_of(bundle)
-        if together is not None and not together.leads:
-            if together.say(0.0)[0]:
-                raise ResourceError("process 0 could not cut the baskets into shards", hint="It says why.")
+        if synchronizer is not None and not synchronizer.is_main:
+            if synchronizer.sum(0.0)[0]:
+                raise ResourceError("process 0 could not cut the baskets into shards", hint="Its own error says why.")
             yield open_shards(folder)
             return
         try:
             with self._cut(folder) as shards:
-                if together is not None:
-                    together.say(0.0)
-                    together = None  # what goes wrong from here on is no matter of the cutting
+                if synchronizer is not None:
+                    synchronizer.sum(0.0)
+                    synchronizer = None  # the shards are there: later errors are not reported here
                 yield shards
         except BaseException:
-            if together is not None:
-                together.say(1.0)
+            if synchronizer is not None:
+                synchronizer.sum(1.0)
             raise
 
     @contextmanager
     def _cut(self, folder: Path) -> Iterator[ShardFolder]:
-        _make_way(folder)
+        _clear_folder(folder)
         try:
             shards = cut_shards(
                 self.source,
@@ -83,10 +83,10 @@ class StreamOptions:
             remove(folder)
 
 
-def _make_way(folder: Path) -> None:
-    """Remove what an earlier run left in `folder`, and mark it as ours; a folder of somebody else's is refused."""
-    ours = folder / OURS
-    if folder.exists() and not ours.exists() and any(folder.iterdir()):
+def _clear_folder(folder: Path) -> None:
+    """Remove what an earlier run left in `folder`, and mark the new folder; a folder without the marker is refused."""
+    marker = folder / MARKER
+    if folder.exists() and not marker.exists() and any(folder.iterdir()):
         raise ResourceError(
             f"{printable(folder)} is in the way: it was not written by neatrec, which cuts baskets into shards there",
             file=str(folder),
@@ -95,7 +95,7 @@ def _make_way(folder: Path) -> None:
     remove(folder)
     try:
         folder.mkdir(parents=True)
-        ours.touch()
+        marker.touch()
     except OSError as error:
         raise ResourceError(
             f"cannot write shards into {printable(folder)}: {printable(error)}", file=str(folder)
@@ -110,7 +110,7 @@ def shards_of(bundle: Path) -> Path:
 
 @dataclass(frozen=True)
 class ShardSubset(Sequence[Baskets]):
-    """Of each shard the baskets that `chosen` says, shape (baskets,)."""
+    """Of each shard the baskets for which `chosen` is true, shape (baskets,)."""
 
     shards: Sequence[Baskets]
     chosen: Callable[[Baskets], npt.NDArray[np.bool_]]
@@ -132,7 +132,7 @@ class ShardSubset(Sequence[Baskets]):
 def validation_parts(shards: Sequence[Baskets], share: float, seed: int) -> tuple[ShardSubset, ShardSubset]:
     """(train, validation): the baskets that `validation_split` gives, shard by shard."""
 
-    def kept_out(shard: Baskets) -> npt.NDArray[np.bool_]:
+    def held_out(shard: Baskets) -> npt.NDArray[np.bool_]:
         return uniform_of_ids(shard.ids, f"validation-{seed}") < share
 
-    return ShardSubset(shards, lambda shard: ~kept_out(shard)), ShardSubset(shards, kept_out)
+    return ShardSubset(shards, lambda shard: ~held_out(shard)), ShardSubset(shards, held_out)

@@ -26,7 +26,7 @@ from neatrec.models.embeddings.kernels.compiling import said_when_compiling
 from neatrec.models.embeddings.kernels.dispatch import Kernel, chosen_device, kernel
 from neatrec.models.embeddings.kernels.layout import SQUARES, Table, tail, vector
 from neatrec.models.embeddings.sampling import ValidationPairs, VisitOrder, new_draws
-from neatrec.models.embeddings.synchronize import Together
+from neatrec.models.embeddings.synchronize import Synchronizer
 from neatrec.models.run import Progress, Run
 
 BLOCK = 64
@@ -91,17 +91,17 @@ class TrainedTables:
 
 def train(task: TrainingTask, shards: Iterable[Baskets], run: Run) -> TrainedTables:
     """Train the task's tables on a stream of shards; memory holds the tables and one shard at a time."""
-    with said_when_compiling(lambda: log.info("compiling %s, which later runs need not do", task.kernel)):
+    with said_when_compiling(lambda: log.info("compiling %s kernels (first run only)", task.kernel)):
         return _Fit(task, shards, run).run_all()
 
 
 class _Fit:
     def __init__(self, task: TrainingTask, shards: Iterable[Baskets], run: Run) -> None:
         self.task, self.shards, self.run = task, shards, run
-        self.together = run.together if run.together is not None and run.together.agrees else None
+        self.synchronizer = run.synchronizer if run.synchronizer is not None and run.synchronizer.active else None
         device = chosen_device(task.kernel, run.device, task.settings, run.reproducible)
-        if self.together is not None:
-            device = self.together.agreed_device(device)
+        if self.synchronizer is not None:
+            device = self.synchronizer.common_device(device)
         self.kernel: Kernel = kernel(task.kernel, device)
         self.seed = int(run.rng) if not isinstance(run.rng, np.random.Generator) else kernel_seed(run.rng)
         self.visits = VisitOrder(shards, task.item_count, task.catalog.category_of(_level(task)), task.needs_users)
@@ -140,7 +140,7 @@ class _Fit:
                 self.position = found.position
                 for name, table in tables.items():
                     table[:] = found.tables[name]
-                log.info("going on after %d of %d epochs", self.position.epoch, self.task.epochs)
+                log.info("resuming after %d of %d epochs", self.position.epoch, self.task.epochs)
         return tables
 
     def _still_users(self, tables: Mapping[str, Table]) -> None:
@@ -168,19 +168,19 @@ class _Fit:
         }
 
     def run_all(self) -> TrainedTables:
-        if self.together is None:
+        if self.synchronizer is None:
             self._maybe_stop()
         else:
-            self.together.check_equal(self.tables, "at the start")
+            self.synchronizer.check_equal(self.tables, "at the start")
         while self.position.epoch < self.task.epochs and not self._is_over():
-            self._epoch() if self.together is None else self._epoch_together(self.together)
+            self._epoch() if self.synchronizer is None else self._epoch_distributed(self.synchronizer)
         self.place.bring_back(self.tables)
         order = self.visits.row_of_item
         tables = {name: table if "user" in name else table[order] for name, table in self.tables.items()}
         return TrainedTables(tables, self.visits.user_ids, self.position.losses, self.position.validation_losses)
 
     def _save(self) -> None:
-        if self.run.checkpoints is not None and (self.together is None or self.together.leads):
+        if self.run.checkpoints is not None and (self.synchronizer is None or self.synchronizer.is_main):
             self.place.bring_back(self.tables)
             position = replace(self.position, seconds=self._seconds())
             task = {**self._about, "device": self.place.device}
@@ -222,19 +222,19 @@ class _Fit:
             self._maybe_stop()
         self.position = replace(self.position, shard=number + 1, chunk=0)
 
-    # ---- an epoch of several processes
+    # ---- an epoch by several processes
 
-    def _epoch_together(self, together: Together) -> None:
-        """Every process works on its own shards; all agree after `every` baskets, until all are done."""
+    def _epoch_distributed(self, synchronizer: Synchronizer) -> None:
+        """Each process trains on its own shards; all synchronize after `sync_every` baskets, until all are done."""
         self.epoch_started, self.pairs_before = time.monotonic(), self.position.pairs
         last = {name: table.copy() for name, table in self.working.items()}
-        pieces, done = self._pieces(together), 0
+        pieces, done = self._pieces(synchronizer), 0
         sent: list[int] = []
         self.done_by_all = 0
         while True:
             tally, lines = next(pieces, (Tally(0, 0.0, 0), 0))
             stop = self.run.stop is not None and self.run.stop()
-            busy, stopped, seen, pairs, loss, active = together.say(
+            busy, stopped, seen, pairs, loss, active = synchronizer.sum(
                 lines > 0, stop, lines, tally.pairs, tally.loss, tally.active
             )
             if stopped:
@@ -252,45 +252,47 @@ class _Fit:
             )
             if not math.isfinite(loss):
                 raise self._diverged("the loss is not a number any more")
-            sent.append(self._agree(together, last))
+            sent.append(self._synchronize(synchronizer, last))
             self._tell(done)
-        self._say_sent(sent)
+        self._log_sent(sent)
         self.place.bring_back(self.tables)
-        together.check_equal(self.tables, f"after epoch {self.position.epoch + 1}")
+        synchronizer.check_equal(self.tables, f"after epoch {self.position.epoch + 1}")
         self._end_epoch()
 
-    def _pieces(self, together: Together) -> Iterator[tuple[Tally, int]]:
-        """Train on this process's shards, `every` baskets at a time: (what was done, lines)."""
-        team, epoch, every = together.team, self.position.epoch, together.every_on(self.place.device)
-        for number, shard in _own(self.shards, team.rank, team.size):
+    def _pieces(self, synchronizer: Synchronizer) -> Iterator[tuple[Tally, int]]:
+        """Train on this process's shards, `sync_every` baskets at a time: (statistics of the step, lines)."""
+        group, epoch, every = synchronizer.group, self.position.epoch, synchronizer.interval(self.place.device)
+        for number, shard in _own(self.shards, group.rank, group.size):
             draws = self.visits.seeded(self.draws, self.seed, epoch, number)
             for span in self.place.spans(shard, number, epoch, self.seed, 0):
                 for first in range(span.first, span.last, every):
                     end = min(first + every, span.last)
                     lines = self.place.lines_of(span, first, end)
-                    ahead = min(self.done_by_all + team.size * lines, self.lines)  # the others do as much meanwhile
+                    ahead = min(self.done_by_all + group.size * lines, self.lines)  # the others do as much meanwhile
                     settings = self.settings._replace(rate=self._rate(self.done_by_all), last_rate=self._rate(ahead))
                     yield (
                         self.kernel(self.learning, span.visit, draws, settings, first, end, self.run.thread_count),
                         lines,
                     )
 
-    def _agree(self, together: Together, last: Mapping[str, Table]) -> int:
-        """Bytes that were sent for it."""
+    def _synchronize(self, synchronizer: Synchronizer, last: Mapping[str, Table]) -> int:
+        """Returns the bytes sent."""
         dim, vectors = self.settings.dim, self.task.vectors
-        sent = sum(together.agree(table, last[name], dim, vectors) for name, table in self.working.items())
+        sent = sum(synchronizer.synchronize(table, last[name], dim, vectors) for name, table in self.working.items())
         if self.task.log_variance is not None:
             for tables in (self.working, last):
                 found = self.task.log_variance(tables)
                 found[...] = found.clip(self.settings.low, self.settings.high)
         return sent
 
-    def _say_sent(self, sent: Sequence[int]) -> None:
-        """What each agreement of an epoch has sent."""
+    def _log_sent(self, sent: Sequence[int]) -> None:
+        """Log how much the synchronizations of an epoch sent."""
         if sent:
             whole = sum(int(table.nbytes) for table in self.working.values())
             mean = sum(sent) / len(sent)
-            log.debug("agreed %d times: %.3f MB sent, tables of %.3f MB", len(sent), mean / 1e6, whole / 1e6)
+            log.debug(
+                "synchronized %d times: %.3f MB sent per time, tables of %.3f MB", len(sent), mean / 1e6, whole / 1e6
+            )
 
     def _rate(self, lines: int) -> float:
         before = self.task.epochs_before
@@ -307,18 +309,18 @@ class _Fit:
         losses = (*position.losses, position.loss / max(position.pairs, 1))
         validation = position.validation_losses
         if self.kept_out is not None:
-            validation = (*validation, self._agreed_validation_loss(self.kept_out))
+            validation = (*validation, self._common_validation_loss(self.kept_out))
         self._tell(self.lines, validation=validation[-1] if validation else None, end=True)
         self.position = CheckpointPosition(
             position.epoch + 1, losses=losses, validation_losses=validation, seconds=position.seconds
         )
         self._save()
 
-    def _agreed_validation_loss(self, kept_out: ValidationPairs) -> float:
-        """The loss that all processes go by: the first one's."""
-        if self.together is None:
+    def _common_validation_loss(self, kept_out: ValidationPairs) -> float:
+        """The first process's loss, in all processes."""
+        if self.synchronizer is None:
             return self._validation_loss(kept_out)
-        return self.together.say(self._validation_loss(kept_out) if self.together.leads else 0.0)[0]
+        return self.synchronizer.sum(self._validation_loss(kept_out) if self.synchronizer.is_main else 0.0)[0]
 
     def _validation_loss(self, kept_out: ValidationPairs) -> float:
         """Mean loss a pair on the validation baskets, with the same negatives every time."""

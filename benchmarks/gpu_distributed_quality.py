@@ -1,6 +1,6 @@
 """Two processes with GPU kernels beside one, at equal data: HR@10 on the half-split of the Instacart orders.
 
-    PYTHONPATH=src python -m benchmarks.gpu_together_quality [--baskets FOLDER] [--every 4096] [--seeds 2]
+    PYTHONPATH=src python -m benchmarks.gpu_distributed_quality [--baskets FOLDER] [--every 4096] [--seeds 2]
 
 Needs a GPU and torch. FOLDER: what `Baskets.save` wrote of the orders. `neat`, 40 epochs, the paper's labels in recall
 sets of 200, 95 % interval over queries. Where there is one card two processes share it, and their sums go by gloo; with
@@ -24,36 +24,35 @@ from neatrec.data.baskets import Baskets
 from neatrec.data.splits import half
 from neatrec.models import Run, make_model
 from neatrec.models.base import Model
-from neatrec.models.embeddings.synchronize import Together
+from neatrec.models.embeddings.synchronize import Synchronizer
 
 SHARDS, EPOCHS = 8, 40
 
 
-def fitted(train: Baskets, seed: int, together: Together | None) -> Model:
+def fitted(train: Baskets, seed: int, synchronizer: Synchronizer | None) -> Model:
     shards = [train.select(part) for part in np.array_split(np.arange(len(train)), SHARDS)]
-    return make_model("neat", epochs=EPOCHS).fit(shards, Run(rng=seed, device="gpu", together=together))
+    return make_model("neat", epochs=EPOCHS).fit(shards, Run(rng=seed, device="gpu", synchronizer=synchronizer))
 
 
 def worker(folder: str, out: str, every: str, seeds: str) -> None:
-    """One process of a job: the models of all seeds, which the first one writes."""
-    from neatrec.training.distributed import team_of
-    from neatrec.training.launch import launched
+    """One process: the models of all seeds, which the first process writes."""
+    from neatrec.training.distributed import LaunchEnvironment, process_group
 
-    launch = launched()
+    launch = LaunchEnvironment.read()
     if launch is None:
         sys.exit("the worker is started by torchrun")
     train = half(orders(Path(folder) if folder else None)).train
-    with team_of(launch, "gpu") as team:
+    with process_group(launch, "gpu") as group:
         for seed in range(int(seeds)):
-            model = fitted(train, seed, Together(team, int(every)))
-            if team.rank == 0:
+            model = fitted(train, seed, Synchronizer(group, int(every)))
+            if group.rank == 0:
                 np.savez(f"{out}/{seed}.npz", **model.arrays())  # type: ignore[arg-type]
 
 
 def by_two(folder: Path | None, every: int, seeds: int, like: Model) -> list[Model]:
     with tempfile.TemporaryDirectory(prefix="neatrec-bench-") as out:
         launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-        words = ["-m", "benchmarks.gpu_together_quality", "--worker", str(folder or ""), out, str(every), str(seeds)]
+        words = ["-m", "benchmarks.gpu_distributed_quality", "--worker", str(folder or ""), out, str(every), str(seeds)]
         done = subprocess.run(
             [sys.executable, *launcher, *words], cwd=ROOT, capture_output=True, text=True, check=False
         )
@@ -87,7 +86,7 @@ def main(baskets: Path | None, every: int, seeds: int) -> None:
         "baskets": len(part.train),
         "labels": len(task.asked.query),
     }
-    save("gpu_together_quality", {"about": about, "rows": rows}, ("torch", "numpy", "cupy-cuda13x"))
+    save("gpu_distributed_quality", {"about": about, "rows": rows}, ("torch", "numpy", "cupy-cuda13x"))
 
 
 if __name__ == "__main__":
