@@ -14,8 +14,8 @@ from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import UNKNOWN
 from neatrec.data.randomness import as_generator
 from neatrec.models import Run
-from neatrec.models.cosine import CosineModel
 from neatrec.models.parameters import ModelParameters, parameter
+from neatrec.models.vectors import CosineModel
 
 DIM = 100
 Codes = npt.NDArray[np.int32]
@@ -35,10 +35,10 @@ class Gensim(CosineModel):
 
     name: ClassVar[str] = "gensim"
     kind: ClassVar[str] = "paper"
-    about: ClassVar[str] = "gensim's skip-gram; cosine of input vectors."
+    description: ClassVar[str] = "gensim's skip-gram; cosine of input vectors."
     Parameters: ClassVar[type[ModelParameters]] = GensimParameters
 
-    def _learn(self, shards: Iterable[Baskets], run: Run) -> None:
+    def _fit(self, shards: Iterable[Baskets], run: Run) -> None:
         from gensim.models import Word2Vec
 
         p = self.parameters

@@ -168,7 +168,7 @@ def test_what_is_no_bundle_is_said_to_be_none(tmp_path: Path) -> None:
 
 def test_a_model_that_has_not_learned_leaves_the_old_bundle(tmp_path: Path) -> None:
     save(quick("pop"), tmp_path / "bundle")
-    with pytest.raises(ParameterError, match="has not learned yet"):
+    with pytest.raises(ParameterError, match="is not fitted"):
         save(make_model("lift"), tmp_path / "bundle")
     assert load_bundle(tmp_path / "bundle").name == "pop"
     assert [file.name for file in tmp_path.iterdir()] == ["bundle"]

@@ -148,7 +148,7 @@ OUTSIDE = """
 import time
 from pathlib import Path
 
-from neatrec.models.popco import PopCo
+from neatrec.models.popularity import PopCo
 
 
 class Slow(PopCo):

@@ -211,11 +211,11 @@ def test_settings_that_cannot_be_are_refused(name: str, settings: dict[str, Any]
 def test_a_bundle_with_a_variance_for_each_dimension_is_refused(name: str) -> None:
     parameters = model_class(name).Parameters
     now = parameters().to_dict()
-    assert parameters.saved({**now, "covariance": "spherical"}) == parameters.saved(now) == parameters()
+    assert parameters.from_saved({**now, "covariance": "spherical"}) == parameters.from_saved(now) == parameters()
     with pytest.raises(
         ParameterError, match="`covariance` must be spherical: other models no longer load, got 'diagonal'"
     ):
-        parameters.saved({**now, "covariance": "diagonal"})
+        parameters.from_saved({**now, "covariance": "diagonal"})
 
 
 @pytest.mark.parametrize("loss", ["printed", "log"])

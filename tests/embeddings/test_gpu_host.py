@@ -152,11 +152,11 @@ def test_where_a_model_would_learn_is_found_without_a_word(
     reproducible = Run(device="auto", reproducible=True)
     with caplog.at_level(logging.INFO, logger="neatrec"):
         monkeypatch.setitem(sys.modules, "cupy", fake_cupy())
-        assert [neat.learns_on(run) for run in (*runs, reproducible)] == ["cpu", "gpu", "gpu", "cpu"]
-        assert [bayes.learns_on(run) for run in runs] == ["cpu", "cpu", "cpu"]
-        assert [counts.learns_on(run) for run in runs] == ["cpu", "cpu", "cpu"]
+        assert [neat.fit_device(run) for run in (*runs, reproducible)] == ["cpu", "gpu", "gpu", "cpu"]
+        assert [bayes.fit_device(run) for run in runs] == ["cpu", "cpu", "cpu"]
+        assert [counts.fit_device(run) for run in runs] == ["cpu", "cpu", "cpu"]
         monkeypatch.setitem(sys.modules, "cupy", None)
-        assert [neat.learns_on(run) for run in runs] == ["cpu", "cpu", "gpu"]
+        assert [neat.fit_device(run) for run in runs] == ["cpu", "cpu", "gpu"]
     assert not caplog.messages
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from helpers.toyshop import toy_baskets
 from neatrec.errors import ResourceError
-from neatrec.models.embeddings.devices import OnGpu
+from neatrec.models.embeddings.devices import GpuDevice
 from neatrec.models.embeddings.kernels import gpu, gpu_feed, gpu_ranking
 from neatrec.models.embeddings.kernels.arguments import Draws
 from neatrec.models.embeddings.kernels.gpu_call import draws_to_gpu
@@ -124,7 +124,7 @@ def test_baskets_stay_only_where_there_is_room_beside_what_is_refused(
     lines = 20_000
     card(free=10**6)
     assert lines * gpu_feed.BYTES_A_LINE < gpu_feed.SHARE * 10**6
-    place = OnGpu(visits, lines)
+    place = GpuDevice(visits, lines)
     place.draws(Draws(np.uint64(0), np.zeros(8, np.uint64), np.zeros(filter_bytes // 8, np.uint64), np.zeros(0)))
     assert place.feed.stays is stays
     assert gpu.cupy().bytes >= filter_bytes

@@ -21,7 +21,7 @@ from neatrec.leaderboard.benchmark import content_hash, export_benchmark
 from neatrec.leaderboard.result_cache import ResultCache
 from neatrec.leaderboard.run import LeaderboardResult, run_leaderboard
 from neatrec.models import make_model
-from neatrec.models.popco import PopCo
+from neatrec.models.popularity import PopCo
 from neatrec.models.statistics import LLR, Jaccard
 
 NAMES = [f"{name}{i}" for i in range(6) for name in ("bun", "sausage", "tea", "milk")]
@@ -221,7 +221,7 @@ def test_a_training_of_another_device_is_another_training(
 
     assert (reused(), device()) == (None, None)  # trainings of the CPU have the keys that they always had
     with monkeypatch.context() as with_gpu:
-        with_gpu.setattr(PopCo, "learns_on", lambda self, run: "gpu")
+        with_gpu.setattr(PopCo, "fit_device", lambda self, run: "gpu")
         assert (reused(), device()) == (None, "gpu")
         assert (reused(), reused(recall=5)) == ("answers", "bundle")
     assert (reused(recall=6), device()) == (None, None)
@@ -250,7 +250,7 @@ def test_all_models_is_the_default_and_those_that_cannot_learn_are_named(
 ) -> None:
     monkeypatch.setattr("neatrec.leaderboard.model_specs.MODEL_NAMES", ("pop", "jaccard", "llr"))
     monkeypatch.setattr(Jaccard, "needs_users", True)
-    monkeypatch.setattr(LLR, "_learn", misses_a_library)
+    monkeypatch.setattr(LLR, "_fit", misses_a_library)
     board = run_leaderboard(split.train, split.test, **QUICK)
     assert list(board.trainings) == ["pop"]
     assert board.to_json()["skipped"] == {
@@ -260,7 +260,7 @@ def test_all_models_is_the_default_and_those_that_cannot_learn_are_named(
 
 
 def test_a_model_that_was_asked_for_is_not_passed_over(split: Split, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(LLR, "_learn", misses_a_library)
+    monkeypatch.setattr(LLR, "_fit", misses_a_library)
     with pytest.raises(MissingDependencyError, match="the library is not there"):
         run_leaderboard(split.train, split.test, ["pop", "llr"], **QUICK)
 
@@ -300,9 +300,9 @@ class LearnsItsOwnWay(LLR):
     name = "own-way"
     fits: ClassVar[int] = 0
 
-    def _learn(self, shards: Any, run: Any) -> None:
+    def _fit(self, shards: Any, run: Any) -> None:
         type(self).fits += 1
-        super()._learn(shards, run)
+        super()._fit(shards, run)
 
 
 @pytest.mark.parametrize("first", [True, False])

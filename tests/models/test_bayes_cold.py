@@ -70,7 +70,7 @@ def test_what_goes_with_its_category_goes_with_it() -> None:
     for pair, other, *items in rng.integers(0, [20, 20, 8, 8, 8], (6000, 5)):
         lists.append(list(dict.fromkeys([f"a{pair}-{items[0]}", f"b{pair}-{items[1]}", f"b{other}-{items[2]}"])))
     fitted = make_model("bayes", rank=16).fit(Baskets.from_lists(lists, catalog=catalog))
-    assert fitted.answers_cold
+    assert fitted.scores_unseen_items
     first = fitted.recommend("a7-8", 8).codes
     assert [categories[item] for item in first] == ["b7"] * 8
 
@@ -91,7 +91,7 @@ def test_its_posterior_is_as_wide_as_the_prior() -> None:
 
 def test_shrunk_lift_has_nothing_to_say_about_it() -> None:
     fitted = make_model("bayes").fit(toy_baskets(60))
-    assert not fitted.answers_cold
+    assert not fitted.scores_unseen_items
     assert len(fitted.recommend("Saffron")) == 0
 
 

@@ -29,7 +29,7 @@ from neatrec.models.bayes.lowrank import like_company, log_lifts, stretches, uni
 from neatrec.models.bayes.names import like_names, word_table
 from neatrec.models.bayes.prior import Weights
 from neatrec.models.bayes.ranker_training import Judge
-from neatrec.models.counts import PairCounts, often_seen
+from neatrec.models.counts import PairCounts, frequent_pairs
 from neatrec.simulator import supermarket
 
 ITEMS = 9
@@ -205,7 +205,7 @@ def test_counts_beyond_32_bits_are_held_in_64() -> None:
 @given(st.integers(0, 1000), st.integers(1, 4))
 def test_often_seen_is_what_a_mask_of_all_pairs_gives(seed: int, least: int) -> None:
     table = np.random.default_rng(seed).poisson(0.6, (12, 12)).astype(np.int32)
-    row, column, times = often_seen(sparse.csr_matrix(table), least)
+    row, column, times = frequent_pairs(sparse.csr_matrix(table), least)
     assert [row.tolist(), column.tolist()] == [part.tolist() for part in np.nonzero(table >= least)]
     assert times.tolist() == table[row, column].tolist()
 

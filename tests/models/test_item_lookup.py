@@ -10,7 +10,7 @@ import pytest
 from helpers.toyshop import code, toy_catalog
 from neatrec.data.catalog import Catalog
 from neatrec.errors import ParameterError, UnknownItemError
-from neatrec.models import find_items, near_items
+from neatrec.models import find_items, suggest_items
 from neatrec.models.items import in_categories, same_category_as
 
 
@@ -55,16 +55,16 @@ def test_unknown_codes_and_other_things_are_refused() -> None:
     [("chps", "Chips"), ("bred", "Bread"), ("BISCUIT", "Biscuits"), ("spnge", "Sponge"), ("bananna", "Banana")],
 )
 def test_near_names_forgive_typing_errors(said: str, meant: str) -> None:
-    assert toy_catalog().name(near_items(toy_catalog(), said)[0]) == meant
+    assert toy_catalog().name(suggest_items(toy_catalog(), said)[0]) == meant
 
 
 def test_a_word_finds_the_long_name_that_holds_it() -> None:
     catalog = Catalog.from_ids(["1", "2"], names=["Fabric Softener Dryer Sheet Outdoor Fresh 160CT", "Something else"])
-    assert near_items(catalog, "softener") == [0]
+    assert suggest_items(catalog, "softener") == [0]
 
 
 def test_nothing_near_suggests_nothing() -> None:
-    assert near_items(toy_catalog(), "xylophone") == []
+    assert suggest_items(toy_catalog(), "xylophone") == []
     with pytest.raises(UnknownItemError) as caught:
         find_items(toy_catalog(), "xylophone\x1b[0m")
     assert caught.value.hint is None
@@ -81,7 +81,7 @@ def test_near_names_of_a_large_catalogue_come_quickly() -> None:
     catalog = Catalog.from_ids(map(str, range(100_000)), names=[f"Organic item number {n}" for n in range(100_000)])
     catalog.code_of  # noqa: B018 (made once, not part of what is measured)
     started = time.process_time()
-    assert catalog.name(near_items(catalog, "organik item nmber 77777")[0]) == "Organic item number 77777"
+    assert catalog.name(suggest_items(catalog, "organik item nmber 77777")[0]) == "Organic item number 77777"
     assert time.process_time() - started < 3
 
 

@@ -58,13 +58,13 @@ def every_pair() -> tuple[np.ndarray, np.ndarray]:
 
 
 @EVERY_NAME
-def test_says_what_it_is(name: str) -> None:
-    (about,) = describe([name])
-    assert about.name == name
-    assert about.kind in {"paper", "statistic", "hybrid"}
-    assert about.about.endswith(".")
-    assert all(parameter.about.endswith(".") for parameter in about.parameters)
-    json.dumps(about.to_dict(), allow_nan=False)
+def test_is_described(name: str) -> None:
+    (info,) = describe([name])
+    assert info.name == name
+    assert info.kind in {"paper", "statistic", "hybrid"}
+    assert info.description.endswith(".")
+    assert all(parameter.description.endswith(".") for parameter in info.parameters)
+    json.dumps(info.to_dict(), allow_nan=False)
 
 
 @EVERY_NAME
@@ -200,7 +200,7 @@ def test_same_category_items_come_back_when_asked_for(name: str, device: str) ->
 def test_an_item_never_bought_is_said_to_be_so(name: str, device: str) -> None:
     answer = fitted(name, device).recommend(["Saffron", "Tea"])
     alone = fitted(name, device).recommend("Saffron")
-    if fitted(name, device).answers_cold:
+    if fitted(name, device).scores_unseen_items:
         assert len(alone)
         return
     assert len(alone) == 0
@@ -265,7 +265,7 @@ def test_learns_from_a_stream_of_shards(name: str, device: str) -> None:
 @EVERY_NAME
 def test_says_that_it_has_not_learned(name: str) -> None:
     for ask in (lambda m: m.recommend("Tea"), lambda m: m.score([0], [1]), lambda m: m.arrays()):
-        with pytest.raises(ParameterError, match=rf"'{name}' model has not learned yet\. Call fit"):
+        with pytest.raises(ParameterError, match=rf"'{name}' model is not fitted\. Call fit"):
             ask(new(name))
 
 

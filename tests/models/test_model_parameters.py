@@ -87,7 +87,7 @@ def test_a_setting_given_twice_is_refused() -> None:
 
 def test_a_parameter_is_described() -> None:
     dim, _, window, shape, _ = describe_parameters(Sample)
-    assert (dim.name, dim.type, dim.default, dim.about) == ("dim", "whole number", 8, "How many.")
+    assert (dim.name, dim.type, dim.default, dim.description) == ("dim", "whole number", 8, "How many.")
     assert window.type == "whole number or none"
     assert shape.choices == ("round", "square")
 

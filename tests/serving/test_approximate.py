@@ -15,9 +15,9 @@ from neatrec.bundle import read_manifest, save_bundle
 from neatrec.data.catalog import Catalog
 from neatrec.errors import MissingDependencyError, ParameterError
 from neatrec.models import MODEL_NAMES, Model, Run, make_model
-from neatrec.models.cosine import CosineModel
 from neatrec.models.embeddings.item2vec import Item2Vec, Item2VecProduct
 from neatrec.models.registry import model_class
+from neatrec.models.vectors import CosineModel
 from neatrec.serving import ServingTable, approximate, rewrite_index, save_indexed, table_words
 from neatrec.serving.approximate import approximate_answers, better_exact, recall_of
 from neatrec.serving.topk import TopK, best_answers, product_factors

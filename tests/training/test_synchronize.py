@@ -21,7 +21,7 @@ from neatrec.io import SourceOptions
 from neatrec.models import Run, make_model
 from neatrec.models.base import Model
 from neatrec.models.embeddings.checkpoints import FILE
-from neatrec.models.embeddings.devices import OnCpu
+from neatrec.models.embeddings.devices import CpuDevice
 from neatrec.models.embeddings.kernels.layout import VISITOR, Table, new_table, width
 from neatrec.models.embeddings.synchronize import Synchronizer
 from neatrec.training.streaming import StreamOptions
@@ -130,7 +130,7 @@ def assert_equal_arrays(one: Model, other: Model) -> None:
         np.testing.assert_array_equal(array, b[name], err_msg=name)
 
 
-class TablesElsewhere(OnCpu):
+class TablesElsewhere(CpuDevice):
     """Stands for a GPU: the kernel's tables are no plain arrays, and not those that were given."""
 
     class Array(np.ndarray):
@@ -152,7 +152,7 @@ def test_all_processes_end_with_the_same_bits(name: str, monkeypatch: pytest.Mon
         assert_equal_arrays(first, other)
     assert_equal_arrays(first, fit(3, name, replace(REPRODUCIBLE, threads=2))[0])
     monkeypatch.setattr(
-        "neatrec.models.embeddings.trainer.place_for", lambda device, visits, lines: TablesElsewhere(visits)
+        "neatrec.models.embeddings.trainer.training_device", lambda device, visits, lines: TablesElsewhere(visits)
     )
     assert_equal_arrays(first, fit(3, name)[0])
 

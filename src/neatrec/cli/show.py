@@ -38,7 +38,7 @@ def _show_models(output: OutputOptions) -> None:
     if output.as_json:
         print_json({"models": [model.to_dict() for model in models]})
         return
-    print_table("Models", ["name", "kind", "what it is"], [[m.name, m.kind, m.about] for m in models])
+    print_table("Models", ["name", "kind", "what it is"], [[m.name, m.kind, m.description] for m in models])
     print("neatrec config --full lists every parameter with its default.")
 
 
@@ -109,11 +109,11 @@ def config(
     for entry in models:
         # one file trains one model, so only a single model is left uncommented
         mark = "" if model else "# "
-        print(f"# {entry.about}\n{mark}model = {_toml(entry.name)}\n{mark}[parameters]")
+        print(f"# {entry.description}\n{mark}model = {_toml(entry.name)}\n{mark}[parameters]")
         for parameter in entry.parameters:
             # TOML has no null: a parameter that is not set stays a comment
             unset = mark or ("# " if parameter.default is None else "")
-            print(f"# {parameter.about}\n{unset}{parameter.name} = {_toml(parameter.default)}")
+            print(f"# {parameter.description}\n{unset}{parameter.name} = {_toml(parameter.default)}")
         print()
 
 

@@ -19,7 +19,7 @@ from neatrec.data.randomness import Seed, as_generator
 from neatrec.errors import must_be
 from neatrec.evaluation.intervals import interval, resampled_means
 from neatrec.evaluation.metrics import KS, hit_rate, ndcg
-from neatrec.models.blas import one_blas_thread
+from neatrec.models.parallel import one_blas_thread
 
 Places = npt.NDArray[np.int64]
 

@@ -13,9 +13,8 @@ import numpy.typing as npt
 from neatrec.errors import DivergedError, ParameterError
 from neatrec.evaluation.candidates import Candidates, CandidateSet, CatalogCandidates, Codes, Numbers
 from neatrec.evaluation.kernels import rank_lists, rank_rows
-from neatrec.models.blas import one_blas_thread
 from neatrec.models.embeddings.kernels.dispatch import ranking_device
-from neatrec.models.parallel import in_parts
+from neatrec.models.parallel import one_blas_thread, parallel_slices
 from neatrec.text import printable
 
 log = logging.getLogger(__name__)
@@ -206,7 +205,7 @@ def _rank_block(
         )
         _refuse_nan(model, queries, nan)
 
-    in_parts(len(scores), work)
+    parallel_slices(len(scores), work)
 
 
 def _rank_on_gpu(name: str, factors: Factors, candidates: Candidates, asked: LabelQueries, top: int) -> LabelRanks:

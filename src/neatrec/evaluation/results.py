@@ -16,8 +16,7 @@ from neatrec.evaluation.ranks import LabelRanks
 from neatrec.evaluation.slices import SliceResult, slicings, summarise_slices
 from neatrec.evaluation.summary import Summary, summarize_ranks
 from neatrec.evaluation.task import TOP, EvaluationTask, ModelRanks
-from neatrec.models.blas import one_blas_thread
-from neatrec.models.parallel import in_parts
+from neatrec.models.parallel import one_blas_thread, parallel_slices
 
 LIST_LENGTH = 10
 """How many recommendations coverage and popularity look at, and the k of the slices."""
@@ -85,7 +84,7 @@ def summarize(
 
     # threads of the matrix product wait for work by spinning, beside our own
     with one_blas_thread():
-        in_parts(len(names), work)
+        parallel_slices(len(names), work)
         return EvaluationResult(
             tuple(results[level, name] for level in levels for name in names),
             {name: slices[name] for name in names},

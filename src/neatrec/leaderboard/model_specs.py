@@ -88,7 +88,7 @@ def _ours_or_outside(name: str, make: Callable[[], Model]) -> ModelSpec:
     ours = type(sample).__module__.startswith("neatrec.models")
     code = [] if ours else [_source(type(sample))]
     parameters = sample.parameters.to_dict()
-    learning = _identity(*sample.learns_by())
+    learning = _identity(*sample.fit_key())
     identity = _identity(sample.name, parameters, *code)
     return ModelSpec(name, sample.kind, make, identity, learning, tuple(sample.devices), ours=ours)
 

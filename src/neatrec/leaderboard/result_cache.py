@@ -144,7 +144,7 @@ def _model(
 
 def _where(spec: ModelSpec, run: Run) -> dict[str, str]:
     """The device where that makes another training of it; nothing for the CPU."""
-    device = spec.make().learns_on(run) if spec.ours and spec.learns else run.device
+    device = spec.make().fit_device(run) if spec.ours and spec.learns else run.device
     return {"device": device} if spec.learns and device == "gpu" else {}
 
 

@@ -30,7 +30,7 @@ from neatrec.leaderboard.model_specs import Models, ModelSpec, model_specs
 from neatrec.leaderboard.result_cache import ResultCache, TrainingResult, fit_and_evaluate, task_key
 from neatrec.leaderboard.results_json import leaderboard_json, write_json
 from neatrec.models import Run
-from neatrec.models.parallel import at_most
+from neatrec.models.parallel import thread_limit
 from neatrec.text import plural, printable
 from neatrec.training.measure import measured
 
@@ -173,7 +173,7 @@ def run_leaderboard(
     contest = LeaderboardRun(
         options, train, task, _shelf(out, task, options, chosen), Run(device=device, threads=threads), say
     )
-    with at_most(threads):
+    with thread_limit(threads):
         trainings = contest.hold(chosen, skipped, skip=models is None)
         graded = measured(lambda: contest.summarize(trainings))
     chosen = tuple(spec for spec in chosen if spec.name in trainings)

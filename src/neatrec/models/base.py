@@ -1,4 +1,4 @@
-"""The contract every model keeps: learn from baskets, score pairs, answer for an item or a cart, give its arrays."""
+"""The interface of all models: fit on baskets, score pairs, recommend for an item or a cart, save arrays."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from neatrec.errors import BundleError, DivergedError, ParameterError, must_be
 from neatrec.models.carts import CartCandidates, answer_carts, scored_once
 from neatrec.models.embeddings.kernels.gpu import cupy
 from neatrec.models.items import Item, find_items, in_categories, same_category_as
-from neatrec.models.parallel import at_most
+from neatrec.models.parallel import thread_limit
 from neatrec.models.parameters import ModelParameters
 from neatrec.models.recommendations import Recommendations, best_for_cart
 from neatrec.models.run import Run
@@ -27,28 +27,28 @@ Scores = npt.NDArray[Any]  # float32 or float64
 
 
 class Model(ABC):
-    """A model of what goes with what.
+    """A model of complementary items.
 
-    A model of one's own is one subclass: the four class variables, and `_learn`, `_score`, `_score_all`, `_arrays` and
-    `_restore`. The public methods check what comes in, so that these need not.
+    A custom model is one subclass: the four class variables, and `_fit`, `_score`, `_score_all`, `_arrays` and
+    `_restore`. The public methods check their arguments, so these need not.
     """
 
     name: ClassVar[str]
     kind: ClassVar[str]
     """`paper`, `statistic` or `hybrid`."""
-    about: ClassVar[str]
-    """One sentence for `neatrec show`."""
+    description: ClassVar[str]
+    """One sentence, for `neatrec show`."""
     Parameters: ClassVar[type[ModelParameters]] = ModelParameters
     needs_users: ClassVar[bool] = False
-    """Whether it can learn only from baskets whose users are known."""
-    answers_cold: ClassVar[bool] = False
-    """Whether it has an answer for an item that no training basket holds."""
+    """Whether it can only be fitted on baskets with known users."""
+    scores_unseen_items: ClassVar[bool] = False
+    """Whether it recommends for an item that no training basket holds."""
     devices: ClassVar[tuple[str, ...]] = ("cpu",)
-    """Where it can learn."""
+    """Where it can be fitted."""
     trains_in_epochs: ClassVar[bool] = False
-    """Whether a fit can be judged by validation baskets after each epoch, stop early, and be resumed."""
+    """Whether a fit can use validation baskets, stop early and be resumed."""
     min_score: ClassVar[float] = -np.inf
-    """`recommend` leaves out what scores no higher: 0 where 0 means never bought together."""
+    """`recommend` leaves out items that score no higher: 0 where 0 means never bought together."""
 
     def __init__(self, parameters: ModelParameters | None = None) -> None:
         self.parameters: Any = self.Parameters() if parameters is None else parameters
@@ -58,21 +58,21 @@ class Model(ABC):
         self._catalog: Catalog | None = None
         self._item_count: npt.NDArray[np.int64] | None = None
 
-    # ---- learning
+    # ---- fitting
 
     def fit(self, baskets: BasketStream, run: Run | None = None) -> Self:
-        """The model itself, having learned from `baskets` (shards over one catalogue, iterated as often as needed)."""
+        """The model itself, fitted on `baskets` (shards over one catalog, iterated as often as needed)."""
         run = Run() if run is None else run
         self.check_run(run, validation=run.validation is not None)
         shards = as_shards(baskets)
-        catalog, count = self._look_over(shards)
+        catalog, count = self._scan_shards(shards)
         self._catalog, self._item_count, self.user_ids = catalog, count, None
-        with at_most(run.threads):
-            self._learn(shards, run)
+        with thread_limit(run.threads):
+            self._fit(shards, run)
         return self
 
     def check_run(self, run: Run, *, validation: bool = False) -> None:
-        """Refuse what a fit by `run` could not honour, before any basket is read; `validation`: there will be some."""
+        """Refuse what a fit cannot honor, before any basket is read; `validation`: whether there will be some."""
         if run.device not in ("auto", *self.devices):
             raise must_be("device", f"{' or '.join(self.devices)} for model {self.name!r}", run.device)
         if run.device == "gpu":
@@ -85,21 +85,21 @@ class Model(ABC):
                     argument=option,
                 )
 
-    def learns_by(self) -> tuple[str, dict[str, Any]]:
-        """What decides what it learns: models that agree in it can take each other's arrays instead of learning."""
+    def fit_key(self) -> tuple[str, dict[str, Any]]:
+        """Models with equal keys have equal arrays after a fit: one fit serves them all."""
         return getattr(self, "shares_fit_with", self.name), self.parameters.to_dict()
 
-    def learns_on(self, run: Run) -> str:
-        """`gpu` where a fit by `run` comes to other numbers than on the CPU because it is done there, else `cpu`."""
+    def fit_device(self, run: Run) -> str:
+        """`gpu` where `run` fits the model on a GPU, to other bits than on the CPU; else `cpu`."""
         return "cpu"
 
     @classmethod
-    def learns_about_users(cls) -> bool:
-        """Whether it has arrays about users that a bundle may keep."""
+    def has_user_arrays(cls) -> bool:
+        """Whether it has arrays of users that a bundle may keep."""
         return cls._user_arrays is not Model._user_arrays
 
-    def _look_over(self, shards: Iterable[Baskets]) -> tuple[Catalog, npt.NDArray[np.int64]]:
-        """One pass over the stream: the common catalogue, and how many lines each item has, shape (items,)."""
+    def _scan_shards(self, shards: Iterable[Baskets]) -> tuple[Catalog, npt.NDArray[np.int64]]:
+        """One pass over the stream: the catalog, and the number of lines of each item, shape (items,)."""
         catalog: Catalog | None = None
         count = np.zeros(0, dtype=np.int64)
         for number, shard in enumerate(shards):
@@ -118,41 +118,41 @@ class Model(ABC):
         return catalog, count
 
     @abstractmethod
-    def _learn(self, shards: Iterable[Baskets], run: Run) -> None:
-        """Learn from the shards. `self.catalog` and `self.item_count` are set already."""
+    def _fit(self, shards: Iterable[Baskets], run: Run) -> None:
+        """Fit on the shards. `self.catalog` and `self.item_count` are set already."""
 
     @property
     def catalog(self) -> Catalog:
-        """The items it learned about."""
+        """The items it was fitted on."""
         if self._catalog is None:
-            raise ParameterError(f"this {self.name!r} model has not learned yet", hint="Call fit(baskets) first.")
+            raise ParameterError(f"this {self.name!r} model is not fitted", hint="Call fit(baskets) first.")
         return self._catalog
 
     @property
     def item_count(self) -> npt.NDArray[np.int64]:
         """Lines of each item in the training baskets, shape (items,)."""
         if self._item_count is None:
-            raise ParameterError(f"this {self.name!r} model has not learned yet", hint="Call fit(baskets) first.")
+            raise ParameterError(f"this {self.name!r} model is not fitted", hint="Call fit(baskets) first.")
         return self._item_count
 
     @property
     def category_level(self) -> str | None:
-        """The level at which two items are of one category: a name, or None for the deepest."""
+        """The category level at which two items count as alike: a name, or None for the deepest."""
         level = getattr(self.parameters, "category_level", None)
         return None if level in (None, "deepest") else str(level)
 
     # ---- scoring
 
     def score(self, queries: npt.ArrayLike, items: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """How well `items[i]` goes with `queries[i]`: codes in, float64 of the same length out; higher is better."""
+        """The score of each pair (queries[i], items[i]), float64; higher is better."""
         queries, items = self._codes("queries", queries), self._codes("items", items)
         if len(queries) != len(items):
             raise must_be("items", f"as long as `queries` ({len(queries)})", len(items))
-        return self._numbers(self._score(queries, items)).astype(np.float64, copy=False)
+        return self._without_nan(self._score(queries, items)).astype(np.float64, copy=False)
 
     def score_all(self, queries: npt.ArrayLike) -> Scores:
-        """How well every item goes with each query, shape (queries, items). Ask in blocks: it is dense."""
-        return self._numbers(self._score_all(self._codes("queries", queries)))
+        """The scores of all items for each query, shape (queries, items). It is dense: call it in blocks."""
+        return self._without_nan(self._score_all(self._codes("queries", queries)))
 
     @abstractmethod
     def _score(self, queries: Codes, items: Codes) -> Scores: ...
@@ -170,12 +170,12 @@ class Model(ABC):
             raise must_be(argument, f"codes of the catalogue (0 to {len(self.catalog) - 1})", int(array.max()))
         return array.astype(np.int32, copy=False)
 
-    def _numbers(self, scores: Scores) -> Scores:
+    def _without_nan(self, scores: Scores) -> Scores:
         if np.isnan(scores).any():
-            raise DivergedError(f"model {self.name!r} has scores that are not numbers", hint="Train it anew.")
+            raise DivergedError(f"model {self.name!r} has scores that are not numbers", hint="Train it again.")
         return scores
 
-    # ---- answering
+    # ---- recommending
 
     def recommend(
         self,
@@ -186,24 +186,23 @@ class Model(ABC):
         exclude: Item | Sequence[Item] = (),
         same_category: bool = False,
     ) -> Recommendations:
-        """The `k` items that go best with an item or with a whole cart; fewer when fewer are worth naming.
+        """The best `k` items for an item or a whole cart; fewer where fewer score above `min_score`.
 
-        Items are ids, names or codes. What is in the cart is left out, and so is what shares a category with something
-        in it unless `same_category`; items that no training basket holds are never named. `category` keeps only those
-        of a category (its name, or its path as "produce / fresh fruits") or of any of several. Ties go to the smaller
-        code.
+        Items are ids, names or codes. Items of the cart, items that share a category with one of them (unless
+        `same_category`) and items that no training basket holds are never recommended. `category` keeps only those of a
+        category (its name, or its path as "produce / fresh fruits") or of any of several. Ties go to the smaller code.
 
-        For one item the scores are the model's own. For a cart each item's scores are put on one scale, 0 for its
-        median candidate and 1 for its best, and averaged: no item shouts the others down because its scores are large.
+        For one item the scores are the model's own. For a cart each item's scores are scaled, 0 for its median
+        candidate and 1 for its best, and averaged, so that no item dominates because its scores are large.
         """
         _check_k(k)
         cart = np.unique(find_items(self.catalog, items))
         if not len(cart):
             raise must_be("items", "at least one item", items)
-        asked = self._can_be_asked(cart)
+        asked = self._known_queries(cart)
         allowed = self._candidates(cart, category, exclude, same_category)
         candidates = np.flatnonzero(allowed).astype(np.int32)
-        notes = tuple(self._never_bought(code) for code in cart if self.item_count[code] == 0)
+        notes = tuple(self._unseen_note(code) for code in cart if self.item_count[code] == 0)
         if not len(asked) or not len(candidates):
             return Recommendations.empty(self.catalog, cart, notes)
         top = best_for_cart(self.score_all(asked), candidates, self.min_score, int(k))
@@ -212,21 +211,21 @@ class Model(ABC):
         return Recommendations(self.catalog, cart, top.codes, top.scores, asked, top.parts, notes)
 
     def recommend_carts(self, carts: Sequence[Codes], k: int = 10) -> list[Codes]:
-        """The codes that `recommend` answers to each cart of codes; many carts are faster together."""
+        """The codes that `recommend` returns for each cart of codes, faster than one by one."""
         _check_k(k)
         if type(self).recommend is not Model.recommend:
             return [self.recommend(cart.tolist(), k).codes for cart in carts]
         category = self.catalog.category_of(self.category_level)
         candidates = CartCandidates.of(self.item_count > 0, category, self.min_score)
-        blocks = list(_together([self._codes("carts", np.unique(cart)) for cart in carts], len(self.catalog)))
-        asked = [self._can_be_asked(np.unique(np.concatenate(block))) for block in blocks]
-        scores = scored_once(asked, self.score_all, KEPT_SCORES // max(len(self.catalog), 1))
+        blocks = list(_cart_blocks([self._codes("carts", np.unique(cart)) for cart in carts], len(self.catalog)))
+        asked = [self._known_queries(np.unique(np.concatenate(block))) for block in blocks]
+        scores = scored_once(asked, self.score_all, CACHED_SCORES // max(len(self.catalog), 1))
         answers = (answer_carts(*each, candidates, int(k)) for each in zip(scores, asked, blocks, strict=True))
         return [codes for of_block in answers for codes in of_block]
 
-    def _can_be_asked(self, cart: Codes) -> Codes:
-        """Those of the cart about which the model has anything to say."""
-        return cart if self.answers_cold else cart[self.item_count[cart] > 0]
+    def _known_queries(self, cart: Codes) -> Codes:
+        """The items of the cart for which the model has scores."""
+        return cart if self.scores_unseen_items else cart[self.item_count[cart] > 0]
 
     def _candidates(
         self,
@@ -235,7 +234,7 @@ class Model(ABC):
         exclude: Item | Sequence[Item],
         same_category: bool,
     ) -> npt.NDArray[np.bool_]:
-        """Which items may be named, shape (items,)."""
+        """Which items may be recommended, shape (items,)."""
         allowed = self.item_count > 0
         allowed[cart] = False
         allowed[find_items(self.catalog, exclude)] = False
@@ -245,21 +244,21 @@ class Model(ABC):
             allowed &= in_categories(self.catalog, category)
         return allowed
 
-    def _never_bought(self, code: int) -> str:
+    def _unseen_note(self, code: int) -> str:
         return f"{printable(self.catalog.name(code))} is in no training basket"
 
-    # ---- keeping
+    # ---- saving
 
     def item_vectors(self) -> npt.NDArray[np.float32] | None:
-        """A vector for each item, shape (items, dim), for export; None where the model has none."""
+        """One vector per item, shape (items, dim), for export; None where the model has none."""
         return None
 
     def fit_info(self) -> dict[str, Any]:
-        """What the fit found out and a reader wants to know, as JSON holds it: a chosen strength, for example."""
+        """What the fit found, such as a tuned parameter, as JSON values."""
         return {}
 
     def arrays(self, *, users: bool = False) -> dict[str, npt.NDArray[Any]]:
-        """What a bundle saves: everything `from_arrays` needs. Arrays about users come only when asked for."""
+        """All arrays that `from_arrays` needs; arrays of users only with `users`."""
         arrays = {"item_count": self.item_count, **self._arrays()}
         return {**arrays, **self._user_arrays()} if users else arrays
 
@@ -276,7 +275,7 @@ class Model(ABC):
         except (KeyError, ValueError, IndexError, TypeError) as error:
             raise BundleError(f"these are not the arrays of a {cls.name!r} model: {printable(repr(error))}") from error
         if count.shape != (len(catalog),):
-            raise BundleError(f"`item_count` must have {len(catalog):,} values, one an item, got shape {count.shape}")
+            raise BundleError(f"`item_count` must have {len(catalog):,} values, one per item, got shape {count.shape}")
         return model
 
     @abstractmethod
@@ -287,7 +286,7 @@ class Model(ABC):
 
     @abstractmethod
     def _restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Take back what `_arrays` gave (and `_user_arrays`, where it is there)."""
+        """Restore the arrays of `_arrays` (and of `_user_arrays`, where they were saved)."""
 
 
 def _check_k(k: int) -> None:
@@ -296,13 +295,13 @@ def _check_k(k: int) -> None:
 
 
 BLOCK_SCORES = 8_000_000
-"""Scores of carts in memory at a time."""
-KEPT_SCORES = 16_000_000
-"""Scores that are kept because another cart will want them."""
+"""Scores in memory per block of carts."""
+CACHED_SCORES = 16_000_000
+"""Scores that are kept for other carts."""
 
 
-def _together(carts: Sequence[Codes], items: int) -> Iterator[list[Codes]]:
-    """The carts in blocks whose lines have about `BLOCK_SCORES` scores, and at least one cart."""
+def _cart_blocks(carts: Sequence[Codes], items: int) -> Iterator[list[Codes]]:
+    """The carts in blocks of about `BLOCK_SCORES` scores, of at least one cart."""
     block: list[Codes] = []
     lines = 0
     for cart in carts:

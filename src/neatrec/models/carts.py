@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.compiled import compiled, offer_best, sort_best
-from neatrec.models.parallel import in_parts
+from neatrec.models.parallel import parallel_slices
 from neatrec.models.recommendations import SAMPLED
 
 Codes = npt.NDArray[np.int32]
@@ -102,7 +102,7 @@ def answer_carts(
     def work(part: slice) -> None:
         best_of_carts((rows.new, rows.kept), batch, candidates, (part.start, part.stop), best, filled)
 
-    in_parts(len(carts), work)
+    parallel_slices(len(carts), work)
     return [codes[:count] for codes, count in zip(best, filled.tolist(), strict=True)]
 
 

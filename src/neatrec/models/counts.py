@@ -1,4 +1,4 @@
-"""`CountModel`: how often two items were bought together, kept sparse, and a score made of that."""
+"""`PairCounts`, a sparse matrix of pair counts, and `CountModel`, whose score is a function of them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class CountParameters(ModelParameters):
-    """What is counted."""
+    """Which pairs are counted."""
 
     window: int | None = parameter(
         None, "Pairs at most this far apart in the cart; none: all pairs of a basket.", low=1
@@ -34,10 +34,10 @@ class CountParameters(ModelParameters):
     category_level: str | None = parameter(
         "deepest", "Pairs of one category at this level are not counted; none: all are."
     )
-    once_per_customer: bool = parameter(False, "Count a pair at most once a customer.")
+    once_per_customer: bool = parameter(False, "Count a pair at most once per customer.")
 
     def counting(self) -> CountOptions:
-        """Both directions together, as the counting room is asked for it."""
+        """The options of `neatrec.cooccurrence.count`, for undirected pairs."""
         return CountOptions(
             window=self.window,
             directed=False,
@@ -48,7 +48,7 @@ class CountParameters(ModelParameters):
 
 
 @compiled
-def look_up(start, item, times, queries, items, out):  # type: ignore[no-untyped-def]
+def lookup_counts(start, item, times, queries, items, out):  # type: ignore[no-untyped-def]
     """The count of each pair, 0 left where it was never seen; items of a row ascend; the last three: (pairs,)."""
     for pair in range(len(queries)):
         first, end = start[queries[pair]], start[queries[pair] + 1]
@@ -67,11 +67,11 @@ def look_up(start, item, times, queries, items, out):  # type: ignore[no-untyped
 class PairCounts:
     """C, the symmetric matrix of pair counts; F, its row sums; N, their sum; E = F_q F_v / N.
 
-    Where pairs seen fewer than `least` times are left out of the matrix, F is given as `total`, so that it counts them.
+    Where pairs with fewer than `least` are left out of the matrix, `total` gives F with them.
     """
 
     def __init__(self, matrix: sparse.csr_matrix, total: npt.NDArray[np.int64] | None = None, least: int = 1) -> None:
-        # a pair is looked up by halving its row
+        # pairs are looked up by binary search
         self.matrix = matrix if matrix.has_sorted_indices else matrix.sorted_indices()
         self.least = least
         self.total: npt.NDArray[np.int64] = self.kept_total if total is None else total
@@ -79,7 +79,7 @@ class PairCounts:
 
     @classmethod
     def of(cls, baskets: BasketStream, counting: CountOptions, threads: int | None = None) -> PairCounts:
-        """The counts of undirected pairs, standing in both directions."""
+        """The counts of undirected pairs, in both directions."""
         pairs = count(baskets, counting, threads=threads)
         size = len(pairs.catalog)
         # half the memory where counts allow, and there may be hundreds of millions
@@ -96,7 +96,7 @@ class PairCounts:
 
     @cached_property
     def totals(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint32]]:
-        """The different totals that items have, ascending, and the place of each item's among them."""
+        """The distinct totals, ascending, and the index of each item's total among them."""
         totals, place = np.unique(self.total, return_inverse=True)
         return totals, place.astype(np.uint32)
 
@@ -104,30 +104,30 @@ class PairCounts:
         """C of each pair, 0 for one never seen, shape (pairs,)."""
         matrix = self.matrix
         out = np.zeros(len(queries), dtype=matrix.dtype)
-        look_up(matrix.indptr, matrix.indices, matrix.data, queries, items, out)
+        lookup_counts(matrix.indptr, matrix.indices, matrix.data, queries, items, out)
         return out
 
     def row(self, query: int) -> tuple[Codes, Counts]:
-        """What was bought with one item, ascending, and how often."""
+        """The items bought with one item, ascending, and the counts."""
         places = slice(self.matrix.indptr[query], self.matrix.indptr[query + 1])
         return self.matrix.indices[places], self.matrix.data[places]
 
     def expected(self, query_total: npt.ArrayLike, item_total: npt.ArrayLike) -> Floats:
-        """F_q F_v / N in float64: the product of two totals leaves 64 bits."""
+        """F_q F_v / N in float64: the product of two totals may overflow 64 bits."""
         product = np.asarray(query_total, dtype=np.float64) * np.asarray(item_total, dtype=np.float64)
         return product / max(self.records, 1)
 
 
-def often_seen(matrix: sparse.csr_matrix, least: int) -> tuple[Codes, Codes, Counts]:
-    """Row, column and count of what was counted at least `least` times, row by row; no more memory than these take."""
-    places = np.flatnonzero(matrix.data >= least)
+def frequent_pairs(matrix: sparse.csr_matrix, min_count: int) -> tuple[Codes, Codes, Counts]:
+    """Row, column and count of the pairs with at least `min_count`, row by row, without a copy of the matrix."""
+    places = np.flatnonzero(matrix.data >= min_count)
     in_row = np.diff(np.searchsorted(places, matrix.indptr))
     row = np.repeat(np.arange(matrix.shape[0], dtype=np.int32), in_row)
     return row, matrix.indices[places].astype(np.int32, copy=False), matrix.data[places]
 
 
 class CountModel(Model):
-    """A score made of C, F_q, F_v and N. A pair never seen has C = 0 and is scored like any other."""
+    """A score computed from C, F_q, F_v and N. A pair never seen has C = 0 and is scored like any other."""
 
     Parameters: ClassVar[type[ModelParameters]] = CountParameters
     devices: ClassVar[tuple[str, ...]] = ("cpu",)
@@ -136,22 +136,22 @@ class CountModel(Model):
 
     @abstractmethod
     def _value(self, count: Counts, query_total: Floats, item_total: Floats) -> Floats:
-        """The score of pairs that were bought together; the three arrays have one shape."""
+        """The score of pairs with C > 0; the three arrays have one shape."""
 
     def _unseen(self, query_total: Floats, item_total: Floats) -> Floats:
-        """The score of pairs that never were, for totals that broadcast together."""
+        """The score of pairs with C = 0; the totals broadcast."""
         return np.zeros(np.broadcast_shapes(query_total.shape, item_total.shape))
 
     def _unseen_rows(self, query_total: Floats) -> Floats:
-        """The score of queries of these totals with every item, had they never been bought together."""
+        """The scores of queries of these totals with every item at C = 0."""
         return np.zeros((len(query_total), len(self.counts.total)))
 
-    def learns_by(self) -> tuple[str, dict[str, Any]]:
-        """Scores of counts differ; the counts are the same where the same is counted."""
+    def fit_key(self) -> tuple[str, dict[str, Any]]:
+        """Models that count the same pairs share their counts."""
         counted = {each.name for each in fields(CountParameters)}
         return "pair counts", {name: value for name, value in self.parameters.to_dict().items() if name in counted}
 
-    def _learn(self, shards: Iterable[Baskets], run: Run) -> None:
+    def _fit(self, shards: Iterable[Baskets], run: Run) -> None:
         self.counts = PairCounts.of(shards, self.parameters.counting(), run.threads)
 
     def _score(self, queries: Codes, items: Codes) -> Scores:

@@ -1,4 +1,4 @@
-"""`cf` and `bprmf`: matrix factorisation by the `implicit` library; items compared by the cosine of their factors.
+"""`cf` and `bprmf`: matrix factorization by the `implicit` library; items are compared by the cosine of their factors.
 
 Rows are users where users are known, baskets otherwise; columns are items; values count the purchases.
 """
@@ -22,21 +22,21 @@ from neatrec.data.catalog import string_array
 from neatrec.data.randomness import as_generator
 from neatrec.errors import DivergedError, MissingDependencyError
 from neatrec.models.base import Model
-from neatrec.models.blas import one_blas_thread
-from neatrec.models.cosine import CosineModel
+from neatrec.models.parallel import one_blas_thread
 from neatrec.models.parameters import ModelParameters, parameter
 from neatrec.models.run import Run
+from neatrec.models.vectors import CosineModel
 from neatrec.text import printable
 
 Vectors = npt.NDArray[np.float32]
 SECONDS_BETWEEN_LINES = 10.0
-REGULARIZATION, LINES_OF_THE_TRIALS = 100.0, 345_000
-"""Of `cf`: with as much regularisation on a few hundred baskets all vectors fall together."""
+REGULARIZATION, TUNING_LINES = 100.0, 345_000
+"""Of `cf`: with as much regularization on a few hundred baskets all vectors collapse."""
 log = logging.getLogger(__name__)
 
 
-class Factorisation(CosineModel):
-    """What both have in common: the matrix, the limits around the call, the factors afterwards."""
+class Factorization(CosineModel):
+    """The common part: builds the matrix, calls the library, keeps the factors."""
 
     kind: ClassVar[str] = "paper"
     devices: ClassVar[tuple[str, ...]] = ("cpu",)
@@ -46,18 +46,18 @@ class Factorisation(CosineModel):
     def _solver(self, implicit: Any, seed: int, threads: int) -> Any:
         """The library's own model, ready to fit."""
 
-    def _learn(self, shards: Iterable[Baskets], run: Run) -> None:
-        implicit = _imported()
+    def _fit(self, shards: Iterable[Baskets], run: Run) -> None:
+        implicit = _import_implicit()
         matrix, user_ids = purchases(shards)
         threads = 1 if run.reproducible else run.thread_count
         try:
-            # the library runs threads of its own: BLAS threads below them would fight for the same processors
+            # the library has its own threads: BLAS threads below them would compete for the same cores
             with one_blas_thread():
                 solver = self._solver(implicit, _seed(run), threads)
-                solver.fit(matrix, show_progress=False, callback=_Watch(self, run))
+                solver.fit(matrix, show_progress=False, callback=_EpochCallback(self, run))
         except implicit.recommender_base.ModelFitError as error:
             raise DivergedError(
-                f"model {self.name!r} left the numbers: {printable(error)}", hint="Raise `regularization`."
+                f"model {self.name!r} diverged: {printable(error)}", hint="Raise `regularization`."
             ) from error
         self._take(np.asarray(solver.item_factors, dtype=np.float32))
         self.user_ids = user_ids
@@ -81,14 +81,14 @@ class CFParameters(ModelParameters):
     alpha: float = parameter(100.0, "Confidence that one purchase adds.", above=0.0)
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": {"epochs": 15, "regularization": 0.01, "alpha": 1.0}}
-    """The paper states the dimension only: the rest is what the library does when told nothing."""
+    """The paper states the dimension only: the rest are the library's defaults."""
 
 
-class CF(Factorisation):
+class CF(Factorization):
     """Alternating least squares on implicit feedback (Hu, Koren and Volinsky 2008)."""
 
     name: ClassVar[str] = "cf"
-    about: ClassVar[str] = "Collaborative filtering by alternating least squares; cosine of item factors."
+    description: ClassVar[str] = "Collaborative filtering by alternating least squares; cosine of item factors."
     Parameters: ClassVar[type[ModelParameters]] = CFParameters
 
     def _solver(self, implicit: Any, seed: int, threads: int) -> Any:
@@ -103,11 +103,11 @@ class CF(Factorisation):
         )
 
     def _regularization(self) -> float:
-        """What was asked for, or 100 as in the trials (docs/tuning.md), in proportion where there are fewer lines."""
+        """The parameter, or 100 as tuned (docs/tuning.md), scaled down where there are fewer lines."""
         asked: float | None = self.parameters.regularization
         if asked is not None:
             return asked
-        return REGULARIZATION * min(1.0, int(self.item_count.sum()) / LINES_OF_THE_TRIALS)
+        return REGULARIZATION * min(1.0, int(self.item_count.sum()) / TUNING_LINES)
 
 
 @dataclass(frozen=True)
@@ -123,11 +123,11 @@ class BPRMFParameters(ModelParameters):
     """As for `cf`: the library's own defaults."""
 
 
-class BPRMF(Factorisation):
-    """Matrix factorisation by Bayesian personalised ranking (Rendle and others 2009)."""
+class BPRMF(Factorization):
+    """Matrix factorization by Bayesian personalized ranking (Rendle and others 2009)."""
 
     name: ClassVar[str] = "bprmf"
-    about: ClassVar[str] = "Matrix factorisation by Bayesian personalised ranking; cosine of item factors."
+    description: ClassVar[str] = "Matrix factorization by Bayesian personalized ranking; cosine of item factors."
     Parameters: ClassVar[type[ModelParameters]] = BPRMFParameters
 
     def _solver(self, implicit: Any, seed: int, threads: int) -> Any:
@@ -154,7 +154,7 @@ def purchases(shards: Iterable[Baskets]) -> tuple[sparse.csr_matrix, pa.LargeStr
         start, items = start + len(shard), len(shard.catalog)
     row, column = np.concatenate(rows), np.concatenate(columns)
     once = np.ones(len(row), dtype=np.float32)
-    # tocsr adds up what stands in one place
+    # tocsr sums duplicates
     matrix = sparse.coo_matrix((once, (row, column)), shape=(len(number) if known else start, items)).tocsr()
     return matrix, string_array(number) if known else None
 
@@ -168,7 +168,7 @@ def _user_rows(shard: Baskets, number: dict[str, int]) -> npt.NDArray[np.int64]:
     return np.array([number.setdefault(name, len(number)) for name in names], dtype=np.int64)[position]
 
 
-def _imported() -> Any:
+def _import_implicit() -> Any:
     try:
         import implicit
         import implicit.cpu.als
@@ -186,17 +186,17 @@ def _seed(run: Run) -> int:
     return int(as_generator(run.rng).integers(2**31)) if isinstance(run.rng, np.random.Generator) else int(run.rng)
 
 
-class _Watch:
-    """Called after each epoch: says how far the fit is, and ends it when asked to."""
+class _EpochCallback:
+    """Logs the progress after each epoch, and stops the fit when `Run.stop` is true."""
 
     def __init__(self, model: Model, run: Run) -> None:
         self.model, self.run = model, run
-        self.epoch, self.said = 0, time.monotonic()
+        self.epoch, self.logged_at = 0, time.monotonic()
 
     def __call__(self, *_: Any) -> None:
         self.epoch += 1
-        if time.monotonic() - self.said > SECONDS_BETWEEN_LINES:
-            self.said = time.monotonic()
+        if time.monotonic() - self.logged_at > SECONDS_BETWEEN_LINES:
+            self.logged_at = time.monotonic()
             log.info("%s: epoch %d of %d", self.model.name, self.epoch, self.model.parameters.epochs)
         if self.run.stop is not None and self.run.stop():
             raise KeyboardInterrupt

@@ -17,8 +17,8 @@ from neatrec.text import printable
 Item = str | int | np.integer
 """A code (a number), an id or a name (text)."""
 
-NEAR = 0.6
-"""How alike two texts must be for one to be suggested for the other, 0 to 1."""
+MIN_SIMILARITY = 0.6
+"""The similarity, 0 to 1, from which a text is suggested for another."""
 
 
 def find_items(catalog: Catalog, items: Item | Sequence[Item] | npt.NDArray[np.integer]) -> npt.NDArray[np.int32]:
@@ -37,7 +37,7 @@ def _find(catalog: Catalog, item: Item) -> int:
         for lookup in (catalog.code_of, catalog.code_of_variant):
             if item in lookup:
                 return lookup[item]
-        return _named(catalog, item)
+        return _find_by_name(catalog, item)
     if isinstance(item, bool) or not isinstance(item, int | np.integer):
         raise must_be("items", "ids or names (text) or codes (whole numbers)", item)
     if not 0 <= item < len(catalog):
@@ -48,9 +48,9 @@ def _find(catalog: Catalog, item: Item) -> int:
     return int(item)
 
 
-def _named(catalog: Catalog, name: str) -> int:
-    """The code of the one item called `name`, large and small letters alike if no other way."""
-    hits = _codes_called(catalog, name)
+def _find_by_name(catalog: Catalog, name: str) -> int:
+    """The code of the one item called `name`, ignoring case where no name is equal."""
+    hits = _codes_with_name(catalog, name)
     if len(hits) == 1:
         return int(hits[0])
     if len(hits) > 1:
@@ -59,12 +59,12 @@ def _named(catalog: Catalog, name: str) -> int:
             f"{len(hits)} items are called {printable(name)!r}",
             hint=f"Ask by id: {some}{' ...' if len(hits) > 5 else ''}.",
         )
-    near = near_items(catalog, name)
-    hint = "Did you mean " + " or ".join(f"{printable(catalog.name(code), 60)!r}" for code in near) + "?"
-    raise UnknownItemError(f"no item has the id or name {printable(name)!r}", hint=hint if near else None)
+    similar = suggest_items(catalog, name)
+    hint = "Did you mean " + " or ".join(f"{printable(catalog.name(code), 60)!r}" for code in similar) + "?"
+    raise UnknownItemError(f"no item has the id or name {printable(name)!r}", hint=hint if similar else None)
 
 
-def _codes_called(catalog: Catalog, name: str) -> npt.NDArray[np.int64]:
+def _codes_with_name(catalog: Catalog, name: str) -> npt.NDArray[np.int64]:
     if catalog.names is None or not name:
         return np.zeros(0, dtype=np.int64)
     exact = np.flatnonzero(pc.equal(catalog.names, name).to_numpy(zero_copy_only=False) == True)  # noqa: E712 (null is not True)
@@ -74,27 +74,27 @@ def _codes_called(catalog: Catalog, name: str) -> npt.NDArray[np.int64]:
     return np.flatnonzero(pc.fill_null(folded, False).to_numpy(zero_copy_only=False))
 
 
-def near_items(catalog: Catalog, text: str, count: int = 3) -> list[int]:
-    """Codes of the items whose name (or id, where there are no names) is most like `text`, the nearest first."""
+def suggest_items(catalog: Catalog, text: str, count: int = 3) -> list[int]:
+    """Codes of the items whose name (or id, without names) is most similar to `text`, the best first."""
     labels = catalog.ids if catalog.names is None else pc.coalesce(catalog.names, catalog.ids)
     labels, text = pc.utf8_lower(labels), text.lower()[:200]
     hits = np.zeros(len(labels), dtype=np.int64)
     for piece in sorted({text[i : i + size] for size in (2, 3) for i in range(max(1, len(text) - size + 1))}):
         hits += pc.match_substring(labels, piece).to_numpy(zero_copy_only=False)
-    # the exact likeness is slow: only for labels that share most pieces of two or three letters, of like length first
+    # the exact similarity is slow: only for labels that share most pieces of two or three letters, of like length first
     odd_length = np.abs(pc.utf8_length(labels).to_numpy(zero_copy_only=False) - len(text))
     likely = np.lexsort((odd_length, -hits))[:300]
-    likeness = {int(code): _likeness(text, labels[int(code)].as_py()) for code in likely if hits[code]}
-    ranked = sorted(likeness, key=lambda code: (-likeness[code], code))
-    return [code for code in ranked if likeness[code] >= NEAR][:count]
+    similarity = {int(code): _similarity(text, labels[int(code)].as_py()) for code in likely if hits[code]}
+    ranked = sorted(similarity, key=lambda code: (-similarity[code], code))
+    return [code for code in ranked if similarity[code] >= MIN_SIMILARITY][:count]
 
 
-def _likeness(text: str, label: str) -> float:
+def _similarity(text: str, label: str) -> float:
     """How alike two texts are, 0 to 1: as a whole, or to the words that a longer label holds."""
     if not text:
         return 0.0
     whole = SequenceMatcher(None, text, label[:200], autojunk=False).ratio()
-    return max(whole, NEAR) if set(text.split()) <= set(label.split()) else whole
+    return max(whole, MIN_SIMILARITY) if set(text.split()) <= set(label.split()) else whole
 
 
 def same_category_as(catalog: Catalog, codes: npt.NDArray[np.int32], level: str | None = None) -> npt.NDArray[np.bool_]:
@@ -121,12 +121,12 @@ def _in_category(catalog: Catalog, name: str) -> npt.NDArray[np.bool_]:
     if not catalog.levels:
         raise must_be("category", "left out: the catalogue has no categories", name)
     found = _at_any_level(catalog, name)
-    if found is None and len(path := _steps(name)) > 1:
+    if found is None and len(path := _split_path(name)) > 1:
         steps = [_at_any_level(catalog, step) for step in path]
         if all(step is not None for step in steps):
             found = np.logical_and.reduce([step for step in steps if step is not None])
     if found is None:
-        raise must_be_one_of("category", _some_names(catalog, name), name)
+        raise must_be_one_of("category", _suggest_categories(catalog, name), name)
     return found
 
 
@@ -142,12 +142,12 @@ def _at_any_level(catalog: Catalog, name: str) -> npt.NDArray[np.bool_] | None:
     return found
 
 
-def _steps(path: str) -> list[str]:
+def _split_path(path: str) -> list[str]:
     return [step.strip() for step in path.replace(">", "/").split("/") if step.strip()]
 
 
-def _some_names(catalog: Catalog, name: str) -> list[str]:
-    """At most twelve category names to choose from, the nearest first."""
+def _suggest_categories(catalog: Catalog, name: str) -> list[str]:
+    """At most twelve category names, the most similar first."""
     names = pa.array(sorted({n for level in catalog.category_names for n in level}), pa.large_string()).to_pylist()
-    names.sort(key=lambda other: -_likeness(name.lower(), other.lower()))
+    names.sort(key=lambda other: -_similarity(name.lower(), other.lower()))
     return [printable(other, 60) for other in names[:12]]

@@ -1,4 +1,4 @@
-"""Parameters of models: frozen dataclasses whose fields say what they mean and what they may be."""
+"""Parameters of models: frozen dataclasses whose fields carry a description and bounds."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ FALSE_WORDS = frozenset({"false", "no", "off", "0"})
 
 def parameter(
     default: Any,
-    about: str,
+    description: str,
     *,
     low: float | None = None,
     high: float | None = None,
     above: float | None = None,
     choices: Iterable[str] | None = None,
 ) -> Any:
-    """A dataclass field with a default, a sentence about it and its bounds (`low`, `high`: included; `above`: not)."""
-    metadata = {"about": about, "low": low, "high": high, "above": above}
+    """A dataclass field with a default, a description and bounds (`low`, `high`: inclusive; `above`: exclusive)."""
+    metadata = {"description": description, "low": low, "high": high, "above": above}
     return field(default=default, metadata={**metadata, "choices": tuple(choices) if choices else None})
 
 
-def again(parameters: type[ModelParameters], name: str, default: Any) -> Any:
-    """The field `name` of `parameters` with another default: what was found best for a model of its own."""
+def with_default(parameters: type[ModelParameters], name: str, default: Any) -> Any:
+    """The field `name` of `parameters` with another default."""
     return field(default=default, metadata=parameters.__dataclass_fields__[name].metadata)
 
 
@@ -43,17 +43,17 @@ RENAMED = {
     "most_log_variance": "max_log_variance",
     "most_pairs": "max_pairs",
 }
-"""Parameters of bundles written before 0.1.0 was released -> their names today."""
+"""Names in bundles written before 0.1.0 -> current names."""
 
 
 @dataclass(frozen=True)
 class ModelParameters:
-    """What a model is, apart from how a run is done. Checked when made; saved with the model."""
+    """The hyperparameters of a model, checked on construction and saved with the model."""
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     """Named settings that differ from the defaults: {"paper": {...}}."""
-    earlier: ClassVar[Mapping[str, Any]] = {}
-    """What models did before a parameter was there to say it: for bundles of then."""
+    legacy_defaults: ClassVar[Mapping[str, Any]] = {}
+    """Values of parameters that older bundles do not hold."""
 
     def __post_init__(self) -> None:
         hints = typing.get_type_hints(type(self))
@@ -63,7 +63,7 @@ class ModelParameters:
 
     @classmethod
     def make(cls, settings: Mapping[str, Any] | None = None, *, preset: str | None = None) -> Self:
-        """Parameters from settings by name (values may be text, as a command line gives them), on top of a preset.
+        """Parameters from settings by name (values may be text), on top of a preset.
 
         A model that has no settings of its own under `preset="paper"` takes its defaults.
         """
@@ -77,9 +77,9 @@ class ModelParameters:
         return cls(**values)
 
     @classmethod
-    def saved(cls, values: Mapping[str, Any]) -> Self:
-        """Parameters as a bundle holds them, under today's names; later ones mean what was done when it was written."""
-        return cls(**{**cls.earlier, **{RENAMED.get(name, name): value for name, value in values.items()}})
+    def from_saved(cls, values: Mapping[str, Any]) -> Self:
+        """Parameters as a bundle holds them, under their current names."""
+        return cls(**{**cls.legacy_defaults, **{RENAMED.get(name, name): value for name, value in values.items()}})
 
     @classmethod
     def _preset(cls, preset: str | None) -> Mapping[str, Any]:
@@ -95,25 +95,25 @@ class ModelParameters:
 
 
 @dataclass(frozen=True)
-class ParameterAbout:
-    """One line of `neatrec show`: a parameter, its type, its default and what it means."""
+class ParameterInfo:
+    """One line of `neatrec show`: a parameter with its type, default and description."""
 
     name: str
     type: str
     default: Any
-    about: str
+    description: str
     choices: tuple[str, ...] | None = None
 
 
-def describe_parameters(parameters: type[ModelParameters]) -> tuple[ParameterAbout, ...]:
-    """What each field of `parameters` is."""
+def describe_parameters(parameters: type[ModelParameters]) -> tuple[ParameterInfo, ...]:
+    """Each field of `parameters`."""
     hints = typing.get_type_hints(parameters)
     return tuple(
-        ParameterAbout(
+        ParameterInfo(
             name=spec.name,
             type=_type_name(hints[spec.name]),
             default=spec.default,
-            about=spec.metadata.get("about", ""),
+            description=spec.metadata.get("description", ""),
             choices=spec.metadata.get("choices"),
         )
         for spec in dataclasses.fields(parameters)
@@ -150,13 +150,13 @@ def _type_name(hint: Any) -> str:
     return " or ".join(words.get(member, str(member)) for member in _members(hint))
 
 
-def _wanted(hint: Any) -> str:
-    """The type as a sentence wants it: "a whole number or none"."""
+def _type_phrase(hint: Any) -> str:
+    """The type in an error message: "a whole number or none"."""
     return f"a {_type_name(hint)}" if _members(hint)[0] in (int, float) else _type_name(hint)
 
 
 def _parsed(name: str, hint: Any, text: str) -> Any:
-    """`text` as a value of the first type of `hint` that it can be read as."""
+    """`text` as a value of the first type of `hint` that accepts it."""
     members = _members(hint)
     if type(None) in members and text.lower() in NONE_WORDS:
         return None
@@ -170,7 +170,7 @@ def _parsed(name: str, hint: Any, text: str) -> Any:
                 continue
     if str in members:
         return text
-    raise must_be(name, _wanted(hint), text)
+    raise must_be(name, _type_phrase(hint), text)
 
 
 def _checked(spec: dataclasses.Field[Any], hint: Any, value: Any) -> Any:
@@ -180,7 +180,7 @@ def _checked(spec: dataclasses.Field[Any], hint: Any, value: Any) -> Any:
     kinds = tuple(member for member in members if isinstance(member, type))
     wrong_bool = isinstance(value, bool) and bool not in kinds
     if wrong_bool or not isinstance(value, kinds):
-        raise must_be(spec.name, _wanted(hint), value)
+        raise must_be(spec.name, _type_phrase(hint), value)
     if spec.metadata.get("choices") and value is not None and value not in spec.metadata["choices"]:
         raise must_be_one_of(spec.name, spec.metadata["choices"], value)
     if isinstance(value, int | float) and not isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""`pop`: the most bought items, whatever is asked for."""
+"""`pop`, the most bought items, and `popco`, the items most often bought with the query."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from neatrec.data.baskets import Baskets
 from neatrec.models.base import Codes, Model, Scores
+from neatrec.models.counts import CountModel, Counts, Floats
 from neatrec.models.run import Run
 
 
@@ -18,12 +19,12 @@ class Pop(Model):
 
     name: ClassVar[str] = "pop"
     kind: ClassVar[str] = "paper"
-    about: ClassVar[str] = "The most bought items, the same for every query."
+    description: ClassVar[str] = "The most bought items, the same for every query."
     devices: ClassVar[tuple[str, ...]] = ("cpu",)
-    answers_cold: ClassVar[bool] = True
+    scores_unseen_items: ClassVar[bool] = True
 
-    def _learn(self, shards: Iterable[Baskets], run: Run) -> None:
-        """`item_count` is all there is to learn, and the contract has counted it."""
+    def _fit(self, shards: Iterable[Baskets], run: Run) -> None:
+        """`item_count` is all that it needs, and `fit` has counted it."""
 
     def _score(self, queries: Codes, items: Codes) -> Scores:
         return self.item_count[items].astype(np.float64)
@@ -36,4 +37,15 @@ class Pop(Model):
         return {}
 
     def _restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        """`item_count` is back already."""
+        """`item_count` is restored already."""
+
+
+class PopCo(CountModel):
+    """C itself; `window=5` counts only items that went into the cart at most five apart."""
+
+    name: ClassVar[str] = "popco"
+    kind: ClassVar[str] = "paper"
+    description: ClassVar[str] = "How often two items were bought together."
+
+    def _value(self, count: Counts, query_total: Floats, item_total: Floats) -> Floats:
+        return count.astype(np.float64)

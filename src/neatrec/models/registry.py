@@ -1,4 +1,4 @@
-"""Which models there are: their names, where each lives, what it is and what can be set."""
+"""The built-in models: their names, classes and parameters."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 
 from neatrec.errors import ParameterError, must_be_one_of
 from neatrec.models.base import Model
-from neatrec.models.parameters import ParameterAbout, describe_parameters, parse_settings
+from neatrec.models.parameters import ParameterInfo, describe_parameters, parse_settings
 
-HOMES: Mapping[str, str] = {
+MODEL_CLASSES: Mapping[str, str] = {
     "pop": "neatrec.models.popularity:Pop",
-    "popco": "neatrec.models.popco:PopCo",
+    "popco": "neatrec.models.popularity:PopCo",
     "cf": "neatrec.models.factorization:CF",
     "bprmf": "neatrec.models.factorization:BPRMF",
     "item2vec": "neatrec.models.embeddings.item2vec:Item2Vec",
@@ -30,20 +30,20 @@ HOMES: Mapping[str, str] = {
     "bayes": "neatrec.models.bayes:Bayes",
     "bayes-sure": "neatrec.models.bayes:BayesSure",
 }
-"""Name -> module and class, so that asking for one model imports one."""
+"""Name -> module:class. Only the model that is used is imported."""
 
-MODEL_NAMES: tuple[str, ...] = tuple(HOMES)
+MODEL_NAMES: tuple[str, ...] = tuple(MODEL_CLASSES)
 
 
 @dataclass(frozen=True)
-class ModelAbout:
-    """What `neatrec show` tells of a model."""
+class ModelInfo:
+    """What `neatrec show` prints about a model."""
 
     name: str
     kind: str
-    about: str
+    description: str
     needs_users: bool
-    parameters: tuple[ParameterAbout, ...]
+    parameters: tuple[ParameterInfo, ...]
     presets: dict[str, dict[str, Any]]
 
     def to_dict(self) -> dict[str, Any]:
@@ -51,10 +51,10 @@ class ModelAbout:
 
 
 def model_class(name: str) -> type[Model]:
-    """The class of a model of ours."""
-    if name not in HOMES:
+    """The class of a built-in model."""
+    if name not in MODEL_CLASSES:
         raise must_be_one_of("model", MODEL_NAMES, name)
-    module, _, attribute = HOMES[name].partition(":")
+    module, _, attribute = MODEL_CLASSES[name].partition(":")
     found: type[Model] = getattr(import_module(module), attribute)
     return found
 
@@ -62,7 +62,7 @@ def model_class(name: str) -> type[Model]:
 def make_model(
     name: str, settings: Mapping[str, Any] | Iterable[str] = (), *, preset: str | None = None, **more: Any
 ) -> Model:
-    """A model by name, not yet fitted. Settings are values, or text as a command line gives them.
+    """A model by name, not yet fitted. Settings are values, or KEY=VALUE texts.
 
     >>> make_model("shrunk-lift", k=2).parameters.k, make_model("shrunk-lift", ["k=0.5"]).parameters.k
     (2.0, 0.5)
@@ -74,12 +74,14 @@ def make_model(
     return kind(kind.Parameters.make({**given, **more}, preset=preset))
 
 
-def describe(names: Iterable[str] = MODEL_NAMES) -> tuple[ModelAbout, ...]:
-    """Names, kinds, parameters, defaults and a sentence about each, in the order of `MODEL_NAMES`."""
-    return tuple(_about(model_class(name)) for name in names)
+def describe(names: Iterable[str] = MODEL_NAMES) -> tuple[ModelInfo, ...]:
+    """The names, kinds, descriptions and parameters of models."""
+    return tuple(_info(model_class(name)) for name in names)
 
 
-def _about(model: type[Model]) -> ModelAbout:
+def _info(model: type[Model]) -> ModelInfo:
     parameters = model.Parameters
     presets = {name: dict(settings) for name, settings in parameters.presets.items()}
-    return ModelAbout(model.name, model.kind, model.about, model.needs_users, describe_parameters(parameters), presets)
+    return ModelInfo(
+        model.name, model.kind, model.description, model.needs_users, describe_parameters(parameters), presets
+    )

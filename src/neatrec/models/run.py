@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a fit stands. Rates and losses are those of the present epoch."""
+    """The progress of a fit. Rates and losses are those of the present epoch."""
 
     epoch: int
     """Epochs finished."""

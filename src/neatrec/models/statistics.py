@@ -1,4 +1,4 @@
-"""The statistics a user would try first. C: times together, F: an item's pairs, N: all pairs, E = F_q F_v / N."""
+"""Statistics of pair counts. C: the count of a pair, F: an item's pairs, N: all pairs, E = F_q F_v / N."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Lift(CountModel):
 
     name: ClassVar[str] = "lift"
     kind: ClassVar[str] = "statistic"
-    about: ClassVar[str] = "Times together over times expected by chance."
+    description: ClassVar[str] = "Count of the pair over its expectation under independence."
 
     def _value(self, count: Counts, query_total: Floats, item_total: Floats) -> Floats:
         return statistics.lift(count, self.counts.expected(query_total, item_total))
@@ -25,15 +25,15 @@ class Lift(CountModel):
 
 @dataclass(frozen=True)
 class ShrunkLiftParameters(CountParameters):
-    k: float = parameter(1.0, "Strength of the shrinkage, in expected times together.", low=0.0)
+    k: float = parameter(1.0, "Strength of the shrinkage, in expected counts.", low=0.0)
 
 
 class ShrunkLift(CountModel):
-    """C / (E + k): the lift, drawn to 0 where little was expected and so little is known."""
+    """C / (E + k): the lift, shrunk towards 0 where little was expected."""
 
     name: ClassVar[str] = "shrunk-lift"
     kind: ClassVar[str] = "statistic"
-    about: ClassVar[str] = "Times together over (times expected by chance + k)."
+    description: ClassVar[str] = "Count of the pair over (its expectation under independence + k)."
     Parameters: ClassVar[type[ModelParameters]] = ShrunkLiftParameters
 
     def _value(self, count: Counts, query_total: Floats, item_total: Floats) -> Floats:
@@ -45,13 +45,13 @@ class LLR(CountModel):
 
     name: ClassVar[str] = "llr"
     kind: ClassVar[str] = "statistic"
-    about: ClassVar[str] = "Signed log-likelihood ratio of the 2x2 table: how sure it is that the pair is no chance."
+    description: ClassVar[str] = "Signed log-likelihood ratio of the 2x2 table: how significant the pair is."
 
     def _value(self, count: Counts, query_total: Floats, item_total: Floats) -> Floats:
         return statistics.signed_llr(count, query_total, item_total, self.counts.records)
 
     def _unseen(self, query_total: Floats, item_total: Floats) -> Floats:
-        """The same G^2 with C = 0 put in: one logarithm a pair instead of four, for the many pairs never seen."""
+        """The same G^2 with C = 0 put in: one logarithm per pair instead of four, for the many pairs never seen."""
         n = float(max(self.counts.records, 1))
         # F <= N / 2, as C is symmetric with an empty diagonal; two halves have odds of 1, which must not meet log1p
         odds = (query_total / (n - query_total)) * (item_total / (n - item_total))
@@ -62,7 +62,7 @@ class LLR(CountModel):
         return np.minimum(-2.0 * g2, 0.0)
 
     def _unseen_rows(self, query_total: Floats) -> Floats:
-        """Few items have a total of their own: logarithms are taken once for each total that there is."""
+        """Many items share their total: logarithms are computed once per distinct total."""
         totals, place = self.counts.totals
         return self._unseen(query_total[:, None], totals[None].astype(np.float64)).take(place, axis=1)
 
@@ -72,7 +72,7 @@ class Jaccard(CountModel):
 
     name: ClassVar[str] = "jaccard"
     kind: ClassVar[str] = "statistic"
-    about: ClassVar[str] = "Times together over times either was bought with anything."
+    description: ClassVar[str] = "Count of the pair over the count of pairs with either item."
 
     def _value(self, count: Counts, query_total: Floats, item_total: Floats) -> Floats:
         return statistics.jaccard(count, query_total, item_total)

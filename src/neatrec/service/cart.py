@@ -65,7 +65,7 @@ def completes(edition: ServingSnapshot, shelf: LoadedBundle, items: list[str], q
     sieve = ItemFilter(shelf, edition.decided[shelf.name], question, cart)
     level = LEVELS.index(question.min_evidence or "some")
     model = shelf.index.model
-    asked = [code for code in cart if shelf.count[code] or model.answers_cold]
+    asked = [code for code in cart if shelf.count[code] or model.scores_unseen_items]
     lines = _lines(shelf, asked, question.k, level, sieve) if asked else []
     return AnsweredCart(shelf, cart, lines, notes, question.k, ("block",) if sieve.block_hit else ())
 

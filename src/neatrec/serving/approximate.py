@@ -21,8 +21,8 @@ import numpy.typing as npt
 from neatrec.cooccurrence.resources import thread_count
 from neatrec.errors import MissingDependencyError, ParameterError, must_be
 from neatrec.models.base import Model
-from neatrec.models.blas import one_blas_thread
-from neatrec.models.cosine import CosineModel
+from neatrec.models.parallel import one_blas_thread
+from neatrec.models.vectors import CosineModel
 from neatrec.serving.topk import TILE, Codes, TopK, TopKSearch, Vectors, product_factors, search_of
 from neatrec.text import plural
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.models.base import Model
-from neatrec.models.blas import one_blas_thread
+from neatrec.models.parallel import one_blas_thread
 from neatrec.serving.scan import keep_best_of_lists
 
 if TYPE_CHECKING:

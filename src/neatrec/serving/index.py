@@ -127,7 +127,7 @@ class ServingTable:
         return self._answers_of(code, items[top], scores[top])
 
     def _candidates(self, code: int) -> npt.NDArray[np.bool_]:
-        if self.item_count[code] == 0 and not self.model.answers_cold:
+        if self.item_count[code] == 0 and not self.model.scores_unseen_items:
             return np.zeros(len(self), dtype=np.bool_)
         may: npt.NDArray[np.bool_] = self.item_count > 0
         may &= ~same_category_as(self.catalog, np.array([code], dtype=np.int32), self.model.category_level)

@@ -14,11 +14,10 @@ import numpy.typing as npt
 from neatrec.cooccurrence.resources import thread_count
 from neatrec.errors import DivergedError, must_be
 from neatrec.models.base import Model
-from neatrec.models.blas import one_blas_thread
-from neatrec.models.cosine import CosineModel
 from neatrec.models.counts import CountModel
 from neatrec.models.embeddings.kernels.dispatch import ranking_device
-from neatrec.models.parallel import at_most
+from neatrec.models.parallel import one_blas_thread, thread_limit
+from neatrec.models.vectors import CosineModel
 from neatrec.serving.coarse_search import by_screen, screen_of
 from neatrec.serving.scan import Heaps, SearchSpace, keep_best, keep_best_down, keep_best_of_lists, put_in_order
 from neatrec.statistics.independence import groups_of
@@ -77,7 +76,7 @@ def search_of(model: Model, k: int) -> TopKSearch:
     """A search for what `model` may answer, nothing found yet."""
     if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
         raise must_be("k", "a whole number of at least 1", k)
-    asked = np.ones(len(model.catalog), dtype=bool) if model.answers_cold else model.item_count > 0
+    asked = np.ones(len(model.catalog), dtype=bool) if model.scores_unseen_items else model.item_count > 0
     return TopKSearch(
         query=np.flatnonzero(asked).astype(np.int32),
         code=np.flatnonzero(model.item_count > 0).astype(np.int32),
@@ -186,7 +185,7 @@ class TopKSearch:
         size = max(1, BLOCK_NUMBERS // max(len(self.group), 1))
 
         def work(first: int) -> None:
-            with at_most(1):
+            with thread_limit(1):
                 scores = model.score_all(self.query[first : first + size])
             rows = np.arange(first, first + len(scores))
             self.scan(np.ascontiguousarray(scores[:, self.code], dtype=np.float64), rows, self.code)

@@ -209,7 +209,7 @@ def _check(model: Model, run: Run, read: Callable[[], Baskets] | StreamOptions, 
     model.check_run(run, validation=options.validation_share > 0)
     if options.ann:
         check_approximate(model)
-    if options.keep_users and not model.learns_about_users():
+    if options.keep_users and not model.has_user_arrays():
         raise ParameterError(
             f"`keep_users` is of no use to model {model.name!r}, which learns nothing about users",
             hint="Leave keep_users out.",

@@ -31,7 +31,7 @@ from neatrec.models.bayes.scoring import log_priors
 from neatrec.models.bayes.significance import SURE_HINTS, SURENESS, sure_exercise
 from neatrec.models.counts import PairCounts
 from neatrec.models.run import Run
-from neatrec.models.tuned_lift import MIN_ROWS_PER_THREAD, strong_pairs
+from neatrec.models.tuned_lift import MIN_STRONG_PAIRS, strong_pairs
 
 LATER = 0.8
 """Baskets from here on judge, by time."""
@@ -78,7 +78,7 @@ class Lessons:
             "ranking": hints,
             "posterior": {name: round(value, 6) for name, value in vars(self.calibration).items()},
             "strong_pairs": self.strong_pairs,
-            "validation": {name: round(x, 6) for name, x in judged.items() if self.strong_pairs >= MIN_ROWS_PER_THREAD},
+            "validation": {name: round(x, 6) for name, x in judged.items() if self.strong_pairs >= MIN_STRONG_PAIRS},
             "validation_of_ranking": {"odds": round(self.ranked, 6), "posterior_lift": round(self.lifted, 6)},
             "sure_ranks_by": "odds of a dependence beyond doubt" if sure else "G^2",
             "sure_ranking": sure,
@@ -160,7 +160,7 @@ def _lessons(
         sure = [sure_exercise(one, judge, lessons.weights, next(sure_rngs)) for one, judge in folds]
         ranking, ranked, lifted = learn_ranking(sure, against=SURENESS, model="bayes-sure", by="G^2")
         lessons = replace(lessons, sure=ranking, sure_ranked=ranked, sure_g2=lifted)
-    if lessons.strong_pairs >= MIN_ROWS_PER_THREAD:
+    if lessons.strong_pairs >= MIN_STRONG_PAIRS:
         winners = [_winners_of(fold, category, lessons, next(rngs), block) for fold in folds]
         calibration = calibrate(Winners.joined(winners), signs=lessons.weights.signs is not None)
         lessons = replace(lessons, calibration=calibration)
@@ -208,7 +208,7 @@ def _part(shards: Iterable[Baskets], masks: list[npt.NDArray[np.bool_]], which: 
 def _taught(practice: Sequence[Practice], ordered: bool, evidence: PairFeatures) -> Lessons:
     """What strong pairs taught about the prior."""
     pairs = sum(len(part.strong) for part in practice)
-    if pairs < MIN_ROWS_PER_THREAD:
+    if pairs < MIN_STRONG_PAIRS:
         log.warning("only %d strong pairs in the validation baskets: bayes is shrunk lift with k = 1", pairs)
         return Lessons(Weights(1.0, 0.0, None), None, UNLEARNED, pairs, 0.0, 0.0)
     whole, signs = Practice.joined(practice), evidence.signs_there

@@ -10,8 +10,8 @@ import numpy.typing as npt
 from scipy import sparse
 
 from neatrec.models.bayes.names import Found, Places, nearest, within_categories
-from neatrec.models.blas import one_blas_thread
-from neatrec.models.counts import PairCounts, often_seen
+from neatrec.models.counts import PairCounts, frequent_pairs
+from neatrec.models.parallel import one_blas_thread
 
 Factors = npt.NDArray[np.float32]
 
@@ -30,7 +30,7 @@ def log_lifts(counts: PairCounts, min_pair_count: int) -> sparse.csr_matrix:
     """log((C + 3) / (E + 3)) of pairs seen at least `min_pair_count` times and more often than expected, float32."""
     values, items, in_row = [], [], []
     for first, end in stretches(counts.matrix.indptr, STRETCH):
-        query, item, count = often_seen(counts.matrix[first:end], min_pair_count)
+        query, item, count = frequent_pairs(counts.matrix[first:end], min_pair_count)
         chance = counts.expected(counts.total[first:end][query], counts.total[item])
         value = np.log((count + PSEUDO) / (chance + PSEUDO))
         more = value > 0

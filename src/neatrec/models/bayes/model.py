@@ -24,9 +24,8 @@ from neatrec.models.bayes.rows import rank_rows
 from neatrec.models.bayes.scoring import log_priors
 from neatrec.models.bayes.screen import CoarseScorer
 from neatrec.models.bayes.significance import sure_pairs_odds, sure_rows_odds, without_sureness
-from neatrec.models.blas import one_blas_thread
 from neatrec.models.counts import CountParameters, PairCounts
-from neatrec.models.parallel import MIN_PAIRS_PER_THREAD, in_parts
+from neatrec.models.parallel import MIN_PAIRS_PER_THREAD, one_blas_thread, parallel_slices
 from neatrec.models.parameters import ModelParameters, parameter
 from neatrec.models.run import Run
 from neatrec.models.statistics import LLR
@@ -67,7 +66,7 @@ class Bayes(Model):
 
     name: ClassVar[str] = "bayes"
     kind: ClassVar[str] = "hybrid"
-    about: ClassVar[str] = "Lift drawn towards what like items, names, categories and low-rank structure predict."
+    description: ClassVar[str] = "Lift drawn towards what like items, names, categories and low-rank structure predict."
     Parameters: ClassVar[type[ModelParameters]] = BayesParameters
     min_score: ClassVar[float] = 0.0
     evidence: PairFeatures
@@ -80,7 +79,7 @@ class Bayes(Model):
         """Device gpu is accepted: the fit runs on the CPU all the same, and logs it."""
         super().check_run(replace(run, device="cpu"), validation=validation)
 
-    def _learn(self, shards: Iterable[Baskets], run: Run) -> None:
+    def _fit(self, shards: Iterable[Baskets], run: Run) -> None:
         if run.device == "gpu":
             log.info("fitting %s on the CPU: it has no GPU kernels", self.name)
         around = Surroundings.of(self.catalog)
@@ -92,7 +91,7 @@ class Bayes(Model):
         self.lessons, self.weights = lessons, lessons.weights
         self.ranking, self.calibration = lessons.ranking, lessons.calibration
         # shrunk lift has nothing to say about an item that was never bought
-        self.answers_cold = lessons.weights.signs is not None  # type: ignore[misc]
+        self.scores_unseen_items = lessons.weights.signs is not None  # type: ignore[misc]
 
     @property
     def _block(self) -> int:
@@ -147,9 +146,9 @@ class Bayes(Model):
         """Low-rank factors scaled by the root of their values, shape (items, rank)."""
         return self.evidence.vectors * np.sqrt(np.abs(self.evidence.values))
 
-    def _never_bought(self, code: int) -> str:
-        note = super()._never_bought(code)
-        return f"{note}: what is known comes from its name and category" if self.answers_cold else note
+    def _unseen_note(self, code: int) -> str:
+        note = super()._unseen_note(code)
+        return f"{note}: what is known comes from its name and category" if self.scores_unseen_items else note
 
     def fit_info(self) -> dict[str, Any]:
         counts, most = self.evidence.counts, self.parameters.max_pairs
@@ -207,7 +206,7 @@ class BayesSure(Bayes):
 
     name: ClassVar[str] = "bayes-sure"
     shares_fit_with: ClassVar[str] = "bayes"
-    about: ClassVar[str] = "The evidence of bayes, ranked by how surely a pair is no chance, however small its lift."
+    description: ClassVar[str] = "The evidence of bayes, ranked by significance: how unlikely a pair is by chance."
 
     def _score(self, queries: Codes, items: Codes) -> Scores:
         sure = self.lessons.sure
@@ -247,7 +246,7 @@ def _in_parts(queries: Codes, items: Codes, score: Callable[[Codes, Codes], npt.
     def work(part: slice) -> None:
         out[part] = score(queries[part], items[part])
 
-    in_parts(len(queries), work, min_rows=MIN_PAIRS_PER_THREAD)
+    parallel_slices(len(queries), work, min_rows=MIN_PAIRS_PER_THREAD)
     return out
 
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from neatrec.data.catalog import UNKNOWN, Catalog
-from neatrec.models.parallel import in_parts
+from neatrec.models.parallel import parallel_slices
 
 MOST_WORDS = 3_000
 """The most frequent words count; a table of word pairs is this number squared."""
@@ -99,7 +99,7 @@ def within_categories(category: npt.NDArray[np.int32], near: Near) -> sparse.csr
             found[number + 1] = near(*tasks[number])
 
     if tasks:
-        in_parts(len(tasks), work)
+        parallel_slices(len(tasks), work)
     rows, columns, values = (np.concatenate(part) for part in zip(*found, strict=True))
     return sparse.csr_matrix((values, (rows, columns)), shape=(len(category), len(category)))
 

@@ -15,8 +15,8 @@ from neatrec.data.catalog import UNKNOWN
 from neatrec.models.bayes.features import Block, PairFeatures
 from neatrec.models.bayes.prior import START, Weights
 from neatrec.models.counts import PairCounts
-from neatrec.models.parallel import in_parts
-from neatrec.models.tuned_lift import FIRST, STRENGTHS, strong_pairs
+from neatrec.models.parallel import parallel_slices
+from neatrec.models.tuned_lift import STRENGTHS, TOP, strong_pairs
 
 QUERIES = 500
 """More queries than this are sampled: the weights do not get better, only slower."""
@@ -82,7 +82,7 @@ class Practice:
 
 def gains(higher: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
     """1 + 1 / log2(1 + rank) for a rank among the first ten, else 0; `higher` is how many stand above."""
-    return np.where(higher < FIRST, 1.0 + 1.0 / np.log2(2.0 + higher), 0.0)
+    return np.where(higher < TOP, 1.0 + 1.0 / np.log2(2.0 + higher), 0.0)
 
 
 @compiled
@@ -192,7 +192,7 @@ def search(practice: Practice, signs: npt.NDArray[np.bool_], *, near: bool) -> t
         for number in range(part.start, part.stop):
             found[number] = _climbed(practice, (begin, timid)[number], free)
 
-    in_parts(2, work)
+    parallel_slices(2, work)
     return max((found[0], found[1]), key=lambda end: end[1])
 
 

@@ -17,7 +17,7 @@ from neatrec.compiled import compiled
 from neatrec.models.bayes.features import PairFeatures
 from neatrec.models.bayes.prior import Weights
 from neatrec.models.bayes.scoring import add_products, by_query, csr_parts, lent, pair_table, score_pairs
-from neatrec.models.parallel import in_parts
+from neatrec.models.parallel import parallel_slices
 
 Codes = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
@@ -93,7 +93,7 @@ def _with_company(evidence: PairFeatures, queries: Codes, items: Codes) -> Float
         own = offsets[part.start : part.stop + 1]
         lent_to_pairs(asked[part], own, chosen, *tables, found)
 
-    in_parts(len(asked), work, min_rows=MIN_ROWS_PER_THREAD)
+    parallel_slices(len(asked), work, min_rows=MIN_ROWS_PER_THREAD)
     out = np.empty_like(found)
     out[order] = found
     return out

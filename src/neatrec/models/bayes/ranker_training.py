@@ -16,8 +16,8 @@ from neatrec.models.bayes.prior import Weights
 from neatrec.models.bayes.prior_tuning import allowed, gains, higher_ranked
 from neatrec.models.bayes.ranker import Ranking, hints
 from neatrec.models.bayes.rows import score_rows
-from neatrec.models.counts import PairCounts, often_seen
-from neatrec.models.tuned_lift import MIN_ROWS_PER_THREAD, STRONG_COUNT
+from neatrec.models.counts import PairCounts, frequent_pairs
+from neatrec.models.tuned_lift import MIN_STRONG_PAIRS, STRONG_COUNT
 
 SURE = 1.96
 """Standard deviations that a count must lie above `strong_lift` times chance."""
@@ -90,7 +90,7 @@ def sure_pairs(judge: Judge, strong_lift: float) -> tuple[npt.NDArray[np.int32],
     At least STRONG_COUNT times, and SURE standard deviations more often than `strong_lift` times chance.
     """
     counts = judge.counts
-    query, item, count = often_seen(counts.matrix if judge.directed is None else judge.directed, STRONG_COUNT)
+    query, item, count = frequent_pairs(counts.matrix if judge.directed is None else judge.directed, STRONG_COUNT)
     # with an order, chance puts either item first, half the time each; without one half the lift is asked for, as the
     # paper's labels do
     bar = strong_lift * counts.expected(counts.total[query], counts.total[item]) / 2
@@ -143,7 +143,7 @@ def learn_ranking(
     where there is too little to learn from (gains are 0 then).
     """
     there = [part for part in parts if part is not None]
-    if sum(int(part.strong.sum()) for part in there) < MIN_ROWS_PER_THREAD:
+    if sum(int(part.strong.sum()) for part in there) < MIN_STRONG_PAIRS:
         return None, 0.0, 0.0
     whole = Exercise.joined(there)
     half = np.arange(len(whole.start) - 1) % 2 == 0

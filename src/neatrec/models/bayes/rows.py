@@ -15,8 +15,8 @@ from neatrec.models.bayes.prior import FARTHEST, Weights
 from neatrec.models.bayes.ranker import COMPANY_PSEUDO, LEAST_CHANCE, Ranking
 from neatrec.models.bayes.ranker import FARTHEST as FARTHEST_ODDS
 from neatrec.models.bayes.scoring import Codes, csr_parts, lent, pair_table, sign_factors
-from neatrec.models.parallel import in_parts
-from neatrec.models.products import all_products
+from neatrec.models.parallel import parallel_slices
+from neatrec.models.vectors import all_products
 
 Floats = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.float32]
@@ -37,7 +37,7 @@ def rank_rows(
         lifts.write(part, out[part])
         odds.write(part, out[part])
 
-    in_parts(len(queries), work, min_rows=MIN_ROWS_PER_THREAD)
+    parallel_slices(len(queries), work, min_rows=MIN_ROWS_PER_THREAD)
     return out
 
 
@@ -45,7 +45,7 @@ def score_rows(evidence: PairFeatures, weights: Weights, queries: Codes, out: Ro
     """The posterior mean of each query with every item, shape (queries, items)."""
     lifts = _Lifts(evidence, weights, queries)
     out = np.empty((len(queries), len(evidence.category)), dtype=np.float32) if out is None else out
-    in_parts(len(queries), lambda part: lifts.write(part, out[part]), min_rows=MIN_ROWS_PER_THREAD)
+    parallel_slices(len(queries), lambda part: lifts.write(part, out[part]), min_rows=MIN_ROWS_PER_THREAD)
     return out
 
 

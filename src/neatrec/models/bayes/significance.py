@@ -15,7 +15,7 @@ from neatrec.models.bayes.ranker import HINTS, Ranking, hints, rank_pairs
 from neatrec.models.bayes.ranker_training import FIRST, QUERIES, Exercise, Judge
 from neatrec.models.bayes.rows import rank_rows
 from neatrec.models.bayes.scoring import score_pairs
-from neatrec.models.counts import often_seen
+from neatrec.models.counts import frequent_pairs
 
 Codes = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
@@ -31,7 +31,7 @@ def dependent_pairs(judge: Judge) -> tuple[Codes, Codes]:
     """Query and item of the pairs bought together, in this order where there is one, more often than chance can do."""
     counts = judge.counts
     # a count of one is no evidence, and there are very many of them
-    query, item, count = often_seen(counts.matrix if judge.directed is None else judge.directed, 2)
+    query, item, count = frequent_pairs(counts.matrix if judge.directed is None else judge.directed, 2)
     chance = counts.expected(counts.total[query], counts.total[item]) * (1.0 if judge.directed is None else 0.5)
     sure = (count > chance) & (special.pdtrc(count - 1, chance) <= DOUBTFUL)
     return query[sure], item[sure]

@@ -58,7 +58,7 @@ class TrainingDevice(Protocol):
         """Where the kernel draws from."""
 
 
-class OnCpu:
+class CpuDevice:
     """The tables themselves; shards are copied in the order of their visit."""
 
     device = "cpu"
@@ -94,7 +94,7 @@ class OnCpu:
         return draws
 
 
-class OnGpu:
+class GpuDevice:
     """Tables and, where they fit, baskets stay in the memory of the GPU for the whole fit."""
 
     device = "gpu"
@@ -156,9 +156,9 @@ class OnGpu:
         return draws_to_gpu(draws)
 
 
-def place_for(device: str, visits: VisitOrder, lines: int) -> TrainingDevice:
+def training_device(device: str, visits: VisitOrder, lines: int) -> TrainingDevice:
     """The place for a device, `cpu` or `gpu`; `lines` of all shards together."""
-    return OnGpu(visits, lines) if device == "gpu" else OnCpu(visits)
+    return GpuDevice(visits, lines) if device == "gpu" else CpuDevice(visits)
 
 
 def _chunk_ends(visit: Shard) -> list[int]:

@@ -10,19 +10,18 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.models.base import Codes, Scores
-from neatrec.models.cosine import pair_products
 from neatrec.models.embeddings.kernels.layout import Table, new_table, vector
 from neatrec.models.embeddings.model import PAPER, EmbeddingModel, EmbeddingParameters, random_table
-from neatrec.models.parameters import ModelParameters, again
-from neatrec.models.products import all_products
+from neatrec.models.parameters import ModelParameters, with_default
+from neatrec.models.vectors import all_products, pair_products
 
 
 @dataclass(frozen=True)
 class Item2VecParameters(EmbeddingParameters):
-    window: int = again(EmbeddingParameters, "window", 10)
-    negatives: int = again(EmbeddingParameters, "negatives", 10)
-    negative_exponent: float = again(EmbeddingParameters, "negative_exponent", 1.0)
-    learning_rate: float = again(EmbeddingParameters, "learning_rate", 0.8)
+    window: int = with_default(EmbeddingParameters, "window", 10)
+    negatives: int = with_default(EmbeddingParameters, "negatives", 10)
+    negative_exponent: float = with_default(EmbeddingParameters, "negative_exponent", 1.0)
+    learning_rate: float = with_default(EmbeddingParameters, "learning_rate", 0.8)
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": {**PAPER, "batch_reduction": "sum"}}
 
@@ -31,7 +30,7 @@ class Item2Vec(EmbeddingModel):
     """Item2Vec (Barkan and Koenigstein 2016): an input and an output vector for each item."""
 
     name: ClassVar[str] = "item2vec"
-    about: ClassVar[str] = "Skip-gram with negative sampling; cosine of the input vectors."
+    description: ClassVar[str] = "Skip-gram with negative sampling; cosine of the input vectors."
     kernel: ClassVar[str] = "item2vec"
     lines_visited: ClassVar[int] = 56_000_000
     Parameters: ClassVar[type[ModelParameters]] = Item2VecParameters
@@ -65,7 +64,7 @@ class Item2VecProduct(Item2Vec):
 
     name: ClassVar[str] = "item2vec-product"
     shares_fit_with: ClassVar[str] = "item2vec"
-    about: ClassVar[str] = "The vectors of item2vec, ranked by input x output."
+    description: ClassVar[str] = "The vectors of item2vec, ranked by input x output."
 
     def _score(self, queries: Codes, items: Codes) -> Scores:
         return pair_products(self.vectors, self.output, queries, items)

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.compiled import compiled
-from neatrec.models.parallel import MIN_PAIRS_PER_THREAD, in_parts
-from neatrec.models.products import all_products
+from neatrec.models.parallel import MIN_PAIRS_PER_THREAD, parallel_slices
+from neatrec.models.vectors import all_products
 
 Floats = npt.NDArray[np.float64]
 MIN_ROWS_PER_THREAD = 4
@@ -28,7 +28,7 @@ class GaussianTable:
     def rows(self, queries: npt.NDArray[Any]) -> Floats:
         """Log expected likelihoods of each query with every item, shape (queries, items)."""
         out: Floats = all_products((self.means[queries], self.means))
-        in_parts(len(queries), lambda part: self._finish(queries[part], out[part]), min_rows=MIN_ROWS_PER_THREAD)
+        parallel_slices(len(queries), lambda part: self._finish(queries[part], out[part]), min_rows=MIN_ROWS_PER_THREAD)
         return out
 
     def _finish(self, queries: npt.NDArray[Any], products: Floats) -> None:
@@ -50,7 +50,7 @@ def likelihood_pairs(
     def work(part: slice) -> None:
         pair_likelihoods(vectors, variance, queries[part], items[part], out[part])
 
-    in_parts(len(queries), work, min_rows=MIN_PAIRS_PER_THREAD)
+    parallel_slices(len(queries), work, min_rows=MIN_PAIRS_PER_THREAD)
     return out
 
 

@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from neatrec.data.baskets import Baskets
 from neatrec.errors import must_be
-from neatrec.models.cosine import CosineModel
 from neatrec.models.embeddings.kernels.arguments import KernelSettings
 from neatrec.models.embeddings.kernels.dispatch import chosen_device, device_for
 from neatrec.models.embeddings.kernels.layout import SQUARES, Table, new_table, vector, width
@@ -33,6 +32,7 @@ from neatrec.models.embeddings.warm_start import (
 )
 from neatrec.models.parameters import ModelParameters, parameter
 from neatrec.models.run import Run
+from neatrec.models.vectors import CosineModel
 
 log = logging.getLogger(__name__)
 
@@ -123,10 +123,10 @@ class EmbeddingModel(CosineModel):
         if run.device == "gpu":  # settings that a GPU cannot honour
             chosen_device(self._kernel(), run.device, self._settings(), run.reproducible)
 
-    def learns_on(self, run: Run) -> str:
+    def fit_device(self, run: Run) -> str:
         return device_for(self._kernel(), run.device, self._settings(), run.reproducible)
 
-    def _learn(self, shards: Iterable[Baskets], run: Run) -> None:
+    def _fit(self, shards: Iterable[Baskets], run: Run) -> None:
         epochs, before = self._epochs(), 0
         old: Any = run.warm_start
         if old is not None:

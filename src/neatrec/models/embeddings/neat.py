@@ -15,12 +15,12 @@ from neatrec.models.embeddings.kernels.arguments import KernelSettings
 from neatrec.models.embeddings.kernels.layout import LOG_VARIANCE, Table, tail, vector
 from neatrec.models.embeddings.likelihood import GaussianTable, likelihood_pairs
 from neatrec.models.embeddings.model import PAPER, EmbeddingModel, EmbeddingParameters, random_table
-from neatrec.models.parameters import ModelParameters, again, parameter
+from neatrec.models.parameters import ModelParameters, parameter, with_default
 
 
 @dataclass(frozen=True)
 class NeatParameters(EmbeddingParameters):
-    negative_exponent: float = again(EmbeddingParameters, "negative_exponent", 0.5)
+    negative_exponent: float = with_default(EmbeddingParameters, "negative_exponent", 0.5)
     margin: float = parameter(0.2, "How much likelier a pair must be than a negative.", low=0.0)
     variance_learning_rate: float = parameter(0.2, "Step of the log-variances at the start.", low=0.0)
     start_log_variance: float = parameter(-2.0, "Where log-variances start.")
@@ -46,19 +46,19 @@ class NeatParameters(EmbeddingParameters):
             )
 
     @classmethod
-    def saved(cls, values: Mapping[str, Any]) -> Self:
+    def from_saved(cls, values: Mapping[str, Any]) -> Self:
         """Parameters as a bundle holds them: the earlier `covariance` may only be spherical."""
         covariance = values.get("covariance", "spherical")
         if covariance != "spherical":
             raise must_be("covariance", "spherical: other models no longer load", covariance)
-        return super().saved({name: value for name, value in values.items() if name != "covariance"})
+        return super().from_saved({name: value for name, value in values.items() if name != "covariance"})
 
 
 class Neat(EmbeddingModel):
     """NEAT (Ma and others 2022): the mean is the complementary part of co-purchases, the variance their noise."""
 
     name: ClassVar[str] = "neat"
-    about: ClassVar[str] = "Gaussian item embeddings by expected likelihood; cosine of the means."
+    description: ClassVar[str] = "Gaussian item embeddings by expected likelihood; cosine of the means."
     kernel: ClassVar[str] = "neat"
     lines_visited: ClassVar[int] = 110_000_000
     Parameters: ClassVar[type[ModelParameters]] = NeatParameters
@@ -114,7 +114,7 @@ class NeatLikelihood(Neat):
 
     name: ClassVar[str] = "neat-likelihood"
     shares_fit_with: ClassVar[str] = "neat"
-    about: ClassVar[str] = "The GaussianTable of neat, ranked by expected likelihood."
+    description: ClassVar[str] = "The GaussianTable of neat, ranked by expected likelihood."
     _prepared: GaussianTable | None = None
 
     def _score(self, queries: Codes, items: Codes) -> Scores:

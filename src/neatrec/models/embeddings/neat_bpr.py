@@ -13,18 +13,18 @@ from neatrec.models.embeddings.kernels.arguments import KernelSettings
 from neatrec.models.embeddings.kernels.layout import Table, vector
 from neatrec.models.embeddings.model import random_table
 from neatrec.models.embeddings.neat import Neat, NeatParameters
-from neatrec.models.parameters import ModelParameters, again, parameter
+from neatrec.models.parameters import ModelParameters, parameter, with_default
 
 
 @dataclass(frozen=True)
 class NeatBPRParameters(NeatParameters):
-    window: int = again(NeatParameters, "window", 3)
-    negatives: int = again(NeatParameters, "negatives", 10)
-    negative_exponent: float = again(NeatParameters, "negative_exponent", 0.75)
-    learning_rate: float = again(NeatParameters, "learning_rate", 0.3)
-    margin: float = again(NeatParameters, "margin", 0.5)
-    variance_learning_rate: float = again(NeatParameters, "variance_learning_rate", 0.1)
-    start_log_variance: float = again(NeatParameters, "start_log_variance", -1.0)
+    window: int = with_default(NeatParameters, "window", 3)
+    negatives: int = with_default(NeatParameters, "negatives", 10)
+    negative_exponent: float = with_default(NeatParameters, "negative_exponent", 0.75)
+    learning_rate: float = with_default(NeatParameters, "learning_rate", 0.3)
+    margin: float = with_default(NeatParameters, "margin", 0.5)
+    variance_learning_rate: float = with_default(NeatParameters, "variance_learning_rate", 0.1)
+    start_log_variance: float = with_default(NeatParameters, "start_log_variance", -1.0)
     ranking_loss: str = parameter(
         "printed",
         "The users' loss: 1 - sigmoid as the paper prints it, or the usual -log sigmoid.",
@@ -36,7 +36,7 @@ class NeatBPR(Neat):
     """NEAT+bpr: L_item(q, v, v') + L_BPR(u, q, q') + L_BPR(u, v, v'); users are not used in an answer."""
 
     name: ClassVar[str] = "neat-bpr"
-    about: ClassVar[str] = "NEAT with ranking losses of users; cosine of the means."
+    description: ClassVar[str] = "NEAT with ranking losses of users; cosine of the means."
     kernel: ClassVar[str] = "neat_bpr"
     lines_visited: ClassVar[int] = 56_000_000
     Parameters: ClassVar[type[ModelParameters]] = NeatBPRParameters

@@ -20,7 +20,7 @@ from neatrec.data.catalog import UNKNOWN, Catalog
 from neatrec.data.randomness import kernel_seed
 from neatrec.errors import DivergedError
 from neatrec.models.embeddings.checkpoints import Checkpoint, CheckpointPosition, load_checkpoint, save_checkpoint
-from neatrec.models.embeddings.devices import place_for
+from neatrec.models.embeddings.devices import training_device
 from neatrec.models.embeddings.kernels.arguments import KernelSettings, Tally
 from neatrec.models.embeddings.kernels.compiling import said_when_compiling
 from neatrec.models.embeddings.kernels.dispatch import Kernel, chosen_device, kernel
@@ -110,7 +110,7 @@ class _Fit:
         kept_out = run.validation
         self.kept_out = None if kept_out is None else ValidationPairs(self.visits, kept_out, task.catalog)
         self.lines = int(task.item_count.sum())
-        self.place = place_for(device, self.visits, self.lines)
+        self.place = training_device(device, self.visits, self.lines)
         draws = new_draws(
             self.visits, shards, task.exponent, task.reject_observed, task.needs_users and task.refuse_bought
         )

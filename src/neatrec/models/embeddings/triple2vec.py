@@ -12,22 +12,22 @@ import numpy.typing as npt
 from neatrec.errors import must_be
 from neatrec.models.embeddings.kernels.layout import Table, vector
 from neatrec.models.embeddings.model import PAPER, EmbeddingModel, EmbeddingParameters, random_table
-from neatrec.models.parameters import ModelParameters, again, parameter
+from neatrec.models.parameters import ModelParameters, parameter, with_default
 
 Vectors = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True)
 class Triple2VecParameters(EmbeddingParameters):
-    window: int = again(EmbeddingParameters, "window", 10)
-    negative_exponent: float = again(EmbeddingParameters, "negative_exponent", 1.0)
-    learning_rate: float = again(EmbeddingParameters, "learning_rate", 0.4)
+    window: int = with_default(EmbeddingParameters, "window", 10)
+    negative_exponent: float = with_default(EmbeddingParameters, "negative_exponent", 1.0)
+    learning_rate: float = with_default(EmbeddingParameters, "learning_rate", 0.4)
     min_user_baskets: int = parameter(
-        2, "Users with fewer baskets have no vector: it would only stand for the company of their one basket.", low=1
+        2, "Users with fewer baskets have no vector: it would only describe the items of their one basket.", low=1
     )
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": {**PAPER, "min_user_baskets": 1}}
-    earlier: ClassVar[Mapping[str, Any]] = {"min_user_baskets": 1}
+    legacy_defaults: ClassVar[Mapping[str, Any]] = {"min_user_baskets": 1}
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -38,12 +38,12 @@ class Triple2VecParameters(EmbeddingParameters):
 class Triple2Vec(EmbeddingModel):
     """Triple2Vec (Wan and others 2018): cohesion f_q . g_v + f_q . h_u + g_v . h_u, negatives for each of the three.
 
-    An item has two vectors, as query and as partner; its vector in an answer is their sum. A user seen in one basket
-    has none (`min_user_baskets`): theirs would explain away why the items of that basket go together.
+    An item has two vectors, as query and as partner; recommendations use their sum. A user with one basket has none
+    (`min_user_baskets`): it would explain away why the items of that basket go together.
     """
 
     name: ClassVar[str] = "triple2vec"
-    about: ClassVar[str] = "Cohesion of item, item and user by negative sampling; cosine of f + g."
+    description: ClassVar[str] = "Cohesion of item, item and user by negative sampling; cosine of f + g."
     kernel: ClassVar[str] = "triple2vec"
     lines_visited: ClassVar[int] = 3_500_000
     Parameters: ClassVar[type[ModelParameters]] = Triple2VecParameters

@@ -104,7 +104,7 @@ def test_numbers_that_run_away_name_the_setting_to_change(monkeypatch: pytest.Mo
         raise ModelFitError("NaN encountered in factors")
 
     monkeypatch.setattr(AlternatingLeastSquares, "fit", fail)
-    with pytest.raises(DivergedError, match=r"'cf' left the numbers: NaN encountered.*Raise `regularization`"):
+    with pytest.raises(DivergedError, match=r"'cf' diverged: NaN encountered.*Raise `regularization`"):
         make_model("cf").fit(toy_baskets())
 
 

@@ -1,4 +1,4 @@
-"""`CosineModel`: a vector for each item, and the cosine between two of them as the score."""
+"""Products of vectors, and `CosineModel`: one vector per item, scored by cosine."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import numpy.typing as npt
 
 from neatrec.compiled import compiled
 from neatrec.models.base import Codes, Model, Scores
-from neatrec.models.parallel import MIN_PAIRS_PER_THREAD, in_parts
-from neatrec.models.products import all_products
+from neatrec.models.parallel import MIN_PAIRS_PER_THREAD, parallel_slices
 
 Vectors = npt.NDArray[np.float32]
+MIN_PRODUCTS_PER_THREAD = 400_000
+"""Products for which a thread is worth starting."""
 
 
 @compiled
@@ -28,18 +29,36 @@ def dot_pairs(ours, theirs, queries, items, out):  # type: ignore[no-untyped-def
 
 
 def pair_products(ours: Vectors, theirs: Vectors, queries: Codes, items: Codes) -> npt.NDArray[np.float64]:
-    """The product of our vector of each query with theirs of its item, (pairs,), shared out among the cores."""
+    """The product of our vector of each query with theirs of its item, (pairs,), by all threads."""
     out = np.empty(len(queries))
 
     def work(part: slice) -> None:
         dot_pairs(ours, theirs, queries[part], items[part], out[part])
 
-    in_parts(len(queries), work, min_rows=MIN_PAIRS_PER_THREAD)
+    parallel_slices(len(queries), work, min_rows=MIN_PAIRS_PER_THREAD)
+    return out
+
+
+def all_products(*sides: tuple[npt.NDArray[Any], npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    """The product of each of our vectors with each of theirs, (ours, theirs), summed over all `sides` (ours, theirs).
+
+    Each thread takes a slice of their vectors: BLAS packs the right-hand matrix first, so no thread packs the slice of
+    another. The last digits may depend on the number of threads.
+    """
+    ours, theirs = sides[0]
+    out = np.empty((len(ours), len(theirs)), dtype=np.result_type(ours, theirs))
+
+    def work(part: slice) -> None:
+        np.matmul(ours, theirs[part].T, out=out[:, part])
+        for left, right in sides[1:]:
+            out[:, part] += left @ right[part].T
+
+    parallel_slices(len(theirs), work, min_rows=MIN_PRODUCTS_PER_THREAD // max(len(ours), 1))
     return out
 
 
 class CosineModel(Model):
-    """Keeps the vectors as they were learned, and their directions (length 1) for scoring; 0 where none is."""
+    """Keeps the fitted vectors, and their directions (length 1, or 0) for scoring."""
 
     vectors: Vectors
     """Shape (items, dim)."""
