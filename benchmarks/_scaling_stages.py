@@ -67,16 +67,16 @@ def _labels(folder: Path, protocol: str) -> Job:
 
 def recall_sets(folder: Path, *_: int) -> Job:
     """Work: records, for the 200 best of 5,000 queries."""
-    from neatrec.evaluation.candidates import partners, recall_set
+    from neatrec.evaluation.candidates import candidate_set, partners
 
     whole, few = _baskets(folder)
     rng = np.random.default_rng(0)
     queries = np.sort(rng.permutation(len(whole.catalog))[:QUERIES]).astype(np.int32)
-    recall_set(partners(few, queries))
+    candidate_set(partners(few, queries))
 
     def job() -> float:
         found = partners(whole, queries)
-        recall_set(found)
+        candidate_set(found)
         return found.margins.records
 
     return job

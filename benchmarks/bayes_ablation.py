@@ -41,7 +41,7 @@ from neatrec.models.bayes.rows import rank_rows
 
 BLOCK = 80
 """Queries scored at a time."""
-CANDIDATES = ("recall200", "catalogue")
+CANDIDATES = ("top200", "catalogue")
 ALL, NONE = frozenset(SIGNS[1:]), frozenset[str]()
 FIRST = frozenset(("lift", "chance", "query"))
 ORDER = FIRST | {"times", "item order", "category order"}
@@ -131,12 +131,12 @@ class Lab:
         """Sums over the labels of each query: hits and gains on each candidate set, and how many labels."""
         answers = evaluate_model(Variant(self.evidence, weights, ranking), self.task, label_free=False)
         values = [
-            metric(answers.judged[name].higher, answers.judged[name].equal, 10)
+            metric(answers.label_ranks[name].higher, answers.label_ranks[name].equal, 10)
             for name in CANDIDATES
             for metric in (hit_rate, ndcg)
         ]
         columns = np.stack([*values, np.ones(len(values[0]))], axis=1)
-        sums: Floats = np.add.reduceat(columns, self.task.asked.offsets[:-1])
+        sums: Floats = np.add.reduceat(columns, self.task.label_queries.offsets[:-1])
         return sums
 
 

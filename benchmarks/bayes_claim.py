@@ -31,7 +31,7 @@ from neatrec.data.baskets import Baskets
 from neatrec.data.splits import Split, half, split_baskets
 from neatrec.evaluation.intervals import interval, resampled_means
 from neatrec.labels import Labels
-from neatrec.leaderboard.run import LEVELS, run_leaderboard
+from neatrec.leaderboard.run import LEVELS, LeaderboardOptions, run_leaderboard
 from neatrec.models import MODEL_NAMES, Model, Run, make_model
 from neatrec.reproduction.data import read_complete_journey
 from neatrec.simulator import supermarket
@@ -47,9 +47,8 @@ def board(name: str, train: Baskets, test: Baskets, protocols: tuple[str, ...], 
     found = {}
     with TemporaryDirectory() as folder:
         for protocol in protocols:
-            result = run_leaderboard(
-                train, test, ROWS, protocol=protocol, labels=labels, out=Path(folder), queries=1000, flips=1000
-            ).to_json()
+            options = LeaderboardOptions(protocol=protocol, queries=1000, flips=1000)
+            result = run_leaderboard(train, test, ROWS, options, labels=labels, out=Path(folder)).to_json()
             _print_results(name, protocol, result)
             found[protocol] = {"seed": result["seed"], "hashes": result["hashes"], "results": slim(result["results"])}
             if protocol == protocols[0]:

@@ -66,7 +66,7 @@ def _record(train: Baskets, test: Baskets, labels: Any, chosen: npt.NDArray[np.b
     task = build_task(train, test, labels, queries=0, carts=0)
     tuned = make_model("shrunk-lift-tuned").fit(train, Run(rng=0))
     models = {"bayes": make_model("bayes").fit(train, Run(rng=0)), tuned.name: tuned, Votes.name: Votes(tuned)}
-    asked = chosen[task.asked.queries]
+    asked = chosen[task.label_queries.queries]
     sums = {name: _by_query(model, task)[asked] for name, model in models.items()}
     count = sums["bayes"][:, 2]
     found: dict[str, Any] = {"kept": kept, "labels": int(count.sum()), "queries": len(count)}
@@ -80,9 +80,9 @@ def _record(train: Baskets, test: Baskets, labels: Any, chosen: npt.NDArray[np.b
 
 def _by_query(model: Any, task: EvaluationTask) -> Floats:
     """Sums of hits and gains over the labels of each query, and how many labels, (queries, 3)."""
-    judged = rank_labels(model, task.catalogue, task.asked)
+    judged = rank_labels(model, task.catalogue, task.label_queries)
     hits, gains = (metric(judged.higher, judged.equal, 10) for metric in (hit_rate, ndcg))
-    sums: Floats = np.add.reduceat(np.stack([hits, gains, np.ones(len(hits))], axis=1), task.asked.offsets[:-1])
+    sums: Floats = np.add.reduceat(np.stack([hits, gains, np.ones(len(hits))], axis=1), task.label_queries.offsets[:-1])
     return sums
 
 

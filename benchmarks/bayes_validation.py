@@ -30,7 +30,7 @@ from neatrec.models import Model, Run, make_model
 Floats = npt.NDArray[np.float64]
 K = 10
 WEEK = 7 * 86_400 * 10**6
-CANDIDATES = ("recall200", "catalogue")
+CANDIDATES = ("top200", "catalogue")
 
 
 def the_split(source: str, method: str) -> Split:
@@ -56,9 +56,9 @@ def by_query(model: Model, task: EvaluationTask, level: float) -> dict[str, Floa
     """Sums over the labels of each query of hits and gains, and how many labels, (queries, 3), by candidate set."""
     chosen = task.mask(level)
     out = {}
-    for name, judged in evaluate_model(model, task, label_free=False).judged.items():
+    for name, judged in evaluate_model(model, task, label_free=False).label_ranks.items():
         values = [hit_rate(judged.higher, judged.equal, K), ndcg(judged.higher, judged.equal, K), np.ones(len(chosen))]
-        sums = np.add.reduceat(np.stack(values, axis=1) * chosen[:, None], task.asked.offsets[:-1])
+        sums = np.add.reduceat(np.stack(values, axis=1) * chosen[:, None], task.label_queries.offsets[:-1])
         out[name] = sums
     return out
 

@@ -102,11 +102,11 @@ def main(model: str, epochs: int, sync_every: list[int], half: bool, seeds: int)
                 run = trained(folder / "baskets", folder / "bundle", options, processes)
                 runs.setdefault(key, []).append(run)
                 ranks.setdefault(key, []).append(
-                    rank_labels(load_bundle(folder / "bundle"), part.task.recall, part.task.asked)
+                    rank_labels(load_bundle(folder / "bundle"), part.task.candidate_set, part.task.label_queries)
                 )
                 print(key, seed, run, flush=True)
-    found = summarize_ranks(ranks, part.task.asked)
-    rows = {standing.name: {**quality(standing), **middle(runs[standing.name])} for standing in found.standings}
+    found = summarize_ranks(ranks, part.task.label_queries)
+    rows = {standing.name: {**quality(standing), **middle(runs[standing.name])} for standing in found.models}
     columns = ("hr", "low", "high", "seconds", "cpu", "peak_mib", "mb_sent")
     print(table([["training", *columns], *([name, *(str(row[c]) for c in columns)] for name, row in rows.items())]))
     about = {"model": model, "epochs": epochs, "baskets": len(part.train), "lines": part.train.lines, "seeds": seeds}

@@ -4,8 +4,8 @@
     python -m benchmarks.embedding_quality --rows neat neat-gpu --seeds 2 --jobs 8
     python -m benchmarks.embedding_quality --kept DIR          # with what `neatrec leaderboard --out DIR` has trained
 
-Paper labels at .05, recall set of 200. Defaults and the preset `paper`; beside them co-purchase counts (all pairs and
-window 5) and gensim's skip-gram, fed with the pairs that item2vec sees as sentences of two items. Differences are
+Paper labels at 0.05, candidate set of 200. Defaults and the preset `paper`, co-purchase counts (all pairs and window 5)
+and gensim's skip-gram, fed with the pairs that item2vec sees as sentences of two items. Differences are
 paired by query; intervals come from resampling queries and training seeds.
 """
 
@@ -67,10 +67,10 @@ def settings_of(row: str, tuned: list[dict[str, Any]] | None) -> Mapping[str, An
     return best(name, tuned)
 
 
-def standings(found: Summary, outcomes: dict[str, list[Outcome]]) -> list[dict[str, Any]]:
+def model_rows(found: Summary, outcomes: dict[str, list[Outcome]]) -> list[dict[str, Any]]:
     """A line a row, best first."""
     lines = []
-    for s in sorted(found.standings, key=lambda s: -s.mean["hr@10"]):
+    for s in sorted(found.models, key=lambda s: -s.mean["hr@10"]):
         runs = outcomes[s.name]
         follows = [run.correlation for run in runs if run.correlation is not None]
         lines.append(
@@ -135,8 +135,8 @@ def main() -> None:
         outcomes[row].append(outcome)
         print(row, outcome.trial.seed, outcome.means(), outcome.correlation, outcome.seconds, flush=True)
     judged: dict[str, list[LabelRanks]] = {row: [outcome.judged[0] for outcome in outcomes[row]] for row in rows}
-    found = summarize_ranks(judged, parts(options.baskets, False)[0].task.asked)
-    tables = {"standings": standings(found, outcomes), "differences": differences(found)}
+    found = summarize_ranks(judged, parts(options.baskets, False)[0].task.label_queries)
+    tables = {"standings": model_rows(found, outcomes), "differences": differences(found)}
     for name, lines in tables.items():
         print(f"\n{name}\n{table(as_rows(lines))}")
     packages = ("numpy", "numba", "gensim", "cupy-cuda13x")

@@ -70,9 +70,12 @@ def main(baskets: Path | None, every: int, seeds: int) -> None:
     one = [fitted(part.train, seed, None) for seed in range(seeds)]
     models = {"one process": one, f"two, every {every:,} baskets": by_two(baskets, every, seeds, one[0])}
     task = part.task
-    judged = {name: [rank_labels(model, task.recall, task.asked) for model in found] for name, found in models.items()}
+    judged = {
+        name: [rank_labels(model, task.candidate_set, task.label_queries) for model in found]
+        for name, found in models.items()
+    }
     rows: dict[str, dict[str, Any]] = {}
-    for standing in summarize_ranks(judged, task.asked).standings:
+    for standing in summarize_ranks(judged, task.label_queries).models:
         numbers = {"hr@10": standing.mean["hr@10"], "low": standing.low["hr@10"], "high": standing.high["hr@10"]}
         losses = [model.fit_info()["losses"][-1] for model in models[standing.name]]
         rows[standing.name] = {**{key: round(value, 4) for key, value in numbers.items()}, "last_losses": losses}
@@ -84,7 +87,7 @@ def main(baskets: Path | None, every: int, seeds: int) -> None:
         "epochs": EPOCHS,
         "seeds": seeds,
         "baskets": len(part.train),
-        "labels": len(task.asked.query),
+        "labels": len(task.label_queries.query),
     }
     save("gpu_distributed_quality", {"about": about, "rows": rows}, ("torch", "numpy", "cupy-cuda13x"))
 

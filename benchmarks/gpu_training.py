@@ -160,7 +160,7 @@ def top(baskets: Baskets) -> list[Row]:
 
 def judged(baskets: Baskets) -> list[Row]:
     """Ranks of label records and the serving table of one fitted model, by each device; the share that is the same."""
-    from neatrec.evaluation.candidates import catalogue, partners, recall_set
+    from neatrec.evaluation.candidates import candidate_set, catalogue, partners
     from neatrec.evaluation.ranks import LabelQueries, rank_labels
     from neatrec.serving.topk import best_answers
 
@@ -168,14 +168,14 @@ def judged(baskets: Baskets) -> list[Row]:
     model, _, _ = fit("neat", some, epochs=3)
     best_sellers = np.sort(np.argsort(-some.item_counts, kind="stable")[:2_000]).astype(np.int32)
     bought_with = partners(some, best_sellers)
-    recall = recall_set(bought_with, 200)
+    recall = candidate_set(bought_with, 200)
     rows = np.repeat(recall.queries, np.diff(recall.offsets))
     picked = np.random.default_rng(0).random(len(rows)) < 0.1
     pairs = np.array(sorted(zip(rows[picked].tolist(), recall.items[picked].tolist(), strict=True)))
     asked = LabelQueries.from_pairs(pairs[:, 0], pairs[:, 1])
-    kept = recall_set(partners(some, asked.queries), 200)
+    kept = candidate_set(partners(some, asked.queries), 200)
     jobs: dict[str, Callable[[str], Any]] = {
-        "recall sets": lambda device: rank_labels(model, kept, asked, device=device),
+        "candidate sets": lambda device: rank_labels(model, kept, asked, device=device),
         "whole catalogue": lambda device: rank_labels(model, catalogue(some, asked.queries), asked, device=device),
         "serving table, 100 an item": lambda device: best_answers(model, 100, device=device),
     }
@@ -258,9 +258,12 @@ def quality(folder: Path) -> list[Row]:
     part = parts(folder, False)[0]
     train, task = part.train, part.task
     fits = {device: [_by_defaults(train, device, seed) for seed in range(SEEDS)] for device in ("gpu", "cpu")}
-    judged = {device: [rank_labels(model, task.recall, task.asked) for model, _ in of] for device, of in fits.items()}
+    judged = {
+        device: [rank_labels(model, task.candidate_set, task.label_queries) for model, _ in of]
+        for device, of in fits.items()
+    }
     rows = []
-    for standing in summarize_ranks(judged, task.asked).standings:
+    for standing in summarize_ranks(judged, task.label_queries).models:
         losses = np.mean([model.fit_info()["losses"] for model, _ in fits[standing.name]], axis=0)
         epochs = [n for n in CURVE if n < len(losses)] + [len(losses)]
         rows.append(

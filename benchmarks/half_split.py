@@ -20,7 +20,7 @@ from neatrec.evaluation.metrics import hit_rate, ndcg
 from neatrec.evaluation.ranks import LabelRanks, rank_labels
 from neatrec.evaluation.task import EvaluationTask, build_task
 from neatrec.labels import make_labels
-from neatrec.leaderboard.result_cache import bundle_of, trained_so
+from neatrec.leaderboard.result_cache import bundle_of, load_training
 from neatrec.models import Model, Run, make_model
 from neatrec.models.embeddings.neat import Neat
 
@@ -84,14 +84,14 @@ def parts(folder: Path | None, validation: bool) -> list[Part]:
 def attempt(
     trial: Trial, folder: Path | None, validation: bool, threads: int | None, kept: Path | None = None
 ) -> Outcome:
-    """Train on each part (or find it in the folder `kept` of a leaderboard) and rank the recall sets of its labels."""
+    """Train on each part (or load from the folder `kept` of a leaderboard) and rank the labels in candidate sets."""
     judged, follows, seconds = [], [], 0.0
     for part in parts(folder, validation):
         model, took = _fitted(trial, part.train, Run(rng=trial.seed, device=trial.device, threads=threads), kept)
         seconds += took
         if isinstance(model, Neat):
             follows.append(variance_against_popularity(model))
-        judged.append(rank_labels(model, part.task.recall, part.task.asked))
+        judged.append(rank_labels(model, part.task.candidate_set, part.task.label_queries))
     return Outcome(trial, judged, float(np.mean(follows)) if follows else None, round(seconds, 2))
 
 
@@ -100,7 +100,7 @@ def _fitted(trial: Trial, train: Baskets, run: Run, kept: Path | None) -> tuple[
     model = _model(trial)
     if kept is not None and trial.device == "cpu" and not trial.settings:
         name = f"{trial.model}@{trial.preset}" if trial.preset else trial.model
-        found = trained_so(bundle_of(kept, name, trial.seed), model, trial.seed, train)
+        found = load_training(bundle_of(kept, name, trial.seed), model, trial.seed, train)
         if found is not None and found[1]["train_seconds"] is not None:
             return found[0], found[1]["train_seconds"]
     began = time.perf_counter()

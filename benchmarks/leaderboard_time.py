@@ -1,7 +1,7 @@
 """Where the time of a whole leaderboard goes: the Instacart half-split, every model, one seed, three levels, a report.
 
 `python -m benchmarks.leaderboard_time` needs the Instacart orders (NEATREC_DATA). It prints the seconds of each stage,
-for each model those of training, ranks and label-free answers, and two shares of the whole: all that is not training,
+for each model those of training, ranks and label-free measures, and two shares of the whole: all that is not training,
 and evaluation with report, which is that without reading the orders and keeping the trained models.
 """
 
@@ -18,7 +18,7 @@ from neatrec.data.splits import half
 from neatrec.io import read_baskets
 from neatrec.labels.audit import audit_labels
 from neatrec.leaderboard.report import trained_gaussian, write_report
-from neatrec.leaderboard.run import LEVELS, LeaderboardResult, run_leaderboard
+from neatrec.leaderboard.run import LEVELS, LeaderboardOptions, LeaderboardResult, run_leaderboard
 from neatrec.models import MODEL_NAMES
 
 NOT_EVALUATION = ("read and split", "training", "keeping the models")
@@ -29,7 +29,7 @@ def by_model(board: LeaderboardResult) -> list[dict[str, Any]]:
     rows = []
     for name, runs in board.trainings.items():
         run = runs[0]
-        took = {"train": run.own_seconds, "rank_labels": run.judge_seconds, "label_free": run.label_free_seconds}
+        took = {"train": run.own_seconds, "ranking": run.rank_seconds, "label_free": run.label_free_seconds}
         rows.append({"model": name, **{stage: round(seconds, 2) for stage, seconds in took.items()}})
     return rows
 
@@ -40,34 +40,39 @@ def main() -> None:
     parser.add_argument("--protocol", default="calibrated")
     parser.add_argument("--no-record", action="store_true", help="print, and leave benchmarks/results as it is")
     chosen = parser.parse_args()
-    folder = data_folder("instacart", ["order_products__train.parquet"])
+    orders = data_folder("instacart", ["order_products__train.parquet"])
     start = time.perf_counter()
-    split = half(read_baskets(str(folder)))
+    split = half(read_baskets(str(orders)))
     seconds = {"read and split": time.perf_counter() - start}
-    with tempfile.TemporaryDirectory() as shelf:
+    with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
         board = run_leaderboard(
-            split.train, split.test, chosen.models, protocol=chosen.protocol, out=shelf, split={"method": "half"}
+            split.train,
+            split.test,
+            chosen.models,
+            LeaderboardOptions(protocol=chosen.protocol),
+            out=folder,
+            split={"method": "half"},
         )
         whole = time.perf_counter() - start
         seconds |= board.seconds
         start = time.perf_counter()
-        board.write(shelf)
+        board.write(folder)
         seconds["ranks and tables"] = time.perf_counter() - start
         seconds["keeping the models"] = whole - sum(board.seconds.values()) - seconds["ranks and tables"]
         start = time.perf_counter()
-        gaussian = trained_gaussian(board, Path(shelf))
+        gaussian = trained_gaussian(board, Path(folder))
         audit = audit_labels(split.test, LEVELS)
         seconds["study of the labels"] = time.perf_counter() - start
         start = time.perf_counter()
-        write_report(board, Path(shelf) / "report", source="Instacart", audit=audit, gaussian=gaussian)
+        write_report(board, Path(folder) / "report", source="Instacart", audit=audit, gaussian=gaussian)
         seconds["report"] = time.perf_counter() - start
     total = sum(seconds.values())
     stages = [{"stage": name, "seconds": round(value, 2)} for name, value in seconds.items()]
     share = 1.0 - seconds["training"] / total
     evaluation = sum(value for name, value in seconds.items() if name not in NOT_EVALUATION) / total
     for row in by_model(board):
-        took = "  ".join(f"{stage} {row[stage]:8.2f}" for stage in ("train", "rank_labels", "label_free"))
+        took = "  ".join(f"{stage} {row[stage]:8.2f}" for stage in ("train", "ranking", "label_free"))
         print(f"{row['model']:20s} {took}")
     for row in stages:
         print(f"{row['stage']:24s} {row['seconds']:8.2f} s")

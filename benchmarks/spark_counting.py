@@ -142,22 +142,22 @@ def instacart(session: Any, threads: int) -> Iterator[tuple[str, dict[str, Any]]
 
 
 def recall(session: Any, threads: int) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The recall sets of 200 of all Instacart items."""
+    """The candidate sets of 200 of all Instacart items."""
     from neatrec.cooccurrence.candidates import recall_pairs
-    from neatrec.evaluation.candidates import RECALL_COUNTING, id_order
+    from neatrec.evaluation.candidates import CANDIDATE_COUNTING, id_order
     from neatrec.io import read_baskets
 
     baskets = read_baskets(str(data_folder("instacart", [])))
     place = id_order(baskets.catalog)
 
     def sets(engine: str) -> Any:
-        return recall_pairs(baskets, RECALL_COUNTING, 200, place, engine=engine, threads=threads)
+        return recall_pairs(baskets, CANDIDATE_COUNTING, 200, place, engine=engine, threads=threads)
 
     def say(found: Any) -> dict[str, Any]:
         columns = (found.query.astype("<i4"), found.item.astype("<i4"), found.count.astype("<i8"))
         return {"pairs": len(found), "hash": hashlib.sha256(b"".join(c.tobytes() for c in columns)).hexdigest()}
 
-    yield "recall sets", both(session, "recall sets", sets, say)
+    yield "candidate sets", both(session, "candidate sets", sets, say)
 
 
 def skew(session: Any, threads: int, baskets: int, long: int) -> dict[str, Any]:

@@ -4,9 +4,9 @@
     python -m benchmarks.tuning neat item2vec --device gpu --jobs 8
 
 The training half of the Instacart orders is cut once more (`Split.validation`: id % 4 == 0 against id % 4 == 2, both
-ways round); a trial learns from one quarter and is asked for the paper's labels of the other: HR@10 in the recall set
-of 200, mean of both ways. The first trial of a model is a plain starting point, the others are drawn from its space by
-a fixed seed. Trials are kept in `results/tuning.json`; those that stand there are not run again.
+ways round); a trial learns from one quarter and is evaluated on the paper's labels of the other: HR@10 in the candidate
+set of 200, mean of both ways. The first trial of a model is a plain starting point, the others are drawn from its space
+by a fixed seed. Trials are kept in `results/tuning.json`; those in the file are not run again.
 """
 
 from __future__ import annotations

@@ -48,14 +48,14 @@ def record(folder: Path) -> dict[str, Any]:
             "peak_gib": round(run["peak_mb"] * 1e6 / 2**30, 1),
             "verified": True,
         },
-        "leaderboard": [row for result in board["results"] for row in standings(result, board["models"])],
+        "leaderboard": [row for result in board["results"] for row in model_rows(result, board["models"])],
         "held_out_lift": csv_rows(folder, "held-out-lift", "model", "lift@10", "lift@10_low", "lift@10_high"),
         "labels_against_the_truth": csv_rows(folder, "truth"),
         "false_discoveries": csv_rows(folder, "false_discoveries"),
     }
 
 
-def standings(result: dict[str, Any], models: dict[str, Any]) -> list[dict[str, Any]]:
+def model_rows(result: dict[str, Any], models: dict[str, Any]) -> list[dict[str, Any]]:
     """One row a model: means with the ends of their intervals, best first."""
     where = {name: result[name] for name in ("level", "candidates", "labels", "queries")}
     rows = []

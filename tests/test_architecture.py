@@ -71,15 +71,15 @@ from neatrec.simulator import supermarket
 split = half(supermarket(baskets=600, items=80, seed=1).baskets)
 for protocol in ("calibrated", "paper"):
     labels = make_labels(split.test, protocol, (0.05,))
-task = build_task(split.train, split.test, labels, recall=20, queries=20, carts=20)
+task = build_task(split.train, split.test, labels, candidates=20, queries=20, carts=20)
 for name in set(MODEL_NAMES) - {"cf", "bprmf"}:  # those two are the library `implicit`
     small = {"dim": 8, "epochs": 1} if name.startswith(("neat", "item2vec", "triple2vec")) else {}
     model = make_model(name, small).fit(split.train, Run(rng=0, threads=1))
-    answers = evaluate_model(model, task)
+    ranks = evaluate_model(model, task)
     with tempfile.TemporaryDirectory() as folder:
         save_bundle(model, folder + "/bundle", baskets_hash=split.train.hash, seed=0)
         assert load_bundle(folder + "/bundle").name == name
-    print(name, len(answers.label_ranks))
+    print(name, len(ranks.label_ranks))
 """
 FILES = sorted(file for file in PACKAGE.rglob("*.py") if file != PACKAGE / "__init__.py")
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from neatrec.errors import InputError, NeatrecError
     from neatrec.io import SourceOptions, read_baskets
     from neatrec.labels import Labels, make_labels, shuffle_null
-    from neatrec.leaderboard.run import run_leaderboard
+    from neatrec.leaderboard.run import LeaderboardOptions, run_leaderboard
     from neatrec.models import Model, make_model
     from neatrec.simulator import supermarket
 
@@ -31,6 +31,7 @@ _HOMES = {
     "CountOptions": "neatrec.cooccurrence",
     "InputError": "neatrec.errors",
     "Labels": "neatrec.labels",
+    "LeaderboardOptions": "neatrec.leaderboard.run",
     "Model": "neatrec.models",
     "NeatrecError": "neatrec.errors",
     "SourceOptions": "neatrec.io",
@@ -54,6 +55,7 @@ __all__ = [
     "CountOptions",
     "InputError",
     "Labels",
+    "LeaderboardOptions",
     "Model",
     "NeatrecError",
     "SourceOptions",

@@ -12,7 +12,7 @@ from neatrec.labels import Labels, make_labels
 from neatrec.labels.audit import Audit, audit_labels
 from neatrec.labels.ground_truth import TruthScore, score_against
 from neatrec.leaderboard.report import make_report
-from neatrec.leaderboard.run import LeaderboardResult
+from neatrec.leaderboard.run import LeaderboardOptions, LeaderboardResult
 from neatrec.models import Model, Run, make_model
 from neatrec.serving import QueryResult, ServingTable, ask, save_indexed
 from neatrec.simulator import Supermarket, supermarket
@@ -46,9 +46,9 @@ class Demo:
 
     def planted(self) -> dict[str, float]:
         """Of what each model names first in the whole catalogue, the share that was planted, best model first."""
-        queries, shares = self.board.task.asked.queries, {}
+        queries, shares = self.board.task.label_queries.queries, {}
         for name, runs in self.board.trainings.items():
-            first = runs[0].answers.label_ranks[self.board.task.catalogue.name].best[:, 0]
+            first = runs[0].ranks.label_ranks[self.board.task.catalogue.name].best[:, 0]
             answered = first >= 0
             right = self.market.truth.is_complement(queries[answered], first[answered])
             shares[name] = float(right.mean()) if len(right) else 0.0
@@ -99,7 +99,9 @@ def run_demo(out: Path, *, seed: int = 0, say: Callable[[str], None] = print) ->
     stratified = make_labels(baskets, "calibrated", (0.05,), strata=STRATA)
     score = score_against(truth, stratified.query, stratified.item, directed=True)
     say("training models on one half of the baskets, judging them on the other")
-    board = make_report(baskets, out / "report", _model_specs(), truth=truth, null_rounds=1, seed=seed, progress=say)
+    board = make_report(
+        baskets, out / "report", _model_specs(), LeaderboardOptions(seed=seed), truth=truth, null_rounds=1, progress=say
+    )
     say(f"training {DEFAULT_MODEL} on all baskets")
     model = make_model(DEFAULT_MODEL).fit(baskets, Run(rng=seed))
     save_indexed(model, out / "bundle", baskets, seed=seed)

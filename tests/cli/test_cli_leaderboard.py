@@ -40,13 +40,13 @@ def refused(capfd: pytest.CaptureFixture[str], *arguments: object) -> dict[str, 
 
 
 def test_the_json_has_the_promised_shape(capfd) -> None:
-    got = answer(capfd, "--models", "pop,shrunk-lift", "--models", "popco", "--recall", "50")
+    got = answer(capfd, "--models", "pop,shrunk-lift", "--models", "popco", "--candidates", "50")
     assert (got["split"], got["protocol"], got["level_kind"], got["seed"]) == ("half", "calibrated", "q", 0)
     assert {"name", "kind", "hr", "ndcg", "ci", "mrr", "coverage", "train_seconds", "peak_mb", "seeds"} <= got[
         "models"
     ][0].keys()
     assert [result["level"] for result in got["results"]] == [0.05, 0.05, 0.01, 0.01, 0.001, 0.001]
-    assert {result["candidates"] for result in got["results"]} == {"recall50", "catalogue"}
+    assert {result["candidates"] for result in got["results"]} == {"top50", "catalogue"}
     assert {"level", "candidates", "labels", "queries", "ceiling", "models", "tests"} <= got["results"][0].keys()
     assert got["models"] == got["results"][0]["models"]
     hits = [line["hr"]["10"] for line in got["models"]]
@@ -171,7 +171,7 @@ def test_a_class_from_elsewhere_takes_part_and_a_killed_run_goes_on(neatrec, tmp
     (tmp_path / "theirs.py").write_text(OUTSIDE)
     words = ["leaderboard", MARKET, "--models", "popco,theirs:Slow", "--out", "board", *LEVEL, "--json"]
     job = subprocess.Popen([sys.executable, "-m", "neatrec", *words], cwd=tmp_path, stdout=subprocess.DEVNULL)
-    record = tmp_path / "board" / "answers" / "popco-seed0.json"
+    record = tmp_path / "board" / "ranks" / "popco-seed0.json"
     patience = time.monotonic() + 240
     while not record.exists():
         assert job.poll() is None
@@ -193,8 +193,6 @@ def test_a_class_from_elsewhere_takes_part_and_a_killed_run_goes_on(neatrec, tmp
 
     again = neatrec(*words)
     assert again.returncode == 0, again.stderr
-    kept = {
-        name: when for name, when in times_of(tmp_path / "board").items() if name.startswith(("answers", "bundles"))
-    }
+    kept = {name: when for name, when in times_of(tmp_path / "board").items() if name.startswith(("ranks", "bundles"))}
     assert kept.items() <= after.items()
     assert json.loads(again.stdout)["results"] == got["results"]

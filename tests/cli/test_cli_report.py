@@ -79,7 +79,7 @@ def test_the_paper_is_reproduced_from_the_prompt_and_taken_up_again(capfd, tmp_p
     assert got["complete_journey"] is None
     assert "exact" in got["marks"]
     assert run(capfd, "verify", tmp_path / "one")["findings"] == []
-    kept = {file: file.stat().st_mtime_ns for file in (tmp_path / "kept").rglob("answers/*")}
+    kept = {file: file.stat().st_mtime_ns for file in (tmp_path / "kept").rglob("ranks/*")}
     again = run(capfd, *words, "--out", tmp_path / "two")
     assert {file: file.stat().st_mtime_ns for file in kept} == kept
     assert again["instacart"]["results"] == got["instacart"]["results"]

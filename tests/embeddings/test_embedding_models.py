@@ -13,7 +13,7 @@ from helpers.toyshop import code, toy_baskets, toy_catalog
 from neatrec.data.baskets import Baskets
 from neatrec.data.splits import half
 from neatrec.errors import ParameterError
-from neatrec.leaderboard.run import run_leaderboard
+from neatrec.leaderboard.run import LeaderboardOptions, run_leaderboard
 from neatrec.models import Run, make_model, model_class
 from neatrec.models.embeddings.item2vec import Item2VecProduct
 from neatrec.models.embeddings.kernels import formulas
@@ -93,14 +93,14 @@ def test_variants_share_a_fit() -> None:
 def test_a_leaderboard_trains_variants_once(name: str, variant: str) -> None:
     split = half(toy_baskets())
     rows = [make_model(row, SMALL) for row in (name, variant)]
-    options: dict[str, Any] = {"protocol": "paper", "recall": 16, "rounds": 100, "flips": 20, "queries": 6, "carts": 10}
-    options |= {"seed": 3, "threads": 1}
-    together = run_leaderboard(split.train, split.test, rows, **options).trainings
+    quick: dict[str, Any] = {"candidates": 16, "rounds": 100, "flips": 20, "queries": 6, "carts": 10}
+    options = LeaderboardOptions(protocol="paper", seed=3, threads=1, **quick)
+    together = run_leaderboard(split.train, split.test, rows, options).trainings
     assert together[name][0].reused is None
     assert together[variant][0].reused == "arrays"
-    alone = run_leaderboard(split.train, split.test, rows[1:], **options).trainings
+    alone = run_leaderboard(split.train, split.test, rows[1:], options).trainings
     assert alone[variant][0].reused is None
-    one, other = (training[variant][0].answers.arrays() for training in (together, alone))
+    one, other = (training[variant][0].ranks.arrays() for training in (together, alone))
     for key, array in one.items():
         np.testing.assert_array_equal(array, other[key], err_msg=key)
 

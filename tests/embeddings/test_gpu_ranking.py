@@ -67,7 +67,7 @@ def test_lists_of_candidates_are_ranked_as_on_the_cpu(most: int) -> None:
     offsets = np.concatenate([[0], np.cumsum([len(row) for row in lists])]).astype(np.int64)
     items = np.concatenate(lists).astype(np.int32)
     asked = asked_of(queries, 500)
-    recall = CandidateSet("recall", queries, offsets, items, np.ones(len(items), np.int64))
+    recall = CandidateSet("top", queries, offsets, items, np.ones(len(items), np.int64))
     wanted = rank_labels(Product(vectors), recall, asked)
     assert_same(Ranker(vectors).lists(queries, offsets, items, RankedLabels(asked.offsets, asked.item)), wanted)
 

@@ -100,7 +100,7 @@ def questions(items: int = 40) -> tuple[LabelQueries, CatalogCandidates, Candida
     lists = [rng.choice(items, size=size, replace=False) for size in rng.integers(0, 20, size=len(queries))]
     offsets = np.concatenate([[0], np.cumsum([len(row) for row in lists])]).astype(np.int64)
     together = np.concatenate(lists).astype(np.int32)
-    return asked, catalogue, CandidateSet("recall", queries, offsets, together, np.ones(len(together), np.int64))
+    return asked, catalogue, CandidateSet("top", queries, offsets, together, np.ones(len(together), np.int64))
 
 
 # ---- which device
@@ -157,7 +157,7 @@ def assert_same(one: LabelRanks, other: LabelRanks) -> None:
 @pytest.mark.usefixtures("plain_gpu")
 @pytest.mark.parametrize("product", [False, True])
 @pytest.mark.parametrize("device", ["auto", "gpu"])
-def test_judged_on_a_gpu_as_on_the_cpu(product: bool, device: str) -> None:
+def test_ranked_on_a_gpu_as_on_the_cpu(product: bool, device: str) -> None:
     asked, *both = questions()
     model = whole_numbers(product=product)
     for candidates in both:
@@ -175,7 +175,7 @@ def test_a_nan_names_the_model() -> None:
         rank_labels(model, catalogue, asked, device="gpu")
 
 
-def test_a_model_that_no_gpu_can_rank_is_judged_where_it_can_be(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_model_that_no_gpu_can_rank_is_ranked_where_it_can_be(caplog: pytest.LogCaptureFixture) -> None:
     counts = make_model("lift").fit(toy_baskets())
     with caplog.at_level(logging.INFO, logger="neatrec"):
         assert resolve_ranking_device(counts, "gpu") == "auto"

@@ -12,15 +12,15 @@ from neatrec.cooccurrence import CountOptions
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog
 from neatrec.errors import ParameterError
-from neatrec.evaluation.candidates import catalogue, id_order, partners, recall_set
+from neatrec.evaluation.candidates import candidate_set, catalogue, id_order, partners
 
 
 @settings(deadline=None, max_examples=30)
 @given(st.integers(0, 10_000), st.integers(1, 15))
-def test_the_recall_set_is_the_most_bought_with_ties_by_number(seed: int, size: int) -> None:
+def test_the_candidate_set_is_the_most_bought_with_ties_by_number(seed: int, size: int) -> None:
     baskets = random_baskets(np.random.default_rng(seed))
     queries = np.arange(len(baskets.catalog), dtype=np.int32)
-    found = recall_set(partners(baskets, queries), size)
+    found = candidate_set(partners(baskets, queries), size)
     together = pair_counts(baskets)
     number = [int(text) for text in baskets.catalog.ids.to_pylist()]
     for q in queries.tolist():
@@ -29,7 +29,7 @@ def test_the_recall_set_is_the_most_bought_with_ties_by_number(seed: int, size: 
         mine = slice(found.offsets[q], found.offsets[q + 1])
         assert found.items[mine].tolist() == wanted
         assert found.counts[mine].tolist() == [together[q, v] for v in wanted]
-    assert found.name == f"recall{size}"
+    assert found.name == f"top{size}"
 
 
 @settings(deadline=None, max_examples=20)
@@ -43,7 +43,7 @@ def test_membership_is_what_the_definitions_say(seed: int) -> None:
     assert everything.holds(query, item).tolist() == [
         v in candidates_of(baskets, q) for q, v in zip(query.tolist(), item.tolist(), strict=True)
     ]
-    few = recall_set(partners(baskets, queries), 3)
+    few = candidate_set(partners(baskets, queries), 3)
     inside = [set(few.items[few.offsets[q] : few.offsets[q + 1]].tolist()) for q in range(items)]
     assert few.holds(query, item).tolist() == [
         v in inside[q] for q, v in zip(query.tolist(), item.tolist(), strict=True)
@@ -57,8 +57,8 @@ def test_counts_of_pairs_are_looked_up_and_zero_where_never_seen() -> None:
     assert found.count_of(query, item).tolist() == [2, 1, 0, 0]
 
 
-def test_nothing_bought_together_gives_empty_recall_sets() -> None:
-    found = recall_set(partners(Baskets.from_lists([["a"], ["b"]]), np.array([0, 1], dtype=np.int32)))
+def test_nothing_bought_together_gives_empty_candidate_sets() -> None:
+    found = candidate_set(partners(Baskets.from_lists([["a"], ["b"]]), np.array([0, 1], dtype=np.int32)))
     assert found.offsets.tolist() == [0, 0, 0]
     assert found.holds(np.array([0], dtype=np.int32), np.array([1], dtype=np.int32)).tolist() == [False]
 
@@ -77,10 +77,10 @@ def test_ids_are_sorted_as_numbers_only_where_all_are_numbers(ids: list[str], or
 
 
 @pytest.mark.parametrize("size", [0, -1, 2.5, True])
-def test_a_recall_set_of_no_size_is_refused(size: int) -> None:
+def test_a_candidate_set_of_no_size_is_refused(size: int) -> None:
     found = partners(Baskets.from_lists([["a", "b"]]), np.array([0], dtype=np.int32))
-    with pytest.raises(ParameterError, match="`recall` must be a whole number of at least 1"):
-        recall_set(found, size)
+    with pytest.raises(ParameterError, match="`candidates` must be a whole number of at least 1"):
+        candidate_set(found, size)
 
 
 def test_a_directed_count_is_refused() -> None:

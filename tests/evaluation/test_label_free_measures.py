@@ -11,14 +11,14 @@ from helpers.evaluation_data import pair_counts, random_baskets
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog
 from neatrec.errors import ParameterError
-from neatrec.evaluation.cart_completion import HiddenItems, completion, leave_one_out, places
-from neatrec.evaluation.held_out_lift import best_sellers, held_out, held_out_lifts
+from neatrec.evaluation.cart_completion import HiddenItems, completion, hidden_item_ranks, leave_one_out
+from neatrec.evaluation.held_out_lift import best_sellers, held_out_lifts, held_out_pairs
 
 
 def test_lift_is_pooled_over_the_recommended_pairs() -> None:
     test = random_baskets(np.random.default_rng(2), baskets=200)
     queries = np.array([0, 4], dtype=np.int32)
-    held = held_out(test, queries)
+    held = held_out_pairs(test, queries)
     best = np.array([[1, 2, -1], [5, -1, -1]], dtype=np.int32)
     found = held_out_lifts({"m": best}, held, ks=(1, 3), rounds=200)["m"]
     together = pair_counts(test)
@@ -41,7 +41,7 @@ def test_recommending_at_random_has_a_lift_of_about_one() -> None:
         [rng.permutation([v for v in range(12) if v != q and category[v] != category[q]])[:5] for q in queries],
         dtype=np.int32,
     )
-    found = held_out_lifts({"m": best}, held_out(test, queries), ks=(5,), rounds=300)["m"]
+    found = held_out_lifts({"m": best}, held_out_pairs(test, queries), ks=(5,), rounds=300)["m"]
     # unknown categories are never the same, so drawing without replacement is all that differs from chance
     assert found.lift[5][0] == pytest.approx(1.0, abs=0.12)
 
@@ -49,7 +49,7 @@ def test_recommending_at_random_has_a_lift_of_about_one() -> None:
 def test_a_model_that_answers_seldom_covers_fewer_sales() -> None:
     test = random_baskets(np.random.default_rng(1), baskets=60)
     queries = np.array([0, 1, 2], dtype=np.int32)
-    held = held_out(test, queries)
+    held = held_out_pairs(test, queries)
     shy = np.array([[-1], [2], [-1]], dtype=np.int32)
     found = held_out_lifts({"shy": shy, "silent": np.full((3, 1), -1, dtype=np.int32)}, held, ks=(1,), rounds=100)
     assert found["shy"].queries == 1
@@ -59,11 +59,14 @@ def test_a_model_that_answers_seldom_covers_fewer_sales() -> None:
 
 
 def test_no_models_have_no_lift() -> None:
-    assert held_out_lifts({}, held_out(random_baskets(np.random.default_rng(1)), np.array([0], dtype=np.int32))) == {}
+    assert (
+        held_out_lifts({}, held_out_pairs(random_baskets(np.random.default_rng(1)), np.array([0], dtype=np.int32)))
+        == {}
+    )
 
 
 def test_too_few_answers_are_refused_by_name() -> None:
-    held = held_out(random_baskets(np.random.default_rng(1)), np.array([0, 1], dtype=np.int32))
+    held = held_out_pairs(random_baskets(np.random.default_rng(1)), np.array([0, 1], dtype=np.int32))
     with pytest.raises(ParameterError, match="'m' must have 5 answers for each of the 2 queries"):
         held_out_lifts({"m": np.zeros((2, 3), dtype=np.int32)}, held, ks=(5,))
 
@@ -122,7 +125,7 @@ class AlwaysTheSame:
 
 def test_completion_counts_where_the_hidden_item_comes_back() -> None:
     carts = tuple(np.array([0], dtype=np.int32) for _ in range(4))
-    place = places(AlwaysTheSame(), HiddenItems(carts, np.array([3, 1, 9, 2], dtype=np.int32)))
+    place = hidden_item_ranks(AlwaysTheSame(), HiddenItems(carts, np.array([3, 1, 9, 2], dtype=np.int32)))
     assert place.tolist() == [0, 1, -1, 2]
     found = completion(place, ks=(1, 2, 20))
     assert found.carts == 4

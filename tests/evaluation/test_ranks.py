@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from helpers import plain_evaluation as plain
 from helpers.evaluation_data import TableModel, candidates_of, random_baskets, scores_of
 from neatrec.errors import DivergedError, ParameterError
-from neatrec.evaluation.candidates import catalogue, partners, recall_set
+from neatrec.evaluation.candidates import candidate_set, catalogue, partners
 from neatrec.evaluation.metrics import metric_values
 from neatrec.evaluation.ranks import LabelQueries, LabelRanks, best_of, rank_labels
 
@@ -27,120 +27,123 @@ def questions(seed: int, dtype: str = "float64"):
 
 
 def check(
-    label_ranks: LabelRanks, asked: LabelQueries, table: np.ndarray, candidates: dict[int, list[int]], top: int
+    label_ranks: LabelRanks, queries: LabelQueries, table: np.ndarray, candidates: dict[int, list[int]], top: int
 ) -> None:
-    for i, (q, v) in enumerate(zip(asked.query.tolist(), asked.item.tolist(), strict=True)):
+    for i, (q, v) in enumerate(zip(queries.query.tolist(), queries.item.tolist(), strict=True)):
         ranks = plain.possible_ranks(scores_of(table, q, candidates[q]), v)
         assert label_ranks.equal[i] == len(ranks)
         if ranks:
             assert label_ranks.higher[i] == ranks[0] - 1
-    for row, q in enumerate(asked.queries.tolist()):
+    for row, q in enumerate(queries.queries.tolist()):
         assert label_ranks.best[row].tolist() == plain.best(scores_of(table, q, candidates[q]), top)
 
 
 @settings(deadline=None, max_examples=40)
 @given(st.integers(0, 100_000), st.sampled_from(["float32", "float64"]), st.integers(0, 5))
 def test_catalogue_ranks_equal_the_plain_count(seed: int, dtype: str, top: int) -> None:
-    baskets, asked, table = questions(seed, dtype)
-    label_ranks = rank_labels(TableModel(table), catalogue(baskets, asked.queries), asked, top=top)
-    check(label_ranks, asked, table, {q: candidates_of(baskets, q) for q in asked.queries.tolist()}, top)
+    baskets, queries, table = questions(seed, dtype)
+    label_ranks = rank_labels(TableModel(table), catalogue(baskets, queries.queries), queries, top=top)
+    check(label_ranks, queries, table, {q: candidates_of(baskets, q) for q in queries.queries.tolist()}, top)
 
 
 @settings(deadline=None, max_examples=40)
 @given(st.integers(0, 100_000), st.integers(1, 8), st.integers(0, 5))
-def test_recall_ranks_equal_the_plain_count(seed: int, size: int, top: int) -> None:
-    baskets, asked, table = questions(seed)
-    sets = recall_set(partners(baskets, asked.queries), size)
-    inside = {q: sets.items[sets.offsets[r] : sets.offsets[r + 1]].tolist() for r, q in enumerate(asked.queries)}
-    check(rank_labels(TableModel(table), sets, asked, top=top), asked, table, inside, top)
+def test_candidate_set_ranks_equal_the_plain_count(seed: int, size: int, top: int) -> None:
+    baskets, queries, table = questions(seed)
+    sets = candidate_set(partners(baskets, queries.queries), size)
+    inside = {q: sets.items[sets.offsets[r] : sets.offsets[r + 1]].tolist() for r, q in enumerate(queries.queries)}
+    check(rank_labels(TableModel(table), sets, queries, top=top), queries, table, inside, top)
 
 
 @settings(deadline=None, max_examples=20)
 @given(st.integers(0, 100_000), st.integers(1, 6))
-def test_metrics_of_judged_labels_equal_the_plain_reference(seed: int, k: int) -> None:
-    baskets, asked, table = questions(seed)
-    label_ranks = rank_labels(TableModel(table), catalogue(baskets, asked.queries), asked)
+def test_metrics_of_ranked_labels_equal_the_plain_reference(seed: int, k: int) -> None:
+    baskets, queries, table = questions(seed)
+    label_ranks = rank_labels(TableModel(table), catalogue(baskets, queries.queries), queries)
     values = metric_values(label_ranks.higher, label_ranks.equal, (k,))
-    for i, (q, v) in enumerate(zip(asked.query.tolist(), asked.item.tolist(), strict=True)):
+    for i, (q, v) in enumerate(zip(queries.query.tolist(), queries.item.tolist(), strict=True)):
         scores = scores_of(table, q, candidates_of(baskets, q))
         wanted = [plain.hit_rate(scores, v, k), plain.ndcg(scores, v, k), plain.reciprocal_rank(scores, v)]
         assert values[i] == pytest.approx(wanted, abs=1e-12)
 
 
 def test_blocks_do_not_change_the_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
-    baskets, asked, table = questions(3)
-    for candidates in (catalogue(baskets, asked.queries), recall_set(partners(baskets, asked.queries), 5)):
-        whole = rank_labels(TableModel(table), candidates, asked)
+    baskets, queries, table = questions(3)
+    for candidates in (
+        catalogue(baskets, queries.queries),
+        candidate_set(partners(baskets, queries.queries), 5),
+    ):
+        whole = rank_labels(TableModel(table), candidates, queries)
         with monkeypatch.context() as patch:
             patch.setitem(rank_labels.__globals__, "BLOCK_SCORES", 13)
-            parts = rank_labels(TableModel(table), candidates, asked)
+            parts = rank_labels(TableModel(table), candidates, queries)
         assert parts.higher.tolist() == whole.higher.tolist()
         assert parts.equal.tolist() == whole.equal.tolist()
         assert parts.best.tolist() == whole.best.tolist()
 
 
 def test_a_model_that_scores_everything_alike_gets_what_chance_gives() -> None:
-    baskets, asked, table = questions(4)
-    label_ranks = rank_labels(TableModel(np.zeros_like(table)), catalogue(baskets, asked.queries), asked)
+    baskets, queries, table = questions(4)
+    label_ranks = rank_labels(TableModel(np.zeros_like(table)), catalogue(baskets, queries.queries), queries)
     inside = label_ranks.equal > 0
-    sizes = np.array([len(candidates_of(baskets, q)) for q in asked.query.tolist()])
+    sizes = np.array([len(candidates_of(baskets, q)) for q in queries.query.tolist()])
     assert metric_values(label_ranks.higher, label_ranks.equal, (3,))[inside, 0] == pytest.approx(
         np.minimum(3 / sizes[inside], 1.0)
     )
 
 
-@pytest.mark.parametrize("set_name", ["catalogue", "recall"])
+@pytest.mark.parametrize("set_name", ["catalogue", "candidates"])
 def test_a_nan_is_an_error_that_names_the_model_and_the_pair(set_name: str) -> None:
-    baskets, asked, table = questions(5)
+    baskets, queries, table = questions(5)
     candidates = {
-        "catalogue": catalogue(baskets, asked.queries),
-        "recall": recall_set(partners(baskets, asked.queries), 5),
+        "catalogue": catalogue(baskets, queries.queries),
+        "candidates": candidate_set(partners(baskets, queries.queries), 5),
     }[set_name]
-    query = int(asked.queries[1])
+    query = int(queries.queries[1])
     inside = [v for v in range(len(table)) if candidates.holds(np.array([query]), np.array([v]))[0]]
     table[query, inside[0]] = np.nan
     with pytest.raises(
         DivergedError, match=rf"model 'broken' gives .* \(NaN\) to item code {inside[0]} .* code {query}"
     ):
-        rank_labels(TableModel(table, "broken"), candidates, asked)
+        rank_labels(TableModel(table, "broken"), candidates, queries)
 
 
 def test_a_model_without_a_name_is_judged_and_called_by_its_class() -> None:
-    baskets, asked, table = questions(4)
+    baskets, queries, table = questions(4)
 
     class Nameless:
-        def score_all(self, queries: np.ndarray) -> np.ndarray:
-            return table[queries]
+        def score_all(self, codes: np.ndarray) -> np.ndarray:
+            return table[codes]
 
-    candidates = catalogue(baskets, asked.queries)
-    found = rank_labels(Nameless(), candidates, asked)  # type: ignore[arg-type]
-    assert np.array_equal(found.best, rank_labels(TableModel(table), candidates, asked).best)
+    candidates = catalogue(baskets, queries.queries)
+    found = rank_labels(Nameless(), candidates, queries)  # type: ignore[arg-type]
+    assert np.array_equal(found.best, rank_labels(TableModel(table), candidates, queries).best)
     table[:] = np.nan
     with pytest.raises(DivergedError, match="model 'Nameless' gives"):
-        rank_labels(Nameless(), candidates, asked)  # type: ignore[arg-type]
+        rank_labels(Nameless(), candidates, queries)  # type: ignore[arg-type]
 
 
 def test_a_nan_that_is_no_candidate_hurts_nobody() -> None:
-    baskets, asked, table = questions(5)
-    candidates = catalogue(baskets, asked.queries)
-    plain = rank_labels(TableModel(table.copy()), candidates, asked)
+    baskets, queries, table = questions(5)
+    candidates = catalogue(baskets, queries.queries)
+    plain = rank_labels(TableModel(table.copy()), candidates, queries)
     np.fill_diagonal(table, np.nan)
-    found = rank_labels(TableModel(table), candidates, asked)
+    found = rank_labels(TableModel(table), candidates, queries)
     assert np.array_equal(found.higher, plain.higher)
     assert np.array_equal(found.equal, plain.equal)
 
 
 def test_scores_of_the_wrong_shape_are_refused_by_name() -> None:
-    baskets, asked, table = questions(6)
+    baskets, queries, table = questions(6)
     wide = TableModel(np.hstack([table, table]), "wide")
     with pytest.raises(ParameterError, match="model 'wide' must give scores of shape"):
-        rank_labels(wide, catalogue(baskets, asked.queries), asked)
+        rank_labels(wide, catalogue(baskets, queries.queries), queries)
 
 
 def test_candidates_of_other_queries_are_refused() -> None:
-    baskets, asked, table = questions(7)
+    baskets, queries, table = questions(7)
     with pytest.raises(ParameterError, match="`candidates` must be made for the queries of the label records"):
-        rank_labels(TableModel(table), catalogue(baskets, asked.queries[1:]), asked)
+        rank_labels(TableModel(table), catalogue(baskets, queries.queries[1:]), queries)
 
 
 def test_unsorted_label_records_are_refused() -> None:
@@ -150,14 +153,14 @@ def test_unsorted_label_records_are_refused() -> None:
 
 def test_no_labels_are_no_error() -> None:
     baskets, _, table = questions(8)
-    asked = LabelQueries.from_pairs([], [])
-    label_ranks = rank_labels(TableModel(table), catalogue(baskets, asked.queries), asked)
+    queries = LabelQueries.from_pairs([], [])
+    label_ranks = rank_labels(TableModel(table), catalogue(baskets, queries.queries), queries)
     assert len(label_ranks.higher) == 0
 
 
 def test_recommendations_need_no_labels() -> None:
-    baskets, asked, table = questions(9)
-    candidates = catalogue(baskets, asked.queries)
+    baskets, queries, table = questions(9)
+    candidates = catalogue(baskets, queries.queries)
     assert best_of(TableModel(table), candidates, top=4).tolist() == (
-        rank_labels(TableModel(table), candidates, asked, top=4).best.tolist()
+        rank_labels(TableModel(table), candidates, queries, top=4).best.tolist()
     )

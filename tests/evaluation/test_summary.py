@@ -8,10 +8,17 @@ import pytest
 from neatrec.data.catalog import Catalog
 from neatrec.errors import ParameterError
 from neatrec.evaluation.ranks import LabelQueries, LabelRanks
-from neatrec.evaluation.slices import by_category, by_decile, by_pair_count, by_strength, slicings, summarise_slices
-from neatrec.evaluation.summary import ONE_SEED, QUERIES_AND_SEEDS, SAME_FOR_ALL_SEEDS, summarize_ranks
+from neatrec.evaluation.slices import by_category, by_decile, by_pair_count, by_strength, slicings
+from neatrec.evaluation.summary import (
+    ONE_SEED,
+    QUERIES_AND_SEEDS,
+    SAME_FOR_ALL_SEEDS,
+    SummaryOptions,
+    summarize_ranks,
+    summarize_slices,
+)
 
-ASKED = LabelQueries.from_pairs([0, 0, 0, 1, 2, 2], [5, 6, 7, 5, 6, 7])
+QUERIES = LabelQueries.from_pairs([0, 0, 0, 1, 2, 2], [5, 6, 7, 5, 6, 7])
 
 
 def label_ranks(*higher: int, equal: int = 1) -> LabelRanks:
@@ -25,26 +32,26 @@ FIRST_QUERY_ONLY = label_ranks(0, 0, 0, 50, 50, 50)
 
 
 def test_means_are_over_records_and_macro_means_over_queries() -> None:
-    line = summarize_ranks({"m": [FIRST_QUERY_ONLY]}, ASKED).by_name("m")
+    line = summarize_ranks({"m": [FIRST_QUERY_ONLY]}, QUERIES).by_name("m")
     assert line.mean["hr@10"] == pytest.approx(3 / 6)
     assert line.macro["hr@10"] == pytest.approx(1 / 3)
     assert line.mean["mrr"] == pytest.approx((3 + 3 / 51) / 6)
 
 
 def test_a_selection_of_records_leaves_out_queries_without_any() -> None:
-    summary = summarize_ranks({"m": [FIRST_QUERY_ONLY]}, ASKED, np.array([True, False, False, True, False, False]))
+    summary = summarize_ranks({"m": [FIRST_QUERY_ONLY]}, QUERIES, np.array([True, False, False, True, False, False]))
     assert (summary.labels, summary.queries) == (2, 2)
     assert summary.by_name("m").mean["hr@1"] == pytest.approx(0.5)
 
 
 def test_one_training_says_that_the_spread_between_trainings_is_missing() -> None:
-    line = summarize_ranks({"m": [PERFECT]}, ASKED).by_name("m")
+    line = summarize_ranks({"m": [PERFECT]}, QUERIES).by_name("m")
     assert (line.seeds, line.seed_sd, line.variance) == (1, None, ONE_SEED)
     assert "missing" in line.variance
 
 
-def test_several_trainings_are_averaged_and_their_spread_is_told() -> None:
-    line = summarize_ranks({"m": [PERFECT, HOPELESS]}, ASKED).by_name("m")
+def test_several_trainings_are_averaged_and_their_spread_is_given() -> None:
+    line = summarize_ranks({"m": [PERFECT, HOPELESS]}, QUERIES).by_name("m")
     assert (line.seeds, line.variance) == (2, QUERIES_AND_SEEDS)
     assert line.mean["hr@10"] == pytest.approx(0.5)
     assert line.seed_sd is not None
@@ -53,24 +60,25 @@ def test_several_trainings_are_averaged_and_their_spread_is_told() -> None:
 
 
 def test_trainings_that_do_not_depend_on_the_seed_are_called_so() -> None:
-    line = summarize_ranks({"m": [FIRST_QUERY_ONLY, FIRST_QUERY_ONLY]}, ASKED).by_name("m")
+    line = summarize_ranks({"m": [FIRST_QUERY_ONLY, FIRST_QUERY_ONLY]}, QUERIES).by_name("m")
     assert line.variance == SAME_FOR_ALL_SEEDS
     assert line.seed_sd is not None
     assert line.seed_sd["hr@10"] == 0.0
 
 
-def test_a_line_does_not_depend_on_who_stands_beside_it() -> None:
+def test_a_line_does_not_depend_on_the_other_models() -> None:
     rng = np.random.default_rng(0)
     runs = {
         name: [label_ranks(*rng.integers(0, 30, 6)) for _ in range(n)] for name, n in (("a", 1), ("b", 3), ("c", 1))
     }
-    together = summarize_ranks(runs, ASKED, seed=5)
+    options = SummaryOptions(seed=5)
+    together = summarize_ranks(runs, QUERIES, options=options)
     for name in runs:
-        assert summarize_ranks({name: runs[name]}, ASKED, seed=5).by_name(name) == together.by_name(name)
+        assert summarize_ranks({name: runs[name]}, QUERIES, options=options).by_name(name) == together.by_name(name)
 
 
 def test_each_pair_of_models_is_tested_with_the_better_one_first() -> None:
-    found = summarize_ranks({"bad": [HOPELESS], "good": [PERFECT], "middling": [FIRST_QUERY_ONLY]}, ASKED).tests
+    found = summarize_ranks({"bad": [HOPELESS], "good": [PERFECT], "middling": [FIRST_QUERY_ONLY]}, QUERIES).tests
     assert [(t.better, t.worse) for t in found if t.metric == "hr@10"] == [
         ("good", "bad"),
         ("middling", "bad"),
@@ -91,9 +99,9 @@ def test_no_label_gives_no_number_and_no_test() -> None:
     assert np.isnan(summary.by_name("a").low["hr@10"])
 
 
-def test_a_model_without_answers_is_refused() -> None:
+def test_a_model_without_ranks_is_refused() -> None:
     with pytest.raises(ParameterError, match="each model must have been evaluated at least once"):
-        summarize_ranks({"m": []}, ASKED)
+        summarize_ranks({"m": []}, QUERIES)
 
 
 def test_deciles_are_about_equally_large_and_named_by_their_bounds() -> None:
@@ -112,9 +120,9 @@ def test_equal_popularity_shares_a_slice() -> None:
 
 def test_categories_are_those_of_the_query_at_the_shallowest_level() -> None:
     catalog = Catalog.from_ids([str(i) for i in range(8)], categories=["tea", None, "tea", *["other"] * 5])
-    cut = by_category(ASKED, catalog)
+    cut = by_category(QUERIES, catalog)
     assert [cut.names[code] for code in cut.code] == ["tea"] * 3 + ["unknown"] + ["tea"] * 2
-    assert by_category(ASKED, Catalog.from_ids([str(i) for i in range(8)])).names == ("all",)
+    assert by_category(QUERIES, Catalog.from_ids([str(i) for i in range(8)])).names == ("all",)
 
 
 def test_strength_is_the_strictest_level_passed() -> None:
@@ -130,8 +138,8 @@ def test_pairs_are_cut_by_how_often_they_were_seen() -> None:
 def test_slices_add_up_to_the_whole() -> None:
     catalog = Catalog.from_ids([str(i) for i in range(8)], categories=["tea", "milk", "tea", *["other"] * 5])
     everything = np.ones(6, dtype=bool)
-    cuts = slicings(ASKED, catalog, np.arange(8) * 10, np.array([0, 1, 2, 3, 9, 9]), {0.05: everything})
-    found = summarise_slices({"m": [FIRST_QUERY_ONLY]}, ASKED, cuts, everything)
+    cuts = slicings(QUERIES, catalog, np.arange(8) * 10, np.array([0, 1, 2, 3, 9, 9]), {0.05: everything})
+    found = summarize_slices({"m": [FIRST_QUERY_ONLY]}, QUERIES, cuts, everything)
     for by in {each.by for each in found}:
         parts = [each.summary for each in found if each.by == by]
         assert sum(part.labels for part in parts) == 6

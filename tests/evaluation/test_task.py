@@ -1,4 +1,4 @@
-"""The task guards against leaks, asks every model the same, and its answers can be kept and graded again."""
+"""The task guards against leaks, is the same for every model, and results can be recomputed from saved ranks."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from helpers.evaluation_data import pair_counts
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog
 from neatrec.errors import LeakError, ParameterError
-from neatrec.evaluation import build_task, evaluate_model, summarize, summarize_ranks
-from neatrec.evaluation.metrics import KS
-from neatrec.evaluation.tables import asked_from_tables, best_table, judged_from_table, ranks_table
+from neatrec.evaluation import SummaryOptions, build_task, evaluate_model, summarize, summarize_ranks
+from neatrec.evaluation.ranks import best_table, label_queries_from_table, label_ranks_from_table, ranks_table
 from neatrec.evaluation.task import EvaluationTask, ModelRanks
 from neatrec.labels import make_labels
 from neatrec.models import make_model
@@ -42,60 +41,60 @@ def halves() -> tuple[Baskets, Baskets]:
 @pytest.fixture(scope="module")
 def task(halves: tuple[Baskets, Baskets]) -> EvaluationTask:
     train, test = halves
-    return build_task(train, test, make_labels(test, "paper"), recall=5, queries=8, carts=20)
+    return build_task(train, test, make_labels(test, "paper"), candidates=5, queries=8, carts=20)
 
 
 @pytest.fixture(scope="module")
-def answers(task: EvaluationTask, halves: tuple[Baskets, Baskets]) -> dict[str, list[ModelRanks]]:
+def ranks(task: EvaluationTask, halves: tuple[Baskets, Baskets]) -> dict[str, list[ModelRanks]]:
     return {name: [evaluate_model(make_model(name).fit(halves[0]), task)] for name in ("shrunk-lift", "pop")}
 
 
 def test_the_planted_partner_is_found_first_by_lift_and_not_by_popularity(
-    task: EvaluationTask, answers: dict[str, list[ModelRanks]]
+    task: EvaluationTask, ranks: dict[str, list[ModelRanks]]
 ) -> None:
-    found = summarize(task, answers, rounds=200, flips=500)
-    for candidates in ("recall5", "catalogue"):
+    found = summarize(task, ranks, SummaryOptions(rounds=200, flips=500))
+    for candidates in ("top5", "catalogue"):
         result = found.result(0.05, candidates)
         assert result.summary.labels == len(task.labels) >= 12
         assert result.summary.by_name("shrunk-lift").mean["hr@1"] > 0.9 * result.ceiling[1]
         assert result.summary.by_name("pop").mean["hr@1"] < 0.3
         assert (result.summary.tests[0].better, result.summary.tests[0].worse) == ("shrunk-lift", "pop")
-        assert result.shown["shrunk-lift"].coverage > 0.5
+        assert result.recommended["shrunk-lift"].coverage > 0.5
 
 
-def test_every_measure_is_graded(task: EvaluationTask, answers: dict[str, list[ModelRanks]]) -> None:
-    found = summarize(task, answers, ks=(1, 5, 30), rounds=200, flips=500)
+def test_every_measure_is_summarized(task: EvaluationTask, ranks: dict[str, list[ModelRanks]]) -> None:
+    found = summarize(task, ranks, SummaryOptions((1, 5, 30), rounds=200, flips=500))
     assert [(r.level, r.candidates) for r in found.results] == [
-        (level, name) for level in task.labels.levels for name in ("recall5", "catalogue")
+        (level, name) for level in task.labels.levels for name in ("top5", "catalogue")
     ]
     assert found.held_out["shrunk-lift"].lift[1][0] > found.held_out["pop"].lift[1][0]
-    assert set(found.completion["shrunk-lift"].hr) == {1, 5}  # no more than 20 answers are kept
+    assert set(found.completion["shrunk-lift"].hr) == {1, 5}  # no more than 20 ranks are kept
     assert found.completion["shrunk-lift"].carts == 20
-    assert {each.by for each in found.slices["recall5"]} >= {"category", "times seen in training"}
+    assert {each.by for each in found.slices["top5"]} >= {"category", "times seen in training"}
     assert found.results[0].summary.by_name("pop").mean["hr@30"] <= 1.0
 
 
 def test_measures_can_be_left_out(halves: tuple[Baskets, Baskets]) -> None:
     train, test = halves
-    task = build_task(train, test, make_labels(test, "paper"), recall=5, queries=0, carts=0)
-    answers = evaluate_model(make_model("popco").fit(train), task)
-    assert answers.held_out is None
-    assert answers.completed is None
-    found = summarize(task, {"popco": [answers]}, rounds=100, flips=100)
+    task = build_task(train, test, make_labels(test, "paper"), candidates=5, queries=0, carts=0)
+    ranks = evaluate_model(make_model("popco").fit(train), task)
+    assert ranks.held_out is None
+    assert ranks.cart_ranks is None
+    found = summarize(task, {"popco": [ranks]}, SummaryOptions(rounds=100, flips=100))
     assert found.held_out == found.completion == {}
 
 
-def test_a_second_training_need_not_answer_the_label_free_questions(
+def test_the_label_free_measures_can_be_left_out_of_a_second_training(
     task: EvaluationTask, halves: tuple[Baskets, Baskets]
 ) -> None:
     again = evaluate_model(make_model("popco").fit(halves[0]), task, label_free=False)
     assert again.held_out is None
-    assert again.completed is None
-    assert set(again.label_ranks) == {"recall5", "catalogue"}
+    assert again.cart_ranks is None
+    assert set(again.label_ranks) == {"top5", "catalogue"}
 
 
-def test_answers_survive_being_kept(answers: dict[str, list[ModelRanks]]) -> None:
-    before = answers["pop"][0]
+def test_ranks_survive_a_round_trip_through_arrays(ranks: dict[str, list[ModelRanks]]) -> None:
+    before = ranks["pop"][0]
     after = ModelRanks.from_arrays(before.arrays())
     assert {name: array.tolist() for name, array in after.arrays().items()} == {
         name: array.tolist() for name, array in before.arrays().items()
@@ -105,46 +104,46 @@ def test_answers_survive_being_kept(answers: dict[str, list[ModelRanks]]) -> Non
 def test_training_counts_of_the_labels_are_those_of_the_training_baskets(
     task: EvaluationTask, halves: tuple[Baskets, Baskets]
 ) -> None:
-    together = pair_counts(halves[0])
-    wanted = [together.get(pair, 0) for pair in zip(task.asked.query.tolist(), task.asked.item.tolist(), strict=True)]
+    together, queries = pair_counts(halves[0]), task.label_queries
+    wanted = [together.get(pair, 0) for pair in zip(queries.query.tolist(), queries.item.tolist(), strict=True)]
     assert task.pair_count.tolist() == wanted
 
 
 def test_every_number_can_be_computed_again_from_the_tables(
-    task: EvaluationTask, answers: dict[str, list[ModelRanks]]
+    task: EvaluationTask, ranks: dict[str, list[ModelRanks]]
 ) -> None:
-    label_ranks = {name: [run.label_ranks["catalogue"] for run in runs] for name, runs in answers.items()}
-    ranks = ranks_table(label_ranks, task.asked, task.labels.catalog, "catalogue")
+    label_ranks = {name: [run.label_ranks["catalogue"] for run in runs] for name, runs in ranks.items()}
+    table = ranks_table(label_ranks, task.label_queries, task.labels.catalog, "catalogue")
     labels = task.labels.table()
-    asked = asked_from_tables(labels["query"], labels["item"])
-    again = judged_from_table(ranks, labels["query"], labels["item"], "catalogue")
+    queries = label_queries_from_table(labels["query"], labels["item"])
+    again = label_ranks_from_table(table, labels["query"], labels["item"], "catalogue")
     chosen = task.mask(0.01)
-    assert summarize_ranks(again, asked, chosen, ks=KS) == summarize_ranks(label_ranks, task.asked, chosen, ks=KS)
+    assert summarize_ranks(again, queries, chosen) == summarize_ranks(label_ranks, task.label_queries, chosen)
 
 
-def test_recommendations_are_kept_in_order(task: EvaluationTask, answers: dict[str, list[ModelRanks]]) -> None:
-    label_ranks = {"pop": [answers["pop"][0].label_ranks["recall5"]]}
-    table = best_table(label_ranks, task.asked, task.labels.catalog, "recall5")
+def test_recommendations_are_kept_in_order(task: EvaluationTask, ranks: dict[str, list[ModelRanks]]) -> None:
+    label_ranks = {"pop": [ranks["pop"][0].label_ranks["top5"]]}
+    table = best_table(label_ranks, task.label_queries, task.labels.catalog, "top5")
     first = table.slice(0, 5).to_pylist()
     assert [row["rank"] for row in first] == [1, 2, 3, 4, 5]
     assert [task.labels.catalog.code_of[row["item"]] for row in first] == label_ranks["pop"][0].best[0, :5].tolist()
-    assert ranks_table({}, task.asked, task.labels.catalog, "recall5").num_rows == 0
-    assert best_table({}, task.asked, task.labels.catalog, "recall5").num_rows == 0
+    assert ranks_table({}, task.label_queries, task.labels.catalog, "top5").num_rows == 0
+    assert best_table({}, task.label_queries, task.labels.catalog, "top5").num_rows == 0
 
 
-def test_ranks_of_other_labels_are_refused_by_name(task: EvaluationTask, answers: dict[str, list[ModelRanks]]) -> None:
-    label_ranks = {"pop": [answers["pop"][0].label_ranks["recall5"]]}
-    ranks = ranks_table(label_ranks, task.asked, task.labels.catalog, "recall5")
+def test_ranks_of_other_labels_are_refused_by_name(task: EvaluationTask, ranks: dict[str, list[ModelRanks]]) -> None:
+    label_ranks = {"pop": [ranks["pop"][0].label_ranks["top5"]]}
+    table = ranks_table(label_ranks, task.label_queries, task.labels.catalog, "top5")
     labels = task.labels.table().slice(1)
-    with pytest.raises(ParameterError, match=r"ranks of model 'pop' \(seed 0, recall5\) are not of these labels"):
-        judged_from_table(ranks, labels["query"], labels["item"], "recall5")
+    with pytest.raises(ParameterError, match=r"ranks of model 'pop' \(seed 0, top5\) are not of these labels"):
+        label_ranks_from_table(table, labels["query"], labels["item"], "top5")
 
 
 def test_a_label_table_out_of_order_is_refused(task: EvaluationTask) -> None:
     labels = task.labels.table()
     mixed = labels.take([0, len(labels) - 1, 0])
     with pytest.raises(ParameterError, match="rows of a label table must be sorted by query"):
-        asked_from_tables(mixed["query"], mixed["item"])
+        label_queries_from_table(mixed["query"], mixed["item"])
 
 
 def test_shared_baskets_are_a_leak(halves: tuple[Baskets, Baskets]) -> None:

@@ -228,7 +228,7 @@ def test_baskets_of_several_shards_are_one_fit() -> None:
 
 
 def test_models_are_judged_as_on_the_cpu() -> None:
-    from neatrec.evaluation.candidates import catalogue, partners, recall_set
+    from neatrec.evaluation.candidates import candidate_set, catalogue, partners
     from neatrec.evaluation.ranks import LabelQueries, rank_labels
 
     baskets = toy_baskets()
@@ -237,7 +237,7 @@ def test_models_are_judged_as_on_the_cpu() -> None:
     bought_with = partners(baskets, queries)
     some = np.repeat(bought_with.queries, np.diff(bought_with.offsets)), bought_with.items
     asked = LabelQueries.from_pairs(*some)
-    for candidates in (recall_set(bought_with, 20), catalogue(baskets, asked.queries)):
+    for candidates in (candidate_set(bought_with, 20), catalogue(baskets, asked.queries)):
         here, there = (rank_labels(model, candidates, asked, device=device) for device in ("cpu", "gpu"))
         assert np.mean(here.higher == there.higher) > 0.99  # float64 and float32 may part two that are almost level
         assert np.array_equal(here.equal > 0, there.equal > 0)

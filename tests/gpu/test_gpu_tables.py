@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -14,7 +15,7 @@ from helpers.toyshop import toy_baskets
 from neatrec.data.splits import Split, split_baskets
 from neatrec.evaluation.task import EvaluationTask, build_task, evaluate_model
 from neatrec.labels import make_labels
-from neatrec.leaderboard.run import run_leaderboard
+from neatrec.leaderboard.run import LeaderboardOptions, run_leaderboard
 from neatrec.models import Run, make_model
 from neatrec.models.base import Model
 from neatrec.models.embeddings.kernels import gpu
@@ -71,7 +72,7 @@ def test_an_exam_is_answered_as_on_the_cpu(name: str) -> None:
     assert here.held_out is not None
     assert there.held_out is not None
     assert np.mean(here.held_out == there.held_out) > 0.98
-    np.testing.assert_array_equal(here.completed, there.completed)
+    np.testing.assert_array_equal(here.cart_ranks, there.cart_ranks)
 
 
 def test_a_leaderboard_trains_and_ranks_on_the_gpu_what_can_be(caplog: pytest.LogCaptureFixture) -> None:
@@ -81,19 +82,17 @@ def test_a_leaderboard_trains_and_ranks_on_the_gpu_what_can_be(caplog: pytest.Lo
         "neat-likelihood": make_model("neat-likelihood", dim=16, epochs=3),
     }
     said: list[str] = []
-    options: dict[str, Any] = {"levels": (0.05,), "rounds": 100, "flips": 100, "queries": 50, "carts": 10}
+    quick: dict[str, Any] = {"levels": (0.05,), "rounds": 100, "flips": 100, "queries": 50, "carts": 10}
+    options = LeaderboardOptions(protocol="paper", device="gpu", **quick)
     with caplog.at_level(logging.DEBUG, logger="neatrec"):
-        result = run_leaderboard(
-            shop().train, shop().test, models, protocol="paper", device="gpu", progress=said.append, **options
-        )
-    assert {standing.name for standing in result.grades.results[0].summary.standings} == set(models)
+        result = run_leaderboard(shop().train, shop().test, models, options, progress=said.append)
+    assert {model.name for model in result.evaluation.results[0].summary.models} == set(models)
     assert "pop does not learn on device gpu: auto" in said
     assert "neat-likelihood is ranked on the CPU: its score is no product of vectors" in caplog.text
-    auto = run_leaderboard(shop().train, shop().test, ["pop"], protocol="paper", device="auto", **options)
+    auto = run_leaderboard(shop().train, shop().test, ["pop"], replace(options, device="auto"))
     same = {
-        name: label_ranks.higher.tolist() for name, label_ranks in auto.trainings["pop"][0].answers.label_ranks.items()
+        name: label_ranks.higher.tolist() for name, label_ranks in auto.trainings["pop"][0].ranks.label_ranks.items()
     }
     assert same == {
-        name: label_ranks.higher.tolist()
-        for name, label_ranks in result.trainings["pop"][0].answers.label_ranks.items()
+        name: label_ranks.higher.tolist() for name, label_ranks in result.trainings["pop"][0].ranks.label_ranks.items()
     }

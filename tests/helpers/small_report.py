@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog
 from neatrec.data.splits import half
 from neatrec.labels.audit import audit_labels
-from neatrec.leaderboard.run import LeaderboardResult, run_leaderboard
+from neatrec.leaderboard.run import LeaderboardOptions, LeaderboardResult, run_leaderboard
 
 INJECTIONS = (
     "<script>alert(1)</script>",
@@ -36,7 +37,7 @@ INJECTIONS = (
 )
 ITEMS = 48
 MODELS = ("pop", "popco", "lift", "shrunk-lift", "llr")
-QUICK = {"rounds": 200, "flips": 200, "queries": 20, "carts": 20}
+QUICK = LeaderboardOptions(rounds=200, flips=200, queries=20, carts=20)
 
 
 def small_baskets(seed: int = 0, baskets: int = 3000) -> Baskets:
@@ -58,9 +59,8 @@ def small_baskets(seed: int = 0, baskets: int = 3000) -> Baskets:
 
 def small_result(seeds: int = 1, protocol: str = "calibrated") -> LeaderboardResult:
     split = half(small_baskets())
-    return run_leaderboard(
-        split.train, split.test, MODELS, protocol=protocol, seeds=seeds, split={"method": "half"}, **QUICK
-    )
+    options = replace(QUICK, protocol=protocol, seeds=seeds)
+    return run_leaderboard(split.train, split.test, MODELS, options, split={"method": "half"})
 
 
 def write_small_report(out: Path) -> LeaderboardResult:

@@ -17,8 +17,8 @@ from neatrec.training.train import DEFAULT_MODEL
 def answered(first: list[int]) -> list[Any]:
     """A training that names these first, and item 0 after them."""
     best = np.array([[item, 0] for item in first], dtype=np.int32)
-    label_ranks = {"recall200": SimpleNamespace(best=np.zeros_like(best)), "catalogue": SimpleNamespace(best=best)}
-    return [SimpleNamespace(answers=SimpleNamespace(label_ranks=label_ranks))]
+    label_ranks = {"top200": SimpleNamespace(best=np.zeros_like(best)), "catalogue": SimpleNamespace(best=best)}
+    return [SimpleNamespace(ranks=SimpleNamespace(label_ranks=label_ranks))]
 
 
 def test_the_model_that_train_takes_is_compared_too() -> None:
@@ -37,7 +37,9 @@ def test_first_answers_are_held_against_the_truth_the_best_model_first() -> None
         "silent": answered([-1, -1, -1, -1]),
         "wrong": answered([unplanted, -1, -1, -1]),
     }
-    task: Any = SimpleNamespace(asked=SimpleNamespace(queries=queries), catalogue=SimpleNamespace(name="catalogue"))
+    task: Any = SimpleNamespace(
+        label_queries=SimpleNamespace(queries=queries), catalogue=SimpleNamespace(name="catalogue")
+    )
     board: Any = SimpleNamespace(task=task, trainings=trainings)
     nothing: Any = None
     shown = Demo(market, nothing, nothing, nothing, nothing, board, nothing, Path(), Path()).planted()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -19,13 +20,13 @@ from neatrec.errors import DivergedError, LeakError, MissingDependencyError, Par
 from neatrec.labels import make_labels
 from neatrec.leaderboard.benchmark import content_hash, export_benchmark
 from neatrec.leaderboard.result_cache import ResultCache
-from neatrec.leaderboard.run import LeaderboardResult, run_leaderboard
+from neatrec.leaderboard.run import LeaderboardOptions, LeaderboardResult, run_leaderboard
 from neatrec.models import make_model
 from neatrec.models.popularity import PopCo
 from neatrec.models.statistics import LLR, Jaccard
 
 NAMES = [f"{name}{i}" for i in range(6) for name in ("bun", "sausage", "tea", "milk")]
-QUICK: dict[str, Any] = {"protocol": "paper", "recall": 16, "rounds": 100, "flips": 200, "queries": 6, "carts": 10}
+QUICK = LeaderboardOptions(protocol="paper", candidates=16, rounds=100, flips=200, queries=6, carts=10)
 
 
 def planted(baskets: int = 800) -> Baskets:
@@ -49,7 +50,7 @@ def split() -> Split:
 @pytest.fixture(scope="module")
 def board(split: Split) -> LeaderboardResult:
     models = ["pop", "popco", "shrunk-lift"]
-    return run_leaderboard(split.train, split.test, models, split={"method": "half"}, **QUICK)
+    return run_leaderboard(split.train, split.test, models, QUICK, split={"method": "half"})
 
 
 class Shuffled(PopCo):
@@ -111,7 +112,7 @@ def test_the_json_has_the_promised_shape(board: LeaderboardResult) -> None:
     assert answer["protocol"] == "paper"
     assert answer["models"] == answer["results"][0]["models"]
     assert [(r["level"], r["candidates"]) for r in answer["results"]] == [
-        (level, name) for level in (0.05, 0.01, 0.001) for name in ("recall16", "catalogue")
+        (level, name) for level in (0.05, 0.01, 0.001) for name in ("top16", "catalogue")
     ]
     for result in answer["results"]:
         assert set(result) >= {"level", "candidates", "labels", "queries", "ceiling", "models", "tests"}
@@ -149,7 +150,7 @@ def test_a_table_of_one_training_says_what_is_missing(board: LeaderboardResult) 
 
 
 def test_ranks_and_recommendations_are_written_beside_the_json(split: Split, tmp_path: Path) -> None:
-    run_leaderboard(split.train, split.test, ["popco"], out=tmp_path, **QUICK)
+    run_leaderboard(split.train, split.test, ["popco"], QUICK, out=tmp_path)
     labels, ranks = (pq.read_table(tmp_path / f"{name}.parquet") for name in ("labels", "ranks"))
     assert ranks.num_rows == 2 * labels.num_rows  # two candidate sets
     assert ranks.column_names == ["candidates", "model", "seed", "query", "item", "higher", "equal"]
@@ -161,7 +162,7 @@ def test_ranks_and_recommendations_are_written_beside_the_json(split: Split, tmp
 def test_a_model_that_depends_on_the_seed_is_trained_with_each(split: Split) -> None:
     Shuffled.fits.clear()
     models = ["popco", Shuffled()]
-    board = run_leaderboard(split.train, split.test, models, seeds=3, seed=7, **QUICK)
+    board = run_leaderboard(split.train, split.test, models, replace(QUICK, seeds=3, seed=7))
     assert Shuffled.fits == [7, 8, 9]
     lines = lines_of(board.to_json())
     assert lines["shuffled"]["seeds"] == 3
@@ -175,13 +176,13 @@ def test_a_model_that_depends_on_the_seed_is_trained_with_each(split: Split) -> 
 
 def test_a_second_run_takes_up_what_the_first_left(split: Split, tmp_path: Path) -> None:
     models = ["popco", Shuffled()]
-    first = run_leaderboard(split.train, split.test, models, out=tmp_path, **QUICK)
+    first = run_leaderboard(split.train, split.test, models, QUICK, out=tmp_path)
     Shuffled.fits.clear()
-    second = run_leaderboard(split.train, split.test, [*models, "pop"], out=tmp_path, **QUICK)
+    second = run_leaderboard(split.train, split.test, [*models, "pop"], QUICK, out=tmp_path)
     assert Shuffled.fits == []
     assert {name: runs[0].reused for name, runs in second.trainings.items()} == {
-        "popco": "answers",
-        "shuffled": "answers",
+        "popco": "ranks",
+        "shuffled": "ranks",
         "pop": None,
     }
     before, after = lines_of(first.to_json()), lines_of(second.to_json())
@@ -189,32 +190,31 @@ def test_a_second_run_takes_up_what_the_first_left(split: Split, tmp_path: Path)
 
 
 def test_a_bundle_is_reused_when_only_the_questions_changed(split: Split, tmp_path: Path) -> None:
-    run_leaderboard(split.train, split.test, ["popco"], out=tmp_path, **QUICK)
-    changed = run_leaderboard(split.train, split.test, ["popco"], out=tmp_path, **{**QUICK, "recall": 5})
+    run_leaderboard(split.train, split.test, ["popco"], QUICK, out=tmp_path)
+    changed = run_leaderboard(split.train, split.test, ["popco"], replace(QUICK, candidates=5), out=tmp_path)
     assert changed.trainings["popco"][0].reused == "bundle"
     assert changed.trainings["popco"][0].train_seconds is not None
 
 
 @pytest.mark.parametrize("change", ["data", "parameters", "seed"])
 def test_other_data_parameters_or_seed_are_trained_anew(split: Split, tmp_path: Path, change: str) -> None:
-    run_leaderboard(split.train, split.test, [make_model("shrunk-lift")], out=tmp_path, **QUICK)
+    run_leaderboard(split.train, split.test, [make_model("shrunk-lift")], QUICK, out=tmp_path)
     train = split.train.select(np.arange(300)) if change == "data" else split.train
     model = make_model("shrunk-lift", k=3.0 if change == "parameters" else 1.0)
     seed = 1 if change == "seed" else 0
-    board = run_leaderboard(train, split.test, [model], out=tmp_path, seed=seed, **QUICK)
+    board = run_leaderboard(train, split.test, [model], replace(QUICK, seed=seed), out=tmp_path)
     assert board.trainings["shrunk-lift"][0].reused is None
 
 
 def test_a_training_of_another_device_is_another_training(
     split: Split, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def reused(recall: int = 16) -> str | None:
-        questions = {**QUICK, "recall": recall}
-        board = run_leaderboard(split.train, split.test, ["popco"], out=tmp_path, **questions)
+    def reused(candidates: int = 16) -> str | None:
+        board = run_leaderboard(split.train, split.test, ["popco"], replace(QUICK, candidates=candidates), out=tmp_path)
         return board.trainings["popco"][0].reused
 
     def device() -> str | None:
-        record = json.loads((tmp_path / "answers" / "popco-seed0.json").read_text())
+        record = json.loads((tmp_path / "ranks" / "popco-seed0.json").read_text())
         assert read_manifest(tmp_path / "bundles" / "popco-seed0").notes.get("device") == record["key"].get("device")
         found: str | None = record["key"].get("device")
         return found
@@ -223,26 +223,26 @@ def test_a_training_of_another_device_is_another_training(
     with monkeypatch.context() as with_gpu:
         with_gpu.setattr(PopCo, "fit_device", lambda self, run: "gpu")
         assert (reused(), device()) == (None, "gpu")
-        assert (reused(), reused(recall=5)) == ("answers", "bundle")
-    assert (reused(recall=6), device()) == (None, None)
+        assert (reused(), reused(candidates=5)) == ("ranks", "bundle")
+    assert (reused(candidates=6), device()) == (None, None)
 
 
 @pytest.mark.parametrize("suffix", [".json", ".safetensors"])
 def test_damaged_answers_are_made_anew(split: Split, tmp_path: Path, suffix: str) -> None:
-    first = run_leaderboard(split.train, split.test, ["popco"], out=tmp_path, **QUICK)
-    file = tmp_path / "answers" / f"popco-seed0{suffix}"
+    first = run_leaderboard(split.train, split.test, ["popco"], QUICK, out=tmp_path)
+    file = tmp_path / "ranks" / f"popco-seed0{suffix}"
     file.write_bytes(file.read_bytes()[:-20])
-    second = run_leaderboard(split.train, split.test, ["popco"], out=tmp_path, **QUICK)
+    second = run_leaderboard(split.train, split.test, ["popco"], QUICK, out=tmp_path)
     assert second.trainings["popco"][0].reused == "bundle"
     assert lines_of(second.to_json()) == lines_of(first.to_json())
 
 
 def test_a_damaged_bundle_is_trained_anew(split: Split, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    run_leaderboard(split.train, split.test, ["popco"], out=tmp_path, **QUICK)
+    run_leaderboard(split.train, split.test, ["popco"], QUICK, out=tmp_path)
     (tmp_path / "bundles" / "popco-seed0" / "arrays.safetensors").write_bytes(b"cut off")
-    again = run_leaderboard(split.train, split.test, ["popco"], out=tmp_path, **{**QUICK, "recall": 5})
+    again = run_leaderboard(split.train, split.test, ["popco"], replace(QUICK, candidates=5), out=tmp_path)
     assert again.trainings["popco"][0].reused is None
-    assert "trained anew" in caplog.text
+    assert "training again" in caplog.text
 
 
 def test_all_models_is_the_default_and_those_that_cannot_learn_are_named(
@@ -251,7 +251,7 @@ def test_all_models_is_the_default_and_those_that_cannot_learn_are_named(
     monkeypatch.setattr("neatrec.leaderboard.model_specs.MODEL_NAMES", ("pop", "jaccard", "llr"))
     monkeypatch.setattr(Jaccard, "needs_users", True)
     monkeypatch.setattr(LLR, "_fit", misses_a_library)
-    board = run_leaderboard(split.train, split.test, **QUICK)
+    board = run_leaderboard(split.train, split.test, options=QUICK)
     assert list(board.trainings) == ["pop"]
     assert board.to_json()["skipped"] == {
         "jaccard": "it learns from users, and the users of these baskets are not known",
@@ -262,36 +262,36 @@ def test_all_models_is_the_default_and_those_that_cannot_learn_are_named(
 def test_a_model_that_was_asked_for_is_not_passed_over(split: Split, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LLR, "_fit", misses_a_library)
     with pytest.raises(MissingDependencyError, match="the library is not there"):
-        run_leaderboard(split.train, split.test, ["pop", "llr"], **QUICK)
+        run_leaderboard(split.train, split.test, ["pop", "llr"], QUICK)
 
 
 def test_one_model_can_stand_in_several_rows_under_names_of_their_own(split: Split, tmp_path: Path) -> None:
     rows = {"k/1": make_model("shrunk-lift"), "k/9": make_model("shrunk-lift", k=9.0), "counts": "popco"}
-    board = run_leaderboard(split.train, split.test, rows, out=tmp_path, **QUICK)
+    board = run_leaderboard(split.train, split.test, rows, QUICK, out=tmp_path)
     assert list(board.trainings) == ["k/1", "k/9", "counts"]
     assert board.ranks()["model"].unique().to_pylist() == ["k/1", "k/9", "counts"]
-    again = run_leaderboard(split.train, split.test, rows, out=tmp_path, **QUICK)
-    assert {runs[0].reused for runs in again.trainings.values()} == {"answers"}
+    again = run_leaderboard(split.train, split.test, rows, QUICK, out=tmp_path)
+    assert {runs[0].reused for runs in again.trainings.values()} == {"ranks"}
 
 
 def test_models_that_learn_the_same_are_trained_once(split: Split) -> None:
     nearer = make_model("popco", window=2)
     rows = {**{name: name for name in ("jaccard", "llr", "pop", "shrunk-lift", "shrunk-lift-tuned")}, "nearer": nearer}
-    board = run_leaderboard(split.train, split.test, rows, **QUICK)
+    board = run_leaderboard(split.train, split.test, rows, QUICK)
     reused = {name: runs[0].reused for name, runs in board.trainings.items()}
     assert reused == {**dict.fromkeys(rows), "llr": "arrays", "shrunk-lift": "arrays"}
-    alone = run_leaderboard(split.train, split.test, ["llr"], **QUICK)
+    alone = run_leaderboard(split.train, split.test, ["llr"], QUICK)
     together, single = lines_of(board.to_json())["llr"], lines_of(alone.to_json())["llr"]
     assert together["hr"] == single["hr"]
     assert together["train_seconds"] == lines_of(board.to_json())["jaccard"]["train_seconds"]
 
 
 def test_what_nobody_will_take_any_more_is_forgotten() -> None:
-    shelf = ResultCache(None, "", frozenset({"counts"}), {("counts", 0): (make_model("pop"), {}), ("x", 1): ("", {})})  # type: ignore[dict-item]
-    shelf.keep_only({"counts"})
-    assert list(shelf.learned) == [("counts", 0)]
-    shelf.keep_only(set())
-    assert not shelf.learned
+    cache = ResultCache(None, "", frozenset({"counts"}), {("counts", 0): (make_model("pop"), {}), ("x", 1): ("", {})})  # type: ignore[dict-item]
+    cache.keep_only({"counts"})
+    assert list(cache.learned) == [("counts", 0)]
+    cache.keep_only(set())
+    assert not cache.learned
 
 
 class LearnsItsOwnWay(LLR):
@@ -311,7 +311,7 @@ def test_a_subclass_from_elsewhere_neither_takes_nor_gives_arrays(
 ) -> None:
     monkeypatch.setattr(LearnsItsOwnWay, "fits", 0)
     own, ours = LearnsItsOwnWay(), ["jaccard", "llr"]
-    board = run_leaderboard(split.train, split.test, [own, *ours] if first else [*ours, own], **QUICK)
+    board = run_leaderboard(split.train, split.test, [own, *ours] if first else [*ours, own], QUICK)
     reused = {name: runs[0].reused for name, runs in board.trainings.items()}
     assert reused == {"own-way": None, "jaccard": None, "llr": "arrays"}
     assert LearnsItsOwnWay.fits == 1
@@ -319,12 +319,12 @@ def test_a_subclass_from_elsewhere_neither_takes_nor_gives_arrays(
 
 def test_a_device_that_a_model_cannot_use_is_not_forced_on_it(split: Split) -> None:
     steps: list[str] = []
-    run_leaderboard(split.train, split.test, ["pop"], device="gpu", progress=steps.append, **QUICK)
+    run_leaderboard(split.train, split.test, ["pop"], replace(QUICK, device="gpu"), progress=steps.append)
     assert "pop does not learn on device gpu: auto" in steps
 
 
 def test_an_outside_class_joins_by_its_address(split: Split) -> None:
-    board = run_leaderboard(split.train, split.test, ["pop", "test_leaderboard:BareBones"], **QUICK)
+    board = run_leaderboard(split.train, split.test, ["pop", "test_leaderboard:BareBones"], QUICK)
     lines = lines_of(board.to_json())
     outside = lines["test_leaderboard:BareBones"]
     assert outside["kind"] == "outside"
@@ -346,7 +346,7 @@ def test_outside_scores_get_the_same_ranks_as_the_model_they_came_from(split: Sp
     table = model.score_all(codes)
     rows = [(NAMES[q], NAMES[v], float(table[q, v])) for q in codes for v in codes]
     file = scores_file(tmp_path / "s.parquet", rows)
-    board = run_leaderboard(split.train, split.test, ["shrunk-lift"], scores={"theirs": file}, seeds=2, **QUICK)
+    board = run_leaderboard(split.train, split.test, ["shrunk-lift"], replace(QUICK, seeds=2), scores={"theirs": file})
     for result in board.to_json()["results"]:
         lines = lines_of(result)
         assert lines["theirs"]["hr"] == lines["shrunk-lift"]["hr"]
@@ -356,13 +356,13 @@ def test_outside_scores_get_the_same_ranks_as_the_model_they_came_from(split: Sp
 
 def test_pairs_without_a_score_come_last(split: Split, tmp_path: Path) -> None:
     file = scores_file(tmp_path / "s.parquet", [("bun0", "sausage0", -5.0)])
-    board = run_leaderboard(split.train, split.test, [], scores={"one": file}, **QUICK)
-    label_ranks = board.trainings["one"][0].answers.label_ranks["catalogue"]
-    asked = board.task.asked
+    board = run_leaderboard(split.train, split.test, [], QUICK, scores={"one": file})
+    label_ranks = board.trainings["one"][0].ranks.label_ranks["catalogue"]
+    label_queries = board.task.label_queries
     code = board.task.labels.catalog.code_of
-    label = np.flatnonzero((asked.query == code["bun0"]) & (asked.item == code["sausage0"]))
+    label = np.flatnonzero((label_queries.query == code["bun0"]) & (label_queries.item == code["sausage0"]))
     assert (label_ranks.higher[label], label_ranks.equal[label]) == (0, 1)
-    others = np.delete(np.arange(len(asked.query)), label)
+    others = np.delete(np.arange(len(label_queries.query)), label)
     assert (label_ranks.equal[others] > 1).all()
 
 
@@ -383,16 +383,16 @@ def test_scores_that_cannot_be_used_are_refused_by_name(split: Split, tmp_path: 
     rows, sentence = BAD_SCORES[what]
     file = scores_file(tmp_path / "s.parquet", rows)
     with pytest.raises(SourceError, match=sentence):
-        run_leaderboard(split.train, split.test, [], scores={"x": file}, **QUICK)
+        run_leaderboard(split.train, split.test, [], QUICK, scores={"x": file})
 
 
 def test_a_score_file_without_its_columns_or_that_is_none_is_refused(split: Split, tmp_path: Path) -> None:
     file = scores_file(tmp_path / "s.parquet", [("bun0", "milk0", 1.0)], ("query", "product", "score"))
     with pytest.raises(SourceError, match=r"it has no item\. Found: query, product, score"):
-        run_leaderboard(split.train, split.test, [], scores={"x": file}, **QUICK)
+        run_leaderboard(split.train, split.test, [], QUICK, scores={"x": file})
     file.write_text("query,item,score")
     with pytest.raises(SourceError, match="cannot read scores from"):
-        run_leaderboard(split.train, split.test, [], scores={"x": file}, **QUICK)
+        run_leaderboard(split.train, split.test, [], QUICK, scores={"x": file})
 
 
 @pytest.mark.parametrize(
@@ -407,31 +407,31 @@ def test_a_score_file_without_its_columns_or_that_is_none_is_refused(split: Spli
 )
 def test_models_that_are_none_are_refused(split: Split, address: str, sentence: str) -> None:
     with pytest.raises(ParameterError, match=sentence):
-        run_leaderboard(split.train, split.test, [address], **QUICK)
+        run_leaderboard(split.train, split.test, [address], QUICK)
 
 
 def test_scores_that_are_not_numbers_are_an_error_naming_the_model(split: Split) -> None:
     with pytest.raises(DivergedError, match="model 'breaks' gives a score that is not a number"):
-        run_leaderboard(split.train, split.test, ["test_leaderboard:Breaks"], **QUICK)
+        run_leaderboard(split.train, split.test, ["test_leaderboard:Breaks"], QUICK)
 
 
 def test_two_rows_of_one_name_and_an_empty_table_are_refused(split: Split) -> None:
     with pytest.raises(ParameterError, match="two models of the leaderboard are called 'pop'"):
-        run_leaderboard(split.train, split.test, ["pop", "pop"], **QUICK)
+        run_leaderboard(split.train, split.test, ["pop", "pop"], QUICK)
     with pytest.raises(ParameterError, match="a leaderboard needs at least one model"):
-        run_leaderboard(split.train, split.test, [], **QUICK)
+        run_leaderboard(split.train, split.test, [], QUICK)
 
 
 def test_training_on_test_baskets_is_refused(split: Split) -> None:
     with pytest.raises(LeakError, match="training and evaluation share"):
-        run_leaderboard(split.test, split.test, ["pop"], **QUICK)
+        run_leaderboard(split.test, split.test, ["pop"], QUICK)
 
 
 @pytest.mark.parametrize(
     ("option", "value", "sentence"),
     [
         ("seeds", 0, "`seeds` must be a whole number of at least 1, got 0"),
-        ("recall", 0, "`recall` must be a whole number of at least 1, got 0"),
+        ("candidates", 0, "`candidates` must be a whole number of at least 1, got 0"),
         ("rounds", 10, "`rounds` must be a whole number of at least 100, got 10"),
         ("carts", -1, "`carts` must be a whole number of at least 0, got -1"),
         ("seed", True, "`seed` must be a whole number of at least 0, got True"),
@@ -440,26 +440,26 @@ def test_training_on_test_baskets_is_refused(split: Split) -> None:
 )
 def test_options_that_make_no_sense_are_refused(split: Split, option: str, value: Any, sentence: str) -> None:
     with pytest.raises(ParameterError, match=sentence):
-        run_leaderboard(split.train, split.test, ["pop"], **{**QUICK, option: value})
+        run_leaderboard(split.train, split.test, ["pop"], replace(QUICK, **{option: value}))
 
 
 def test_given_labels_are_used(split: Split) -> None:
     labels = make_labels(split.test, "calibrated", (0.01,))
-    board = run_leaderboard(split.train, split.test, ["pop"], labels=labels, **QUICK)
+    board = run_leaderboard(split.train, split.test, ["pop"], QUICK, labels=labels)
     assert board.to_json()["protocol"] == "calibrated"
     assert [result["level"] for result in board.to_json()["results"]] == [0.01, 0.01]
 
 
 def test_no_labels_at_all_is_an_answer(split: Split) -> None:
     nothing = split.test.select(np.arange(3))
-    answer = run_leaderboard(split.train, nothing, ["pop", "popco"], **QUICK).to_json()
+    answer = run_leaderboard(split.train, nothing, ["pop", "popco"], QUICK).to_json()
     assert [result["labels"] for result in answer["results"]] == [0] * 6
     assert answer["models"][0]["ci"]["hr"]["10"] == [None, None]
 
 
 def test_steps_are_told(split: Split) -> None:
     steps: list[str] = []
-    run_leaderboard(split.train, split.test, ["pop"], progress=steps.append, **QUICK)
+    run_leaderboard(split.train, split.test, ["pop"], QUICK, progress=steps.append)
     assert any("labels from" in step for step in steps)
     assert "pop: seed 0" in steps
 
@@ -473,9 +473,9 @@ def test_the_benchmark_is_exported_with_hashes(board: LeaderboardResult, split: 
         assert (table.num_rows, content_hash(table)) == (facts["rows"], facts["content_sha256"])
     parts = pq.read_table(tmp_path / "split.parquet").to_pydict()
     assert all((int(b) % 2 == 0) == (part == "train") for b, part in zip(*parts.values(), strict=True))
-    recall = pq.read_table(tmp_path / "recall.parquet")
-    assert recall.column_names == ["query", "place", "item", "count"]
-    assert max(recall["place"].to_pylist()) == 16
+    candidates = pq.read_table(tmp_path / "candidates.parquet")
+    assert candidates.column_names == ["query", "place", "item", "count"]
+    assert max(candidates["place"].to_pylist()) == 16
 
 
 def test_the_benchmark_of_other_baskets_is_refused(board: LeaderboardResult, split: Split, tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ def test_the_best_of_each_kind_is_named(board: LeaderboardTables) -> None:
     named = loud_models(board, 2)
     assert {board.about[name].kind for name in named} == {"paper", "statistic"}
     assert loud_models(board) == [
-        s.name for s in sorted(board.first.summary.standings, key=lambda s: (-s.mean["hr@10"], s.name))
+        s.name for s in sorted(board.first.summary.models, key=lambda s: (-s.mean["hr@10"], s.name))
     ]
 
 
@@ -95,24 +95,24 @@ def test_the_verdict_on_no_labels_says_so(board: LeaderboardTables) -> None:
     summary = replace(board.first.summary, labels=0)
     empty = replace(board, results=(replace(board.first, summary=summary),))
     assert verdict(empty) == (
-        "There are no labels to rank_labels models by: too few baskets, or nothing in them goes together.",
+        "There are no labels to compare models by: too few baskets, or nothing in them goes together.",
     )
 
 
 def test_the_verdict_on_one_model_compares_it_with_nothing(board: LeaderboardTables) -> None:
-    summary = replace(board.first.summary, standings=board.first.summary.standings[:1], tests=())
+    summary = replace(board.first.summary, models=board.first.summary.models[:1], tests=())
     alone = replace(board, results=(replace(board.first, summary=summary),))
     assert len(verdict(alone)) == 1
 
 
 def test_queries_of_the_gallery_go_from_popular_to_rare() -> None:
     query = np.repeat(np.arange(30), 2)
-    asked = Records.from_pairs(query, np.tile([40, 41], 30))
+    label_queries = Records.from_pairs(query, np.tile([40, 41], 30))
     purchases = np.zeros(50, dtype=np.int64)
     purchases[:30] = np.arange(30) * 10
-    rows = chosen_queries(asked, purchases, 4)
-    bought = purchases[asked.queries[rows]]
-    assert rows == chosen_queries(asked, purchases, 4)
+    rows = chosen_queries(label_queries, purchases, 4)
+    bought = purchases[label_queries.queries[rows]]
+    assert rows == chosen_queries(label_queries, purchases, 4)
     assert bought[0] == 290
     assert bought[-1] == 0
     assert (np.diff(bought) < 0).all()
@@ -120,9 +120,9 @@ def test_queries_of_the_gallery_go_from_popular_to_rare() -> None:
 
 def test_the_gallery_ticks_labels_and_leaves_gaps_out(result: LeaderboardResult) -> None:
     task = result.task
-    best = np.full((len(task.asked.queries), 20), -1, dtype=np.int32)
-    best[:, 0] = task.asked.item[task.asked.offsets[:-1]]
-    section = gallery_section(task.asked, {"mine": best}, task.labels.catalog, task.purchases)
+    best = np.full((len(task.label_queries.queries), 20), -1, dtype=np.int32)
+    best[:, 0] = task.label_queries.item[task.label_queries.offsets[:-1]]
+    section = gallery_section(task.label_queries, {"mine": best}, task.labels.catalog, task.purchases)
     gallery = next(block for block in section.blocks if isinstance(block, Gallery))
     assert all(len(answers) == 1 and answers[0].is_label for query in gallery.queries for _, answers in query.answers)
     assert {query.name for query in gallery.queries} & set(INJECTIONS)

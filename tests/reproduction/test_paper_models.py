@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from helpers.small_report import small_result
-from neatrec.evaluation.results import LevelResult
-from neatrec.evaluation.summary import PairedTest, Summary
+from neatrec.evaluation.summary import LevelResult, PairedTest, Summary
 from neatrec.leaderboard.report import board_of
 from neatrec.report.boards import LeaderboardTables
 from neatrec.reproduction.model_tables import (
@@ -145,7 +144,7 @@ def test_on_the_papers_own_split_equal_digits_are_exact(board: LeaderboardTables
 def with_ablation(result: LevelResult) -> LevelResult:
     """Two of the models under the names of the ablation."""
     names = {"lift": "neat", "llr": "neat-bpr"}
-    standings = tuple(replace(s, name=names.get(s.name, s.name)) for s in result.summary.standings)
+    standings = tuple(replace(s, name=names.get(s.name, s.name)) for s in result.summary.models)
     test = PairedTest("neat", "neat-bpr", "hr@10", 0.02, -0.01, 0.05, 0.2, 0.4)
     return replace(result, summary=Summary(result.summary.labels, result.summary.queries, standings, (test,)))
 

@@ -15,6 +15,8 @@ from neatrec.errors import SourceError
 from neatrec.labels.audit import Audit, audit_labels
 from neatrec.labels.both_signs import DependentPairs, dependent_pairs
 from neatrec.labels.config import LabelConfig
+from neatrec.leaderboard.result_cache import FitContext
+from neatrec.leaderboard.run import LeaderboardOptions
 from neatrec.models import Run, make_model
 from neatrec.report.table import ReportTable
 from neatrec.reproduction import published as paper_file
@@ -29,27 +31,23 @@ from neatrec.reproduction.label_tables import (
     top_items_table,
 )
 from neatrec.reproduction.marks import exact_or_differs, tally
-from neatrec.reproduction.run import Reproduction, all_models, reproduce_instacart, top_items
-from neatrec.reproduction.studies import margin_study
+from neatrec.reproduction.run import Reproduction, ReproductionOptions, all_models, reproduce_instacart, top_items
+from neatrec.reproduction.studies import margin_cache, margin_study
 from neatrec.reproduction.verify import verify_report
 
-QUICK: dict[str, Any] = {
-    "models": ["popco", "shrunk-lift"],
-    "seeds": 1,
-    "journey": False,
-    "margin_seeds": 0,
-    "null_rounds": 0,
-    "rounds": 100,
-    "flips": 100,
-    "queries": 0,
-    "carts": 0,
-}
+MODELS = ["popco", "shrunk-lift"]
+QUICK = ReproductionOptions(
+    LeaderboardOptions(protocol="paper", rounds=100, flips=100, queries=0, carts=0),
+    journey=False,
+    margin_seeds=0,
+    null_rounds=0,
+)
 
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory) -> Reproduction:
     place = tmp_path_factory.mktemp("reproduce")
-    return reproduce_instacart(write_instacart(place / "data"), place / "report", **QUICK)
+    return reproduce_instacart(write_instacart(place / "data"), place / "report", MODELS, QUICK)
 
 
 def page_of(folder: Path) -> str:
@@ -111,7 +109,7 @@ def test_the_prior_orders_make_it_the_papers_own_split(tmp_path: Path) -> None:
     data = read_instacart(folder)
     assert data.has_prior
     assert (len(data.train), len(data.test)) == (1000, 1000)
-    made = reproduce_instacart(folder, tmp_path / "report", **QUICK)
+    made = reproduce_instacart(folder, tmp_path / "report", MODELS, QUICK)
     rows = {(row["data"], row["quantity"]): row for row in cells(made.folder, "paper-datasets")}
     assert rows["INS-T", "transactions"]["ours"] == "1000"
     assert rows["INS-E", "users"]["ours"] == str(data.data_sets()["INS-E"].users)
@@ -128,7 +126,7 @@ def test_a_label_that_changes_changes_the_page(done: Reproduction, tmp_path: Pat
         return [item for item in basket if item != 1] if 0 in basket else basket
 
     folder = write_instacart(tmp_path / "data", change=without_buns)
-    changed = reproduce_instacart(folder, tmp_path / "report", **QUICK)
+    changed = reproduce_instacart(folder, tmp_path / "report", MODELS, QUICK)
     before, after = (cells(each.folder, "paper-label-counts")[0]["ours"] for each in (done, changed))
     assert int(after) < int(before)
     assert f'<td class="number">{int(before):,}</td>' in table_in(page_of(done.folder), "paper-label-counts")
@@ -158,10 +156,10 @@ def test_the_papers_numbers_come_from_the_one_file(
 ) -> None:
     """Every number of the file that a table of the page cites is changed in the page when it changes in the file."""
     other = altered(copy.deepcopy(paper_file.paper_numbers()))
-    for module in ("reproduce", "verify"):
-        monkeypatch.setattr(f"neatrec.experiments.{module}.paper_numbers", lambda: other)
+    for module in ("run", "verify"):
+        monkeypatch.setattr(f"neatrec.reproduction.{module}.paper_numbers", lambda: other)
     folder = write_instacart(tmp_path / "data")
-    changed = reproduce_instacart(folder, tmp_path / "report", **QUICK)
+    changed = reproduce_instacart(folder, tmp_path / "report", MODELS, QUICK)
     assert cells(changed.folder, "paper-label-counts")[0]["paper"] == "7962"
     assert cells(changed.folder, "paper-departments")[0]["All pairs, paper"] == "0.0137"
     assert cells(changed.folder, "paper-positive-pairs")[0]["paper"] == "5085.536"
@@ -201,9 +199,9 @@ def test_a_reproduction_can_be_verified_and_its_altered_cell_is_found(done: Repr
 
 def test_trainings_are_kept_and_taken_up(tmp_path: Path) -> None:
     folder = write_instacart(tmp_path / "data", orders=1500)
-    reproduce_instacart(folder, tmp_path / "one", keep=tmp_path / "kept", **QUICK)
+    reproduce_instacart(folder, tmp_path / "one", MODELS, QUICK, keep=tmp_path / "kept")
     said: list[str] = []
-    again = reproduce_instacart(folder, tmp_path / "two", keep=tmp_path / "kept", progress=said.append, **QUICK)
+    again = reproduce_instacart(folder, tmp_path / "two", MODELS, QUICK, keep=tmp_path / "kept", progress=said.append)
     assert all(run.reused for runs in again.instacart.trainings.values() for run in runs)
     assert page_tables(tmp_path / "one") == page_tables(tmp_path / "two")
     assert said[-1].startswith("wrote ")
@@ -262,7 +260,7 @@ def test_the_record_says_that_it_is_a_reproduction_and_what_it_took(done: Reprod
 def with_neat(tmp_path_factory: pytest.TempPathFactory) -> Reproduction:
     place = tmp_path_factory.mktemp("neat")
     models = {"popco": "popco", "neat": make_model("neat", dim=8, epochs=2)}
-    return reproduce_instacart(write_instacart(place / "data"), place / "report", **{**QUICK, "models": models})
+    return reproduce_instacart(write_instacart(place / "data"), place / "report", models, QUICK)
 
 
 def test_three_items_are_studied_in_a_trained_model(with_neat: Reproduction) -> None:
@@ -281,19 +279,20 @@ def test_figures_of_variance_and_of_one_dimension_are_drawn(with_neat: Reproduct
     assert verify_report(with_neat.folder) == []
 
 
-def test_every_margin_is_trained_and_judged(done: Reproduction, tmp_path: Path) -> None:
+def test_every_margin_is_trained_and_evaluated(done: Reproduction, tmp_path: Path) -> None:
     data = read_instacart(write_instacart(tmp_path / "data"))
     paper = {"margin_study": {"margins": [0.1, 2.0], "k": [5, 10]}}
     said: list[str] = []
-    how: dict[str, Any] = {"seeds": 2, "seed": 0, "shelf": tmp_path / "kept", "run": Run(), "say": said.append}
-    study = margin_study("Instacart", data.train, done.instacart.task, paper, dim=8, epochs=1, **how)
+    task = done.instacart.task
+    context = FitContext(data.train, task, margin_cache(task, tmp_path / "kept"), Run())
+    study = margin_study("Instacart", context, paper, (0, 1), said.append, dim=8, epochs=1)
     assert study.margins == (0.1, 2.0)
     assert set(study.values) == {0.05, 0.01, 0.001}
     assert set(study.values[0.05]) == {"hr@5", "hr@10", "ndcg@5", "ndcg@10"}
     assert all(len(values) == 2 for values in study.values[0.05].values())
     assert said == [f"margin {margin} on Instacart: seed {seed}" for margin in ("0.1", "2") for seed in (0, 1)]
-    again = margin_study("Instacart", data.train, done.instacart.task, paper, dim=8, epochs=1, **how)
-    assert again.values == study.values, "trainings that were kept are taken up"
+    again = margin_study("Instacart", context, paper, (0, 1), said.append, dim=8, epochs=1)
+    assert again.values == study.values, "cached trainings are reused"
 
 
 # ---- the real orders

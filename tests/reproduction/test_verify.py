@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ from neatrec.errors import BundleError, InputError
 from neatrec.leaderboard.report import make_report
 from neatrec.reproduction.verify import check_report, in_words, verify_report
 
-BOARD = "leaderboard-0.05-recall200"
+BOARD = "leaderboard-0.05-top200"
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +71,7 @@ def test_one_rank_and_one_table_cell_are_both_found(report: Path) -> None:
     alter(report / "tables" / f"{BOARD}.csv", lambda text: text.replace("popco,paper,", "popco,paper,9", 1))
     findings = verify_report(report)
     ranks = [finding for finding in findings if finding.file == "ranks.parquet"]
-    assert ranks[0].cell == f"{model}, seed 0, recall200"
+    assert ranks[0].cell == f"{model}, seed 0, top200"
     cells = [finding for finding in findings if finding.file == f"tables/{BOARD}.csv"]
     assert len(cells) == 1
     assert re.search(r"row \d \(popco\), column hr@10", cells[0].cell)
@@ -136,7 +137,7 @@ def test_an_altered_number_of_the_record_is_found(report: Path) -> None:
     (report / "run.json").write_text(json.dumps(run))
     findings = verify_report(report)
     assert [finding.file for finding in findings] == ["run.json"]
-    assert findings[0].cell == "0.05, recall200: models lift mean hr@10"
+    assert findings[0].cell == "0.05, top200: models lift mean hr@10"
 
 
 def test_a_label_that_was_taken_away_is_found(report: Path) -> None:
@@ -154,7 +155,7 @@ def test_a_label_whose_level_was_altered_is_found(report: Path) -> None:
     pq.write_table(
         labels.set_column(labels.column_names.index("level"), "level", pa.array(levels)), report / "labels.parquet"
     )
-    assert any(f.file == "labels.parquet" and f.cell == "0.01, recall200: labels" for f in verify_report(report))
+    assert any(f.file == "labels.parquet" and f.cell == "0.01, top200: labels" for f in verify_report(report))
 
 
 def test_a_missing_file_is_named(report: Path) -> None:
@@ -207,14 +208,15 @@ def test_the_error_is_one_that_the_caller_can_mend(report: Path) -> None:
 def test_a_report_without_labels_is_written_and_verified(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     lists = [[f"i{code}" for code in rng.choice(30, size=6, replace=False)] for _ in range(200)]
-    result = make_report(Baskets.from_lists(lists), tmp_path / "report", ["popco", "lift"], null_rounds=0, **QUICK)
+    result = make_report(Baskets.from_lists(lists), tmp_path / "report", ["popco", "lift"], QUICK, null_rounds=0)
     assert len(result.task.labels) == 0
-    assert "There are no labels to rank_labels models by" in (tmp_path / "report" / "index.html").read_text()
+    assert "There are no labels to compare models by" in (tmp_path / "report" / "index.html").read_text()
     assert verify_report(tmp_path / "report") == []
 
 
 def test_a_report_of_one_model_without_categories_is_written_and_verified(tmp_path: Path) -> None:
     lists = [["a", "b", "x", "y", "z", "w"]] * 80 + [["c", "d", "x", "u", "v", "w"]] * 80 + [["a", "c"]] * 20
-    make_report(Baskets.from_lists(lists), tmp_path / "report", ["lift"], protocol="paper", null_rounds=0, **QUICK)
+    paper = replace(QUICK, protocol="paper")
+    make_report(Baskets.from_lists(lists), tmp_path / "report", ["lift"], paper, null_rounds=0)
     assert verify_report(tmp_path / "report") == []
     assert "<h2" in (tmp_path / "report" / "index.html").read_text()

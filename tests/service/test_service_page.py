@@ -131,7 +131,7 @@ def test_the_leaderboard_and_the_audit_stand_on_the_page_when_attached(tmp_path:
     bundle = write_bundle(tmp_path / "bundle")
     line = {"name": "shrunk-lift", "kind": "statistic", "mean": {"hr@10": 0.5}, "low": {"hr@10": 0.4}}
     models = [{**line, "high": {"hr@10": 0.6}}, {"name": "pop", "kind": "paper", "mean": {}, "low": {}, "high": {}}]
-    board = {"level": "0.05", "candidates": "recall200", "labels": 1234, "queries": 99, "models": models}
+    board = {"level": "0.05", "candidates": "top200", "labels": 1234, "queries": 99, "models": models}
     tables = [{"name": "audit", "caption": "What the audit found <b>", "columns": ["a", "b"], "rows": [["1", "<i>"]]}]
     rewrite_index(bundle, attachment={"format": 1, "source": "x", "leaderboard": board, "tables": tables})
     text = TestClient(make_app(ServiceSettings(bundle))).get("/quality", headers=HTML).text
@@ -144,7 +144,7 @@ def test_the_leaderboard_and_the_audit_stand_on_the_page_when_attached(tmp_path:
 def test_the_public_sees_no_count_no_sales_and_no_table_of_the_report(tmp_path: Path) -> None:
     bundle = write_bundle(tmp_path / "bundle")
     line = {"name": "shrunk-lift", "kind": "statistic", "mean": {"hr@10": 0.5}, "low": {}, "high": {}}
-    board = {"level": "0.05", "candidates": "recall200", "labels": 1234, "queries": 98765, "models": [line]}
+    board = {"level": "0.05", "candidates": "top200", "labels": 1234, "queries": 98765, "models": [line]}
     tables = [{"name": "audit", "caption": "What the audit found", "columns": ["pair"], "rows": [["31337 orders"]]}]
     rewrite_index(bundle, attachment={"format": 1, "source": "x", "leaderboard": board, "tables": tables})
     items = len(shop_catalog())

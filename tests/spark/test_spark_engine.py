@@ -1,4 +1,4 @@
-"""Spark gives what the memory engine gives: pairs, margins, labels, chance and recall sets."""
+"""Spark gives what the memory engine gives: pairs, margins, labels, chance and candidate sets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from neatrec.cooccurrence.spark.engine import DriverLines, plan_of
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog
 from neatrec.errors import ResourceError
-from neatrec.evaluation.candidates import RECALL_COUNTING, id_order, partners, recall_set
+from neatrec.evaluation.candidates import CANDIDATE_COUNTING, candidate_set, id_order, partners
 from neatrec.labels import make_labels, shuffle_null
 from neatrec.simulator import supermarket
 
@@ -88,8 +88,8 @@ def test_chance_makes_the_same_labels(shop: Baskets) -> None:
 def test_recall_sets_are_those_of_the_evaluation(engine: str) -> None:
     baskets = awkward()
     queries = np.arange(len(baskets.catalog), dtype=np.int32)
-    expected = recall_set(partners(baskets, queries), size=4)
-    found = recall_pairs(baskets, RECALL_COUNTING, 4, id_order(baskets.catalog), engine=engine)
+    expected = candidate_set(partners(baskets, queries), size=4)
+    found = recall_pairs(baskets, CANDIDATE_COUNTING, 4, id_order(baskets.catalog), engine=engine)
     np.testing.assert_array_equal(found.query, np.repeat(queries, np.diff(expected.offsets)))
     np.testing.assert_array_equal(found.item, expected.items)
     np.testing.assert_array_equal(found.count, expected.counts)

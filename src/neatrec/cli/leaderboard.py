@@ -17,7 +17,7 @@ from neatrec.text import printable
 if TYPE_CHECKING:
     from neatrec.data.baskets import Baskets
     from neatrec.data.splits import Split
-    from neatrec.leaderboard.run import LeaderboardResult
+    from neatrec.leaderboard.run import LeaderboardOptions, LeaderboardResult
 
 log = logging.getLogger(__name__)
 SPLIT, CONTEST = "How to split", "Who takes part"
@@ -60,7 +60,7 @@ class LeaderboardArguments:
     level: Annotated[
         list[float] | None, typer.Option(help="Of the labels; give it again for more. Default: .05 .01 .001.")
     ] = None
-    recall: Annotated[int, typer.Option(help="Size of the recall set.", min=1)] = 200
+    candidates: Annotated[int, typer.Option(help="Size of the candidate set.", min=1)] = 200
     seeds: Annotated[int, typer.Option(help="Trainings of each model.", min=1)] = 1
     seed: Annotated[int, typer.Option(help="Of the first training, the intervals and the tests.", min=0)] = 0
     device: Annotated[
@@ -89,20 +89,25 @@ class LeaderboardArguments:
 
         return split_baskets(baskets, self.split, **self.split_options())
 
-    def options(self) -> dict[str, Any]:
-        """What `run_leaderboard` takes."""
+    def options(self) -> LeaderboardOptions:
+        """The options of `run_leaderboard`."""
+        from neatrec.leaderboard.run import LEVELS, LeaderboardOptions
+
+        return LeaderboardOptions(
+            protocol=self.protocol,
+            levels=tuple(self.level or LEVELS),
+            candidates=self.candidates,
+            seeds=self.seeds,
+            seed=self.seed,
+            device=self.device,
+            threads=self.threads,
+        )
+
+    def score_files(self) -> dict[str, Path]:
+        """Files of external scores, by name."""
         from neatrec.leaderboard.external import parse_named_file
 
-        return {
-            "protocol": self.protocol,
-            "levels": tuple(self.level or (0.05, 0.01, 0.001)),
-            "recall": self.recall,
-            "seeds": self.seeds,
-            "seed": self.seed,
-            "scores": dict(parse_named_file(text) for text in self.scores or ()),
-            "device": self.device,
-            "threads": self.threads,
-        }
+        return dict(parse_named_file(text) for text in self.scores or ())
 
 
 def leaderboard(
@@ -125,17 +130,19 @@ def _hold(source: SourceArguments, contest: LeaderboardArguments, out: Path | No
     from neatrec.leaderboard.run import run_leaderboard
 
     out = None if out is None else output_folder(out)
-    options, models = contest.options(), contest.chosen_models()
+    options, models, scores = contest.options(), contest.chosen_models(), contest.score_files()
     parts = contest.part(source.read().baskets)
-    about = {"method": parts.method, **parts.options}
-    result = run_leaderboard(parts.train, parts.test, models, split=about, out=out, progress=log.info, **options)
+    method = {"method": parts.method, **parts.options}
+    result = run_leaderboard(
+        parts.train, parts.test, models, options, scores=scores, split=method, out=out, progress=log.info
+    )
     if out is not None:
         log.info("wrote %s", printable(out))
     return result, parts
 
 
 def show_leaderboard(result: LeaderboardResult) -> None:
-    """The first level on the recall set, best first."""
+    """The first level on the candidate set, best first."""
     board = result.to_json()
     first = board["results"][0]
     rows = [
@@ -166,7 +173,7 @@ def _shown(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
 
 
-benchmark = typer.Typer(help="The open benchmark: the same split, labels and recall sets for everyone.")
+benchmark = typer.Typer(help="The open benchmark: the same split, labels and candidate sets for everyone.")
 
 
 def export(
@@ -179,9 +186,9 @@ def export(
     ] = None,
     called: Annotated[str, typer.Option("--as", help="The benchmark's versioned name.")] = "instacart-half-v1",
 ) -> None:
-    """Write split, labels, recall sets, ranks and their hashes, so that others can compare with them.
+    """Write split, labels, candidate sets, ranks and their hashes, so that others can compare with them.
 
-    The benchmark is what its name says: the half-split, labels by the paper's protocol, a recall set of 200.
+    The benchmark is what its name says: the half-split, labels by the paper's protocol, a candidate set of 200.
     """
     from neatrec.leaderboard.benchmark import export_benchmark
 

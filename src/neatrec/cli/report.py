@@ -28,19 +28,20 @@ def report(
     """Leaderboard, label study and gallery as one page that opens offline, with every table and figure as a file."""
     from neatrec.leaderboard.report import make_report
 
-    options, models = contest.options(), contest.chosen_models()
+    options, models, scores = contest.options(), contest.chosen_models(), contest.score_files()
     shop = source.read()
     result = make_report(
         shop.baskets,
         out,
         models,
+        options,
         split=contest.split,
         split_options=contest.split_options(),
         truth=shop.truth,
         null_rounds=null,
+        scores=scores,
         keep=keep,
         progress=log.info,
-        **options,
     )
     if output.as_json:
         print_json(result.to_json())

@@ -34,7 +34,8 @@ def reproduce(
     threads: Annotated[int | None, typer.Option(help="Default: all cores.", min=1)] = None,
 ) -> None:
     """The paper in one command: every table beside ours, marked exact, comparable or not checkable here."""
-    from neatrec.reproduction.run import reproduce_instacart
+    from neatrec.leaderboard.run import LeaderboardOptions
+    from neatrec.reproduction.run import ReproductionOptions, reproduce_instacart
 
     if what != "instacart":
         raise must_be("what", "instacart, the paper's public data set", what)
@@ -42,15 +43,14 @@ def reproduce(
     done = reproduce_instacart(
         folder,
         out,
-        models=named or None,
-        seeds=seeds,
-        seed=seed,
-        margin_seeds=margin_seeds,
-        journey=journey,
-        journey_seeds=journey_seeds,
+        named or None,
+        ReproductionOptions(
+            LeaderboardOptions(protocol="paper", seeds=seeds, seed=seed, device=device, threads=threads),
+            journey=journey,
+            journey_seeds=journey_seeds,
+            margin_seeds=margin_seeds,
+        ),
         keep=keep,
-        device=device,
-        threads=threads,
         progress=log.info,
     )
     answer = done.to_json()

@@ -1,23 +1,31 @@
-"""How good a model is, and how sure that is: an task made once, sat by every model, graded with intervals and tests.
+"""Evaluation: a task built once, ranked by every model, summarized with intervals and paired tests.
 
 task = build_task(train, test, make_labels(test))
-grades = summarize(task, {"shrunk-lift": [evaluate_model(model, task)]})
+result = summarize(task, {"shrunk-lift": [evaluate_model(model, task)]})
 """
 
 from neatrec.evaluation.candidates import (
     CandidateSet,
     CatalogCandidates,
     PartnerCounts,
+    candidate_set,
     catalogue,
     partners,
-    recall_set,
 )
-from neatrec.evaluation.held_out_lift import HeldOutLift, held_out, held_out_lifts
+from neatrec.evaluation.held_out_lift import HeldOutLift, held_out_lifts, held_out_pairs
 from neatrec.evaluation.metrics import KS, ceiling, hit_rate, ndcg, reciprocal_rank
 from neatrec.evaluation.paired_tests import holm, sign_flip_p
 from neatrec.evaluation.ranks import LabelQueries, LabelRanks, Scorer, rank_labels
-from neatrec.evaluation.results import EvaluationResult, LevelResult, summarize
-from neatrec.evaluation.summary import ModelSummary, PairedTest, Summary, summarize_ranks
+from neatrec.evaluation.summary import (
+    EvaluationResult,
+    LevelResult,
+    ModelSummary,
+    PairedTest,
+    Summary,
+    SummaryOptions,
+    summarize,
+    summarize_ranks,
+)
 from neatrec.evaluation.task import EvaluationTask, ModelRanks, build_task, evaluate_model
 
 __all__ = [
@@ -36,18 +44,19 @@ __all__ = [
     "PartnerCounts",
     "Scorer",
     "Summary",
+    "SummaryOptions",
     "build_task",
+    "candidate_set",
     "catalogue",
     "ceiling",
     "evaluate_model",
-    "held_out",
     "held_out_lifts",
+    "held_out_pairs",
     "hit_rate",
     "holm",
     "ndcg",
     "partners",
     "rank_labels",
-    "recall_set",
     "reciprocal_rank",
     "sign_flip_p",
     "summarize",

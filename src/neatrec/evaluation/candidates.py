@@ -1,7 +1,7 @@
 """Candidate sets: which items compete for each query, the same for every model.
 
-The recall set of a query holds the items bought with it most often in the training baskets. The catalogue holds every
-item of the training baskets except the query and what shares its category.
+A `CandidateSet` holds for each query the items bought with it most often in the training baskets. `CatalogCandidates`
+holds every item of the training baskets except the query and what shares its category.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from neatrec.errors import must_be
 Codes = npt.NDArray[np.int32]
 Numbers = npt.NDArray[np.int64]
 
-RECALL_COUNTING = CountOptions(directed=False)
-"""What the recall set is counted from: all pairs of a basket, both directions, same category left out."""
+CANDIDATE_COUNTING = CountOptions(directed=False)
+"""What candidate sets are counted from: all pairs of a basket, both directions, same category left out."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class PartnerCounts:
     offsets: Numbers
     """Where each query's partners start, shape (queries + 1,)."""
     items: Codes
-    """PartnerCounts of all queries, shape (pairs,)."""
+    """Partners of all queries, shape (pairs,)."""
     counts: Numbers
     """Times bought together, shape (pairs,)."""
     margins: Margins
@@ -61,19 +61,19 @@ def _look_up(keys: Numbers, values: Numbers, wanted: Numbers) -> Numbers:
     return np.where(keys[place] == wanted, values[place], 0)
 
 
-def partners(baskets: Baskets, queries: Codes, counting: CountOptions = RECALL_COUNTING) -> PartnerCounts:
+def partners(baskets: Baskets, queries: Codes, counting: CountOptions = CANDIDATE_COUNTING) -> PartnerCounts:
     """What was bought with each of `queries` in `baskets`; memory grows with the partners of these queries only."""
     if counting.directed:
-        raise must_be("counting", "undirected: a recall set adds both directions", counting)
+        raise must_be("counting", "undirected: candidate sets add both directions", counting)
     queries = np.unique(np.asarray(queries, dtype=np.int32))
-    asked = np.zeros(len(baskets.catalog), dtype=bool)
-    asked[queries] = True
+    is_query = np.zeros(len(baskets.catalog), dtype=bool)
+    is_query[queries] = True
 
     def keep(block: PairBlock, _: Margins) -> npt.NDArray[np.bool_]:
-        return asked[block.query] | asked[block.item]
+        return is_query[block.query] | is_query[block.item]
 
     pairs = count(baskets, counting, keep=keep)
-    forward, backward = asked[pairs.query], asked[pairs.item]
+    forward, backward = is_query[pairs.query], is_query[pairs.item]
     # pairs ascend by query, then item, and item > query: backward before forward, the items of each row ascend
     row = np.concatenate([pairs.item[backward], pairs.query[forward]])
     item = np.concatenate([pairs.query[backward], pairs.item[forward]])
@@ -128,10 +128,10 @@ class CatalogCandidates:
 Candidates = CandidateSet | CatalogCandidates
 
 
-def recall_set(bought_with: PartnerCounts, size: int = 200) -> CandidateSet:
+def candidate_set(bought_with: PartnerCounts, size: int = 200) -> CandidateSet:
     """The `size` items bought most often with each query; equal counts by ascending item id."""
     if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
-        raise must_be("recall", "a whole number of at least 1", size)
+        raise must_be("candidates", "a whole number of at least 1", size)
     place = id_order(bought_with.catalog)
     # one whole number sorts by count, largest first, then by id
     key = -bought_with.counts * len(place) + place[bought_with.items]
@@ -143,11 +143,11 @@ def recall_set(bought_with: PartnerCounts, size: int = 200) -> CandidateSet:
     picked = np.concatenate([*chosen, np.zeros(0, dtype=np.int64)]).astype(np.int64)
     offsets = np.concatenate([[0], np.cumsum([len(rows) for rows in chosen])]).astype(np.int64)
     return CandidateSet(
-        f"recall{size}", bought_with.queries, offsets, bought_with.items[picked], bought_with.counts[picked]
+        f"top{size}", bought_with.queries, offsets, bought_with.items[picked], bought_with.counts[picked]
     )
 
 
-def catalogue(baskets: Baskets, queries: Codes, counting: CountOptions = RECALL_COUNTING) -> CatalogCandidates:
+def catalogue(baskets: Baskets, queries: Codes, counting: CountOptions = CANDIDATE_COUNTING) -> CatalogCandidates:
     """Every item of `baskets` competes, except the query and what shares its category."""
     category = counting.category_of(baskets.catalog)
     return CatalogCandidates("catalogue", np.unique(np.asarray(queries, np.int32)), baskets.item_counts > 0, category)

@@ -1,7 +1,7 @@
-"""Leave-one-out basket completion: hide an item of a held-out basket, ask the model for the rest, see if it comes back.
+"""Leave-one-out cart completion: hide one item of a test basket and find its rank in the recommendations for the rest.
 
-No labels are needed. The whole-cart answer (`recommend` of several items) is measured exactly as a shop would get it.
-It rewards popular items, which lift does not: read it beside the label measures, not instead of them.
+No labels are needed. `recommend` is called with the whole cart, as a shop calls it. The measure rewards popular items,
+which lift does not: use it in addition to the label measures.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from neatrec.evaluation.intervals import interval, resampled_means
 from neatrec.evaluation.metrics import KS, hit_rate, ndcg
 from neatrec.models.parallel import one_blas_thread
 
-Places = npt.NDArray[np.int64]
+ItemRanks = npt.NDArray[np.int64]
 
 CARTS = 200
 SMALLEST_CART = 2
@@ -29,9 +29,9 @@ SMALLEST_CART = 2
 
 
 class Recommender(Protocol):
-    """What completion needs of a model: answers for a cart. Every `neatrec.models.Model` is one.
+    """What completion needs of a model: recommendations for a cart. Every `neatrec.models.Model` is one.
 
-    One that also has `recommend_carts(carts, k)`, the codes for many carts at once, is asked that way.
+    `recommend_carts(carts, k)`, the codes for many carts at once, is used where a model has it.
     """
 
     def recommend(self, items: Any, k: int = 10) -> Any: ...
@@ -81,40 +81,40 @@ def _alone_in_category(category: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]
     return alone
 
 
-def places(model: Recommender, left_out: HiddenItems, *, k: int = max(KS)) -> Places:
-    """Where the hidden item stands among the first k answers for each cart, from 0; -1 where it does not, (carts,)."""
+def hidden_item_ranks(model: Recommender, hidden: HiddenItems, *, k: int = max(KS)) -> ItemRanks:
+    """Rank of the hidden item among the first k recommendations, from 0; -1 where it is missing, shape (carts,)."""
     together = getattr(model, "recommend_carts", None)
     # threads of the matrix product wait for work by spinning, beside our own
     with one_blas_thread():
-        answers = (
-            together(left_out.carts, k) if together else [model.recommend(cart, k).codes for cart in left_out.carts]
-        )
+        found = together(hidden.carts, k) if together else [model.recommend(cart, k).codes for cart in hidden.carts]
 
-    def place(codes: npt.NDArray[np.int32], item: np.int32) -> int:
+    def rank(codes: npt.NDArray[np.int32], item: np.int32) -> int:
         at = np.flatnonzero(codes == item)
         return int(at[0]) if len(at) else -1
 
-    return np.array([place(*pair) for pair in zip(answers, left_out.hidden, strict=True)], dtype=np.int64)
+    return np.array([rank(*pair) for pair in zip(found, hidden.hidden, strict=True)], dtype=np.int64)
 
 
 @dataclass(frozen=True)
 class CartCompletion:
-    """How often the hidden item came back among the first k answers: `hr` and `ndcg` by k, each (mean, low, high)."""
+    """How often the hidden item is among the first k recommendations: `hr` and `ndcg` by k, each (mean, low, high)."""
 
     carts: int
     hr: dict[int, tuple[float, float, float]]
     ndcg: dict[int, tuple[float, float, float]]
 
 
-def completion(place: Places, *, ks: Sequence[int] = KS, rounds: int = 1_000, rng: Seed | None = 0) -> CartCompletion:
+def completion(
+    ranks: ItemRanks, *, ks: Sequence[int] = KS, rounds: int = 1_000, rng: Seed | None = 0
+) -> CartCompletion:
     """How well a model completes the carts, with intervals over carts."""
-    if not len(place):
+    if not len(ranks):
         return CartCompletion(0, {}, {})
-    higher, found = np.maximum(place, 0), (place >= 0).astype(np.int64)
+    higher, found = np.maximum(ranks, 0), (ranks >= 0).astype(np.int64)
     columns = [hit_rate(higher, found, k) for k in ks] + [ndcg(higher, found, k) for k in ks]
     table = np.stack(columns, axis=1)  # (carts, metrics)
     low, high = interval(resampled_means(table, np.ones(len(table)), rounds=rounds, rng=rng))
     lines = list(zip(table.mean(axis=0).tolist(), low.tolist(), high.tolist(), strict=True))
     return CartCompletion(
-        len(place), dict(zip(ks, lines[: len(ks)], strict=True)), dict(zip(ks, lines[len(ks) :], strict=True))
+        len(ranks), dict(zip(ks, lines[: len(ks)], strict=True)), dict(zip(ks, lines[len(ks) :], strict=True))
     )

@@ -2,8 +2,8 @@
 
 No labels are needed: sum of O over sum of E of the recommended pairs, O counted in the test baskets, E what chance
 would give there (quasi-independence: same-category pairs are not counted, and chance must not put records there).
-Pooled, so that pairs expected once in a blue moon cannot shout. A model that answers only where it is sure looks
-better: the share of sales that its answers cover stands beside it.
+The lift is pooled, so that pairs with a tiny expected count do not dominate. A model that answers only where it is
+certain gets a higher lift: the share of sales that its answers cover is reported with it.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class HeldOutLift:
 
 
 def best_sellers(baskets: Baskets, queries: int = QUERIES) -> Codes:
-    """The items sold most, ascending by code: what is asked for, chosen without labels; equal sales by code."""
+    """The items sold most, ascending by code: queries chosen without labels; equal sales by code."""
     if queries < 1:
         raise must_be("queries", "at least 1", queries)
     sales = baskets.item_counts
@@ -66,7 +66,7 @@ def best_sellers(baskets: Baskets, queries: int = QUERIES) -> Codes:
     return np.sort(order[sales[order] > 0]).astype(np.int32)
 
 
-def held_out(test: Baskets, queries: Codes) -> HeldOutPairs:
+def held_out_pairs(test: Baskets, queries: Codes) -> HeldOutPairs:
     """Counts of the test baskets for `queries`, made once and used for every model."""
     counted = partners(test, queries)
     margins = counted.margins

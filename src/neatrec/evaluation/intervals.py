@@ -1,4 +1,4 @@
-"""Intervals by resampling queries: the labels of one query stand and fall together, so they are drawn together."""
+"""Intervals by resampling queries: the labels of one query depend on each other, so they are drawn together."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def resampled_means(
 
     `totals` (queries, columns) or (seeds, queries, columns) are sums over the labels of a query, `sizes` what they are
     divided by, (queries,) or (queries, columns): a mean is sum of totals over sum of sizes. Where a model was trained
-    with several seeds, these are drawn anew in each round too, from `seed_rng`. The queries drawn depend on `rng` and
+    with several seeds, these are redrawn in each round too, from `seed_rng`. The queries drawn depend on `rng` and
     their number only, so that columns and calls can be compared pair by pair.
     """
     if rounds < 1:

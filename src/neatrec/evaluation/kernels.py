@@ -12,7 +12,7 @@ from neatrec.compiled import compiled, offer_best, sort_best
 
 
 @compiled
-def standing(scores, own):
+def count_above(scores, own):
     """How many of `scores` are higher than `own`, and how many are equal to it."""
     above, at_least = 0, 0
     # two plain counts, each of which takes many scores at a time
@@ -48,7 +48,7 @@ def rank_lists(scores, offsets, items, label_offsets, label_items, higher, equal
                     own = c
             if own < 0:
                 continue
-            higher[label], equal[label] = standing(scores[start:end], scores[own])
+            higher[label], equal[label] = count_above(scores[start:end], scores[own])
 
 
 @compiled
@@ -72,7 +72,7 @@ def best_rivals(rival, rival_item, best_item, best_score):
     """Put the best into best_item and best_score, (k,); the place of the first score that is no number, or -1."""
     k, filled = len(best_item), 0
     for c in range(len(rival)):
-        # nearly all scores are below the worst of the best; what is no number is not
+        # nearly all scores are below the worst of the best; NaN is not
         if k and filled == k and rival[c] <= best_score[0]:
             continue
         if rival[c] != rival[c]:
@@ -107,4 +107,4 @@ def rank_rows(
             place = np.searchsorted(rival_item[:count], item)
             if place == count or rival_item[place] != item:
                 continue
-            higher[label], equal[label] = standing(rival[:count], rival[place])
+            higher[label], equal[label] = count_above(rival[:count], rival[place])

@@ -1,4 +1,4 @@
-"""Is one model better than another on the same queries? Sign flips by query, corrected for the number of questions."""
+"""Paired tests between models: sign flips by query, corrected for the number of comparisons."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def sign_flip_p(
 
 
 def holm(p: npt.ArrayLike) -> Floats:
-    """p-values after Holm's step-down correction: below .05 wherever the family-wise error stays below 5 %.
+    """p-values after Holm's step-down correction: below 0.05 wherever the family-wise error stays below 5 %.
 
     >>> holm([0.01, 0.04, 0.03]).round(2).tolist()
     [0.03, 0.06, 0.06]

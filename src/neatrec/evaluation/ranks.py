@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
+from neatrec.data.catalog import Catalog, string_array
 from neatrec.errors import DivergedError, ParameterError
 from neatrec.evaluation.candidates import Candidates, CandidateSet, CatalogCandidates, Codes, Numbers
 from neatrec.evaluation.kernels import rank_lists, rank_rows
@@ -24,6 +27,8 @@ BLOCK_SCORES = 4_000_000
 """Scores in memory at a time: rows of the catalogue are asked for in blocks of about this many."""
 NO_CATEGORY = np.int32(-2)
 """Of a query whose category is unknown: no item shares it."""
+RANK_COLUMNS = ("candidates", "model", "seed", "query", "item", "higher", "equal")
+BEST_COLUMNS = ("candidates", "model", "seed", "query", "rank", "item")
 
 
 class Scorer(Protocol):
@@ -79,29 +84,29 @@ class LabelRanks:
 
 
 def rank_labels(
-    model: Scorer, candidates: Candidates, asked: LabelQueries, *, top: int = 20, device: str = "cpu"
+    model: Scorer, candidates: Candidates, label_queries: LabelQueries, *, top: int = 20, device: str = "cpu"
 ) -> LabelRanks:
-    """How `model` ranks the records of `asked` among `candidates`, and its `top` best of each query.
+    """How `model` ranks the records of `label_queries` among `candidates`, and its `top` best of each query.
 
     On device `gpu` scores are float32 products, for models that are such products (`factors`); `auto` is the GPU where
     there is one and the model is such a one, else the CPU.
     """
-    if not np.array_equal(candidates.queries, asked.queries):
+    if not np.array_equal(candidates.queries, label_queries.queries):
         raise ParameterError("`candidates` must be made for the queries of the label records")
     factors = _factors(model)
     where = ranking_device(name_of(model), device, product=factors is not None, top=top)
     if factors is not None and where == "gpu":
-        return _rank_on_gpu(name_of(model), factors, candidates, asked, top)
-    labels, rows = len(asked.query), len(asked.queries)
+        return _rank_on_gpu(name_of(model), factors, candidates, label_queries, top)
+    labels, rows = len(label_queries.query), len(label_queries.queries)
     out = LabelRanks(
         np.zeros(labels, dtype=np.int32), np.zeros(labels, dtype=np.int32), np.full((rows, top), -1, dtype=np.int32)
     )
     if isinstance(candidates, CandidateSet):
-        _rank_candidate_lists(model, candidates, asked, out)
+        _rank_candidate_lists(model, candidates, label_queries, out)
     else:
         # threads of the matrix product wait for work by spinning, beside our own
         with one_blas_thread():
-            _rank_catalog(model, candidates, asked, out)
+            _rank_catalog(model, candidates, label_queries, out)
     return out
 
 
@@ -134,26 +139,30 @@ def _factors(model: Scorer) -> Factors | None:
 def best_of(model: Scorer, candidates: Candidates, *, top: int = 20, device: str = "cpu") -> Codes:
     """The `top` best candidates of each query, -1 where there are no more, shape (queries, top): no labels needed."""
     nothing = np.zeros(0, dtype=np.int32)
-    asked = LabelQueries(nothing, nothing, candidates.queries, np.zeros(len(candidates.queries) + 1, dtype=np.int64))
-    return rank_labels(model, candidates, asked, top=top, device=device).best
+    label_queries = LabelQueries(
+        nothing, nothing, candidates.queries, np.zeros(len(candidates.queries) + 1, dtype=np.int64)
+    )
+    return rank_labels(model, candidates, label_queries, top=top, device=device).best
 
 
-def _rank_candidate_lists(model: Scorer, candidates: CandidateSet, asked: LabelQueries, out: LabelRanks) -> None:
+def _rank_candidate_lists(
+    model: Scorer, candidates: CandidateSet, label_queries: LabelQueries, out: LabelRanks
+) -> None:
     query = np.repeat(candidates.queries, np.diff(candidates.offsets))
     for first, last in _blocks(candidates.offsets, BLOCK_SCORES):
         start, end = candidates.offsets[first], candidates.offsets[last]
         items = candidates.items[start:end]
         scores = np.asarray(model.score(query[start:end], items), dtype=np.float64)
         _check_shape(model, scores, items.shape)
-        labels = slice(asked.offsets[first], asked.offsets[last])
+        labels = slice(label_queries.offsets[first], label_queries.offsets[last])
         nan = np.full(2, -1, dtype=np.int64)
         best = out.best[first:last]
         rank_lists(
             scores,
             candidates.offsets[first : last + 1] - start,
             items,
-            asked.offsets[first : last + 1] - asked.offsets[first],
-            asked.item[labels],
+            label_queries.offsets[first : last + 1] - label_queries.offsets[first],
+            label_queries.item[labels],
             out.higher[labels],
             out.equal[labels],
             best,
@@ -163,20 +172,20 @@ def _rank_candidate_lists(model: Scorer, candidates: CandidateSet, asked: LabelQ
         _refuse_nan(model, candidates.queries[first:last], nan)
 
 
-def _rank_catalog(model: Scorer, candidates: CatalogCandidates, asked: LabelQueries, out: LabelRanks) -> None:
+def _rank_catalog(model: Scorer, candidates: CatalogCandidates, label_queries: LabelQueries, out: LabelRanks) -> None:
     items = len(candidates.sold)
     rows = max(1, BLOCK_SCORES // max(items, 1))
-    for first in range(0, len(asked.queries), rows):
+    for first in range(0, len(label_queries.queries), rows):
         queries = candidates.queries[first : first + rows]
         scores = np.ascontiguousarray(model.score_all(queries))  # (rows, items)
         _check_shape(model, scores, (len(queries), items))
-        _rank_block(model, candidates, asked, first, scores, out)
+        _rank_block(model, candidates, label_queries, first, scores, out)
 
 
 def _rank_block(
     model: Scorer,
     candidates: CatalogCandidates,
-    asked: LabelQueries,
+    label_queries: LabelQueries,
     first: int,
     scores: npt.NDArray[Any],
     out: LabelRanks,
@@ -195,8 +204,8 @@ def _rank_block(
             np.where(candidates.category[queries] < 0, NO_CATEGORY, candidates.category[queries]),
             sold,
             category,
-            asked.offsets[start : stop + 1],
-            asked.item,
+            label_queries.offsets[start : stop + 1],
+            label_queries.item,
             out.higher,
             out.equal,
             best,
@@ -208,10 +217,12 @@ def _rank_block(
     parallel_slices(len(scores), work)
 
 
-def _rank_on_gpu(name: str, factors: Factors, candidates: Candidates, asked: LabelQueries, top: int) -> LabelRanks:
+def _rank_on_gpu(
+    name: str, factors: Factors, candidates: Candidates, label_queries: LabelQueries, top: int
+) -> LabelRanks:
     from neatrec.models.embeddings.kernels.gpu_ranking import RankedLabels, Ranker
 
-    ranker, labels = Ranker(*factors), RankedLabels(asked.offsets, asked.item)
+    ranker, labels = Ranker(*factors), RankedLabels(label_queries.offsets, label_queries.item)
     try:
         if isinstance(candidates, CandidateSet):
             found = ranker.lists(candidates.queries, candidates.offsets, candidates.items, labels, top)
@@ -247,3 +258,82 @@ def _refuse_nan(model: Scorer, queries: Codes, nan: npt.NDArray[np.int64]) -> No
             f"for query code {queries[nan[0]]}",
             hint="A score must be a number for every pair; 0 or -inf says that a model knows nothing.",
         )
+
+
+def ranks_table(
+    label_ranks: Mapping[str, Sequence[LabelRanks]], label_queries: LabelQueries, catalog: Catalog, candidates: str
+) -> pa.Table:
+    """candidates, model, seed, query, item, higher, equal: what each training did with each label record."""
+    query, item = catalog.ids.take(pa.array(label_queries.query)), catalog.ids.take(pa.array(label_queries.item))
+    parts = []
+    for model, runs in label_ranks.items():
+        for seed, run in enumerate(runs):
+            keys = _keys(candidates, model, seed, len(query))
+            columns = [*keys, query, item, pa.array(run.higher), pa.array(run.equal)]
+            parts.append(pa.table(columns, names=list(RANK_COLUMNS)))
+    return pa.concat_tables(parts) if parts else _empty(RANK_COLUMNS)
+
+
+def best_table(
+    label_ranks: Mapping[str, Sequence[LabelRanks]], label_queries: LabelQueries, catalog: Catalog, candidates: str
+) -> pa.Table:
+    """candidates, model, seed, query, rank, item: what each training recommends for each query, ranks from 1."""
+    parts = []
+    for model, runs in label_ranks.items():
+        for seed, run in enumerate(runs):
+            row, place = np.nonzero(run.best >= 0)
+            columns = [
+                *_keys(candidates, model, seed, len(row)),
+                catalog.ids.take(pa.array(label_queries.queries[row])),
+                pa.array((place + 1).astype(np.int32)),
+                catalog.ids.take(pa.array(run.best[row, place])),
+            ]
+            parts.append(pa.table(columns, names=list(BEST_COLUMNS)))
+    return pa.concat_tables(parts) if parts else _empty(BEST_COLUMNS)
+
+
+def _keys(candidates: str, model: str, seed: int, rows: int) -> list[pa.Array]:
+    repeated = [pa.repeat(pa.scalar(text, pa.large_string()), rows) for text in (candidates, model)]
+    return [*repeated, pa.repeat(pa.scalar(seed, pa.int32()), rows)]
+
+
+def _empty(columns: Sequence[str]) -> pa.Table:
+    whole = {"seed", "higher", "equal", "rank"}
+    return pa.table({name: pa.array([], pa.int32() if name in whole else pa.large_string()) for name in columns})
+
+
+def label_queries_from_table(query: pa.ChunkedArray, item: pa.ChunkedArray) -> LabelQueries:
+    """The label records of a saved label table in the order of its rows, in which they were ranked."""
+    codes = []
+    for column in (query, item):
+        # codes by first appearance among queries keep the rows in order: they were sorted by query
+        encoded = string_array(column).dictionary_encode()
+        codes.append(encoded.indices.to_numpy(zero_copy_only=False).astype(np.int32))
+    starts = np.flatnonzero(np.diff(codes[0], prepend=-1))
+    if len(starts) != (int(codes[0].max(initial=-1)) + 1):
+        raise ParameterError("the rows of a label table must be sorted by query")
+    return LabelQueries(
+        codes[0], codes[1], np.arange(len(starts), dtype=np.int32), np.append(starts, len(codes[0])).astype(np.int64)
+    )
+
+
+def label_ranks_from_table(
+    ranks: pa.Table, query: pa.ChunkedArray, item: pa.ChunkedArray, candidates: str
+) -> dict[str, list[LabelRanks]]:
+    """What `ranks_table` was made from, for the label records in these columns; without recommendations."""
+    query_ids, item_ids = string_array(query), string_array(item)
+    chosen = ranks.filter(pc.equal(ranks["candidates"], candidates))
+    out: dict[str, list[LabelRanks]] = {}
+    for model in chosen["model"].unique().to_pylist():
+        of_model = chosen.filter(pc.equal(chosen["model"], model))
+        for seed in sorted(of_model["seed"].unique().to_pylist()):
+            rows = of_model.filter(pc.equal(of_model["seed"], seed))
+            same = string_array(rows["query"]).equals(query_ids) and string_array(rows["item"]).equals(item_ids)
+            if not same:
+                raise ParameterError(
+                    f"the ranks of model {printable(model)!r} (seed {seed}, {candidates}) are not of these labels",
+                    hint="Each training must have one row for each label, in the order of the label table.",
+                )
+            higher, equal = (rows[name].to_numpy().astype(np.int32) for name in ("higher", "equal"))
+            out.setdefault(model, []).append(LabelRanks(higher, equal, np.zeros((0, 0), dtype=np.int32)))
+    return out

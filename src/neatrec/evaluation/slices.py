@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.data.catalog import UNKNOWN, Catalog
-from neatrec.evaluation.ranks import LabelQueries, LabelRanks
-from neatrec.evaluation.summary import Summary, all_values, summarize_ranks
+from neatrec.evaluation.ranks import LabelQueries
 
 Codes = npt.NDArray[np.int32]
 Numbers = npt.NDArray[np.int64]
@@ -31,7 +30,7 @@ class SliceSpec:
 
 
 def slicings(
-    asked: LabelQueries,
+    label_queries: LabelQueries,
     catalog: Catalog,
     purchases: Numbers,
     pair_count: Numbers,
@@ -39,9 +38,9 @@ def slicings(
 ) -> tuple[SliceSpec, ...]:
     """All ways to cut: `purchases` (items,) and `pair_count` (labels,) from training, `levels` the masks of labels."""
     return (
-        by_decile("query popularity", purchases[asked.query]),
-        by_decile("item popularity", purchases[asked.item]),
-        by_category(asked, catalog),
+        by_decile("query popularity", purchases[label_queries.query]),
+        by_decile("item popularity", purchases[label_queries.item]),
+        by_category(label_queries, catalog),
         by_strength(levels),
         by_pair_count(pair_count),
     )
@@ -64,11 +63,11 @@ def by_decile(name: str, purchases: Numbers) -> SliceSpec:
     return SliceSpec(name, tuple(names), code.astype(np.int64))
 
 
-def by_category(asked: LabelQueries, catalog: Catalog) -> SliceSpec:
+def by_category(label_queries: LabelQueries, catalog: Catalog) -> SliceSpec:
     """Slices by the query's category at the shallowest level, as the paper's department table."""
     if not catalog.levels:
-        return SliceSpec("category", ("all",), np.zeros(len(asked.query), dtype=np.int64))
-    category = catalog.category_of(catalog.levels[0])[asked.query]
+        return SliceSpec("category", ("all",), np.zeros(len(label_queries.query), dtype=np.int64))
+    category = catalog.category_of(catalog.levels[0])[label_queries.query]
     used, code = np.unique(category, return_inverse=True)
     names = tuple("unknown" if c == UNKNOWN else catalog.category_names[0][c] for c in used)
     return SliceSpec("category", names, code.astype(np.int64))
@@ -94,36 +93,3 @@ def by_pair_count(pair_count: Numbers) -> SliceSpec:
     lowest = np.array([low for low, _, _ in SEEN])
     code = np.searchsorted(lowest, pair_count, side="right") - 1
     return SliceSpec("times seen in training", tuple(name for _, _, name in SEEN), code.astype(np.int64))
-
-
-@dataclass(frozen=True)
-class SliceResult:
-    """All models on one slice."""
-
-    by: str
-    name: str
-    summary: Summary
-
-
-def summarise_slices(
-    label_ranks: Mapping[str, Sequence[LabelRanks]],
-    asked: LabelQueries,
-    cuts: Sequence[SliceSpec],
-    chosen: npt.NDArray[np.bool_],
-    *,
-    k: int = 10,
-    rounds: int = 1_000,
-    seed: int = 0,
-) -> tuple[SliceResult, ...]:
-    """Means and intervals at list length `k` of all models on every slice that has label records; no tests."""
-    out = []
-    values = all_values(label_ranks, (k,))
-    for cut in cuts:
-        for code, name in enumerate(cut.names):
-            part = chosen & (cut.code == code)
-            if part.any():
-                summary = summarize_ranks(
-                    label_ranks, asked, part, ks=(k,), tested=(), rounds=rounds, seed=seed, values=values
-                )
-                out.append(SliceResult(cut.by, name, summary))
-    return tuple(out)

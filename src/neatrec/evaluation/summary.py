@@ -1,7 +1,6 @@
-"""From ranks to a table: means with intervals for each model, and tests between models.
+"""From ranks to results: means with intervals, tests between models, slices, and the measures that need no labels.
 
-Everything here is computed from the ranks alone, so whoever kept them (`neatrec.evaluation.tables`) can compute it
-again.
+Means, intervals and tests come from ranks and label records alone, so they can be recomputed from saved ranks.
 """
 
 from __future__ import annotations
@@ -16,18 +15,47 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.errors import ParameterError
+from neatrec.evaluation.cart_completion import CartCompletion, completion
+from neatrec.evaluation.held_out_lift import HeldOutLift, held_out_lifts
 from neatrec.evaluation.intervals import ROUNDS, interval, resampled_means
-from neatrec.evaluation.metrics import KS, metric_names, metric_values
+from neatrec.evaluation.metrics import KS, ceiling, check_ks, metric_names, metric_values
 from neatrec.evaluation.paired_tests import FLIPS, holm, sign_flip_p
 from neatrec.evaluation.ranks import LabelQueries, LabelRanks
+from neatrec.evaluation.slices import SliceSpec, slicings
+from neatrec.evaluation.task import TOP, EvaluationTask, ModelRanks
+from neatrec.models.parallel import one_blas_thread, parallel_slices
 
 Floats = npt.NDArray[np.float64]
+LabelMask = npt.NDArray[np.bool_]
+RanksByModel = Mapping[str, Sequence[LabelRanks]]
+"""The ranks of each training of each model."""
 
 TESTED = ("hr@10", "ndcg@10")
 """The metrics that models are tested on, where they are among those computed."""
+LIST_LENGTH = 10
+"""How many recommendations coverage and popularity look at, and the k of the slices."""
 ONE_SEED = "queries only: one training seed, so the spread between trainings is missing"
 SAME_FOR_ALL_SEEDS = "queries; training does not depend on the seed"
 QUERIES_AND_SEEDS = "queries and training seeds"
+
+
+@dataclass(frozen=True)
+class SummaryOptions:
+    """List lengths of the metrics, and how intervals and tests are computed."""
+
+    ks: tuple[int, ...] = KS
+    rounds: int = ROUNDS
+    """Resamplings of an interval."""
+    flips: int = FLIPS
+    """Sign patterns of a test."""
+    seed: int = 0
+    """Seed of the intervals and of the tests."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ks", check_ks(self.ks))
+
+
+DEFAULT_OPTIONS = SummaryOptions()
 
 
 @dataclass(frozen=True)
@@ -70,16 +98,16 @@ class Summary:
 
     labels: int
     queries: int
-    standings: tuple[ModelSummary, ...]
+    models: tuple[ModelSummary, ...]
     """In the order in which the models were given."""
     tests: tuple[PairedTest, ...]
 
     def by_name(self, name: str) -> ModelSummary:
-        return next(standing for standing in self.standings if standing.name == name)
+        return next(model for model in self.models if model.name == name)
 
 
 @dataclass(frozen=True)
-class _Totals:
+class _QueryTotals:
     """Sums over the labels of each query."""
 
     by_seed: Floats  # (seeds, queries, metrics)
@@ -92,74 +120,66 @@ class _Totals:
 
 
 def summarize_ranks(
-    label_ranks: Mapping[str, Sequence[LabelRanks]],
-    asked: LabelQueries,
-    chosen: npt.NDArray[np.bool_] | None = None,
+    label_ranks: RanksByModel,
+    label_queries: LabelQueries,
+    chosen: LabelMask | None = None,
+    options: SummaryOptions = DEFAULT_OPTIONS,
     *,
-    ks: Sequence[int] = KS,
     tested: Sequence[str] = TESTED,
-    rounds: int = ROUNDS,
-    flips: int = FLIPS,
-    seed: int = 0,
     values: Mapping[str, Sequence[Floats]] | None = None,
 ) -> Summary:
     """Means, intervals and tests of all models over the label records in `chosen` (default: all).
 
-    `label_ranks` gives the ranks of each training of each model; `values`, where they are known already, what
-    `all_values` makes of them. A model's line depends on `seed` and on its own ranks, not on which other models stand
-    beside it.
+    `values` is what `all_values` gives for `label_ranks`, where it is known already. A model's line depends on the
+    seed and on its own ranks, not on the other models.
     """
-    chosen = np.ones(len(asked.query), dtype=bool) if chosen is None else chosen
-    names = metric_names(ks)
+    chosen = np.ones(len(label_queries.query), dtype=bool) if chosen is None else chosen
+    names = metric_names(options.ks)
     places = np.flatnonzero(chosen)
-    _, start, sizes = np.unique(asked.query[places], return_index=True, return_counts=True)
-    values = all_values(label_ranks, ks) if values is None else values
-    totals = {name: _totals(runs, places, start, sizes) for name, runs in values.items()}
-    resampled = _resampled(totals, rounds, seed)
+    _, start, sizes = np.unique(label_queries.query[places], return_index=True, return_counts=True)
+    values = all_values(label_ranks, options.ks) if values is None else values
+    totals = {name: _query_totals(runs, places, start, sizes) for name, runs in values.items()}
+    resampled = _resampled(totals, options)
     ends = _ends(resampled, list(label_ranks))
-    standings = [_standing(name, totals[name], ends[name], names, label_ranks[name]) for name in label_ranks]
+    models = [_model_summary(name, totals[name], ends[name], names, label_ranks[name]) for name in label_ranks]
     wanted = [metric for metric in tested if metric in names]
-    return Summary(
-        labels=int(chosen.sum()),
-        queries=len(start),
-        standings=tuple(standings),
-        tests=_tests(totals, resampled, names, wanted, flips, seed),
-    )
+    tests = _tests(totals, resampled, names, wanted, options)
+    return Summary(labels=int(chosen.sum()), queries=len(start), models=tuple(models), tests=tests)
 
 
-def all_values(label_ranks: Mapping[str, Sequence[LabelRanks]], ks: Sequence[int]) -> dict[str, list[Floats]]:
+def all_values(label_ranks: RanksByModel, ks: Sequence[int]) -> dict[str, list[Floats]]:
     """Every metric of every label record, (labels, metrics), for each training of each model."""
     if not all(label_ranks.values()):
         raise ParameterError("each model must have been evaluated at least once")
     return {name: [metric_values(run.higher, run.equal, ks) for run in runs] for name, runs in label_ranks.items()}
 
 
-def _totals(
+def _query_totals(
     values: Sequence[Floats],
     places: npt.NDArray[np.int64],
     start: npt.NDArray[np.int64],
     sizes: npt.NDArray[np.int64],
-) -> _Totals:
+) -> _QueryTotals:
     """Sums over the labels at `places`; those of a query begin at `start`, and there are `sizes` of them."""
     by_seed = np.zeros((len(values), len(start), values[0].shape[1]))
     for number, of_labels in enumerate(values if len(start) else ()):
         np.add.reduceat(of_labels[places], start, out=by_seed[number])
-    return _Totals(by_seed, sizes.astype(np.float64))
+    return _QueryTotals(by_seed, sizes.astype(np.float64))
 
 
-def _resampled(totals: Mapping[str, _Totals], rounds: int, seed: int) -> dict[str, Floats]:
+def _resampled(totals: Mapping[str, _QueryTotals], options: SummaryOptions) -> dict[str, Floats]:
     """Means of each model under the same draws of queries, shape (rounds, metrics) each."""
     out: dict[str, Floats] = {}
     single = [name for name, total in totals.items() if len(total.by_seed) == 1]
     if single:
         # one product for all of them: columns side by side
         wide = np.concatenate([totals[name].by_seed for name in single], axis=2)
-        means = resampled_means(wide, totals[single[0]].sizes, rounds=rounds, rng=seed)
+        means = resampled_means(wide, totals[single[0]].sizes, rounds=options.rounds, rng=options.seed)
         out.update(zip(single, np.split(means, len(single), axis=1), strict=True))
     for name in totals.keys() - set(single):
-        own = np.random.default_rng([seed, zlib.crc32(name.encode())])
+        own = np.random.default_rng([options.seed, zlib.crc32(name.encode())])
         total = totals[name]
-        out[name] = resampled_means(total.by_seed, total.sizes, rounds=rounds, rng=seed, seed_rng=own)
+        out[name] = resampled_means(total.by_seed, total.sizes, rounds=options.rounds, rng=options.seed, seed_rng=own)
     return out
 
 
@@ -172,8 +192,8 @@ def _ends(resampled: Mapping[str, Floats], names: Sequence[str]) -> dict[str, tu
     return dict(zip(names, ends, strict=True))
 
 
-def _standing(
-    name: str, total: _Totals, ends: tuple[Floats, Floats], names: Sequence[str], runs: Sequence[LabelRanks]
+def _model_summary(
+    name: str, total: _QueryTotals, ends: tuple[Floats, Floats], names: Sequence[str], runs: Sequence[LabelRanks]
 ) -> ModelSummary:
     low, high = ends
     labels = max(total.sizes.sum(), 1.0)
@@ -207,12 +227,11 @@ def same_ranks(one: LabelRanks, other: LabelRanks) -> bool:
 
 
 def _tests(
-    totals: Mapping[str, _Totals],
+    totals: Mapping[str, _QueryTotals],
     resampled: Mapping[str, Floats],
     names: Sequence[str],
     metrics: Sequence[str],
-    flips: int,
-    seed: int,
+    options: SummaryOptions,
 ) -> tuple[PairedTest, ...]:
     """All pairs of models on each metric, under the same sign patterns."""
     pairs = list(combinations(totals, 2))
@@ -220,18 +239,164 @@ def _tests(
         return ()
     labels = next(iter(totals.values())).sizes.sum()
     means = {name: total.mean for name, total in totals.items()}  # (queries, metrics) each
-    asked = []
+    compared = []
     for metric in metrics:
         column = names.index(metric)
         level = {name: float(mean[:, column].sum()) for name, mean in means.items()}
-        asked += [(metric, column, *((a, b) if level[a] >= level[b] else (b, a))) for a, b in pairs]
-    per_query = np.stack([means[a][:, c] - means[b][:, c] for _, c, a, b in asked], axis=1)
-    low, high = interval(np.stack([resampled[a][:, c] - resampled[b][:, c] for _, c, a, b in asked], axis=1))
-    place = {asked_for: number for number, asked_for in enumerate(product(metrics, totals))}
+        compared += [(metric, column, *((a, b) if level[a] >= level[b] else (b, a))) for a, b in pairs]
+    per_query = np.stack([means[a][:, c] - means[b][:, c] for _, c, a, b in compared], axis=1)
+    low, high = interval(np.stack([resampled[a][:, c] - resampled[b][:, c] for _, c, a, b in compared], axis=1))
+    place = {key: number for number, key in enumerate(product(metrics, totals))}
     per_model = np.stack([means[name][:, names.index(metric)] for metric, name in place], axis=1)
-    flipped = [(place[metric, a], place[metric, b]) for metric, _, a, b in asked]
-    p = sign_flip_p(per_model, flipped, flips=flips, rng=seed)
+    flipped = [(place[metric, a], place[metric, b]) for metric, _, a, b in compared]
+    p = sign_flip_p(per_model, flipped, flips=options.flips, rng=options.seed)
     corrected = np.concatenate([holm(part) for part in np.split(p, len(metrics))])
     difference = per_query.sum(axis=0) / labels
     lines: list[Any] = [difference.tolist(), low.tolist(), high.tolist(), p.tolist(), corrected.tolist()]
-    return tuple(PairedTest(a, b, metric, *line) for (metric, _, a, b), *line in zip(asked, *lines, strict=True))
+    return tuple(PairedTest(a, b, metric, *line) for (metric, _, a, b), *line in zip(compared, *lines, strict=True))
+
+
+@dataclass(frozen=True)
+class RecommendationStats:
+    """What a model recommends, whatever the labels are."""
+
+    coverage: float
+    """Share of the items sold in training that are recommended for any query among the first LIST_LENGTH."""
+    popularity: float
+    """Mean training purchases of the recommended items."""
+
+
+@dataclass(frozen=True)
+class LevelResult:
+    """All models at one level on one candidate set."""
+
+    level: float
+    candidates: str
+    summary: Summary
+    ceiling: dict[int, float]
+    """The hit rate that a perfect ranking reaches, by k."""
+    recommended: dict[str, RecommendationStats]
+    """By model."""
+
+
+@dataclass(frozen=True)
+class SliceResult:
+    """All models on one slice."""
+
+    by: str
+    name: str
+    summary: Summary
+
+
+@dataclass(frozen=True)
+class EvaluationResult:
+    """Every measure of every model."""
+
+    results: tuple[LevelResult, ...]
+    slices: dict[str, tuple[SliceResult, ...]]
+    """By candidate set, at the first level."""
+    held_out: dict[str, HeldOutLift]
+    completion: dict[str, CartCompletion]
+
+    def result(self, level: float, candidates: str) -> LevelResult:
+        return next(r for r in self.results if r.level == level and r.candidates == candidates)
+
+
+def summarize(
+    task: EvaluationTask,
+    ranks: Mapping[str, Sequence[ModelRanks]],
+    options: SummaryOptions = DEFAULT_OPTIONS,
+    *,
+    levels: Sequence[float] | None = None,
+) -> EvaluationResult:
+    """The results of all models; `ranks` holds those of each training, the first with the label-free measures."""
+    levels = task.labels.levels if levels is None else tuple(levels)
+    names = [candidates.name for candidates in task.candidate_sets]
+    results: dict[tuple[float, str], LevelResult] = {}
+    slices: dict[str, tuple[SliceResult, ...]] = {}
+
+    def work(part: slice) -> None:
+        for name in names[part]:
+            label_ranks = {model: [run.label_ranks[name] for run in runs] for model, runs in ranks.items()}
+            for level in levels:
+                results[level, name] = _level_result(task, label_ranks, level, name, options)
+            slices[name] = _slices(task, label_ranks, levels[0], options)
+
+    # threads of the matrix product wait for work by spinning, beside our own
+    with one_blas_thread():
+        parallel_slices(len(names), work)
+        return EvaluationResult(
+            tuple(results[level, name] for level in levels for name in names),
+            {name: slices[name] for name in names},
+            *_label_free(task, {model: runs[0] for model, runs in ranks.items()}, options),
+        )
+
+
+def _level_result(
+    task: EvaluationTask, label_ranks: RanksByModel, level: float, candidates: str, options: SummaryOptions
+) -> LevelResult:
+    chosen = task.mask(level)
+    queries = task.label_queries
+    found = next(each for each in task.candidate_sets if each.name == candidates)
+    is_candidate = found.holds(queries.query[chosen], queries.item[chosen])
+    rows = np.unique(queries.row[chosen])
+    return LevelResult(
+        level,
+        candidates,
+        summarize_ranks(label_ranks, queries, chosen, options),
+        ceiling(queries.row[chosen], is_candidate, options.ks),
+        {name: _recommendation_stats(runs, rows, task) for name, runs in label_ranks.items()},
+    )
+
+
+def _recommendation_stats(runs: Sequence[LabelRanks], rows: np.ndarray, task: EvaluationTask) -> RecommendationStats:
+    sold = max(int((task.purchases > 0).sum()), 1)
+    coverage, popularity = [], []
+    for run in runs:
+        items = run.best[rows, :LIST_LENGTH]
+        items = items[items >= 0]
+        coverage.append(len(np.unique(items)) / sold)
+        popularity.append(float(task.purchases[items].mean()) if len(items) else 0.0)
+    return RecommendationStats(float(np.mean(coverage)), float(np.mean(popularity)))
+
+
+def _slices(
+    task: EvaluationTask, label_ranks: RanksByModel, level: float, options: SummaryOptions
+) -> tuple[SliceResult, ...]:
+    labels = task.labels
+    masks = {each: labels.at(each) for each in labels.levels}
+    cuts = slicings(task.label_queries, labels.catalog, task.purchases, task.pair_count, masks)
+    return summarize_slices(label_ranks, task.label_queries, cuts, task.mask(level), options)
+
+
+def summarize_slices(
+    label_ranks: RanksByModel,
+    label_queries: LabelQueries,
+    cuts: Sequence[SliceSpec],
+    chosen: LabelMask,
+    options: SummaryOptions = DEFAULT_OPTIONS,
+) -> tuple[SliceResult, ...]:
+    """Means and intervals at LIST_LENGTH of all models on every slice that has label records; no tests."""
+    own = SummaryOptions((LIST_LENGTH,), options.rounds, options.flips, options.seed)
+    values = all_values(label_ranks, own.ks)
+    out = []
+    for cut in cuts:
+        for code, name in enumerate(cut.names):
+            part = chosen & (cut.code == code)
+            if part.any():
+                summary = summarize_ranks(label_ranks, label_queries, part, own, tested=(), values=values)
+                out.append(SliceResult(cut.by, name, summary))
+    return tuple(out)
+
+
+def _label_free(
+    task: EvaluationTask, ranks: Mapping[str, ModelRanks], options: SummaryOptions
+) -> tuple[dict[str, HeldOutLift], dict[str, CartCompletion]]:
+    """Held-out lift and cart completion by model, at the list lengths that are kept."""
+    how: dict[str, Any] = {"ks": [k for k in options.ks if k <= TOP], "rounds": options.rounds, "rng": options.seed}
+    lifts: dict[str, HeldOutLift] = {}
+    if task.held_out is not None and how["ks"]:
+        best = {name: run.held_out for name, run in ranks.items() if run.held_out is not None}
+        lifts = held_out_lifts(best, task.held_out, **how)
+    completed = {name: run.cart_ranks for name, run in ranks.items() if run.cart_ranks is not None}
+    return lifts, {name: completion(found, **how) for name, found in completed.items()}

@@ -18,18 +18,18 @@ from neatrec.evaluation.candidates import (
     CatalogCandidates,
     Numbers,
     PartnerCounts,
+    candidate_set,
     catalogue,
     partners,
-    recall_set,
 )
-from neatrec.evaluation.cart_completion import CARTS, HiddenItems, Places, leave_one_out, places
-from neatrec.evaluation.held_out_lift import QUERIES, HeldOutPairs, best_sellers, held_out
+from neatrec.evaluation.cart_completion import CARTS, HiddenItems, ItemRanks, hidden_item_ranks, leave_one_out
+from neatrec.evaluation.held_out_lift import QUERIES, HeldOutPairs, best_sellers, held_out_pairs
 from neatrec.evaluation.metrics import KS
 from neatrec.evaluation.ranks import LabelQueries, LabelRanks, Scorer, best_of, rank_labels
 from neatrec.labels import Labels
 
 TOP = max(KS)
-"""ModelRanks kept for each query."""
+"""Recommendations kept for each query."""
 
 
 @dataclass(frozen=True)
@@ -37,23 +37,24 @@ class EvaluationTask:
     """Label records with their candidate sets, queries for the held-out lift, carts to complete."""
 
     labels: Labels
-    asked: LabelQueries
-    recall: CandidateSet
+    label_queries: LabelQueries
+    candidate_set: CandidateSet
+    """The items bought most often with each query."""
     catalogue: CatalogCandidates
     purchases: Numbers
     """Lines of each item in the training baskets, shape (items,)."""
     pair_count: Numbers
     """Times each label's pair was bought together in training, shape (labels,)."""
     held_out: HeldOutPairs | None
-    held_out_recall: CandidateSet | None
-    """What competes in the held-out measure: the recall sets of its queries."""
-    left_out: HiddenItems | None
+    held_out_candidates: CandidateSet | None
+    """The candidate sets of the held-out queries."""
+    hidden_items: HiddenItems | None
     train_hash: str
     test_hash: str
 
     @property
-    def candidates(self) -> tuple[Candidates, ...]:
-        return self.recall, self.catalogue
+    def candidate_sets(self) -> tuple[Candidates, ...]:
+        return self.candidate_set, self.catalogue
 
     def mask(self, level: float) -> npt.NDArray[np.bool_]:
         """Which label records hold at `level`, shape (labels,)."""
@@ -65,30 +66,31 @@ def build_task(
     test: Baskets,
     labels: Labels,
     *,
-    recall: int = 200,
+    candidates: int = 200,
     queries: int = QUERIES,
     carts: int = CARTS,
     seed: int = 0,
 ) -> EvaluationTask:
-    """The questions: `labels` come from `test`, candidates from `train`; the two must not share a basket.
+    """The task: `labels` come from `test`, candidates from `train`; the two must not share a basket.
 
-    `queries` best sellers are asked for the held-out lift and `carts` baskets completed; 0 leaves a measure out.
+    `candidates` is the size of the candidate set. The held-out lift uses `queries` best sellers, cart completion uses
+    `carts` test baskets; 0 leaves a measure out.
     """
     refuse_overlap(train, test)
     _check_origin(labels, train, test)
-    asked = LabelQueries.from_pairs(labels.query, labels.item)
+    label_queries = LabelQueries.from_pairs(labels.query, labels.item)
     best = best_sellers(train, queries) if queries else np.zeros(0, dtype=np.int32)
-    counted = partners(train, np.union1d(asked.queries, best))
+    counted = partners(train, np.union1d(label_queries.queries, best))
     return EvaluationTask(
         labels=labels,
-        asked=asked,
-        recall=recall_set(_only(counted, asked.queries), recall),
-        catalogue=catalogue(train, asked.queries),
+        label_queries=label_queries,
+        candidate_set=candidate_set(_only(counted, label_queries.queries), candidates),
+        catalogue=catalogue(train, label_queries.queries),
         purchases=train.item_counts,
-        pair_count=counted.count_of(asked.query, asked.item),
-        held_out=held_out(test, best) if queries else None,
-        held_out_recall=recall_set(_only(counted, best), recall) if queries else None,
-        left_out=leave_one_out(train, test, carts=carts, rng=seed) if carts else None,
+        pair_count=counted.count_of(label_queries.query, label_queries.item),
+        held_out=held_out_pairs(test, best) if queries else None,
+        held_out_candidates=candidate_set(_only(counted, best), candidates) if queries else None,
+        hidden_items=leave_one_out(train, test, carts=carts, rng=seed) if carts else None,
         train_hash=train.hash,
         test_hash=test.hash,
     )
@@ -116,14 +118,14 @@ def _only(counted: PartnerCounts, queries: npt.NDArray[np.int32]) -> PartnerCoun
 
 @dataclass(frozen=True)
 class ModelRanks:
-    """What one training of a model did with the task."""
+    """The ranks and recommendations of one training of a model."""
 
     label_ranks: Mapping[str, LabelRanks]
     """By name of the candidate set."""
     held_out: npt.NDArray[np.int32] | None = None
     """Recommendations for the queries of the held-out lift, shape (queries, TOP)."""
-    completed: Places | None = None
-    """Where the hidden items came back, shape (carts,)."""
+    cart_ranks: ItemRanks | None = None
+    """Ranks of the hidden items of the carts, shape (carts,)."""
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Everything as named arrays, for a file."""
@@ -134,7 +136,7 @@ class ModelRanks:
                 f"{name}.equal": label_ranks.equal,
                 f"{name}.best": label_ranks.best,
             }
-        extra = {"held_out": self.held_out, "completed": self.completed}
+        extra = {"held_out": self.held_out, "cart_ranks": self.cart_ranks}
         return out | {name: array for name, array in extra.items() if array is not None}
 
     @classmethod
@@ -144,27 +146,27 @@ class ModelRanks:
         label_ranks = {
             name: LabelRanks(*(arrays[f"{name}.{part}"] for part in ("higher", "equal", "best"))) for name in names
         }
-        return cls(label_ranks, arrays.get("held_out"), arrays.get("completed"))
+        return cls(label_ranks, arrays.get("held_out"), arrays.get("cart_ranks"))
 
 
 def evaluate_model(model: Scorer, task: EvaluationTask, *, label_free: bool = True, device: str = "cpu") -> ModelRanks:
-    """The answers of `model`. The label-free questions can be left out: a second training need not answer them.
+    """The ranks of `model`. The label-free measures can be left out: one training of a model is enough for them.
 
     A model that gives scores but no recommendations (`recommend`) completes no carts. `device` is for
     `rank_labels`; carts are completed on the CPU.
     """
     label_ranks = {
-        candidates.name: rank_labels(model, candidates, task.asked, top=TOP, device=device)
-        for candidates in task.candidates
+        candidates.name: rank_labels(model, candidates, task.label_queries, top=TOP, device=device)
+        for candidates in task.candidate_sets
     }
-    answers = ModelRanks(label_ranks)
-    return with_label_free(model, task, answers, device=device) if label_free else answers
+    ranks = ModelRanks(label_ranks)
+    return add_label_free(model, task, ranks, device=device) if label_free else ranks
 
 
-def with_label_free(model: Scorer, task: EvaluationTask, answers: ModelRanks, *, device: str = "cpu") -> ModelRanks:
-    """`answers`, and what the model answers to the questions that need no labels."""
-    recall = task.held_out_recall
-    best = None if recall is None else best_of(model, recall, top=TOP, device=device)
-    recommends = task.left_out is not None and callable(getattr(model, "recommend", None))
-    completed = places(model, task.left_out) if recommends else None  # type: ignore[arg-type]
-    return ModelRanks(answers.label_ranks, best, completed)
+def add_label_free(model: Scorer, task: EvaluationTask, ranks: ModelRanks, *, device: str = "cpu") -> ModelRanks:
+    """`ranks` with what the measures that need no labels are computed from."""
+    candidates, hidden = task.held_out_candidates, task.hidden_items
+    best = None if candidates is None else best_of(model, candidates, top=TOP, device=device)
+    recommends = hidden is not None and callable(getattr(model, "recommend", None))
+    cart_ranks = hidden_item_ranks(model, hidden) if recommends else None  # type: ignore[arg-type]
+    return ModelRanks(ranks.label_ranks, best, cart_ranks)

@@ -1,4 +1,4 @@
-"""Split, labels, recall sets and ranks as files under a versioned name, so that others can compare."""
+"""Split, labels, candidate sets and ranks as files under a versioned name, for comparisons by others."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ FORMAT = 1
 
 
 def export_benchmark(
-    board: LeaderboardResult, train: Baskets, test: Baskets, folder: str | Path, *, name: str = NAME
+    result: LeaderboardResult, train: Baskets, test: Baskets, folder: str | Path, *, name: str = NAME
 ) -> dict[str, Any]:
-    """What `benchmark.json` in `folder` says of the files beside it: their rows and the hash of their content.
+    """The content of `benchmark.json` in `folder`: rows and content hash of each file.
 
-    `split.parquet` (basket, part), `labels.parquet`, `recall.parquet` (query, place, item, count), `ranks.parquet`.
-    They are made of the baskets: whoever may not pass these on may not pass on the files either.
+    `split.parquet` (basket, part), `labels.parquet`, `candidates.parquet` (query, place, item, count), `ranks.parquet`.
+    The files are made of the baskets and have the same licence.
     """
-    if (train.hash, test.hash) != (board.task.train_hash, board.task.test_hash):
+    if (train.hash, test.hash) != (result.task.train_hash, result.task.test_hash):
         raise ParameterError("`train` and `test` must be the baskets of the leaderboard")
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    labels = board.task.labels
+    labels = result.task.labels
     tables = {
         "split": split_table(train, test),
         "labels": labels.table(),
-        "recall": recall_table(board.task.recall, labels.catalog),
-        "ranks": board.ranks(),
+        "candidates": candidates_table(result.task.candidate_set, labels.catalog),
+        "ranks": result.ranks(),
     }
     for file, table in tables.items():
         pq.write_table(table, folder / f"{file}.parquet", compression="zstd")
@@ -47,7 +47,7 @@ def export_benchmark(
         "format": FORMAT,
         "name": name,
         "version": __version__,
-        "split": dict(board.split),
+        "split": dict(result.split),
         "protocol": labels.protocol,
         "labels": labels.label_counts,
         "hashes": {"train": train.hash, "test": test.hash, "labels": labels.hash},
@@ -55,7 +55,7 @@ def export_benchmark(
             f"{file}.parquet": {"rows": len(table), "content_sha256": content_hash(table)}
             for file, table in tables.items()
         },
-        "models": [spec.name for spec in board.model_specs],
+        "models": [spec.name for spec in result.model_specs],
     }
     write_json(folder / "benchmark.json", about)
     return about
@@ -67,16 +67,16 @@ def split_table(train: Baskets, test: Baskets) -> pa.Table:
     return pa.table({"basket": string_array(pa.chunked_array([train.ids, test.ids])), "part": string_array(part)})
 
 
-def recall_table(recall: CandidateSet, catalog: Catalog) -> pa.Table:
-    """query, place (from 1), item, count: the recall set of each query, most bought together first."""
-    sizes = np.diff(recall.offsets)
-    place = np.arange(len(recall.items)) - np.repeat(recall.offsets[:-1], sizes) + 1
+def candidates_table(candidates: CandidateSet, catalog: Catalog) -> pa.Table:
+    """query, place (from 1), item, count: the candidate set of each query, most bought together first."""
+    sizes = np.diff(candidates.offsets)
+    place = np.arange(len(candidates.items)) - np.repeat(candidates.offsets[:-1], sizes) + 1
     return pa.table(
         {
-            "query": catalog.ids.take(pa.array(np.repeat(recall.queries, sizes))),
+            "query": catalog.ids.take(pa.array(np.repeat(candidates.queries, sizes))),
             "place": pa.array(place.astype(np.int32)),
-            "item": catalog.ids.take(pa.array(recall.items)),
-            "count": pa.array(recall.counts),
+            "item": catalog.ids.take(pa.array(candidates.items)),
+            "count": pa.array(candidates.counts),
         }
     )
 

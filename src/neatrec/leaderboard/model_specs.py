@@ -1,4 +1,4 @@
-"""Contestants of a leaderboard: our models by name, classes from elsewhere, scores from elsewhere."""
+"""Models of a leaderboard: ours by name, external classes by address, external scores by file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from neatrec.models import MODEL_NAMES, Model, make_model
 from neatrec.text import printable
 
 Models = Sequence[str | Model] | Mapping[str, str | Model]
-"""What may stand in a leaderboard, by name where given as a mapping."""
+"""Models of a leaderboard, by the name of their row where given as a mapping."""
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,9 @@ class ModelSpec:
     make: Callable[[], Any] = field(compare=False)
     """A model that has not learned yet; scores are there at once."""
     identity: str
-    """What makes it this model: two model_specs with the same identity, data and seed give the same answers."""
+    """What makes it this model: two specs with the same identity, data and seed give the same ranks."""
     learning: str = ""
-    """What decides what it learns: of model_specs that share it one is trained, and the others take its arrays."""
+    """What decides its fit: of models that share it one is trained, and the others take its arrays."""
     devices: tuple[str, ...] = ("cpu", "gpu")
     """Where it can learn."""
     learns: bool = True
@@ -44,7 +44,7 @@ class ModelSpec:
 def model_specs(
     models: Models | None, scores: Mapping[str, str | Path], train: Baskets
 ) -> tuple[tuple[ModelSpec, ...], dict[str, str]]:
-    """The model_specs, and the models left out with the reason.
+    """The specs, and the models left out with the reason.
 
     A model is a name, `name@preset`, an address `pkg.mod:Class`, or a `Model` (its parameters count, not what it may
     have learned); in a mapping, rows have names of their own. Without any: all of ours that can learn from the baskets.
@@ -111,7 +111,7 @@ def _scores(name: str, file: str | Path, train: Baskets) -> ModelSpec:
 
 
 def _source(kind: Any) -> str:
-    """The text of a class: when it is edited, what it did before no longer counts."""
+    """The source of a class: an edited class is another model."""
     try:
         return inspect.getsource(kind)
     except (OSError, TypeError):

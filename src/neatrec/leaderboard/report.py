@@ -24,7 +24,7 @@ from neatrec.labels.audit import Audit, audit_labels
 from neatrec.labels.ground_truth import GroundTruth
 from neatrec.leaderboard.model_specs import Models
 from neatrec.leaderboard.result_cache import ResultCache
-from neatrec.leaderboard.run import LEVELS, LeaderboardResult, run_leaderboard
+from neatrec.leaderboard.run import DEFAULT_OPTIONS, LeaderboardOptions, LeaderboardResult, run_leaderboard
 from neatrec.models import Model
 from neatrec.report.boards import LeaderboardTables, ModelFacts, derived_tables
 from neatrec.report.folder import write_folder
@@ -100,8 +100,8 @@ def report_sections(
         sections.append(section)
     if gaussian is not None and (spread := log_variances(gaussian)) is not None:
         sections.append(variance_section(task.purchases, spread, gaussian.name))
-    best = {n: result.trainings[n][0].answers.label_ranks[board.first.candidates].best for n in loud_models(board)}
-    sections.append(gallery_section(task.asked, best, task.labels.catalog, task.purchases))
+    best = {n: result.trainings[n][0].ranks.label_ranks[board.first.candidates].best for n in loud_models(board)}
+    sections.append(gallery_section(task.label_queries, best, task.labels.catalog, task.purchases))
     shown = {table.name for table in Page("", (), tuple(sections)).tables()}
     more += [table for name, table in derived_tables(board).items() if name not in shown]
     return sections, more
@@ -129,13 +129,13 @@ def model_facts(result: LeaderboardResult) -> dict[str, ModelFacts]:
     return out
 
 
-def board_record(board: LeaderboardTables, result: LeaderboardResult, ranks: pa.ReportTable) -> dict[str, Any]:
+def board_record(board: LeaderboardTables, result: LeaderboardResult, ranks: pa.Table) -> dict[str, Any]:
     """What `run.json` keeps of a leaderboard: options, hashes, all results with all digits."""
     task = result.task
     record = {
         "name": board.name,
         "hashes": {"training baskets": task.train_hash, "test baskets": task.test_hash, "labels": task.labels.hash},
-        "options": {**asdict(result.options), "split": dict(result.split)},
+        "options": {**result.options.to_json(), "split": dict(result.split)},
         "skipped": dict(result.skipped),
         "where": {str(level): words for level, words in board.where.items()},
         "models": {name: asdict(facts) for name, facts in board.about.items()},
@@ -178,59 +178,43 @@ def make_report(
     baskets: Baskets,
     out: str | Path,
     models: Models | None = None,
+    options: LeaderboardOptions = DEFAULT_OPTIONS,
     *,
     split: str = "half",
     split_options: Mapping[str, Any] | None = None,
-    protocol: str = "calibrated",
-    levels: Sequence[float] = LEVELS,
-    recall: int = 200,
-    seeds: int = 1,
-    seed: int = 0,
     null_rounds: int = 3,
     truth: GroundTruth | None = None,
+    scores: Mapping[str, str | Path] | None = None,
     keep: str | Path | None = None,
-    device: str = "auto",
-    threads: int | None = None,
     progress: Callable[[str], None] | None = None,
-    **options: Any,
 ) -> LeaderboardResult:
-    """The leaderboard of `baskets` and its report in `out`: split, train, evaluate, study the labels, write.
+    """The leaderboard of `baskets` and its report in `out`: split, train, evaluate, audit the labels, write.
 
-    `keep` is a folder for trainings, taken up by a second run; `truth` what really goes together, where it is known.
-    `options` go to `run_leaderboard`.
+    `keep` is a folder where trainings are cached; `truth` the true complements, where they are known; `models`,
+    `options` and `scores` are those of `run_leaderboard`.
     """
-    say = progress or log.info
+    report = progress or log.info
     parts = split_baskets(baskets, split, **(split_options or {}))
-    with shelf_for(keep) as shelf:
+    method = {"method": parts.method, **parts.options}
+    with cache_folder(keep) as cache:
         result = run_leaderboard(
-            parts.train,
-            parts.test,
-            models,
-            protocol=protocol,
-            levels=levels,
-            recall=recall,
-            seeds=seeds,
-            seed=seed,
-            split={"method": parts.method, **parts.options},
-            out=shelf,
-            device=device,
-            threads=threads,
-            progress=progress,
-            **options,
+            parts.train, parts.test, models, options, scores=scores, split=method, out=cache, progress=progress
         )
-        gaussian = trained_gaussian(result, shelf)
-    say("studying the labels")
+        gaussian = trained_gaussian(result, cache)
+    report("auditing the labels")
     start = time.perf_counter()
-    audit = audit_labels(parts.test, levels, truth=truth, null_rounds=null_rounds, seed=seed, threads=threads)
+    audit = audit_labels(
+        parts.test, options.levels, truth=truth, null_rounds=null_rounds, seed=options.seed, threads=options.threads
+    )
     spent = {"the study of the labels": time.perf_counter() - start}
     write_report(result, out, source=baskets.source, audit=audit, gaussian=gaussian, seconds=spent)
-    say(f"wrote {printable(out)}")
+    report(f"wrote {printable(out)}")
     return result
 
 
 @contextmanager
-def shelf_for(keep: str | Path | None) -> Iterator[Path]:
-    """A folder for trainings: the one to keep, or one that is gone afterwards."""
+def cache_folder(keep: str | Path | None) -> Iterator[Path]:
+    """A folder for trainings: `keep`, or a temporary one."""
     if keep is not None:
         yield Path(keep)
         return
@@ -238,8 +222,8 @@ def shelf_for(keep: str | Path | None) -> Iterator[Path]:
         yield Path(folder)
 
 
-def trained_gaussian(result: LeaderboardResult, shelf: Path) -> Model | None:
-    """The first training of `neat` from the shelf's bundles; None where it took no part."""
+def trained_gaussian(result: LeaderboardResult, cache: Path) -> Model | None:
+    """The first training of `neat` from the cached bundles; None where it took no part."""
     spec = next((c for c in result.model_specs if c.name == GAUSSIAN and c.ours), None)
-    bundle = None if spec is None else ResultCache(shelf, "").bundle(spec, result.options.seed)
+    bundle = None if spec is None else ResultCache(cache, "").bundle(spec, result.options.seed)
     return load_bundle(bundle) if bundle is not None and bundle.exists() else None

@@ -1,4 +1,4 @@
-"""Trainings of a leaderboard: each is done once, kept, and found again by what went into it."""
+"""Trainings of a leaderboard, cached under the hash of their inputs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from neatrec.bundle import load_bundle, read_manifest, save_bundle
 from neatrec.data.baskets import Baskets
 from neatrec.errors import BundleError
 from neatrec.evaluation.ranks import resolve_ranking_device
-from neatrec.evaluation.task import EvaluationTask, ModelRanks, evaluate_model, with_label_free
+from neatrec.evaluation.task import EvaluationTask, ModelRanks, add_label_free, evaluate_model
 from neatrec.leaderboard.model_specs import ModelSpec
 from neatrec.models import Model, Run
 from neatrec.text import printable
@@ -27,25 +27,25 @@ from neatrec.training.measure import measured
 
 log = logging.getLogger(__name__)
 
-FORMAT = 2
-Took = dict[str, float | None]
-COSTS = ("train_seconds", "peak_mb", "judge_seconds", "label_free_seconds")
+FORMAT = 3
+Cost = dict[str, float | None]
+COSTS = ("train_seconds", "peak_mb", "rank_seconds", "label_free_seconds")
 
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """One training of one spec with one seed, and how it answered."""
+    """One training of one model with one seed, its ranks and its cost."""
 
-    answers: ModelRanks
+    ranks: ModelRanks
     train_seconds: float | None
     """None where the training was found in a bundle that does not say."""
     peak_mb: float | None
-    judge_seconds: float
+    rank_seconds: float
     """Seconds for the ranks of the labels."""
     label_free_seconds: float = 0.0
-    """Seconds for the questions that need no labels."""
+    """Seconds for the measures that need no labels."""
     reused: str | None = None
-    """What was found: its "answers", its "bundle", the "arrays" of a model that learns the same; None: trained."""
+    """What came from the cache: its "ranks", its "bundle", the "arrays" of a model with the same fit; None: trained."""
 
     @property
     def own_seconds(self) -> float:
@@ -55,18 +55,18 @@ class TrainingResult:
 
 @dataclass(frozen=True)
 class ResultCache:
-    """Where trainings are kept: `bundles/NAME-seedN` (the model) and `answers/NAME-seedN` (what it answered)."""
+    """Folder of trainings: `bundles/NAME-seedN` (the model) and `ranks/NAME-seedN` (its ranks)."""
 
     folder: Path | None
     task_key: str
-    """A hash of the task: answers to another one are not taken."""
+    """A hash of the task: ranks of another task are not reused."""
     shared: frozenset[str] = frozenset()
-    """Learnings that several model_specs share."""
-    learned: dict[tuple[str, int], tuple[Model, Took]] = field(default_factory=dict)
-    """What was learned of these so far, by learning and seed."""
+    """Fits that several models share (`ModelSpec.learning`)."""
+    learned: dict[tuple[str, int], tuple[Model, Cost]] = field(default_factory=dict)
+    """Models fitted so far, by shared fit and seed."""
 
     def keep_only(self, learnings: set[str]) -> None:
-        """Forget what was learned but is not among these: counts of a large shop are gigabytes."""
+        """Drop all fits but these: counts of a large shop are gigabytes."""
         for key in [key for key in self.learned if key[0] not in learnings]:
             del self.learned[key]
 
@@ -74,8 +74,8 @@ class ResultCache:
         kept = self.folder is not None and spec.ours and spec.learns
         return bundle_of(self.folder, spec.name, seed) if kept and self.folder else None
 
-    def answers(self, spec: ModelSpec, seed: int) -> Path | None:
-        return self.folder / "answers" / _file_name(spec.name, seed) if self.folder else None
+    def ranks_file(self, spec: ModelSpec, seed: int) -> Path | None:
+        return self.folder / "ranks" / _file_name(spec.name, seed) if self.folder else None
 
 
 def bundle_of(folder: Path, name: str, seed: int) -> Path:
@@ -91,87 +91,82 @@ def _file_name(name: str, seed: int) -> str:
 
 
 def task_key(task: EvaluationTask, options: dict[str, Any]) -> str:
-    """A hash of everything that decides the questions."""
+    """A hash of everything that decides the task."""
     parts = [FORMAT, task.train_hash, task.test_hash, task.labels.hash, options]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
-def fit_and_evaluate(
-    spec: ModelSpec,
-    seed: int,
-    train: Baskets,
-    task: EvaluationTask,
-    shelf: ResultCache,
-    run: Run,
-    *,
-    label_free: bool = True,
-) -> TrainingResult:
-    """The answers of a spec trained with `seed`: found on the shelf, or from a bundle there, or trained anew."""
-    where = _where(spec, run)
-    key = {"identity": spec.identity, "task": shelf.task_key, "seed": seed, "label_free": label_free, **where}
-    kept = shelf.answers(spec, seed)
-    if kept is not None and (found := _read_answers(kept, key)) is not None:
+@dataclass(frozen=True)
+class FitContext:
+    """What a training needs in addition to the model and the seed."""
+
+    train: Baskets
+    task: EvaluationTask
+    cache: ResultCache
+    run: Run
+
+
+def fit_and_evaluate(spec: ModelSpec, seed: int, context: FitContext, *, label_free: bool = True) -> TrainingResult:
+    """The result of a model trained with `seed`: cached ranks, or those of a cached bundle or of a new training."""
+    task, cache, run = context.task, context.cache, context.run
+    where = _device_note(spec, run)
+    key = {"identity": spec.identity, "task": cache.task_key, "seed": seed, "label_free": label_free, **where}
+    file = cache.ranks_file(spec, seed)
+    if file is not None and (found := _read_ranks(file, key)) is not None:
         return found
-    bundle = shelf.bundle(spec, seed)
-    model, cost, reused = _model(spec, seed, train, bundle, shelf, run)
+    model, cost, reused = _fitted(spec, seed, context)
     device = resolve_ranking_device(model, run.device)
-    label_ranks = measured(lambda: evaluate_model(model, task, label_free=False, device=device))
-    answered = measured(
-        lambda: with_label_free(model, task, label_ranks.result, device=device) if label_free else label_ranks.result
-    )
-    training = TrainingResult(
-        answered.result, cost["train_seconds"], cost["peak_mb"], label_ranks.seconds, answered.seconds, reused
-    )
-    if kept is not None:
-        _write_answers(kept, key, training)
+    ranked = measured(lambda: evaluate_model(model, task, label_free=False, device=device))
+    free = measured(lambda: add_label_free(model, task, ranked.result, device=device) if label_free else ranked.result)
+    training = TrainingResult(free.result, cost["train_seconds"], cost["peak_mb"], ranked.seconds, free.seconds, reused)
+    if file is not None:
+        _write_ranks(file, key, training)
     return training
 
 
-def _model(
-    spec: ModelSpec, seed: int, train: Baskets, bundle: Path | None, shelf: ResultCache, run: Run
-) -> tuple[Any, Took, str | None]:
-    """A trained model, what it took, and whether a bundle had it."""
-    model, where = spec.make(), _where(spec, run)
+def _fitted(spec: ModelSpec, seed: int, context: FitContext) -> tuple[Any, Cost, str | None]:
+    """A trained model, its cost, and what of it came from the cache."""
+    model, where = spec.make(), _device_note(spec, context.run)
     if not spec.learns:
         return model, {"train_seconds": 0.0, "peak_mb": None}, None
-    if bundle is not None and (found := trained_so(bundle, model, seed, train, **where)) is not None:
+    bundle = context.cache.bundle(spec, seed)
+    if bundle is not None and (found := load_training(bundle, model, seed, context.train, **where)) is not None:
         return *found, "bundle"
-    model, took, reused = _learned(spec, model, seed, train, shelf, run)
+    model, cost, reused = _fit_or_share(spec, model, seed, context)
     if bundle is not None:
-        save_bundle(model, bundle, baskets_hash=train.hash, seed=seed, notes={**took, **where})
-    return model, took, reused
+        save_bundle(model, bundle, baskets_hash=context.train.hash, seed=seed, notes={**cost, **where})
+    return model, cost, reused
 
 
-def _where(spec: ModelSpec, run: Run) -> dict[str, str]:
-    """The device where that makes another training of it; nothing for the CPU."""
+def _device_note(spec: ModelSpec, run: Run) -> dict[str, str]:
+    """The device where the training depends on it; empty for the CPU."""
     device = spec.make().fit_device(run) if spec.ours and spec.learns else run.device
     return {"device": device} if spec.learns and device == "gpu" else {}
 
 
-def _learned(
-    spec: ModelSpec, model: Any, seed: int, train: Baskets, shelf: ResultCache, run: Run
-) -> tuple[Any, Took, str | None]:
-    """The model trained, or given what another one learned that learns the same; then it took what that took.
+def _fit_or_share(spec: ModelSpec, model: Any, seed: int, context: FitContext) -> tuple[Any, Cost, str | None]:
+    """The model trained, or given the arrays and the cost of a model with the same fit.
 
-    Only our own classes are known to learn the same: a subclass from elsewhere may learn in its own way.
+    Only our own classes are known to share a fit: a subclass from elsewhere may learn in its own way.
     """
     key = spec.learning, seed
-    shares = spec.ours and spec.learning in shelf.shared
-    if shares and key in shelf.learned:
-        other, took = shelf.learned[key]
-        return type(model).from_arrays(model.parameters, other.catalog, other.arrays()), took, "arrays"
-    work: Callable[[], Any] = lambda: model.fit(train, run)  # noqa: E731 (a name for the type)
-    cost = measured(work)
-    took = {"train_seconds": cost.seconds, "peak_mb": cost.peak_mb}
+    cache = context.cache
+    shares = spec.ours and spec.learning in cache.shared
+    if shares and key in cache.learned:
+        other, cost = cache.learned[key]
+        return type(model).from_arrays(model.parameters, other.catalog, other.arrays()), cost, "arrays"
+    fit: Callable[[], Any] = lambda: model.fit(context.train, context.run)  # noqa: E731 (a name for the type)
+    fitted = measured(fit)
+    cost = {"train_seconds": fitted.seconds, "peak_mb": fitted.peak_mb}
     if shares:
-        shelf.learned[key] = model, took
-    return model, took, None
+        cache.learned[key] = model, cost
+    return model, cost, None
 
 
-def trained_so(
+def load_training(
     bundle: Path, wanted: Model, seed: int, train: Baskets, device: str = "cpu"
-) -> tuple[Model, Took] | None:
-    """The model in the bundle and what it took, if it was trained so; None otherwise."""
+) -> tuple[Model, Cost] | None:
+    """The model in the bundle and its cost, if parameters, baskets, seed and device are these; None otherwise."""
     if not bundle.exists():
         return None
     try:
@@ -182,18 +177,18 @@ def trained_so(
             return None
         model = load_bundle(bundle)
     except BundleError as error:
-        log.warning("trained anew: %s", printable(error, limit=300))
+        log.warning("training again: %s", printable(error, limit=300))
         return None
-    log.info("%s: found in %s", wanted.name, printable(bundle))
+    log.info("%s: loaded from %s", wanted.name, printable(bundle))
     return model, {name: manifest.notes.get(name) for name in ("train_seconds", "peak_mb")}
 
 
-def _write_answers(path: Path, key: dict[str, Any], training: TrainingResult) -> None:
-    """The arrays, then the record that vouches for them: cut off in between, there is no record."""
+def _write_ranks(path: Path, key: dict[str, Any], training: TrainingResult) -> None:
+    """Write the arrays, then the record with their hash: an interrupted write leaves no record."""
     path.parent.mkdir(parents=True, exist_ok=True)
     arrays, record = path.with_suffix(path.suffix + ".safetensors"), path.with_suffix(path.suffix + ".json")
     record.unlink(missing_ok=True)
-    save_file(training.answers.arrays(), arrays)
+    save_file(training.ranks.arrays(), arrays)
     costs = {name: getattr(training, name) for name in COSTS}
     content = json.dumps({"key": key, "sha256": _sha256(arrays), **costs}, indent=2, sort_keys=True) + "\n"
     beside = record.with_name(f".{record.name}.writing")
@@ -201,7 +196,7 @@ def _write_answers(path: Path, key: dict[str, Any], training: TrainingResult) ->
     os.replace(beside, record)
 
 
-def _read_answers(path: Path, key: dict[str, Any]) -> TrainingResult | None:
+def _read_ranks(path: Path, key: dict[str, Any]) -> TrainingResult | None:
     arrays, record = path.with_suffix(path.suffix + ".safetensors"), path.with_suffix(path.suffix + ".json")
     try:
         about = json.loads(record.read_text())
@@ -209,11 +204,11 @@ def _read_answers(path: Path, key: dict[str, Any]) -> TrainingResult | None:
             return None
         with safe_open(arrays, framework="numpy") as tensors:
             found = {name: tensors.get_tensor(name) for name in tensors.keys()}  # noqa: SIM118 (not a mapping)
-        return TrainingResult(ModelRanks.from_arrays(found), **{name: about[name] for name in COSTS}, reused="answers")
+        return TrainingResult(ModelRanks.from_arrays(found), **{name: about[name] for name in COSTS}, reused="ranks")
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
-        log.warning("answered anew: cannot use %s (%s)", printable(record), printable(error))
+        log.warning("ranking again: cannot use %s (%s)", printable(record), printable(error))
         return None
 
 

@@ -1,4 +1,4 @@
-"""The JSON of a leaderboard: `models` for the first level on the recall set, `results` for everything."""
+"""The JSON of a leaderboard: `models` for the first level on the candidate set, `results` for everything."""
 
 from __future__ import annotations
 
@@ -6,16 +6,13 @@ import json
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from neatrec._version import __version__
 from neatrec.evaluation.cart_completion import CartCompletion
 from neatrec.evaluation.held_out_lift import HeldOutLift
-from neatrec.evaluation.results import LIST_LENGTH, LevelResult
-from neatrec.evaluation.slices import SliceResult
-from neatrec.evaluation.summary import ModelSummary, PairedTest
+from neatrec.evaluation.summary import LIST_LENGTH, LevelResult, ModelSummary, PairedTest, SliceResult
 from neatrec.labels.record import level_key
 
 if TYPE_CHECKING:
@@ -46,7 +43,7 @@ def leaderboard_json(board: LeaderboardResult) -> dict[str, Any]:
         "seconds": {name: round(value, 3) for name, value in board.seconds.items()},
         "hashes": {"train": board.task.train_hash, "test": board.task.test_hash, "labels": labels.hash},
         "list_length": LIST_LENGTH,
-        "options": {**asdict(board.options), "levels": list(board.options.levels), "ks": list(board.options.ks)},
+        "options": board.options.to_json(),
         "seed": board.options.seed,
         "version": __version__,
     }
@@ -54,7 +51,7 @@ def leaderboard_json(board: LeaderboardResult) -> dict[str, Any]:
 
 def _result(board: LeaderboardResult, result: LevelResult) -> dict[str, Any]:
     summary = result.summary
-    lines = [_model(board, result, standing) for standing in summary.standings]
+    lines = [_model(board, result, model) for model in summary.models]
     best_k = str(max((k for k in board.options.ks if k <= LIST_LENGTH), default=board.options.ks[0]))
     return {
         "level": result.level,
@@ -70,25 +67,25 @@ def _result(board: LeaderboardResult, result: LevelResult) -> dict[str, Any]:
     }
 
 
-def _model(board: LeaderboardResult, result: LevelResult, standing: ModelSummary) -> dict[str, Any]:
-    spec = next(c for c in board.model_specs if c.name == standing.name)
-    runs = board.trainings[standing.name]
+def _model(board: LeaderboardResult, result: LevelResult, model: ModelSummary) -> dict[str, Any]:
+    spec = next(c for c in board.model_specs if c.name == model.name)
+    runs = board.trainings[model.name]
     seconds = [run.train_seconds for run in runs if run.train_seconds is not None]
     peaks = [run.peak_mb for run in runs if run.peak_mb is not None]
-    shown = result.shown[standing.name]
+    recommended = result.recommended[model.name]
     return {
-        "name": standing.name,
+        "name": model.name,
         "kind": spec.kind,
-        **by_metric(standing.mean),
-        "ci": intervals(standing.low, standing.high),
-        "macro": by_metric(standing.macro),
-        "coverage": rounded(shown.coverage),
-        "popularity": rounded(shown.popularity),
+        **by_metric(model.mean),
+        "ci": intervals(model.low, model.high),
+        "macro": by_metric(model.macro),
+        "coverage": rounded(recommended.coverage),
+        "popularity": rounded(recommended.popularity),
         "train_seconds": round(sum(seconds) / len(seconds), 3) if seconds else None,
         "peak_mb": round(max(peaks), 1) if peaks else None,
-        "seeds": standing.seeds,
-        "seed_sd": None if standing.seed_sd is None else by_metric(standing.seed_sd),
-        "variance": standing.variance,
+        "seeds": model.seeds,
+        "seed_sd": None if model.seed_sd is None else by_metric(model.seed_sd),
+        "variance": model.variance,
     }
 
 
@@ -129,7 +126,7 @@ def _test(test: PairedTest) -> dict[str, Any]:
 
 def _slice(candidates: str, found: SliceResult) -> dict[str, Any]:
     summary = found.summary
-    models = [{"name": s.name, **by_metric(s.mean), "ci": intervals(s.low, s.high)} for s in summary.standings]
+    models = [{"name": s.name, **by_metric(s.mean), "ci": intervals(s.low, s.high)} for s in summary.models]
     counts = {"labels": summary.labels, "queries": summary.queries}
     return {"candidates": candidates, "by": found.by, "slice": found.name, **counts, "models": models}
 
@@ -171,6 +168,6 @@ def _rounded_all(values: Iterable[float]) -> Sequence[float | None]:
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
     """`content` at `path`, whole or not at all."""
-    beside = path.with_name(f".{path.name}.writing")
-    beside.write_text(json.dumps(content, indent=2, ensure_ascii=True, allow_nan=False) + "\n")
-    os.replace(beside, path)
+    temporary = path.with_name(f".{path.name}.writing")
+    temporary.write_text(json.dumps(content, indent=2, ensure_ascii=True, allow_nan=False) + "\n")
+    os.replace(temporary, path)

@@ -1,4 +1,4 @@
-"""`run_leaderboard`: every model trained on the same baskets and evaluated by the same questions."""
+"""`run_leaderboard`: every model trained on the same baskets and evaluated by the same task."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +18,12 @@ from neatrec.data.splits import refuse_overlap
 from neatrec.errors import MissingDependencyError, must_be
 from neatrec.evaluation.cart_completion import CARTS
 from neatrec.evaluation.held_out_lift import QUERIES
-from neatrec.evaluation.intervals import ROUNDS
-from neatrec.evaluation.metrics import KS, check_ks
-from neatrec.evaluation.paired_tests import FLIPS
-from neatrec.evaluation.results import EvaluationResult, summarize
-from neatrec.evaluation.summary import same_ranks
-from neatrec.evaluation.tables import best_table, ranks_table
+from neatrec.evaluation.ranks import best_table, ranks_table
+from neatrec.evaluation.summary import EvaluationResult, SummaryOptions, same_ranks, summarize
 from neatrec.evaluation.task import EvaluationTask, build_task
 from neatrec.labels import Labels, make_labels
 from neatrec.leaderboard.model_specs import Models, ModelSpec, model_specs
-from neatrec.leaderboard.result_cache import ResultCache, TrainingResult, fit_and_evaluate, task_key
+from neatrec.leaderboard.result_cache import FitContext, ResultCache, TrainingResult, fit_and_evaluate, task_key
 from neatrec.leaderboard.results_json import leaderboard_json, write_json
 from neatrec.models import Run
 from neatrec.models.parallel import thread_limit
@@ -40,47 +36,51 @@ LEVELS = (0.05, 0.01, 0.001)
 
 
 @dataclass(frozen=True)
-class LeaderboardOptions:
-    """What was asked, as the JSON records it."""
+class LeaderboardOptions(SummaryOptions):
+    """How labels are made, models trained and results computed."""
 
     protocol: str = "calibrated"
+    """Of the labels."""
     levels: tuple[float, ...] = LEVELS
-    recall: int = 200
-    ks: tuple[int, ...] = KS
+    candidates: int = 200
+    """Size of the candidate set: the items bought most often with the query."""
     seeds: int = 1
-    """Trainings of each model."""
-    seed: int = 0
-    """Seed of the first training, of the intervals and of the tests."""
-    rounds: int = ROUNDS
-    """Resamplings of an interval."""
-    flips: int = FLIPS
-    """Sign patterns of a test."""
+    """Trainings of each model; `seed` is that of the first training, of the intervals and of the tests."""
     queries: int = QUERIES
-    """Best sellers asked for the held-out lift; 0 leaves it out."""
+    """Best sellers that the held-out lift is computed for; 0 leaves it out."""
     carts: int = CARTS
     """Test baskets to complete; 0 leaves it out."""
+    device: str = "auto"
+    """Where models are trained and ranked: auto, cpu or gpu."""
+    threads: int | None = None
+    """Default: all cores."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "ks", check_ks(self.ks))
+        super().__post_init__()
         object.__setattr__(self, "levels", tuple(float(level) for level in self.levels))
-        for name, least in (("recall", 1), ("seeds", 1), ("seed", 0), ("flips", 1), ("queries", 0), ("carts", 0)):
-            _whole(name, getattr(self, name), least)
-        _whole("rounds", self.rounds, 100)
+        minimum = {"candidates": 1, "seeds": 1, "seed": 0, "flips": 1, "queries": 0, "carts": 0, "rounds": 100}
+        for name, least in minimum.items():
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise must_be(name, f"a whole number of at least {least}", value)
 
     @property
-    def questions(self) -> dict[str, int]:
-        """What decides the task beside baskets and labels."""
-        return {"recall": self.recall, "queries": self.queries, "carts": self.carts, "seed": self.seed}
+    def task_options(self) -> dict[str, int]:
+        """What decides the task in addition to baskets and labels."""
+        return {"candidates": self.candidates, "queries": self.queries, "carts": self.carts, "seed": self.seed}
+
+    def to_json(self) -> dict[str, Any]:
+        """All options but those of the machine."""
+        record = {name: value for name, value in asdict(self).items() if name not in ("device", "threads")}
+        return {**record, "levels": list(self.levels), "ks": list(self.ks)}
 
 
-def _whole(name: str, value: Any, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise must_be(name, f"a whole number of at least {least}", value)
+DEFAULT_OPTIONS = LeaderboardOptions()
 
 
 @dataclass(frozen=True)
 class LeaderboardResult:
-    """The table, and everything it was made from."""
+    """The results, and everything they were computed from."""
 
     options: LeaderboardOptions
     split: Mapping[str, Any]
@@ -91,27 +91,27 @@ class LeaderboardResult:
     trainings: Mapping[str, Sequence[TrainingResult]]
     evaluation: EvaluationResult
     seconds: Mapping[str, float] = field(default_factory=dict)
-    """What labels, questions, training, judging, label-free measures and grading took; for what was found, then."""
+    """Seconds of each step; for trainings from the cache those of the run that made them."""
 
     def to_json(self) -> dict[str, Any]:
-        """The answer as `--json` prints it."""
+        """The JSON object that `--json` prints."""
         return leaderboard_json(self)
 
     def ranks(self) -> pa.Table:
-        """What each training did with each label record, on every candidate set."""
+        """The ranks of all label records by each training, on every candidate set."""
         return self._tables(ranks_table)
 
     def recommended(self) -> pa.Table:
-        """What each training recommends for each query of the labels, on every candidate set."""
+        """The recommendations of each training for each query of the labels, on every candidate set."""
         return self._tables(best_table)
 
     def _tables(self, make: Callable[..., pa.Table]) -> pa.Table:
         parts = []
-        for candidates in self.task.candidates:
+        for candidates in self.task.candidate_sets:
             label_ranks = {
-                name: [t.answers.label_ranks[candidates.name] for t in runs] for name, runs in self.trainings.items()
+                name: [t.ranks.label_ranks[candidates.name] for t in runs] for name, runs in self.trainings.items()
             }
-            parts.append(make(label_ranks, self.task.asked, self.task.labels.catalog, candidates.name))
+            parts.append(make(label_ranks, self.task.label_queries, self.task.labels.catalog, candidates.name))
         return pa.concat_tables(parts)
 
     def write(self, folder: str | Path) -> None:
@@ -128,108 +128,81 @@ def run_leaderboard(
     train: Baskets,
     test: Baskets,
     models: Models | None = None,
+    options: LeaderboardOptions = DEFAULT_OPTIONS,
     *,
-    protocol: str = "calibrated",
-    levels: Sequence[float] = LEVELS,
-    recall: int = 200,
-    ks: Sequence[int] = KS,
-    seeds: int = 1,
-    seed: int = 0,
-    scores: Mapping[str, str | Path] | None = None,
     labels: Labels | None = None,
+    scores: Mapping[str, str | Path] | None = None,
     split: Mapping[str, Any] | None = None,
     out: str | Path | None = None,
-    device: str = "auto",
-    threads: int | None = None,
-    rounds: int = ROUNDS,
-    flips: int = FLIPS,
-    queries: int = QUERIES,
-    carts: int = CARTS,
     progress: Callable[[str], None] | None = None,
 ) -> LeaderboardResult:
     """Every model trained on `train` and evaluated on `test`, which must not share a basket.
 
     `models` are names, `name@preset`, addresses `pkg.mod:Class` or `Model` objects, in a mapping by the name of their
     row (default: all of ours); `scores`, by name, Parquet files with query, item, score. `labels` (default: made from
-    `test` by `protocol` at `levels`) must come from `test`. With `out`, results are written there, bundles and answers
-    are kept there, and a second run takes up what fits: same data, parameters and seed. `progress` is told each step.
+    `test` by the options) must come from `test`. With `out`, results, bundles and ranks are written there, and a later
+    run reuses what has the same data, parameters and seed. `progress` is called with a line per step.
     """
-    options = LeaderboardOptions(
-        protocol=protocol if labels is None else labels.protocol,
-        levels=tuple(levels if labels is None else labels.levels),
-        recall=recall,
-        ks=tuple(ks),
-        seeds=seeds,
-        seed=seed,
-        rounds=rounds,
-        flips=flips,
-        queries=queries,
-        carts=carts,
-    )
-    say = progress or log.info
+    if labels is not None:
+        options = replace(options, protocol=labels.protocol, levels=tuple(labels.levels))
+    report = progress or log.info
     refuse_overlap(train, test)
     chosen, skipped = model_specs(models, scores or {}, train)
-    task, seconds = _prepare(train, test, labels, options, threads, say)
-    contest = LeaderboardRun(
-        options, train, task, _shelf(out, task, options, chosen), Run(device=device, threads=threads), say
-    )
-    with thread_limit(threads):
-        trainings = contest.hold(chosen, skipped, skip=models is None)
-        graded = measured(lambda: contest.summarize(trainings))
+    task, seconds = _prepare(train, test, labels, options, report)
+    run = LeaderboardRun(options, train, task, _result_cache(out, task, options, chosen), report)
+    with thread_limit(options.threads):
+        trainings = run.run(chosen, skipped, skip=models is None)
+        ranks = {name: [training.ranks for training in runs] for name, runs in trainings.items()}
+        summary = measured(lambda: summarize(task, ranks, options))
     chosen = tuple(spec for spec in chosen if spec.name in trainings)
-    done = [run for runs in trainings.values() for run in runs]
+    done = [training for runs in trainings.values() for training in runs]
     seconds |= {
-        "training": sum(run.own_seconds for run in done),
-        "judging": sum(run.judge_seconds for run in done),
-        "label-free measures": sum(run.label_free_seconds for run in done),
-        "grading": graded.seconds,
+        "training": sum(training.own_seconds for training in done),
+        "ranking": sum(training.rank_seconds for training in done),
+        "label-free measures": sum(training.label_free_seconds for training in done),
+        "summary": summary.seconds,
     }
-    result = LeaderboardResult(options, split or {}, chosen, skipped, task, trainings, graded.result, seconds)
+    result = LeaderboardResult(options, split or {}, chosen, skipped, task, trainings, summary.result, seconds)
     if out is not None:
         result.write(out)
     return result
 
 
 def _prepare(
-    train: Baskets,
-    test: Baskets,
-    labels: Labels | None,
-    options: LeaderboardOptions,
-    threads: int | None,
-    say: Callable[[str], None],
+    train: Baskets, test: Baskets, labels: Labels | None, options: LeaderboardOptions, report: Callable[[str], None]
 ) -> tuple[EvaluationTask, dict[str, float]]:
     """The task, and the seconds that labels and task took."""
     start = time.perf_counter()
-    labels = make_labels(test, options.protocol, options.levels, threads=threads) if labels is None else labels
+    if labels is None:
+        labels = make_labels(test, options.protocol, options.levels, threads=options.threads)
     labelled = time.perf_counter()
-    say(f"{plural(len(labels), 'label')} from {plural(len(test), 'test basket')} ({options.protocol} protocol)")
-    task = build_task(train, test, labels, **options.questions)
-    return task, {"labels": labelled - start, "questions": time.perf_counter() - labelled}
+    report(f"{plural(len(labels), 'label')} from {plural(len(test), 'test basket')} ({options.protocol} protocol)")
+    task = build_task(train, test, labels, **options.task_options)
+    return task, {"labels": labelled - start, "task": time.perf_counter() - labelled}
 
 
-def _shelf(
+def _result_cache(
     out: str | Path | None, task: EvaluationTask, options: LeaderboardOptions, chosen: Sequence[ModelSpec]
 ) -> ResultCache:
     times = Counter(spec.learning for spec in chosen if spec.ours)
     shared = frozenset(learning for learning, count in times.items() if count > 1)
-    return ResultCache(None if out is None else Path(out), task_key(task, options.questions), shared)
+    return ResultCache(None if out is None else Path(out), task_key(task, options.task_options), shared)
 
 
 @dataclass(frozen=True)
 class LeaderboardRun:
-    """What all model_specs have in common."""
+    """What all trainings of a leaderboard share."""
 
     options: LeaderboardOptions
     train: Baskets
     task: EvaluationTask
-    shelf: ResultCache
-    run: Run
-    say: Callable[[str], None]
+    cache: ResultCache
+    report: Callable[[str], None]
 
-    def hold(
+    def run(
         self, chosen: Sequence[ModelSpec], skipped: dict[str, str], *, skip: bool
     ) -> dict[str, list[TrainingResult]]:
-        """The trainings of all model_specs; with `skip`, those whose library is missing are noted in `skipped`."""
+        """The trainings of all models; with `skip`, those whose library is missing are added to `skipped`."""
         trainings: dict[str, list[TrainingResult]] = {}
         for number, spec in enumerate(chosen, start=1):
             try:
@@ -238,36 +211,31 @@ class LeaderboardRun:
                 if not skip:
                     raise
                 skipped[spec.name] = error.message
-            self.shelf.keep_only({later.learning for later in chosen[number:]})
+            self.cache.keep_only({later.learning for later in chosen[number:]})
         return trainings
 
     def trainings(self, spec: ModelSpec) -> list[TrainingResult]:
-        """One training for each seed; two are enough where the second changes nothing."""
+        """One training per seed; two are enough where the second gives the same ranks."""
         done: list[TrainingResult] = []
         for number in range(self.options.seeds if spec.learns else 1):
             seed = self.options.seed + number
-            run = replace(self.run, rng=seed, device=self.device_of(spec))
-            self.say(f"{printable(spec.name)}: seed {seed}")
-            sat = fit_and_evaluate(spec, seed, self.train, self.task, self.shelf, run, label_free=number == 0)
-            done.append(sat)
-            if number == 1 and _alike(done[0], done[1]):
+            run = Run(rng=seed, device=self.device_of(spec), threads=self.options.threads)
+            self.report(f"{printable(spec.name)}: seed {seed}")
+            context = FitContext(self.train, self.task, self.cache, run)
+            done.append(fit_and_evaluate(spec, seed, context, label_free=number == 0))
+            if number == 1 and _same_ranks(done[0], done[1]):
                 break
         return done
 
     def device_of(self, spec: ModelSpec) -> str:
-        """The device asked for, or `auto` for a model that cannot learn there: a table has models of both kinds."""
-        if self.run.device in ("auto", *spec.devices):
-            return self.run.device
-        self.say(f"{printable(spec.name)} does not learn on device {self.run.device}: auto")
+        """The device of the options, or `auto` for a model that cannot be trained there."""
+        device = self.options.device
+        if device in ("auto", *spec.devices):
+            return device
+        self.report(f"{printable(spec.name)} does not learn on device {device}: auto")
         return "auto"
 
-    def summarize(self, trainings: Mapping[str, Sequence[TrainingResult]]) -> EvaluationResult:
-        """The answers of all trainings, graded."""
-        answers = {name: [training.answers for training in runs] for name, runs in trainings.items()}
-        asked = self.options
-        return summarize(self.task, answers, ks=asked.ks, rounds=asked.rounds, flips=asked.flips, seed=asked.seed)
 
-
-def _alike(one: TrainingResult, other: TrainingResult) -> bool:
-    label_ranks, rejudged = one.answers.label_ranks, other.answers.label_ranks
-    return all(same_ranks(label_ranks[name], rejudged[name]) for name in label_ranks)
+def _same_ranks(one: TrainingResult, other: TrainingResult) -> bool:
+    both = one.ranks.label_ranks, other.ranks.label_ranks
+    return all(same_ranks(both[0][name], both[1][name]) for name in both[0])

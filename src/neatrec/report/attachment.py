@@ -61,9 +61,17 @@ def comparable(old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> 
     if old is None or new is None:
         return None
     boards = [attachment.get("leaderboard", {}) for attachment in (old, new)]
-    pairs = {name: (boards[0].get(name), boards[1].get(name)) for name in ALIKE}
+    pairs = {name: (_value(boards[0], name), _value(boards[1], name)) for name in ALIKE}
     differ = [f"{name} {_said(one)} against {_said(other)}" for name, (one, other) in pairs.items() if one != other]
     return f"the two reports do not measure the same: {', '.join(differ)}" if differ else None
+
+
+def _value(board: Mapping[str, Any], name: str) -> Any:
+    """A field of an attached leaderboard; candidate sets were called recallN before they were called topN."""
+    value = board.get(name)
+    if name == "candidates" and isinstance(value, str) and value.startswith("recall"):
+        return value.replace("recall", "top")
+    return value
 
 
 def _said(value: Any) -> str:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from neatrec.evaluation.results import LIST_LENGTH, LevelResult
-from neatrec.evaluation.summary import ModelSummary, PairedTest
+from neatrec.evaluation.summary import LIST_LENGTH, LevelResult, ModelSummary, PairedTest
 from neatrec.report.table import ReportTable, TableColumn, best_cells
 
 MAIN = f"hr@{LIST_LENGTH}"
@@ -39,7 +38,7 @@ class LeaderboardTables:
 
     @property
     def first(self) -> LevelResult:
-        """What the report opens with: the first level on the recall set."""
+        """What the report opens with: the first level on the candidate set."""
         return self.results[0]
 
     def file(self, what: str, result: LevelResult | None = None) -> str:
@@ -51,11 +50,11 @@ class LeaderboardTables:
 def in_words(candidates: str) -> str:
     """The name of a candidate set as people read it.
 
-    >>> in_words("recall200"), in_words("catalogue")
+    >>> in_words("top200"), in_words("catalogue")
     ('the 200 items bought most with the query', 'the whole catalogue')
     """
-    if candidates.startswith("recall"):
-        return f"the {candidates.removeprefix('recall')} items bought most with the query"
+    if candidates.startswith("top"):
+        return f"the {candidates.removeprefix('top')} items bought most with the query"
     return CANDIDATES_IN_WORDS.get(candidates, candidates)
 
 
@@ -66,14 +65,14 @@ def place(result: LevelResult) -> str:
 
 def main_metric(result: LevelResult) -> str:
     """What the models of `result` are sorted by: HR@10, or the longest list that was computed."""
-    names = result.summary.standings[0].mean if result.summary.standings else {MAIN: 0.0}
+    names = result.summary.models[0].mean if result.summary.models else {MAIN: 0.0}
     return MAIN if MAIN in names else [name for name in names if name.startswith("hr@")][-1]
 
 
 def best_first(result: LevelResult) -> list[ModelSummary]:
     """The models of `result`, best first; equal ones by name."""
     metric = main_metric(result)
-    return sorted(result.summary.standings, key=lambda s: (-s.mean[metric], s.name))
+    return sorted(result.summary.models, key=lambda s: (-s.mean[metric], s.name))
 
 
 def metric_title(metric: str) -> str:
@@ -102,12 +101,12 @@ def leaderboard_table(board: LeaderboardTables, result: LevelResult) -> ReportTa
             board.about[standing.name].kind,
             *(_interval(standing, name) for name in (metric, partner, "mrr")),
             standing.macro[metric],
-            result.shown[standing.name].coverage,
-            result.shown[standing.name].popularity,
+            result.recommended[standing.name].coverage,
+            result.recommended[standing.name].popularity,
         )
         for standing in best_first(result)
     ]
-    notes = ("In brackets: 95 % intervals. They cover " + _variances(result.summary.standings) + ".",)
+    notes = ("In brackets: 95 % intervals. They cover " + _variances(result.summary.models) + ".",)
     best = best_cells(columns, rows, [metric, partner, "mrr", f"{metric}_by_query"])
     caption = f"All models on {_how_many(board, result)}"
     return ReportTable(board.file("leaderboard", result), caption, columns, tuple(rows), notes, best)
@@ -160,7 +159,7 @@ def _variances(standings: Sequence[ModelSummary]) -> str:
 
 def metrics_table(board: LeaderboardTables, result: LevelResult) -> ReportTable:
     """HR and NDCG of every model at every list length, and the best possible."""
-    names = [name for name in result.summary.standings[0].mean if name != "mrr"] if result.summary.standings else []
+    names = [name for name in result.summary.models[0].mean if name != "mrr"] if result.summary.models else []
     ks = [name.removeprefix("hr@") for name in names if name.startswith("hr@")]
     ordered = [f"{metric}@{k}" for k in ks for metric in ("hr", "ndcg")]
     columns = (TableColumn("model", "Model"), *(TableColumn(name, metric_title(name), "number", 4) for name in ordered))

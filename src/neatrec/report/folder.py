@@ -32,7 +32,7 @@ def write_folder(
     out: str | Path,
     *,
     run: Mapping[str, Any],
-    parquet: Mapping[str, pa.ReportTable],
+    parquet: Mapping[str, pa.Table],
     more_tables: Iterable[ReportTable] = (),
 ) -> Path:
     """The folder `out` with everything in it; `parquet` are tables by name, `more_tables` stand in no section.
@@ -68,7 +68,7 @@ def _refuse_foreign(out: Path) -> None:
 
 
 def _fill(
-    folder: Path, page: Page, run: Mapping[str, Any], parquet: Mapping[str, pa.ReportTable], tables: list[ReportTable]
+    folder: Path, page: Page, run: Mapping[str, Any], parquet: Mapping[str, pa.Table], tables: list[ReportTable]
 ) -> None:
     for name in ("tables", "figures"):
         (folder / name).mkdir()

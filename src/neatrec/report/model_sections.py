@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from neatrec.evaluation.cart_completion import CartCompletion
 from neatrec.evaluation.held_out_lift import HeldOutLift
-from neatrec.evaluation.results import LIST_LENGTH, EvaluationResult, LevelResult
-from neatrec.evaluation.slices import SliceResult
+from neatrec.evaluation.summary import LIST_LENGTH, EvaluationResult, LevelResult, SliceResult
 from neatrec.report.boards import (
     COLUMNS_IN_WORDS,
     LeaderboardTables,
@@ -145,7 +144,7 @@ def slice_table(board: LeaderboardTables, by: str, parts: Sequence[SliceResult],
     )
     rows = []
     for part in parts:
-        standings = {s.name: s for s in part.summary.standings}
+        standings = {s.name: s for s in part.summary.models}
         cells = [(s.mean[metric], s.low[metric], s.high[metric]) for s in (standings[name] for name in models)]
         rows.append((part.name, part.summary.labels, part.summary.queries, *cells))
     best = frozenset(cell for row in range(len(rows)) for cell in _best_of_row(row, columns, rows[row]))

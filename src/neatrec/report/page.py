@@ -44,7 +44,7 @@ class TableBlock:
 
 @dataclass(frozen=True)
 class FigureRow:
-    """FigureRow side by side where there is room."""
+    """Figures side by side where there is room."""
 
     kind: ClassVar[str] = "figures"
     figures: tuple[Figure, ...]

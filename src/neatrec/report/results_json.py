@@ -13,9 +13,16 @@ import pyarrow as pa
 
 from neatrec.data.catalog import string_array
 from neatrec.evaluation.metrics import ceiling
-from neatrec.evaluation.results import LevelResult, ShownTable
-from neatrec.evaluation.summary import ModelSummary, PairedTest, Summary, summarize_ranks
-from neatrec.evaluation.tables import asked_from_tables, judged_from_table
+from neatrec.evaluation.ranks import label_queries_from_table, label_ranks_from_table
+from neatrec.evaluation.summary import (
+    LevelResult,
+    ModelSummary,
+    PairedTest,
+    RecommendationStats,
+    Summary,
+    SummaryOptions,
+    summarize_ranks,
+)
 
 RUN_OF_RANKS = ("candidates", "model", "seed")
 """The columns that tell one training's ranks from another's."""
@@ -32,9 +39,9 @@ def result_json(result: LevelResult) -> dict[str, Any]:
         "labels": summary.labels,
         "queries": summary.queries,
         "ceiling": {str(k): value for k, value in result.ceiling.items()},
-        "models": {standing.name: asdict(standing) for standing in summary.standings},
+        "models": {standing.name: asdict(standing) for standing in summary.models},
         "tests": {f"{t.metric}: {t.better} > {t.worse}": asdict(t) for t in summary.tests},
-        "shown": {name: asdict(shown) for name, shown in result.shown.items()},
+        "shown": {name: asdict(shown) for name, shown in result.recommended.items()},
     }
     plain: dict[str, Any] = plain_json(out)
     return plain
@@ -49,7 +56,7 @@ def result_from_json(kept: Mapping[str, Any]) -> LevelResult:
         tuple(ModelSummary(**standing) for standing in whole["models"].values()),
         tuple(PairedTest(**test) for test in whole["tests"].values()),
     )
-    shown = {name: ShownTable(**each) for name, each in whole["shown"].items()}
+    shown = {name: RecommendationStats(**each) for name, each in whole["shown"].items()}
     ceilings = {int(k): value for k, value in whole["ceiling"].items()}
     return LevelResult(whole["level"], whole["candidates"], summary, ceilings, shown)
 
@@ -80,22 +87,21 @@ def made_again(board: Mapping[str, Any], ranks: pa.Table, labels: pa.Table) -> t
     """
     if not len(labels) and not len(ranks):
         return tuple(result_from_json(kept) for kept in board["results"])
-    asked = asked_from_tables(labels["query"], labels["item"])
+    label_queries = label_queries_from_table(labels["query"], labels["item"])
     level_of = labels["level"].to_numpy()
-    how = {name: board["options"][name] for name in ("rounds", "flips", "seed")}
+    options = SummaryOptions(**{name: board["options"][name] for name in ("ks", "rounds", "flips", "seed")})
     out = []
     for kept in board["results"]:
-        label_ranks = judged_from_table(ranks, labels["query"], labels["item"], kept["candidates"])
+        label_ranks = label_ranks_from_table(ranks, labels["query"], labels["item"], kept["candidates"])
         chosen = level_of <= kept["level"]
         inside = next(iter(label_ranks.values()))[0].equal[chosen] > 0
-        ks = tuple(board["options"]["ks"])
         out.append(
             LevelResult(
                 kept["level"],
                 kept["candidates"],
-                summarize_ranks(label_ranks, asked, chosen, ks=ks, **how),
-                ceiling(asked.row[chosen], inside, ks),
-                {name: ShownTable(**shown) for name, shown in kept["shown"].items()},
+                summarize_ranks(label_ranks, label_queries, chosen, options),
+                ceiling(label_queries.row[chosen], inside, options.ks),
+                {name: RecommendationStats(**shown) for name, shown in kept["shown"].items()},
             )
         )
     return tuple(out)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from neatrec.evaluation.results import LevelResult
-from neatrec.evaluation.summary import ModelSummary, PairedTest
+from neatrec.evaluation.summary import LevelResult, ModelSummary, PairedTest
 from neatrec.report.boards import LeaderboardTables, best_first, main_metric
 from neatrec.report.show import show_number, show_p, show_share
 
@@ -16,7 +15,7 @@ def verdict(board: LeaderboardTables) -> tuple[str, ...]:
     result, about = board.first, board.about
     ranked = best_first(result)
     if not ranked or not result.summary.labels:
-        return ("There are no labels to rank_labels models by: too few baskets, or nothing in them goes together.",)
+        return ("There are no labels to compare models by: too few baskets, or nothing in them goes together.",)
     first = ranked[0]
     sentences = [_leads(result, first)]
     if len(ranked) > 1:

@@ -18,9 +18,9 @@ from neatrec.reproduction.label_tables import PaperDataSet
 from neatrec.text import printable
 
 JOURNEY_WEEKS = 42
-"""Weeks 1 to 42 of Complete JourneyData train, the others test."""
+"""Weeks 1 to 42 of Complete Journey train, the others test."""
 JOURNEY_PURCHASES = 5
-"""Items of Complete JourneyData bought less often are left out."""
+"""Items of Complete Journey bought less often are left out."""
 NO_CATEGORY = "(no category)"
 
 
@@ -59,7 +59,7 @@ def read_instacart(folder: str | Path) -> InstacartData:
     baskets = read_baskets(str(folder))
     if "eval_set" not in baskets.attributes:
         raise SourceError(
-            f"{printable(folder)} does not hold the InstacartData tables",
+            f"{printable(folder)} does not hold the Instacart tables",
             file=str(folder),
             hint="Give the folder with orders, products, aisles, departments and order_products__train.",
         )
@@ -83,7 +83,7 @@ def users_of(baskets: Baskets) -> int | None:
 
 @dataclass(frozen=True)
 class JourneyData:
-    """Complete JourneyData, in place of the Walmart data: returning households, no cart order."""
+    """Complete Journey, in place of the Walmart data: returning households, no cart order."""
 
     train: Baskets
     test: Baskets
@@ -96,7 +96,7 @@ class JourneyData:
         for name, part in (("training", self.train), ("test", self.test)):
             sold = part.item_counts > 0
             categories = len(np.unique(part.catalog.category_of()[sold]))
-            out[f"Complete JourneyData, {name}"] = PaperDataSet(len(part), int(sold.sum()), categories, users_of(part))
+            out[f"Complete Journey, {name}"] = PaperDataSet(len(part), int(sold.sum()), categories, users_of(part))
         return out
 
 

@@ -54,9 +54,7 @@ def dataset_table(paper: Paper, ours: Mapping[str, PaperDataSet], journey: Mappi
         TableColumn("ours", "Here", "number"),
         MARK,
     )
-    return ReportTable(
-        "paper-datasets", f"Data sets (the paper's ReportTable {printed['table']})", columns, tuple(rows)
-    )
+    return ReportTable("paper-datasets", f"Data sets (the paper's Table {printed['table']})", columns, tuple(rows))
 
 
 def label_count_table(paper: Paper, labels: Labels, journey: Labels | None) -> ReportTable:
@@ -79,9 +77,7 @@ def label_count_table(paper: Paper, labels: Labels, journey: Labels | None) -> R
         TableColumn("ours", "Here", "number"),
         MARK,
     )
-    return ReportTable(
-        "paper-label-counts", f"Labels (the paper's ReportTable {printed['table']})", columns, tuple(rows)
-    )
+    return ReportTable("paper-label-counts", f"Labels (the paper's Table {printed['table']})", columns, tuple(rows))
 
 
 def _count(labels: Labels, level: str) -> int | None:
@@ -110,7 +106,7 @@ def department_table(paper: Paper, audit: Audit) -> ReportTable:
         cells = [value for pair in zip([value / 100 for value in there], ours, strict=True) for value in pair]
         rows.append((name, *cells, mark))
     notes = ("Exact: the labels' shares to three decimals, the share of all pairs within 0.0015 points.",)
-    caption = f"Labels by department of the query (the paper's ReportTable {printed['table']})"
+    caption = f"Labels by department of the query (the paper's Table {printed['table']})"
     return ReportTable("paper-departments", caption, (*columns, MARK), tuple(rows), notes)
 
 
@@ -133,7 +129,7 @@ def department_sums_table(paper: Paper, audit: Audit) -> ReportTable:
         TableColumn("ours", "Here", "number"),
         MARK,
     )
-    caption = f"What the shares are of (last row of the paper's ReportTable {printed['table']})"
+    caption = f"What the shares are of (last row of the paper's Table {printed['table']})"
     return ReportTable("paper-department-sums", caption, columns, tuple(rows))
 
 
@@ -163,7 +159,7 @@ def case_pairs_table(paper: Paper, key: str, dependent: DependentPairs) -> Repor
     )
     sign = "Positively" if key.startswith("positive") else "Negatively"
     notes = (f"Exact: within {100 * WITHIN:g} % of the printed value.",)
-    caption = f"{sign} dependent pairs (the paper's ReportTable {printed['table']})"
+    caption = f"{sign} dependent pairs (the paper's Table {printed['table']})"
     return ReportTable(f"paper-{key.replace('_', '-')}", caption, columns, tuple(rows), notes)
 
 
@@ -200,12 +196,12 @@ def top_items_table(paper: Paper, ours: Sequence[str], *, has_prior: bool) -> Re
         rows.append((place + 1, there, here, same if has_prior else NO_PRIOR))
     columns = (TableColumn("rank", "Rank", "number"), TableColumn("paper", "Paper"), TableColumn("ours", "Here"), MARK)
     of = "prior orders" if has_prior else "train orders, which have another one"
-    caption = f"Most popular items (the paper's ReportTable {printed['table']}); here: of the {of}"
+    caption = f"Most popular items (the paper's Table {printed['table']}); here: of the {of}"
     return ReportTable("paper-top-20", caption, columns, tuple(rows))
 
 
 def pop_table(paper: Paper, labels: Labels) -> ReportTable:
-    """Pop's 15 HR and 15 NDCG values: the paper's own list of popular items, unfiltered, without a recall set."""
+    """Pop's 15 HR and 15 NDCG values: the paper's own list of popular items, unfiltered, without a candidate set."""
     ranks = _places_in_list(labels, paper["top20"]["items"])
     rows = []
     for level, printed in paper["metrics"]["INS"].items():

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from neatrec.evaluation.results import LevelResult
-from neatrec.evaluation.summary import ModelSummary, PairedTest
+from neatrec.evaluation.summary import LevelResult, ModelSummary, PairedTest
 from neatrec.report.boards import LeaderboardTables, best_first, metric_title
 from neatrec.report.figures import Bell, Curve, density_chart, line_chart
 from neatrec.report.svg import Figure
@@ -41,7 +40,7 @@ def beside_table(paper: Paper, board: LeaderboardTables, result: LevelResult, be
     """Tables IX to XIV: a line of the paper's and one of ours for each model; ours alone where the paper has none."""
     printed = paper["metrics"][beside.data].get(f"{result.level:g}", {"table": "none", "models": {}})
     keys = metric_keys(paper)
-    standings = {standing.name: standing for standing in result.summary.standings}
+    standings = {standing.name: standing for standing in result.summary.models}
     rows: list[tuple[Any, ...]] = []
     for name, there in printed["models"].items():
         cited = [there[key.split("@")[0]][key.split("@")[1]] for key in keys]
@@ -59,8 +58,8 @@ def beside_table(paper: Paper, board: LeaderboardTables, result: LevelResult, be
     )
     best = {cell for whose in ("paper", "here") for cell in _best_of(columns, rows, whose, keys)}
     caption = (
-        f"HR and NDCG at p = {result.level:g} (the paper's ReportTable {printed['table']}); here: "
-        f"{result.summary.labels:,} labels of {result.summary.queries:,} queries, recall set of 200"
+        f"HR and NDCG at p = {result.level:g} (the paper's Table {printed['table']}); here: "
+        f"{result.summary.labels:,} labels of {result.summary.queries:,} queries, candidate set of 200"
     )
     notes = ("Bold: the best of the paper's lines, and the best of ours.",)
     return ReportTable(

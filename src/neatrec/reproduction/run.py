@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +16,19 @@ from neatrec.data.baskets import Baskets
 from neatrec.labels.audit import Audit, audit_labels
 from neatrec.labels.both_signs import DependentPairs, dependent_pairs
 from neatrec.labels.config import LabelConfig
+from neatrec.labels.record import Labels
 from neatrec.leaderboard.model_specs import Models
 from neatrec.leaderboard.report import (
     VERIFY,
     board_of,
     board_record,
+    cache_folder,
     log_variances,
     run_record,
-    shelf_for,
     trained_gaussian,
 )
-from neatrec.leaderboard.run import LEVELS, LeaderboardResult, run_leaderboard
+from neatrec.leaderboard.result_cache import FitContext
+from neatrec.leaderboard.run import LeaderboardOptions, LeaderboardResult, run_leaderboard
 from neatrec.models import MODEL_NAMES, Model, Run
 from neatrec.models.registry import model_class
 from neatrec.report.boards import LeaderboardTables, derived_tables
@@ -50,17 +52,17 @@ from neatrec.reproduction.marks import tally
 from neatrec.reproduction.model_tables import MarginStudy, PaperComparison
 from neatrec.reproduction.published import paper_numbers
 from neatrec.reproduction.sections import ReproductionResults, label_sections, model_sections
-from neatrec.reproduction.studies import case_of, concept_of, margin_study
+from neatrec.reproduction.studies import case_of, concept_of, margin_cache, margin_study
 from neatrec.text import printable
 
 log = logging.getLogger(__name__)
 
 SEEDS = 5
 JOURNEY_SEEDS = 2
-"""Complete JourneyData stands in for another data set and is twice as large: two trainings show their spread."""
+"""Complete Journey stands in for another data set and is twice as large: two trainings show the spread."""
 TOP_ITEMS = 20
 JOURNEY = "journey"
-IN_PLACE = "Complete JourneyData in place of the Walmart data"
+IN_PLACE = "Complete Journey in place of the Walmart data"
 
 
 @dataclass(frozen=True)
@@ -85,20 +87,40 @@ class Reproduction:
 
 
 @dataclass(frozen=True)
-class _Bench:
-    """How everything is trained, and where trainings are kept."""
+class ReproductionOptions:
+    """What of the paper is reproduced, and with how many trainings."""
 
-    shelf: Path
-    run: Run
-    models: Models
-    seeds: int
-    journey_seeds: int
-    seed: int
-    margin_seeds: int
+    leaderboard: LeaderboardOptions = field(default_factory=lambda: LeaderboardOptions(protocol="paper", seeds=SEEDS))
+    journey: bool = True
+    """Whether Complete Journey is evaluated in place of the Walmart data."""
+    journey_seeds: int = JOURNEY_SEEDS
+    """Trainings of each model there, at most those of `leaderboard`."""
+    margin_seeds: int = 1
     """Trainings for each margin; 0 leaves the study out."""
-    options: Mapping[str, Any]
-    say: Callable[[str], None]
+    null_rounds: int = 3
+    """Rounds of the shuffle null."""
+
+
+DEFAULT_OPTIONS = ReproductionOptions()
+
+
+@dataclass(frozen=True)
+class _Context:
+    """What all trainings share, and where they are cached."""
+
+    cache: Path
+    models: Models
+    options: ReproductionOptions
+    report: Callable[[str], None]
     seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def leaderboard(self) -> LeaderboardOptions:
+        return self.options.leaderboard
+
+    @property
+    def run(self) -> Run:
+        return Run(rng=self.leaderboard.seed, device=self.leaderboard.device, threads=self.leaderboard.threads)
 
 
 @dataclass(frozen=True)
@@ -112,41 +134,30 @@ class _Trained:
 def reproduce_instacart(
     folder: str | Path,
     out: str | Path,
-    *,
     models: Models | None = None,
-    seeds: int = SEEDS,
-    seed: int = 0,
-    journey: bool = True,
-    journey_seeds: int = JOURNEY_SEEDS,
-    margin_seeds: int = 1,
-    null_rounds: int = 3,
+    options: ReproductionOptions = DEFAULT_OPTIONS,
+    *,
     keep: str | Path | None = None,
-    device: str = "auto",
-    threads: int | None = None,
     progress: Callable[[str], None] | None = None,
-    **options: Any,
 ) -> Reproduction:
-    """The paper's tables and figures from the InstacartData tables in `folder`, as a report in `out`.
+    """The paper's tables and figures from the Instacart tables in `folder`, as a report in `out`.
 
     With `order_products__prior` the split is the paper's own; without it the train orders are halved. `models` default
-    to all of ours, and to the paper's settings (`@paper`) of those that have some. `journey` trains and judges on
-    Complete JourneyData too, in place of the Walmart data, with at most `journey_seeds` trainings of each model;
-    `margin_seeds` trainings are made for each margin of the margin study, 0 leaves it out. `keep` is a folder for
-    trainings, taken up by a second run. `options` go to `run_leaderboard`.
+    to all of ours, and to the paper's settings (`@paper`) of those that have some. `keep` is a folder where trainings
+    are cached.
     """
-    say = progress or log.info
+    report = progress or log.info
     data = read_instacart(folder)
-    with shelf_for(keep) as shelf:
-        run = Run(rng=seed, device=device, threads=threads)
-        chosen = all_models() if models is None else models
-        bench = _Bench(shelf, run, chosen, seeds, min(journey_seeds, seeds), seed, margin_seeds, options, say)
-        audit, dependent = _study(bench, data.ins_e, null_rounds)
-        instacart = _train(bench, "instacart", "InstacartData", data.train, data.test, data.split)
-        other = read_complete_journey(LEVELS, threads) if journey else None
-        there = None if other is None else _train_journey(bench, other)
-        gaussian = trained_gaussian(instacart.result, shelf / "instacart")
-        found = _found(bench, data, audit, dependent, instacart, other, there, gaussian)
-        return _write(bench, Path(out), data, found, instacart, there, gaussian)
+    with cache_folder(keep) as cache:
+        context = _Context(cache, all_models() if models is None else models, options, report)
+        audit, dependent = _audit(context, data.ins_e)
+        instacart = _train(context, "instacart", "Instacart", data.train, data.test, data.split)
+        levels, threads = context.leaderboard.levels, context.leaderboard.threads
+        journey = read_complete_journey(levels, threads) if options.journey else None
+        there = None if journey is None else _train_journey(context, journey)
+        gaussian = trained_gaussian(instacart.result, cache / "instacart")
+        found = _found(context, data, audit, dependent, instacart, journey, there, gaussian)
+        return _write(context, Path(out), data, found, instacart, there, gaussian)
 
 
 def all_models() -> list[str]:
@@ -155,63 +166,53 @@ def all_models() -> list[str]:
     return [*MODEL_NAMES, *presets]
 
 
-def _study(bench: _Bench, ins_e: Baskets, null_rounds: int) -> tuple[Audit, DependentPairs]:
+def _audit(context: _Context, ins_e: Baskets) -> tuple[Audit, DependentPairs]:
     """The labels of all orders that the paper evaluates on."""
-    bench.say("studying the labels of the train orders")
+    context.report("auditing the labels of the train orders")
     start = time.perf_counter()
-    threads = bench.run.threads
-    audit = audit_labels(ins_e, LEVELS, null_rounds=null_rounds, seed=bench.seed, threads=threads)
+    options, threads = context.leaderboard, context.leaderboard.threads
+    rounds = context.options.null_rounds
+    audit = audit_labels(ins_e, options.levels, null_rounds=rounds, seed=options.seed, threads=threads)
     category = ins_e.catalog.category_of(ins_e.catalog.levels[0])
     dependent = dependent_pairs(ins_e, LabelConfig.of(audit.paper), category, {"threads": threads})
-    bench.seconds["the study of the labels"] = time.perf_counter() - start
+    context.seconds["the study of the labels"] = time.perf_counter() - start
     return audit, dependent
 
 
 def _train(
-    bench: _Bench, name: str, title: str, train: Baskets, test: Baskets, split: Mapping[str, Any], **more: Any
+    context: _Context,
+    name: str,
+    title: str,
+    train: Baskets,
+    test: Baskets,
+    split: Mapping[str, Any],
+    labels: Labels | None = None,
 ) -> _Trained:
-    """The leaderboard of one data set, and the margin study on the same questions."""
+    """The leaderboard of one data set, and the margin study on the same task."""
+    options, cache = context.leaderboard, context.cache / name
+    if name == JOURNEY:
+        options = replace(options, seeds=min(context.options.journey_seeds, options.seeds))
     result = run_leaderboard(
-        train,
-        test,
-        bench.models,
-        protocol="paper",
-        levels=LEVELS,
-        seeds=bench.journey_seeds if name == JOURNEY else bench.seeds,
-        seed=bench.seed,
-        split=split,
-        out=bench.shelf / name,
-        device=bench.run.device,
-        threads=bench.run.threads,
-        progress=bench.say,
-        **{**bench.options, **more},
+        train, test, context.models, options, labels=labels, split=split, out=cache, progress=context.report
     )
-    bench.seconds.update({f"{what} on {title}": value for what, value in result.seconds.items()})
-    if not bench.margin_seeds:
+    context.seconds.update({f"{step} on {title}": value for step, value in result.seconds.items()})
+    if not context.options.margin_seeds:
         return _Trained(result, ())
     start = time.perf_counter()
-    study = margin_study(
-        title,
-        train,
-        result.task,
-        paper_numbers(),
-        seeds=bench.margin_seeds,
-        seed=bench.seed,
-        shelf=bench.shelf / name / "margins",
-        run=bench.run,
-        say=bench.say,
-    )
-    bench.seconds[f"the margin study on {title}"] = time.perf_counter() - start
+    fit = FitContext(train, result.task, margin_cache(result.task, cache / "margins"), context.run)
+    seeds = range(options.seed, options.seed + context.options.margin_seeds)
+    study = margin_study(title, fit, paper_numbers(), seeds, context.report)
+    context.seconds[f"the margin study on {title}"] = time.perf_counter() - start
     return _Trained(result, (study,))
 
 
-def _train_journey(bench: _Bench, data: JourneyData) -> _Trained:
+def _train_journey(context: _Context, data: JourneyData) -> _Trained:
     split = {"method": "time", "cut": "weeks 1 to 42 train"}
-    return _train(bench, JOURNEY, "Complete JourneyData", data.train, data.test, split, labels=data.labels)
+    return _train(context, JOURNEY, "Complete Journey", data.train, data.test, split, labels=data.labels)
 
 
 def _found(
-    bench: _Bench,
+    context: _Context,
     data: InstacartData,
     audit: Audit,
     dependent: DependentPairs,
@@ -223,7 +224,7 @@ def _found(
     """Everything that is set beside the paper."""
     paper = paper_numbers()
     case = None if gaussian is None else case_of(gaussian, paper)
-    concept = None if case is None else concept_of(data.train, paper, bench.run)
+    concept = None if case is None else concept_of(data.train, paper, context.run)
     without = "neat was not trained" if gaussian is None else "the catalogue does not have the three products"
     return ReproductionResults(
         audit=audit,
@@ -255,7 +256,7 @@ def top_items(baskets: Baskets) -> list[str]:
 
 
 def _write(
-    bench: _Bench,
+    context: _Context,
     out: Path,
     data: InstacartData,
     found: ReproductionResults,
@@ -266,13 +267,13 @@ def _write(
     boards = [(found.board, instacart.result, found.beside)]
     if there is not None and found.journey is not None and found.journey_beside is not None:
         boards.append((found.journey, there.result, found.journey_beside))
-    parquet: dict[str, pa.ReportTable] = {}
+    parquet: dict[str, pa.Table] = {}
     records = []
     for board, result, beside in boards:
         ranks = result.ranks()
         parquet |= {board.file("ranks"): ranks, board.file("labels"): result.task.labels.table()}
         records.append({**board_record(board, result, ranks), "beside": asdict(beside)})
-    run = {**run_record(data.ins_e.source, records, bench.seconds), "kind": "reproduction"}
+    run = {**run_record(data.ins_e.source, records, context.seconds), "kind": "reproduction"}
     sections = [*label_sections(paper_numbers(), found), *model_sections(paper_numbers(), found)]
     more_sections, more_tables = _beyond(found, instacart.result, gaussian)
     marks = tuple(mark for table in Page("", (), tuple(sections)).tables() for mark in _marks(table))
@@ -283,7 +284,7 @@ def _write(
     for board, _, _ in boards:
         more_tables += [table for name, table in derived_tables(board).items() if name not in shown]
     write_folder(page, out, run=run, parquet=parquet, more_tables=more_tables)
-    bench.say(f"wrote {printable(out)}")
+    context.report(f"wrote {printable(out)}")
     return Reproduction(out, marks, instacart.result, None if there is None else there.result)
 
 
@@ -305,6 +306,6 @@ def _beyond(
     sections.append(study)
     if gaussian is not None and (spread := log_variances(gaussian)) is not None:
         sections.append(variance_section(result.task.purchases, spread, gaussian.name))
-    best = {n: result.trainings[n][0].answers.label_ranks[board.first.candidates].best for n in loud_models(board)}
-    sections.append(gallery_section(result.task.asked, best, result.task.labels.catalog, result.task.purchases))
+    best = {n: result.trainings[n][0].ranks.label_ranks[board.first.candidates].best for n in loud_models(board)}
+    sections.append(gallery_section(result.task.label_queries, best, result.task.labels.catalog, result.task.purchases))
     return sections, more

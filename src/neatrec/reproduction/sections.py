@@ -124,7 +124,7 @@ def model_sections(paper: Paper, found: ReproductionResults) -> list[Section]:
 
 
 def beside_tables(paper: Paper, board: LeaderboardTables, beside: PaperComparison) -> dict[str, ReportTable]:
-    """The paper's lines and ours for each level on the recall set, by name: they follow from the ranks."""
+    """The paper's lines and ours for each level on the candidate set, by name: they follow from the ranks."""
     tables = [
         beside_table(paper, board, result, beside)
         for result in board.results
@@ -136,7 +136,7 @@ def beside_tables(paper: Paper, board: LeaderboardTables, beside: PaperCompariso
 OWN_SPLIT = "The folder has the prior orders, so the split is the paper's own."
 HALF_SPLIT = (
     "The folder does not have the prior orders that the paper trains on. Orders with an even number train, those "
-    "with an odd number are labelled and label_ranks. The labels are others than the paper's, so what can be compared "
+    "with an odd number are labelled and tested on. The labels are others than the paper's, so what can be compared "
     "is the order of the models, not the digits."
 )
 SETTINGS = "Lines named @paper use the paper's settings as stated, the others what worked best on validation orders."
@@ -176,7 +176,7 @@ def _margin_blocks(found: ReproductionResults) -> tuple[Block, ...]:
     if not found.margins:
         return (_not_run(found, "margin"),)
     blocks: list[Block] = [
-        Paragraph("The paper's FigureRow 3 and 4 carry no numbers; its finding is that larger margins are better.")
+        Paragraph("The paper's Figures 3 and 4 carry no numbers; its finding is that larger margins are better.")
     ]
     for study in found.margins:
         blocks += [

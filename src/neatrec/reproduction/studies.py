@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from neatrec.evaluation.metrics import metric_names, metric_values
 from neatrec.evaluation.ranks import LabelRanks
 from neatrec.evaluation.task import EvaluationTask
 from neatrec.leaderboard.model_specs import model_specs
-from neatrec.leaderboard.result_cache import ResultCache, fit_and_evaluate, task_key
+from neatrec.leaderboard.result_cache import FitContext, ResultCache, fit_and_evaluate, task_key
 from neatrec.models import Model, Run, make_model
 from neatrec.reproduction.model_tables import CaseStudy, MarginStudy, case_study
 from neatrec.reproduction.sections import Concept
@@ -39,38 +39,38 @@ def gaussians_of(model: Model) -> ItemGaussians:
     return ItemGaussians(np.asarray(means, dtype=np.float64), np.asarray(spread, dtype=np.float64))
 
 
+def margin_cache(task: EvaluationTask, folder: Path | None) -> ResultCache:
+    """Where the trainings of the margin study are cached."""
+    return ResultCache(folder, task_key(task, {"study": "margin"}))
+
+
 def margin_study(
     data: str,
-    train: Baskets,
-    task: EvaluationTask,
+    context: FitContext,
     paper: Mapping[str, Any],
-    *,
-    seeds: int,
-    seed: int,
-    shelf: Path | None,
-    run: Run,
-    say: Callable[[str], None],
+    seeds: Sequence[int],
+    report: Callable[[str], None],
     **settings: Any,
 ) -> MarginStudy:
-    """NEAT trained with each margin of the paper, evaluated on the recall set at every level of the task's labels.
+    """NEAT trained with each margin of the paper, evaluated on the candidate set at every level of the task's labels.
 
     `settings` are parameters of NEAT that stay the same.
     """
-    study = paper["margin_study"]
-    kept = ResultCache(shelf, task_key(task, {"study": "margin"}))
+    study, task = paper["margin_study"], context.task
     by_margin = []
     for margin in study["margins"]:
         label_ranks = []
-        [spec], _ = model_specs({f"margin-{margin:g}": make_model(GAUSSIAN, settings, margin=margin)}, {}, train)
-        for number in range(seed, seed + seeds):
-            say(f"margin {margin:g} on {data}: seed {number}")
-            own = Run(rng=number, device=run.device, threads=run.threads)
-            training = fit_and_evaluate(spec, number, train, task, kept, own, label_free=False)
-            label_ranks.append(training.answers.label_ranks[task.recall.name])
+        model = make_model(GAUSSIAN, settings, margin=margin)
+        [spec], _ = model_specs({f"margin-{margin:g}": model}, {}, context.train)
+        for seed in seeds:
+            report(f"margin {margin:g} on {data}: seed {seed}")
+            own = replace(context, run=replace(context.run, rng=seed))
+            training = fit_and_evaluate(spec, seed, own, label_free=False)
+            label_ranks.append(training.ranks.label_ranks[task.candidate_set.name])
         by_margin.append(label_ranks)
     keys = [f"{metric}@{k}" for metric in ("hr", "ndcg") for k in study["k"]]
     values = {level: _metrics(by_margin, task.mask(level), study["k"], keys) for level in task.labels.levels}
-    return MarginStudy(data, tuple(study["margins"]), values, seeds)
+    return MarginStudy(data, tuple(study["margins"]), values, len(seeds))
 
 
 def _metrics(

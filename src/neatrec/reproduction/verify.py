@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from neatrec.errors import BundleError, NeatrecError
-from neatrec.evaluation.results import LevelResult
+from neatrec.evaluation.summary import LevelResult
 from neatrec.report.boards import LeaderboardTables, ModelFacts, derived_tables
 from neatrec.report.findings import Finding, read_table, table_findings, twin_findings
 from neatrec.report.folder import FORMAT, RUN, file_hash
