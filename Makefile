@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 UV := PYTHONPATH="$(CURDIR)/$(TOOLS)" $(PYTHON) -m uv
 READY := $(VENV)/.ready
 
-.PHONY: help setup demo test test-long test-gpu check format bench docs clean
+.PHONY: help tables setup demo test test-long test-gpu check format bench docs clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'

@@ -2,11 +2,11 @@
 
     PYTHONPATH=src python -m benchmarks.gpu_training                       # all but the quality
     PYTHONPATH=src python -m benchmarks.gpu_training --quality FOLDER
-    PYTHONPATH=src python -m benchmarks.gpu_training --only speed,top      # these anew, the others as recorded
+    PYTHONPATH=src python -m benchmarks.gpu_training --only speed,top      # these again, the others as recorded
 
 Baskets are simulated (`supermarket`); dim 100, window 5, five negatives shared by the pairs of a place. FOLDER is what
 `Baskets.save` wrote of the Instacart orders: their half-split shows the quality of `neat` with its defaults.
-Writes benchmarks/results/gpu_training.json and .md; `--results` names another folder.
+Writes benchmarks/results/gpu_training.json; `--results` names another folder, NEATREC_COMMIT the commit of a copy.
 """
 
 from __future__ import annotations
@@ -300,38 +300,12 @@ def card() -> Row:
     }
 
 
-def as_markdown(record: Row) -> str:
-    used = record["card"]
-    numbers = ", ".join(f"{name} {number}" for name, number in record["versions"].items())
-    lines = [
-        "# Training on a GPU",
-        "",
-        f"{record['date']}, {used['name']}, CUDA {used['cuda']} (driver for {used['driver']}), {numbers}, commit "
-        f"{record['commit']}; `{record['command']}`. Data: {record['data']}.",
-    ]
-    for name, rows in record["results"].items():
-        head = list(rows[0])
-        lines += [
-            "",
-            f"## {name} ({record['measured'][name]})",
-            "",
-            f"| {' | '.join(head)} |",
-            "|" + "---|" * len(head),
-        ]
-        lines += [f"| {' | '.join(_cell(row[key]) for key in head)} |" for row in rows]
-    return "\n".join(lines) + "\n"
-
-
 def recorded(file: Path) -> Row:
     """The results of earlier runs, which stay until their part is measured again, and when they were measured."""
     old = json.loads(file.read_text()) if file.exists() else {"results": {}}
     results = {name: old["results"][name] for name in PARTS if name in old["results"]}
     when = old.get("measured", {})
     return {"results": results, "measured": {n: when.get(n, f"{old['date']}, commit {old['commit']}") for n in results}}
-
-
-def _cell(value: Any) -> str:
-    return " ".join(_cell(part) for part in value) if isinstance(value, list) else str(value)
 
 
 def main() -> None:
@@ -381,7 +355,6 @@ def main() -> None:
         record["measured"][name] = f"{record['date']}, commit {record['commit']}"
         print(f"== {name} ({time.perf_counter() - started:.0f} s)", *record["results"][name], sep="\n", flush=True)
         (arguments.results / "gpu_training.json").write_text(json.dumps(record, indent=2) + "\n")
-        (arguments.results / "gpu_training.md").write_text(as_markdown(record))
 
 
 if __name__ == "__main__":

@@ -1,29 +1,27 @@
-"""The simulated supermarket beside the Instacart train orders, its speed, and what label protocols make of it.
+"""The simulated supermarket beside the Instacart train orders, its speed, and label protocols against its truth.
 
-    NEATREC_DATA=FOLDER python benchmarks/simulator_fidelity.py   # popularity, basket sizes, pair counts
-    python benchmarks/simulator_fidelity.py --speed               # seconds and peak memory
-    python benchmarks/simulator_fidelity.py --labels              # precision and recall of both protocols
+    python -m benchmarks.simulator_fidelity [orders] [speed] [labels]
 
-All tables come out as Markdown.
-
-FOLDER holds `instacart/order_products__train.parquet` and `instacart/products.parquet`. Only counts come out.
+`orders` compares popularity, basket sizes and pair counts with those of NEATREC_DATA; `speed` measures seconds and peak
+memory; `labels` the precision and recall of both protocols. One record each: results/simulator_PART.json.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
 from scipy import sparse
 
+from benchmarks.harness import data_folder, save, table
 from neatrec.data.baskets import Baskets
 from neatrec.labels import make_labels
 from neatrec.labels.ground_truth import score_against
@@ -92,7 +90,7 @@ def measure(lines: Lines) -> dict[str, str]:
         "baskets": f"{len(sizes):,}",
         "lines": f"{len(lines.item):,}",
         "items sold": f"{len(sold):,}",
-        "lines of a basket: mean": f"{sizes.mean():.2f}",
+        "lines per basket: mean": f"{sizes.mean():.2f}",
         "5, 25, 50, 75, 95, 99 % of baskets": ", ".join(
             f"{size:.0f}" for size in np.quantile(sizes, [0.05, 0.25, 0.5, 0.75, 0.95, 0.99])
         ),
@@ -119,47 +117,52 @@ def percent(share: float, digits: int = 1) -> str:
     return f"{100 * share:.{digits}f} %"
 
 
-def compare(folder: Path) -> None:
-    real = read_instacart(folder)
+Rows = list[list[Any]]
+
+
+def compare_orders() -> Rows:
+    real = read_instacart(data_folder("instacart", ["order_products__train.parquet", "products.parquet"]))
     baskets = len(np.unique(real.basket))
     columns: dict[str, Callable[[], Lines]] = {
         "Instacart train orders": lambda: real,
-        "simulated, one basket a household": lambda: lines_of(
+        "simulated, one basket per household": lambda: lines_of(
             supermarket(baskets, items=49_688, households=baskets).baskets
         ),
-        "simulated, eight baskets a household": lambda: lines_of(supermarket(baskets, items=49_688).baskets),
+        "simulated, eight baskets per household": lambda: lines_of(supermarket(baskets, items=49_688).baskets),
     }
     measured = {name: measure(lines()) for name, lines in columns.items()}
-    print(f"| | {' | '.join(measured)} |\n|---|{'---|' * len(measured)}")
-    for row in next(iter(measured.values())):
-        print(f"| {row} | {' | '.join(column[row] for column in measured.values())} |")
+    rows = next(iter(measured.values()))
+    return [["", *measured], *([row, *(column[row] for column in measured.values())] for row in rows)]
 
 
 ONE_RUN = """
 import resource, sys, time
 from neatrec.simulator import supermarket
 supermarket(100, 60)  # compiled code is ready
-wall, cpu = time.perf_counter(), time.process_time()
+cpu = time.process_time()
 market = supermarket({baskets}, {items})
-wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+cpu = time.process_time() - cpu
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 if sys.platform == "linux" else 1024**2)
-print(f"| {baskets:,} | {items:,} | {{market.baskets.lines:,}} | {{len(market.truth.query):,}} "
-      f"| {{wall:.1f}} | {{cpu:.1f}} | {{peak:,.0f}} |")
+print(market.baskets.lines, len(market.truth.query), round(cpu, 1), round(peak))
 """
 
 
-def speed() -> None:
-    print("| baskets | items | lines | complements | seconds | CPU seconds | peak MiB |\n|---|---|---|---|---|---|---|")
+def speed() -> Rows:
+    rows: Rows = [["baskets", "items", "lines", "complements", "CPU seconds", "peak MiB"]]
     for baskets, items in ((30_000, 1_000), (3_200_000, 50_000), (14_000_000, 100_000)):
         code = ONE_RUN.format(baskets=baskets, items=items)
-        print(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.strip())
+        done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+        lines, complements, cpu, peak = done.stdout.split()
+        rows.append([f"{baskets:,}", f"{items:,}", f"{int(lines):,}", f"{int(complements):,}", cpu, f"{int(peak):,}"])
+    return rows
 
 
-def labels_against_truth() -> None:
+def labels_against_truth() -> Rows:
     market = supermarket()
     truth = market.truth
-    columns = ["protocol", "strata", "level", "labels", "right", "precision", "recall", *TRAP_NAMES, "other mistakes"]
-    print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}")
+    rows: Rows = [
+        ["protocol", "strata", "level", "labels", "right", "precision", "recall", *TRAP_NAMES, "other mistakes"]
+    ]
     every = ("basket_size", "month", "store")
     for protocol, strata in (
         ("paper", ()),
@@ -173,25 +176,23 @@ def labels_against_truth() -> None:
             query, item = labels.query[chosen], labels.item[chosen]
             right = int(truth.is_complement(query, item).sum())
             traps = [int(truth.is_trap(query, item, trap).sum()) for trap in TRAP_NAMES]
-            cells = [protocol, ", ".join(strata) or "none", level, len(query), right]
             score = score_against(truth, query, item, directed=True)
-            cells += [f"{score.precision:.3f}", f"{score.recall:.3f}", *traps]
-            print(f"| {' | '.join(map(str, cells))} | {len(query) - right - sum(traps)} |")
+            shares = [f"{score.precision:.3f}", f"{score.recall:.3f}"]
+            counts = [*traps, len(query) - right - sum(traps)]
+            rows.append([protocol, ", ".join(strata) or "none", level, len(query), right, *shares, *counts])
+    return rows
+
+
+PARTS: dict[str, Callable[[], Rows]] = {"orders": compare_orders, "speed": speed, "labels": labels_against_truth}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--speed", action="store_true", help="time and memory instead of the comparison")
-    parser.add_argument("--labels", action="store_true", help="label protocols against the truth instead")
-    chosen = parser.parse_args()
-    if chosen.speed:
-        speed()
-    elif chosen.labels:
-        labels_against_truth()
-    elif data := os.environ.get("NEATREC_DATA"):
-        compare(Path(data) / "instacart")
-    else:
-        sys.exit("set NEATREC_DATA to a folder that holds instacart/order_products__train.parquet")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", help=f"of {', '.join(PARTS)}; all unless some are named")
+    for part in parser.parse_args().parts or PARTS:
+        rows = PARTS[part]()
+        print(f"{table([[str(cell) for cell in row] for row in rows])}\n")
+        save("simulator_fidelity", {"rows": rows}, ("numpy", "numba"), file=f"simulator_{part}", options=part)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,443 @@
+"""Fill the tables of the docs from the records: `python -m benchmarks.tables`, or `--check` to compare only.
+
+A page marks a table by `<!-- table: NAME -->` and `<!-- end -->`; what stands between is replaced. Each table ends with
+its records, their commits and dates. `imports` is the table of allowed imports, from tests/test_architecture.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import runpy
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks import tuning
+from benchmarks.harness import RESULTS, ROOT
+
+MARKED = re.compile(r"(<!-- table: (?P<name>[\w-]+) -->\n)(?P<body>.*?)(<!-- end -->)", flags=re.DOTALL)
+TABLES: dict[str, Callable[[], str]] = {}
+
+Table = Callable[[], Sequence[Sequence[Any]]]
+
+
+def record(name: str) -> dict[str, Any]:
+    loaded: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text())
+    return loaded
+
+
+def results(name: str) -> Any:
+    return record(name)["results"]
+
+
+def from_records(name: str, *records: str) -> Callable[[Table], Table]:
+    """Register a function that returns a head and rows as the table `name`, made of these records."""
+
+    def register(make: Table) -> Table:
+        TABLES[name] = lambda: f"{markdown(make())}\n\n{provenance(records)}\n"
+        return make
+
+    return register
+
+
+def markdown(rows: Iterable[Sequence[Any]]) -> str:
+    head, *body = [[str(cell) for cell in row] for row in rows]
+    return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *body))
+
+
+def provenance(records: Sequence[str]) -> str:
+    """Which records a table is made of, and which commits they measured."""
+    parts = []
+    for name in records:
+        about = record(name)
+        commit = about["commit"]
+        if commit == "unknown":
+            commit = f"unknown, recorded in {about['recorded_in']}"
+        parts.append(f"`{name}.json` ({about['date']}, commit {commit})")
+    return f"Made from {', '.join(parts)} in `benchmarks/results`."
+
+
+def pair(values: Sequence[float]) -> str:
+    """HR@10 / NDCG@10."""
+    return " / ".join(f"{value:.3f}" for value in values)
+
+
+def span(low: float, high: float, digits: int = 3) -> str:
+    return f"{low:.{digits}f} to {high:.{digits}f}"
+
+
+# bayes -------------------------------------------------------------------------------------------------------------
+
+SPLITS = ("half", "random-1", "random-2", "random-3")
+STATISTICS = ("shrunk-lift-tuned", "shrunk-lift", "llr", "jaccard")
+METRICS = "hr@10, ndcg@10"
+
+
+def leaderboard(split: str, protocol: str = "paper") -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = results(f"bayes_{split}")[split][protocol]["results"]
+    return rows
+
+
+def candidates(row: dict[str, Any]) -> str:
+    return "catalogue" if row["candidates"] == "catalogue" else "200"
+
+
+def difference(row: dict[str, Any], first: str, second: str, metric: str) -> str:
+    """The interval by which `first` is above `second`."""
+    for text in row["better by"]:
+        if found := re.fullmatch(r"(\S+) over (\S+), (\S+): (\S+) to (\S+)", text):
+            a, b, name, low, high = found.groups()
+            if name == metric and (a, b) == (first, second):
+                return span(float(low), float(high))
+            if name == metric and (a, b) == (second, first):
+                return span(-float(high), -float(low))
+    return ""
+
+
+def ratio(row: dict[str, Any], first: str, second: str) -> str:
+    values = row[METRICS]
+    return pair([a / b for a, b in zip(values[first], values[second], strict=True)])
+
+
+@from_records("bayes-splits", *(f"bayes_{split}" for split in SPLITS))
+def bayes_splits() -> list[list[str]]:
+    rows = [["split", "candidates", "bayes", "shrunk-lift-tuned", "ratio", "HR interval", "NDCG interval"]]
+    for split in SPLITS:
+        for row in leaderboard(split):
+            if row["level"] == 0.05:
+                intervals = [difference(row, "bayes", "shrunk-lift-tuned", name) for name in ("hr@10", "ndcg@10")]
+                scores = [pair(row[METRICS][name]) for name in ("bayes", "shrunk-lift-tuned")]
+                rows.append([split, candidates(row), *scores, ratio(row, "bayes", "shrunk-lift-tuned"), *intervals])
+    return rows
+
+
+@from_records("bayes-levels", *(f"bayes_{split}" for split in SPLITS))
+def bayes_levels() -> list[list[str]]:
+    rows = [["split", "level", "candidates", "best statistic (HR, NDCG)", "bayes over it"]]
+    for split in SPLITS:
+        for row in leaderboard(split):
+            if row["level"] != 0.05:
+                best = [max(STATISTICS, key=lambda name, k=k: row[METRICS][name][k]) for k in (0, 1)]
+                above = [row[METRICS]["bayes"][k] / row[METRICS][best[k]][k] for k in (0, 1)]
+                rows.append([split, str(row["level"]), candidates(row), ", ".join(best), pair(above)])
+    return rows
+
+
+@from_records("bayes-times-seen", "bayes_half")
+def bayes_times_seen() -> list[list[str]]:
+    slices = results("bayes_half")["half"]["paper"]["slices"]
+    rows = [["times seen in training", "candidates", "labels", "bayes", "shrunk-lift-tuned"]]
+    for row in slices:
+        scores = [pair(row[METRICS][name]) for name in ("bayes", "shrunk-lift-tuned")]
+        rows.append([row["slice"], candidates(row), f"{row['labels']:,}", *scores])
+    return rows
+
+
+@from_records("bayes-calibrated", "bayes_half")
+def bayes_calibrated() -> list[list[str]]:
+    shown = ("bayes-sure", "llr", "jaccard", "shrunk-lift-tuned", "bayes")
+    rows = [["level q", "candidates", "labels", *shown, "HR interval, bayes-sure less llr", "NDCG interval"]]
+    for row in leaderboard("half", "calibrated"):
+        intervals = [difference(row, "bayes-sure", "llr", name) for name in ("hr@10", "ndcg@10")]
+        scores = [pair(row[METRICS][name]) for name in shown]
+        rows.append([str(row["level"]), candidates(row), f"{row['labels']:,}", *scores, *intervals])
+    return rows
+
+
+@from_records("bayes-journey", "bayes_journey")
+def bayes_journey() -> list[list[str]]:
+    shown = ("bayes", "shrunk-lift-tuned", "llr", "bayes-sure")
+    rows = [["level", "candidates", "labels", *shown, "bayes / shrunk-lift-tuned", "HR interval", "NDCG interval"]]
+    for row in leaderboard("journey"):
+        intervals = [difference(row, "bayes", "shrunk-lift-tuned", name) for name in ("hr@10", "ndcg@10")]
+        scores = [pair(row[METRICS][name]) for name in shown]
+        above = ratio(row, "bayes", "shrunk-lift-tuned")
+        rows.append([str(row["level"]), candidates(row), f"{row['labels']:,}", *scores, above, *intervals])
+    return rows
+
+
+@from_records("bayes-simulator", "bayes_simulator")
+def bayes_simulator() -> list[list[str]]:
+    entries = results("bayes_simulator")["simulator"]
+    seeds = sorted({entry["seed"] for entry in entries})
+    found: dict[str, dict[int, str]] = {"bayes": {entry["seed"]: f"{entry['bayes']:.3f}" for entry in entries}}
+    means: dict[str, float] = {"bayes": 1.0}
+    for entry in entries:
+        name = next(key for key in entry if key not in ("seed", "bayes", "ci"))
+        found.setdefault(name, {})[entry["seed"]] = f"{entry[name]:.3f} ({span(*entry['ci'])})"
+        means[name] = means.get(name, 0.0) + entry[name] / len(seeds)
+    order = sorted(found, key=lambda name: -means[name])
+    rows = [[name, *(found[name][seed] for seed in seeds)] for name in order]
+    return [["model", *(f"seed {seed}" for seed in seeds)], *rows]
+
+
+@from_records("bayes-cold", "bayes_cold")
+def bayes_cold() -> list[list[str]]:
+    entries = results("bayes_cold")["cold"]
+    models = [key for key, value in entries[0].items() if isinstance(value, dict)]
+    rows = [[str(e["kept"]), *(pair([e[m]["hr@10"], e[m]["ndcg@10"]]) for m in models)] for e in entries]
+    return [["lines kept", *models], *rows]
+
+
+@from_records("bayes-posterior", "bayes_posterior")
+def bayes_posterior() -> list[list[str]]:
+    rows = [
+        [
+            "baskets",
+            "promised by the raw lift",
+            "by the posterior",
+            "observed",
+            "observed / posterior",
+            "in 90 %",
+            "95 %",
+        ]
+    ]
+    for name, row in results("bayes_posterior")["posterior"].items():
+        promised, came = row["posterior promised"], row["came"]
+        counts = [f"{value:,}" for value in (row["raw lift promised"], promised, came)]
+        covered = [f"{row[f'in the {level}% interval']:.3f}" for level in (90, 95)]
+        rows.append([name, *counts, f"{came / promised:.2f}", *covered])
+    return rows
+
+
+@from_records("bayes-cost", "bayes_cost")
+def bayes_cost() -> list[list[str]]:
+    rows = [["fit", "CPU s", "peak GiB"]]
+    for row in results("bayes_cost")["rows"]:
+        rows.append([row["name"], f"{row['cpu']['median']:.0f}", f"{row['peak_mib']['median'] / 1024:.1f}"])
+    return rows
+
+
+@from_records("bayes-memory", "bayes_memory")
+def bayes_memory() -> list[list[str]]:
+    rows = [["baskets", "`max_pairs`", "pairs kept", "left out below", "before, MB", "peak, MB", "CPU s"]]
+    for row in results("bayes_memory")["rows"]:
+        limit = row.get("max_pairs", row.get("most_pairs"))
+        kept = f"{row['kept'] / 1e6:.1f} million"
+        bound = "default" if limit is None else f"{limit:,}"
+        cells = [f"{row['baskets']:,}", bound, kept, str(row["left_out_below"])]
+        rows.append([*cells, f"{row['before_mb']:,}", f"{row['peak_mb']:,}", f"{row['cpu']:.0f}"])
+    return rows
+
+
+@from_records("bayes-ablation", "bayes_ablation")
+def bayes_ablation() -> list[list[str]]:
+    rows = [["ranked by", "200 candidates", "catalogue", "less `bayes`: HR", "NDCG"]]
+    for name, row in results("bayes_ablation").items():
+        if isinstance(row, dict):
+            small = next(row[key] for key in row if key != "catalogue")
+            scores = [pair([part["hr@10"], part["ndcg@10"]]) for part in (small, row["catalogue"])]
+            less = ["", ""] if name == "bayes" else [span(*interval) for interval in small["less_bayes"]]
+            rows.append([name, *scores, *less])
+    return rows
+
+
+# embeddings --------------------------------------------------------------------------------------------------------
+
+
+@from_records("embedding-quality", "embedding_quality", "embedding_quality_triple2vec")
+def embedding_quality() -> list[list[str]]:
+    rows = [["row", "HR@10 (95 %)", "NDCG@10", "seeds", "log-variance ~ log-popularity"]]
+    newer = {row["row"]: row for row in results("embedding_quality_triple2vec")["standings"]}
+    standings = [newer.get(row["row"], row) for row in results("embedding_quality")["standings"]]
+    for row in sorted(standings, key=lambda row: -row["hr@10"]):
+        follows = row["variance ~ popularity"]
+        hit = f"{row['hr@10']:.3f} ({span(row['from'], row['to'])})"
+        seeds, shown = str(row["seeds"]), "" if follows is None else f"{follows:.2f}"
+        rows.append([row["row"], hit, f"{row['ndcg@10']:.3f}", seeds, shown])
+    return rows
+
+
+@from_records("embedding-differences", "embedding_quality", "embedding_quality_triple2vec")
+def embedding_differences() -> list[list[str]]:
+    found = {
+        (row["first"], row["second"]): f"{row['hr@10']:+.3f} ({row['from']:+.3f} to {row['to']:+.3f})"
+        for name in ("embedding_quality", "embedding_quality_triple2vec")
+        for row in results(name)["differences"]
+    }
+    return [["first", "second", "difference in HR@10 (95 %)"], *([*names, shown] for names, shown in found.items())]
+
+
+@from_records("training-speed", "training_speed")
+def training_speed() -> list[list[str]]:
+    rows = [["training", "million pairs per CPU-second", "times gensim"]]
+    models = results("training_speed")["models"]
+    peer = next(row for row in models if row["name"].startswith("gensim"))["pairs_per_cpu_second"]
+    for row in models:
+        speed = row["pairs_per_cpu_second"]
+        rows.append([row["name"], f"{speed / 1e6:.1f}", f"{speed / peer:.1f}"])
+    return rows
+
+
+@from_records("first-start", "first_start")
+def first_start() -> list[list[str]]:
+    rows = [["fit", "first start, s", "second start, s"]]
+    return [
+        *rows,
+        *([r["row"], f"{r['first, s']:.1f}", f"{r['second, s']:.1f}"] for r in results("first_start")["rows"]),
+    ]
+
+
+TABLES["tuning-trials"] = lambda: f"{tuning.page(results('tuning')).strip()}\n\n{provenance(['tuning'])}\n"
+
+
+@from_records("warm-start", "warm_start")
+def warm_start() -> list[list[str]]:
+    rows = [["fit", "epochs", "CPU s", "top-10 answers changed", "final loss", "changed with two items exchanged"]]
+    for name, run in results("warm_start")["runs"].items():
+        for k, way in enumerate(("from scratch", "warm start")):
+            exchanged = f"{run['top10_changed_where_exchanged']:.0%}" if k else ""
+            cells = [f"{run['epochs'][k]}", f"{run['cpu'][k]}", f"{run['top10_changed'][k]:.0%}"]
+            rows.append([f"`{name}`, {way}", *cells, f"{run['loss'][k]:.4f}", exchanged])
+    return rows
+
+
+@from_records("gpu-speed", "gpu_training")
+def gpu_speed() -> list[list[str]]:
+    rows = [["model", "billion pairs per second: kernel / training loop", "5 epochs, s", "whole fit, s"]]
+    for row in results("gpu_training")["speed"]:
+        rates = " / ".join(f"{row[f'{part}_billion_pairs_a_second']:.2f}" for part in ("kernel", "loop"))
+        rows.append([f"`{row['model']}`", rates, f"{row['training_seconds']:.2f}", f"{row['fit_seconds']:.2f}"])
+    return rows
+
+
+# scale and service -------------------------------------------------------------------------------------------------
+
+
+@from_records("label-speed", "label_speed")
+def label_speed() -> list[list[str]]:
+    rows = [["task", "program", "CPU s", "times neatrec", "peak MiB"]]
+    for task, programs in results("label_speed").items():
+        for row in programs:
+            cpu = row["cpu"]["median"]
+            times = f"{cpu / programs[0]['cpu']['median']:.1f}"
+            rows.append([task, row["name"], f"{cpu:.2f}", times, f"{row['peak_mib']['median']:,.0f}"])
+    return rows
+
+
+@from_records("out-of-core", "out_of_core", "out_of_core_14000000")
+def out_of_core() -> list[list[str]]:
+    rows = [["simulated baskets", "engine", "peak memory of the process", "disk", "CPU s", "labels at 0.05"]]
+    for name in ("out_of_core", "out_of_core_14000000"):
+        about, runs = results(name)["about"], results(name)["runs"]
+        for engine, run in runs.items():
+            shown = f"`duckdb`, {about['limit']} for everything" if engine == "duckdb" else f"`{engine}`"
+            cells = [f"{run['peak_mib']:,} MiB", f"{run['disk_mib']:,} MiB", f"{run['cpu']:.0f}"]
+            rows.append([f"{about['baskets']:,}", shown, *cells, f"{run['labels']['0.05']:,}"])
+    return rows
+
+
+@from_records("streaming", "streaming")
+def streaming() -> list[list[str]]:
+    names = {"floor": "1,000 baskets: Python, libraries, parameters", "streamed": "`--stream`"}
+    rows = [["training", "peak memory of the process", "CPU s"]]
+    for name, run in results("streaming")["runs"].items():
+        rows.append([names.get(name, name), f"{run['peak_mib']:,} MiB", f"{run['cpu']:.0f}"])
+    return rows
+
+
+def distributed(name: str) -> list[list[str]]:
+    rows = [["training", "HR@10 (95 %)", "CPU s", "peak memory per process", "sent per synchronization"]]
+    for way, run in results(name)["runs"].items():
+        sent = f"{run['mb_sent']:.1f} MB" if run["mb_sent"] else ""
+        hit = f"{run['hr']:.3f} ({span(run['low'], run['high'])})"
+        rows.append([way, hit, f"{run['cpu']:.0f}", f"{run['peak_mib']:.0f} MiB", sent])
+    return rows
+
+
+from_records("distributed-quarter", "distributed_training_neat")(lambda: distributed("distributed_training_neat"))
+from_records("distributed-half", "distributed_training_neat_half")(
+    lambda: distributed("distributed_training_neat_half")
+)
+
+
+@from_records("walmart", "walmart_report")
+def walmart() -> list[list[str]]:
+    run = results("walmart_report")
+    lifts = {row["model"]: row for row in run["held_out_lift"]}
+    hits: dict[str, dict[str, list[float]]] = {}
+    for row in run["leaderboard"]:
+        if row["level"] == 0.05:
+            hits.setdefault(row["model"], {})[candidates(row)] = row["hr@10"]
+    rows = [["calibrated, q = 0.05", "HR@10, 200 candidates", "HR@10, catalogue", "held-out lift@10"]]
+    for model, found in hits.items():
+        lift = lifts[model]
+        shown = [f"{value:.3f} ({span(low, high)})" for value, low, high in (found["200"], found["catalogue"])]
+        interval = span(lift["lift@10_low"], lift["lift@10_high"], 2)
+        rows.append([f"`{model}`", *shown, f"{lift['lift@10']:.2f} ({interval})"])
+    return rows
+
+
+@from_records("serve-load", "serve_load")
+def serve_load() -> list[list[str]]:
+    rows = [["service", "requests per second", "median ms", "99 % ms", "CPU ms per request"]]
+    keys = ("requests_per_second", "p50_ms", "p99_ms", "cpu_ms_per_request")
+    for name, run in results("serve_load").items():
+        if isinstance(run, dict) and set(keys) <= set(run):
+            rows.append([name.replace("_", " "), *(f"{run[key]['median']:,.4g}" for key in keys)])
+    return rows
+
+
+for part in ("orders", "speed", "labels"):
+    from_records(f"simulator-{part}", f"simulator_{part}")(lambda part=part: results(f"simulator_{part}")["rows"])  # type: ignore[misc]
+
+
+# imports -----------------------------------------------------------------------------------------------------------
+
+
+def imports() -> str:
+    """Which package may import which."""
+    test = runpy.run_path(str(ROOT / "tests" / "test_architecture.py"))
+    allowed, base = test["ALLOWED"], test["BASE"]
+    rows = [["package", "may import"]]
+    for package, others in allowed.items():
+        if len(others) >= len(allowed) - 2:
+            shown = ["every other package"]
+        else:
+            shown = [f"`{name}`" for name in allowed if name in others - {package} and name not in base]
+            base_only = others & base - {package}
+            shown = ["base", *shown] if base <= others else [*(f"`{n}`" for n in sorted(base_only)), *shown]
+        rows.append([f"`{package}`", ", ".join(shown) or "nothing"])
+    members = ", ".join(f"`{name}`" for name in sorted(base))
+    return f"{markdown(rows)}\n\nBase: {members}.\n"
+
+
+TABLES["imports"] = imports
+
+
+# pages -------------------------------------------------------------------------------------------------------------
+
+
+def pages() -> list[Path]:
+    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def filled(text: str) -> str:
+    """The page with every marked table as the records have it now."""
+
+    def fill(found: re.Match[str]) -> str:
+        name = found["name"]
+        if name not in TABLES:
+            sys.exit(f"no table {name!r}; there are {', '.join(sorted(TABLES))}")
+        return f"{found[1]}\n{TABLES[name]()}\n{found[4]}"
+
+    return MARKED.sub(fill, text)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="write nothing; exit code 1 where a page differs")
+    only_check = parser.parse_args().check
+    changed = [page for page in pages() if filled(page.read_text()) != page.read_text()]
+    for page in changed:
+        print(f"{'differs from the records' if only_check else 'filled'}: {page.relative_to(ROOT)}")
+        if not only_check:
+            page.write_text(filled(page.read_text()))
+    return int(bool(changed) and only_check)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
