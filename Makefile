@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 UV := PYTHONPATH="$(CURDIR)/$(TOOLS)" $(PYTHON) -m uv
 READY := $(VENV)/.ready
 
-.PHONY: help tables setup demo test test-long test-gpu check format bench docs clean
+.PHONY: help setup demo test test-fast test-long test-gpu check format bench tables docs clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -22,7 +22,7 @@ $(READY): pyproject.toml constraints.txt src/neatrec/_version.py
 
 setup: $(READY)  ## install neatrec and its tools into .venv
 
-demo: $(READY)  ## the main job on a simulated supermarket
+demo: $(READY)  ## the whole pipeline on a simulated supermarket
 	$(BIN)/neatrec demo
 
 check: $(READY)  ## format, lint, types
@@ -30,17 +30,17 @@ check: $(READY)  ## format, lint, types
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-format: $(READY)  ## format and mend what ruff can mend
+format: $(READY)  ## format, and fix what ruff can fix
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-# the page is tested in a real browser; without one its tests fail, they do not skip
+# the web page is tested in a real browser; without one its tests fail, they do not skip
 .PHONY: browser
 browser:
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
 	  { if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; \
 	    elif command -v sudo >/dev/null && sudo -n true 2>/dev/null && command -v apt-get >/dev/null; then sudo apt-get update -qq && sudo apt-get install -y -qq --no-install-recommends chromium; \
-	    else echo "The page is tested in a real Chromium: install the package 'chromium', or set NEATREC_CHROMIUM to a browser." >&2; fi; }
+	    else echo "The web page is tested in a real Chromium: install the package 'chromium', or set NEATREC_CHROMIUM to a browser." >&2; fi; }
 
 # the Spark engine is tested in local mode; without Java its tests are skipped with a sentence
 .PHONY: java
@@ -53,6 +53,9 @@ java:
 test: check browser java  ## everything CI runs
 	$(BIN)/pytest -m "not long"
 
+test-fast: $(READY)  ## unit tests only: no browser, Java, torch, network or child process
+	$(BIN)/pytest -m "not slow and not long"
+
 test-long: $(READY)  ## what takes longer than CI should
 	$(BIN)/pytest -m long
 	$(BIN)/pytest -m "hypothesis and not long" --hypothesis-profile explore
@@ -61,8 +64,11 @@ test-gpu:  ## the GPU tests, with the interpreter that is there: installs nothin
 	PYTHONPATH=src $(PYTHON) -m pytest -o addopts=-ra -p no:cacheprovider tests/gpu tests/kernels/test_gpu_host.py tests/kernels/test_gpu_kernels.py tests/kernels/test_gpu_memory.py tests/kernels/test_gpu_ranking.py tests/kernels/test_gpu_ranking_host.py
 	PYTHONPATH=src $(PYTHON) -m pytest -o addopts=-ra -p no:cacheprovider tests/models/test_model_contract.py -k gpu
 
-bench: $(READY)  ## measure against the peers; results go to benchmarks/results
+bench: $(READY)  ## renew the short benchmark records (about 35 minutes; docs/benchmarks.md)
 	$(BIN)/python -m benchmarks
+
+tables: $(READY)  ## fill the tables of the docs from the records
+	$(BIN)/python -m benchmarks.tables
 
 docs: $(READY)  ## build the documentation into site/
 	$(UV) pip install --quiet --python $(BIN)/python --constraint constraints.txt --group docs

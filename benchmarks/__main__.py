@@ -1,29 +1,71 @@
-"""Run every benchmark, each in a process of its own: `python -m benchmarks`. A benchmark is a file that can be run."""
+"""Run the benchmarks, each in a process of its own: `python -m benchmarks [NAME...]`, or `--list`.
+
+Without names: those of `SHORT`, which renew their records with the options of the docs. A name runs that one, short or
+long. Records need a clean checkout (`benchmarks.harness.commit`); `python -m benchmarks.tables` then fills the docs.
+"""
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 HERE = Path(__file__).parent
 
-
-def benchmarks() -> list[str]:
-    """The files of this folder that can be run, by name; helpers have no main part or begin with an underscore."""
-    return [
-        file.stem
-        for file in sorted(HERE.glob("*.py"))
-        if not file.stem.startswith("_") and 'if __name__ == "__main__":' in file.read_text(encoding="utf-8")
-    ]
+SHORT: dict[str, tuple[str, float]] = {
+    "label_speed": ("", 2),
+    "training_speed": ("", 5),
+    "topk_speed": ("", 1),
+    "first_start": ("", 3),
+    "warm_start": ("", 1),
+    "simulator_fidelity": ("", 2),
+    "bayes_claim": ("half --save", 3),
+    "bayes_cost": ("--table none --save", 1),
+    "leaderboard_time": ("", 4),
+    "ann_recall": ("", 2),
+    "streaming": ("", 2),
+    "serve_load": ("", 6),
+    "out_of_core": ("", 3),
+}
+"""Options and minutes on two idle cores, from the records' CPU seconds."""
+LONG: dict[str, tuple[str, float]] = {
+    "bayes_ablation": ("--save", 25),
+    "bayes_memory": ("--baskets 100000 300000 1000000 3000000 --items 50000", 10),
+    "bayes_validation": ("", 3),
+    "distributed_training": ("--epochs 60 --sync-every 512 1024 2048 4096 --seeds 2", 10),
+    "embedding_quality": ("", 120),
+    "gpu_distributed_quality": ("", 5),
+    "gpu_training": ("", 5),
+    "scaling": ("", 60),
+    "spark_counting": ("", 45),
+    "tuning": ("--trials 24", 300),
+    "walmart_report": ("", 25),
+}
+"""Run by name: they take longer, or need a GPU, torch or Java."""
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", help="benchmarks to run; the short ones unless some are named")
+    parser.add_argument("--list", action="store_true", help="print the commands and about how many minutes they take")
+    asked = parser.parse_args()
+    known = SHORT | LONG
+    if unknown := [name for name in asked.names if name not in known]:
+        parser.error(f"no benchmark {unknown[0]!r}; there are {', '.join(known)}")
     failed = []
-    for name in benchmarks():
-        print(f"\n== {name}", flush=True)
-        if subprocess.run([sys.executable, "-m", f"benchmarks.{name}"], cwd=HERE.parent, check=False).returncode:
+    for name in asked.names or (known if asked.list else SHORT):
+        options, minutes = known[name]
+        if asked.list:
+            print(f"{minutes:4.0f} min  python -m benchmarks.{name} {options}".rstrip())
+            continue
+        print(f"\n== {name} {options} (about {minutes:.0f} min)", flush=True)
+        started = time.monotonic()
+        command = [sys.executable, "-m", f"benchmarks.{name}", *options.split()]
+        if subprocess.run(command, cwd=HERE.parent, check=False).returncode:
             failed.append(name)
+        print(f"== {name}: {time.monotonic() - started:.0f} s", flush=True)
     if failed:
         print(f"\nfailed: {', '.join(failed)}", file=sys.stderr)
     return 1 if failed else 0

@@ -69,6 +69,14 @@ def span(low: float, high: float, digits: int = 3) -> str:
     return f"{low:.{digits}f} to {high:.{digits}f}"
 
 
+def two_digits(value: float) -> str:
+    """
+    >>> two_digits(12718.6), two_digits(0.00836)
+    ('13,000', '0.0084')
+    """
+    return f"{float(f'{value:.2g}'):,g}"
+
+
 # bayes -------------------------------------------------------------------------------------------------------------
 
 SPLITS = ("half", "random-1", "random-2", "random-3")
@@ -156,6 +164,22 @@ def bayes_journey() -> list[list[str]]:
         scores = [pair(row[METRICS][name]) for name in shown]
         above = ratio(row, "bayes", "shrunk-lift-tuned")
         rows.append([str(row["level"]), candidates(row), f"{row['labels']:,}", *scores, above, *intervals])
+    return rows
+
+
+@from_records("which-model", "bayes_half")
+def which_model() -> list[list[str]]:
+    half = results("bayes_half")["half"]
+    paper, calibrated = (
+        next(row for row in leaderboard("half", protocol) if row["level"] == 0.05 and candidates(row) == "200")
+        for protocol in ("paper", "calibrated")
+    )
+    free = half["paper"]["label_free"]
+    rows = [["model", "HR@10, paper's labels", "HR@10, calibrated labels", "held-out lift@10", "carts completed@10"]]
+    for model, scores in paper[METRICS].items():
+        lift, carts = free["held_out_lift"][model]["lift"]["10"], free["basket_completion"][model]["hr"]["10"]
+        hits = [f"{scores[0]:.3f}", f"{calibrated[METRICS][model][0]:.3f}"]
+        rows.append([f"`{model}`", *hits, f"{lift:.2f}", f"{carts:.3f}"])
     return rows
 
 
@@ -314,7 +338,9 @@ def label_speed() -> list[list[str]]:
         for row in programs:
             cpu = row["cpu"]["median"]
             times = f"{cpu / programs[0]['cpu']['median']:.1f}"
-            rows.append([task, row["name"], f"{cpu:.2f}", times, f"{row['peak_mib']['median']:,.0f}"])
+            rows.append(
+                [task, row["name"].replace(" .1 %", " 0.1 %"), f"{cpu:.2f}", times, f"{row['peak_mib']['median']:,.0f}"]
+            )
     return rows
 
 
@@ -378,6 +404,89 @@ def serve_load() -> list[list[str]]:
     for name, run in results("serve_load").items():
         if isinstance(run, dict) and set(keys) <= set(run):
             rows.append([name.replace("_", " "), *(f"{run[key]['median']:,.4g}" for key in keys)])
+    return rows
+
+
+SPARK = tuple(f"spark_counting_{part}" for part in ("instacart", "recall", "skew", "window", "refused"))
+
+
+@from_records("spark", *SPARK)
+def spark() -> list[list[str]]:
+    rows = [["run", "wall s", "CPU s", "labels at 0.05", "pairs", "longest task over the median, by stage"]]
+    for name in SPARK:
+        for run, found in results(name)["runs"].items():
+            cpu = f"{found['cpu']:.0f}" if "cpu" in found else ""
+            labels = f"{found['labels']['0.05']:,}" if "labels" in found else ""
+            pairs = f"{found['pairs']:,}" if "pairs" in found else ""
+            tasks = ", ".join(f"{stage['longest'] / stage['median']:.1f}" for stage in found["stages"])
+            rows.append([run, f"{found['wall']:.0f}", cpu, labels, pairs, tasks])
+    return rows
+
+
+@from_records("ann-recall", "ann_recall", "ann_recall_large")
+def ann_recall() -> list[list[str]]:
+    rows = [
+        [
+            "items",
+            "table",
+            "CPU s",
+            "of the first ten found",
+            "of the hundred",
+            "2,000 other items: first ten",
+            "hundred",
+        ]
+    ]
+    for name in ("ann_recall", "ann_recall_large"):
+        for run in results(name)["runs"]:
+            found = run["answer"] if isinstance(run["answer"], dict) else None
+            shares = [found, found["checked"]] if found else []
+            cells = [f"{part[key]:.1%}" for part in shares for key in ("first", "all")] or ["100 %"] * 4
+            cpu = f"{run['cpu']['median']:.0f}"
+            rows.append([f"{results(name)['task']['items']:,}", run["name"], cpu, *cells])
+    return rows
+
+
+@from_records("scaling-runs", "scaling")
+def scaling_runs() -> list[list[str]]:
+    rows = [["stage", "items", "baskets: CPU s", "peak MiB at the largest"]]
+    runs: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    for run in results("scaling")["runs"]:
+        key = (run["stage"], 0 if run["stage"].startswith("table_") else run["items"])
+        runs.setdefault(key, []).append(run)
+    for (stage, items), group in sorted(runs.items()):
+        size = "baskets" if items else "items"
+        group.sort(key=lambda run: run[size])
+        seconds = ", ".join(f"{run[size]:,}: {run['cpu']:.2g}" for run in group)
+        rows.append(
+            [stage, f"{items:,}" if items else "(in the next column)", seconds, f"{group[-1]['peak_mib']:,.0f}"]
+        )
+    return rows
+
+
+@from_records("scaling-laws", "scaling")
+def scaling_laws() -> list[list[str]]:
+    rows = [["stage", "exponent of work", "of items", "bytes per line", "bytes per item", "seconds off", "memory off"]]
+    held_out = {row["stage"]: row for row in results("scaling")["held_out"]}
+    for stage, law in results("scaling")["laws"].items():
+        fitted = [f"{law[key]:.2f}" for key in ("exponent", "item_exponent")]
+        sizes = [f"{law[key]:,.0f}" for key in ("bytes_by_line", "bytes_by_item")]
+        errors = [f"{held_out[stage][key]:+.0%}" for key in ("seconds_error", "bytes_error")]
+        rows.append([stage, *fitted, *sizes, *errors])
+    return rows
+
+
+@from_records("scaling-forecast", "scaling")
+def scaling_forecast() -> list[list[str]]:
+    rows = [
+        ["stage", "core hours", "GPU hours", "hours on the cluster", "money", "GiB per worker", "GiB on one machine"]
+    ]
+    ahead = results("scaling")["forecast"]
+    for row in ahead["stages"]:
+        cells = [two_digits(row[key]) if key in row else "" for key in ("core_hours", "gpu_hours", "hours", "money")]
+        sizes = [f"{row[key] / 2**30:,.0f}" if key in row else "" for key in ("bytes", "bytes_in_one")]
+        rows.append([row["stage"], *cells, *sizes])
+    for processes, sums in ahead.get("synchronizations", ahead.get("agreements", {})).items():
+        rows.append([f"synchronization of {processes}", "", "", f"{sums['hours']:.2g}", "", "", ""])
     return rows
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,26 @@ settings.load_profile("neatrec")
 # a shell that starts the tests in the background has them ignore Ctrl-C, and so would every process they start and stop
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+SLOW_FOLDERS = {"cli", "gpu", "leaderboard", "release", "report", "reproduction", "service", "spark", "training"}
+"""Folders whose tests run commands, services or whole pipelines."""
+SLOW_IMPORTS = re.compile(
+    r"^\s*(?:import|from) (?:subprocess|multiprocessing|playwright|torch|pyspark)\b", re.MULTILINE
+)
+"""A test module that starts processes, a browser, Java or torch."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark as slow what `make test-fast` leaves out: by folder, by import, and whatever needs the real data."""
+    here = Path(__file__).parent
+    slow_file: dict[Path, bool] = {}
+    for item in items:
+        if item.path not in slow_file:
+            folder = item.path.relative_to(here).parts[0]
+            slow_file[item.path] = folder in SLOW_FOLDERS or bool(SLOW_IMPORTS.search(item.path.read_text()))
+        if slow_file[item.path] or item.get_closest_marker("real"):
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(autouse=True)
