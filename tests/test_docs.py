@@ -1,0 +1,86 @@
+"""What the pages name exists: modules, functions and files of the repository, links, options of the command line."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+import neatrec
+from neatrec.cli.main import app
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md")] + sorted((ROOT / "docs").rglob("*.md"))
+NAMES = re.compile(r"\bneatrec(?:\.[A-Za-z_]\w*)+")
+CODE = re.compile(r"```python\n(.*?)```", flags=re.DOTALL)
+LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)")
+FILE = re.compile(r"`((?:src|tests|benchmarks|docs)/[\w./-]+\.\w+)`")
+
+
+def exists(name: str) -> bool:
+    """Whether the dotted name is a module, or an attribute of one."""
+    parts = name.split(".")
+    for cut in range(len(parts), 0, -1):
+        try:
+            found = importlib.import_module(".".join(parts[:cut]))
+        except ModuleNotFoundError as error:
+            if not (error.name or "").startswith("neatrec"):
+                raise
+            continue
+        for part in parts[cut:]:
+            if not hasattr(found, part):
+                return False
+            found = getattr(found, part)
+        return True
+    return False
+
+
+def names_of(text: str) -> set[str]:
+    """Dotted names in prose, and what Python blocks import."""
+    names = {name for name in NAMES.findall(text) if name not in ("neatrec.toml", "neatrec.example")}
+    for block in CODE.findall(text):
+        try:
+            tree = ast.parse(block)
+        except SyntaxError:  # a block of signatures
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "neatrec":
+                names |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return names
+
+
+def page_id(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_every_name_on_a_page_can_be_imported(page: Path) -> None:
+    missing = sorted(name for name in names_of(page.read_text()) if not exists(name))
+    assert not missing
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_every_file_and_link_of_a_page_is_there(page: Path) -> None:
+    text = page.read_text()
+    missing = [file for file in FILE.findall(text) if not (ROOT / file).exists()]
+    missing += [link for link in LINK.findall(text) if not (page.parent / link).exists()]
+    assert not missing
+
+
+def test_the_contracts_name_everything_public() -> None:
+    page = (ROOT / "docs" / "contracts.md").read_text()
+    commands = {(command.name or "") for command in app.registered_commands} | {
+        group.name for group in app.registered_groups
+    }
+    assert not [name for name in neatrec.__all__ if f"`{name}`" not in page and name != "__version__"]
+    assert not [name for name in commands if f"`neatrec {name}" not in page]
+
+
+def test_a_name_that_is_gone_is_noticed() -> None:
+    assert exists("neatrec.data.baskets.Baskets")
+    assert not exists("neatrec.data.baskets.Gone")
+    assert not exists("neatrec.gone.Baskets")
+    assert "neatrec.io.read_baskets" in names_of("```python\nfrom neatrec.io import read_baskets\n```")
