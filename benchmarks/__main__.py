@@ -15,6 +15,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 
 SHORT: dict[str, tuple[str, float]] = {
+    "label_counts": ("", 1),
     "label_speed": ("", 2),
     "training_speed": ("", 5),
     "topk_speed": ("", 1),
