@@ -82,3 +82,24 @@ def test_the_papers_label_counts_come_out_from_the_prompt(neatrec, instacart_fol
     got = answer(neatrec("labels", instacart_folder.resolve(), "--protocol", "paper", "--json"))
     assert (got["baskets"], got["records"], got["pairs"]) == (100_745, 9_945_426, 6_249_219)
     assert got["labels"] == {"0.05": 7961, "0.01": 6077, "0.001": 4752}
+
+
+def test_imported_orders_give_the_labels_of_the_files(neatrec, tmp_path: Path) -> None:
+    """`neatrec import` appends to a store that is a SOURCE; a basket twice is exit 2, with --replace it is taken."""
+    orders, more = tmp_path / "orders.csv", tmp_path / "more.csv"
+    lines = [f"{order},{item}" for order in range(60) for item in (("tea", "milk") if order % 3 else ("jam", "bread"))]
+    orders.write_text("\n".join(["order_id,sku", *lines[:60], ""]))
+    more.write_text("\n".join(["order_id,sku", *lines[60:], ""]))
+    store = str(tmp_path / "store")
+    assert answer(neatrec("import", orders, "--to", store, "--json"))["store_baskets"] == 30
+    assert "holds 60 baskets in 2 parts" in neatrec("import", more, "--to", store).stdout
+    again = neatrec("import", more, "--to", store)
+    assert again.returncode == 2
+    assert "basket '30' of" in again.stderr
+    assert "(the first of 30)" in again.stderr
+    assert answer(neatrec("import", more, "--to", store, "--replace", "--json"))["replaced"] == 30
+    (tmp_path / "all.csv").write_text("\n".join(["order_id,sku", *lines, ""]))
+    options = ["--protocol", "paper", "--min-basket", "2", "--json"]
+    found, expected = (answer(neatrec("labels", source, *options)) for source in (store, "all.csv"))
+    assert found["hash"] == expected["hash"]
+    assert found["labels"]["0.05"] == expected["labels"]["0.05"] > 0

@@ -450,7 +450,7 @@ VALUES = [
         "`since` must be before until",
         {**POSITIONS, "since": "2024-02-01", "until": "2024-01-01"},
     ),
-    refuses("since without a time", csv(GOOD), "need a column that says when", {**POSITIONS, "since": "2024-02-01"}),
+    refuses("since without a time", csv(GOOD), "need a column with times", {**POSITIONS, "since": "2024-02-01"}),
     refuses("since that is no date", csv(GOOD), "`since` must be a date", {**POSITIONS, "since": "last week"}),
     refuses(
         "a basket of two users",

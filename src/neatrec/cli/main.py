@@ -14,6 +14,7 @@ from neatrec.cli.audit import audit
 from neatrec.cli.check import check
 from neatrec.cli.demo import demo
 from neatrec.cli.export import export as export_table
+from neatrec.cli.import_baskets import import_orders
 from neatrec.cli.index import index
 from neatrec.cli.labels import labels
 from neatrec.cli.leaderboard import benchmark, export, leaderboard
@@ -59,6 +60,7 @@ for command in (
     diff,
 ):
     app.command(command.__name__)(with_groups(command))
+app.command("import")(with_groups(import_orders))
 app.command("export")(with_groups(export_table))
 benchmark.command("export")(with_groups(export))
 app.add_typer(benchmark, name="benchmark")

@@ -18,6 +18,8 @@ from neatrec.data.catalog import Catalog, string_array
 from neatrec.errors import SourceError
 from neatrec.io.columns import Columns
 from neatrec.io.duckdb_session import ReadContext
+from neatrec.io.files import unreadable
+from neatrec.io.items import ItemTable, build_catalog
 from neatrec.io.options import SourceOptions
 from neatrec.io.reading_rules import NO_ID, RETURN
 from neatrec.text import plural, printable
@@ -35,6 +37,8 @@ class CollectedLines:
     """Lines and baskets that are to be kept, in the database's tables `kept` and `basket`; nothing is in memory yet."""
 
     connection: Any
+    folder: Path
+    """For temporary files."""
     catalog: Catalog
     columns: Columns
     source: str
@@ -42,6 +46,9 @@ class CollectedLines:
     """Reason -> rows, so far."""
     lines: int
     """Before repeated lines of a basket become one."""
+    items: ItemTable
+    code_of: Mapping[str, int]
+    """Every item id that is kept, variants included -> its code."""
 
     def without_repeats(self, lines: int) -> dict[str, int]:
         """What was left out in all when `lines` are left; an error where that is nothing."""
@@ -52,20 +59,22 @@ class CollectedLines:
 
 
 def assemble(
-    context: ReadContext,
-    catalog: Catalog,
-    code_of: Mapping[str, int],
-    columns: Columns,
-    *,
-    bad_rows: int = 0,
-    has_details: bool = False,
+    context: ReadContext, columns: Columns, items: ItemTable, *, bad_rows: int = 0, has_details: bool = False
 ) -> CollectedLines:
     """What of the table of lines makes baskets, filtered and checked.
 
-    `code_of` maps every item id to keep to its code. With `has_details` users and attributes stand in the table
-    `detail` (basket, customer, a0, ...), otherwise in the lines.
+    With `has_details` users and attributes stand in the table `detail` (basket, customer, a0, ...), otherwise in the
+    lines.
     """
     connection = context.connection
+    catalog, code_of = build_catalog(
+        bought_items(connection),
+        items.texts,
+        items.levels,
+        excluded=read_excluded(context.options.exclude_items),
+        named=items.named,
+        nested=items.nested,
+    )
     dropped = {"bad rows": bad_rows, **_count_left_out(connection)}
     kept = _count(connection, "line WHERE status = 0")
     _number_items(connection, code_of)
@@ -77,7 +86,17 @@ def assemble(
     _keep_period(connection, context.options, columns, dropped)
     _refuse_shared_baskets(connection, columns)
     _refuse_flat_positions(connection, columns)
-    return CollectedLines(connection, catalog, columns, context.source, dropped, _lines(connection))
+    return CollectedLines(
+        connection,
+        context.folder,
+        catalog,
+        columns,
+        context.source,
+        dropped,
+        _lines(connection),
+        items=items,
+        code_of=code_of,
+    )
 
 
 LINES_OF_BASKETS = (
@@ -116,6 +135,26 @@ class BasketSink(Generic[Taken]):
 
 
 IN_MEMORY = BasketSink(whole)
+
+
+def bought_items(connection: Any) -> dict[str, int]:
+    """Item id -> lines that are kept."""
+    return dict(connection.execute("SELECT item, count(*) FROM line WHERE status = 0 GROUP BY item").fetchall())
+
+
+def read_excluded(path: Path | None) -> frozenset[str]:
+    """Ids in a text file, one per line."""
+    if path is None:
+        return frozenset()
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except OSError as error:
+        raise unreadable(path, error) from error
+    except UnicodeDecodeError as error:
+        raise SourceError(
+            f"{printable(path)} is not UTF-8", file=str(path), hint="Write one item id per line, in UTF-8."
+        ) from error
+    return frozenset(line.strip() for line in lines if line.strip())
 
 
 def nothing_left(source: str, dropped: Mapping[str, int]) -> SourceError:

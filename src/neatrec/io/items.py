@@ -35,6 +35,21 @@ class ItemTexts:
     """Category names, shallow to deep, None where unknown."""
 
 
+@dataclass(frozen=True)
+class ItemTable:
+    """What a source says of its items."""
+
+    texts: Mapping[str, ItemTexts]
+    levels: tuple[str, ...] = ()
+    """Names of the category levels, shallow to deep."""
+    named: bool = True
+    """Whether items have names at all."""
+    nested: bool = True
+    """Whether a category name below two parents is two categories."""
+    listed: AbstractSet[str] = frozenset()
+    """Items that stay in the catalogue even if no line holds them."""
+
+
 def build_catalog(
     bought: Mapping[str, int],
     described: Mapping[str, ItemTexts],

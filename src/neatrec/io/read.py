@@ -13,6 +13,7 @@ from neatrec.text import plural
 
 if TYPE_CHECKING:
     from neatrec.data.baskets import Baskets
+    from neatrec.io.assemble import BasketSink, Taken
     from neatrec.simulator import PlantedTruth, Supermarket
 
 log = logging.getLogger(__name__)
@@ -21,9 +22,9 @@ log = logging.getLogger(__name__)
 def read_baskets(source: Any, options: SourceOptions | None = None, **columns: Any) -> Baskets:
     """The baskets of `source`, sorted and checked, with what was left out counted in `dropped`.
 
-    `source` is a file, folder or glob of CSV, CSV.gz or Parquet; an Instacart-layout folder; a folder that
-    `Baskets.save` wrote; a `source.toml`; "supermarket[:key=value,...]"; "complete-journey"; or any data frame that
-    speaks Arrow (pandas, polars, pyarrow). `columns` are `SourceOptions` by name.
+    `source` is a file, folder or glob of CSV, CSV.gz or Parquet; a folder that `neatrec import` or `Baskets.save`
+    wrote; an Instacart-layout folder; a `source.toml`; "supermarket[:key=value,...]"; "complete-journey"; or any data
+    frame that speaks Arrow (pandas, polars, pyarrow). `columns` are `SourceOptions` by name.
 
     >>> import pyarrow as pa
     >>> read_baskets(pa.table({"order_id": [1, 1, 2], "sku": ["tea", "milk", "tea"]}))
@@ -31,9 +32,10 @@ def read_baskets(source: Any, options: SourceOptions | None = None, **columns: A
     """
     chosen = options_from(options, columns)
     if not isinstance(source, str | os.PathLike):
+        from neatrec.io.assemble import IN_MEMORY
         from neatrec.io.tabular import read_frame
 
-        return read_frame(source, chosen)
+        return read_frame(source, chosen, IN_MEMORY)
     path = os.fspath(source)
     if isinstance(path, bytes):
         path = os.fsdecode(path)
@@ -52,31 +54,35 @@ def read_named(source: str, options: SourceOptions) -> Baskets:
     """The baskets of a source that is no `source.toml`."""
     if is_supermarket(source):
         return read_supermarket(source, options).baskets
-    if source.split(":", 1)[0] == "complete-journey":
-        from neatrec.io.datasets import read_journey
-
-        return read_journey(source, options)
     if is_saved(source):
-        return _saved(source, options)
-    from neatrec.io.assemble import IN_MEMORY
-    from neatrec.io.datasets import is_instacart, read_instacart
+        from neatrec.data.baskets import Baskets
+
+        refuse_options(source, options, allowed=("attributes",))
+        baskets = Baskets.load(source)
+    else:
+        from neatrec.io.assemble import IN_MEMORY
+
+        baskets = take_lines(source, options, IN_MEMORY)
+    require_attributes(source, options, baskets)
+    return baskets
+
+
+def take_lines(source: str, options: SourceOptions, sink: BasketSink[Taken]) -> Taken:
+    """What `sink` makes of a source whose lines are read from files."""
+    from neatrec.io.basket_store import is_store, take_store
+    from neatrec.io.datasets import JOURNEY, is_instacart, take_instacart, take_journey
     from neatrec.io.tabular import read_tables
 
-    return read_instacart(source, options) if is_instacart(source) else read_tables(source, options, IN_MEMORY)
+    if source.split(":", 1)[0] == JOURNEY:
+        return take_journey(source, options, sink)
+    if is_store(source):
+        return take_store(source, options, sink)
+    return take_instacart(source, options, sink) if is_instacart(source) else read_tables(source, options, sink)
 
 
 def is_saved(source: str) -> bool:
     """Whether `Baskets.save` wrote the folder `source`."""
     return all(os.path.isfile(os.path.join(source, name)) for name in ("baskets.parquet", "baskets.json"))
-
-
-def _saved(source: str, options: SourceOptions) -> Baskets:
-    from neatrec.data.baskets import Baskets
-
-    refuse_options(source, options, allowed=("attributes",))
-    baskets = Baskets.load(source)
-    require_attributes(source, options, baskets)
-    return baskets
 
 
 def is_supermarket(source: str) -> bool:

@@ -108,12 +108,10 @@ def cut_shards(
 
     Files are gone through once, within `memory` bytes; rows may come in any order, since baskets are put together and
     sorted by the database, which spills into `folder`. Shard after shard they are what `read_baskets` gives. Sources
-    that are made or kept in memory (simulated, saved, Complete Journey) are read whole and then cut. Shards are smaller
+    that are made or kept in memory (simulated, saved) are read whole and then cut. Shards are smaller
     where there would be fewer than about `at_least` of them.
     """
-    from neatrec.io.datasets import is_instacart, take_instacart
-    from neatrec.io.read import is_saved, is_supermarket, read_named, resolve_options
-    from neatrec.io.tabular import read_tables
+    from neatrec.io.read import is_saved, is_supermarket, read_named, resolve_options, take_lines
 
     if isinstance(shard_lines, bool) or not isinstance(shard_lines, int) or shard_lines < 1:
         raise must_be("shard_lines", "a whole number of at least 1", shard_lines)
@@ -124,11 +122,11 @@ def cut_shards(
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        if is_supermarket(source) or source.split(":", 1)[0] == "complete-journey" or is_saved(source):
+        if is_supermarket(source) or is_saved(source):
             baskets = read_named(source, options)
             return write_shards(baskets, folder, shard_lines=fitting(baskets.lines))
         sink = BasketSink(lambda gathered: _cut(gathered, folder, fitting(gathered.lines)), folder, memory or MEMORY)
-        return take_instacart(source, options, sink) if is_instacart(source) else read_tables(source, options, sink)
+        return take_lines(source, options, sink)
     except OSError as error:
         raise ResourceError(
             f"cannot write shards into {printable(folder)}: {printable(error)}",

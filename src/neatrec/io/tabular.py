@@ -9,14 +9,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from neatrec.data.baskets import Baskets
 from neatrec.errors import SourceError
-from neatrec.io.assemble import IN_MEMORY, BasketSink, Taken, assemble
+from neatrec.io.assemble import BasketSink, Taken, assemble, bought_items
 from neatrec.io.bad_rows import BadRow, BadRows, lines_of, read_with_fallback, refuse_to_overwrite
 from neatrec.io.columns import Columns, resolve
 from neatrec.io.duckdb_session import ReadContext, database, described, explained, workspace
-from neatrec.io.files import REJECTS, find_files, open_file, unreadable
-from neatrec.io.items import build_catalog, compare_with_catalogue, merged, texts_in_catalogue, texts_in_lines
+from neatrec.io.files import REJECTS, find_files, open_file
+from neatrec.io.items import ItemTable, compare_with_catalogue, merged, texts_in_catalogue, texts_in_lines
 from neatrec.io.options import SourceOptions
 from neatrec.io.reading_rules import CHECKS, FIRST_BAD, RAW_ROLES, clean_rows
 from neatrec.io.tables import ROW, InputTable, frame_table, open_table
@@ -31,10 +30,12 @@ def read_tables(source: str, options: SourceOptions, sink: BasketSink[Taken]) ->
         return _read(_line_tables(source, folder, options), folder, options, source, sink)
 
 
-def read_frame(frame: Any, options: SourceOptions) -> Baskets:
-    """Baskets from an Arrow-capable data frame."""
-    with workspace() as folder:
-        return _read([frame_table(frame)], folder, options, type(frame).__name__, IN_MEMORY)
+def read_frame(
+    frame: Any, options: SourceOptions, sink: BasketSink[Taken], source: str = "", *, nested: bool = True
+) -> Taken:
+    """What `sink` makes of an Arrow-capable data frame; `nested` as in `ItemTable`."""
+    with workspace(sink.inside) as folder:
+        return _read([frame_table(frame)], folder, options, source or type(frame).__name__, sink, nested=nested)
 
 
 def _line_tables(source: str, folder: Path, options: SourceOptions) -> list[InputTable]:
@@ -70,30 +71,28 @@ def _catalogue_table(options: SourceOptions, folder: Path) -> InputTable | None:
 
 
 def _read(
-    tables: Sequence[InputTable], folder: Path, options: SourceOptions, source: str, sink: BasketSink[Taken]
+    tables: Sequence[InputTable],
+    folder: Path,
+    options: SourceOptions,
+    source: str,
+    sink: BasketSink[Taken],
+    *,
+    nested: bool = True,
 ) -> Taken:
     catalogue = _catalogue_table(options, folder)
     lines, in_catalogue = resolve(options, tables, catalogue)
-    if lines.time is None and (options.since or options.until):
-        raise SourceError(
-            "`since` and `until` need a column that says when", hint="Name it with --time COLUMN.", argument="time"
-        )
     with database([*tables, *([catalogue] if catalogue else [])], folder, sink.memory) as connection:
         context = ReadContext(connection, folder, options, source)
         tables, bad = stage(context, [described(connection, table) for table in tables], lines)
         texts = texts_in_lines(connection, tables, lines)
+        listed: frozenset[str] = frozenset()
         if catalogue and in_catalogue:
             known = texts_in_catalogue(connection, described(connection, catalogue), in_catalogue, folder)
             compare_with_catalogue(bought_items(connection), known, catalogue.shown)
-            texts = merged(known, texts)
-        catalog, code_of = build_catalog(
-            bought_items(connection),
-            texts,
-            _levels(lines, in_catalogue),
-            excluded=read_excluded(options.exclude_items),
-            named=bool(lines.name or (in_catalogue and in_catalogue.name)),
-        )
-        return sink.take(assemble(context, catalog, code_of, lines, bad_rows=len(bad.rows)))
+            texts, listed = merged(known, texts), frozenset(known)
+        named = bool(lines.name or (in_catalogue and in_catalogue.name))
+        items = ItemTable(texts, _levels(lines, in_catalogue), named, nested, listed)
+        return sink.take(assemble(context, lines, items, bad_rows=len(bad.rows)))
 
 
 def _levels(lines: Columns, in_catalogue: Columns | None) -> tuple[str, ...]:
@@ -108,6 +107,10 @@ def stage(
     `more_files` are read too and, like the tables, not to be written over.
     """
     options, source = context.options, context.source
+    if lines.time is None and (options.since or options.until):
+        raise SourceError(
+            "`since` and `until` need a column with times", hint="Name it with --time COLUMN.", argument="time"
+        )
     named = [path for path in (options.catalog, options.exclude_items) if isinstance(path, Path)]
     files: list[str | Path] = [*(table.shown for table in tables if table.frame is None), *more_files, *named]
     if options.rejects is not None:
@@ -140,26 +143,6 @@ def default_rejects(source: str) -> Path:
     """
     stem = re.sub(r"[^\w-]+", "-", Path(source).name.split(".")[0]).strip("-")[:100]
     return Path(f"{stem or 'source'}{REJECTS}")
-
-
-def bought_items(connection: Any) -> dict[str, int]:
-    """Item id -> lines that are kept."""
-    return dict(connection.execute("SELECT item, count(*) FROM line WHERE status = 0 GROUP BY item").fetchall())
-
-
-def read_excluded(path: Path | None) -> frozenset[str]:
-    """Ids in a text file, one per line."""
-    if path is None:
-        return frozenset()
-    try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except OSError as error:
-        raise unreadable(path, error) from error
-    except UnicodeDecodeError as error:
-        raise SourceError(
-            f"{printable(path)} is not UTF-8", file=str(path), hint="Write one item id per line, in UTF-8."
-        ) from error
-    return frozenset(line.strip() for line in lines if line.strip())
 
 
 def create_lines(connection: Any, columns: Columns) -> None:
