@@ -24,7 +24,7 @@ def kernel_speed(name: str, baskets: Baskets, settings: dict[str, Any]) -> float
         raise TypeError(f"{name} has no kernel")
     cp = cupy()
     visits = VisitOrder([baskets], baskets.item_counts, baskets.catalog.category_of(None), model.needs_users)
-    draws = new_draws(visits, [baskets], model.parameters.negative_exponent, False, model._refuse_bought)
+    draws = new_draws(visits, [baskets], model.parameters.negative_exponent, False, model._reject_bought)
     users = 0 if visits.user_ids is None else len(visits.user_ids)
     tables = gpu_call.to_gpu(tuple(model._new_tables(np.random.default_rng(0), len(baskets.catalog), users).values()))
     there = gpu_call.draws_to_gpu(draws)

@@ -85,7 +85,7 @@ def test_a_model_of_counts_says_that_it_counts_anew(
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["--model", "neat"], "`warm_start` must be a model that learns like 'neat', got 'item2vec'"),
+        (["--model", "neat"], "`warm_start` must be a model with the tables of 'neat', got 'item2vec'"),
         (["--set", "dim=9"], "`warm_start` must be a model with dim 9, got 8"),
         (["--warm-start", "nowhere"], "there is no bundle at"),
     ],

@@ -61,7 +61,7 @@ def test_a_fit_without_negatives_says_so(caplog: pytest.LogCaptureFixture) -> No
     make_model("neat", settings).fit(four_shops(), RUN)
     assert "nothing was learned" not in caplog.text
     make_model("neat", settings).fit(toy_baskets(), RUN)
-    assert caplog.text.count("nothing was learned; with `reject_observed`") == 1
+    assert caplog.text.count("had an active negative; with `reject_observed`") == 1
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -68,7 +68,7 @@ def test_the_same_seed_gives_the_same_bits_at_any_number_of_threads(name: str) -
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("looks", [0, 2, 5])
 @pytest.mark.usefixtures("small_chunks")
-def test_a_stopped_fit_goes_on_to_the_same_bits(name: str, looks: int, tmp_path: Path) -> None:
+def test_a_stopped_fit_resumes_to_the_same_bits(name: str, looks: int, tmp_path: Path) -> None:
     run = replace(REPRODUCIBLE, checkpoints=tmp_path / "checkpoint")
     with pytest.raises(KeyboardInterrupt):
         fit(name, replace(run, stop=Stopper(looks)))
@@ -76,7 +76,7 @@ def test_a_stopped_fit_goes_on_to_the_same_bits(name: str, looks: int, tmp_path:
     assert_same(fit(name, replace(run, resume=True)), fit(name))
 
 
-def test_a_fit_that_died_goes_on_from_the_last_epoch(tmp_path: Path) -> None:
+def test_a_killed_fit_resumes_after_the_last_epoch(tmp_path: Path) -> None:
     class Died(Exception):
         pass
 
@@ -140,7 +140,7 @@ def test_a_checkpoint_of_as_many_other_lines_is_refused(kind: str, tmp_path: Pat
         fit(run=replace(REPRODUCIBLE, checkpoints=tmp_path, resume=True), baskets=_changed(kind))
 
 
-def test_a_checkpoint_judged_by_other_validation_baskets_is_refused(tmp_path: Path) -> None:
+def test_a_checkpoint_with_other_validation_baskets_is_refused(tmp_path: Path) -> None:
     run = replace(REPRODUCIBLE, checkpoints=tmp_path)
     fit(run=replace(run, validation=toy_baskets().select(np.arange(9))))
     for other in (None, toy_baskets().select(np.arange(8))):
@@ -168,15 +168,15 @@ def test_a_cut_off_checkpoint_is_refused_by_name(kept: int, tmp_path: Path) -> N
         fit(run=replace(REPRODUCIBLE, checkpoints=tmp_path, resume=True))
 
 
-def test_a_checkpoint_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
+def test_a_checkpoint_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(ResourceError, match=r"cannot write a checkpoint into .*file"):
         fit(run=replace(REPRODUCIBLE, checkpoints=tmp_path / "file"))
 
 
 @pytest.mark.usefixtures("small_chunks")
-def test_progress_tells_where_the_fit_stands(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(training, "SECONDS_BETWEEN", 0.0)
+def test_progress_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(training, "PROGRESS_SECONDS", 0.0)
     seen: list[Progress] = []
     fit(run=replace(REPRODUCIBLE, progress=seen.append))
     assert [p.epoch for p in seen if p.epoch != seen[0].epoch][-1] == 4
@@ -195,7 +195,7 @@ def test_progress_tells_where_the_fit_stands(monkeypatch: pytest.MonkeyPatch) ->
     assert seen[-1].loss < seen[0].loss
 
 
-def test_a_model_without_hinges_tells_of_none() -> None:
+def test_a_model_without_hinge_loss_reports_no_active_hinges() -> None:
     seen: list[Progress] = []
     fit("item2vec", replace(REPRODUCIBLE, progress=seen.append))
     assert seen[-1].active is None
@@ -210,9 +210,9 @@ def test_losses_fall_and_are_kept(name: str) -> None:
 
 def test_a_fit_stops_early_when_the_validation_loss_no_longer_falls() -> None:
     baskets = toy_baskets()
-    kept_out = baskets.select(np.arange(0, len(baskets), 4))
+    held_out = baskets.select(np.arange(0, len(baskets), 4))
     learned = baskets.select(np.arange(len(baskets)) % 4 != 0)
-    run = replace(REPRODUCIBLE, validation=kept_out, patience=2)
+    run = replace(REPRODUCIBLE, validation=held_out, patience=2)
     losses = _validation_losses(run, learned)
     assert 2 < len(losses) < 500
     assert min(losses[-2:]) >= min(losses[:-2])  # it stopped when it should,
@@ -238,10 +238,10 @@ def _of_users(baskets: Baskets, users: str) -> Baskets:
 
 
 @pytest.mark.parametrize("name", ["triple2vec", "neat-bpr"])
-def test_validation_baskets_of_users_never_seen_are_left_out(name: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_validation_baskets_of_unknown_users_are_ignored(name: str, caplog: pytest.LogCaptureFixture) -> None:
     learned = _of_users(toy_baskets(), "bd")
-    kept_out = toy_baskets().select(np.arange(12))
-    mixed, known = _of_users(kept_out, "abc"), _of_users(kept_out.select(np.arange(1, 12, 3)), "b")
+    held_out = toy_baskets().select(np.arange(12))
+    mixed, known = _of_users(held_out, "abc"), _of_users(held_out.select(np.arange(1, 12, 3)), "b")
     seen: list[list[float | None]] = []
     for validation in (mixed, known):
         losses: list[float | None] = []
@@ -251,18 +251,18 @@ def test_validation_baskets_of_users_never_seen_are_left_out(name: str, caplog: 
         seen.append(losses)
     assert seen[0][-1] is not None
     assert seen[0][-1] == seen[1][-1]
-    assert caplog.text.count("left out") == 1
-    assert "8 of 12 validation baskets left out: their users have no training basket" in caplog.text
+    assert caplog.text.count("ignoring") == 1
+    assert "ignoring 8 of 12 validation baskets: their users have no training basket" in caplog.text
 
 
 @pytest.mark.parametrize("name", ["triple2vec", "neat-bpr"])
 def test_validation_without_a_known_user_is_refused(name: str) -> None:
-    kept_out = toy_baskets().select(np.arange(12))
+    held_out = toy_baskets().select(np.arange(12))
     learned = _of_users(toy_baskets(), "bd")
-    with pytest.raises(ParameterError, match=r"no user of its 12 baskets has a training basket\. Keep out a smaller"):
-        fit(name, replace(REPRODUCIBLE, validation=_of_users(kept_out, "ac")), learned)
+    with pytest.raises(ParameterError, match=r"no user of its 12 baskets has a training basket\. Hold out a smaller"):
+        fit(name, replace(REPRODUCIBLE, validation=_of_users(held_out, "ac")), learned)
     with pytest.raises(ParameterError, match="`validation` must be baskets whose users are known"):
-        fit(name, replace(REPRODUCIBLE, validation=replace(kept_out, users=None, user_ids=None)), learned)
+        fit(name, replace(REPRODUCIBLE, validation=replace(held_out, users=None, user_ids=None)), learned)
 
 
 def test_validation_over_another_catalogue_or_without_baskets_is_refused() -> None:
@@ -281,7 +281,7 @@ def test_a_model_without_epochs_refuses_validation_and_resume(tmp_path: Path) ->
         make_model("cf").fit(toy_baskets(), Run(checkpoints=tmp_path, resume=True))
 
 
-def test_a_model_of_ones_own_learns_on_the_cpu_unless_it_says_otherwise() -> None:
+def test_a_custom_model_is_fitted_on_the_cpu_by_default() -> None:
     class Mine(type(make_model("pop"))):  # type: ignore[misc]
         name = "mine"
 
@@ -290,22 +290,22 @@ def test_a_model_of_ones_own_learns_on_the_cpu_unless_it_says_otherwise() -> Non
         Mine().fit(toy_baskets(), Run(device="gpu"))
 
 
-def test_a_stream_that_brings_a_new_user_later_is_refused() -> None:
+def test_a_user_that_the_first_pass_did_not_find_is_refused() -> None:
     from neatrec.models.embeddings.sampling import VisitOrder
 
     first, later = _of_users(toy_baskets(), "ab"), _of_users(toy_baskets(), "abc")
     visits = VisitOrder([first], first.item_counts, first.catalog.category_of(), with_users=True)
     assert visits.users_of(first).max() == 1
-    with pytest.raises(ParameterError, match="a user whom the first pass over the baskets did not see"):
+    with pytest.raises(ParameterError, match="a user that the first pass over the baskets did not find"):
         visits.users_of(later)
 
 
-def test_a_learning_rate_far_too_high_is_named() -> None:
+def test_a_diverging_learning_rate_is_named() -> None:
     with pytest.raises(DivergedError, match=r"model 'item2vec' diverged in epoch \d: .* Lower `learning_rate`"):
         fit("item2vec", optimizer="sgd", negatives_shared=False, learning_rate=1e6, epochs=40)
 
 
-def test_a_variance_that_runs_away_is_named() -> None:
+def test_a_diverging_variance_is_named() -> None:
     with pytest.raises(DivergedError, match=r"upper bound\. Lower `variance_learning_rate`"):
         fit("neat", variance_learning_rate=100.0, negatives=40)
 
@@ -322,7 +322,7 @@ class Shards:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_shards_are_resumed_where_they_were_left(name: str, tmp_path: Path) -> None:
+def test_a_fit_resumes_within_its_shards(name: str, tmp_path: Path) -> None:
     run = replace(REPRODUCIBLE, checkpoints=tmp_path)
     with pytest.raises(KeyboardInterrupt):
         fit(name, replace(run, stop=Stopper(4)), Shards(3))
@@ -339,7 +339,7 @@ def test_a_generator_is_taken_as_a_seed() -> None:
     assert np.array_equal(one, other)
 
 
-def test_unordered_baskets_are_shuffled_anew_each_epoch() -> None:
+def test_unordered_baskets_are_shuffled_each_epoch() -> None:
     from neatrec.models.embeddings.sampling import VisitOrder
 
     ordered = toy_baskets()

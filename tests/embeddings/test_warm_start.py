@@ -14,7 +14,7 @@ from neatrec.data.catalog import Catalog, string_array
 from neatrec.errors import BundleError, ParameterError
 from neatrec.models import Run, make_model
 from neatrec.models.base import Model
-from neatrec.models.embeddings.warm_start import MatchedItems, lay, matched_items, widen
+from neatrec.models.embeddings.warm_start import MatchedItems, copy_rows, matched_items, widen_new_items
 from neatrec.training.drift import drift
 
 REPRODUCIBLE = Run(rng=5, threads=1, reproducible=True)
@@ -91,7 +91,7 @@ def test_what_changed_places_is_named_first(models: dict[str, Any]) -> None:
     assert "Salsa" in pasta  # what pesto was bought with
 
 
-def with_newcomer() -> Baskets:
+def with_new_item() -> Baskets:
     """The toy shop in which saffron is gone and a new fruit is sold, in no basket yet but the last two."""
     old = toy_catalog()
     keep = [i for i in range(len(old)) if i != code("saffron")]
@@ -108,45 +108,45 @@ def with_newcomer() -> Baskets:
 
 
 def test_new_items_start_where_their_category_is(models: dict[str, Any]) -> None:
-    baskets = with_newcomer()
+    baskets = with_new_item()
     old, new = models["neat"], make_model("neat", dim=8)
     new._catalog, new._item_count = baskets.catalog, baskets.item_counts
     tables = new._new_tables(np.random.default_rng(0), len(baskets.catalog), 0)
     row_of_item = np.random.default_rng(1).permutation(len(baskets.catalog)).astype(np.int32)
-    new._begin_from(old, tables, row_of_item, None)
-    laid = new._laid(tables)
+    new._start_from(old, tables, row_of_item, None)
+    views = new._array_views(tables)
     fruits = [code(name) for name in ("apple", "banana", "cherry", "lime")]
     row = row_of_item[baskets.catalog.code_of["9999"]]
-    np.testing.assert_allclose(laid["vectors"][row], old.vectors[fruits].mean(axis=0), rtol=1e-5)
+    np.testing.assert_allclose(views["vectors"][row], old.vectors[fruits].mean(axis=0), rtol=1e-5)
     variance = np.exp(old.log_variance[fruits]).mean() + old.vectors[fruits].var(axis=0).mean()
-    assert laid["log_variance"][row] == pytest.approx(min(np.log(variance), 2.0), rel=1e-4)
-    assert laid["log_variance"][row] > old.log_variance[fruits].mean()
-    assert not new._sums(tables["items"])[row].any()
+    assert views["log_variance"][row] == pytest.approx(min(np.log(variance), 2.0), rel=1e-4)
+    assert views["log_variance"][row] > old.log_variance[fruits].mean()
+    assert not new._adagrad_sums(tables["items"])[row].any()
     tea = row_of_item[baskets.catalog.code_of[toy_catalog().id(code("tea"))]]
-    np.testing.assert_array_equal(laid["vectors"][tea], old.vectors[code("tea")])
-    np.testing.assert_array_equal(new._sums(tables["items"])[tea], old.squares["items"][code("tea")])
+    np.testing.assert_array_equal(views["vectors"][tea], old.vectors[code("tea")])
+    np.testing.assert_array_equal(new._adagrad_sums(tables["items"])[tea], old.squares["items"][code("tea")])
 
 
 def test_items_that_are_gone_or_new_are_counted(models: dict[str, Any]) -> None:
-    warm = fit("neat", replace(REPRODUCIBLE, warm_start=models["neat"]), with_newcomer(), epochs=1)
+    warm = fit("neat", replace(REPRODUCIBLE, warm_start=models["neat"]), with_new_item(), epochs=1)
     found = drift(models["neat"], warm)
     assert (found.items_new, found.items_gone) == (1, 0)
     back = drift(warm, models["neat"])
     assert (back.items_new, back.items_gone) == (0, 1)
 
 
-def test_an_item_without_known_neighbours_stays_random() -> None:
+def test_a_new_item_without_known_items_in_its_category_stays_random() -> None:
     into = np.full((3, 2), 7.0, dtype=np.float32)
     matched = MatchedItems(np.array([1, -1, -1], dtype=np.int32), np.array([0, 5, -1], dtype=np.int32))
     row_of = np.array([2, 0, 1], dtype=np.int32)
     old = np.array([[9.0, 9.0], [1.0, 2.0]], dtype=np.float32)
-    lay(into, old, matched, row_of)
+    copy_rows(into, old, matched, row_of)
     assert into.tolist() == [[7.0, 7.0], [7.0, 7.0], [1.0, 2.0]]
-    widen(into[:, 0], old, np.zeros(2, dtype=np.float32), matched, row_of, (-1.0, 1.0))
+    widen_new_items(into[:, 0], old, np.zeros(2, dtype=np.float32), matched, row_of, (-1.0, 1.0))
     assert into.tolist() == [[7.0, 7.0], [7.0, 7.0], [1.0, 2.0]]
 
 
-def test_an_item_never_bought_was_never_learned(models: dict[str, Any]) -> None:
+def test_an_item_never_bought_counts_as_new(models: dict[str, Any]) -> None:
     matched = matched_items(models["neat"], toy_catalog(), None)
     assert not matched.known[code("saffron")]
     assert matched.known[code("tea")]
@@ -155,7 +155,7 @@ def test_an_item_never_bought_was_never_learned(models: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("name", "changes", "sentence"),
     [
-        ("item2vec", {}, "`warm_start` must be a model that learns like 'item2vec', got 'neat'"),
+        ("item2vec", {}, "`warm_start` must be a model with the tables of 'item2vec', got 'neat'"),
         ("neat", {"dim": 9}, "`warm_start` must be a model with dim 9, got 8"),
     ],
 )

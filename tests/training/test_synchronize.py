@@ -136,11 +136,11 @@ class TablesElsewhere(CpuDevice):
     class Array(np.ndarray):
         pass
 
-    def take(self, tables: Mapping[str, Table]) -> tuple[Table, ...]:
+    def upload(self, tables: Mapping[str, Table]) -> tuple[Table, ...]:
         self.there = tuple(table.copy().view(self.Array) for table in tables.values())
         return self.there
 
-    def bring_back(self, tables: Mapping[str, Table]) -> None:
+    def download(self, tables: Mapping[str, Table]) -> None:
         for table, there in zip(tables.values(), self.there, strict=True):
             table[:] = there
 

@@ -18,7 +18,7 @@ from neatrec.models import make_model
 from neatrec.models.base import Model
 from neatrec.models.embeddings.model import EmbeddingModel
 from neatrec.models.embeddings.synchronize import Synchronizer
-from neatrec.models.embeddings.warm_start import refuse_other_shapes
+from neatrec.models.embeddings.warm_start import check_warm_start
 from neatrec.models.run import Progress, Run
 from neatrec.release.store import bundle_in
 from neatrec.serving import save_indexed
@@ -89,7 +89,7 @@ class WarmStart:
     def for_model(self, model: Model) -> WarmStart | None:
         """Itself, or None for a model that needs no warm start."""
         if isinstance(model, EmbeddingModel):
-            refuse_other_shapes(self.model, model)
+            check_warm_start(self.model, model)
             return self
         log.info("ignoring the warm start: model %s counts all baskets", model.name)
         return None

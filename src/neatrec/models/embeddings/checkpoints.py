@@ -1,4 +1,4 @@
-"""Checkpoints: one file that is whole or not there, from which a fit goes on as if it had never stopped."""
+"""Checkpoints: one file, written atomically, from which a fit resumes to the same bits."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ FILE = "state.safetensors"
 
 @dataclass(frozen=True)
 class CheckpointPosition:
-    """How far a fit has come."""
+    """The progress of a fit at a checkpoint."""
 
     epoch: int = 0
     shard: int = 0
     chunk: int = 0
     losses: tuple[float, ...] = ()
-    """Mean loss a pair of each epoch done."""
+    """Mean loss per pair of each finished epoch."""
     validation_losses: tuple[float, ...] = ()
     pairs: int = 0
-    """Of the epoch under way, and so on."""
+    """Of the current epoch, as are `loss` and `active`."""
     loss: float = 0.0
     active: int = 0
     seconds: float = 0.0
@@ -39,7 +39,7 @@ class CheckpointPosition:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The tables of a fit and where it stands. `task` says which fit it is: only that one may go on from it."""
+    """The tables and the progress of a fit. `task` identifies the fit: only that one may resume."""
 
     task: Mapping[str, Any]
     position: CheckpointPosition
@@ -47,7 +47,7 @@ class Checkpoint:
 
 
 def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
-    """Write beside the last checkpoint, then put it in its place."""
+    """Write the checkpoint beside the last one, then replace it."""
     from safetensors.numpy import save_file
 
     about = {"format": FORMAT_VERSION, "task": dict(checkpoint.task), "position": asdict(checkpoint.position)}
@@ -59,7 +59,7 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
             os.fsync(file.fileno())
         os.replace(fresh, folder / FILE)
     except OSError as error:
-        with suppress(OSError):  # what could not be written may not be there to remove
+        with suppress(OSError):  # it may not exist
             fresh.unlink()
         raise ResourceError(
             f"cannot write a checkpoint into {printable(folder)}: {printable(error)}",
@@ -68,9 +68,9 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
 
 
 def load_checkpoint(folder: Path, task: Mapping[str, Any], device: str) -> Checkpoint | None:
-    """The checkpoint in `folder`, or None where there is none. One of another fit, or a damaged one, is refused.
+    """The checkpoint in `folder`, or None where there is none. A damaged one, or one of another fit, is refused.
 
-    Between epochs a fit may change its device; within one it may not, as devices cut epochs in their own ways.
+    A fit may change its device between epochs, not within one: devices cut epochs into different chunks.
     """
     from safetensors import SafetensorError, safe_open
 

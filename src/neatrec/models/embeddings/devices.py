@@ -1,4 +1,4 @@
-"""Where a fit runs: how shards reach the kernel and tables come back, on the CPU and on a GPU."""
+"""The devices of a fit: how shards reach the kernel and tables come back, on the CPU and on a GPU."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from neatrec.models.embeddings.kernels.gpu_feed import Feed
 
 CHUNK = 2**17
-"""Lines between two looks at the clock and at `Run.stop`. Fixed, so that reproducible runs do not depend on threads."""
+"""Lines per kernel call, between two checks of `Run.stop`. Fixed: reproducible runs must not depend on threads."""
 
 
 class Span(NamedTuple):
-    """One call of the kernel: units `first` to `last` of a visit, the lines `begin` to `end` of their shard."""
+    """One call of the kernel: units `first` to `last` of a visit, lines `begin` to `end` of their shard."""
 
     visit: Shard
     first: int
@@ -32,34 +32,34 @@ class Span(NamedTuple):
 
 
 class TrainingDevice(Protocol):
-    """Holds what a kernel works on."""
+    """Holds the arrays that a kernel works on."""
 
     device: str
 
     def spans(self, shard: Baskets, number: int, epoch: int, seed: int, first: int) -> Iterator[Span]:
-        """The spans of shard `number` from the one numbered `first` on, baskets in an order of their own each epoch."""
+        """The spans of shard `number` from span `first` on; each epoch has its own order of baskets."""
 
-    def lines_of(self, span: Span, first: int, end: int) -> int:
+    def count_lines(self, span: Span, first: int, end: int) -> int:
         """Lines of the units `first` to `end` of a span, at least 1."""
 
-    def take(self, tables: Mapping[str, Table]) -> tuple[Table, ...]:
-        """What the kernel is given for these tables."""
+    def upload(self, tables: Mapping[str, Table]) -> tuple[Table, ...]:
+        """The kernel's tables, filled from these."""
 
-    def bring_back(self, tables: Mapping[str, Table]) -> None:
-        """Put into `tables` what was learned so far."""
+    def download(self, tables: Mapping[str, Table]) -> None:
+        """Copy the kernel's tables into `tables`."""
 
-    def here(self, array: Any) -> npt.NDArray[np.float32]:
-        """A part of a table in the memory of the host."""
+    def to_host(self, array: Any) -> npt.NDArray[np.float32]:
+        """A part of a table, in host memory."""
 
-    def largest(self, table: Any, dim: int) -> float:
-        """The largest absolute number in the vectors of a table; NaN where one is NaN."""
+    def max_abs(self, table: Any, dim: int) -> float:
+        """The largest absolute value in the vectors of a table; NaN where one is NaN."""
 
-    def draws(self, draws: Draws) -> Draws:
-        """Where the kernel draws from."""
+    def upload_draws(self, draws: Draws) -> Draws:
+        """The kernel's sampling tables."""
 
 
 class CpuDevice:
-    """The tables themselves; shards are copied in the order of their visit."""
+    """Kernels work on the tables themselves; shards are copied in their random order."""
 
     device = "cpu"
 
@@ -73,29 +73,29 @@ class CpuDevice:
             start, stop = ends[chunk], ends[chunk + 1]
             yield Span(visit, start, stop, int(visit.start[start]), int(visit.stop[stop - 1]))
 
-    def lines_of(self, span: Span, first: int, end: int) -> int:
+    def count_lines(self, span: Span, first: int, end: int) -> int:
         return int(span.visit.stop[end - 1] - span.visit.start[first])
 
-    def take(self, tables: Mapping[str, Table]) -> tuple[Table, ...]:
+    def upload(self, tables: Mapping[str, Table]) -> tuple[Table, ...]:
         return tuple(tables.values())
 
-    def bring_back(self, tables: Mapping[str, Table]) -> None:
+    def download(self, tables: Mapping[str, Table]) -> None:
         pass
 
-    def here(self, array: Any) -> npt.NDArray[np.float32]:
+    def to_host(self, array: Any) -> npt.NDArray[np.float32]:
         return np.asarray(array)
 
-    def largest(self, table: Any, dim: int) -> float:
+    def max_abs(self, table: Any, dim: int) -> float:
         vectors = table[:, :dim]
-        # not the maximum of abs(vectors), which would need as much memory again
+        # max(abs(vectors)) would need a copy
         return max(float(vectors.max()), -float(vectors.min())) if len(table) else 0.0
 
-    def draws(self, draws: Draws) -> Draws:
+    def upload_draws(self, draws: Draws) -> Draws:
         return draws
 
 
 class GpuDevice:
-    """Tables and, where they fit, baskets stay in the memory of the GPU for the whole fit."""
+    """Tables and, where they fit, baskets stay in GPU memory for the whole fit."""
 
     device = "gpu"
 
@@ -115,54 +115,54 @@ class GpuDevice:
         for piece in self.feed.pieces(raw, number, int(rng.integers(2**62)), first):
             yield Span(piece.shard, 0, len(piece.shard.start), piece.begin, piece.end)
 
-    def lines_of(self, span: Span, first: int, end: int) -> int:
-        """About: units lie there in a random order."""
+    def count_lines(self, span: Span, first: int, end: int) -> int:
+        """Approximate: the units are in random order."""
         return max(1, (end - first) * (span.end - span.begin) // (span.last - span.first))
 
     @property
     def feed(self) -> Feed:
-        """Made when it is first needed: what is free is known once tables and draws are there."""
+        """Created on first use: the free memory is known once tables and draws are uploaded."""
         from neatrec.models.embeddings.kernels.gpu_feed import Feed
 
         if self._feed is None:
             self._feed = Feed(self.visits.row_of_item, self.visits.category, self.lines)
         return self._feed
 
-    def take(self, tables: Mapping[str, Table]) -> tuple[Table, ...]:
+    def upload(self, tables: Mapping[str, Table]) -> tuple[Table, ...]:
         from neatrec.models.embeddings.kernels.gpu_call import to_gpu
 
         if self._tables is None:
             self._tables = to_gpu(tuple(tables.values()))
         return self._tables
 
-    def bring_back(self, tables: Mapping[str, Table]) -> None:
+    def download(self, tables: Mapping[str, Table]) -> None:
         from neatrec.models.embeddings.kernels.gpu_call import from_gpu
 
         if self._tables is not None:
             from_gpu(self._tables, tuple(tables.values()))
 
-    def here(self, array: Any) -> npt.NDArray[np.float32]:
+    def to_host(self, array: Any) -> npt.NDArray[np.float32]:
         found: npt.NDArray[np.float32] = array.get()
         return found
 
-    def largest(self, table: Any, dim: int) -> float:
+    def max_abs(self, table: Any, dim: int) -> float:
         from neatrec.models.embeddings.kernels.gpu_call import largest
 
         return largest(table, dim)
 
-    def draws(self, draws: Draws) -> Draws:
+    def upload_draws(self, draws: Draws) -> Draws:
         from neatrec.models.embeddings.kernels.gpu_call import draws_to_gpu
 
         return draws_to_gpu(draws)
 
 
 def training_device(device: str, visits: VisitOrder, lines: int) -> TrainingDevice:
-    """The place for a device, `cpu` or `gpu`; `lines` of all shards together."""
+    """The device called `cpu` or `gpu`; `lines`: of all shards."""
     return GpuDevice(visits, lines) if device == "gpu" else CpuDevice(visits)
 
 
 def _chunk_ends(visit: Shard) -> list[int]:
-    """Units where chunks begin and the last one ends."""
+    """The first unit of each chunk, and the end of the last."""
     units = len(visit.start)
     if not units:
         return [0]

@@ -41,11 +41,11 @@ class Item2Vec(EmbeddingModel):
         dim = self.parameters.dim
         return {"input": random_table(rng, items, dim, 0.5 / dim), "output": new_table(items, dim)}
 
-    def _laid(self, tables: Mapping[str, Table]) -> dict[str, Table]:
+    def _array_views(self, tables: Mapping[str, Table]) -> dict[str, Table]:
         dim = self.parameters.dim
         return {"vectors": vector(tables["input"], dim), "output": vector(tables["output"], dim)}
 
-    def _keep(self, tables: Mapping[str, Table]) -> None:
+    def _take_tables(self, tables: Mapping[str, Table]) -> None:
         self.output = vector(tables["output"], self.parameters.dim).copy()
         self._take(vector(tables["input"], self.parameters.dim).copy())
 

@@ -1,4 +1,4 @@
-"""The log expected likelihood of two GaussianTable: log of the density of their difference at zero."""
+"""The log expected likelihood of two Gaussians: the log density of their difference at zero."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MIN_ROWS_PER_THREAD = 4
 
 
 class GaussianTable:
-    """One Gaussian for each item, with one variance for all its dimensions, in float64 and ready for rows."""
+    """One Gaussian per item, with one variance for all dimensions, in float64."""
 
     def __init__(self, vectors: npt.NDArray[Any], log_variance: npt.NDArray[Any]) -> None:
         """vectors: (items, dim); log_variance: (items,)."""

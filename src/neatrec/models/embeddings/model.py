@@ -1,4 +1,4 @@
-"""What the embedding models have in common: their settings, and how a fit is put together."""
+"""The common part of the embedding models: their parameters and their fit."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from neatrec.models.embeddings.kernels.dispatch import chosen_device, device_for
 from neatrec.models.embeddings.kernels.layout import SQUARES, Table, new_table, vector, width
 from neatrec.models.embeddings.trainer import TrainingTask, train
 from neatrec.models.embeddings.warm_start import (
-    SHARE,
+    COLD_EPOCHS_PER_WARM,
     Rows,
+    check_warm_start,
+    copy_rows,
     hash_of,
-    lay,
     matched_items,
     matched_users,
-    refuse_other_shapes,
-    widen,
+    widen_new_items,
 )
 from neatrec.models.parameters import ModelParameters, parameter
 from neatrec.models.run import Run
@@ -50,45 +50,39 @@ PAPER: Mapping[str, Any] = {
     "batch_reduction": "mean",
     "learning_rate": 0.05,
 }
-"""What the paper states for all its embedding models. It does not say whether a batch is a sum or a mean.
+"""What the paper states for all its embedding models; not whether a batch is a sum or a mean.
 
-On Instacart's orders the sum runs away with this learning rate, but for item2vec, which therefore takes the sum; the
-others take the mean. By the mean neat and neat-bpr learn, triple2vec (and item2vec) next to nothing in five epochs.
+On Instacart's orders the sum diverges at this learning rate, except for item2vec, which takes the sum; the others take
+the mean, with which neat and neat-bpr learn, triple2vec (and item2vec) next to nothing in five epochs.
 """
-PREFIX = "squares_"
-FEWEST_EPOCHS, MOST_EPOCHS = 5, 320
-"""Bounds of what `epochs` left open may become."""
+SQUARES_PREFIX = "squares_"
+MIN_EPOCHS, MAX_EPOCHS = 5, 320
+"""Bounds of the epochs where the parameter is none."""
 
 
 @dataclass(frozen=True)
 class EmbeddingParameters(ModelParameters):
     dim: int = parameter(100, "Numbers in a vector.", low=1, high=4096)
-    epochs: int | None = parameter(
-        None, "Passes over the baskets; none: as many as the amount of data asks for, from 5 to 320.", low=1
-    )
-    window: int = parameter(5, "Items at most this many places apart in a basket make a pair.", low=1, high=64)
-    negatives: int = parameter(5, "Items drawn to compare a pair with.", low=1, high=64)
-    negatives_shared: bool = parameter(
-        True, "Whether the pairs of one place in a basket share its negatives, rather than each drawing its own."
-    )
+    epochs: int | None = parameter(None, "Passes over the baskets; none: by the amount of data, from 5 to 320.", low=1)
+    window: int = parameter(5, "Largest distance between the two items of a pair in a basket.", low=1, high=64)
+    negatives: int = parameter(5, "Negative items per pair.", low=1, high=64)
+    negatives_shared: bool = parameter(True, "Whether all pairs of one query position share their negatives.")
     negative_exponent: float = parameter(
-        0.75, "Negatives are drawn by how often an item was bought, to this power.", low=0.0, high=2.0
+        0.75, "Negatives are drawn by item frequency to this power.", low=0.0, high=2.0
     )
-    reject_observed: bool = parameter(
-        False, "Whether items that were ever bought together with the query are refused as negatives."
-    )
+    reject_observed: bool = parameter(False, "Whether items ever bought with the query are rejected as negatives.")
     optimizer: str = parameter(
         "adagrad",
-        "Row-wise Adagrad as the baskets come, or synchronous mini-batches by plain gradient descent.",
+        "Row-wise Adagrad, asynchronous, or plain SGD on synchronous mini-batches.",
         choices=("adagrad", "sgd"),
     )
     batch_size: int = parameter(128, "Pairs in a mini-batch (optimizer sgd).", low=1, high=65536)
     batch_reduction: str = parameter(
         "sum", "Whether a mini-batch's gradient is the sum over its pairs or their mean.", choices=("sum", "mean")
     )
-    learning_rate: float = parameter(0.2, "Step of the means at the start; it falls in a straight line.", above=0.0)
+    learning_rate: float = parameter(0.2, "Learning rate of the means at the start; it falls linearly.", above=0.0)
     category_level: str | None = parameter(
-        "deepest", "Pairs of one category at this level are no pairs; none: all are."
+        "deepest", "Pairs within one category at this level are left out; none: no pairs are."
     )
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": PAPER}
@@ -100,7 +94,7 @@ class EmbeddingParameters(ModelParameters):
 
 
 class EmbeddingModel(CosineModel):
-    """A model that learns vectors by one pass after another over the baskets."""
+    """A model whose vectors are trained in epochs over the baskets."""
 
     kind: ClassVar[str] = "paper"
     devices: ClassVar[tuple[str, ...]] = ("cpu", "gpu")
@@ -109,18 +103,18 @@ class EmbeddingModel(CosineModel):
     kernel: ClassVar[str]
     """The kernel that trains it."""
     lines_visited: ClassVar[int]
-    """How many basket lines a fit visits in all where `epochs` is left open (docs/tuning.md)."""
-    _has_hinges: ClassVar[bool] = False
-    _refuse_bought: ClassVar[bool] = False
-    """Whether items that a user has bought are refused as negatives in that user's baskets."""
+    """Basket lines that a fit visits in total where `epochs` is none (docs/tuning.md)."""
+    _has_hinge_loss: ClassVar[bool] = False
+    _reject_bought: ClassVar[bool] = False
+    """Whether a user's own items are rejected as negatives in the user's baskets."""
     history: tuple[float, ...] = ()
-    """Mean loss a pair of each epoch of the fit."""
+    """Mean loss per pair of each epoch."""
     squares: Mapping[str, Vectors] = MappingProxyType({})
-    """By item table: the sums that Adagrad divides by, shape (items, 2); a warm start goes on with them."""
+    """By item table: Adagrad's sums of squares, shape (items, 2); a warm start continues with them."""
 
     def check_run(self, run: Run, *, validation: bool = False) -> None:
         super().check_run(run, validation=validation)
-        if run.device == "gpu":  # settings that a GPU cannot honour
+        if run.device == "gpu":  # settings that a GPU cannot honor
             chosen_device(self._kernel(), run.device, self._settings(), run.reproducible)
 
     def fit_device(self, run: Run) -> str:
@@ -130,9 +124,9 @@ class EmbeddingModel(CosineModel):
         epochs, before = self._epochs(), 0
         old: Any = run.warm_start
         if old is not None:
-            refuse_other_shapes(old, self)
+            check_warm_start(old, self)
             epochs, before = self._warm_epochs()
-            log.info("warm start: the last %d of %d epochs", epochs, epochs + before)
+            log.info("warm start: training the last %d of %d epochs", epochs, epochs + before)
         task = TrainingTask(
             name=self.name,
             kernel=self._kernel(),
@@ -146,79 +140,80 @@ class EmbeddingModel(CosineModel):
             reject_observed=self.parameters.reject_observed,
             learning_rate=self.parameters.learning_rate,
             epochs=epochs,
-            vectors=self._vectors_of_a_row(),
+            vectors=self._vectors_per_row(),
             epochs_before=before,
-            begin=None if old is None else partial(self._begin_from, old),
-            begins_from=None if old is None else hash_of(old.arrays(users=True)),
+            warm_start=None if old is None else partial(self._start_from, old),
+            warm_start_hash=None if old is None else hash_of(old.arrays(users=True)),
             needs_users=self.needs_users,
-            min_user_baskets=self._least_user_baskets(),
-            has_hinges=self._has_hinges,
-            refuse_bought=self._refuse_bought,
+            min_user_baskets=self._min_user_baskets(),
+            has_hinge_loss=self._has_hinge_loss,
+            reject_bought=self._reject_bought,
             log_variance=self._log_variances(),
         )
         trained = train(task, shards, run)
         self.history = trained.losses
         self.user_ids = trained.user_ids
-        self._keep(trained.tables)
-        self.squares = self._squares_of(trained.tables)
+        self._take_tables(trained.tables)
+        self.squares = self._item_squares(trained.tables)
 
     def _epochs(self) -> int:
-        """What was asked for, or what brings the fit to as many lines as served best on validation baskets."""
-        asked: int | None = self.parameters.epochs
-        return self._epochs_by_data() if asked is None else asked
+        """The parameter, or as many as were tuned on validation baskets for this amount of data."""
+        epochs: int | None = self.parameters.epochs
+        return self._default_epochs() if epochs is None else epochs
 
-    def _epochs_by_data(self) -> int:
+    def _default_epochs(self) -> int:
         lines = max(int(self.item_count.sum()), 1)
-        return min(max(round(self.lines_visited / lines), FEWEST_EPOCHS), MOST_EPOCHS)
+        return min(max(round(self.lines_visited / lines), MIN_EPOCHS), MAX_EPOCHS)
 
     def _warm_epochs(self) -> tuple[int, int]:
-        """(epochs of a warm start, epochs that a fit from nothing would have before them)."""
-        asked: int | None = self.parameters.epochs
-        whole = self._epochs_by_data()
-        epochs = max(1, round(whole / SHARE)) if asked is None else asked
-        return epochs, max(whole - epochs, 0)
+        """(epochs of a warm start, epochs of a cold start that it skips)."""
+        cold: int = self._default_epochs()
+        epochs: int = self.parameters.epochs or max(1, round(cold / COLD_EPOCHS_PER_WARM))
+        return epochs, max(cold - epochs, 0)
 
-    def _begin_from(
+    def _start_from(
         self, old: EmbeddingModel, tables: dict[str, Table], row_of_item: Rows, users: pa.LargeStringArray | None
     ) -> None:
-        """Lay what `old` learned into new tables."""
+        """Copy the arrays of `old` into new tables."""
         items = matched_items(old, self.catalog, self.category_level)
-        people = None if users is None else matched_users(old, users)
-        places, held = self._laid(tables), old.arrays(users=True)
-        for name, place in places.items():
+        user_match = None if users is None else matched_users(old, users)
+        views, arrays = self._array_views(tables), old.arrays(users=True)
+        for name, view in views.items():
             if "user" not in name:
-                lay(place, held[name], items, row_of_item)
-            elif people is not None and name in held:
-                lay(place, held[name], people, np.arange(len(people.old), dtype=np.int32))
-        if "log_variance" in places:
+                copy_rows(view, arrays[name], items, row_of_item)
+            elif user_match is not None and name in arrays:
+                copy_rows(view, arrays[name], user_match, np.arange(len(user_match.old), dtype=np.int32))
+        if "log_variance" in views:
             settings = self._settings()
             bounds = settings.low, settings.high
-            widen(places["log_variance"], held["vectors"], held["log_variance"], items, row_of_item, bounds)
+            widen_new_items(
+                views["log_variance"], arrays["vectors"], arrays["log_variance"], items, row_of_item, bounds
+            )
         for name, sums in old.squares.items():
             if "user" not in name:
-                known = items.known  # new items learn at full speed
-                self._sums(tables[name])[row_of_item[known]] = sums[items.old[known]]
+                known = items.known  # new items start with full steps
+                self._adagrad_sums(tables[name])[row_of_item[known]] = sums[items.old[known]]
 
     @abstractmethod
-    def _laid(self, tables: Mapping[str, Table]) -> dict[str, Table]:
-        """Name of each array that was learned -> where it lies in the tables, rows first."""
+    def _array_views(self, tables: Mapping[str, Table]) -> dict[str, Table]:
+        """Name of each trained array -> its view in the tables."""
 
-    def _sums(self, table: Table) -> Table:
-        """What Adagrad divides by, of each row: of its vector and of its log-variance."""
-        start = width(self.parameters.dim) * self._vectors_of_a_row() + SQUARES
+    def _adagrad_sums(self, table: Table) -> Table:
+        """Adagrad's sums of squares per row: of its vector and of its log-variance."""
+        start = width(self.parameters.dim) * self._vectors_per_row() + SQUARES
         return table[:, start : start + 2]
 
-    def _vectors_of_a_row(self) -> int:
+    def _vectors_per_row(self) -> int:
         return 1
 
-    def _squares_of(self, tables: Mapping[str, Table]) -> dict[str, Table]:
-        """The sums of all item tables, for a fit that goes on from here; none with plain gradient descent."""
+    def _item_squares(self, tables: Mapping[str, Table]) -> dict[str, Table]:
+        """The sums of all item tables, for a later warm start; none with SGD."""
         if self.parameters.optimizer != "adagrad":
             return {}
-        return {name: self._sums(table).copy() for name, table in tables.items() if "user" not in name}
+        return {name: self._adagrad_sums(table).copy() for name, table in tables.items() if "user" not in name}
 
-    def _least_user_baskets(self) -> int:
-        """Users with fewer baskets have no vector that could learn."""
+    def _min_user_baskets(self) -> int:
+        """Users with fewer baskets keep a vector of zeros."""
         return 1
 
     def _log_variances(self) -> Callable[[Mapping[str, Table]], Vectors] | None:
@@ -228,7 +223,7 @@ class EmbeddingModel(CosineModel):
         return self.kernel
 
     def _settings(self) -> KernelSettings:
-        """Everything the kernel must know, but the rates."""
+        """The kernel's settings except the learning rates."""
         p = self.parameters
         sgd = p.optimizer == "sgd"
         return KernelSettings(
@@ -250,23 +245,23 @@ class EmbeddingModel(CosineModel):
 
     @abstractmethod
     def _new_tables(self, rng: np.random.Generator, items: int, users: int) -> dict[str, Table]:
-        """The tables at the start, by name, in the kernel's order."""
+        """The initial tables by name, in the kernel's order."""
 
     @abstractmethod
-    def _keep(self, tables: Mapping[str, Table]) -> None:
-        """Take what was learned; rows of item tables are in the order of the catalogue."""
+    def _take_tables(self, tables: Mapping[str, Table]) -> None:
+        """Keep the trained tables; rows of item tables are in the order of the catalog."""
 
     def _arrays(self) -> dict[str, npt.NDArray[Any]]:
-        sums = {f"{PREFIX}{name}": array for name, array in self.squares.items()}
+        sums = {f"{SQUARES_PREFIX}{name}": array for name, array in self.squares.items()}
         return {**super()._arrays(), "losses": np.array(self.history, dtype=np.float64), **sums}
 
     def _restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         super()._restore(arrays)
         self.history = tuple(arrays["losses"].tolist())
         self.squares = {
-            name.removeprefix(PREFIX): np.ascontiguousarray(array, dtype=np.float32)
+            name.removeprefix(SQUARES_PREFIX): np.ascontiguousarray(array, dtype=np.float32)
             for name, array in arrays.items()
-            if name.startswith(PREFIX)
+            if name.startswith(SQUARES_PREFIX)
         }
 
     def fit_info(self) -> dict[str, Any]:

@@ -22,10 +22,10 @@ from neatrec.models.parameters import ModelParameters, parameter, with_default
 class NeatParameters(EmbeddingParameters):
     negative_exponent: float = with_default(EmbeddingParameters, "negative_exponent", 0.5)
     margin: float = parameter(0.2, "How much likelier a pair must be than a negative.", low=0.0)
-    variance_learning_rate: float = parameter(0.2, "Step of the log-variances at the start.", low=0.0)
-    start_log_variance: float = parameter(-2.0, "Where log-variances start.")
-    min_log_variance: float = parameter(-4.0, "Log-variances stay above this.")
-    max_log_variance: float = parameter(2.0, "Log-variances stay below this.")
+    variance_learning_rate: float = parameter(0.2, "Learning rate of the log-variances at the start.", low=0.0)
+    start_log_variance: float = parameter(-2.0, "Initial log-variance.")
+    min_log_variance: float = parameter(-4.0, "Lower bound of the log-variances.")
+    max_log_variance: float = parameter(2.0, "Upper bound of the log-variances.")
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "paper": {
@@ -64,7 +64,7 @@ class Neat(EmbeddingModel):
     Parameters: ClassVar[type[ModelParameters]] = NeatParameters
     log_variance: npt.NDArray[np.float32]
     """Shape (items,)."""
-    _has_hinges: ClassVar[bool] = True
+    _has_hinge_loss: ClassVar[bool] = True
 
     def _settings(self) -> KernelSettings:
         p = self.parameters
@@ -91,11 +91,11 @@ class Neat(EmbeddingModel):
     def _log_variance(self, table: Table) -> Table:
         return tail(table, self.parameters.dim, LOG_VARIANCE)
 
-    def _laid(self, tables: Mapping[str, Table]) -> dict[str, Table]:
+    def _array_views(self, tables: Mapping[str, Table]) -> dict[str, Table]:
         items = tables["items"]
         return {"vectors": vector(items, self.parameters.dim), "log_variance": self._log_variance(items)}
 
-    def _keep(self, tables: Mapping[str, Table]) -> None:
+    def _take_tables(self, tables: Mapping[str, Table]) -> None:
         self.log_variance = self._log_variance(tables["items"]).copy()
         self._take(vector(tables["items"], self.parameters.dim).copy())
 
@@ -114,7 +114,7 @@ class NeatLikelihood(Neat):
 
     name: ClassVar[str] = "neat-likelihood"
     shares_fit_with: ClassVar[str] = "neat"
-    description: ClassVar[str] = "The GaussianTable of neat, ranked by expected likelihood."
+    description: ClassVar[str] = "The Gaussians of neat, ranked by expected likelihood."
     _prepared: GaussianTable | None = None
 
     def _score(self, queries: Codes, items: Codes) -> Scores:
@@ -124,7 +124,7 @@ class NeatLikelihood(Neat):
         return self._gaussians().rows(queries)
 
     def _gaussians(self) -> GaussianTable:
-        """Its GaussianTable, made ready once for what was learned last."""
+        """The Gaussians, prepared once per fit."""
         ready = self._prepared
         if ready is None or ready.vectors is not self.vectors or ready.log_variance is not self.log_variance:
             ready = self._prepared = GaussianTable(self.vectors, self.log_variance)

@@ -42,7 +42,7 @@ class NeatBPR(Neat):
     Parameters: ClassVar[type[ModelParameters]] = NeatBPRParameters
     needs_users: ClassVar[bool] = True
     user_vectors: npt.NDArray[np.float32] | None = None
-    _refuse_bought: ClassVar[bool] = True
+    _reject_bought: ClassVar[bool] = True
 
     def _settings(self) -> KernelSettings:
         return super()._settings()._replace(logistic=self.parameters.ranking_loss == "log")
@@ -51,11 +51,11 @@ class NeatBPR(Neat):
         dim = self.parameters.dim
         return {**super()._new_tables(rng, items, users), "users": random_table(rng, users, dim, dim**-0.5)}
 
-    def _laid(self, tables: Mapping[str, Table]) -> dict[str, Table]:
-        return {**super()._laid(tables), "user_vectors": vector(tables["users"], self.parameters.dim)}
+    def _array_views(self, tables: Mapping[str, Table]) -> dict[str, Table]:
+        return {**super()._array_views(tables), "user_vectors": vector(tables["users"], self.parameters.dim)}
 
-    def _keep(self, tables: Mapping[str, Table]) -> None:
-        super()._keep(tables)
+    def _take_tables(self, tables: Mapping[str, Table]) -> None:
+        super()._take_tables(tables)
         self.user_vectors = vector(tables["users"], self.parameters.dim).copy()
 
     def _user_arrays(self) -> dict[str, npt.NDArray[Any]]:

@@ -1,4 +1,4 @@
-"""What a fit visits and draws: shards as kernels see them, users by row, negatives by frequency."""
+"""Training pairs and negatives: shards in the kernels' form, users by row, negatives by frequency."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from neatrec.models.embeddings.kernels.arrange import arrange
 from neatrec.models.embeddings.kernels.draws import add_owned, add_pairs, alias_table, new_filter
 from neatrec.text import plural
 
-MOST_PAIRS = 200_000_000
-"""A basket with more pairs than this is refused where all its pairs must be remembered."""
-NOTHING = np.zeros(0, dtype=np.uint64)
+MAX_BASKET_PAIRS = 200_000_000
+"""A basket with more pairs is refused where all its pairs must be stored."""
+EMPTY = np.zeros(0, dtype=np.uint64)
 
 log = logging.getLogger(__name__)
 
 
 class VisitOrder:
-    """Turns shards into what kernels read. Item rows are by falling frequency: what is often needed lies together."""
+    """Turns shards into kernel input. Item rows are sorted by frequency, so that frequent rows share the cache."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class VisitOrder:
         self.user_ids: pa.LargeStringArray | None = _all_users(shards) if with_users else None
 
     def arranged(self, shard: Baskets, number: int, epoch: int, seed: int) -> Shard:
-        """The baskets of a shard in a random order of their own for each epoch."""
+        """The baskets of a shard in a random order per epoch."""
         rng = np.random.default_rng([seed, 1, epoch, number])
         return arrange(
             shard.items,
@@ -61,26 +61,26 @@ class VisitOrder:
         if self.user_ids is None or shard.users is None or shard.user_ids is None:
             return np.zeros(0, dtype=np.int32)
         rows = self._user_rows(shard.users, shard.user_ids)
-        if rows.min(initial=0) < 0:  # a kernel would read outside of its tables
-            raise ParameterError("a basket is of a user whom the first pass over the baskets did not see")
+        if rows.min(initial=0) < 0:  # a kernel would read out of bounds
+            raise ParameterError("a basket has a user that the first pass over the baskets did not find")
         return rows
 
     def baskets_of_users(self, shards: Iterable[Baskets]) -> npt.NDArray[np.int64]:
-        """How many baskets each user has, shape (users,)."""
+        """The number of baskets of each user, shape (users,)."""
         found = np.zeros(0 if self.user_ids is None else len(self.user_ids), dtype=np.int64)
         for shard in shards:
             found += np.bincount(self.users_of(shard), minlength=len(found))
         return found
 
     def with_known_users(self, shard: Baskets) -> Baskets:
-        """The baskets of users who are in the training baskets; all of them for models without users."""
+        """The baskets of users with training baskets; all baskets for models without users."""
         if self.user_ids is None or shard.users is None or shard.user_ids is None:
             return shard
         known = self._user_rows(shard.users, shard.user_ids) >= 0
         return shard if known.all() else shard.select(known)
 
     def _user_rows(self, users: npt.NDArray[np.int32], ids: pa.LargeStringArray) -> npt.NDArray[np.int32]:
-        """Shape (baskets,); -1 for a user whom no training basket has."""
+        """Shape (baskets,); -1 for a user without training baskets."""
         row_of_user = pc.fill_null(pc.index_in(ids, value_set=self.user_ids), -1).to_numpy(zero_copy_only=False)
         rows: npt.NDArray[np.int32] = row_of_user[users].astype(np.int32)
         return rows
@@ -92,7 +92,7 @@ class VisitOrder:
 
 
 class ValidationPairs:
-    """The validation baskets that a fit can judge by, shard by shard: those of users whom it learns about."""
+    """The validation baskets that have a loss, shard by shard: those of users with training baskets."""
 
     def __init__(self, visits: VisitOrder, validation: BasketStream, catalog: Catalog) -> None:
         self.visits, self.shards = visits, as_shards(validation)
@@ -106,11 +106,11 @@ class ValidationPairs:
         if not left:
             raise ParameterError(
                 f"`validation` is of no use: no user of its {plural(found, 'basket')} has a training basket",
-                hint="Keep out a smaller share, or train without validation.",
+                hint="Hold out a smaller share, or train without validation.",
             )
         if left < found:
             log.info(
-                "%s of %s left out: their users have no training basket",
+                "ignoring %s of %s: their users have no training basket",
                 f"{found - left:,}",
                 plural(found, "validation basket"),
             )
@@ -136,30 +136,30 @@ def _all_users(shards: Iterable[Baskets]) -> pa.LargeStringArray:
 
 
 def new_draws(
-    visits: VisitOrder, shards: Iterable[Baskets], exponent: float, reject_observed: bool, refuse_bought: bool
+    visits: VisitOrder, shards: Iterable[Baskets], exponent: float, reject_observed: bool, reject_bought: bool
 ) -> Draws:
-    """Where negatives come from: frequencies to the power `exponent`, less what is refused."""
+    """The distribution of negatives: frequencies to the power `exponent`, without the rejected items."""
     weights = np.where(visits.count_of_row > 0, visits.count_of_row.astype(np.float64) ** exponent, 0.0)
-    observed = _observed(visits, shards) if reject_observed else NOTHING
-    bought = _bought(visits, shards) if refuse_bought else NOTHING
+    observed = _observed(visits, shards) if reject_observed else EMPTY
+    bought = _bought(visits, shards) if reject_bought else EMPTY
     return Draws(np.uint64(0), alias_table(weights), observed, bought)
 
 
 def _observed(visits: VisitOrder, shards: Iterable[Baskets]) -> npt.NDArray[np.uint64]:
-    """A filter of all pairs of items that stand in one basket."""
+    """A filter of all pairs of items in one basket."""
     pairs = 0
     for shard in shards:
         of_basket = shard.sizes * (shard.sizes - 1)
-        if of_basket.max(initial=0) > 2 * MOST_PAIRS:
+        if of_basket.max(initial=0) > 2 * MAX_BASKET_PAIRS:
             raise ResourceError(
-                f"a basket of {plural(int(shard.sizes.max()), 'item')} has too many pairs to remember",
+                f"a basket of {plural(int(shard.sizes.max()), 'item')} has too many pairs to store",
                 hint="Set reject_observed=false, or leave such baskets out.",
             )
         pairs += int(of_basket.sum())
     words = new_filter(pairs)
     for shard in shards:
         add_pairs(words, visits.row_of_item[shard.items], shard.offsets)
-    log.info("items bought together are refused as negatives: a filter of %.0f MB", words.nbytes / 1e6)
+    log.info("rejecting observed pairs as negatives: filter of %.0f MB", words.nbytes / 1e6)
     return words
 
 

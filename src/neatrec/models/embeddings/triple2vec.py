@@ -59,14 +59,14 @@ class Triple2Vec(EmbeddingModel):
         names = {"queries": items, "partners": items, "users": users}
         return {name: random_table(rng, rows, dim, 0.5 / dim) for name, rows in names.items()}
 
-    def _least_user_baskets(self) -> int:
+    def _min_user_baskets(self) -> int:
         return int(self.parameters.min_user_baskets)
 
-    def _laid(self, tables: Mapping[str, Table]) -> dict[str, Table]:
+    def _array_views(self, tables: Mapping[str, Table]) -> dict[str, Table]:
         names = {"query_vectors": "queries", "partner_vectors": "partners", "user_vectors": "users"}
         return {array: vector(tables[name], self.parameters.dim) for array, name in names.items()}
 
-    def _keep(self, tables: Mapping[str, Table]) -> None:
+    def _take_tables(self, tables: Mapping[str, Table]) -> None:
         dim = self.parameters.dim
         self.query_vectors = vector(tables["queries"], dim).copy()
         self.partner_vectors = vector(tables["partners"], dim).copy()
