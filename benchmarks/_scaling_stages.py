@@ -61,8 +61,8 @@ def _labels(folder: Path, protocol: str) -> Job:
     from neatrec.labels import make_labels
 
     whole, few = _baskets(folder)
-    make_labels(few, protocol, engine="memory", threads=1)
-    return lambda: make_labels(whole, protocol, engine="memory", threads=1).records
+    make_labels(few, protocol=protocol, engine="memory", threads=1)
+    return lambda: make_labels(whole, protocol=protocol, engine="memory", threads=1).records
 
 
 def recall_sets(folder: Path, *_: int) -> Job:
@@ -114,7 +114,7 @@ def evaluation(folder: Path, *_: int) -> Job:
     from neatrec.labels import make_labels
 
     whole, _few = _baskets(folder)
-    found = make_labels(whole, "paper", (0.001,), engine="memory", threads=1)
+    found = make_labels(whole, protocol="paper", levels=(0.001,), engine="memory", threads=1)
     model = _vectors(whole.catalog)
     order = np.lexsort((found.item, found.query))
     query, item = found.query[order], found.item[order]

@@ -84,7 +84,7 @@ class Lab:
     """One validation fold: its questions, and what its training baskets teach, as `learning.learn` has it."""
 
     def __init__(self, fold: Split) -> None:
-        labels = make_labels(fold.test, "paper", (0.05,))
+        labels = make_labels(fold.test, protocol="paper", levels=(0.05,))
         self.task = build_task(fold.train, fold.test, labels, queries=0, carts=0)
         parameters, shards = BayesParameters(), [fold.train]
         counting, rngs = parameters.counting(), children(0, 12)

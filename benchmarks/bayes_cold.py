@@ -57,7 +57,7 @@ def cold(split: Split) -> Iterator[dict[str, Any]]:
     """A record for each number of lines kept, as it comes: HR@10 and NDCG@10 at .05 on the whole catalogue."""
     chosen = uniform_of_ids(split.train.catalog.ids, "cold") < HIDDEN
     chosen &= split.train.item_counts >= OFTEN
-    labels = make_labels(split.test, "paper", (0.05,))
+    labels = make_labels(split.test, protocol="paper", levels=(0.05,))
     for kept in KEPT:
         yield _record(without(split.train, chosen, kept), split.test, labels, chosen, kept)
 

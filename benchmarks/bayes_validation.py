@@ -67,7 +67,7 @@ def compare(split: Split, models: Sequence[str], levels: Sequence[float], protoc
     """Prints one line for each model, level and candidate set."""
     found: dict[tuple[str, float, str], list[Floats]] = {}
     for fold in split.validation():
-        labels = make_labels(fold.test, protocol, levels)
+        labels = make_labels(fold.test, protocol=protocol, levels=levels)
         task = build_task(fold.train, fold.test, labels, queries=0, carts=0)
         for text in models:
             started = time.process_time()

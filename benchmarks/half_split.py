@@ -76,7 +76,10 @@ def parts(folder: Path | None, validation: bool) -> list[Part]:
     whole = half(orders(folder))
     splits: Iterable[Split] = whole.validation() if validation else [whole]
     return [
-        Part(s.train, build_task(s.train, s.test, make_labels(s.test, "paper", (0.05,)), queries=0, carts=0))
+        Part(
+            s.train,
+            build_task(s.train, s.test, make_labels(s.test, protocol="paper", levels=(0.05,)), queries=0, carts=0),
+        )
         for s in splits
     ]
 

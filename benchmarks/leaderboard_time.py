@@ -62,7 +62,7 @@ def main() -> None:
         seconds["keeping the models"] = whole - sum(board.seconds.values()) - seconds["ranks and tables"]
         start = time.perf_counter()
         gaussian = trained_gaussian(board, Path(folder))
-        audit = audit_labels(split.test, LEVELS)
+        audit = audit_labels(split.test, levels=LEVELS)
         seconds["study of the labels"] = time.perf_counter() - start
         start = time.perf_counter()
         write_report(board, Path(folder) / "report", source="Instacart", audit=audit, gaussian=gaussian)

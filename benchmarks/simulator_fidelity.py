@@ -170,7 +170,7 @@ def labels_against_truth() -> Rows:
         *(("calibrated", (one,)) for one in every),
         ("calibrated", every),
     ):
-        labels = make_labels(market.baskets, protocol, strata=strata)
+        labels = make_labels(market.baskets, protocol=protocol, strata=strata)
         for level in labels.levels if len(strata) != 1 else labels.levels[:1]:
             chosen = labels.at(level)
             query, item = labels.query[chosen], labels.item[chosen]

@@ -1,12 +1,12 @@
 """Labels on Spark beside the memory engine: the same hash, and where Spark's time goes.
 
-    python -m benchmarks.spark_counting [instacart] [recall] [skew] [window] [refused] [--baskets 20000] [--long 1500]
+    python -m benchmarks.spark_counting [instacart] [candidates] [skew] [window] [refused] [--baskets N] [--long N]
 
-`instacart`: the orders sent from the driver, labels by both protocols, one round of chance. `recall`: their recall
-sets. `skew`: simulated baskets with one item in a third of them and one basket of `--long` lines, written as Parquet
-and read by Spark itself. `window`: pairs at most five places apart, one basket of a million lines among the others.
-`refused`: all pairs of such a basket. For each the stages of Spark's own status store:
-tasks, and the longest task beside the median one; CPU seconds are those of this process, Java and its Python workers.
+`instacart`: the orders sent from the driver, labels by both protocols, one round of chance. `candidates`: the
+candidate sets of all items. `skew`: simulated baskets with one item in a third of them and one basket of `--long`
+lines, written as Parquet and read by Spark itself. `window`: pairs at most five places apart, one basket of a million
+lines among the others. `refused`: all pairs of such a basket. For each the stages of Spark's own status store: tasks,
+and the longest task beside the median one; CPU seconds are those of this process, Java and its Python workers.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def instacart(session: Any, threads: int) -> Iterator[tuple[str, dict[str, Any]]
     baskets = read_baskets(str(data_folder("instacart", [])))
 
     def labels(protocol: str, engine: str) -> Any:
-        return make_labels(baskets, protocol, engine=engine, threads=threads)
+        return make_labels(baskets, protocol=protocol, engine=engine, threads=threads)
 
     def say(found: Any) -> dict[str, Any]:
         return {"labels": found.label_counts, "hash": found.hash}
@@ -141,9 +141,9 @@ def instacart(session: Any, threads: int) -> Iterator[tuple[str, dict[str, Any]]
     yield "chance", both(session, "chance", by_chance, say_chance)
 
 
-def recall(session: Any, threads: int) -> Iterator[tuple[str, dict[str, Any]]]:
+def candidates(session: Any, threads: int) -> Iterator[tuple[str, dict[str, Any]]]:
     """The candidate sets of 200 of all Instacart items."""
-    from neatrec.cooccurrence.candidates import recall_pairs
+    from neatrec.cooccurrence.candidates import candidate_pairs
     from neatrec.evaluation.candidates import CANDIDATE_COUNTING, id_order
     from neatrec.io import read_baskets
 
@@ -151,7 +151,7 @@ def recall(session: Any, threads: int) -> Iterator[tuple[str, dict[str, Any]]]:
     place = id_order(baskets.catalog)
 
     def sets(engine: str) -> Any:
-        return recall_pairs(baskets, CANDIDATE_COUNTING, 200, place, engine=engine, threads=threads)
+        return candidate_pairs(baskets, CANDIDATE_COUNTING, 200, place, engine=engine, threads=threads)
 
     def say(found: Any) -> dict[str, Any]:
         columns = (found.query.astype("<i4"), found.item.astype("<i4"), found.count.astype("<i8"))
@@ -162,9 +162,8 @@ def recall(session: Any, threads: int) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def skew(session: Any, threads: int, baskets: int, long: int) -> dict[str, Any]:
     from neatrec.io import SourceOptions, read_baskets
-    from neatrec.io.spark_lines import read_cluster_lines
+    from neatrec.io.spark_lines import read_spark_lines
     from neatrec.labels import make_labels
-    from neatrec.labels.spark import labels_of_cluster
 
     options = SourceOptions(basket="order", item="sku", category=("aisle",))
     known: set[int] = set()
@@ -172,7 +171,7 @@ def skew(session: Any, threads: int, baskets: int, long: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="neatrec-bench-") as name:
         folder = lines_with_a_long_basket(baskets, long, Path(name))
         began, cpu = time.perf_counter(), cpu_seconds()
-        found = labels_of_cluster(read_cluster_lines(str(folder), options, threads=threads), threads=threads)
+        found = make_labels(read_spark_lines(str(folder), options, threads=threads), threads=threads)
         took = {"wall": round(time.perf_counter() - began, 1), "cpu": round(cpu_seconds() - cpu, 1)}
         expected = make_labels(read_baskets(str(folder), options), engine="memory", threads=threads)
     if found.hash != expected.hash:
@@ -208,7 +207,7 @@ def refused(session: Any, threads: int, long: int = MILLION) -> dict[str, Any]:
     """A basket of a million lines among a thousand others: what is said, and how soon."""
     from neatrec.errors import ResourceError
     from neatrec.io import SourceOptions
-    from neatrec.labels.spark import run_labels_on_cluster
+    from neatrec.io.spark_lines import read_spark_lines
 
     options = SourceOptions(basket="order", item="sku", category=("aisle",))
     known: set[int] = set()
@@ -217,7 +216,7 @@ def refused(session: Any, threads: int, long: int = MILLION) -> dict[str, Any]:
         folder = lines_with_a_long_basket(1000, long, Path(name))
         began, cpu = time.perf_counter(), cpu_seconds()
         try:
-            run_labels_on_cluster(str(folder), options, "calibrated", (0.05,), seed=0, threads=threads)
+            read_spark_lines(str(folder), options, threads=threads)
         except ResourceError as error:
             said = str(error)
         else:
@@ -240,7 +239,7 @@ def main(parts: list[str], baskets: int, long: int, threads: int, memory: str) -
         runs |= window(session, threads, baskets)
     if "refused" in parts:
         runs |= refused(session, threads)
-    for part, answers in {"instacart": instacart, "recall": recall}.items():
+    for part, answers in {"instacart": instacart, "candidates": candidates}.items():
         for name, run in answers(session, threads) if part in parts else ():
             runs[f"instacart, {name}"] = run
             print(name, run, flush=True)
@@ -255,7 +254,7 @@ def main(parts: list[str], baskets: int, long: int, threads: int, memory: str) -
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", default=["skew", "window", "refused", "instacart", "recall"])
+    parser.add_argument("parts", nargs="*", default=["skew", "window", "refused", "instacart", "candidates"])
     parser.add_argument("--baskets", type=int, default=20_000)
     parser.add_argument("--long", type=int, default=1500)
     parser.add_argument("--threads", type=int, default=2)

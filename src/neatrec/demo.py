@@ -96,7 +96,7 @@ def run_demo(out: Path, *, seed: int = 0, say: Callable[[str], None] = print) ->
     say("labels by both protocols, and how many of them chance alone would make")
     plain = audit_labels(baskets, truth=truth, null_rounds=2, seed=seed)
     say("the same within baskets of one size, month and store")
-    stratified = make_labels(baskets, "calibrated", (0.05,), strata=STRATA)
+    stratified = make_labels(baskets, protocol="calibrated", levels=(0.05,), strata=STRATA)
     score = score_against(truth, stratified.query, stratified.item, directed=True)
     say("training models on one half of the baskets, judging them on the other")
     board = make_report(

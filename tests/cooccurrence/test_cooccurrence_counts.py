@@ -19,8 +19,8 @@ from neatrec.cooccurrence import (
     PairBlock,
     PairFilter,
     count,
+    layout,
     margins,
-    rows,
 )
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog, string_array
@@ -78,7 +78,7 @@ def test_keeping_some_pairs_is_counting_all_and_leaving_out_the_rest(
 ) -> None:
     baskets, counting = job
 
-    def make_screen(m: Margins) -> PairFilter:
+    def make_filter(m: Margins) -> PairFilter:
         share = np.sqrt(m.first / max(m.records, 1))
         return PairFilter(least, expected=(share, share), spread=(share * slack, share) if strict else None)
 
@@ -88,8 +88,8 @@ def test_keeping_some_pairs_is_counting_all_and_leaving_out_the_rest(
 
     everything = count(baskets, counting, engine="memory")
     block = PairBlock(everything.query, everything.item, everything.count, everything.reverse, everything.customers)
-    wanted = block.where(make_screen(everything.margins).passes(block) & (block.item % 2 == 0))
-    found = count(baskets, counting, keep=FilteredPairs(make_screen, even_items), engine=engine)
+    wanted = block.where(make_filter(everything.margins).passes(block) & (block.item % 2 == 0))
+    found = count(baskets, counting, keep=FilteredPairs(make_filter, even_items), engine=engine)
     assert_equal(
         found,
         replace(everything, **{n: getattr(wanted, n) for n in ("query", "item", "count", "reverse", "customers")}),
@@ -204,13 +204,13 @@ def test_lines_that_need_64_bit_places_are_counted_alike(monkeypatch: pytest.Mon
     baskets = Baskets.from_lists(["abcd", "bcd", "da"], users=["u", "w", "u"])
     for counting in (CountOptions(), CountOptions(window=1, directed=False)):
         with monkeypatch.context() as patch:
-            patch.setattr(rows, "MANY_LINES", 0)
+            patch.setattr(layout, "MAX_32_BIT_LINES", 0)
             found = count(baskets, counting, engine="memory")
         assert_counted_right(found, baskets, counting)
 
 
 def test_blocks_are_cut_alike_for_any_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows, "BLOCK", 10)
+    monkeypatch.setattr(layout, "BLOCK", 10)
     rng = np.random.default_rng(0)
     baskets = Baskets.from_lists([[str(x) for x in rng.permutation(30)[:8]] for _ in range(40)])
     seen: dict[int, list[list[int]]] = {}

@@ -16,12 +16,14 @@ import pytest
 
 from neatrec.cooccurrence import CountOptions, count
 from neatrec.cooccurrence import duckdb as duckdb_engine
-from neatrec.cooccurrence.statements import statement
+from neatrec.cooccurrence.sql import statement
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog, string_array
 from neatrec.errors import MissingDependencyError, ResourceError
 
-STATEMENTS = sorted(file.name.removesuffix(".sql") for file in (files("neatrec.cooccurrence") / "sql").iterdir())
+STATEMENTS = sorted(
+    f.name.removesuffix(".sql") for f in files("neatrec.cooccurrence.sql").iterdir() if f.name.endswith(".sql")
+)
 
 GIANT = """
 import re, sys, time
@@ -148,12 +150,12 @@ def test_each_sql_file_is_one_plain_statement(name: str) -> None:
 
 
 def test_the_sql_files_are_those_the_engine_uses() -> None:
-    source = (files("neatrec.cooccurrence") / "statements.py").read_text()
+    source = (files("neatrec.cooccurrence.sql") / "__init__.py").read_text()
     assert [name for name in STATEMENTS if f'"{name}"' not in source and f"'{name}'" not in source] == []
 
 
 class Shards:
-    """Shards made anew at each pass, watching how many are held at once."""
+    """Shards made again at each pass, watching how many are held at once."""
 
     def __init__(self, whole: Baskets, parts: int) -> None:
         self.whole, self.parts = whole, parts
@@ -169,7 +171,7 @@ class Shards:
 
 
 def test_baskets_handed_over_in_parts_are_counted_alike(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(duckdb_engine, "BASKETS_AT_A_TIME", 7)
+    monkeypatch.setattr(duckdb_engine, "BASKETS_PER_BATCH", 7)
     whole = make_shop(40, 15, 5, users=7)
     shards = [whole.select(np.arange(11)), whole.select(np.arange(11, 40))]
     found, expected = (
@@ -188,6 +190,6 @@ def test_duckdb_holds_one_shard_at_a_time() -> None:
     assert shards.most <= 2  # one at hand while the next is made
 
 
-@pytest.mark.parametrize("name", ["counter", "forecast", "records", "resources", "screen", "statements", "survey"])
+@pytest.mark.parametrize("name", ["counting", "counts", "count_input", "pair_filter", "resources", "sql"])
 def test_examples_in_docstrings_run(name: str) -> None:
     assert doctest.testmod(import_module(f"neatrec.cooccurrence.{name}")).failed == 0

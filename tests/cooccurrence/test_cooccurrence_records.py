@@ -91,7 +91,7 @@ def test_a_result_says_what_it_holds() -> None:
 def test_a_screen_says_what_is_wrong_with_it() -> None:
     with pytest.raises(ParameterError, match="`min_count` must be at least 1, got 0"):
         PairFilter(min_count=0)
-    with pytest.raises(ParameterError, match="`spread` of a screen must come with `expected`"):
+    with pytest.raises(ParameterError, match="`spread` of a filter must come with `expected`"):
         PairFilter(spread=(np.ones(3), np.ones(3)))
     with pytest.raises(ParameterError, match=r"`expected` must be two vectors of 3 items, got \(2,\)"):
         PairFilter(expected=(np.ones(3), np.ones(2))).check(3)

@@ -10,8 +10,14 @@ import pytest
 
 from neatrec.cooccurrence import CountOptions, FilteredPairs, PairFilter, count, forecast, margins, memory
 from neatrec.cooccurrence import counting as counter
-from neatrec.cooccurrence.forecast import expected_pairs
-from neatrec.cooccurrence.resources import _free_in_container, as_bytes, available_memory, human, thread_count
+from neatrec.cooccurrence.resources import (
+    _free_in_container,
+    as_bytes,
+    available_memory,
+    expected_pairs,
+    human,
+    thread_count,
+)
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog
 from neatrec.errors import ParameterError, ResourceError
@@ -116,7 +122,7 @@ def test_a_stated_limit_is_kept_by_refusing() -> None:
 
 
 def test_what_would_overflow_a_counter_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "MOST_COUNTED", 5)
+    monkeypatch.setattr(memory, "MAX_COUNT", 5)
     twice = Baskets.from_lists(["aabb"] * 3)  # a stands in 3 baskets, twice in each: Σ n² = 12
     with pytest.raises(ResourceError, match=r"up to 12 records, more than the memory engine counts \(5\). Use engine"):
         count(twice, engine="memory")
@@ -133,7 +139,7 @@ def test_auto_takes_memory_where_it_fits_and_says_so(caplog: pytest.LogCaptureFi
     assert "counting with the memory engine (chosen by size)" in caplog.text
     caplog.clear()
     count(ORDERED, engine="memory")
-    assert "counting with the memory engine (as asked)" in caplog.text
+    assert "counting with the memory engine (requested)" in caplog.text
 
 
 def test_auto_goes_to_disk_where_memory_is_short(

@@ -41,7 +41,7 @@ def halves() -> tuple[Baskets, Baskets]:
 @pytest.fixture(scope="module")
 def task(halves: tuple[Baskets, Baskets]) -> EvaluationTask:
     train, test = halves
-    return build_task(train, test, make_labels(test, "paper"), candidates=5, queries=8, carts=20)
+    return build_task(train, test, make_labels(test, protocol="paper"), candidates=5, queries=8, carts=20)
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,7 @@ def test_every_measure_is_summarized(task: EvaluationTask, ranks: dict[str, list
 
 def test_measures_can_be_left_out(halves: tuple[Baskets, Baskets]) -> None:
     train, test = halves
-    task = build_task(train, test, make_labels(test, "paper"), candidates=5, queries=0, carts=0)
+    task = build_task(train, test, make_labels(test, protocol="paper"), candidates=5, queries=0, carts=0)
     ranks = evaluate_model(make_model("popco").fit(train), task)
     assert ranks.held_out is None
     assert ranks.cart_ranks is None
@@ -149,23 +149,23 @@ def test_a_label_table_out_of_order_is_refused(task: EvaluationTask) -> None:
 def test_shared_baskets_are_a_leak(halves: tuple[Baskets, Baskets]) -> None:
     _, test = halves
     with pytest.raises(LeakError, match="training and evaluation share 5 baskets"):
-        build_task(test.select(np.arange(5)), test, make_labels(test, "paper"))
+        build_task(test.select(np.arange(5)), test, make_labels(test, protocol="paper"))
 
 
 def test_labels_from_the_training_baskets_are_a_leak(halves: tuple[Baskets, Baskets]) -> None:
     train, test = halves
     with pytest.raises(LeakError, match="the labels come from the training baskets"):
-        build_task(train, test, make_labels(train, "paper"))
+        build_task(train, test, make_labels(train, protocol="paper"))
 
 
 def test_labels_from_other_baskets_are_refused(halves: tuple[Baskets, Baskets]) -> None:
     train, test = halves
     with pytest.raises(ParameterError, match="the labels come from other baskets than `test`"):
-        build_task(train, test, make_labels(test.select(np.arange(300)), "paper"))
+        build_task(train, test, make_labels(test.select(np.arange(300)), protocol="paper"))
 
 
 def test_another_catalogue_is_refused(halves: tuple[Baskets, Baskets]) -> None:
     train, test = halves
     other = replace(test, catalog=Catalog.from_ids(NAMES))
     with pytest.raises(ParameterError, match="must be over one catalogue"):
-        build_task(train, other, make_labels(other, "paper"))
+        build_task(train, other, make_labels(other, protocol="paper"))

@@ -45,7 +45,7 @@ from neatrec.data.splits import split_baskets
 
 baskets = supermarket(baskets=4_000, items=300).baskets
 split = split_baskets(baskets, "half")
-labels = make_labels(split.test, "paper", (0.05,), threads=1)
+labels = make_labels(split.test, protocol="paper", levels=(0.05,), threads=1)
 model = make_model("neat", dim=8, epochs=2).fit(split.train, Run(device=sys.argv[2], threads=1))
 answers = evaluate_model(model, build_task(split.train, split.test, labels, queries=20, carts=5))
 save_bundle(model, Path(sys.argv[1]), baskets_hash=split.train.hash, seed=0)

@@ -40,7 +40,7 @@ def shop() -> Split:
 @cache
 def task() -> EvaluationTask:
     halves = shop()
-    labels = make_labels(halves.test, "paper", (0.05,), threads=1)
+    labels = make_labels(halves.test, protocol="paper", levels=(0.05,), threads=1)
     return build_task(halves.train, halves.test, labels, queries=100, carts=10)
 
 

@@ -83,7 +83,7 @@ def test_imports_in_any_number_of_parts_give_the_baskets_of_the_files(tmp_path: 
     same(store, whole)
     found = read_baskets(store)
     assert found.dropped == whole.dropped
-    labels = [make_labels(baskets, "calibrated", (0.05,)) for baskets in (found, whole)]
+    labels = [make_labels(baskets, protocol="calibrated", levels=(0.05,)) for baskets in (found, whole)]
     assert len(labels[0].query)
     for name in ("query", "item", "count", "p"):
         assert np.array_equal(getattr(labels[0], name), getattr(labels[1], name)), name

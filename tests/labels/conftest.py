@@ -19,12 +19,12 @@ def instacart(instacart_folder: Path) -> Baskets:
 
 @pytest.fixture(scope="session")
 def instacart_paper(instacart: Baskets) -> Labels:
-    return make_labels(instacart, "paper")
+    return make_labels(instacart, protocol="paper")
 
 
 @pytest.fixture(scope="session")
 def instacart_calibrated(instacart: Baskets) -> Labels:
-    return make_labels(instacart, "calibrated")
+    return make_labels(instacart, protocol="calibrated")
 
 
 @pytest.fixture(scope="session")

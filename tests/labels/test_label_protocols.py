@@ -28,7 +28,7 @@ def buns_and_sausages(repeat: int = 40, **more) -> Baskets:
 @settings(deadline=None)
 @given(shops(), st.integers(2, 4))
 def test_paper_labels_are_those_of_the_definition(baskets, min_basket):
-    labels = make_labels(baskets, "paper", LEVELS, min_basket=min_basket)
+    labels = make_labels(baskets, protocol="paper", levels=LEVELS, min_basket=min_basket)
     for level in LEVELS:
         assert pairs_of(labels, labels.at(level)) == paper_plainly(baskets, level, min_basket)
 
@@ -36,7 +36,7 @@ def test_paper_labels_are_those_of_the_definition(baskets, min_basket):
 @settings(deadline=None)
 @given(shops(), st.integers(2, 4), st.sampled_from(["quasi", "product"]))
 def test_calibrated_labels_are_those_of_the_definition(baskets, min_basket, expected):
-    labels = make_labels(baskets, "calibrated", LEVELS, min_basket=min_basket, expected=expected)
+    labels = make_labels(baskets, protocol="calibrated", levels=LEVELS, min_basket=min_basket, expected=expected)
     for level in LEVELS:
         assert pairs_of(labels, labels.at(level)) == calibrated_plainly(baskets, level, min_basket, expected)
 
@@ -44,7 +44,7 @@ def test_calibrated_labels_are_those_of_the_definition(baskets, min_basket, expe
 @settings(deadline=None)
 @given(shops(users=True))
 def test_a_pair_counts_once_a_customer_where_customers_return(baskets):
-    labels = make_labels(baskets, "calibrated", LEVELS, min_basket=2)
+    labels = make_labels(baskets, protocol="calibrated", levels=LEVELS, min_basket=2)
     returning = len(set(baskets.users.tolist())) < len(baskets)
     assert labels.options["once_per_customer"] is returning
     for level in LEVELS:
@@ -55,7 +55,7 @@ def test_a_pair_counts_once_a_customer_where_customers_return(baskets):
 
 def test_the_paper_counts_every_basket_and_still_knows_its_customers():
     baskets = buns_and_sausages(users=["ann", "bob", "cid", "dan"] * 40)
-    labels = make_labels(baskets, "paper", min_basket=2)
+    labels = make_labels(baskets, protocol="paper", min_basket=2)
     assert labels.options["once_per_customer"] is False
     assert labels.count.max() == 40
     assert labels.customers.tolist() == [1] * len(labels)
@@ -80,7 +80,7 @@ def test_evidence_of_a_label_adds_up():
 @settings(deadline=None)
 @given(shops())
 def test_counts_and_reverse_counts_are_those_of_the_records(baskets):
-    labels = make_labels(baskets, "calibrated", (0.5,), min_basket=2)
+    labels = make_labels(baskets, protocol="calibrated", levels=(0.5,), min_basket=2)
     seen = records_plainly(baskets, 2)
     assert labels.records == sum(seen.values())
     assert labels.pairs == len(seen)
@@ -110,7 +110,7 @@ def test_same_category_pairs_are_no_labels_unless_kept():
 def test_no_labels_is_an_answer_and_a_warning(protocol, caplog):
     baskets = Baskets.from_lists([["a", "b"], ["b", "c"]])
     with caplog.at_level(logging.WARNING):
-        labels = make_labels(baskets, protocol, min_basket=2)
+        labels = make_labels(baskets, protocol=protocol, min_basket=2)
     assert len(labels) == 0
     assert set(labels.to_json()["labels"].values()) == {0}
     assert labels.table().num_rows == 0
@@ -121,7 +121,7 @@ def test_no_labels_is_an_answer_and_a_warning(protocol, caplog):
 @pytest.mark.parametrize("contents", [[], [["a"]], [["a", "b"]], [["x", f"{i}"] for i in range(50)]])
 @pytest.mark.parametrize("protocol", ["paper", "calibrated"])
 def test_too_little_or_one_item_in_every_pair_makes_no_label(contents, protocol):
-    assert len(make_labels(Baskets.from_lists(contents), protocol, min_basket=2)) == 0
+    assert len(make_labels(Baskets.from_lists(contents), protocol=protocol, min_basket=2)) == 0
 
 
 def test_an_item_in_every_pair_hides_no_true_pair():
@@ -162,7 +162,10 @@ def test_order_of_baskets_does_not_matter():
     baskets = buns_and_sausages()
     turned = baskets.select(np.arange(len(baskets))[::-1])
     for protocol in ("paper", "calibrated"):
-        assert make_labels(turned, protocol, min_basket=2).hash == make_labels(baskets, protocol, min_basket=2).hash
+        assert (
+            make_labels(turned, protocol=protocol, min_basket=2).hash
+            == make_labels(baskets, protocol=protocol, min_basket=2).hash
+        )
 
 
 @pytest.mark.parametrize(

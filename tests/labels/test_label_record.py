@@ -53,14 +53,14 @@ def test_the_level_of_a_row_is_the_strictest_that_it_passes(baskets):
 
 def test_what_is_not_known_is_null_in_the_table(baskets):
     unordered = Baskets.from_lists([["a", "b"]] * 30 + [["c", "d"]] * 30, ordered=False)
-    table = make_labels(unordered, "paper", min_basket=2).table()
+    table = make_labels(unordered, protocol="paper", min_basket=2).table()
     assert table.num_rows == 4
     for name in ("q", "customers", "reverse_count"):
         assert table[name].null_count == 4
 
 
 def test_the_table_says_what_made_it(baskets, tmp_path):
-    labels = make_labels(baskets, "paper", (0.05, 0.01), min_basket=2)
+    labels = make_labels(baskets, protocol="paper", levels=(0.05, 0.01), min_basket=2)
     pq.write_table(labels.table(), tmp_path / "labels.parquet")
     again = pq.read_table(tmp_path / "labels.parquet")
     assert set(again["protocol"].to_pylist()) == {"paper"}
@@ -118,7 +118,7 @@ def test_the_hash_is_that_of_protocol_levels_and_sorted_pairs(baskets):
 def test_the_hash_sees_protocol_levels_and_counts(baskets):
     hashes = {
         make_labels(baskets, min_basket=2).hash,
-        make_labels(baskets, "paper", min_basket=2).hash,
+        make_labels(baskets, protocol="paper", min_basket=2).hash,
         make_labels(baskets, levels=(0.05,), min_basket=2).hash,
         make_labels(baskets.select(slice_of(baskets)), min_basket=2).hash,
     }
@@ -131,7 +131,7 @@ def slice_of(baskets):
 
 
 def test_json_has_the_promised_keys(baskets):
-    answer = make_labels(baskets, "paper", min_basket=2).to_json()
+    answer = make_labels(baskets, protocol="paper", min_basket=2).to_json()
     assert list(answer) == [
         *("protocol", "level_kind", "baskets", "records", "pairs", "labels", "threshold", "hash"),
     ]

@@ -15,8 +15,7 @@ from neatrec.cooccurrence import CountOptions, margins
 from neatrec.data.baskets import Attribute, Baskets
 from neatrec.labels import make_labels
 from neatrec.labels.expected_counts import fit_strata
-from neatrec.labels.strata import strata_of
-from neatrec.labels.stratum_margins import stratum_margins
+from neatrec.labels.strata import strata_of, stratum_margins
 
 
 def in_stores(baskets: Baskets, codes) -> Baskets:

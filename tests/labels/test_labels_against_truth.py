@@ -22,17 +22,17 @@ def market(request: pytest.FixtureRequest) -> Supermarket:
 
 @pytest.fixture(scope="module")
 def paper(market: Supermarket) -> Labels:
-    return make_labels(market.baskets, "paper")
+    return make_labels(market.baskets, protocol="paper")
 
 
 @pytest.fixture(scope="module")
 def calibrated(market: Supermarket) -> Labels:
-    return make_labels(market.baskets, "calibrated")
+    return make_labels(market.baskets, protocol="calibrated")
 
 
 @pytest.fixture(scope="module")
 def stratified(market: Supermarket) -> Labels:
-    return make_labels(market.baskets, "calibrated", strata=ALL_STRATA)
+    return make_labels(market.baskets, protocol="calibrated", strata=ALL_STRATA)
 
 
 def precision_and_recall(truth: PlantedTruth, labels: Labels, level: float = 0.05) -> tuple[float, float]:
@@ -82,7 +82,7 @@ def test_strata_leave_no_trap_and_hardly_any_mistake(market: Supermarket, strati
     ("stratum", "trap"), [("month", "december"), ("store", "one_store"), ("basket_size", "large_basket")]
 )
 def test_each_stratum_catches_its_own_trap(market: Supermarket, calibrated: Labels, stratum: str, trap: str) -> None:
-    labels = make_labels(market.baskets, "calibrated", strata=(stratum,))
+    labels = make_labels(market.baskets, protocol="calibrated", strata=(stratum,))
     assert trap_labels(market.truth, calibrated, trap) > 40
     assert trap_labels(market.truth, labels, trap) <= 1
     for other in set(TRAP_NAMES) - {trap}:
@@ -108,7 +108,7 @@ def test_the_paper_protocol_misses_complements_that_sell_well(
 
 
 def test_counting_every_basket_of_a_household_brings_its_habits_back(market: Supermarket, calibrated: Labels) -> None:
-    every_basket = make_labels(market.baskets, "calibrated", once_per_customer=False)
+    every_basket = make_labels(market.baskets, protocol="calibrated", once_per_customer=False)
     assert other_mistakes(market.truth, every_basket) > 5 * other_mistakes(market.truth, calibrated)
 
 
@@ -121,8 +121,8 @@ def test_popular_noise_gets_no_label(
 
 def test_where_nothing_goes_together_only_traps_are_found_and_strata_clear_them() -> None:
     market = supermarket(strength=0, seed=2)
-    calibrated = make_labels(market.baskets, "calibrated")
+    calibrated = make_labels(market.baskets, protocol="calibrated")
     assert other_mistakes(market.truth, calibrated) < 0.1 * trap_labels(market.truth, calibrated)
-    stratified = make_labels(market.baskets, "calibrated", strata=ALL_STRATA)
+    stratified = make_labels(market.baskets, protocol="calibrated", strata=ALL_STRATA)
     assert trap_labels(market.truth, stratified) == 0
     assert len(stratified) < 25

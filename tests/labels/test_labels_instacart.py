@@ -7,8 +7,8 @@ import pytest
 
 from neatrec.labels import make_labels, shuffle_null
 from neatrec.labels.audit import audit_labels
-from neatrec.labels.both_signs import dependent_pairs
 from neatrec.labels.config import LabelConfig
+from neatrec.labels.paper import dependent_pairs
 from neatrec.reproduction.published import paper_numbers
 from neatrec.statistics import possible_pairs
 
@@ -28,8 +28,8 @@ def audit(instacart):
 
 @pytest.fixture(scope="module")
 def dependent(instacart, instacart_paper):
-    recipe = LabelConfig.of(instacart_paper)
-    return dependent_pairs(instacart, recipe, instacart.catalog.category_of("department"), {})
+    config = LabelConfig.of(instacart_paper)
+    return dependent_pairs(instacart, config.levels, config.counting, instacart.catalog.category_of("department"), {})
 
 
 def test_records_and_pairs(instacart_paper, instacart_calibrated):
@@ -144,10 +144,10 @@ def test_false_discoveries_of_the_calibrated_protocol(instacart, instacart_calib
 
 def test_labels_of_the_half_split(instacart):
     order = np.array(instacart.ids.to_pylist(), dtype=np.int64)
-    odd = make_labels(instacart.select(order % 2 == 1), "paper")
+    odd = make_labels(instacart.select(order % 2 == 1), protocol="paper")
     assert counts(odd) == [2_708, 2_035, 1_565]
     assert len(np.unique(odd.query)) == 950
-    inside = [make_labels(instacart.select(order % 4 == rest), "paper", (0.05,)) for rest in (0, 2)]
+    inside = [make_labels(instacart.select(order % 4 == rest), protocol="paper", levels=(0.05,)) for rest in (0, 2)]
     assert [len(labels) for labels in inside] == [854, 886]
 
 

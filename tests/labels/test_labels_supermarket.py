@@ -45,7 +45,7 @@ def test_all_strata_together_catch_every_trap(market, by_strata):
 
 
 def test_floors_of_precision_and_recall(market, by_strata):
-    paper = make_labels(market.baskets, "paper")
+    paper = make_labels(market.baskets, protocol="paper")
     floors = {"paper": (paper, 0.48, 0.21), "calibrated": (by_strata[()], 0.62, 0.32)}
     for labels, precision, recall in floors.values():
         got = score(market, labels, 0.05)

@@ -28,7 +28,7 @@ def noisy_shop(ordered: bool = True) -> Baskets:
 @pytest.mark.parametrize("ordered", [True, False])
 def test_paper_labels_by_chance_are_the_protocol_on_shuffled_baskets(ordered):
     baskets = noisy_shop(ordered)
-    labels = make_labels(baskets, "paper", (0.2, 0.05), min_basket=2)
+    labels = make_labels(baskets, protocol="paper", levels=(0.2, 0.05), min_basket=2)
     null = shuffle_null(baskets, labels, 2, seed=5)
     for round_ in range(2):
         dealt = shuffled(baskets, 5, round_)
@@ -54,7 +54,10 @@ def test_calibrated_labels_by_chance_pass_the_real_threshold_with_expected_count
 
 def test_several_labels_share_the_shuffles_and_get_what_each_would_alone(monkeypatch):
     baskets = noisy_shop()
-    both = [make_labels(baskets, protocol, (0.2, 0.05), min_basket=2) for protocol in ("paper", "calibrated")]
+    both = [
+        make_labels(baskets, protocol=protocol, levels=(0.2, 0.05), min_basket=2)
+        for protocol in ("paper", "calibrated")
+    ]
     alone = [shuffle_null(baskets, labels, 2, seed=3, within="size") for labels in both]
     rounds = []
     monkeypatch.setattr(null, "shuffled", lambda *asked: rounds.append(asked[2]) or shuffled(*asked))
@@ -64,7 +67,7 @@ def test_several_labels_share_the_shuffles_and_get_what_each_would_alone(monkeyp
 
 def test_the_rate_is_the_mean_over_the_real_labels():
     baskets = noisy_shop()
-    labels = make_labels(baskets, "paper", (0.2,), min_basket=2)
+    labels = make_labels(baskets, protocol="paper", levels=(0.2,), min_basket=2)
     null = shuffle_null(baskets, labels, 3)
     assert null.real == {0.2: len(labels)}
     assert null.fdr[0.2] == pytest.approx(np.mean(null.labels[0.2]) / len(labels))

@@ -444,7 +444,7 @@ def test_options_that_make_no_sense_are_refused(split: Split, option: str, value
 
 
 def test_given_labels_are_used(split: Split) -> None:
-    labels = make_labels(split.test, "calibrated", (0.01,))
+    labels = make_labels(split.test, protocol="calibrated", levels=(0.01,))
     board = run_leaderboard(split.train, split.test, ["pop"], QUICK, labels=labels)
     assert board.to_json()["protocol"] == "calibrated"
     assert [result["level"] for result in board.to_json()["results"]] == [0.01, 0.01]

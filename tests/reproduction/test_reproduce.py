@@ -13,8 +13,8 @@ import pytest
 from helpers.small_instacart import write_instacart
 from neatrec.errors import SourceError
 from neatrec.labels.audit import Audit, audit_labels
-from neatrec.labels.both_signs import DependentPairs, dependent_pairs
 from neatrec.labels.config import LabelConfig
+from neatrec.labels.paper import DependentPairs, dependent_pairs
 from neatrec.leaderboard.result_cache import FitContext
 from neatrec.leaderboard.run import LeaderboardOptions
 from neatrec.models import Run, make_model
@@ -303,7 +303,8 @@ def real(instacart_folder: Path) -> tuple[Any, Audit, DependentPairs]:
     data = read_instacart(instacart_folder)
     audit = audit_labels(data.ins_e, null_rounds=0)
     department = data.ins_e.catalog.category_of("department")
-    return data, audit, dependent_pairs(data.ins_e, LabelConfig.of(audit.paper), department, {})
+    config = LabelConfig.of(audit.paper)
+    return data, audit, dependent_pairs(data.ins_e, config.levels, config.counting, department, {})
 
 
 def marks(table: ReportTable) -> list[str]:

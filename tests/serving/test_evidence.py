@@ -81,7 +81,7 @@ def test_expected_counts_and_q_are_those_of_the_calibrated_protocol() -> None:
         ordered=False,
         users=[baskets.user_ids[int(u)].as_py() for u in baskets.users],
     )
-    undirected = make_labels(unordered, "calibrated", (0.05,), min_basket=2)
+    undirected = make_labels(unordered, protocol="calibrated", levels=(0.05,), min_basket=2)
     found = PairTable.of(baskets).columns(undirected.query, undirected.item)
     assert len(undirected) > 0
     assert undirected.options["once_per_customer"]

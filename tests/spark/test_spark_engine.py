@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from neatrec.cooccurrence import CountOptions, count, margins
-from neatrec.cooccurrence.candidates import recall_pairs
-from neatrec.cooccurrence.input_summary import survey
-from neatrec.cooccurrence.spark.engine import DriverLines, plan_of
+from neatrec.cooccurrence.candidates import candidate_pairs
+from neatrec.cooccurrence.spark.engine import plan_of
+from neatrec.cooccurrence.spark.lines import as_spark_lines
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog
 from neatrec.errors import ResourceError
@@ -71,7 +71,7 @@ def shop() -> Baskets:
 
 @pytest.mark.parametrize("protocol", ["calibrated", "paper"])
 def test_labels_have_the_same_hash(shop: Baskets, protocol: str) -> None:
-    found, expected = (make_labels(shop, protocol, engine=engine) for engine in ("spark", "memory"))
+    found, expected = (make_labels(shop, protocol=protocol, engine=engine) for engine in ("spark", "memory"))
     assert len(expected) > 10
     assert found.hash == expected.hash
     assert found.table().equals(expected.table())
@@ -85,11 +85,11 @@ def test_chance_makes_the_same_labels(shop: Baskets) -> None:
 
 
 @pytest.mark.parametrize("engine", ["spark", "duckdb", "memory"])
-def test_recall_sets_are_those_of_the_evaluation(engine: str) -> None:
+def test_candidate_sets_are_those_of_the_evaluation(engine: str) -> None:
     baskets = awkward()
     queries = np.arange(len(baskets.catalog), dtype=np.int32)
     expected = candidate_set(partners(baskets, queries), size=4)
-    found = recall_pairs(baskets, CANDIDATE_COUNTING, 4, id_order(baskets.catalog), engine=engine)
+    found = candidate_pairs(baskets, CANDIDATE_COUNTING, 4, id_order(baskets.catalog), engine=engine)
     np.testing.assert_array_equal(found.query, np.repeat(queries, np.diff(expected.offsets)))
     np.testing.assert_array_equal(found.item, expected.items)
     np.testing.assert_array_equal(found.count, expected.counts)
@@ -97,7 +97,7 @@ def test_recall_sets_are_those_of_the_evaluation(engine: str) -> None:
 
 @pytest.mark.parametrize("counting", [CountOptions(), CountOptions(once_per_customer=True), *WINDOWS])
 def test_the_plan_has_no_cross_join(counting: CountOptions) -> None:
-    plan = plan_of(DriverLines(survey(awkward(), counting)))
+    plan = plan_of(as_spark_lines(awkward(), counting), counting)
     assert "Join" in plan
     for word in ("Cartesian", "NestedLoop", "Cross"):
         assert word not in plan
@@ -106,11 +106,12 @@ def test_the_plan_has_no_cross_join(counting: CountOptions) -> None:
 def test_the_lines_of_a_long_basket_are_joined_by_stretches_of_a_window() -> None:
     """Joined by the basket alone, a million lines would be 10^12 comparisons of one task."""
     long = Baskets.from_lists([[f"item {n}" for n in range(50)], ["item 1", "item 2"]])
-    assert "stretch" in plan_of(DriverLines(survey(long, CountOptions(window=5))))
-    assert "stretch" not in plan_of(DriverLines(survey(long, CountOptions(window=40))))
+    for window in (5, 40):
+        counting = CountOptions(window=window)
+        assert ("stretch" in plan_of(as_spark_lines(long, counting), counting)) == (window == 5)
 
 
-def test_a_lost_worker_is_told_in_a_sentence_and_the_next_count_works(shop: Baskets) -> None:
+def test_a_lost_worker_is_reported_in_a_sentence_and_the_next_count_works(shop: Baskets) -> None:
     driver = os.getpid()
 
     def keep(block: Any, totals: Any) -> Any:

@@ -17,9 +17,8 @@ from neatrec.cooccurrence import CountOptions
 from neatrec.cooccurrence.spark.engine import plan_of
 from neatrec.errors import ParameterError, ResourceError, SourceError
 from neatrec.io import SourceOptions, read_baskets
-from neatrec.io.spark_lines import read_cluster_lines
+from neatrec.io.spark_lines import read_spark_lines
 from neatrec.labels import make_labels
-from neatrec.labels.spark import labels_of_cluster
 
 pytestmark = pytest.mark.usefixtures("spark")
 OPTIONS = SourceOptions(basket="order", item="sku", user="who", position="place", category=("department", "aisle"))
@@ -67,10 +66,10 @@ def written(table: pa.Table, folder: Path, kind: str) -> str:
 def test_labels_are_those_of_the_embedded_engine(kind: str, protocol: str, tmp_path: Path) -> None:
     source = written(orders(), tmp_path / f"orders-{kind}", kind)
     baskets = read_baskets(source, OPTIONS)
-    lines = read_cluster_lines(source, OPTIONS)
-    assert (lines.baskets, lines.lines, lines.catalog.hash) == (len(baskets), baskets.lines, baskets.catalog.hash)
-    found = labels_of_cluster(lines, protocol, min_basket=3)
-    expected = make_labels(baskets, protocol, min_basket=3)
+    lines = read_spark_lines(source, OPTIONS)
+    assert (len(lines), lines.lines, lines.catalog.hash) == (len(baskets), baskets.lines, baskets.catalog.hash)
+    found = make_labels(lines, protocol=protocol, min_basket=3)
+    expected = make_labels(baskets, protocol=protocol, min_basket=3)
     assert len(expected) > 10
     assert found.hash == expected.hash
     assert found.table().equals(expected.table())
@@ -79,8 +78,8 @@ def test_labels_are_those_of_the_embedded_engine(kind: str, protocol: str, tmp_p
 
 @pytest.mark.parametrize("once", [False, True])
 def test_the_plan_from_the_files_to_the_pairs_has_no_cross_join(once: bool, tmp_path: Path) -> None:
-    lines = read_cluster_lines(written(orders(4, 60), tmp_path / "orders", "parquet"), OPTIONS)
-    plan = plan_of(lines.counted_as(CountOptions(once_per_customer=once)))
+    lines = read_spark_lines(written(orders(4, 60), tmp_path / "orders", "parquet"), OPTIONS)
+    plan = plan_of(lines, CountOptions(once_per_customer=once))
     assert "parquet" in plan
     assert "Join" in plan
     for word in ("Cartesian", "NestedLoop", "Cross"):
@@ -101,8 +100,8 @@ def test_the_prompt_writes_the_same_table(tmp_path: Path, capsys: pytest.Capture
 
 def test_a_table_of_the_catalogue_is_read_by_its_name(spark: Any) -> None:
     spark.createDataFrame(orders(2, 50)).createOrReplaceGlobalTempView("orders")
-    lines = read_cluster_lines("table:global_temp.orders", SourceOptions(basket="order", item="sku"))
-    assert lines.baskets == 50
+    lines = read_spark_lines("table:global_temp.orders", SourceOptions(basket="order", item="sku"))
+    assert len(lines) == 50
 
 
 def test_bad_files_are_named(tmp_path: Path) -> None:
@@ -110,27 +109,27 @@ def test_bad_files_are_named(tmp_path: Path) -> None:
     whole = (source / "part-1.parquet").read_bytes()
     (source / "part-1.parquet").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(SourceError, match=r"Spark cannot read .*part-1\.parquet"):
-        read_cluster_lines(str(source), OPTIONS)
+        read_spark_lines(str(source), OPTIONS)
     other = orders(3, 60).rename_columns(["order", "article", "who", "place", "department", "aisle"])
     pq.write_table(other, source / "part-1.parquet")
     with pytest.raises(
         SourceError, match=r"part-1\.parquet has no line with a basket and an item.*columns order and sku"
     ):
-        read_cluster_lines(str(source), OPTIONS)
+        read_spark_lines(str(source), OPTIONS)
 
 
 def test_what_cannot_be_counted_is_refused(tmp_path: Path) -> None:
     source = written(orders(3, 60), tmp_path / "orders", "parquet")
     with pytest.raises(SourceError, match="has no column 'skew' for item"):
-        read_cluster_lines(source, SourceOptions(basket="order", item="skew"))
+        read_spark_lines(source, SourceOptions(basket="order", item="skew"))
     with pytest.raises(SourceError, match="column 'who' must be a number, is none in"):
-        read_cluster_lines(source, SourceOptions(basket="order", item="sku", position="who"))
+        read_spark_lines(source, SourceOptions(basket="order", item="sku", position="who"))
     with pytest.raises(SourceError, match="has two values in column 'aisle'"):
-        read_cluster_lines(source, SourceOptions(basket="order", item="sku", user="aisle"))
-    lines = read_cluster_lines(source, SourceOptions(basket="order", item="sku"))
+        read_spark_lines(source, SourceOptions(basket="order", item="sku", user="aisle"))
+    lines = read_spark_lines(source, SourceOptions(basket="order", item="sku"))
     too_long = r"basket 'ö7' has .* lines, which make .* pairs, more than `max_basket_pairs` = 100\. Raise --max"
     with pytest.raises(ResourceError, match=too_long):
-        labels_of_cluster(lines, max_basket_pairs=100)
+        make_labels(lines, max_basket_pairs=100)
 
 
 def test_a_basket_that_is_too_long_is_refused_before_items_are_looked_at(
@@ -153,7 +152,7 @@ def test_a_basket_that_is_too_long_is_refused_before_items_are_looked_at(
 )
 def test_options_that_spark_does_not_know_are_refused(options: SourceOptions, sentence: str) -> None:
     with pytest.raises(ParameterError, match=sentence):
-        read_cluster_lines("orders", options)
+        read_spark_lines("orders", options)
 
 
 @pytest.mark.parametrize(

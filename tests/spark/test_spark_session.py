@@ -1,4 +1,4 @@
-"""What stands in Spark's way is told in a sentence that names it and the next step. No session is made here."""
+"""What keeps Spark from starting is reported in a sentence that names it and the next step. No session is made here."""
 
 from __future__ import annotations
 
@@ -115,8 +115,8 @@ class SparkError(Exception):
         ("boom\n at org.apache", ResourceError, "Spark failed: boom. Its log says more"),
     ],
 )
-def test_failures_of_spark_are_told_in_our_words(text: str, kind: type, sentence: str) -> None:
-    ours = session.told(SparkError(text))
+def test_failures_of_spark_become_our_errors(text: str, kind: type, sentence: str) -> None:
+    ours = session.as_our_error(SparkError(text))
     assert type(ours) is kind
     with pytest.raises(kind, match=sentence):
         raise ours
@@ -124,7 +124,7 @@ def test_failures_of_spark_are_told_in_our_words(text: str, kind: type, sentence
 
 def test_other_failures_stay_what_they_are() -> None:
     error = ValueError("ours")
-    assert session.told(error) is error
+    assert session.as_our_error(error) is error
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from scipy import special
 
 from neatrec.cooccurrence import Margins
 from neatrec.data.baskets import Baskets
-from neatrec.labels.config import make_label_config
+from neatrec.labels import LabelOptions
 from neatrec.labels.expected_counts import fit_expected
 from neatrec.statistics import poisson_tail, possible_pairs
 
@@ -54,34 +54,25 @@ class Power:
 
 def measure_power(baskets: Baskets, threads: int | None = None) -> Power | None:
     """The calibrated protocol at q = .05 tried on the baskets; None where no basket makes a pair to count."""
-    recipe = make_label_config(
-        baskets,
-        "calibrated",
-        (LEVEL,),
-        expected="quasi",
-        strata=(),
-        min_basket=MIN_BASKET,
-        category_level="deepest",
-        once_per_customer=None,
-    )
-    test, evidence = recipe.test_pairs(baskets, {"threads": threads})
-    margins = evidence.pairs.margins
+    config = LabelOptions(levels=(LEVEL,), min_basket=MIN_BASKET).resolve(baskets)
+    tester, tested = config.test_pairs(baskets, {"threads": threads})
+    margins = tested.pairs.margins
     if not margins.records:
         return None
-    threshold = test.thresholds(evidence, recipe.levels)[LEVEL]
-    chosen = np.flatnonzero(test.passes(evidence, threshold))
-    possible = possible_pairs(margins.first, margins.second, margins.category, directed=recipe.directed)
+    threshold = tester.thresholds(tested, config.levels)[LEVEL]
+    chosen = np.flatnonzero(tester.passes(tested, threshold))
+    possible = possible_pairs(margins.first, margins.second, margins.category, directed=config.directed)
     needed = threshold or LEVEL / max(possible, 1)
     known = np.zeros(len(baskets.catalog), dtype=bool)
-    known[evidence.pairs.query[chosen]] = True
-    known[evidence.pairs.item[chosen]] = True
+    known[tested.pairs.query[chosen]] = True
+    known[tested.pairs.item[chosen]] = True
     sales = baskets.item_counts
-    *tenths, best = _tiers(baskets, margins, needed, directed=recipe.directed)
+    *tenths, best = _tiers(baskets, margins, needed, directed=config.directed)
     return Power(
         records=margins.records,
         possible_pairs=possible,
         threshold=needed,
-        labels=len(chosen) if recipe.directed else 2 * len(chosen),
+        labels=len(chosen) if config.directed else 2 * len(chosen),
         deciles=tuple(tenths),
         best_sellers=best,
         items_with_evidence=float(known.sum() / max((sales > 0).sum(), 1)),

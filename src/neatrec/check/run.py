@@ -13,7 +13,7 @@ from neatrec._version import __version__
 from neatrec.check.power import LEVEL, MIN_BASKET, POWER, Power, measure_power
 from neatrec.check.suspects import FrequentItem, InseparablePair, frequent_items, inseparable_items
 from neatrec.cooccurrence import CountOptions, Forecast, forecast
-from neatrec.cooccurrence.input_summary import pairs_of_size
+from neatrec.cooccurrence.count_input import pairs_of_size
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import UNKNOWN
 from neatrec.io.assemble import GUEST

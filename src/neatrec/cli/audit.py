@@ -34,24 +34,24 @@ def audit(
     seed: Annotated[int, typer.Option(help="Seed of the shuffle.", min=0)] = 0,
 ) -> None:
     """The study of the labels: coverage, consistency, accuracy, and what both protocols get wrong."""
+    from neatrec.labels import LabelOptions
     from neatrec.labels.audit import audit_labels
-    from neatrec.labels.run import check_label_options
+    from neatrec.labels.null import check_within
     from neatrec.report.audit_report import write_audit
 
     out = output_folder(out)
-    levels, choices = tuple(level or (0.05, 0.01, 0.001)), engine.choices()
-    check_label_options("calibrated", levels, null_within=null_within)
     named, columns = parse_strata(strata)
+    levels, choices = tuple(level or LabelOptions.levels), engine.choices()
+    options = LabelOptions(levels=levels, strata=tuple(named), min_basket=min_basket)
+    check_within(null_within)
     shop = source.read(attributes=columns)
     found = audit_labels(
         shop.baskets,
-        levels,
+        options,
         truth=shop.truth,
         null_rounds=null,
         null_within=null_within,
         seed=seed,
-        min_basket=min_basket,
-        strata=named,
         **choices,
     )
     files = write_audit(found, out)

@@ -14,7 +14,9 @@ from neatrec.cli.source_options import EngineArguments, SourceArguments, output_
 from neatrec.errors import must_be
 
 if TYPE_CHECKING:
-    from neatrec.labels.run import LabelRun
+    from neatrec.cooccurrence.spark.lines import SparkLines
+    from neatrec.data.baskets import Baskets
+    from neatrec.labels.make import LabelRun
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +53,7 @@ def labels(
         bool | None,
         typer.Option(
             "--per-customer/--per-basket",
-            help="Count a pair at most once a customer. Default: calibrated does, where customers are known.",
+            help="Count a pair at most once per customer. Default: calibrated does, where customers are known.",
             show_default=False,
         ),
     ] = None,
@@ -68,56 +70,45 @@ def labels(
     ] = False,
 ) -> None:
     """Which items really go together: evaluation labels by a protocol, with false-discovery rates."""
-    from neatrec.labels.run import check_label_options, run_labels
+    from neatrec.labels import LabelOptions
+    from neatrec.labels.make import run_labels
+    from neatrec.labels.null import check_within
 
     out = output_file(out, (".parquet", ".csv"), source.source)
-    levels, choices = tuple(level or (0.05, 0.01, 0.001)), engine.choices()
-    check_label_options(protocol, levels, expected=expected, null_within=null_within)
     named, columns = parse_strata(strata)
+    choices = engine.choices()
+    options = LabelOptions(
+        protocol,
+        tuple(level or LabelOptions.levels),
+        expected,
+        tuple(named),
+        min_basket,
+        None if category_level == "none" else category_level,
+        per_customer,
+        choices.pop("max_basket_pairs"),
+    )
+    check_within(null_within)
+    baskets: Baskets | SparkLines
     if spark_read:
         refused = {"--engine": engine.engine != "spark", "--strata": named, "--null": null}
         for option, given in refused.items():
             if given:
                 wanted = "spark with --spark-read" if option == "--engine" else "left out with --spark-read"
                 raise must_be(option, wanted, engine.engine if option == "--engine" else given)
-        from neatrec.labels.spark import run_labels_on_cluster
+        from neatrec.io.spark_lines import read_spark_lines
 
-        done = run_labels_on_cluster(
-            source.source,
-            source.options,
-            protocol,
-            levels,
-            seed=seed,
-            expected=expected,
-            min_basket=min_basket,
-            category_level=None if category_level == "none" else category_level,
-            once_per_customer=per_customer,
-            max_basket_pairs=engine.max_basket_pairs,
-            threads=engine.threads,
+        baskets = read_spark_lines(
+            source.source, source.options, max_basket_pairs=options.max_basket_pairs, threads=engine.threads
         )
-        _finish(done, out, output)
-        return
-    shop = source.read(attributes=columns)
-    run = run_labels(
-        shop.baskets,
-        protocol=protocol,
-        levels=levels,
-        null_rounds=null,
-        null_within=null_within,
-        seed=seed,
-        expected=expected,
-        strata=named,
-        min_basket=min_basket,
-        category_level=None if category_level == "none" else category_level,
-        once_per_customer=per_customer,
-        **choices,
-    )
+    else:
+        baskets = source.read(attributes=columns).baskets
+    run = run_labels(baskets, options, null_rounds=null, null_within=null_within, seed=seed, **choices)
     _finish(run, out, output)
 
 
 def _finish(run: LabelRun, out: Path | None, output: OutputOptions) -> None:
     """Write the table where it was asked for, and answer."""
-    from neatrec.labels.run import write_labels
+    from neatrec.labels.make import write_labels
 
     if out:
         write_labels(run.labels, out)

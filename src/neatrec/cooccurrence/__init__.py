@@ -1,9 +1,9 @@
-"""Pair counting behind one door: `count` and `margins`, a compiled engine and an SQL engine behind them."""
+"""Pair counting: `count` and `margins`, by a compiled engine in memory or by SQL on DuckDB or Spark."""
 
 from neatrec.cooccurrence.counting import count, forecast, margins
 from neatrec.cooccurrence.counts import CooccurrenceCounts, CountOptions, Keep, Margins, PairBlock
-from neatrec.cooccurrence.forecast import Forecast
 from neatrec.cooccurrence.pair_filter import FilteredPairs, PairFilter
+from neatrec.cooccurrence.resources import Forecast
 
 __all__ = [
     "CooccurrenceCounts",

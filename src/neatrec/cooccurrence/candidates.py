@@ -1,20 +1,21 @@
-"""Recall sets by any engine: the items bought most often with each query."""
+"""Candidate sets by any engine: the items bought most often with each query."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from neatrec.cooccurrence.counting import count
+from neatrec.cooccurrence.count_input import summarize
+from neatrec.cooccurrence.counting import as_limit, count
 from neatrec.cooccurrence.counts import CountOptions, Int64, PairBlock
-from neatrec.cooccurrence.input_summary import survey
-from neatrec.cooccurrence.resources import SHARE, as_bytes, available_memory, thread_count
+from neatrec.cooccurrence.resources import thread_count
+from neatrec.cooccurrence.spark.lines import as_spark_lines
 from neatrec.data.baskets import BasketStream
 from neatrec.errors import must_be_one_of
 
 ENGINES = ("memory", "duckdb", "spark")
 
 
-def recall_pairs(
+def candidate_pairs(
     baskets: BasketStream,
     counting: CountOptions,
     size: int,
@@ -29,25 +30,18 @@ def recall_pairs(
     Equal counts go by ascending `place`, shape (items,). Rows are sorted by query.
     """
     if engine == "memory":
-        return _in_memory(baskets, counting, size, place, threads)
-    found, workers = survey(baskets, counting), thread_count(threads)
+        pairs = count(baskets, counting, engine="memory", memory_limit=memory_limit, threads=threads).symmetric()
+        order = np.lexsort((place[pairs.item], -pairs.count, pairs.query))
+        rank = np.arange(len(order)) - pairs.indptr[pairs.query[order]]
+        chosen = order[rank < size]
+        return PairBlock(pairs.query[chosen], pairs.item[chosen], pairs.count[chosen])
+    workers = thread_count(threads)
     if engine == "duckdb":
-        from neatrec.cooccurrence.duckdb import recall_in_duckdb
+        from neatrec.cooccurrence.duckdb import candidates_in_duckdb
 
-        limit = int(available_memory() * SHARE) if memory_limit is None else as_bytes(memory_limit)
-        return recall_in_duckdb(found, size, place, limit, workers)
+        return candidates_in_duckdb(summarize(baskets, counting), size, place, as_limit(memory_limit), workers)
     if engine == "spark":
-        from neatrec.cooccurrence.spark.engine import recall_in_spark
+        from neatrec.cooccurrence.spark.engine import candidates_in_spark
 
-        return recall_in_spark(found, size, place, workers)
+        return candidates_in_spark(as_spark_lines(baskets, counting), counting, size, place, workers)
     raise must_be_one_of("engine", ENGINES, engine)
-
-
-def _in_memory(
-    baskets: BasketStream, counting: CountOptions, size: int, place: Int64, threads: int | None
-) -> PairBlock:
-    pairs = count(baskets, counting, engine="memory", threads=threads).symmetric()
-    order = np.lexsort((place[pairs.item], -pairs.count, pairs.query))
-    rank = np.arange(len(order)) - pairs.indptr[pairs.query[order]]
-    chosen = order[rank < size]
-    return PairBlock(pairs.query[chosen], pairs.item[chosen], pairs.count[chosen])

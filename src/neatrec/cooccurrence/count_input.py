@@ -1,15 +1,99 @@
-"""A `CountInput`: the baskets to be counted, as flat arrays."""
+"""The input of a count: `InputSummary` (one look over the shards, every refusal) and `CountInput` (flat arrays)."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from neatrec.cooccurrence.counts import CountOptions, Int32, Int64
-from neatrec.cooccurrence.input_summary import InputSummary
+from neatrec.data.baskets import Baskets, BasketStream, as_shards
 from neatrec.data.catalog import UNKNOWN, Catalog
+from neatrec.errors import ParameterError, ResourceError, must_be
+from neatrec.text import printable
+
+
+@dataclass(frozen=True, eq=False)
+class InputSummary:
+    """Shards that can be counted with these options. Each pass reads them again, one at a time."""
+
+    shards: Iterable[Baskets]
+    counting: CountOptions
+    catalog: Catalog
+    ordered: bool
+    users_known: bool
+    sizes: Int64
+    """Lines of every basket of every shard, shape (baskets,)."""
+
+    @property
+    def counted_sizes(self) -> Int64:
+        """Lines of the baskets that are large enough to count."""
+        return self.sizes[self.sizes >= self.counting.min_basket]
+
+    @property
+    def records(self) -> int:
+        """Pairs of lines before same-category pairs are removed."""
+        return int(pairs_of_size(self.counted_sizes, self.counting.window).sum())
+
+    @cached_property
+    def item_counts(self) -> Int64:
+        """Lines of each item, shape (items,)."""
+        total = np.zeros(len(self.catalog), dtype=np.int64)
+        for shard in self.shards:
+            total += shard.item_counts
+        return total
+
+    def shards_with_customers(self) -> Iterator[tuple[Baskets, Int32 | None]]:
+        """The shards, and the customer of each basket: coded over one table where shards bring tables of their own."""
+        table: pa.LargeStringArray | None = None
+        for shard in self.shards:
+            if shard.users is None or shard.user_ids is None:
+                yield shard, None
+            elif table is None or shard.user_ids is table or shard.user_ids.equals(table):
+                table = shard.user_ids
+                yield shard, shard.users
+            else:
+                new = shard.user_ids.filter(pc.is_null(pc.index_in(shard.user_ids, value_set=table)))
+                table = pa.concat_arrays([table, new])
+                codes = pc.index_in(shard.user_ids, value_set=table).to_numpy()
+                yield shard, codes[shard.users]
+
+
+def summarize(baskets: BasketStream, counting: CountOptions) -> InputSummary:
+    """One look at every shard: whether it can be counted with these options, and how large it is."""
+    shards = as_shards(baskets)
+    first: Baskets | None = None
+    sizes = []
+    for shard in shards:
+        if not isinstance(shard, Baskets):
+            raise must_be("baskets", "Baskets or shards of them", [type(shard).__name__])
+        if first is None:
+            first = shard
+            check_options(counting, shard.catalog, ordered=shard.ordered, users_known=shard.users is not None)
+        _check_alike(first, shard)
+        if len(shard):
+            longest = int(shard.sizes.argmax())
+            check_basket_size(shard.ids[longest].as_py(), int(shard.sizes[longest]), counting)
+        sizes.append(shard.sizes)
+    if first is None:
+        raise must_be("baskets", "Baskets or shards of them", [])
+    users_known = first.users is not None
+    return InputSummary(shards, counting, first.catalog, first.ordered, users_known, np.concatenate(sizes))
+
+
+def pairs_of_size(sizes: npt.NDArray[np.int64], window: int | None) -> Int64:
+    """Unordered pairs of lines that baskets of these sizes make, before any is removed.
+
+    >>> pairs_of_size(np.array([1, 2, 4]), None).tolist(), pairs_of_size(np.array([1, 2, 4]), 1).tolist()
+    ([0, 1, 6], [0, 1, 3])
+    """
+    reach = np.maximum(sizes - 1, 0) if window is None else np.clip(sizes - 1, 0, window)
+    return np.asarray(reach * sizes - reach * (reach + 1) // 2, dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,12 +125,12 @@ class CountInput:
     @cached_property
     def customers_are_counts(self) -> bool:
         """Whether every pair has as many customers as records: one basket each, and no item twice in a basket."""
-        from neatrec.cooccurrence import layout
+        from neatrec.cooccurrence.layout import basket_lines, has_repeats
 
         if self.customers is None or np.bincount(self.customers).max(initial=0) > 1:
             return False
         last_basket = np.full(len(self.catalog), -1, dtype=np.int64)
-        return not layout.has_repeats(self.items, self.start, self.stop, last_basket)
+        return not has_repeats(basket_lines(self), last_basket)
 
     @property
     def margins_need_pairs(self) -> bool:
@@ -61,22 +145,22 @@ class CountInput:
         return replace(self, start=self.start[order], stop=self.stop[order], customers=self.customers[order])
 
 
-def make_job(survey: InputSummary) -> CountInput:
+def flat_input(summary: InputSummary) -> CountInput:
     """The baskets that are counted, all shards in one."""
-    shards, users = zip(*survey.shards_with_customers(), strict=True)
+    shards, users = zip(*summary.shards_with_customers(), strict=True)
     items, offsets = shards[0].items, shards[0].offsets
     if len(shards) > 1:
         items = np.concatenate([shard.items for shard in shards])
         items.flags.writeable = False  # as in a single shard: the kernels are compiled for read-only lines
-        offsets = np.concatenate([[0], np.cumsum(survey.sizes)]).astype(np.int64)
-    chosen = np.flatnonzero(survey.sizes >= survey.counting.min_basket)
+        offsets = np.concatenate([[0], np.cumsum(summary.sizes)]).astype(np.int64)
+    chosen = np.flatnonzero(summary.sizes >= summary.counting.min_basket)
     return CountInput(
-        survey.catalog,
-        survey.counting,
+        summary.catalog,
+        summary.counting,
         items,
         offsets[:-1][chosen],
         offsets[1:][chosen],
-        np.concatenate(users)[chosen] if survey.users_known else None,
+        np.concatenate(users)[chosen] if summary.users_known else None,
     )
 
 
@@ -87,3 +171,46 @@ def removal_codes(category: Int32) -> Int32:
     """
     own = np.arange(len(category), dtype=np.int32) + np.int32(category.max(initial=UNKNOWN) + 1)
     return np.where(category == UNKNOWN, own, category)
+
+
+def check_options(counting: CountOptions, catalog: Catalog, *, ordered: bool, users_known: bool) -> None:
+    """Refuse what baskets without cart order, users or that level of categories cannot give."""
+    counting.category_of(catalog)  # refuses an unknown level
+    if not ordered and counting.directed:
+        raise ParameterError(
+            "`directed` must be False for baskets without cart order",
+            argument="directed",
+            hint="Count with directed=False, or name the column that holds the cart position.",
+        )
+    if not ordered and counting.window is not None:
+        raise ParameterError(
+            f"`window` must be None for baskets without cart order, got {counting.window}",
+            argument="window",
+            hint="Count all pairs, or name the column that holds the cart position.",
+        )
+    if counting.once_per_customer and not users_known:
+        raise ParameterError(
+            "`once_per_customer` must be False for baskets without users",
+            argument="once_per_customer",
+            hint="Name the column that holds the user, or count every basket.",
+        )
+
+
+def check_basket_size(basket: str, size: int, counting: CountOptions) -> None:
+    """Refuse the longest basket by name if it makes too many pairs."""
+    pairs = int(pairs_of_size(np.array([size]), counting.window)[0])
+    if pairs > counting.max_basket_pairs:
+        raise ResourceError(
+            f"basket '{printable(basket)}' has {size:,} lines, which make {pairs:,} pairs, "
+            f"more than `max_basket_pairs` = {counting.max_basket_pairs:,}",
+            hint="Raise --max-basket-pairs, set a window, or leave the basket out "
+            "(it may be a whole day's sales or a test).",
+            argument="max_basket_pairs",
+        )
+
+
+def _check_alike(first: Baskets, shard: Baskets) -> None:
+    if shard.catalog is not first.catalog and shard.catalog.hash != first.catalog.hash:
+        raise ParameterError("shards must share one catalogue, got two that differ")
+    if (shard.ordered, shard.users is None) != (first.ordered, first.users is None):
+        raise ParameterError("shards must agree on whether cart order and users are known")

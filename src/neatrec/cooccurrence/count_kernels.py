@@ -1,12 +1,11 @@
-"""The compiled floor of the memory engine, second half: one row of counters at a time.
+"""The compiled counter of the memory engine: one row of counters at a time.
 
 Row r is the item of rank r with its partners j of lower rank, so that each unordered pair is met once, and the busy
 part of the counters, the popular items, stays in the cache.
 
-    tally[j] = c_rj + 2³² c_jr        c_rj: lines of r before lines of j; undirected: all of them in c_rj
+    counter[j] = c_rj + 2³² c_jr        c_rj: lines of r before lines of j; undirected: all of them in c_rj
 
-`touched` lists the partners met. All scratch arrays come in and go out clean.
-m: items bought at all; shapes as in `layout.py`.
+`touched` lists the partners met. Records and shapes as in `layout.py`.
 """
 
 from __future__ import annotations
@@ -14,153 +13,161 @@ from __future__ import annotations
 import numpy as np
 
 from neatrec.compiled import compiled
+from neatrec.cooccurrence.layout import ALL, ALL_DIRECTED, CUSTOMERS, WINDOW
 from neatrec.cooccurrence.prefetch import AHEAD, prefetch
-
-ALL, ALL_DIRECTED, WINDOW, CUSTOMERS, WINDOW_CUSTOMERS = 0, 1, 2, 3, 4
-"""The ways to tally a row."""
 
 LOW = 0xFFFFFFFF
 BACKWARD = 1 << 32
 
 
 @compiled
-def _ask_ahead(p, posting, line):
-    """Have the basket that is needed a few postings later brought from memory; the last ones ask for the last again."""
+def _prefetch_basket(p, posting, line):
+    """Load the basket of a later posting; the last postings ask for the last one again."""
     prefetch(line, posting[min(p + AHEAD, len(posting) - 1), 0])
 
 
 @compiled
-def _tally_all(p0, p1, posting, line_rank, tally, touched):
+def _count_all(r, rows, counters):
     """Every line that stands before one of the row's lines in the sorted basket; returns how many partners were met."""
+    posting, line_rank = rows.posting, rows.line_rank
+    counter, touched = counters.counter, counters.touched
     met = np.int64(0)
-    for p in range(p0, p1):
-        _ask_ahead(p, posting, line_rank)
+    for p in range(rows.bounds[r], rows.bounds[r + 1]):
+        _prefetch_basket(p, posting, line_rank)
         s = np.int64(posting[p, 0])
         for k in range(s, s + posting[p, 1]):
             j = np.uint32(line_rank[k])
-            t = tally[j]
+            t = counter[j]
             touched[met] = j  # kept only if the next line counts it: no branch to mispredict
             met += np.int64(t == 0)
-            tally[j] = t + 1
+            counter[j] = t + 1
     return met
 
 
 @compiled
-def _tally_all_directed(p0, p1, posting, line, tally, touched):
-    """As `_tally_all`; a line's position stands in its upper half, so that the earlier line is the smaller number."""
+def _count_all_directed(r, rows, counters):
+    """As `_count_all`; a line's position stands in its upper half, so that the earlier line is the smaller number."""
+    posting, line = rows.posting, rows.line
+    counter, touched = counters.counter, counters.touched
     met = np.int64(0)
-    for p in range(p0, p1):
-        _ask_ahead(p, posting, line)
+    for p in range(rows.bounds[r], rows.bounds[r + 1]):
+        _prefetch_basket(p, posting, line)
         s = np.int64(posting[p, 0])
         e = s + posting[p, 1]
         own = line[e]
         for k in range(s, e):
             j = np.uint32(line[k])
-            t = tally[j]
+            t = counter[j]
             touched[met] = j
             met += np.int64(t == 0)
-            tally[j] = t + (np.int64(1) << (np.int64(line[k] < own) << 5))
+            counter[j] = t + (np.int64(1) << (np.int64(line[k] < own) << 5))
     return met
 
 
 @compiled
-def _tally_window(r, p0, p1, posting, line_rank, back, tally, touched):
-    """Neighbours of lower rank; back: what a neighbour before the line adds (BACKWARD, or 1 when undirected).
+def _count_window(r, rows, counters):
+    """Neighbours of lower rank; a neighbour before the line adds to the upper half where direction counts.
 
     All others count as the row's own item, which makes no pair with itself and whose counter is at hand.
     """
+    posting, line_rank = rows.posting, rows.line_rank
+    counter, touched = counters.counter, counters.touched
+    back = BACKWARD if rows.directed else 1
     met = np.int64(0)
     own = np.uint32(r)
-    for p in range(p0, p1):
-        _ask_ahead(p, posting, line_rank)
+    for p in range(rows.bounds[r], rows.bounds[r + 1]):
+        _prefetch_basket(p, posting, line_rank)
         k0 = np.int64(posting[p, 0])
         for k in range(k0 - posting[p, 1], k0):
             j = min(np.uint32(line_rank[k]), own)
-            t = tally[j]
+            t = counter[j]
             touched[met] = j
             met += np.int64(t == 0)
-            tally[j] = t + back
+            counter[j] = t + back
         for k in range(k0 + 1, k0 + 1 + posting[p, 2]):
             j = min(np.uint32(line_rank[k]), own)
-            t = tally[j]
+            t = counter[j]
             touched[met] = j
             met += np.int64(t == 0)
-            tally[j] = t + 1
+            counter[j] = t + 1
     return met
 
 
 @compiled
-def _count_customer(j, way, who, people, touched, met):
-    """One more line pair of partner j; a customer counts once a way (0: the row's item first, 1: the partner first).
+def _count_customer(j, backward, customer, by_customer, touched, met):
+    """One more line pair of partner j; a customer counts once per direction (backward: the partner first).
 
-    people[j] = (tally, customers packed alike, last customer of way 0, of way 1): one place in memory for all.
-    Customers come one after another, so that the last one seen is enough to know a new one.
+    by_customer[j] = (counter, customers packed alike, last customer forward, backward): one place in memory for all.
+    Customers come one after another, so the last one seen is enough to know a new one.
     """
-    one = np.int64(1) << (way << 5)
-    t = people[j, 0]
+    one = np.int64(1) << (backward << 5)
+    t = by_customer[j, 0]
     touched[met] = j
-    people[j, 0] = t + one
-    people[j, 1] += one * np.int64(people[j, 2 + way] != who)
-    people[j, 2 + way] = who
+    by_customer[j, 0] = t + one
+    by_customer[j, 1] += one * np.int64(by_customer[j, 2 + backward] != customer)
+    by_customer[j, 2 + backward] = customer
     return met + np.int64(t == 0)
 
 
 @compiled
-def _tally_customers(p0, p1, directed, posting, line, who, people, touched):
+def _count_customers(r, rows, counters):
+    posting, line, customer = rows.posting, rows.line, rows.customer
+    by_customer, touched = counters.by_customer, counters.touched
     met = np.int64(0)
-    for p in range(p0, p1):
-        _ask_ahead(p, posting, line)
+    for p in range(rows.bounds[r], rows.bounds[r + 1]):
+        _prefetch_basket(p, posting, line)
         s = np.int64(posting[p, 0])
         e = s + posting[p, 1]
-        own = line[e] if directed else np.int64(-1)
+        own = line[e] if rows.directed else np.int64(-1)
         for k in range(s, e):
-            met = _count_customer(np.uint32(line[k]), np.int64(line[k] < own), who[p], people, touched, met)
+            backward = np.int64(line[k] < own)
+            met = _count_customer(np.uint32(line[k]), backward, customer[p], by_customer, touched, met)
     return met
 
 
 @compiled
-def _tally_window_customers(r, p0, p1, directed, posting, line_rank, who, people, touched):
+def _count_window_customers(r, rows, counters):
+    posting, line_rank, customer = rows.posting, rows.line_rank, rows.customer
+    by_customer, touched = counters.by_customer, counters.touched
     met = np.int64(0)
-    for p in range(p0, p1):
-        _ask_ahead(p, posting, line_rank)
+    for p in range(rows.bounds[r], rows.bounds[r + 1]):
+        _prefetch_basket(p, posting, line_rank)
         own = np.int64(posting[p, 0])
         for k in range(own - posting[p, 1], own + posting[p, 2] + 1):
             if line_rank[k] < r:
-                way = np.int64(directed and k < own)
-                met = _count_customer(np.uint32(line_rank[k]), way, who[p], people, touched, met)
+                backward = np.int64(rows.directed and k < own)
+                met = _count_customer(np.uint32(line_rank[k]), backward, customer[p], by_customer, touched, met)
     return met
 
 
 @compiled
-def _tally_row(r, way, directed, lines, who, scratch):
+def _fill_counters(r, rows, counters):
     """Fill the counters of row r by one of the five ways; returns how many partners were met."""
-    bounds, posting, line_rank, line = lines
-    tally, touched, _, people, _ = scratch
-    p0, p1 = bounds[r], bounds[r + 1]
-    if way == ALL:
-        return _tally_all(p0, p1, posting, line_rank, tally, touched)
-    if way == ALL_DIRECTED:
-        return _tally_all_directed(p0, p1, posting, line, tally, touched)
-    if way == WINDOW:
-        return _tally_window(r, p0, p1, posting, line_rank, BACKWARD if directed else 1, tally, touched)
-    if way == CUSTOMERS:
-        return _tally_customers(p0, p1, directed, posting, line, who, people, touched)
-    return _tally_window_customers(r, p0, p1, directed, posting, line_rank, who, people, touched)
+    if rows.way == ALL:
+        return _count_all(r, rows, counters)
+    if rows.way == ALL_DIRECTED:
+        return _count_all_directed(r, rows, counters)
+    if rows.way == WINDOW:
+        return _count_window(r, rows, counters)
+    if rows.way == CUSTOMERS:
+        return _count_customers(r, rows, counters)
+    return _count_window_customers(r, rows, counters)
 
 
 @compiled
-def _sweep(r, met, min_count, removal, tally, touched, counts):
+def _sweep(r, met, min_count, removal, counters):
     """Empty the counters; touched and counts then begin with the partners that count often enough, either way.
 
     Returns how many those are, and how many pairs there were, each direction on its own.
     """
+    counter, touched, counts = counters.counter, counters.touched, counters.counts
     stay, pairs = np.int64(0), np.int64(0)
     for k in range(met):
         j = np.uint32(touched[k])
-        t = tally[j]
-        tally[j] = 0
+        t = counter[j]
+        counter[j] = 0
         ahead, behind = t & LOW, t >> 32
-        # not a partner of the same category, nor the item itself dealt twice into a basket
+        # not a partner of the same category, nor the item itself put twice into a basket
         other = np.int64(removal[j] != removal[r])
         pairs += other * (np.int64(ahead > 0) + np.int64(behind > 0))
         touched[stay] = j
@@ -170,13 +177,14 @@ def _sweep(r, met, min_count, removal, tally, touched, counts):
 
 
 @compiled
-def _sweep_undirected(r, met, min_count, removal, tally, touched, counts):
+def _sweep_undirected(r, met, min_count, removal, counters):
     """`_sweep` where each pair has one count."""
+    counter, touched, counts = counters.counter, counters.touched, counters.counts
     stay, pairs = np.int64(0), np.int64(0)
     for k in range(met):
         j = np.uint32(touched[k])
-        t = tally[j]
-        tally[j] = 0
+        t = counter[j]
+        counter[j] = 0
         other = np.int64(removal[j] != removal[r])
         pairs += other
         touched[stay] = j
@@ -186,17 +194,17 @@ def _sweep_undirected(r, met, min_count, removal, tally, touched, counts):
 
 
 @compiled
-def _sweep_customers(r, met, min_count, once, removal, scratch):
+def _sweep_customers(r, met, min_count, once, removal, counters):
     """`_sweep` that also empties the customers' counters; once: a customer counts once."""
-    _, touched, counts, people, customers = scratch
+    _, touched, counts, by_customer, customers = counters
     stay, pairs = np.int64(0), np.int64(0)
     for k in range(met):
         j = np.uint32(touched[k])
-        t = people[j, 1] if once else people[j, 0]
-        customers[stay] = people[j, 1]
+        t = by_customer[j, 1] if once else by_customer[j, 0]
+        customers[stay] = by_customer[j, 1]
         counts[stay] = t
         touched[stay] = j
-        people[j, 0], people[j, 1], people[j, 2], people[j, 3] = 0, 0, -1, -1
+        by_customer[j, 0], by_customer[j, 1], by_customer[j, 2], by_customer[j, 3] = 0, 0, -1, -1
         ahead, behind = t & LOW, t >> 32
         other = np.int64(removal[j] != removal[r])
         pairs += other * (np.int64(ahead > 0) + np.int64(behind > 0))
@@ -205,28 +213,32 @@ def _sweep_customers(r, met, min_count, once, removal, scratch):
 
 
 @compiled
-def _count_row(r, way, directed, once, min_count, lines, who, removal, scratch):
+def _count_row(r, min_count, rows, counters):
     """(partners left in touched and counts, pairs met) of row r, all counters clean again."""
-    met = _tally_row(r, way, directed, lines, who, scratch)
-    if way >= CUSTOMERS:
-        return _sweep_customers(r, met, min_count, once, removal, scratch)
-    if directed:
-        return _sweep(r, met, min_count, removal, scratch[0], scratch[1], scratch[2])
-    return _sweep_undirected(r, met, min_count, removal, scratch[0], scratch[1], scratch[2])
+    met = _fill_counters(r, rows, counters)
+    if rows.way >= CUSTOMERS:
+        return _sweep_customers(r, met, min_count, rows.once, rows.removal, counters)
+    if rows.directed:
+        return _sweep(r, met, min_count, rows.removal, counters)
+    return _sweep_undirected(r, met, min_count, rows.removal, counters)
 
 
 @compiled
-def _write(n, i, stay, touched, counts, people, code, directed, screen, out):
-    """Append the pairs of item i that pass the screen to out; returns the new length. See `Screen` for the test."""
-    min_count, a, b, u, w = screen
+def _write(n, r, stay, rows, counters, conditions, out):
+    """Append the pairs of row r that pass the filter to out; returns the new length. See `PairFilter` for the test."""
+    min_count, a, b, u, w = conditions
     query, item, count, reverse, customers = out
+    counts = counters.counts
+    # where customers have no counters of their own, every record has its own customer
+    customer_counts = counters.customers if rows.way >= CUSTOMERS else counts
+    i = rows.code[r]
     for k in range(stay):
-        j = code[touched[k]]
-        for backward in range(2 if directed else 1):
+        j = rows.code[counters.touched[k]]
+        for backward in range(2 if rows.directed else 1):
             ahead = counts[k] >> (32 * backward) & LOW
             if ahead < min_count:
                 continue
-            q, v = (j, i) if backward or (j < i and not directed) else (i, j)
+            q, v = (j, i) if backward or (j < i and not rows.directed) else (i, j)
             if len(a):
                 excess = ahead - a[q] * b[v]
                 if not (excess >= 0 and excess * excess >= u[q] * w[v]):
@@ -235,34 +247,32 @@ def _write(n, i, stay, touched, counts, people, code, directed, screen, out):
             if len(reverse):
                 reverse[n] = counts[k] >> (32 - 32 * backward) & LOW
             if len(customers):
-                customers[n] = people[k] >> (32 * backward) & LOW
+                customers[n] = customer_counts[k] >> (32 * backward) & LOW
             n += 1
     return n
 
 
 @compiled
-def count_rows(r0, r1, way, directed, once, lines, who, code, removal, screen, scratch, out):
-    """The pairs of rows r0 to r1 that pass the screen, written to out; returns (pairs written, pairs met).
+def count_rows(r0, r1, rows, counters, conditions, out):
+    """The pairs of rows r0 to r1 that pass the filter, written to out; returns (pairs written, pairs met).
 
-    code, removal: the item's code and its removal code, by rank, shape (m,).
-    out: query, item, count, reverse, customers, the last two of length 0 where they are not wanted.
+    conditions: `PairFilter.conditions`; out: query, item, count, reverse, customers, the last two of length 0 where
+    they are not wanted.
     """
-    # where customers have no counters of their own, every record has its own customer
-    customers = scratch[4] if way >= CUSTOMERS else scratch[2]
     written, pairs = 0, 0
     for r in range(r0, r1):
-        stay, met = _count_row(r, way, directed, once, screen[0], lines, who, removal, scratch)
-        written = _write(written, code[r], stay, scratch[1], scratch[2], customers, code, directed, screen, out)
+        stay, met = _count_row(r, conditions[0], rows, counters)
+        written = _write(written, r, stay, rows, counters, conditions, out)
         pairs += met
     return written, pairs
 
 
 @compiled
-def margins_of_rows(r0, r1, way, directed, once, lines, who, code, removal, scratch, either, second):
+def margins_of_rows(r0, r1, rows, counters, either, second):
     """either[i] += records of rows r0 to r1 with item i in either place; second[i]: in the second."""
-    _, touched, counts, _, _ = scratch
+    touched, counts, code = counters.touched, counters.counts, rows.code
     for r in range(r0, r1):
-        stay, _ = _count_row(r, way, directed, once, 1, lines, who, removal, scratch)
+        stay, _ = _count_row(r, 1, rows, counters)
         i = code[r]
         for k in range(stay):
             j = code[touched[k]]

@@ -1,14 +1,22 @@
-"""The one door: `count`, `margins` and what they will cost."""
+"""`count`, `margins` and `forecast`, by any engine."""
 
 from __future__ import annotations
 
 import logging
 
-from neatrec.cooccurrence.count_input import make_job
-from neatrec.cooccurrence.counts import CooccurrenceCounts, CountOptions, Keep, Margins, PairBlock
-from neatrec.cooccurrence.forecast import Forecast, bytes_needed, forecast_of
-from neatrec.cooccurrence.input_summary import InputSummary, survey
-from neatrec.cooccurrence.resources import SHARE, as_bytes, available_memory, human, thread_count
+from neatrec.cooccurrence.count_input import CountInput, InputSummary, flat_input, summarize
+from neatrec.cooccurrence.counts import CooccurrenceCounts, CountOptions, Keep, Margins
+from neatrec.cooccurrence.resources import (
+    SHARE,
+    Forecast,
+    as_bytes,
+    available_memory,
+    bytes_needed,
+    forecast_of,
+    human,
+    thread_count,
+)
+from neatrec.cooccurrence.spark.lines import SparkLines, as_spark_lines
 from neatrec.data.baskets import BasketStream
 from neatrec.errors import ResourceError, must_be_one_of
 
@@ -19,7 +27,7 @@ log = logging.getLogger(__name__)
 
 
 def count(
-    baskets: BasketStream,
+    baskets: BasketStream | SparkLines,
     counting: CountOptions = EVERY_PAIR,
     *,
     keep: Keep | None = None,
@@ -31,42 +39,37 @@ def count(
 
     `keep(block, margins)` says which pairs of a block are wanted; memory then grows with lines, never with pairs. A
     `memory_limit` is a number of bytes or a size such as "2GB"; `auto` takes the memory engine where it fits in it.
+    Lines that Spark reads (`neatrec.io.spark_lines`) are counted on Spark.
 
     >>> from neatrec.data.baskets import Baskets
     >>> pairs = count(Baskets.from_lists([["tea", "milk"], ["tea", "milk", "rice"]]))
     >>> pairs.item[pairs.row(pairs.catalog.code_of["tea"])].tolist(), pairs.count.tolist()
     ([0, 1], [1, 2, 1])
     """
-    found, workers, limit = survey(baskets, counting), thread_count(threads), _limit(memory_limit)
-    if engine == "spark":
+    workers, limit = thread_count(threads), as_limit(memory_limit)
+    if engine == "spark" or isinstance(baskets, SparkLines):
         from neatrec.cooccurrence.spark.engine import count_in_spark
 
-        pairs, totals = count_in_spark(found, keep, workers)
-        return _counted(found, pairs, totals)
-    need = bytes_needed(found, keep_all=keep is None, threads=workers)
-    in_memory = _choose(engine, need, limit, stated=memory_limit is not None) == "memory"
-    if in_memory:
-        from neatrec.cooccurrence.memory import can_count, count_in_memory
+        lines = as_spark_lines(baskets, counting)
+        pairs, totals = count_in_spark(lines, counting, keep, workers)
+        return CooccurrenceCounts(lines.catalog, counting, totals, *pairs.columns)
+    summary = summarize(baskets, counting)
+    need = bytes_needed(summary, keep_all=keep is None, threads=workers)
+    if _choose(engine, need, limit, stated=memory_limit is not None) == "memory" and (
+        source := _memory_input(summary, engine)
+    ):
+        from neatrec.cooccurrence.memory import count_in_memory
 
-        job = make_job(found)
-        in_memory = engine == "memory" or can_count(job)
-    if in_memory:
-        pairs, totals = count_in_memory(job, keep, workers)
+        pairs, totals = count_in_memory(source, keep, workers)
     else:
         from neatrec.cooccurrence.duckdb import count_in_duckdb
 
-        pairs, totals = count_in_duckdb(found, keep, limit, workers)
-    return _counted(found, pairs, totals)
-
-
-def _counted(found: InputSummary, pairs: PairBlock, totals: Margins) -> CooccurrenceCounts:
-    return CooccurrenceCounts(
-        found.catalog, found.counting, totals, pairs.query, pairs.item, pairs.count, pairs.reverse, pairs.customers
-    )
+        pairs, totals = count_in_duckdb(summary, keep, limit, workers)
+    return CooccurrenceCounts(summary.catalog, counting, totals, *pairs.columns)
 
 
 def margins(
-    baskets: BasketStream,
+    baskets: BasketStream | SparkLines,
     counting: CountOptions = EVERY_PAIR,
     *,
     engine: str = "auto",
@@ -74,31 +77,41 @@ def margins(
     threads: int | None = None,
 ) -> Margins:
     """The totals of a count without its pairs, in time and memory of the lines (`once_per_customer`: of the pairs)."""
-    found, workers, limit = survey(baskets, counting), thread_count(threads), _limit(memory_limit)
-    if engine == "spark":
+    workers, limit = thread_count(threads), as_limit(memory_limit)
+    if engine == "spark" or isinstance(baskets, SparkLines):
         from neatrec.cooccurrence.spark.engine import margins_in_spark
 
-        return margins_in_spark(found, workers)
-    need = bytes_needed(found, keep_all=False, threads=workers)
-    if _choose(engine, need, limit, stated=memory_limit is not None) == "memory":
-        from neatrec.cooccurrence.memory import can_count, margins_in_memory
+        return margins_in_spark(as_spark_lines(baskets, counting), counting, workers)
+    summary = summarize(baskets, counting)
+    need = bytes_needed(summary, keep_all=False, threads=workers)
+    if _choose(engine, need, limit, stated=memory_limit is not None) == "memory" and (
+        source := _memory_input(summary, engine)
+    ):
+        from neatrec.cooccurrence.memory import margins_in_memory
 
-        job = make_job(found)
-        if engine == "memory" or can_count(job):
-            return margins_in_memory(job, workers)
+        return margins_in_memory(source, workers)
     from neatrec.cooccurrence.duckdb import margins_in_duckdb
 
-    return margins_in_duckdb(found, limit, workers)
+    return margins_in_duckdb(summary, limit, workers)
+
+
+def _memory_input(summary: InputSummary, engine: str) -> CountInput | None:
+    """The input of the memory engine; None where a counter could overflow and another engine may be chosen."""
+    from neatrec.cooccurrence.memory import can_count
+
+    source = flat_input(summary)
+    return source if engine == "memory" or can_count(source) else None
 
 
 def forecast(
     baskets: BasketStream, counting: CountOptions = EVERY_PAIR, *, keep_all: bool = False, threads: int | None = None
 ) -> Forecast:
     """What `count` would cost in memory and time, from basket sizes and item counts alone, without counting pairs."""
-    return forecast_of(survey(baskets, counting), keep_all=keep_all, threads=thread_count(threads))
+    return forecast_of(summarize(baskets, counting), keep_all=keep_all, threads=thread_count(threads))
 
 
-def _limit(memory_limit: int | str | None) -> int:
+def as_limit(memory_limit: int | str | None) -> int:
+    """The memory limit in bytes; by default a share of the available memory."""
     return int(available_memory() * SHARE) if memory_limit is None else as_bytes(memory_limit)
 
 
@@ -114,12 +127,12 @@ def _choose(engine: str, need: int, limit: int, *, stated: bool) -> str:
             argument="memory_limit",
         )
     chosen = ("memory" if fits else "duckdb") if engine == "auto" else engine
-    # what fits in memory is what everybody expects: only the way over the disk is worth a line
+    # what fits in memory is expected: only spilling to disk is worth a line
     log.log(
         logging.DEBUG if chosen == "memory" else logging.INFO,
         "counting with the %s engine (%s): needs about %s in memory, may use %s",
         chosen,
-        "chosen by size" if engine == "auto" else "as asked",
+        "chosen by size" if engine == "auto" else "requested",
         human(need),
         human(limit),
     )

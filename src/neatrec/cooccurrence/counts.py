@@ -13,6 +13,7 @@ import numpy.typing as npt
 from neatrec.data.catalog import UNKNOWN, Catalog
 from neatrec.errors import ParameterError, must_be
 
+MAX_BASKET_PAIRS = 200_000_000
 DEEPEST = "deepest"
 """The `category_level` that stands for the catalogue's last level, whatever its name."""
 
@@ -38,8 +39,8 @@ class CountOptions:
     category_level: str | None = DEEPEST
     """Same-category pairs are removed at this level; None keeps them."""
     once_per_customer: bool = False
-    """A pair counts at most once a customer."""
-    max_basket_pairs: int = 200_000_000
+    """A pair counts at most once per customer."""
+    max_basket_pairs: int = MAX_BASKET_PAIRS
     """A basket with more pairs is refused with a sentence."""
 
     def __post_init__(self) -> None:
@@ -97,7 +98,7 @@ class PairBlock:
     """Distinct customers of the pair, where users are known."""
 
     @classmethod
-    def room(cls, pairs: int, *, reverse: bool, customers: bool) -> PairBlock:
+    def empty(cls, pairs: int, *, reverse: bool, customers: bool) -> PairBlock:
         """A block to be written into."""
         return cls(
             np.empty(pairs, dtype=np.int32),
@@ -123,13 +124,14 @@ class PairBlock:
         return PairBlock(*columns)
 
     @property
-    def columns(self) -> tuple[npt.NDArray[Any] | None, ...]:
+    def columns(self) -> tuple[Int32, Int32, Int64, Int64 | None, Int64 | None]:
         return self.query, self.item, self.count, self.reverse, self.customers
 
 
 Keep = Callable[[PairBlock, Margins], Mask]
 """Says of each pair of a block whether it is kept. It looks at a pair and the margins only: how pairs are cut into
-blocks is up to the engine. If it also has a `screen` method (see `screen.py`), compiled code drops most pairs first."""
+blocks is up to the engine. If it also has a `prefilter` method (see `FilteredPairs`), compiled code drops most pairs
+first."""
 
 
 @dataclass(frozen=True, eq=False)

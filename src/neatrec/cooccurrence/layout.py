@@ -1,29 +1,181 @@
-"""The compiled floor of the memory engine, first half: totals and the layout of the lines.
+"""The lines laid out for the compiled counter: one row per item.
 
 Items are relabelled by popularity: rank 0 is bought most. A posting is a line seen from its item: the lines of rank r
 are the postings bounds[r]:bounds[r + 1], in basket order.
-m: items bought at all; L: lines of the counted baskets; B: counted baskets, basket b being items[start[b]:stop[b]].
+m: items bought at all; L: lines of the counted baskets; B: counted baskets.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, NamedTuple
+
 import numpy as np
+import numpy.typing as npt
 
 from neatrec.compiled import compiled
+from neatrec.cooccurrence.count_input import CountInput, removal_codes
+from neatrec.cooccurrence.counts import Int32, Int64
 from neatrec.cooccurrence.prefetch import AHEAD, prefetch
+
+BLOCK = 1 << 19
+"""Unordered pairs that a block holds at most, where one row does not make more."""
+
+MAX_32_BIT_LINES = 2**32
+"""Up to here 32 bits hold the place of a line: half the memory of 64."""
+
+ALL, ALL_DIRECTED, WINDOW, CUSTOMERS, WINDOW_CUSTOMERS = 0, 1, 2, 3, 4
+"""The ways to count a row."""
+
+
+class BasketLines(NamedTuple):
+    """Basket b is items[start[b]:stop[b]]; customer: of each basket, empty where users are not known."""
+
+    items: Int32
+    start: Int64
+    stop: Int64
+    customer: Int32
+
+
+class RowLayout(NamedTuple):
+    """What the compiled counter reads."""
+
+    way: int
+    directed: bool
+    once: bool
+    """A pair counts at most once per customer."""
+    bounds: Int64
+    posting: npt.NDArray[Any]
+    line_rank: Int32
+    line: Int64
+    customer: Int32
+    """The customer of each posting; empty where customers have no counters of their own."""
+    code: Int32
+    """The item's code, by rank."""
+    removal: Int32
+    """The item's removal code, by rank."""
+
+
+class RowCounters(NamedTuple):
+    """One thread's counters; they come in and go out clean."""
+
+    counter: Int64
+    """Shape (m,): c_rj + 2³² c_jr of partner j."""
+    touched: Int32
+    """The partners met, shape (m + 1,)."""
+    counts: Int64
+    """Their counts, shape (m + 1,)."""
+    by_customer: Int64
+    """Shape (m, 4): counter, customers packed alike, last customer of each direction."""
+    customers: Int64
+    """Customers of the partners met, shape (m + 1,)."""
+
+
+@dataclass(frozen=True, eq=False)
+class ItemRows:
+    """The layout, and how much work each row is."""
+
+    layout: RowLayout
+    visits: Int64
+    """Line pairs that each row looks at."""
+    customers_known: bool
+
+    @cached_property
+    def max_pairs(self) -> Int64:
+        """A bound of the unordered pairs of each row: partners have a lower rank, or are the item itself."""
+        return np.minimum(self.visits, np.arange(1, len(self.visits) + 1))
+
+    def blocks(self) -> list[tuple[int, int]]:
+        """Rows cut into runs of about one block, the same for any number of threads."""
+        cost = np.cumsum(np.maximum(self.max_pairs, self.visits // 8))
+        cuts = [0]
+        while cuts[-1] < len(cost):
+            done = int(cost[cuts[-1] - 1]) if cuts[-1] else 0
+            cuts.append(max(cuts[-1] + 1, int(np.searchsorted(cost, done + BLOCK, side="right"))))
+        return list(pairwise(cuts))
+
+    def counters(self) -> RowCounters:
+        m = len(self.layout.code)
+        with_customers = m if len(self.layout.customer) else 0
+        by_customer = np.zeros((with_customers, 4), dtype=np.int64)
+        by_customer[:, 2:] = -1
+        return RowCounters(
+            np.zeros(m, dtype=np.int64),
+            np.empty(m + 1, dtype=np.int32),
+            np.empty(m + 1, dtype=np.int64),
+            by_customer,
+            np.empty(with_customers + 1, dtype=np.int64),
+        )
+
+
+def basket_lines(source: CountInput, part: slice = slice(None)) -> BasketLines:
+    """The lines of some of the baskets, as the compiled loops take them."""
+    customer = np.empty(0, dtype=np.int32) if source.customers is None else source.customers[part]
+    return BasketLines(source.items, source.start[part], source.stop[part], customer)
+
+
+def make_rows(source: CountInput) -> ItemRows:
+    """The lines by item and by basket, in two passes of counting sort: a line costs the same in any basket."""
+    apart = source.customers is not None and not source.customers_are_counts
+    if apart:
+        source = source.by_customer()
+    lines, c = basket_lines(source), source.counting
+    counts = np.zeros(len(source.catalog), dtype=np.int64)
+    line_counts(lines, counts)
+    code = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)].astype(np.int32)
+    rank = np.empty(len(source.catalog), dtype=np.int32)
+    rank[code] = np.arange(len(code), dtype=np.int32)
+    bounds = _starts(counts[code])
+    n, visits = int(bounds[-1]), np.zeros(len(code), dtype=np.int64)
+    customer = np.empty(n if apart else 0, dtype=np.int32)
+    place_type = np.uint32 if n < MAX_32_BIT_LINES else np.int64
+    positions = source.all_pairs and (apart or c.directed)  # they stand in `line`, and `line_rank` is not needed
+    line_rank, line = np.empty(0 if positions else n, dtype=np.int32), np.empty(n if positions else 0, dtype=np.int64)
+    if source.all_pairs:  # baskets sorted by rank
+        way = CUSTOMERS if apart else ALL_DIRECTED if c.directed else ALL
+        posting = np.empty((n, 2), dtype=place_type)
+        fill_postings(lines, rank, bounds[:-1].copy(), posting, customer)
+        places = np.repeat(_starts(source.sizes)[:-1], 2).reshape(-1, 2)
+        sort_baskets(bounds, places, posting, line_rank, line, visits)
+    else:  # baskets in cart order
+        way = WINDOW_CUSTOMERS if apart else WINDOW
+        posting = np.empty((n, 3), dtype=place_type)
+        out = WindowPostings(bounds[:-1].copy(), posting, customer, line_rank, visits)
+        fill_window(lines, rank, source.window, out)
+    removal = removal_codes(c.category_of(source.catalog))[code]
+    layout = RowLayout(way, c.directed, c.once_per_customer, bounds, posting, line_rank, line, customer, code, removal)
+    return ItemRows(layout, visits, source.customers is not None)
+
+
+def _starts(sizes: Int64) -> Int64:
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+
+class WindowPostings(NamedTuple):
+    """What `fill_window` writes."""
+
+    cursor: Int64
+    posting: npt.NDArray[Any]
+    customer: Int32
+    line_rank: Int32
+    visits: Int64
 
 
 @compiled
-def line_counts(items, start, stop, out):
-    """out[i] += lines of item i in the baskets items[start[b]:stop[b]]."""
+def line_counts(lines, out):
+    """out[i] += lines of item i."""
+    items, start, stop, _ = lines
     for b in range(len(start)):
         for k in range(start[b], stop[b]):
             out[items[k]] += 1
 
 
 @compiled
-def has_repeats(items, start, stop, last_basket):
+def has_repeats(lines, last_basket):
     """Whether an item stands twice in one basket; last_basket: -1 for each item."""
+    items, start, stop, _ = lines
     for b in range(len(start)):
         for k in range(start[b], stop[b]):
             if last_basket[items[k]] == b:
@@ -33,11 +185,12 @@ def has_repeats(items, start, stop, last_basket):
 
 
 @compiled
-def largest_tally(items, start, stop, squares):
+def largest_pair_count(lines, squares):
     """The largest sum over baskets of (lines of an item in the basket)², a bound of every pair count.
 
     c_ij = Σ_b n_bi n_bj <= sqrt(Σ_b n_bi² Σ_b n_bj²); squares: zeros, shape (items, 2).
     """
+    items, start, stop, _ = lines
     for b in range(len(start)):
         for k in range(start[b], stop[b]):
             squares[items[k], 1] += 1
@@ -49,11 +202,12 @@ def largest_tally(items, start, stop, squares):
 
 
 @compiled
-def margins_of_all_pairs(items, start, stop, removal, seen, either, second):
+def margins_of_all_pairs(lines, removal, seen, either, second):
     """either[i] += lines of another removal code in the basket of each line of i; second[i]: those before it.
 
     seen: zeros, one for each removal code; second: empty where it is not wanted.
     """
+    items, start, stop, _ = lines
     for b in range(len(start)):
         s, e = start[b], stop[b]
         for k in range(s, e):
@@ -68,8 +222,9 @@ def margins_of_all_pairs(items, start, stop, removal, seen, either, second):
 
 
 @compiled
-def margins_of_window(items, start, stop, removal, window, seen, either, second):
+def margins_of_window(lines, removal, window, seen, either, second):
     """`margins_of_all_pairs` for lines at most `window` positions apart."""
+    items, start, stop, _ = lines
     for b in range(len(start)):
         s, e = start[b], stop[b]
         for k in range(s, e):
@@ -94,11 +249,12 @@ def margins_of_window(items, start, stop, removal, window, seen, either, second)
 
 
 @compiled
-def fill_postings(items, start, stop, rank, customers, cursor, posting, who):
+def fill_postings(lines, rank, cursor, posting, customer):
     """posting[p] = (basket, position in the basket) of each line of each item, by rank, then in basket order.
 
-    posting: shape (L, 2); who[p]: the basket's customer, where wanted; cursor: where each rank begins; left at its end.
+    posting: shape (L, 2); customer[p]: of the basket, or empty; cursor: where each rank begins; left at its end.
     """
+    items, start, stop, customers = lines
     for b in range(len(start)):
         s = start[b]
         for k in range(s, stop[b]):
@@ -107,16 +263,18 @@ def fill_postings(items, start, stop, rank, customers, cursor, posting, who):
             cursor[r] = p + 1
             posting[p, 0] = b
             posting[p, 1] = k - s
-            if len(who):
-                who[p] = customers[b]
+            if len(customer):
+                customer[p] = customers[b]
 
 
 @compiled
-def fill_window(items, start, stop, rank, customers, window, cursor, posting, who, line_rank, visits):
+def fill_window(lines, rank, window, out):
     """The lines in cart order, and posting[p] = (the line, its neighbours before it in the window, those behind it).
 
     posting: shape (L, 3); visits: zeros, the neighbours of each row; the rest as in `fill_postings`.
     """
+    items, start, stop, customers = lines
+    cursor, posting, customer, line_rank, visits = out
     line = 0
     for b in range(len(start)):
         s, e = start[b], stop[b]
@@ -131,8 +289,8 @@ def fill_window(items, start, stop, rank, customers, window, cursor, posting, wh
             visits[r] += before + after
             line_rank[line] = r
             line += 1
-            if len(who):
-                who[p] = customers[b]
+            if len(customer):
+                customer[p] = customers[b]
 
 
 @compiled

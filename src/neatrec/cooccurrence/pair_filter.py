@@ -1,9 +1,10 @@
-"""`PairFilter`: a cheap test of a pair that compiled code makes, so that `keep` sees only what may pass."""
+"""`PairFilter`: a cheap test of a pair in compiled code, so that `keep` sees only what may pass."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,16 @@ from neatrec.cooccurrence.counts import Keep, Margins, Mask, PairBlock
 from neatrec.errors import ParameterError, must_be
 
 Float64 = npt.NDArray[np.float64]
+
+
+class FilterConditions(NamedTuple):
+    """A `PairFilter` as compiled code takes it; a, b, u and w are empty where `expected` is not given."""
+
+    min_count: int
+    a: Float64
+    b: Float64
+    u: Float64
+    w: Float64
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +44,7 @@ class PairFilter:
         if self.min_count < 1:
             raise must_be("min_count", "at least 1", self.min_count)
         if self.spread is not None and self.expected is None:
-            raise ParameterError("`spread` of a screen must come with `expected`")
+            raise ParameterError("`spread` of a filter must come with `expected`")
 
     def check(self, items: int) -> None:
         for name in ("expected", "spread"):
@@ -41,17 +52,16 @@ class PairFilter:
                 if np.shape(vector) != (items,):
                     raise must_be(name, f"two vectors of {items:,} items", np.shape(vector))
 
-    def vectors(self) -> tuple[Float64, Float64, Float64, Float64]:
-        """a, b, u, w as the kernel takes them: all empty without `expected`."""
+    def conditions(self) -> FilterConditions:
         nothing = np.empty(0)
         a, b = self.expected or (nothing, nothing)
         u, w = self.spread or (np.zeros(len(a)), np.zeros(len(a)))
-        return tuple(np.ascontiguousarray(vector, dtype=np.float64) for vector in (a, b, u, w))  # type: ignore[return-value]
+        return FilterConditions(self.min_count, *(np.ascontiguousarray(x, dtype=np.float64) for x in (a, b, u, w)))
 
     def passes(self, block: PairBlock) -> Mask:
-        """The same test in NumPy: what it means, and how the SQL engine makes it."""
-        mask: Mask = block.count >= self.min_count
-        a, b, u, w = self.vectors()
+        """The same test in NumPy: its definition, and what the SQL engines use."""
+        min_count, a, b, u, w = self.conditions()
+        mask: Mask = block.count >= min_count
         if len(a):
             excess = block.count - a[block.query] * b[block.item]
             mask = mask & (excess >= 0) & (excess * excess >= u[block.query] * w[block.item])
@@ -60,32 +70,32 @@ class PairFilter:
 
 @dataclass(frozen=True)
 class FilteredPairs:
-    """A `keep` with a screen before it.
+    """A `keep` with a filter in compiled code before it.
 
     >>> at_least_five = FilteredPairs(lambda margins: PairFilter(min_count=5))
     """
 
-    make_screen: Callable[[Margins], PairFilter]
+    make_filter: Callable[[Margins], PairFilter]
     then: Keep | None = None
-    """Looks at the pairs that pass the screen; None keeps them all."""
+    """Sees the pairs that pass the filter; None keeps them all."""
 
-    def screen(self, margins: Margins) -> PairFilter:
-        return self.make_screen(margins)
+    def prefilter(self, margins: Margins) -> PairFilter:
+        return self.make_filter(margins)
 
     def __call__(self, block: PairBlock, margins: Margins) -> Mask:
         return np.ones(len(block), dtype=bool) if self.then is None else self.then(block, margins)
 
 
-def screen_of(keep: Keep | None, margins: Margins) -> PairFilter:
-    """The screen that `keep` brings, checked; one that lets every pair pass where it brings none."""
-    make = getattr(keep, "screen", None)
-    screen: PairFilter = PairFilter() if make is None else make(margins)
-    screen.check(len(margins.first))
-    return screen
+def prefilter_of(keep: Keep | None, margins: Margins) -> PairFilter:
+    """The filter that `keep` brings, checked; one that lets every pair pass where it brings none."""
+    make = getattr(keep, "prefilter", None)
+    found: PairFilter = PairFilter() if make is None else make(margins)
+    found.check(len(margins.first))
+    return found
 
 
 def kept(block: PairBlock, margins: Margins, keep: Keep | None) -> PairBlock:
-    """What `keep` leaves of a block that has been screened."""
+    """What `keep` leaves of a block that passed its filter."""
     if keep is None or not len(block):
         return block
     mask = np.asarray(keep(block, margins))

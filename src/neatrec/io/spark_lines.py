@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from neatrec.cooccurrence import CountOptions
-from neatrec.cooccurrence.input_summary import pairs_of_size
-from neatrec.cooccurrence.spark.session import connect, told
+from neatrec.cooccurrence.count_input import check_basket_size
+from neatrec.cooccurrence.counts import MAX_BASKET_PAIRS
+from neatrec.cooccurrence.spark.lines import SparkLines, data_frame
+from neatrec.cooccurrence.spark.session import connect, translated_errors
 from neatrec.data.catalog import Catalog, string_array
-from neatrec.errors import ResourceError, SourceError, must_be
+from neatrec.errors import SourceError, must_be
 from neatrec.io import SourceOptions
 from neatrec.io.assemble import GUEST
 from neatrec.io.columns import missing_column
 from neatrec.io.items import build_catalog, describe
+from neatrec.io.read import resolve_options
 from neatrec.io.reading_rules import LARGEST_POSITION, MISSING
 from neatrec.text import plural, printable
 
@@ -31,116 +31,83 @@ ROLES = {"basket": "basket", "item": "item", "customer": "user", "place": "posit
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class SparkLines:
-    """A source that stays on the cluster, looked over once; a `Lines` of the Spark engine."""
-
-    source: str
-    options: SourceOptions
-    catalog: Catalog
-    ordered: bool
-    users_known: bool
-    customers_return: bool
-    baskets: int
-    lines: int
-    sizes: dict[int, int]
-    """Lines of a basket -> how many baskets have so many."""
-    longest_basket: str
-    code_of: dict[str, int] = field(repr=False)
-    counting: CountOptions = field(default_factory=CountOptions)
-
-    @property
-    def longest(self) -> int:
-        return max(self.sizes, default=1)
-
-    @property
-    def counted(self) -> int:
-        return sum(count for size, count in self.sizes.items() if size >= self.counting.min_basket)
-
-    def counted_as(self, counting: CountOptions) -> SparkLines:
-        """The same lines, to be counted so; a basket with too many pairs is refused by name."""
-        _refuse_long(self.longest_basket, self.longest, counting.max_basket_pairs, counting.window)
-        return replace(self, counting=counting)
-
-    def put(self, session: Any) -> None:
-        """The views `basket_lines` and `baskets`."""
-        functions, window = _functions()
-        lines = _distinct_lines(session, self.source, self.options)
-        numbers = np.fromiter(self.code_of.values(), dtype=np.int32, count=len(self.code_of))
-        codes = session.createDataFrame(pa.table({"item": string_array(self.code_of), "code": numbers}))
-        coded = lines.join(codes, "item")
-        place = functions.row_number().over(window.partitionBy("basket").orderBy("place", "code"))
-        chosen = coded.select("basket", place.alias("position"), functions.col("code").alias("item"))
-        chosen.createOrReplaceTempView("basket_lines")
-        guest = functions.concat(functions.lit(GUEST), functions.col("basket"))
-        customer = functions.coalesce(functions.min("customer"), guest) if self.users_known else functions.lit(None)
-        lines.groupBy("basket").agg(customer.cast("string").alias("customer")).createOrReplaceTempView("baskets")
-
-
-def read_cluster_lines(
-    source: str, options: SourceOptions, *, max_basket_pairs: int | None = None, threads: int | None = None
+def read_spark_lines(
+    source: str, options: SourceOptions, *, max_basket_pairs: int = MAX_BASKET_PAIRS, threads: int | None = None
 ) -> SparkLines:
-    """One look over `source`: its items and sizes come to the driver, its lines do not.
+    """One look over `source`: its items and basket sizes come to the driver, its lines do not.
 
     `source` is a folder, file or glob of Parquet or CSV that the executors can read (a path or any address Spark
     understands), or `table:NAME` of its catalogue. Ids are text, as everywhere; repeated lines of a basket are one. A
-    basket with more than `max_basket_pairs` is refused before anything is done for each item.
+    basket with more than `max_basket_pairs` is refused before the items are collected. The hash is of source, columns
+    and sizes, not of the lines.
     """
+    source, options = resolve_options(source, options)
     others = [name for name in options.given() if name not in TAKEN]
     if others:
         wanted = "left out where Spark reads: it takes --basket, --item, --user, --position and --category"
         raise must_be(others[0], wanted, getattr(options, others[0]))
     if options.basket is None or options.item is None:
         raise must_be("basket" if options.basket is None else "item", "named where Spark reads", None)
-    with _translated_errors():
+    with translated_errors():
         session = connect(threads=threads).newSession()
         functions, _ = _functions()
         _refuse_bad_rows(session, source, options)
         lines = _distinct_lines(session, source, options).persist()
         try:
-            sizes = lines.groupBy("basket").agg(
+            by_basket = lines.groupBy("basket").agg(
                 functions.count("*").alias("size"),
                 functions.min("customer").alias("one"),
                 functions.max("customer").alias("other"),
             )
-            _refuse_shared(sizes, options)
-            found = {int(row["size"]): int(row["count"]) for row in sizes.groupBy("size").count().collect()}
-            if not found:
+            _refuse_shared(by_basket, options)
+            sizes = {int(row["size"]): int(row["count"]) for row in by_basket.groupBy("size").count().collect()}
+            if not sizes:
                 raise SourceError(f"no basket lines are left of {printable(source)}", file=source)
-            longest = sizes.orderBy(functions.desc("size"), "basket").limit(1).collect()[0]["basket"]
-            if max_basket_pairs is not None:
-                _refuse_long(longest, max(found), max_basket_pairs)
-            known = sizes.where("one IS NOT NULL")
+            longest = by_basket.orderBy(functions.desc("size"), "basket").limit(1).collect()[0]["basket"]
+            check_basket_size(longest, max(sizes), CountOptions(max_basket_pairs=max_basket_pairs))
+            known = by_basket.where("one IS NOT NULL")
             again = options.user is not None and bool(known.groupBy("one").count().where("count > 1").limit(1).count())
             catalog, code_of = _catalog(session, source, options, lines)
         finally:
             lines.unpersist()
-    baskets, total = sum(found.values()), sum(size * count for size, count in found.items())
-    log.info("Spark reads %s, %s, %s", plural(total, "line"), plural(baskets, "basket"), plural(len(catalog), "item"))
-    return SparkLines(
-        source,
-        options,
+    found = SparkLines(
         catalog,
         ordered=options.position is not None,
         users_known=options.user is not None,
-        customers_return=again,
-        baskets=baskets,
-        lines=total,
-        sizes=found,
+        sizes=sizes,
+        frames=lambda session: _frames(session, source, options, code_of),
         longest_basket=longest,
-        code_of=code_of,
+        customers_return=again,
+        source=source,
+        hash=_hash(source, options, sizes, catalog),
+    )
+    log.info(
+        "Spark reads %s, %s, %s",
+        plural(found.lines, "line"),
+        plural(len(found), "basket"),
+        plural(len(catalog), "item"),
+    )
+    return found
+
+
+def _frames(session: Any, source: str, options: SourceOptions, code_of: dict[str, int]) -> tuple[Any, Any]:
+    """Lines (basket, position, item) and baskets (basket, customer)."""
+    functions, window = _functions()
+    lines = _distinct_lines(session, source, options)
+    numbers = np.fromiter(code_of.values(), dtype=np.int32, count=len(code_of))
+    coded = lines.join(data_frame(session, item=string_array(code_of), code=numbers), "item")
+    place = functions.row_number().over(window.partitionBy("basket").orderBy("place", "code"))
+    guest = functions.concat(functions.lit(GUEST), functions.col("basket"))
+    customer = functions.lit(None) if options.user is None else functions.coalesce(functions.min("customer"), guest)
+    return (
+        coded.select("basket", place.alias("position"), functions.col("code").alias("item")),
+        lines.groupBy("basket").agg(customer.cast("string").alias("customer")),
     )
 
 
-@contextmanager
-def _translated_errors() -> Iterator[None]:
-    """Spark's errors as ours."""
-    try:
-        yield
-    except Exception as error:
-        if (ours := told(error)) is error:
-            raise
-        raise ours from error
+def _hash(source: str, options: SourceOptions, sizes: dict[int, int], catalog: Catalog) -> str:
+    text = f"{source}|{sorted(options.given().items())}|{sorted(sizes.items())}|{catalog.hash}"
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _functions() -> tuple[Any, Any]:
@@ -163,8 +130,8 @@ def _rows(session: Any, source: str, options: SourceOptions) -> Any:
     named |= {f"k{level}": column for level, column in enumerate(options.category)}
     for role, column in named.items():
         if column is not None and column not in kinds:
-            option = ROLES.get(role, "category")
-            raise missing_column(source, {option: column}, option, tuple(kinds))
+            named_as = ROLES.get(role, "category")
+            raise missing_column(source, {named_as: column}, named_as, tuple(kinds))
     chosen = [
         (functions.lit(None).cast("string") if column is None else _text(functions, column, kinds[column])).alias(role)
         for role, column in named.items()
@@ -209,7 +176,7 @@ def _refuse_bad_rows(session: Any, source: str, options: SourceOptions) -> None:
             raise SourceError(
                 f"{printable(row['file'] or source)} has no line with a basket and an item",
                 file=row["file"],
-                hint=f"Does it have the columns {options.basket} and {options.item}? Leave it out, or fix it.",
+                hint=f"Does it have the columns {options.basket} and {options.item}? Leave it out, or correct it.",
             )
         if options.position and row["unplaced"]:
             raise SourceError(
@@ -221,17 +188,6 @@ def _refuse_bad_rows(session: Any, source: str, options: SourceOptions) -> None:
     lost = sum(int(row["rows"]) - int(row["whole"]) for row in files)
     if lost:
         log.info("left out: %s (no basket or item id)", f"{lost:,}")
-
-
-def _refuse_long(basket: str, size: int, most: int, window: int | None = None) -> None:
-    pairs = int(pairs_of_size(np.array([size]), window)[0])
-    if pairs > most:
-        raise ResourceError(
-            f"basket '{printable(basket)}' has {size:,} lines, which make {pairs:,} pairs, "
-            f"more than `max_basket_pairs` = {most:,}",
-            hint="Raise --max-basket-pairs, or leave the basket out (it may be a whole day's sales or a test).",
-            argument="max_basket_pairs",
-        )
 
 
 def _refuse_shared(sizes: Any, options: SourceOptions) -> None:
@@ -246,7 +202,7 @@ def _refuse_shared(sizes: Any, options: SourceOptions) -> None:
 
 
 def _catalog(session: Any, source: str, options: SourceOptions, lines: Any) -> tuple[Catalog, dict[str, int]]:
-    """Items with the category path that most of their rows say (among equals the first by alphabet)."""
+    """Items with the category path of most of their rows (among equals the first by alphabet)."""
     bought = {row["item"]: int(row["count"]) for row in lines.groupBy("item").count().collect()}
     levels = [f"k{level}" for level in range(len(options.category))]
     paths_of: dict[str, list[tuple[int, tuple[str | None, ...]]]] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,11 +12,11 @@ import numpy.typing as npt
 from neatrec._version import __version__
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import UNKNOWN, Catalog
-from neatrec.labels.both_signs import DependentPairs, dependent_pairs
-from neatrec.labels.config import MAX_BASKET_PAIRS, LabelConfig
+from neatrec.labels.config import LabelConfig, LabelOptions
 from neatrec.labels.ground_truth import GroundTruth, TruthScore, score_against
-from neatrec.labels.make import LEVELS, make_labels
+from neatrec.labels.make import DEFAULTS, make_labels
 from neatrec.labels.null import NullResult, check_within, shuffle_nulls
+from neatrec.labels.paper import DependentPairs, dependent_pairs
 from neatrec.labels.record import Labels
 
 FORMAT = 1
@@ -148,35 +148,31 @@ class Audit:
 
 def audit_labels(
     baskets: Baskets,
-    levels: Sequence[float] = LEVELS,
+    options: LabelOptions = DEFAULTS,
     *,
     truth: GroundTruth | None = None,
     null_rounds: int = 3,
     null_within: str = "none",
     seed: int = 0,
     cases: int = 20,
-    min_basket: int = 5,
-    category_level: str | None = "deepest",
-    strata: Sequence[str] = (),
-    max_basket_pairs: int = MAX_BASKET_PAIRS,
     engine: str = "auto",
     memory_limit: int | str | None = None,
     threads: int | None = None,
+    **changes: Any,
 ) -> Audit:
-    """The study of the labels of `baskets` by both protocols; `strata` are those of the calibrated one."""
-    check_within(baskets, null_within)
+    """The study of the labels of `baskets` by both protocols with the same options; strata are for the calibrated one.
+
+    `changes` are fields of `LabelOptions`.
+    """
+    check_within(null_within, ordered=baskets.ordered)
     choice: dict[str, Any] = {"engine": engine, "memory_limit": memory_limit, "threads": threads}
-    common: dict[str, Any] = {
-        "min_basket": min_basket,
-        "category_level": category_level,
-        "max_basket_pairs": max_basket_pairs,
-        **choice,
-    }
-    paper = make_labels(baskets, "paper", levels, **common)
-    calibrated = make_labels(baskets, "calibrated", levels, strata=strata, **common)
+    options = replace(options, protocol="calibrated", **changes)
+    calibrated = make_labels(baskets, options, **choice)
+    paper = make_labels(baskets, replace(options, protocol="paper", strata=(), expected="quasi"), **choice)
     catalog = baskets.catalog
     shown = catalog.levels[0] if catalog.levels else None
-    dependent = dependent_pairs(baskets, LabelConfig.of(paper), catalog.category_of(shown), choice)
+    counting = LabelConfig.of(paper).counting
+    dependent = dependent_pairs(baskets, paper.levels, counting, catalog.category_of(shown), choice)
     both = (paper, calibrated)
     nulls: dict[str, NullResult] = {}
     if null_rounds:

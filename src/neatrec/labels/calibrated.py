@@ -6,20 +6,18 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import special
 
 from neatrec.cooccurrence import CooccurrenceCounts, Margins, PairBlock, PairFilter
-from neatrec.labels.cut import Bin, largest_discovery
-from neatrec.labels.evidence import Floats, Mask, PairTest
 from neatrec.labels.expected_counts import Expected, Factors
+from neatrec.labels.record import Counts, Floats, Mask, PairTest
 from neatrec.statistics import benjamini_hochberg, largest_mean, poisson_log_tail, poisson_tail, possible_pairs
+from neatrec.statistics.discovery import Bin, largest_discovery
 
 SMALLEST_P = float(np.finfo(np.float64).tiny)
-"""Smaller p-values are given as this one; `statistic` (-log10 p) tells them apart."""
-MOST_LIMITS = 1024
+"""Smaller p-values are given as this one; `statistic` (-log10 p) distinguishes them."""
+TABLE_SIZE = 1024
 """Counts below this have their largest expected count in a table."""
-Counts = npt.NDArray[np.int64]
 
 
 class CalibratedTest:
@@ -46,7 +44,7 @@ class CalibratedTest:
         self._tests: int | None = None
         self._limits: Floats | None = None
 
-    def screen(self, margins: Margins) -> PairFilter:
+    def prefilter(self, margins: Margins) -> PairFilter:
         """The normal tail never exceeds the Poisson tail at as many standard deviations, so it may drop pairs first."""
         fitted, highest = self._fit(margins), self.highest_p(margins)
         if not isinstance(fitted, Factors) or not 0 < highest < 0.1:
@@ -59,9 +57,9 @@ class CalibratedTest:
     def __call__(self, block: PairBlock, margins: Margins) -> Mask:
         """Pairs whose E is small enough for their count: looked up by count, no tail is computed here."""
         if self._limits is None:
-            self._limits = self._largest_expected(np.arange(MOST_LIMITS), margins)
-        limit = self._limits[np.minimum(block.count, MOST_LIMITS - 1)]
-        often = np.flatnonzero(block.count >= MOST_LIMITS)
+            self._limits = self._largest_expected(np.arange(TABLE_SIZE), margins)
+        limit = self._limits[np.minimum(block.count, TABLE_SIZE - 1)]
+        often = np.flatnonzero(block.count >= TABLE_SIZE)
         limit[often] = self._largest_expected(block.count[often], margins)
         return self._fit(margins).of(block.query, block.item) <= limit
 
@@ -71,10 +69,9 @@ class CalibratedTest:
     def highest_p(self, margins: Margins) -> float:
         """No p above this can be a discovery: there are at most as many discoveries as records, so p <= q N / M."""
         tests = self.tests(margins)
-        most = min(margins.records, tests)
-        return max(self.at_least, max(self.levels) * most / max(tests, 1))
+        return max(self.at_least, max(self.levels) * min(margins.records, tests) / max(tests, 1))
 
-    def judge(self, pairs: CooccurrenceCounts) -> PairTest:
+    def test(self, pairs: CooccurrenceCounts) -> PairTest:
         expected = self._fit(pairs.margins).of(pairs.query, pairs.item)
         p = _tail(pairs.count, expected)
         # zero where p is 1; finite where p underflows
@@ -93,13 +90,13 @@ class CalibratedTest:
         """What another process needs: the fit, not the baskets it was made from."""
         return {**self.__dict__, "_fit_to": self._fit_to if self._fitted is None else None}
 
-    def thresholds(self, evidence: PairTest, levels: tuple[float, ...]) -> dict[float, float]:
+    def thresholds(self, tested: PairTest, levels: tuple[float, ...]) -> dict[float, float]:
         """The largest p that is a discovery at each level; 0 where there is none."""
-        q = evidence.q if evidence.q is not None else np.ones_like(evidence.p)
-        return {level: float(evidence.p[q <= level].max(initial=0.0)) for level in levels}
+        q = tested.q if tested.q is not None else np.ones_like(tested.p)
+        return {level: float(tested.p[q <= level].max(initial=0.0)) for level in levels}
 
-    def passes(self, evidence: PairTest, threshold: float) -> Mask:
-        return (evidence.p <= threshold) & (threshold > 0)
+    def passes(self, tested: PairTest, threshold: float) -> Mask:
+        return (tested.p <= threshold) & (threshold > 0)
 
     def _fit(self, margins: Margins) -> Expected:
         if self._fitted is None:

@@ -1,64 +1,92 @@
-"""How labels are made: the protocol and its options, checked."""
+"""How labels are made: `LabelOptions` as given, and `LabelConfig`, what they resolve to for some baskets."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 
-from neatrec.cooccurrence import CooccurrenceCounts, CountOptions, Keep, Margins, count
-from neatrec.cooccurrence.counts import DEEPEST
+from neatrec.cooccurrence import CountOptions, Margins, count
+from neatrec.cooccurrence.counts import DEEPEST, MAX_BASKET_PAIRS
+from neatrec.cooccurrence.spark.lines import SparkLines
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog
 from neatrec.errors import ParameterError, must_be, must_be_one_of
 from neatrec.labels.calibrated import CalibratedTest
-from neatrec.labels.evidence import PairTest, PairTester
 from neatrec.labels.expected_counts import Expected, fit_expected, fit_strata
 from neatrec.labels.paper import PaperTest
-from neatrec.labels.record import Labels
-from neatrec.labels.strata import strata_of
-from neatrec.labels.stratum_margins import stratum_margins
+from neatrec.labels.record import Labels, PairTest, PairTester
+from neatrec.labels.strata import strata_of, stratum_margins
 
 PROTOCOLS = ("calibrated", "paper")
 EXPECTED = ("quasi", "product")
-MAX_BASKET_PAIRS = 200_000_000
+LEVELS = (0.05, 0.01, 0.001)
 Engine = Mapping[str, Any]
 """Options of the counting engine: engine, memory_limit, threads."""
 
 
 @dataclass(frozen=True)
-class LabelConfig:
-    """A protocol and its options; what it says of the same baskets never differs."""
+class LabelOptions:
+    """What a user chooses; checked, before any baskets are read.
 
-    protocol: str
-    levels: tuple[float, ...]
-    directed: bool
+    >>> LabelOptions("paper", levels=(0.05,)).levels
+    (0.05,)
+    """
+
+    protocol: str = "calibrated"
+    levels: tuple[float, ...] = LEVELS
+    """False-discovery rates (calibrated) or p-values (paper)."""
     expected: str = "quasi"
-    strata: tuple[str, ...] = ()
+    """Expected counts of the calibrated protocol: quasi or product."""
+    strata: Sequence[str] = ()
+    """Columns whose differences must not make labels (calibrated): basket_size, month, any attribute of the baskets."""
     min_basket: int = 5
     category_level: str | None = DEEPEST
-    """The level whose pairs are left out; None where they are kept or items have no categories."""
-    once_per_customer: bool = False
+    """Pairs of one category at this level are left out; None keeps them."""
+    once_per_customer: bool | None = None
+    """None: once per customer where customers return (calibrated), every basket (paper)."""
     max_basket_pairs: int = MAX_BASKET_PAIRS
+    """A basket with more pairs of lines is refused."""
 
     def __post_init__(self) -> None:
         if self.protocol not in PROTOCOLS:
             raise must_be_one_of("protocol", PROTOCOLS, self.protocol)
         if self.expected not in EXPECTED:
             raise must_be_one_of("expected", EXPECTED, self.expected)
+        if isinstance(self.strata, str):
+            raise must_be("strata", "a sequence of names", self.strata)
         if self.protocol == "paper" and (self.strata or self.expected != "quasi"):
             raise ParameterError(
                 "`strata` and `expected` must be left alone with the paper protocol, which has its own expected counts",
                 hint="Use protocol='calibrated'.",
             )
+        object.__setattr__(self, "strata", tuple(self.strata))
+        object.__setattr__(self, "levels", _checked_levels(self.levels))
+
+    def resolve(self, baskets: Baskets | SparkLines) -> LabelConfig:
+        """Directed where cart order is known, once per customer where customers return."""
+        values = {field.name: getattr(self, field.name) for field in fields(LabelOptions)}
+        if self.once_per_customer is None:
+            values["once_per_customer"] = self.protocol == "calibrated" and _customers_return(baskets)
+        values["category_level"] = _level_of(baskets.catalog, self.category_level)
+        return LabelConfig(**values, directed=baskets.ordered)
+
+
+@dataclass(frozen=True)
+class LabelConfig(LabelOptions):
+    """A protocol and its options; the labels of the same baskets never differ."""
+
+    category_level: str | None = DEEPEST
+    """The level whose pairs are left out; None where they are kept or items have no categories."""
+    once_per_customer: bool = False
+    directed: bool = True
 
     @classmethod
     def of(cls, labels: Labels) -> LabelConfig:
-        """The recipe that made `labels`."""
-        options: dict[str, Any] = {**labels.options, "strata": tuple(labels.options.get("strata", ()))}
-        return cls(labels.protocol, labels.levels, **options)
+        """The configuration that made `labels`."""
+        return cls(labels.protocol, labels.levels, **labels.options)
 
     @property
     def counting(self) -> CountOptions:
@@ -83,80 +111,38 @@ class LabelConfig:
         own = {} if self.protocol == "paper" else {"expected": self.expected, "strata": list(self.strata)}
         return {**common, **own}
 
-    def test_pairs(self, baskets: Baskets, engine: Engine, *, at_least: float = 0.0) -> tuple[PairTester, PairTest]:
-        """Count the pairs, keep those that may be labels (and all with p <= `at_least`), and test them."""
-
-        def counted(keep: Keep) -> CooccurrenceCounts:
-            return count(baskets, self.counting, keep=keep, **engine)
-
-        return self.examine_counted(counted, lambda: baskets, at_least=at_least)
-
-    def examine_counted(
-        self, counted: Callable[[Keep], CooccurrenceCounts], baskets: Callable[[], Baskets], *, at_least: float = 0.0
+    def test_pairs(
+        self, baskets: Baskets | SparkLines, engine: Engine, *, at_least: float = 0.0
     ) -> tuple[PairTester, PairTest]:
-        """`examine` where `counted` has the pairs that a `keep` leaves; `baskets` are asked for only by strata."""
-        if self.protocol == "paper":
-            paper = PaperTest(self.levels, self.directed)
-            return paper, paper.judge(counted(paper))
-        test = CalibratedTest(self.levels, directed=self.directed, fit=self._fit(baskets), at_least=at_least)
-        return test, test.judge(counted(test))
+        """Count the pairs, keep those that may be labels (and all with p <= `at_least`), and test them."""
+        tester: PairTester = PaperTest(self.levels, self.directed)
+        if self.protocol == "calibrated":
+            fit = self._expected_of(baskets)
+            tester = CalibratedTest(self.levels, directed=self.directed, fit=fit, at_least=at_least)
+        return tester, tester.test(count(baskets, self.counting, keep=tester, **engine))
 
-    def _fit(self, baskets: Callable[[], Baskets]) -> Callable[[Margins], Expected]:
+    def _expected_of(self, baskets: Baskets | SparkLines) -> Callable[[Margins], Expected]:
         """What makes expected counts of the margins of a count: theirs, or those of the strata they are made of."""
         if not self.strata:
             return lambda margins: fit_expected(margins, self.expected, directed=self.directed)
-        shop = baskets()
-        strata = strata_of(shop, self.strata)
+        if isinstance(baskets, SparkLines):
+            raise ParameterError("`strata` need the baskets themselves, which Spark keeps", argument="strata")
+        strata = strata_of(baskets, self.strata)
 
         def fit(margins: Margins) -> Expected:
-            parts = stratum_margins(shop, strata, self.counting)
+            parts = stratum_margins(baskets, strata, self.counting)
             return fit_strata(parts, margins.category, self.expected, directed=self.directed)
 
         return fit
 
 
-def make_label_config(
-    baskets: Baskets,
-    protocol: str,
-    levels: Sequence[float],
-    *,
-    expected: str,
-    strata: Sequence[str],
-    min_basket: int,
-    category_level: str | None,
-    once_per_customer: bool | None,
-    max_basket_pairs: int = MAX_BASKET_PAIRS,
-) -> LabelConfig:
-    """The recipe for these baskets: directed where cart order is known, once a customer where customers return."""
-    if isinstance(strata, str):
-        raise must_be("strata", "a sequence of names", strata)
-    if once_per_customer is None:
-        once_per_customer = protocol == "calibrated" and customers_return(baskets)
-    return LabelConfig(
-        protocol,
-        checked_levels(levels),
-        baskets.ordered,
-        expected,
-        tuple(strata),
-        min_basket,
-        level_of(baskets.catalog, category_level),
-        once_per_customer,
-        max_basket_pairs,
-    )
-
-
-def level_of(catalog: Catalog, category_level: str | None) -> str | None:
-    """The name of the level whose pairs are left out; None where they are kept or items have no categories.
-
-    >>> level_of(Catalog.from_ids(["tea"], categories=["drinks"]), "deepest")
-    'category'
-    """
+def _level_of(catalog: Catalog, category_level: str | None) -> str | None:
     if not catalog.levels:
         return None
     return catalog.levels[-1] if category_level == DEEPEST else category_level
 
 
-def checked_levels(levels: Sequence[float]) -> tuple[float, ...]:
+def _checked_levels(levels: Sequence[float]) -> tuple[float, ...]:
     """The levels as numbers between 0 and 1, in the order given, each once."""
     try:
         numbers = tuple(dict.fromkeys(float(level) for level in levels))
@@ -170,6 +156,8 @@ def checked_levels(levels: Sequence[float]) -> tuple[float, ...]:
     return numbers
 
 
-def customers_return(baskets: Baskets) -> bool:
+def _customers_return(baskets: Baskets | SparkLines) -> bool:
     """Whether users are known and some user has more than one basket."""
+    if isinstance(baskets, SparkLines):
+        return baskets.customers_return
     return baskets.users is not None and len(baskets) > 0 and int(np.bincount(baskets.users).max()) > 1

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from neatrec.compiled import compiled
 from neatrec.cooccurrence import Margins
-from neatrec.labels.stratum_margins import StratumMargins
+from neatrec.labels.strata import StratumMargins
 from neatrec.statistics import quasi_independence
 
 Codes = npt.NDArray[np.int32]
@@ -20,7 +20,7 @@ Floats = npt.NDArray[np.float64]
 
 
 class Expected(Protocol):
-    """Says how often pairs would be seen by chance."""
+    """How often pairs would be seen by chance."""
 
     def of(self, query: Codes, item: Codes) -> Floats:
         """E of the aligned pairs (query, item)."""
@@ -41,7 +41,7 @@ class Factors:
 
 @dataclass(frozen=True, eq=False)
 class StratifiedFactors:
-    """E = the sum over strata s of a_qs b_vs. Each item keeps its own strata: room grows with lines only."""
+    """E = the sum over strata s of a_qs b_vs. Each item keeps its own strata: memory grows with lines only."""
 
     start: Counts
     """Where each item's strata start, shape (items + 1,)."""

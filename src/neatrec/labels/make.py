@@ -1,101 +1,80 @@
-"""`make_labels`: baskets in, labels out."""
+"""`make_labels`: baskets in, labels out; `run_labels` with the shuffle null beside them."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from neatrec._version import __version__
+from neatrec.cooccurrence.spark.lines import SparkLines
 from neatrec.data.baskets import Baskets
-from neatrec.labels.config import MAX_BASKET_PAIRS, LabelConfig, make_label_config
-from neatrec.labels.evidence import PairTest, PairTester
-from neatrec.labels.record import Labels
+from neatrec.errors import ParameterError, ResourceError
+from neatrec.labels.config import LabelConfig, LabelOptions
+from neatrec.labels.null import NullResult, check_within, shuffle_null
+from neatrec.labels.record import Labels, PairTest, PairTester
 from neatrec.statistics import garwood_interval, lift
 from neatrec.text import plural, printable
 
 log = logging.getLogger(__name__)
 
-LEVELS = (0.05, 0.01, 0.001)
+JSON_FORMAT = 1
+DEFAULTS = LabelOptions()
 Codes = npt.NDArray[np.int32]
 Positions = npt.NDArray[np.int64]
 
 
 def make_labels(
-    baskets: Baskets,
-    protocol: str = "calibrated",
-    levels: Sequence[float] = LEVELS,
+    baskets: Baskets | SparkLines,
+    options: LabelOptions = DEFAULTS,
     *,
-    expected: str = "quasi",
-    strata: Sequence[str] = (),
-    min_basket: int = 5,
-    category_level: str | None = "deepest",
-    once_per_customer: bool | None = None,
-    max_basket_pairs: int = MAX_BASKET_PAIRS,
     engine: str = "auto",
     memory_limit: int | str | None = None,
     threads: int | None = None,
+    **changes: Any,
 ) -> Labels:
-    """The pairs that go together by `protocol` (calibrated or paper) at `levels`, with their evidence.
+    """The pairs that go together by a protocol, with their evidence.
 
-    Calibrated: `levels` are false-discovery rates; `expected` is quasi or product; `strata` names columns whose
-    differences must not make labels (basket_size, month, any attribute of the baskets). Paper: `levels` are p-values.
-    `once_per_customer` None: once a customer where customers return (calibrated), every basket (paper).
-    A basket with more than `max_basket_pairs` pairs of lines is refused.
+    `changes` are fields of `LabelOptions`: protocol (calibrated or paper), levels, expected, strata, min_basket,
+    category_level, once_per_customer, max_basket_pairs.
 
     >>> baskets = Baskets.from_lists([["bun", "sausage"]] * 30 + [["tea", "milk"]] * 30)
     >>> labels = make_labels(baskets, min_basket=2)
     >>> [(labels.catalog.id(q), labels.catalog.id(v)) for q, v in zip(labels.query, labels.item)]
     [('bun', 'sausage'), ('tea', 'milk')]
     """
-    recipe = make_label_config(
-        baskets,
-        protocol,
-        levels,
-        expected=expected,
-        strata=strata,
-        min_basket=min_basket,
-        category_level=category_level,
-        once_per_customer=once_per_customer,
-        max_basket_pairs=max_basket_pairs,
-    )
-    say_what_is_left_out(recipe)
-    options = {"engine": engine, "memory_limit": memory_limit, "threads": threads}
-    return labels_from(recipe, *recipe.test_pairs(baskets, options), basket_hash=baskets.hash)
-
-
-def say_what_is_left_out(recipe: LabelConfig) -> None:
-    """One line in the log."""
-    if recipe.category_level is not None:
-        log.info("pairs of one %s are left out", printable(recipe.category_level))
-
-
-def labels_from(recipe: LabelConfig, test: PairTester, evidence: PairTest, *, basket_hash: str) -> Labels:
-    """The pairs that pass, with their evidence; a warning where none does."""
-    labels = _labels(recipe, test, evidence, basket_hash)
+    config = replace(options, **changes).resolve(baskets)
+    if config.category_level is not None:
+        log.info("pairs of one %s are left out", printable(config.category_level))
+    choice = {"engine": engine, "memory_limit": memory_limit, "threads": threads}
+    labels = _passing(config, *config.test_pairs(baskets, choice), baskets.hash)
     if not len(labels):
         log.warning(
             "no labels at %s = %s among %s of %s",
             labels.level_kind,
-            max(recipe.levels),
+            max(config.levels),
             plural(labels.records, "pair record"),
             plural(labels.baskets, "basket"),
         )
     return labels
 
 
-def _labels(recipe: LabelConfig, test: PairTester, evidence: PairTest, basket_hash: str) -> Labels:
-    thresholds = test.thresholds(evidence, recipe.levels)
-    chosen = np.flatnonzero(test.passes(evidence, thresholds[max(recipe.levels)]))
-    pairs, totals = evidence.pairs, evidence.pairs.margins
-    query, item, source = _both_ways(pairs.query[chosen], pairs.item[chosen], chosen, recipe.directed)
-    count, expected = pairs.count[source], evidence.expected[source]
+def _passing(config: LabelConfig, tester: PairTester, tested: PairTest, basket_hash: str) -> Labels:
+    """The pairs that pass, with their tested."""
+    thresholds = tester.thresholds(tested, config.levels)
+    chosen = np.flatnonzero(tester.passes(tested, thresholds[max(config.levels)]))
+    pairs, totals = tested.pairs, tested.pairs.margins
+    query, item, source = _both_ways(pairs.query[chosen], pairs.item[chosen], chosen, config.directed)
+    count, expected = pairs.count[source], tested.expected[source]
     low, high = garwood_interval(count)
     return Labels(
-        protocol=recipe.protocol,
-        level_kind=test.level_kind,
-        levels=recipe.levels,
+        protocol=config.protocol,
+        level_kind=tester.level_kind,
+        levels=config.levels,
         thresholds=thresholds,
         baskets=totals.baskets,
         records=totals.records,
@@ -109,12 +88,12 @@ def _labels(recipe: LabelConfig, test: PairTester, evidence: PairTest, basket_ha
         lift=lift(count, expected),
         lift_low=lift(low, expected),
         lift_high=lift(high, expected),
-        statistic=evidence.statistic[source],
-        p=evidence.p[source],
-        q=None if evidence.q is None else evidence.q[source],
+        statistic=tested.statistic[source],
+        p=tested.p[source],
+        q=None if tested.q is None else tested.q[source],
         customers=None if pairs.customers is None else pairs.customers[source],
-        reverse=pairs.reverse[source] if recipe.directed and pairs.reverse is not None else None,
-        options=recipe.options,
+        reverse=pairs.reverse[source] if config.directed and pairs.reverse is not None else None,
+        options=config.options,
     )
 
 
@@ -125,3 +104,67 @@ def _both_ways(query: Codes, item: Codes, source: Positions, directed: bool) -> 
     query, item = np.append(query, item), np.append(item, query)
     order = np.lexsort((item, query))
     return query[order], item[order], np.append(source, source)[order]
+
+
+@dataclass(frozen=True)
+class LabelRun:
+    """Labels of some baskets and, with null rounds, how many come out by chance."""
+
+    labels: Labels
+    null: NullResult | None
+    source: str
+    baskets: int
+    """Baskets read; the smaller ones among them are not counted."""
+    seed: int
+
+    def to_json(self) -> dict[str, Any]:
+        """The object that `neatrec labels --json` prints."""
+        answer = self.labels.to_json()
+        answer["null"] = None if self.null is None else self.null.to_json()
+        return {
+            "format": JSON_FORMAT,
+            **answer,
+            "source": self.source,
+            "baskets_read": self.baskets,
+            "seed": self.seed,
+            "version": __version__,
+            "options": dict(self.labels.options),
+        }
+
+
+def run_labels(
+    baskets: Baskets | SparkLines,
+    options: LabelOptions = DEFAULTS,
+    *,
+    null_rounds: int = 0,
+    null_within: str = "none",
+    seed: int = 0,
+    **engine: Any,
+) -> LabelRun:
+    """Labels, and `null_rounds` rounds of the shuffle null. `engine`: engine, memory_limit, threads."""
+    check_within(null_within, ordered=baskets.ordered)
+    labels = make_labels(baskets, options, **engine)
+    null = None
+    if null_rounds:
+        if isinstance(baskets, SparkLines):
+            raise ParameterError("`null_rounds` must be 0 for lines that Spark reads", argument="null_rounds")
+        null = shuffle_null(baskets, labels, null_rounds, within=null_within, seed=seed, **engine)
+    return LabelRun(labels, null, baskets.source, len(baskets), seed)
+
+
+def write_labels(labels: Labels, path: Path) -> None:
+    """The label table as Parquet or CSV, by the name's ending; written beside and renamed."""
+    import pyarrow.csv as pacsv
+    import pyarrow.parquet as pq
+
+    beside = path.with_name(f".{path.name}.part")
+    try:
+        if path.suffix == ".parquet":
+            pq.write_table(labels.table(), beside, compression="zstd")
+        else:
+            pacsv.write_csv(labels.table(), beside)
+        beside.replace(path)
+    except OSError as error:
+        raise ResourceError(f"cannot write {printable(path)}: {printable(error)}", file=str(path)) from error
+    finally:
+        beside.unlink(missing_ok=True)

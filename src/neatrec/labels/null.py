@@ -13,8 +13,8 @@ import numpy.typing as npt
 from neatrec.data.baskets import Baskets
 from neatrec.errors import ParameterError, must_be, must_be_one_of
 from neatrec.labels.config import LabelConfig
-from neatrec.labels.order import id_rank
 from neatrec.labels.record import Labels, level_key
+from neatrec.labels.strata import id_rank
 
 WITHIN = ("none", "size", "size+position")
 Order = npt.NDArray[np.int64]
@@ -32,7 +32,7 @@ def shuffled(baskets: Baskets, seed: int, round_: int, within: str = "none") -> 
     for name, value in (("seed", seed), ("round", round_)):
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
             raise must_be(name, "a whole number of at least 0", value)
-    check_within(baskets, within)
+    check_within(within, ordered=baskets.ordered)
     slots = _lines_by_basket_id(baskets)
     drawn = slots[np.random.default_rng([int(seed), int(round_)]).permutation(len(slots))]
     group = _group(baskets, within)
@@ -43,11 +43,11 @@ def shuffled(baskets: Baskets, seed: int, round_: int, within: str = "none") -> 
     return replace(baskets, items=items)
 
 
-def check_within(baskets: Baskets, within: str) -> None:
-    """Refuse what a shuffle of these baskets cannot keep: without cart order a line has no position."""
+def check_within(within: str, *, ordered: bool = True) -> None:
+    """Refuse what a shuffle cannot keep: without cart order a line has no position."""
     if within not in WITHIN:
         raise must_be_one_of("within", WITHIN, within)
-    if within == "size+position" and not baskets.ordered:
+    if within == "size+position" and not ordered:
         raise ParameterError(
             "`within` must not be 'size+position' for baskets without cart order: their lines have no position",
             argument="within",
@@ -105,22 +105,14 @@ class NullResult:
 
 
 def shuffle_null(
-    baskets: Baskets,
-    labels: Labels,
-    rounds: int,
-    *,
-    within: str = "none",
-    seed: int = 0,
-    engine: str = "auto",
-    memory_limit: int | str | None = None,
-    threads: int | None = None,
+    baskets: Baskets, labels: Labels, rounds: int, *, within: str = "none", seed: int = 0, **engine: Any
 ) -> NullResult:
     """What `rounds` shuffles of the baskets that `labels` come from make of the same protocol.
 
-    Margins and expected counts are those of the shuffled baskets. See `shuffled` for round r = 0, 1, ...
+    Margins and expected counts are those of the shuffled baskets. See `shuffled` for round r = 0, 1, ... `engine`:
+    engine, memory_limit and threads, as in `count`.
     """
-    options: dict[str, Any] = {"engine": engine, "memory_limit": memory_limit, "threads": threads}
-    return shuffle_nulls(baskets, [labels], rounds, within=within, seed=seed, **options)[0]
+    return shuffle_nulls(baskets, [labels], rounds, within=within, seed=seed, **engine)[0]
 
 
 def shuffle_nulls(
@@ -144,19 +136,19 @@ class _ChanceCounts:
     """Labels by chance of one protocol, round after round."""
 
     def __init__(self, labels: Labels) -> None:
-        self.labels, self.recipe = labels, LabelConfig.of(labels)
+        self.labels, self.config = labels, LabelConfig.of(labels)
         self.passed: dict[float, list[int]] = {level: [] for level in labels.levels}
         self.rerun: dict[float, list[int]] = {level: [] for level in labels.levels}
 
     def add(self, by_chance: Baskets, engine: dict[str, Any]) -> str:
-        """Count those of one more shuffle; they are given back in words."""
-        labels, recipe = self.labels, self.recipe
-        test, evidence = recipe.test_pairs(by_chance, engine, at_least=labels.largest_p)
-        own = test.thresholds(evidence, recipe.levels)
-        ways = 1 if recipe.directed else 2
-        for level in recipe.levels:
+        """Count those of one more shuffle; returns them in words."""
+        labels, config = self.labels, self.config
+        tester, tested = config.test_pairs(by_chance, engine, at_least=labels.largest_p)
+        own = tester.thresholds(tested, config.levels)
+        ways = 1 if config.directed else 2
+        for level in config.levels:
             for counts, threshold in ((self.passed, labels.thresholds[level]), (self.rerun, own[level])):
-                counts[level].append(ways * int(np.count_nonzero(test.passes(evidence, threshold))))
+                counts[level].append(ways * int(np.count_nonzero(tester.passes(tested, threshold))))
         return ", ".join(f"{counts[-1]:,} at {level:g}" for level, counts in self.passed.items())
 
     def result(self, rounds: int, within: str, seed: int) -> NullResult:

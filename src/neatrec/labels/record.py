@@ -1,4 +1,4 @@
-"""The record `Labels`: pairs that go together by a protocol, with their evidence."""
+"""The records of labels: `Labels` (the pairs with their evidence) and `PairTest` (pairs that may become labels)."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from neatrec.cooccurrence import CooccurrenceCounts, Margins, PairBlock, PairFilter
 from neatrec.data.catalog import Catalog
 from neatrec.errors import must_be, must_be_one_of
 
@@ -25,7 +26,7 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """Labels of the widest level, sorted by query, then item; `at` says which hold at another level.
+    """Labels of the widest level, sorted by query, then item; `at` gives those of another level.
 
     Where cart order is not known both (q, v) and (v, q) stand here.
     """
@@ -112,7 +113,7 @@ class Labels:
     def table(self) -> pa.Table:
         """The labels with ids, names and evidence; `level` is the strictest level at which each is one.
 
-        The schema's metadata says under `neatrec` what made them: protocol, levels, options, hash, as JSON.
+        The schema's metadata holds under `neatrec` what made them: protocol, levels, options, hash, as JSON.
         """
         rows = len(self)
         level = np.full(rows, max(self.levels))
@@ -136,7 +137,7 @@ class Labels:
         return pa.table(columns).replace_schema_metadata({b"neatrec": json.dumps(self._origin()).encode()})
 
     def _origin(self) -> dict[str, Any]:
-        """What made the labels, for whoever finds the table alone."""
+        """What made the labels, for a reader of the table alone."""
         return {
             "protocol": self.protocol,
             "level_kind": self.level_kind,
@@ -157,6 +158,39 @@ class Labels:
             "threshold": {level_key(level): float(self.thresholds[level]) for level in self.levels},
             "hash": self.hash,
         }
+
+
+@dataclass(frozen=True, eq=False)
+class PairTest:
+    """Pairs with their test, arrays of one length."""
+
+    pairs: CooccurrenceCounts
+    expected: Floats
+    statistic: Floats
+    p: Floats
+    q: Floats | None
+
+
+class PairTester(Protocol):
+    """A protocol's test, made for one count: first it filters the pairs, then it tests those that are left."""
+
+    @property
+    def level_kind(self) -> str:
+        """What a level is: a p-value ("p") or a false-discovery rate ("q")."""
+
+    def prefilter(self, margins: Margins) -> PairFilter: ...
+
+    def __call__(self, block: PairBlock, margins: Margins) -> Mask:
+        """Which pairs of a block may become labels."""
+
+    def test(self, pairs: CooccurrenceCounts) -> PairTest:
+        """The test of the pairs that were kept."""
+
+    def thresholds(self, tested: PairTest, levels: tuple[float, ...]) -> dict[float, float]:
+        """The number that decides at each level."""
+
+    def passes(self, tested: PairTest, threshold: float) -> Mask:
+        """Which pairs are labels by that number."""
 
 
 def level_key(level: float) -> str:

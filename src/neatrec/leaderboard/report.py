@@ -204,7 +204,12 @@ def make_report(
     report("auditing the labels")
     start = time.perf_counter()
     audit = audit_labels(
-        parts.test, options.levels, truth=truth, null_rounds=null_rounds, seed=options.seed, threads=options.threads
+        parts.test,
+        levels=options.levels,
+        truth=truth,
+        null_rounds=null_rounds,
+        seed=options.seed,
+        threads=options.threads,
     )
     spent = {"the study of the labels": time.perf_counter() - start}
     write_report(result, out, source=baskets.source, audit=audit, gaussian=gaussian, seconds=spent)

@@ -174,7 +174,7 @@ def _prepare(
     """The task, and the seconds that labels and task took."""
     start = time.perf_counter()
     if labels is None:
-        labels = make_labels(test, options.protocol, options.levels, threads=options.threads)
+        labels = make_labels(test, protocol=options.protocol, levels=options.levels, threads=options.threads)
     labelled = time.perf_counter()
     report(f"{plural(len(labels), 'label')} from {plural(len(test), 'test basket')} ({options.protocol} protocol)")
     task = build_task(train, test, labels, **options.task_options)

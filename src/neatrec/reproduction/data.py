@@ -108,7 +108,7 @@ def read_complete_journey(levels: tuple[float, ...], threads: int | None = None)
     week = baskets.attributes["week"]
     early = np.array([int(name) for name in week.names])[week.codes] <= JOURNEY_WEEKS
     train, test = baskets.select(early), baskets.select(~early)
-    labels = make_labels(test, "paper", levels, threads=threads)
+    labels = make_labels(test, protocol="paper", levels=levels, threads=threads)
     sold = train.item_counts > 0
     return JourneyData(train, test, only_labels(labels, sold[labels.query] & sold[labels.item]))
 

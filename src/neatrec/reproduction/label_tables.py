@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from neatrec.evaluation.metrics import hit_rate, ndcg
 from neatrec.labels.audit import Audit
-from neatrec.labels.both_signs import DependentPairs
+from neatrec.labels.paper import DependentPairs
 from neatrec.labels.record import Labels, level_key
 from neatrec.report.table import ReportTable, TableColumn
 from neatrec.reproduction.marks import MARK, NO_PRIOR, WALMART, comparable, exact_or_differs, not_checkable

@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from neatrec.data.baskets import Baskets
 from neatrec.labels.audit import Audit, audit_labels
-from neatrec.labels.both_signs import DependentPairs, dependent_pairs
 from neatrec.labels.config import LabelConfig
+from neatrec.labels.paper import DependentPairs, dependent_pairs
 from neatrec.labels.record import Labels
 from neatrec.leaderboard.model_specs import Models
 from neatrec.leaderboard.report import (
@@ -172,9 +172,11 @@ def _audit(context: _Context, ins_e: Baskets) -> tuple[Audit, DependentPairs]:
     start = time.perf_counter()
     options, threads = context.leaderboard, context.leaderboard.threads
     rounds = context.options.null_rounds
-    audit = audit_labels(ins_e, options.levels, null_rounds=rounds, seed=options.seed, threads=threads)
+    audit = audit_labels(ins_e, levels=options.levels, null_rounds=rounds, seed=options.seed, threads=threads)
     category = ins_e.catalog.category_of(ins_e.catalog.levels[0])
-    dependent = dependent_pairs(ins_e, LabelConfig.of(audit.paper), category, {"threads": threads})
+    dependent = dependent_pairs(
+        ins_e, audit.paper.levels, LabelConfig.of(audit.paper).counting, category, {"threads": threads}
+    )
     context.seconds["the study of the labels"] = time.perf_counter() - start
     return audit, dependent
 

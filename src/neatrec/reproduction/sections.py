@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.labels.audit import Audit
-from neatrec.labels.both_signs import DependentPairs
+from neatrec.labels.paper import DependentPairs
 from neatrec.labels.record import Labels
 from neatrec.report.audit_report import audit_figures
 from neatrec.report.boards import LeaderboardTables

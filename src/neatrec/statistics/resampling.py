@@ -14,7 +14,7 @@ def bootstrap_interval(
 ) -> tuple[float, float]:
     """The percentile interval of sum(above) / sum(below) when whole units are drawn again with replacement.
 
-    One unit a row, for instance a query with its hits above and its labels below: labels of one query stand or fall
+    One unit per row, for instance a query with its hits above and its labels below: labels of one query stand or fall
     together, so queries are what is drawn.
 
     >>> low, high = bootstrap_interval([1, 0, 1, 1], [2, 2, 2, 2], rng=1)

@@ -1,4 +1,4 @@
-"""The arrays of this room."""
+"""The arrays that statistics take and give."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Spark session: found, or made; what stands in its way told in a sentence."""
+"""The Spark session, found or made, and its errors in one sentence each."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import shutil
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +20,9 @@ from neatrec.text import printable
 
 JAVA = 17
 """The oldest Java that runs every Spark we take."""
-PATIENCE = 5.0
+MASTER_TIMEOUT = 5.0
 """Seconds to wait for a master to answer."""
-A_DAY = 24 * 3600
+ONE_DAY = 24 * 3600
 """Seconds that the parts of a Spark on this machine wait for each other: where all are in one process tree a slow
 answer means a busy machine, never a lost one."""
 GET_JAVA = f"Install it (Debian, Ubuntu: apt install openjdk-{JAVA}-jre-headless) or set JAVA_HOME."
@@ -32,7 +34,7 @@ def connect(master: str | None = None, *, threads: int | None = None, memory: in
     """The session of this process: the one that is active, else a new one at `master`.
 
     `master` is a Spark URL; default: the environment's SPARK_MASTER, else this machine. `threads` and `memory` (bytes)
-    are for this machine only. Spark keeps one session a process and ends it with the process.
+    are for this machine only. Spark keeps one session per process and ends it with the process.
     """
     sql = _pyspark()
     active = sql.SparkSession.getActiveSession()
@@ -100,7 +102,7 @@ def _check_master(master: str) -> None:
     for address in master.removeprefix("spark://").split(","):
         host, _, port = address.rpartition(":")
         try:
-            socket.create_connection((host.strip("[]"), int(port)), timeout=PATIENCE).close()
+            socket.create_connection((host.strip("[]"), int(port)), timeout=MASTER_TIMEOUT).close()
             return
         except (OSError, ValueError) as error:
             failures.append(f"{printable(address)} ({printable(error)})")
@@ -120,9 +122,9 @@ def _settings(master: str, threads: int | None, memory: int | None) -> dict[str,
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.host": "127.0.0.1",
             "spark.sql.shuffle.partitions": str(parts),
-            "spark.network.timeout": f"{A_DAY}s",
-            "spark.sql.broadcastTimeout": f"{A_DAY}s",
-            "spark.python.authenticate.socketTimeout": f"{A_DAY}s",
+            "spark.network.timeout": f"{ONE_DAY}s",
+            "spark.sql.broadcastTimeout": f"{ONE_DAY}s",
+            "spark.python.authenticate.socketTimeout": f"{ONE_DAY}s",
         }
         if memory is not None:
             settings["spark.driver.memory"] = f"{max(memory >> 20, 512)}m"
@@ -136,7 +138,18 @@ def first_line(error: BaseException) -> str:
     return printable(said[0] if said else type(error).__name__, 300)
 
 
-def told(error: Exception) -> Exception:
+@contextmanager
+def translated_errors() -> Iterator[None]:
+    """Raise Spark's errors as ours."""
+    try:
+        yield
+    except Exception as error:
+        if (ours := as_our_error(error)) is error:
+            raise
+        raise ours from error
+
+
+def as_our_error(error: Exception) -> Exception:
     """A failure of Spark as one of ours: which thing, what to do; an unknown one as it is."""
     if type(error).__module__.split(".")[0] not in ("py4j", "pyspark"):
         return error

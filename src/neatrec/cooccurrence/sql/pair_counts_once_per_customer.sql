@@ -1,4 +1,4 @@
--- pair_counts_with_customers.sql where a pair counts at most once a customer.
+-- pair_counts_with_customers.sql where a pair counts at most once per customer.
 SELECT
   low,
   high,

@@ -9,4 +9,4 @@ FROM (
   FROM symmetric_pairs AS p
   JOIN items AS i ON i.item = p.item
 ) AS ranked
-WHERE ranked.best <= (SELECT recall FROM settings)
+WHERE ranked.best <= (SELECT candidates FROM settings)

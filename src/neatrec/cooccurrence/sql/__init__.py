@@ -1,7 +1,7 @@
-"""The SQL files and their order: the same on DuckDB, on Spark and in a warehouse.
+"""The SQL files and their order: the same on DuckDB and on Spark.
 
 They read `basket_lines` (basket, position, item), `baskets` (basket, customer), `items` (item, removal, place) and
-`settings` (one row: min_basket, reach, recall).
+`settings` (one row: min_basket, reach, candidates).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from neatrec.cooccurrence.counts import CountOptions
 
 @dataclass(frozen=True)
 class SqlStep:
-    """A table or view, and the file that says what is in it."""
+    """A table or view, and the file with its query."""
 
     name: str
     file: str
@@ -27,7 +27,7 @@ class SqlStep:
 
 def statement(name: str) -> str:
     """The text of one of the SQL files, named for the table it yields."""
-    return (files("neatrec.cooccurrence") / "sql" / f"{name}.sql").read_text(encoding="utf-8")
+    return (files("neatrec.cooccurrence.sql") / f"{name}.sql").read_text(encoding="utf-8")
 
 
 def counting_steps(counting: CountOptions, *, users_known: bool, narrow: bool = False) -> tuple[SqlStep, ...]:
@@ -48,4 +48,7 @@ def counting_steps(counting: CountOptions, *, users_known: bool, narrow: bool = 
 
 
 MARGINS = SqlStep("margins", "margins")
-RECALL_STEPS = (SqlStep("symmetric_pairs", "symmetric_pairs", view=True), SqlStep("recall_sets", "recall_sets"))
+CANDIDATE_STEPS = (
+    SqlStep("symmetric_pairs", "symmetric_pairs", view=True),
+    SqlStep("candidate_sets", "candidate_sets"),
+)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import pickle
 
 import numpy as np
@@ -10,12 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neatrec.cooccurrence import CountOptions, PairBlock, count
-from neatrec.labels import cut as module
 from neatrec.labels.calibrated import CalibratedTest
-from neatrec.labels.cut import largest_discovery
 from neatrec.labels.expected_counts import fit_expected
 from neatrec.simulator import supermarket
 from neatrec.statistics import benjamini_hochberg
+from neatrec.statistics.discovery import largest_discovery
 
 P = st.floats(-9, 0).map(lambda power: 10.0**power) | st.sampled_from([1e-4, 1e-3, 1.0])
 
@@ -49,7 +47,7 @@ def test_mostly_one_bin_is_fetched() -> None:
     assert len(asked) <= 2
 
 
-def test_a_test_that_travels_judges_alike_and_leaves_the_baskets_at_home() -> None:
+def test_a_test_that_travels_gives_the_same_and_leaves_the_baskets_behind() -> None:
     baskets = supermarket(baskets=300, items=60).baskets
     pairs = count(baskets, CountOptions())
     test = CalibratedTest((0.05,), directed=True, fit=lambda margins: fit_expected(margins, "quasi", directed=True))
@@ -57,8 +55,4 @@ def test_a_test_that_travels_judges_alike_and_leaves_the_baskets_at_home() -> No
     here = test.p_of(block, pairs.margins)
     there = pickle.loads(pickle.dumps(test)).p_of(block, pairs.margins)  # a lambda that stayed would not be pickled
     np.testing.assert_array_equal(here, there)
-    np.testing.assert_array_equal(here, test.judge(pairs).p)
-
-
-def test_examples_in_docstrings_run() -> None:
-    assert doctest.testmod(module).failed == 0
+    np.testing.assert_array_equal(here, test.test(pairs).p)
