@@ -259,6 +259,26 @@ def bayes_ablation() -> list[list[str]]:
     return rows
 
 
+# labels ------------------------------------------------------------------------------------------------------------
+
+
+@from_records("label-counts", "label_counts")
+def label_counts() -> list[list[str]]:
+    found = results("label_counts")
+    rows = [[name, *(f"{count:,}" for count in counts)] for name, counts in found["labels"].items()]
+    return [["Instacart train orders", *map(str, found["levels"])], *rows]
+
+
+@from_records("shuffle-null", "label_counts")
+def shuffle_null() -> list[list[str]]:
+    found = results("label_counts")
+    rows = [["labels by chance, round by round (share of the real labels)", *map(str, found["levels"])]]
+    for name, parts in found["by chance"].items():
+        cells = [f"{', '.join(map(str, part['labels']))} ({100 * part['fdr']:.2g} %)" for part in parts]
+        rows.append([name, *cells])
+    return rows
+
+
 # embeddings --------------------------------------------------------------------------------------------------------
 
 

@@ -9,20 +9,20 @@ from pathlib import Path
 
 HELPER = "from neatrec.compiled import compiled\n\n\n@compiled\ndef helper(x):\n    return x + {step}\n"
 KERNEL = (
-    "from neatrec.compiled import compiled\nfrom neatrec.room.helper import helper\n\n\n"
+    "from neatrec.compiled import compiled\nfrom neatrec.somewhere.helper import helper\n\n\n"
     "@compiled\ndef kernel(x):\n    return helper(x) * 10\n"
 )
 
 
 def run(code: str, cache: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     """`code` in a new interpreter that keeps compiled code in `cache`."""
-    told = {**os.environ, **environment, "NEATREC_CACHE": str(cache)}
-    return subprocess.run([sys.executable, "-c", code], env=told, capture_output=True, text=True, check=True)
+    variables = {**os.environ, **environment, "NEATREC_CACHE": str(cache)}
+    return subprocess.run([sys.executable, "-c", code], env=variables, capture_output=True, text=True, check=True)
 
 
 def run_kernel(source: Path, cache: Path) -> tuple[int, int]:
     """The kernel's answer in a new interpreter, and how many compiled files the cache then holds."""
-    code = "from neatrec.room.kernel import kernel; print(kernel(1))"
+    code = "from neatrec.somewhere.kernel import kernel; print(kernel(1))"
     done = run(code, cache, PYTHONPATH=str(source))
     return int(done.stdout), len(list(cache.rglob("*.nbc")))
 
@@ -30,21 +30,21 @@ def run_kernel(source: Path, cache: Path) -> tuple[int, int]:
 def test_a_changed_helper_in_another_file_is_noticed(tmp_path: Path) -> None:
     original = Path(__file__).parents[1] / "src" / "neatrec"
     package = tmp_path / "src" / "neatrec"
-    room = package / "room"
-    room.mkdir(parents=True)
+    folder = package / "somewhere"
+    folder.mkdir(parents=True)
     (package / "__init__.py").touch()
     (package / "compiled.py").write_text((original / "compiled.py").read_text())
-    (room / "__init__.py").touch()
-    (room / "kernel.py").write_text(KERNEL)
-    (room / "helper.py").write_text(HELPER.format(step=1))
+    (folder / "__init__.py").touch()
+    (folder / "kernel.py").write_text(KERNEL)
+    (folder / "helper.py").write_text(HELPER.format(step=1))
     cache = tmp_path / "cache"
     assert run_kernel(tmp_path / "src", cache) == (20, 2)
     assert run_kernel(tmp_path / "src", cache) == (20, 2)
-    (room / "helper.py").write_text(HELPER.format(step=2))
+    (folder / "helper.py").write_text(HELPER.format(step=2))
     assert run_kernel(tmp_path / "src", cache) == (30, 4)
 
 
-def test_a_cache_folder_that_cannot_be_written_is_done_without(tmp_path: Path) -> None:
+def test_a_cache_folder_that_cannot_be_written_is_not_used(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("not a folder")
     code = (
@@ -58,7 +58,7 @@ def test_a_cache_folder_that_cannot_be_written_is_done_without(tmp_path: Path) -
     assert "compiled code is not kept" in done.stderr
 
 
-def test_a_full_disk_under_the_cache_costs_no_run_its_result(tmp_path: Path) -> None:
+def test_a_full_disk_under_the_cache_fails_no_run(tmp_path: Path) -> None:
     code = (
         "import logging, resource, sys; logging.basicConfig(level=logging.INFO); sys.dont_write_bytecode = True\n"
         "from neatrec.simulator import supermarket\n"
