@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import save, table
-from neatrec.reproduction.verify import verify_report
+from neatrec.report.verify import verify_report
 
 SOURCE = "supermarket:baskets=14000000,items=100000"
 MODELS = "pop,popco,shrunk-lift,llr,jaccard,neat"
@@ -33,11 +33,11 @@ def write(source: str, models: str, out: Path) -> None:
 
 def record(folder: Path) -> dict[str, Any]:
     """What a finished report says about itself; stops where the numbers do not follow from its ranks."""
-    findings = verify_report(folder)
-    if findings:
-        sys.exit(f"{len(findings)} numbers of the report do not follow from its ranks, the first in {findings[0].file}")
+    mismatches = verify_report(folder)
+    if mismatches:
+        sys.exit(f"{len(mismatches)} mismatches in the report, the first: {mismatches[0]}")
     run = json.loads((folder / "run.json").read_text())
-    board = run["boards"][0]
+    board = run["leaderboards"][0]
     return {
         "run": {
             "source": run["source"],

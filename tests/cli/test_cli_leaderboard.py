@@ -193,6 +193,8 @@ def test_a_class_from_elsewhere_takes_part_and_a_killed_run_goes_on(neatrec, tmp
 
     again = neatrec(*words)
     assert again.returncode == 0, again.stderr
-    kept = {name: when for name, when in times_of(tmp_path / "board").items() if name.startswith(("ranks", "bundles"))}
+    kept = {
+        name: when for name, when in times_of(tmp_path / "board").items() if name.startswith(("ranks/", "bundles/"))
+    }
     assert kept.items() <= after.items()
     assert json.loads(again.stdout)["results"] == got["results"]

@@ -48,7 +48,7 @@ def test_a_report_is_a_folder_that_verifies(capfd, report: Path) -> None:
     page = (report / "index.html").read_text(encoding="utf-8")
     assert "shrunk-lift" in page
     assert not re.search(r"(?:src|href)=\"(?:\w+:|//)", page)
-    assert run(capfd, "verify", report)["findings"] == []
+    assert run(capfd, "verify", report)["mismatches"] == []
 
 
 def test_verify_names_an_altered_rank_and_an_altered_cell(capfd, report: Path) -> None:
@@ -78,7 +78,7 @@ def test_the_paper_is_reproduced_from_the_prompt_and_taken_up_again(capfd, tmp_p
     assert {"report", "marks", "differs", "instacart", "complete_journey"} == got.keys()
     assert got["complete_journey"] is None
     assert "exact" in got["marks"]
-    assert run(capfd, "verify", tmp_path / "one")["findings"] == []
+    assert run(capfd, "verify", tmp_path / "one")["mismatches"] == []
     kept = {file: file.stat().st_mtime_ns for file in (tmp_path / "kept").rglob("ranks/*")}
     again = run(capfd, *words, "--out", tmp_path / "two")
     assert {file: file.stat().st_mtime_ns for file in kept} == kept

@@ -257,7 +257,7 @@ def test_a_report_travels_with_the_bundle_and_gates_by_its_measure(nights: list[
         ({"split": "time"}, "split half against time"),
         ({"split_options": {"seed": 7}}, "split_options .* against .*7"),
         ({"level": 0.01}, "level .* against 0.01"),
-        ({"protocol": None}, "protocol calibrated against not told"),
+        ({"protocol": None}, "protocol calibrated against unknown"),
     ],
 )
 def test_measures_of_another_kind_are_not_compared(
@@ -304,7 +304,7 @@ def test_a_refusal_names_the_file_of_the_limits(nights: list[Path], tmp_path: Pa
 
 
 def test_what_is_no_report_cannot_be_attached(tmp_path: Path) -> None:
-    with pytest.raises(BundleError, match="is no report that can be attached"):
+    with pytest.raises(BundleError, match="is no report that can be read"):
         read_report(tmp_path)
     write_small_report(tmp_path / "report")
     table = next((tmp_path / "report" / "tables").glob("*.csv"))

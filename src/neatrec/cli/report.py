@@ -54,13 +54,11 @@ def verify(
     output: OutputOptions,
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A report's folder.", show_default=False)],
 ) -> None:
-    """Make a report's numbers again from its ranks and labels, and say which differ."""
-    from neatrec.reproduction.verify import check_report
+    """Recompute a report's results from its ranks and labels, check the hash of every file, and report mismatches."""
+    from neatrec.report.verify import check_report
 
     answer = check_report(folder)
     if output.as_json:
         print_json(answer)
     else:
-        print(
-            f"{answer['files']} files and {answer['tables']} tables are as they were written, and every number follows."
-        )
+        print(f"{answer['files']} files are unchanged, and the results follow from ranks and labels.")

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from neatrec.bundle import load_bundle
 from neatrec.data.baskets import Baskets
@@ -38,7 +37,7 @@ from neatrec.report.model_sections import (
     slices_section,
 )
 from neatrec.report.page import Page, Section
-from neatrec.report.results_json import plain_json, rank_hashes, result_json
+from neatrec.report.results_json import plain_json, result_json
 from neatrec.report.run_card import machine, run_section, versions
 from neatrec.report.table import ReportTable
 from neatrec.report.variance import variance_section
@@ -49,7 +48,7 @@ log = logging.getLogger(__name__)
 
 GAUSSIAN = "neat"
 """The model whose variances are shown against popularity."""
-VERIFY = "Every number above can be made again from ranks.parquet and labels.parquet: neatrec verify does it."
+VERIFY = "`neatrec verify` recomputes these results from ranks and labels and checks the SHA-256 of every file."
 
 
 def write_report(
@@ -68,14 +67,17 @@ def write_report(
     `seconds` what else took time, by name. A report that stands there is replaced.
     """
     board = board_of(result)
-    ranks = result.ranks()
-    run = run_record(source, [board_record(board, result, ranks)], {**result.seconds, **(seconds or {})})
+    run = run_record(source, [board_record(board, result)], {**result.seconds, **(seconds or {})})
     sections, files_only = report_sections(board, result, audit, gaussian)
     sections.append(run_section(run, VERIFY))
     lead = (*verdict(board), *_warnings(result), *((f"The baskets: {source}.",) if source else ()))
     page = Page(title or "Which model finds what goes with what", lead, tuple(sections))
     return write_folder(
-        page, out, run=run, parquet={"ranks": ranks, "labels": result.task.labels.table()}, more_tables=files_only
+        page,
+        out,
+        run=run,
+        parquet={"ranks": result.ranks(), "labels": result.task.labels.table()},
+        more_tables=files_only,
     )
 
 
@@ -129,7 +131,7 @@ def model_facts(result: LeaderboardResult) -> dict[str, ModelFacts]:
     return out
 
 
-def board_record(board: LeaderboardTables, result: LeaderboardResult, ranks: pa.Table) -> dict[str, Any]:
+def board_record(board: LeaderboardTables, result: LeaderboardResult) -> dict[str, Any]:
     """What `run.json` keeps of a leaderboard: options, hashes, all results with all digits."""
     task = result.task
     record = {
@@ -140,7 +142,6 @@ def board_record(board: LeaderboardTables, result: LeaderboardResult, ranks: pa.
         "where": {str(level): words for level, words in board.where.items()},
         "models": {name: asdict(facts) for name, facts in board.about.items()},
         "results": [result_json(each) for each in board.results],
-        "rank_hashes": rank_hashes(ranks),
     }
     plain: dict[str, Any] = plain_json(record)
     return plain
@@ -150,7 +151,7 @@ def run_record(source: str, boards: Sequence[Mapping[str, Any]], seconds: Mappin
     """The content of `run.json` but for what the folder adds."""
     return {
         "source": source,
-        "boards": list(boards),
+        "leaderboards": list(boards),
         "seconds": dict(seconds),
         "peak_mb": peak_megabytes(),
         "versions": versions(),

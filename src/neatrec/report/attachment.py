@@ -1,24 +1,22 @@
-"""What a report says, small enough to travel with a bundle: its first leaderboard and its tables."""
+"""The part of a report that is stored in a bundle: its first leaderboard and its tables."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from neatrec.errors import BundleError
-from neatrec.report.findings import Finding, read_table
-from neatrec.report.folder import FORMAT, RUN, file_hash
+from neatrec.report.folder import read_run
+from neatrec.report.verify import changed_files
 from neatrec.text import printable
 
-LARGEST_TABLE = 500
-"""Rows of a table that are taken along."""
+FORMAT = 1
 MEASURE = "hr@10"
 """The held-out measure by which a publish gate compares two bundles."""
 
-ALIKE = ("protocol", "split", "split_options", "level", "candidates")
-"""What two leaderboards must have in common for their measures to be compared; the baskets are others every night."""
+COMPARED = ("protocol", "split", "split_options", "level", "candidates")
+"""What two leaderboards must have in common for their measures to be compared."""
 
 
 def read_report(folder: str | Path) -> dict[str, Any]:
@@ -26,23 +24,21 @@ def read_report(folder: str | Path) -> dict[str, Any]:
 
     `format, source, leaderboard {protocol, split, split_options, level, candidates, labels, queries, models [{name,
     kind, mean, low, high}]}, tables [{name, caption, columns, rows}]`: means and limits by metric ("hr@10"), titles
-    and cells of tables as the report's page shows them.
+    and cells of tables as text.
     """
-    folder = Path(folder)
+    run = read_run(folder)
+    for mismatch in changed_files(Path(folder), run["files"]):
+        raise BundleError(f"{printable(folder)} is not as it was written: {mismatch}", file=mismatch.file)
     try:
-        run = json.loads((folder / RUN).read_text(encoding="utf-8"))
-        if run["format"] != FORMAT:
-            raise _no_report(folder, f"{RUN} has format {printable(run['format'])}, this version reads {FORMAT}")
-        tables = [_table(folder, name, schema, run["files"]) for name, schema in run["tables"].items()]
-        board = run["boards"][0]
+        leaderboard = run["leaderboards"][0]
         return {
             "format": FORMAT,
             "source": str(run.get("source", "")),
-            "leaderboard": _leaderboard(board, board["results"][0]),
-            "tables": tables,
+            "leaderboard": _leaderboard(leaderboard, leaderboard["results"][0]),
+            "tables": [{"name": name, **table} for name, table in run["tables"].items()],
         }
-    except (OSError, ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
-        raise _no_report(folder, printable(repr(error))) from error
+    except (KeyError, IndexError, TypeError, AttributeError) as error:
+        raise BundleError(f"{printable(folder)} is no report that can be attached: {error!r}") from error
 
 
 def held_out(attachment: Mapping[str, Any] | None, model: str) -> float | None:
@@ -61,8 +57,8 @@ def comparable(old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> 
     if old is None or new is None:
         return None
     boards = [attachment.get("leaderboard", {}) for attachment in (old, new)]
-    pairs = {name: (_value(boards[0], name), _value(boards[1], name)) for name in ALIKE}
-    differ = [f"{name} {_said(one)} against {_said(other)}" for name, (one, other) in pairs.items() if one != other]
+    pairs = {name: (_value(boards[0], name), _value(boards[1], name)) for name in COMPARED}
+    differ = [f"{name} {_text(one)} against {_text(other)}" for name, (one, other) in pairs.items() if one != other]
     return f"the two reports do not measure the same: {', '.join(differ)}" if differ else None
 
 
@@ -74,8 +70,8 @@ def _value(board: Mapping[str, Any], name: str) -> Any:
     return value
 
 
-def _said(value: Any) -> str:
-    return "not told" if value is None else printable(value, 60)
+def _text(value: Any) -> str:
+    return "unknown" if value is None else printable(value, 60)
 
 
 def _leaderboard(board: Mapping[str, Any], result: Mapping[str, Any]) -> dict[str, Any]:
@@ -90,22 +86,3 @@ def _leaderboard(board: Mapping[str, Any], result: Mapping[str, Any]) -> dict[st
 
 def _means(line: Mapping[str, Any]) -> dict[str, Any]:
     return {key: dict(line[key]) for key in ("mean", "low", "high")}
-
-
-def _table(folder: Path, name: str, schema: Mapping[str, Any], hashes: Mapping[str, str]) -> dict[str, Any]:
-    file = folder / "tables" / f"{name}.csv"
-    if file_hash(file) != hashes[f"tables/{name}.csv"]:
-        raise _no_report(folder, f"tables/{printable(name)}.csv is not as it was written")
-    table = read_table(folder, name, schema)
-    if isinstance(table, Finding):
-        raise _no_report(folder, str(table))
-    titles = [column.title for column in table.columns]
-    return {"name": name, "caption": table.caption, "columns": titles, "rows": table.shown()[:LARGEST_TABLE]}
-
-
-def _no_report(folder: Path, why: str) -> BundleError:
-    return BundleError(
-        f"{printable(folder)} is no report that can be attached: {why}",
-        file=str(folder),
-        hint="`neatrec report` writes one.",
-    )

@@ -95,7 +95,7 @@ def _options(labels: Labels) -> str:
 
 def text_table(table: ReportTable) -> str:
     """A table in columns of even width: caption, head, rows, notes."""
-    cells = [[column.title for column in table.columns], *table.shown()]
+    cells = [[column.title for column in table.columns], *table.text_rows()]
     width = [max(len(row[place]) for row in cells) for place in range(len(table.columns))]
     lines = [show_sentence(table.caption), ""]
     for number, row in enumerate(cells):

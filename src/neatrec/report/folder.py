@@ -1,6 +1,6 @@
 """The report as a folder: the page, tables as CSV, Markdown and LaTeX, figures as SVG, ranks, labels, `run.json`.
 
-Written beside and renamed: the folder is whole or not there, and what stood there before stays until then.
+The folder is written under a temporary name and renamed: an interrupted write leaves an earlier report as it was.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from neatrec.errors import ResourceError, SourceError
+from neatrec.errors import BundleError, ResourceError, SourceError
 from neatrec.report.formats import to_csv, to_latex, to_markdown
 from neatrec.report.page import Page, render
 from neatrec.report.table import ReportTable
 from neatrec.text import printable
 
-FORMAT = 1
+FORMAT = 2
 RUN, PAGE = "run.json", "index.html"
 TABLE_FORMATS = {"csv": to_csv, "md": to_markdown, "tex": to_latex}
 
@@ -83,7 +83,7 @@ def _fill(
     record = {
         "format": FORMAT,
         **run,
-        "tables": {table.name: table.schema() for table in tables},
+        "tables": {table.name: table.to_json() for table in tables},
         "files": file_hashes(folder),
     }
     (folder / RUN).write_text(json.dumps(record, indent=1, ensure_ascii=True) + "\n", encoding="utf-8")
@@ -106,6 +106,34 @@ def _put_in_place(beside: Path, out: Path) -> None:
         beside.rename(out)
     finally:
         shutil.rmtree(old, ignore_errors=True)
+
+
+def read_run(folder: str | Path) -> dict[str, Any]:
+    """The content of `run.json`; `BundleError` where the folder is no report of this format."""
+    file = Path(folder) / RUN
+    try:
+        run: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        problem = "" if run["format"] == FORMAT else f"format {printable(run['format'])}, this version reads {FORMAT}"
+        problem = problem or ", ".join(f"no {part}" for part in ("files", "tables", "leaderboards") if part not in run)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise _no_report(folder, printable(repr(error))) from error
+    if problem:
+        raise _no_report(folder, problem)
+    return run
+
+
+def _no_report(folder: str | Path, problem: str) -> BundleError:
+    text = f"{printable(folder)} is no report that can be read: {RUN}: {problem}"
+    return BundleError(text, file=str(folder), hint="`neatrec report` writes one.")
+
+
+def file_name(what: str, *parts: str) -> str:
+    """The name of a file of a report, without its ending.
+
+    >>> file_name("ranks", "journey"), file_name("ranks", "")
+    ('ranks-journey', 'ranks')
+    """
+    return "-".join(part for part in (what, *parts) if part)
 
 
 def file_hashes(folder: Path) -> dict[str, str]:

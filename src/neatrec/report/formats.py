@@ -6,10 +6,9 @@ import csv
 import io
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from neatrec.report.show import show_sentence
-from neatrec.report.table import ReportTable, TableColumn
+from neatrec.report.table import ReportTable
 
 _LATEX: Mapping[str, str] = {
     "\\": r"\textbackslash{}",
@@ -61,13 +60,8 @@ def csv_text(text: str) -> str:
     >>> csv_text("=1+1"), csv_text("tea"), csv_text("-0.5")
     ("'=1+1", 'tea', '-0.5')
     """
-    return "'" + text if _like_a_formula(text) else text
-
-
-def _like_a_formula(text: str) -> bool:
-    """Also where it is guarded already: so a guard that was set can be told from one that came with the name."""
-    bare = text.lstrip("'")
-    return bare[:1] in ("=", "+", "-", "@") and not re.fullmatch(r"-[0-9.,]+", bare)
+    formula = text[:1] in ("=", "+", "-", "@") and not re.fullmatch(r"-[0-9.,]+", text)
+    return "'" + text if formula else text
 
 
 def to_csv(table: ReportTable) -> str:
@@ -89,7 +83,7 @@ def to_markdown(table: ReportTable) -> str:
     head = [markdown_text(column.title) for column in table.columns]
     rule = ["---:" if column.is_numeric else "---" for column in table.columns]
     lines = [_markdown_row(head), _markdown_row(rule)]
-    for number, row in enumerate(table.shown()):
+    for number, row in enumerate(table.text_rows()):
         cells = [markdown_text(cell) for cell in row]
         cells = [f"**{cell}**" if (number, place) in table.best else cell for place, cell in enumerate(cells)]
         lines.append(_markdown_row(cells))
@@ -115,7 +109,7 @@ def to_latex(table: ReportTable) -> str:
         _latex_row([latex_text(column.title) for column in table.columns]),
         r"\hline",
     ]
-    for number, row in enumerate(table.shown()):
+    for number, row in enumerate(table.text_rows()):
         cells = [latex_text(cell) for cell in row]
         cells = [rf"\textbf{{{cell}}}" if (number, place) in table.best else cell for place, cell in enumerate(cells)]
         lines.append(_latex_row(cells))
@@ -126,35 +120,3 @@ def to_latex(table: ReportTable) -> str:
 
 def _latex_row(cells: list[str]) -> str:
     return " & ".join(cells) + r" \\"
-
-
-def from_csv(text: str, name: str, schema: Mapping[str, Any]) -> ReportTable:
-    """The table that `to_csv` wrote, given its `ReportTable.schema`; ValueError or KeyError for any other table."""
-    columns = tuple(TableColumn(**column) for column in schema["columns"])
-    lines = list(csv.reader(io.StringIO(text)))
-    keys = [key for column in columns for key in column.raw_keys()]
-    if not lines or lines[0] != keys:
-        raise ValueError(f"the first line must name the columns {', '.join(keys)}")
-    rows = []
-    for number, line in enumerate(lines[1:], start=2):
-        if len(line) != len(keys):
-            raise ValueError(f"line {number} must have {len(keys)} cells, got {len(line)}")
-        cells = iter(line)
-        rows.append(tuple(_value(column, [next(cells) for _ in column.raw_keys()]) for column in columns))
-    best = frozenset((row, place) for row, place in schema["best"])
-    return ReportTable(name, schema["caption"], columns, tuple(rows), tuple(schema["notes"]), best)
-
-
-def _value(column: TableColumn, raw: list[str]) -> Any:
-    if not any(raw):
-        return None
-    if not column.is_numeric:
-        return raw[0][1:] if raw[0][:1] == "'" and _like_a_formula(raw[0]) else raw[0]
-    numbers = tuple(_number(text) for text in raw)
-    return numbers if column.kind == "interval" else numbers[0]
-
-
-def _number(text: str) -> float:
-    if not text:
-        return float("nan")
-    return int(text) if text.lstrip("-").isdigit() else float(text)

@@ -36,7 +36,7 @@ def machine() -> dict[str, Any]:
 def run_section(run: Mapping[str, Any], how_to_verify: str) -> Section:
     """The facts of `run` (the content of `run.json`) as people read them."""
     facts: list[tuple[str, str]] = [("Source", str(run["source"]))]
-    for board in run["boards"]:
+    for board in run["leaderboards"]:
         where = f" ({board['name']})" if board["name"] else ""
         facts += [(f"SHA-256 of the {name}{where}", str(value)) for name, value in board["hashes"].items()]
         facts += [(name.capitalize() + where, _words(value)) for name, value in board["options"].items()]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,8 @@ from neatrec.report.show import (
     show_text,
 )
 
+JSON_ROWS = 500
+"""Rows of a table that are copied into `run.json`, and from there into a bundle."""
 KINDS = ("text", "number", "share", "interval", "p", "seconds", "mark")
 """`text` comes from anywhere and is escaped; `interval` is (mean, low, high); `mark` is a short verdict."""
 
@@ -90,17 +92,13 @@ class ReportTable:
                     f"row {number} of table {self.name!r} must have {len(self.columns)} cells, got {len(row)}"
                 )
 
-    def schema(self) -> dict[str, Any]:
-        """What a CSV file does not say: caption, columns, notes and bold cells, as JSON."""
-        return {
-            "caption": self.caption,
-            "columns": [asdict(column) for column in self.columns],
-            "notes": list(self.notes),
-            "best": sorted(list(cell) for cell in self.best),
-        }
+    def to_json(self) -> dict[str, Any]:
+        """Caption, titles of the columns and text of the first JSON_ROWS rows."""
+        titles = [column.title for column in self.columns]
+        return {"caption": self.caption, "columns": titles, "rows": self.text_rows()[:JSON_ROWS]}
 
-    def shown(self) -> list[list[str]]:
-        """All cells as people read them."""
+    def text_rows(self) -> list[list[str]]:
+        """All cells as text."""
         return [[column.show(value) for column, value in zip(self.columns, row, strict=True)] for row in self.rows]
 
 

@@ -272,9 +272,8 @@ def _write(
     parquet: dict[str, pa.Table] = {}
     records = []
     for board, result, beside in boards:
-        ranks = result.ranks()
-        parquet |= {board.file("ranks"): ranks, board.file("labels"): result.task.labels.table()}
-        records.append({**board_record(board, result, ranks), "beside": asdict(beside)})
+        parquet |= {board.file("ranks"): result.ranks(), board.file("labels"): result.task.labels.table()}
+        records.append({**board_record(board, result), "beside": asdict(beside)})
     run = {**run_record(data.ins_e.source, records, context.seconds), "kind": "reproduction"}
     sections = [*label_sections(paper_numbers(), found), *model_sections(paper_numbers(), found)]
     more_sections, more_tables = _beyond(found, instacart.result, gaussian)
