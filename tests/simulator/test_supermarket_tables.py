@@ -1,4 +1,4 @@
-"""The tables and streams that the simulated tills draw from."""
+"""The tables and streams that the simulation draws from."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from neatrec.simulator.kernel import draw_item, mix, position_in, uniform
-from neatrec.simulator.popularity import basket_size_table, popularity_curve
-from neatrec.simulator.tables import alias_table, store_table
+from neatrec.simulator.tables import alias_table, basket_size_table, popularity_curve, store_table
 
 MASK = 2**64 - 1
 

@@ -5,28 +5,28 @@ from __future__ import annotations
 import pytest
 
 from neatrec.simulator import supermarket
-from neatrec.simulator.products import (
+from neatrec.simulator.catalog import (
     PLAIN,
-    all_goods,
     complementary_products,
     kind_of,
-    most_needed_first,
+    product_table,
+    products_by_priority,
 )
-from neatrec.simulator.shelves import DECEMBER, FAVOURED, ONE_STORE, STAPLES, STOCK_UP
+from neatrec.simulator.words import DECEMBER, FAVOURED, ONE_STORE, STAPLES, STOCK_UP
 from neatrec.text import printable
 
-PRODUCTS = {product.name: product for product in all_goods().products}
+PRODUCTS = {product.name: product for product in product_table().products}
 
 
-def test_every_product_stands_on_the_shelves_once() -> None:
-    goods = all_goods()
-    assert len(PRODUCTS) == len(goods.products)
-    assert len(set(goods.aisles)) == len(goods.aisles)
-    assert len(goods.products) > 350
+def test_every_product_is_listed_once() -> None:
+    table = product_table()
+    assert len(PRODUCTS) == len(table.products)
+    assert len(set(table.aisles)) == len(table.aisles)
+    assert len(table.products) > 350
 
 
 @pytest.mark.parametrize("names", [DECEMBER, FAVOURED, ONE_STORE, STAPLES, STOCK_UP])
-def test_every_special_product_stands_on_the_shelves(names: tuple[str, ...]) -> None:
+def test_every_special_product_is_listed(names: tuple[str, ...]) -> None:
     assert set(names) <= set(PRODUCTS)
 
 
@@ -44,9 +44,9 @@ def test_no_quality_turns_one_product_into_another() -> None:
 
 
 def test_any_beginning_of_the_range_holds_complements_and_all_traps() -> None:
-    order = most_needed_first()
+    order = products_by_priority()
     assert sorted(order) == list(range(len(PRODUCTS)))
-    beginning = {all_goods().products[number].name for number in order[:60]}
+    beginning = {product_table().products[number].name for number in order[:60]}
     assert sum(first in beginning and second in beginning for first, second in complementary_products()) >= 10
     for names in (DECEMBER, ONE_STORE, STOCK_UP, STAPLES):
         assert len(beginning & set(names)) >= 1
@@ -69,4 +69,4 @@ def test_each_item_stands_where_its_name_says() -> None:
     for code in range(0, len(catalog), 97):
         product = catalog.name(code).split(",")[0]
         aisle = catalog.category_path(code)[1]
-        assert any(product.endswith(name) for name, p in PRODUCTS.items() if all_goods().aisles[p.aisle] == aisle)
+        assert any(product.endswith(name) for name, p in PRODUCTS.items() if product_table().aisles[p.aisle] == aisle)

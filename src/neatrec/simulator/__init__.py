@@ -7,8 +7,7 @@
 
 from __future__ import annotations
 
-from neatrec.simulator.market import Supermarket, supermarket
-from neatrec.simulator.options import parse_supermarket_spec
-from neatrec.simulator.truth import TRAP_NAMES, PlantedTruth
+from neatrec.simulator.market import Supermarket, parse_supermarket_spec, supermarket
+from neatrec.simulator.planting import TRAP_NAMES, PlantedTruth
 
 __all__ = ["TRAP_NAMES", "PlantedTruth", "Supermarket", "parse_supermarket_spec", "supermarket"]

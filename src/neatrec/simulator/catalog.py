@@ -1,4 +1,4 @@
-"""The catalogue of a simulated shop: how many items of each product, what they are called, which have variants."""
+"""The catalogue of a simulated shop: its products, how many items of each, their names and variants."""
 
 from __future__ import annotations
 
@@ -10,8 +10,115 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.data.catalog import Catalog, string_array
-from neatrec.simulator.products import PLAIN, TRAPS, Product, all_goods, most_needed_first
-from neatrec.simulator.shelves import BRAND_FIRST, BRAND_SECOND
+from neatrec.simulator.words import (
+    BRAND_FIRST,
+    BRAND_SECOND,
+    COMPLEMENTS,
+    DECEMBER,
+    FAVOURED,
+    ONE_STORE,
+    PRODUCT_LIST,
+    STAPLES,
+    STOCK_UP,
+)
+
+PLAIN, STAPLE, DECEMBER_ONLY, ONE_STORE_ONLY, LARGE_BASKET = 0, 1, 2, 3, 4
+"""What can be special about an item: popular noise, or one of the three traps."""
+
+TRAPS = (DECEMBER_ONLY, ONE_STORE_ONLY, LARGE_BASKET)
+
+
+@dataclass(frozen=True)
+class Product:
+    """A kind of product, such as "Hot Dog Buns". Its items differ in brand, quality and size."""
+
+    name: str
+    department: int
+    aisle: int
+    sizes: tuple[str, ...]
+    qualities: tuple[str, ...]
+    kind: int
+    favoured: bool
+
+
+@dataclass(frozen=True)
+class ProductTable:
+    """All products with the names of their departments and aisles."""
+
+    products: tuple[Product, ...]
+    departments: tuple[str, ...]
+    aisles: tuple[str, ...]
+
+
+def kind_of(name: str) -> int:
+    """The special role of a product; the traps have products of their own."""
+    for kind, names in ((DECEMBER_ONLY, DECEMBER), (ONE_STORE_ONLY, ONE_STORE), (LARGE_BASKET, STOCK_UP)):
+        if name in names:
+            return kind
+    return STAPLE if name in STAPLES else PLAIN
+
+
+@cache
+def product_table() -> ProductTable:
+    """All products with their departments and aisles."""
+    departments: list[str] = []
+    aisles: list[str] = []
+    products: list[Product] = []
+    qualities: tuple[str, ...] = ()
+    for line in filter(None, PRODUCT_LIST.splitlines()):
+        if not line.startswith(" "):
+            department, words = line.split(": ")
+            departments.append(department)
+            qualities = tuple(words.split(", "))
+            continue
+        aisle, sizes, names = line.strip().split(" | ")
+        aisles.append(aisle)
+        products += [
+            Product(
+                name,
+                department=len(departments) - 1,
+                aisle=len(aisles) - 1,
+                sizes=tuple(sizes.split(", ")),
+                qualities=qualities,
+                kind=kind_of(name),
+                favoured=name in FAVOURED,
+            )
+            for name in names.split(", ")
+        ]
+    return ProductTable(tuple(products), tuple(departments), tuple(aisles))
+
+
+@cache
+def complementary_products() -> tuple[tuple[str, str], ...]:
+    """Directed pairs of product names: the first brings the second."""
+    pairs: list[tuple[str, str]] = []
+    for line in COMPLEMENTS.split("\n"):
+        if " = " in line:
+            first, second = line.split(" = ")
+            pairs += [(first, second), (second, first)]
+        elif " > " in line:
+            first, second = line.split(" > ")
+            pairs.append((first, second))
+    return tuple(pairs)
+
+
+def products_by_priority() -> list[int]:
+    """Numbers of all products, ordered so that any beginning of the list holds some of each role.
+
+    A shop with fewer items than there are products takes a beginning of it, and still has complements and traps.
+    """
+    products = product_table().products
+    planted = list(dict.fromkeys(name for pair in complementary_products() for name in pair))
+    place = {name: number for number, name in enumerate(planted)}
+    roles: dict[tuple[int, bool], list[int]] = {}
+    for number, product in enumerate(products):
+        roles.setdefault((product.kind, product.name in place), []).append(number)
+    share: dict[int, float] = {}
+    for members in roles.values():
+        members.sort(key=lambda number: place.get(products[number].name, number))
+        share |= {number: (position + 0.5) / len(members) for position, number in enumerate(members)}
+    return sorted(share, key=lambda number: (share[number], number))
+
 
 BRANDS = tuple(f"{first} {second}" for first in BRAND_FIRST for second in BRAND_SECOND)
 SHARE_WITH_VARIANTS = 0.15
@@ -32,7 +139,7 @@ class Assortment:
         return codes[np.argsort(self.number[codes])].astype(np.int32)
 
 
-def choose_range(items: int, rng: np.random.Generator) -> Assortment:
+def choose_assortment(items: int, rng: np.random.Generator) -> Assortment:
     """`items` items, shared out over the products; codes are in random order, so that a small code means nothing."""
     counts = _items_per_product(items, rng)
     product = np.repeat(np.arange(len(counts)), counts)
@@ -42,10 +149,10 @@ def choose_range(items: int, rng: np.random.Generator) -> Assortment:
 
 
 def _items_per_product(items: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
-    products = all_goods().products
+    products = product_table().products
     breadth = rng.lognormal(0.0, 0.4, len(products))
     counts = np.zeros(len(products), dtype=np.int64)
-    counts[most_needed_first()[:items]] = 1
+    counts[products_by_priority()[:items]] = 1
     if items <= len(products):
         return counts
     traps = np.array([product.kind in TRAPS for product in products])
@@ -53,31 +160,31 @@ def _items_per_product(items: int, rng: np.random.Generator) -> npt.NDArray[np.i
     breadth[traps] = 0
     wanted = breadth / breadth.sum() * max(0, items - counts.sum())
     counts += np.floor(wanted).astype(np.int64)
-    max_cut_off = np.argsort(np.where(traps, 1.0, np.floor(wanted) - wanted), kind="stable")
-    counts[max_cut_off[: items - counts.sum()]] += 1
+    most_rounded_down = np.argsort(np.where(traps, 1.0, np.floor(wanted) - wanted), kind="stable")
+    counts[most_rounded_down[: items - counts.sum()]] += 1
     return counts
 
 
 def make_catalog(chosen: Assortment, rng: np.random.Generator) -> Catalog:
     """The catalogue with readable names, departments and aisles, and variants of some items."""
-    goods = all_goods()
+    table = product_table()
     items = len(chosen.product)
     ids = [str(10 ** len(str(items)) + code) for code in range(items)]
     codes, variants = _variants(chosen, ids, rng)
-    paths = np.array([(product.department, product.aisle) for product in goods.products], dtype=np.int32)
+    paths = np.array([(product.department, product.aisle) for product in table.products], dtype=np.int32)
     return Catalog(
         string_array(ids),
         string_array(_names(chosen, rng)),
         levels=("department", "aisle"),
         categories=paths[chosen.product],
-        category_names=(goods.departments, goods.aisles),
+        category_names=(table.departments, table.aisles),
         variants=string_array(variants),
         variant_codes=codes,
     )
 
 
 def _names(chosen: Assortment, rng: np.random.Generator) -> list[str]:
-    products = all_goods().products
+    products = product_table().products
     starts = rng.integers(0, len(BRANDS), len(products))
     sizes = rng.integers(0, 4, len(chosen.product))
     return [
@@ -89,8 +196,8 @@ def _names(chosen: Assortment, rng: np.random.Generator) -> list[str]:
 def item_name(product: Product, number: int, start: int, size: int) -> str:
     """The name of the product's item: no brand for the first, then brand and quality, never the same two twice.
 
-    >>> from neatrec.simulator.products import all_goods
-    >>> buns = next(p for p in all_goods().products if p.name == "Hot Dog Buns")
+    >>> from neatrec.simulator.catalog import product_table
+    >>> buns = next(p for p in product_table().products if p.name == "Hot Dog Buns")
     >>> [item_name(buns, number, start=3, size=2) for number in range(3)]
     ['Hot Dog Buns', 'Fox Hollow Mini Hot Dog Buns, 8 ct', 'Oak Bay Homestyle Hot Dog Buns, 8 ct']
     """
@@ -109,8 +216,8 @@ def _stride(combinations: int) -> int:
 
 
 def _variants(chosen: Assortment, ids: list[str], rng: np.random.Generator) -> tuple[npt.NDArray[np.int32], list[str]]:
-    """Ids that the till knows apart (flavours, pack sizes) and that were folded into one item."""
-    plain = np.array([product.kind == PLAIN for product in all_goods().products])[chosen.product]
+    """Ids of flavours and pack sizes that were folded into one item."""
+    plain = np.array([product.kind == PLAIN for product in product_table().products])[chosen.product]
     count = rng.integers(2, 5, len(ids)) * (plain & (rng.random(len(ids)) < SHARE_WITH_VARIANTS))
     codes = np.repeat(np.arange(len(ids), dtype=np.int32), count)
     return codes, [f"{item}-{k + 1}" for item, times in zip(ids, count.tolist(), strict=True) for k in range(times)]

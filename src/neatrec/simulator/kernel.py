@@ -1,4 +1,4 @@
-"""The compiled tills: households come, fill their carts line by line, and leave.
+"""The compiled simulation: households visit stores and fill their carts line by line.
 
 Every basket has a random stream of its own, keyed by seed and basket number, and so has every household: what a basket
 holds depends neither on the number of threads nor on the other baskets.
@@ -6,10 +6,12 @@ holds depends neither on the number of threads nor on the other baskets.
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from neatrec.compiled import compiled
-from neatrec.simulator.products import DECEMBER_ONLY, LARGE_BASKET, ONE_STORE_ONLY, PLAIN, STAPLE
+from neatrec.simulator.catalog import DECEMBER_ONLY, LARGE_BASKET, ONE_STORE_ONLY, PLAIN, STAPLE
 
 BASKET_STREAM, HOUSEHOLD_STREAM, TASTE_STREAM, FAVOURITE_STREAM = 1, 2, 3, 4
 
@@ -19,8 +21,65 @@ SHARE_OF_FAVOURITES = 0.35
 FAVOURITES = 12
 REPLACED = 0.92  # how often a substitute in the cart keeps an item out
 STOCK_UP_SIZE = 36  # lines of a shopping trip on which stocks are filled up
-MOST_TRIES = 400  # then the first item that is not in the cart will do
-MOST_WAITING = 8
+MAX_TRIES = 400  # then the first item that is not in the cart will do
+MAX_WAITING = 8
+
+
+class VisitTables(NamedTuple):
+    """What decides who visits which store for how many lines."""
+
+    seed: Any
+    baskets: int
+    households: int
+    size_table: Any
+    """Cumulative shares of the basket sizes, shape (largest,)."""
+    store_table: Any
+    """Cumulative shares of the stores, shape (stores,)."""
+
+
+class Visits(NamedTuple):
+    """Household, store and size of each basket, shape (baskets,)."""
+
+    household: Any
+    store: Any
+    size: Any
+
+
+class ItemDraws(NamedTuple):
+    """What decides which items a household takes: arrays by item, and complements by query."""
+
+    kind: Any
+    department: Any
+    group: Any
+    alias_share: Any
+    alias_item: Any
+    partner_offsets: Any
+    partner: Any
+    partner_until: Any
+    """Cumulative strengths, reset for each query."""
+
+
+class Trips(NamedTuple):
+    """All visits of a simulation, with what decides where and when they take place."""
+
+    seed: Any
+    offsets: Any
+    """Where each basket starts and the last one ends, shape (baskets + 1,)."""
+    visits: Visits
+    is_december: Any
+    trap_store: Any
+
+
+class Visit(NamedTuple):
+    """One shopping trip."""
+
+    seed: Any
+    household: Any
+    december: Any
+    in_store: Any
+    """Whether it is the store that alone sells the items of the one-store trap."""
+    stock_up: Any
+    """How readily stock-up items are taken."""
 
 
 @compiled(inline="always")
@@ -92,64 +151,61 @@ def stocking_up(size):
 
 
 @compiled
-def draw_visits(seed, start, stop, baskets, households, size_table, store_table, household_of, store_of, size_of):
-    """Who comes, where, and for how many lines: fills household_of, store_of, size_of (baskets,) from start to stop.
-
-    size_table (largest,) and store_table (stores,) hold cumulative shares.
-    """
+def draw_visits(tables, start, stop, visits):
+    """Who comes, where, and for how many lines: fills `visits` from start to stop."""
     state = np.empty(1, dtype=np.uint64)
     own = np.empty(1, dtype=np.uint64)
     for basket in range(start, stop):
-        state[0] = key(seed, BASKET_STREAM, 2 * basket)
+        state[0] = key(tables.seed, BASKET_STREAM, 2 * basket)
         # half of the visits are spread evenly, half go to the regular customers
         place = uniform(state)
         if uniform(state) < 0.5:
             place *= uniform(state)
-        household = np.int64(place * households) if households < baskets else np.int64(basket)
-        own[0] = key(seed, HOUSEHOLD_STREAM, household)
-        home = position_in(store_table, uniform(own))
-        store = home if uniform(state) < AT_HOME_STORE else position_in(store_table, uniform(state))
+        household = np.int64(place * tables.households) if tables.households < tables.baskets else np.int64(basket)
+        own[0] = key(tables.seed, HOUSEHOLD_STREAM, household)
+        home = position_in(tables.store_table, uniform(own))
+        store = home if uniform(state) < AT_HOME_STORE else position_in(tables.store_table, uniform(state))
         # reflected at both ends, so that sizes over all baskets follow the table exactly
         place = abs(uniform(own) + SIZE_HABIT * (uniform(state) - 0.5))
         place = 2.0 - place if place > 1.0 else place
-        household_of[basket] = household
-        store_of[basket] = store
-        size_of[basket] = position_in(size_table, place) + 1
+        visits.household[basket] = household
+        visits.store[basket] = store
+        visits.size[basket] = position_in(tables.size_table, place) + 1
 
 
 @compiled
-def draw_by_taste(state, seed, household, december, in_store, stock_up, kind, department, alias_share, alias_item):
+def draw_by_taste(state, visit, draws):
     """An item that this household takes on this visit; popular noise regardless of taste.
 
     The first draw alone decides between noise and the rest: how much noise a basket holds says nothing of tastes.
     """
-    item = draw_item(state, alias_share, alias_item)
-    if kind[item] == STAPLE:
+    item = draw_item(state, draws.alias_share, draws.alias_item)
+    if draws.kind[item] == STAPLE:
         return item
     while True:
-        what = kind[item]
+        what = draws.kind[item]
         if what == PLAIN:
-            accept = taste(seed, household, department[item])
+            accept = taste(visit.seed, visit.household, draws.department[item])
         elif what == DECEMBER_ONLY:
-            accept = 1.0 if december else 0.0
+            accept = 1.0 if visit.december else 0.0
         elif what == ONE_STORE_ONLY:
-            accept = 1.0 if in_store else 0.0
+            accept = 1.0 if visit.in_store else 0.0
         elif what == LARGE_BASKET:
-            accept = stock_up
+            accept = visit.stock_up
         else:
             accept = 0.0
         if accept > 0.0 and uniform(state) < accept:
             return item
-        item = draw_item(state, alias_share, alias_item)
+        item = draw_item(state, draws.alias_share, draws.alias_item)
 
 
 @compiled
-def draw_favourite(state, own, seed, household, kind, department, alias_share, alias_item):
+def draw_favourite(state, own, visit, draws):
     """One of the household's favourites, the dearest most often; the same ones at every visit."""
     place = uniform(state)
     number = np.int64(FAVOURITES * place * place)
-    own[0] = key(seed, FAVOURITE_STREAM, household * 64 + number)
-    return draw_by_taste(own, seed, household, False, False, 0.0, kind, department, alias_share, alias_item)
+    own[0] = key(visit.seed, FAVOURITE_STREAM, visit.household * 64 + number)
+    return draw_by_taste(own, Visit(visit.seed, visit.household, False, False, 0.0), draws)
 
 
 @compiled
@@ -201,64 +257,61 @@ def take_due(waiting, due, queue, filled):
 
 
 @compiled
-def brought_by(state, item, partner_offsets, partner, partner_until):
+def brought_by(state, item, draws):
     """The complement that the item brings this time, or -1."""
-    if partner_offsets[item] == partner_offsets[item + 1]:
+    first, end = draws.partner_offsets[item], draws.partner_offsets[item + 1]
+    if first == end:
         return -1
     place = uniform(state)
-    for choice in range(partner_offsets[item], partner_offsets[item + 1]):
-        if place < partner_until[choice]:
-            return partner[choice]
+    for choice in range(first, end):
+        if place < draws.partner_until[choice]:
+            return draws.partner[choice]
     return -1
 
 
 @compiled
-def fill_carts(
-    seed, start, stop, offsets, household_of, store_of, is_december, trap_store,
-    kind, department, group, alias_share, alias_item, partner_offsets, partner, partner_until, items,
-):  # fmt: skip
+def fill_carts(trips, start, stop, draws, items):
     """Fills items (lines,) of the baskets from start to stop, in cart order.
 
     A line is, in this order: a complement that an earlier line brings and that is due; a favourite of the household; an
     item by taste. Only lines of the last two kinds bring complements, each at most one, so that two complements of one
-    item have nothing to do with each other. partner_until holds cumulative strengths, reset for each query.
+    item have nothing to do with each other.
     """
     state = np.empty(1, dtype=np.uint64)
     own = np.empty(1, dtype=np.uint64)
-    waiting = np.empty(MOST_WAITING, dtype=np.int64)
-    due = np.empty(MOST_WAITING, dtype=np.int64)
+    waiting = np.empty(MAX_WAITING, dtype=np.int64)
+    due = np.empty(MAX_WAITING, dtype=np.int64)
     for basket in range(start, stop):
-        state[0] = key(seed, BASKET_STREAM, 2 * basket + 1)
-        size = offsets[basket + 1] - offsets[basket]
-        cart = items[offsets[basket] : offsets[basket + 1]]
-        in_store = store_of[basket] == trap_store
-        stock_up = stocking_up(size)
+        state[0] = key(trips.seed, BASKET_STREAM, 2 * basket + 1)
+        size = trips.offsets[basket + 1] - trips.offsets[basket]
+        cart = items[trips.offsets[basket] : trips.offsets[basket + 1]]
+        in_trap_store = trips.visits.store[basket] == trips.trap_store
+        visit = Visit(
+            trips.seed, trips.visits.household[basket], trips.is_december[basket], in_trap_store, stocking_up(size)
+        )
         filled, queue, tries = 0, 0, 0
         while filled < size:
             item = take_due(waiting, due, queue, filled)
             if item >= 0:
                 queue -= 1
-                if fits(state, item, cart, filled, group):
+                if fits(state, item, cart, filled, draws.group):
                     cart[filled] = item
                     filled += 1
                 continue
             tries += 1
-            if tries > MOST_TRIES:
-                item = not_in_cart(cart, filled, kind)
+            if tries > MAX_TRIES:
+                item = not_in_cart(cart, filled, draws.kind)
             elif uniform(state) < SHARE_OF_FAVOURITES:
-                item = draw_favourite(state, own, seed, household_of[basket], kind, department, alias_share, alias_item)
+                item = draw_favourite(state, own, visit, draws)
             else:
-                item = draw_by_taste(
-                    state, seed, household_of[basket], is_december[basket], in_store, stock_up,
-                    kind, department, alias_share, alias_item,
-                )  # fmt: skip
-            if tries <= MOST_TRIES and not fits(state, item, cart, filled, group):
+                item = draw_by_taste(state, visit, draws)
+            if tries <= MAX_TRIES and not fits(state, item, cart, filled, draws.group):
                 continue
             cart[filled] = item
             filled += 1
             tries = 0
-            complement = brought_by(state, item, partner_offsets, partner, partner_until)
-            if complement >= 0 and queue < MOST_WAITING:
+            complement = brought_by(state, item, draws)
+            if complement >= 0 and queue < MAX_WAITING:
                 waiting[queue] = complement
                 due[queue] = filled + delay(state)
                 queue += 1

@@ -1,4 +1,4 @@
-"""`supermarket(...)`: a shop is furnished, its tills run on all cores, and the baskets come back with the truth."""
+"""`supermarket(...)`: simulated baskets of one year, with the truth about what goes together."""
 
 from __future__ import annotations
 
@@ -17,21 +17,89 @@ import pyarrow.compute as pc
 from neatrec.data.baskets import Attribute, Baskets
 from neatrec.data.catalog import Catalog
 from neatrec.data.randomness import children, kernel_seed
-from neatrec.errors import must_be
-from neatrec.simulator.catalog import Assortment, choose_range, make_catalog
-from neatrec.simulator.kernel import draw_visits, fill_carts
-from neatrec.simulator.options import BASKETS, ITEMS, STORES, VISITS, check_options
+from neatrec.errors import must_be, must_be_one_of
+from neatrec.simulator.catalog import STAPLE, Assortment, choose_assortment, make_catalog, product_table
+from neatrec.simulator.kernel import ItemDraws, Trips, Visits, VisitTables, draw_visits, fill_carts
 from neatrec.simulator.planting import (
     PlantedPairs,
+    PlantedTruth,
     plant_complements,
     substitute_groups,
     substitute_pairs,
     trap_pairs,
 )
-from neatrec.simulator.popularity import basket_size_table, share_of_lines
-from neatrec.simulator.products import STAPLE, all_goods
-from neatrec.simulator.tables import alias_table, draw_weights, partners_by_query, store_table
-from neatrec.simulator.truth import PlantedTruth
+from neatrec.simulator.tables import (
+    alias_table,
+    basket_size_table,
+    draw_weights,
+    partners_by_query,
+    share_of_lines,
+    store_table,
+)
+
+BASKETS, ITEMS, STORES = 30_000, 1_000, 6
+MIN_ITEMS, MAX_ITEMS, MAX_BASKETS, MAX_STORES = 60, 1_000_000, 200_000_000, 1_000
+VISITS = 8
+"""Mean baskets of a household, when the number of households is not given."""
+
+WHOLE_NUMBERS = ("baskets", "items", "households", "stores", "seed")
+KEYS = (*WHOLE_NUMBERS, "strength")
+
+
+def parse_supermarket_spec(spec: str) -> dict[str, Any]:
+    """The keyword arguments of `supermarket` that a SOURCE such as `supermarket:baskets=5000,seed=3` stands for.
+
+    >>> parse_supermarket_spec("supermarket:baskets=5_000,items=800,seed=3")
+    {'baskets': 5000, 'items': 800, 'seed': 3}
+    """
+    name, _, rest = spec.partition(":")
+    if name != "supermarket":
+        raise must_be("source", "`supermarket` or `supermarket:key=value,...`", spec)
+    options: dict[str, Any] = {}
+    for part in filter(None, (part.strip() for part in rest.split(","))):
+        key, equals, value = (text.strip() for text in part.partition("="))
+        if key not in KEYS:
+            raise must_be_one_of("supermarket", KEYS, key)
+        if not equals or not value:
+            raise must_be(f"supermarket:{key}", f"followed by a value, as in {key}=3", part)
+        if key in options:
+            raise must_be(f"supermarket:{key}", "given once", spec)
+        options[key] = _number(key, value)
+    check_options(**options)
+    return options
+
+
+def _number(key: str, value: str) -> int | float:
+    try:
+        return int(value) if key in WHOLE_NUMBERS else float(value)
+    except ValueError:
+        kind = "a whole number" if key in WHOLE_NUMBERS else "a number"
+        raise must_be(f"supermarket:{key}", kind, value) from None
+
+
+def check_options(
+    baskets: int = BASKETS,
+    items: int = ITEMS,
+    households: int | None = None,
+    stores: int = STORES,
+    strength: float = 1.0,
+    seed: int = 0,
+) -> None:
+    """Raises where an option is outside its limits."""
+    _whole("baskets", baskets, 1, MAX_BASKETS)
+    _whole("items", items, MIN_ITEMS, MAX_ITEMS)
+    if households is not None:
+        _whole("households", households, 1, baskets, hint="There cannot be more households than baskets.")
+    _whole("stores", stores, 2, MAX_STORES)
+    _whole("seed", seed, 0, 2**63 - 1)
+    if isinstance(strength, bool) or not isinstance(strength, int | float) or not 0 <= strength <= 2:
+        raise must_be("strength", "a number from 0 (nothing goes together) to 2", strength)
+
+
+def _whole(name: str, value: Any, low: int, high: int, hint: str | None = None) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise must_be(name, f"a whole number from {low:,} to {high:,}", value, hint=hint)
+
 
 DAYS = 365
 FIRST_DAY_OF_DECEMBER = 334
@@ -51,7 +119,7 @@ class Supermarket:
 
 @dataclass(frozen=True)
 class ShopLayout:
-    """A furnished shop: everything that is decided before the first customer comes."""
+    """Everything that is decided before the first basket is drawn."""
 
     seed: int
     catalog: Catalog
@@ -84,24 +152,24 @@ def supermarket(
     if threads is not None and threads < 1:
         raise must_be("threads", "at least 1", threads)
     households = max(1, baskets // VISITS) if households is None else households
-    shop, truth = _furnish(items, stores, strength, seed)
+    shop, truth = _build_shop(items, stores, strength, seed)
     source = f"supermarket:baskets={baskets},items={items},households={households},stores={stores},seed={seed}"
     if strength != 1.0:
         source += f",strength={strength:g}"
-    return Supermarket(_open_for_a_year(shop, baskets, households, threads or _cores(), source), truth)
+    return Supermarket(_simulate(shop, baskets, households, threads or _cores(), source), truth)
 
 
-def _furnish(items: int, stores: int, strength: float, seed: int) -> tuple[ShopLayout, PlantedTruth]:
-    assortment, naming, selling, planting, tills = children(seed, 5)
-    chosen = choose_range(items, assortment)
+def _build_shop(items: int, stores: int, strength: float, seed: int) -> tuple[ShopLayout, PlantedTruth]:
+    assortment, naming, selling, planting, kernel = children(seed, 5)
+    chosen = choose_assortment(items, assortment)
     share = share_of_lines(chosen, selling)
     planted = plant_complements(chosen, share, strength, planting)
-    kind = np.array([product.kind for product in all_goods().products], dtype=np.int8)[chosen.product]
+    kind = np.array([product.kind for product in product_table().products], dtype=np.int8)[chosen.product]
     sizes, store_shares = basket_size_table(min(LARGEST_BASKET, items // 3)), store_table(stores)
     trap_store = stores - 1
     trap_share = float(store_shares[trap_store] - store_shares[trap_store - 1])
     shop = ShopLayout(
-        seed=kernel_seed(tills),
+        seed=kernel_seed(kernel),
         catalog=make_catalog(chosen, naming),
         kind=kind,
         group=substitute_groups(chosen, share),
@@ -132,39 +200,20 @@ def _truth(shop: ShopLayout, chosen: Assortment) -> PlantedTruth:
     )
 
 
-def _open_for_a_year(shop: ShopLayout, baskets: int, households: int, threads: int, source: str) -> Baskets:
-    household_of, store_of, size_of = (np.empty(baskets, dtype=np.int32) for _ in range(3))
-
-    def visit(start: int, stop: int) -> None:
-        draw_visits(
-            shop.seed,
-            start,
-            stop,
-            baskets,
-            households,
-            shop.size_table,
-            shop.store_table,
-            household_of,
-            store_of,
-            size_of,
-        )
-
-    _in_parallel(visit, baskets, threads)
-    offsets = np.concatenate([[0], np.cumsum(size_of, dtype=np.int64)])
+def _simulate(shop: ShopLayout, baskets: int, households: int, threads: int, source: str) -> Baskets:
+    visits = Visits(*(np.empty(baskets, dtype=np.int32) for _ in range(3)))
+    tables = VisitTables(shop.seed, baskets, households, shop.size_table, shop.store_table)
+    _in_parallel(lambda start, stop: draw_visits(tables, start, stop, visits), baskets, threads)
+    offsets = np.concatenate([[0], np.cumsum(visits.size, dtype=np.int64)])
     number = np.arange(baskets, dtype=np.int64)
     day = number * DAYS // baskets
     items = np.empty(offsets[-1], dtype=np.int32)
     department = np.ascontiguousarray(shop.catalog.category_of("department"))
-    tables = (shop.kind, department, shop.group, *shop.alias, *partners_by_query(shop.planted, len(shop.catalog)))
-    is_december = day >= FIRST_DAY_OF_DECEMBER
-
-    def fill(start: int, stop: int) -> None:
-        fill_carts(
-            shop.seed, start, stop, offsets, household_of, store_of, is_december, shop.trap_store, *tables, items
-        )
-
-    _in_parallel(fill, baskets, threads)
-    users, user_codes = np.unique(household_of, return_inverse=True)
+    partners = partners_by_query(shop.planted, len(shop.catalog))
+    draws = ItemDraws(shop.kind, department, shop.group, *shop.alias, *partners)
+    trips = Trips(shop.seed, offsets, visits, day >= FIRST_DAY_OF_DECEMBER, shop.trap_store)
+    _in_parallel(lambda start, stop: fill_carts(trips, start, stop, draws, items), baskets, threads)
+    users, user_codes = np.unique(visits.household, return_inverse=True)
     return Baskets(
         catalog=shop.catalog,
         items=items,
@@ -174,7 +223,7 @@ def _open_for_a_year(shop: ShopLayout, baskets: int, households: int, threads: i
         users=user_codes.astype(np.int32),
         user_ids=_numbered(users, households),
         times=_times(number, day, baskets),
-        attributes={"store": Attribute(store_of, tuple(_store_name(k) for k in range(len(shop.store_table))))},
+        attributes={"store": Attribute(visits.store, tuple(_store_name(k) for k in range(len(shop.store_table))))},
         source=source,
     )
 

@@ -1,4 +1,4 @@
-"""Complements, substitutes and traps, planted among the items of a shop."""
+"""What is true in a simulated supermarket: planted complements, substitutes, and traps that only look like them."""
 
 from __future__ import annotations
 
@@ -7,14 +7,59 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from neatrec.simulator.catalog import Assortment
-from neatrec.simulator.products import TRAPS, all_goods, complementary_products
+from neatrec.simulator.catalog import TRAPS, Assortment, complementary_products, product_table
+
+TRAP_NAMES = ("december", "one_store", "large_basket")
+
+
+@dataclass(frozen=True, eq=False)
+class PlantedTruth:
+    """The planted structures, as arrays of item codes."""
+
+    query: npt.NDArray[np.int32]
+    item: npt.NDArray[np.int32]
+    """Complements: `query` brings `item`, shape (complements,), sorted. Mutual complements stand here twice."""
+    strength: npt.NDArray[np.float64]
+    """Probability that the query, put into the cart for its own sake, brings the item, shape (complements,)."""
+    substitutes: npt.NDArray[np.int32]
+    """Pairs of the same aisle that hardly ever share a basket, shape (pairs, 2)."""
+    trap_query: npt.NDArray[np.int32]
+    trap_item: npt.NDArray[np.int32]
+    """Pairs of different aisles that meet because of season, store or basket size alone, both directions."""
+    trap_kind: npt.NDArray[np.int8]
+    """Which trap it is: a position in `TRAP_NAMES`."""
+    noise: npt.NDArray[np.int32]
+    """Popular items, bought with everything and complements of nothing."""
+    variant_items: npt.NDArray[np.int32]
+    """Items into which variants were folded."""
+    items: int
+    """Items of the catalogue."""
+    trap_store: str
+    """The only store that sells the items of the one-store trap."""
+
+    def __repr__(self) -> str:
+        return (
+            f"<PlantedTruth {len(self.query):,} complements, {len(self.trap_query):,} trap pairs, {self.items:,} items>"
+        )
+
+    def is_complement(self, query: npt.ArrayLike, item: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+        """Whether each pair was planted in this direction, shape (pairs,)."""
+        return np.isin(self._key(query, item), self._key(self.query, self.item))
+
+    def is_trap(self, query: npt.ArrayLike, item: npt.ArrayLike, trap: str | None = None) -> npt.NDArray[np.bool_]:
+        """Whether each pair only looks like a complement: by `trap`, or by any of them, shape (pairs,)."""
+        chosen = slice(None) if trap is None else self.trap_kind == TRAP_NAMES.index(trap)
+        return np.isin(self._key(query, item), self._key(self.trap_query[chosen], self.trap_item[chosen]))
+
+    def _key(self, query: npt.ArrayLike, item: npt.ArrayLike) -> npt.NDArray[np.int64]:
+        return np.asarray(query, dtype=np.int64) * self.items + np.asarray(item, dtype=np.int64)
+
 
 WEAKEST, STRONGEST = 0.08, 0.50
 """Strengths before they are shared out: a complement comes along in 4 to 40 of 100 cases."""
 FIRST_CHOICE = 0.75
 """How much of the strength goes to the best matching item of the other product; the next one has the rest."""
-MOST_BROUGHT = 0.5
+MAX_BROUGHT = 0.5
 """At most this part of an item's sales comes from items that bring it."""
 GROUP_OF_SUBSTITUTES = 4
 
@@ -32,7 +77,7 @@ def plant_complements(
     chosen: Assortment, share: npt.NDArray[np.float64], factor: float, rng: np.random.Generator
 ) -> PlantedPairs:
     """Pairs of items for each pair of complementary products, best seller with best seller."""
-    number = {product.name: position for position, product in enumerate(all_goods().products)}
+    number = {product.name: position for position, product in enumerate(product_table().products)}
     pairs: list[npt.NDArray[np.float64]] = []  # columns: query, item, strength
     for first, second in complementary_products():
         queries = _best_first(chosen.of_product(number[first]), share)
@@ -77,7 +122,7 @@ def _bounded(
     total = np.bincount(query, strength, minlength=len(share))[query]
     strength = strength / np.maximum(1.0, total / 0.7)
     brought = np.bincount(item, strength * share[query], minlength=len(share))[item]
-    return np.asarray(strength / np.maximum(1.0, brought / (MOST_BROUGHT * share[item])))
+    return np.asarray(strength / np.maximum(1.0, brought / (MAX_BROUGHT * share[item])))
 
 
 def substitute_groups(chosen: Assortment, share: npt.NDArray[np.float64]) -> npt.NDArray[np.int32]:
@@ -107,7 +152,7 @@ def trap_pairs(
     chosen: Assortment, kind: npt.NDArray[np.int8]
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.int8]]:
     """Query, item and trap of all pairs of one trap that stand in different aisles, both directions."""
-    aisle = np.array([product.aisle for product in all_goods().products])[chosen.product]
+    aisle = np.array([product.aisle for product in product_table().products])[chosen.product]
     queries, items, traps = [], [], []
     for number, trap in enumerate(TRAPS):
         members = np.flatnonzero(kind == trap)
