@@ -181,7 +181,7 @@ def test_a_full_disk_leaves_the_old_bundle(tmp_path: Path, room: int) -> None:
     new = model_of(2)
     with (
         no_file_larger_than(room),
-        pytest.raises(ResourceError, match=r"cannot write the bundle .*bundle: .*Make room"),
+        pytest.raises(ResourceError, match=r"cannot write the bundle .*bundle: .*Free some space"),
     ):
         save_bundle(new, bundle, baskets_hash="2", seed=0, notes={"version": 2, "padding": "x" * 5000})
     assert version_in(bundle) == 1
@@ -198,7 +198,7 @@ def test_a_full_disk_is_told_by_the_system(tmp_path: Path) -> None:
     try:
         save(1, disk / "bundle")
         (disk / "filler").write_bytes(bytes(4096 * 4))
-        with pytest.raises(ResourceError, match=r"No space left on device.*Make room"):
+        with pytest.raises(ResourceError, match=r"No space left on device.*Free some space"):
             save_bundle(model_of(2), disk / "bundle", baskets_hash="2", seed=0, notes={"padding": "x" * 40_000})
         assert version_in(disk / "bundle") == 1
     finally:

@@ -13,7 +13,7 @@ import pytest
 
 from helpers.toyshop import toy_baskets
 from neatrec.bundle import load_bundle, read_manifest, save_bundle
-from neatrec.bundle.manifest import LARGEST, FileRecord, Manifest, record_of
+from neatrec.bundle.manifest import MAX_BYTES, FileRecord, Manifest, file_record
 from neatrec.errors import BundleError
 from neatrec.models import Run, make_model
 
@@ -72,7 +72,7 @@ def test_the_sentence_says_which_file_and_why(bundle: Path) -> None:
     size = file.stat().st_size
     os.truncate(file, size - 1)
     refused_everywhere(
-        bundle, rf"arrays\.safetensors is damaged: it has {size - 1:,} bytes, {size:,} were written\. Take"
+        bundle, rf"arrays\.safetensors is damaged: it has {size - 1:,} bytes, {size:,} were written\. Restore"
     )
 
 
@@ -101,20 +101,20 @@ def test_what_is_no_manifest_is_refused(bundle: Path, content: bytes) -> None:
 
 def test_a_huge_manifest_is_not_read(bundle: Path) -> None:
     with (bundle / "manifest.json").open("wb") as stream:
-        stream.truncate(LARGEST + 1)
+        stream.truncate(MAX_BYTES + 1)
     refused_everywhere(bundle, r"manifest\.json is damaged: it is larger than")
 
 
 def test_another_format_names_the_way_out(bundle: Path) -> None:
     forge(bundle, lambda manifest: replace(manifest, format=2))
     refused_everywhere(
-        bundle, r"has bundle format 2, this version of neatrec reads 1\. Train it anew, or use the version"
+        bundle, r"has bundle format 2, this version of neatrec reads 1\. Train it again, or use the version"
     )
 
 
 def test_an_unknown_model_is_refused(bundle: Path) -> None:
     forge(bundle, lambda manifest: replace(manifest, model="os:system"))
-    with pytest.raises(BundleError, match="holds a model 'os:system', which this version does not know"):
+    with pytest.raises(BundleError, match="holds a model 'os:system', which this version does not have"):
         load_bundle(bundle)
 
 
@@ -134,7 +134,7 @@ def test_a_manifest_cannot_point_outside_the_bundle(bundle: Path, name: str) -> 
 def test_arrays_of_another_model_are_refused(bundle: Path, tmp_path: Path) -> None:
     save_bundle(make_model("pop").fit(toy_baskets(60)), tmp_path / "pop", baskets_hash="1", seed=0)
     (bundle / "arrays.safetensors").write_bytes((tmp_path / "pop" / "arrays.safetensors").read_bytes())
-    record = record_of(bundle / "arrays.safetensors")
+    record = file_record(bundle / "arrays.safetensors")
     forge(bundle, lambda manifest: replace(manifest, files={**manifest.files, "arrays.safetensors": record}))
     with pytest.raises(BundleError, match="these are not the arrays of a 'shrunk-lift' model"):
         load_bundle(bundle)
@@ -144,7 +144,7 @@ def test_files_that_are_none_are_refused_although_their_hash_fits(bundle: Path) 
     for name, sentence in (("arrays.safetensors", "arrays.safetensors is damaged"), ("items.parquet", "items.parquet")):
         before, manifest = (bundle / name).read_bytes(), (bundle / "manifest.json").read_bytes()
         (bundle / name).write_bytes(b"no such format")
-        record = record_of(bundle / name)
+        record = file_record(bundle / name)
         forge(bundle, lambda m, n=name, r=record: replace(m, files={**m.files, n: r}))  # type: ignore[misc]
         with pytest.raises(BundleError, match=sentence):
             load_bundle(bundle)

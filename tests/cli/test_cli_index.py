@@ -133,7 +133,7 @@ def test_a_night_at_the_prompt(neatrec, shop: Path) -> None:
     assert refused.returncode == 3
     error = json.loads(refused.stdout)["error"]
     assert error["kind"] == "GateError"
-    assert any("first ten answers changed" in reason for reason in error["reasons"])
+    assert any("top ten answers changed" in reason for reason in error["reasons"])
     assert "error: not published" in neatrec("publish", shop / "two", "store").stderr
     changed = answer(neatrec("diff", "store", shop / "two", "--json", "--list", "2"))
     assert len(changed["changes"]) == 2

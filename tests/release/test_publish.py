@@ -22,7 +22,7 @@ from neatrec.data.baskets import Baskets
 from neatrec.errors import BundleError, GateError, ParameterError, ResourceError, SourceError
 from neatrec.models import Run, make_model
 from neatrec.release import store as publish_store
-from neatrec.release.diff import BundleDiff, compare, first_answers
+from neatrec.release.diff import BundleDiff, compare, top_answers
 from neatrec.release.limits import PublishLimits
 from neatrec.release.publish import publish, rollback
 from neatrec.release.store import BundleStore, bundle_in
@@ -112,7 +112,7 @@ def test_a_gate_says_no_with_every_reason_and_the_live_one_stays(nights: list[Pa
     with pytest.raises(GateError, match="training lines fell from") as refused:
         publish(half, store)
     assert refused.value.exit_code == 3
-    assert any("first ten answers changed" in reason for reason in refused.value.where["reasons"])
+    assert any("top ten answers changed" in reason for reason in refused.value.where["reasons"])
     assert version_of(store / "current") == version_of(nights[0])
     assert [version.number for version in BundleStore(store).versions()] == [1]
     (store / "gate.toml").write_text("rows_fall = 1\ntop10_changed = 1\ncoverage_fall = 1\nitems_fall = 1\n")
@@ -141,17 +141,17 @@ SAME = {
         ({"items": (100, 201)}, "bought items rose from 100 to 201 (items_rise = 1)"),
         ({"coverage": (0.5, 0.44)}, "sales with evidence fell from 50.0% to 44.0% (coverage_fall = 0.05)"),
         ({"held_out": (0.3, 0.28)}, "the held-out measure fell from 0.3000 to 0.2800 (held_out_fall = 0.05)"),
-        ({"top10_changed": 0.51}, "51.0% of the first ten answers changed (top10_changed = 0.5)"),
+        ({"top10_changed": 0.51}, "51.0% of the top ten answers changed (top10_changed = 0.5)"),
     ],
 )
 def test_each_limit_has_its_sentence(change: dict[str, object], reason: str) -> None:
-    assert PublishLimits().refusals(BundleDiff(**{**SAME, **change})) == [reason]  # type: ignore[arg-type]
-    assert PublishLimits().refusals(BundleDiff(**SAME)) == []  # type: ignore[arg-type]
+    assert PublishLimits().violations(BundleDiff(**{**SAME, **change})) == [reason]  # type: ignore[arg-type]
+    assert PublishLimits().violations(BundleDiff(**SAME)) == []  # type: ignore[arg-type]
 
 
 def test_what_lies_on_the_limit_passes() -> None:
     edge = {**SAME, "rows": (100, 80), "items": (100, 90), "top10_changed": 0.5, "held_out": (0.2, 0.2)}
-    assert PublishLimits().refusals(BundleDiff(**edge)) == []  # type: ignore[arg-type]
+    assert PublishLimits().violations(BundleDiff(**edge)) == []  # type: ignore[arg-type]
 
 
 def test_a_gate_file_with_a_mistake_is_refused(tmp_path: Path) -> None:
@@ -198,7 +198,7 @@ def test_answers_without_evidence_are_not_compared(tmp_path: Path) -> None:
     old, new = (ServingTable.open(new_bundle(tmp_path / name, model=name)) for name in ("shrunk-lift", "lift"))
     codes = np.arange(len(old))
     for index in (old, new):
-        for code, row in zip(codes, first_answers(index, codes), strict=True):
+        for code, row in zip(codes, top_answers(index, codes), strict=True):
             assert {index.catalog.name(c) for c in row if c >= 0} == _shown(index, index.catalog.id(code))
 
 
@@ -280,7 +280,7 @@ def test_measures_of_another_kind_are_not_compared(
     assert answer["published"]
     assert answer["difference"]["held_out"] is None
     assert re.search(f"do not measure the same: {why}", answer["difference"]["held_out_note"])
-    assert "the held-out measure was not compared" in caplog.text
+    assert "not comparing the held-out measure" in caplog.text
 
 
 def test_every_folder_of_a_version_is_synced(
@@ -296,10 +296,10 @@ def test_every_folder_of_a_version_is_synced(
 def test_a_refusal_names_the_file_of_the_limits(nights: list[Path], tmp_path: Path) -> None:
     half = new_bundle(tmp_path / "half", toy_baskets(200), model="pop")
     publish(nights[0], tmp_path / "store")
-    with pytest.raises(GateError, match=r"the limits are neatrec's own: write others into gate\.toml"):
+    with pytest.raises(GateError, match=r"these are the default limits: set others in gate\.toml"):
         publish(half, tmp_path / "store")
     (tmp_path / "strict.toml").write_text("rows_fall = 0.01\n")
-    with pytest.raises(GateError, match=r"the limits are those of .*strict\.toml"):
+    with pytest.raises(GateError, match=r"the limits come from .*strict\.toml"):
         publish(half, tmp_path / "store", PublishLimits.read(tmp_path / "strict.toml"))
 
 
@@ -328,7 +328,7 @@ def test_a_place_that_is_no_store_is_refused(nights: list[Path], tmp_path: Path)
 def test_a_live_version_that_is_gone_is_named(nights: list[Path], tmp_path: Path) -> None:
     publish(nights[0], tmp_path / "store")
     shutil.rmtree(BundleStore(tmp_path / "store").versions()[0].folder)
-    with pytest.raises(BundleError, match="names a live version that is not there"):
+    with pytest.raises(BundleError, match="links to a live version that does not exist"):
         publish(nights[1], tmp_path / "store")
 
 
@@ -342,7 +342,7 @@ def test_a_damaged_live_version_stands_in_the_way_of_no_publish(
     damage(BundleStore(store).versions()[2].folder)
     with pytest.raises(GateError, match="training lines rose from"):
         publish(nights[3], store, PublishLimits(rows_rise=0, top10_changed=1))
-    assert "version 3, the live one, is damaged" in caplog.text
+    assert "version 3 (live) is damaged" in caplog.text
     answer = publish(nights[3], store, OPEN)
     assert (answer["live"], answer["damaged"], answer["compared_with"]) == (4, [3], 2)
     assert answer["difference"]["versions"][0] == version_of(nights[1])

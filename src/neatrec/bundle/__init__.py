@@ -1,4 +1,4 @@
-"""The model directory: whole, verified, replaced in one step."""
+"""The model folder: verified by hashes, replaced atomically."""
 
 from neatrec.bundle.export import export_vectors
 from neatrec.bundle.lock import BundleLock

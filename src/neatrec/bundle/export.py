@@ -1,4 +1,4 @@
-"""The vectors of a model as files that other tools read."""
+"""Exports the vectors of a model for other tools."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from neatrec.text import printable
 
 
 def export_vectors(model: Model, path: str | Path) -> Path:
-    """The file at `path`: the vectors as Parquet (`.parquet`) or as word2vec text, which gensim reads (`.txt`)."""
+    """Write the vectors as Parquet (`.parquet`) or as word2vec text, which gensim reads (`.txt`)."""
     writers: dict[str, Callable[[Model, Path], None]] = {".parquet": _parquet, ".txt": _word2vec_text}
     path = Path(path)
     if path.suffix not in writers:
         raise must_be("path", "a name that ends in .parquet or .txt", str(path))
-    beside = path.with_name(f".{path.name}.writing")
+    unfinished = path.with_name(f".{path.name}.writing")
     try:
-        writers[path.suffix](model, beside)
-        os.replace(beside, path)
+        writers[path.suffix](model, unfinished)
+        os.replace(unfinished, path)
     finally:
-        beside.unlink(missing_ok=True)
+        unfinished.unlink(missing_ok=True)
     return path
 
 
-def _bought(model: Model) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.float32]]:
-    """Codes of the items that the model learned about, and their vectors, shape (bought, dim)."""
+def _trained_items(model: Model) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.float32]]:
+    """Codes of the items in training baskets, and their vectors, shape (items, dim)."""
     vectors = model.item_vectors()
     if vectors is None:
         raise ParameterError(
@@ -45,7 +45,7 @@ def _bought(model: Model) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.float32]
 
 def _parquet(model: Model, path: Path) -> None:
     """id, name, count, vector (a list of fixed length)."""
-    codes, vectors = _bought(model)
+    codes, vectors = _trained_items(model)
     flat = pa.array(vectors.ravel(), pa.float32())
     columns: dict[str, Any] = {
         "id": model.catalog.ids.take(pa.array(codes)),
@@ -57,8 +57,8 @@ def _parquet(model: Model, path: Path) -> None:
 
 
 def _word2vec_text(model: Model, path: Path) -> None:
-    """A line "items dim", then for each item its id and its numbers, parted by spaces."""
-    codes, vectors = _bought(model)
+    """A line "items dim", then per item its id and its values, separated by spaces."""
+    codes, vectors = _trained_items(model)
     ids = [model.catalog.id(code) for code in codes]
     for item in ids:
         if not item or item.split() != [item]:
@@ -69,5 +69,5 @@ def _word2vec_text(model: Model, path: Path) -> None:
     with path.open("w", encoding="utf-8", newline="\n") as out:
         out.write(f"{len(ids)} {vectors.shape[1]}\n")
         for item, vector in zip(ids, vectors, strict=True):
-            # nine digits bring a float32 back to the bit
+            # nine digits restore a float32 exactly
             out.write(item + " " + " ".join(f"{value:.9g}" for value in vector.tolist()) + "\n")

@@ -1,8 +1,8 @@
-"""Where a bundle lies on the disk, and how a new one takes the place of the old one whole or not at all.
+"""The folders of a bundle, and how a new bundle replaces the old one atomically.
 
 Beside the bundle `NAME` there may be `.NAME.writing` (a new one, not finished) and `.NAME.previous` (the old one, for
 the moment between two renames where the system cannot exchange two folders in one step). After a crash the older
-bundle is under `NAME` or under `.NAME.previous`; readers look in this order, the next writer puts it in order.
+bundle is under `NAME` or under `.NAME.previous`; readers look in this order, the next writer cleans up.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class BundleFolder:
 
     @classmethod
     def of(cls, bundle: str | Path) -> BundleFolder:
-        """The place of `bundle`; a link is followed, so that the folder behind it is what is replaced."""
+        """The folders of `bundle`; a link is resolved, so that its target is replaced."""
         live = Path(os.path.realpath(bundle))
         if not live.name:
             raise must_be("bundle", "a folder of its own", str(bundle))
@@ -55,7 +55,7 @@ class BundleFolder:
 
     def readable(self) -> Path:
         """The folder to read: the bundle, or the older one that a crash left beside it."""
-        for folder in (self.live, self.previous, self.live):  # a writer may have put it in place in between
+        for folder in (self.live, self.previous, self.live):  # a writer may have renamed it in between
             if (folder / NAME).is_file():
                 return folder
         raise BundleError(
@@ -66,25 +66,25 @@ class BundleFolder:
             hint="`neatrec train SOURCE --out DIR` writes one.",
         )
 
-    def refuse_foreign(self) -> None:
-        """Only a bundle, an empty folder or nothing is replaced."""
+    def check_replaceable(self) -> None:
+        """Refuse to replace anything but a bundle or an empty folder."""
         if self.live.is_dir() and ((self.live / NAME).is_file() or not any(self.live.iterdir())):
             return
         if self.live.exists():
             raise must_be("out", "a new folder or an older bundle", str(self.live), hint="Nothing was overwritten.")
 
     def recover(self) -> None:
-        """Put in order what a crash left: the older bundle back in its place, unfinished ones away."""
+        """Clean up after a crash: restore the older bundle, remove unfinished ones."""
         if self.previous.exists():
             if (self.live / NAME).is_file():
                 remove(self.previous)
             else:
-                log.warning("a crash left %s beside its place: put back", printable(self.live))
+                log.warning("restoring %s, which a crash left under another name", printable(self.live))
                 os.rename(self.previous, self.live)
         remove(self.writing)
 
     def publish(self) -> None:
-        """Let the finished folder `writing` be the bundle: at every moment there is the old one or the new one."""
+        """Make the finished folder `writing` the bundle: a reader finds the old one or the new one at any time."""
         sync_folder(self.writing)
         if not self.live.exists() or not any(self.live.iterdir()):
             os.rename(self.writing, self.live)
@@ -100,7 +100,7 @@ class BundleFolder:
 
 
 def exchange(one: Path, other: Path) -> bool:
-    """Two folders have changed places in one step; False where system or file system cannot."""
+    """Exchange two folders atomically; False where the system or the file system cannot."""
     libc = ctypes.CDLL(None, use_errno=True)
     swap = 2  # RENAME_EXCHANGE on Linux, RENAME_SWAP on macOS
     here = -100 if sys.platform == "linux" else -2  # AT_FDCWD
@@ -116,19 +116,19 @@ def exchange(one: Path, other: Path) -> bool:
 
 
 def remove(folder: Path) -> None:
-    """`folder` is gone, if it was there."""
+    """Remove `folder`, if it exists."""
     if folder.exists():
         shutil.rmtree(folder)
 
 
 def sync_file(file: Path) -> None:
-    """What was written to `file` is on the disk."""
+    """Flush `file` to the disk."""
     with file.open("rb") as stream:
         os.fsync(stream.fileno())
 
 
 def sync_folder(folder: Path) -> None:
-    """The names in `folder` are on the disk."""
+    """Flush the names in `folder` to the disk."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)

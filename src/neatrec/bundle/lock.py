@@ -1,4 +1,4 @@
-"""`BundleLock`: one run at a time into one bundle."""
+"""`BundleLock`: one writer per bundle at a time."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from neatrec.text import printable
 log = logging.getLogger(__name__)
 
 _held: dict[Path, tuple[int, int]] = {}
-"""Locks of this process: lock file -> (thread that holds it, how often)."""
+"""Locks of this process: lock file -> (thread that holds it, depth)."""
 _guard = threading.Lock()
 
 
 class BundleLock:
     """`NAME.lock` beside the bundle, held while the `with` block runs.
 
-    A place that holds something else than a bundle is refused at once, not after hours of training. The system gives
-    the lock back when its process ends, however it ends, so the lock of a dead run stops nobody. A thread that holds a
-    lock may take it again: `save_bundle` does so inside a run that holds it for longer.
+    A folder that holds something else than a bundle is refused at once, not after hours of training. The system
+    releases the lock when its process ends, so a dead process locks nobody out. A thread may take a lock that it holds
+    again: `save_bundle` does so inside a training.
     """
 
     def __init__(self, bundle: str | Path) -> None:
@@ -41,7 +41,7 @@ class BundleLock:
         return self.place.checkpoints
 
     def remove_checkpoints(self) -> None:
-        """The checkpoints are gone: the bundle is whole and needs none."""
+        """Remove the checkpoints: the bundle is complete."""
         remove(self.checkpoints)
 
     def __enter__(self) -> Self:
@@ -51,8 +51,8 @@ class BundleLock:
             if owner != me:
                 raise _busy(self.place, "another thread of this process")
             if times == 0:
-                self.place.refuse_foreign()
-                self._file = _locked_file(self.place)
+                self.place.check_replaceable()
+                self._file = _lock_file(self.place)
             _held[path] = (me, times + 1)
         return self
 
@@ -65,37 +65,41 @@ class BundleLock:
                 return
             del _held[path]
             if self._file is not None:
-                # the name goes first, while the lock is held: whoever opened it meanwhile sees that it is gone
+                # removed while locked: a process that opened it meanwhile notices that it is gone
                 path.unlink(missing_ok=True)
                 os.close(self._file)
                 self._file = None
 
 
-def _locked_file(place: BundleFolder) -> int:
-    """A handle to the lock file, locked, which still has its name."""
+def _lock_file(place: BundleFolder) -> int:
+    """A locked handle of the lock file."""
     while True:
-        handle = _opened(place)
+        handle = _open_lock_file(place)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            holder = _read(handle)
+            holder = _read_holder(handle)
             os.close(handle)
             raise _busy(place, holder or "another run") from error
         except OSError as error:
             os.close(handle)
             raise ResourceError(f"cannot lock {printable(place.lock)}: {printable(error.strerror)}") from error
-        if _still_named(handle, place.lock):
+        if _is_at(handle, place.lock):
             break
         os.close(handle)
-    if left_by := _read(handle):
-        log.info("took over the lock %s of %s, which is gone", printable(place.lock), left_by)
-    about = {"pid": os.getpid(), "host": socket.gethostname(), "since": datetime.now(UTC).isoformat(timespec="seconds")}
+    if left_by := _read_holder(handle):
+        log.info("took over the lock %s of %s, which has ended", printable(place.lock), left_by)
+    info = {
+        "pid": os.getpid(),
+        "host": socket.gethostname(),
+        "since": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
     os.ftruncate(handle, 0)
-    os.pwrite(handle, json.dumps(about).encode(), 0)
+    os.pwrite(handle, json.dumps(info).encode(), 0)
     return handle
 
 
-def _opened(place: BundleFolder) -> int:
+def _open_lock_file(place: BundleFolder) -> int:
     try:
         place.lock.parent.mkdir(parents=True, exist_ok=True)
         return os.open(place.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -103,18 +107,18 @@ def _opened(place: BundleFolder) -> int:
         raise cannot_write(place, error) from error
 
 
-def _still_named(handle: int, path: Path) -> bool:
+def _is_at(handle: int, path: Path) -> bool:
     try:
         return os.path.samestat(os.fstat(handle), path.stat())
     except FileNotFoundError:
         return False
 
 
-def _read(handle: int) -> str | None:
-    """Who wrote the lock file, in words."""
+def _read_holder(handle: int) -> str | None:
+    """The process that wrote the lock file."""
     try:
-        about = json.loads(os.pread(handle, 1000, 0))
-        return printable(f"process {about['pid']} on {about['host']}, since {about['since']}")
+        info = json.loads(os.pread(handle, 1000, 0))
+        return printable(f"process {info['pid']} on {info['host']}, since {info['since']}")
     except (ValueError, KeyError, TypeError):
         return None
 
@@ -128,12 +132,12 @@ def _busy(place: BundleFolder, holder: str) -> BundleError:
 
 
 def cannot_write(place: BundleFolder, error: OSError) -> ParameterError | ResourceError:
-    """The error for a place that takes no files: full, read-only, not ours."""
+    """The error for a folder that cannot be written: full, read-only, of another user."""
     import errno
 
     where, why = printable(place.live), printable(error.strerror or error)
     if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:
-        hint = "Make room. What was there before is untouched."
+        hint = "Free some space. What was there before is untouched."
         return ResourceError(f"cannot write the bundle {where}: {why}", file=str(place.live), hint=hint)
     hint = "Choose a folder that can be written. What was there before is untouched."
     return ParameterError(f"cannot write the bundle {where}: {why}", file=str(place.live), hint=hint)

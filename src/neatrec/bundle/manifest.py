@@ -1,4 +1,4 @@
-"""`manifest.json`: what a bundle is, and the sizes and hashes that prove its files whole."""
+"""`manifest.json`: what a bundle holds, with the size and SHA-256 of each file."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from neatrec.text import printable
 
 FORMAT = 1
 NAME = "manifest.json"
-LARGEST = 16 * 1024 * 1024
-"""Bytes that a manifest may have: a file that is none should not be read whole."""
+MAX_BYTES = 16 * 1024 * 1024
+"""A larger file is no manifest and is not read."""
 
 
 @dataclass(frozen=True)
@@ -28,47 +28,47 @@ class FileRecord:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What stands in `manifest.json`."""
+    """The content of `manifest.json`."""
 
     model: str
     kind: str
     parameters: Mapping[str, Any]
     data_hash: str
-    """`Baskets.hash` of what it learned from."""
+    """`Baskets.hash` of the training baskets."""
     seed: int | None
     items: int
-    """Items of the catalogue."""
+    """Items of the catalog."""
     lines: int
     """Lines of the training baskets."""
     created: str
     """When it was written, UTC."""
     versions: Mapping[str, str]
-    """Of neatrec, Python and the libraries that made the numbers."""
+    """Of neatrec, Python and the libraries of the fit."""
     files: Mapping[str, FileRecord]
     """Every other file, by its path inside the bundle."""
     learned: Mapping[str, Any] = field(default_factory=dict)
-    """What the fit found out: a chosen strength, for example."""
+    """`Model.fit_info`, such as a tuned parameter."""
     keeps_users: bool = False
-    """Whether vectors and ids of users are inside."""
+    """Whether the bundle holds vectors and ids of users."""
     notes: Mapping[str, Any] = field(default_factory=dict)
-    """Whatever the writer wants remembered."""
+    """Further facts: the serving table, the warm start."""
     format: int = FORMAT
 
     @property
     def content_hash(self) -> str:
-        """SHA-256 of all the rest of the manifest, and through the files' hashes of the whole bundle: its version."""
+        """The version of the bundle: SHA-256 of the rest of the manifest, which holds the hash of each file."""
         return hashlib.sha256(_canonical(asdict(self))).hexdigest()
 
     def to_dict(self) -> dict[str, Any]:
         return {**asdict(self), "content_hash": self.content_hash}
 
     def to_bytes(self) -> bytes:
-        """The file, byte for byte: whatever differs from this is not a manifest of ours."""
+        """The only valid bytes of this manifest."""
         return _canonical(self.to_dict())
 
     @classmethod
     def from_bytes(cls, content: bytes, file: Path) -> Manifest:
-        """The manifest that `content` is, or a `BundleError` that names the file."""
+        """The manifest in `content`, or a `BundleError` that names the file."""
         try:
             entries = json.loads(content)
             version = entries.pop("format")
@@ -78,11 +78,11 @@ class Manifest:
             raise BundleError(
                 f"{printable(file)} has bundle format {printable(version)}, this version of neatrec reads {FORMAT}",
                 file=str(file),
-                hint="Train it anew, or use the version of neatrec that wrote it.",
+                hint="Train it again, or use the version of neatrec that wrote it.",
             )
         manifest = _from_entries(entries, file)
         if manifest.to_bytes() != content:
-            raise damaged(file, "its content hash does not fit")
+            raise damaged(file, "its content hash does not match")
         return manifest
 
 
@@ -92,13 +92,13 @@ def _from_entries(entries: dict[str, Any], file: Path) -> Manifest:
         files = {str(name): FileRecord(**record) for name, record in entries.pop("files").items()}
         manifest = Manifest(files=files, **entries)
     except (KeyError, TypeError, AttributeError) as error:
-        raise damaged(file, "an entry is missing, unknown or not what it must be") from error
-    if not all(_inside(name) for name in files):
+        raise damaged(file, "an entry is missing, unknown or of the wrong type") from error
+    if not all(_is_inside(name) for name in files):
         raise damaged(file, "it names a file outside the bundle")
     return manifest
 
 
-def _inside(name: str) -> bool:
+def _is_inside(name: str) -> bool:
     return bool(name) and "\\" not in name and all(part not in {"", ".", ".."} for part in name.split("/"))
 
 
@@ -107,26 +107,28 @@ def _canonical(entries: Mapping[str, Any]) -> bytes:
 
 
 def damaged(file: Path, why: str) -> BundleError:
-    """The one sentence for a file that is not as it was written."""
+    """The error for a file that differs from what was written."""
     return BundleError(
-        f"{printable(file)} is damaged: {why}", file=str(file), hint="Take the bundle from a backup, or train it anew."
+        f"{printable(file)} is damaged: {why}",
+        file=str(file),
+        hint="Restore the bundle from a backup, or train it again.",
     )
 
 
 def read_manifest_file(folder: Path) -> tuple[Manifest, bytes]:
-    """The manifest of a bundle's folder, and its bytes. The other files are not looked at."""
+    """The manifest of a bundle's folder, and its bytes. The other files are not read."""
     file = folder / NAME
     try:
         with file.open("rb") as stream:
-            content = stream.read(LARGEST + 1)
+            content = stream.read(MAX_BYTES + 1)
     except OSError as error:
         raise BundleError(f"cannot read {printable(file)}: {printable(error.strerror)}", file=str(file)) from error
-    if len(content) > LARGEST:
-        raise damaged(file, f"it is larger than {LARGEST:,} bytes")
+    if len(content) > MAX_BYTES:
+        raise damaged(file, f"it is larger than {MAX_BYTES:,} bytes")
     return Manifest.from_bytes(content, file), content
 
 
-def record_of(file: Path) -> FileRecord:
+def file_record(file: Path) -> FileRecord:
     """Size and hash of a file, read in one pass."""
     with file.open("rb") as stream:
         digest = hashlib.file_digest(stream, "sha256")
@@ -134,15 +136,15 @@ def record_of(file: Path) -> FileRecord:
 
 
 def verify_files(folder: Path, manifest: Manifest) -> None:
-    """Raise `BundleError` with the file's name unless every file is byte for byte the one that was written."""
+    """Raise `BundleError` with the file's name where a file differs from what was written."""
     for name, record in manifest.files.items():
         file = folder / name
         try:
             size = file.stat().st_size
             if size != record.size:
                 raise damaged(file, f"it has {size:,} bytes, {record.size:,} were written")
-            found = record_of(file)
+            found = file_record(file)
         except OSError as error:
             raise BundleError(f"cannot read {printable(file)}: {printable(error.strerror)}", file=str(file)) from error
         if found != record:
-            raise damaged(file, "its SHA-256 is not that of what was written")
+            raise damaged(file, "its SHA-256 does not match")

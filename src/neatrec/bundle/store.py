@@ -1,4 +1,4 @@
-"""A fitted model into a bundle and out of it again."""
+"""Saves a fitted model as a bundle, and loads it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from safetensors.numpy import save_file
 from neatrec._version import __version__
 from neatrec.bundle.folder import BundleFolder, remove, sync_file, sync_folder
 from neatrec.bundle.lock import BundleLock, cannot_write
-from neatrec.bundle.manifest import NAME, FileRecord, Manifest, damaged, read_manifest_file, record_of, verify_files
+from neatrec.bundle.manifest import NAME, FileRecord, Manifest, damaged, file_record, read_manifest_file, verify_files
 from neatrec.data.baskets import BasketStream, as_shards
 from neatrec.data.catalog import Catalog, string_array
 from neatrec.errors import BundleError, InputError, NeatrecError
@@ -32,13 +32,13 @@ from neatrec.models.registry import MODEL_CLASSES, model_class
 from neatrec.text import printable
 
 ARRAYS, ITEMS, USERS = "arrays.safetensors", "items.parquet", "users.parquet"
-TRIES = 20
-"""How often a reader starts again because a writer replaced the bundle under its hands."""
+MAX_ATTEMPTS = 20
+"""Reads of a bundle that is replaced meanwhile, before giving up."""
 
 log = logging.getLogger(__name__)
-Answer = TypeVar("Answer")
-WriteMore = Callable[[Path], Mapping[str, Any]]
-"""Writes further files into the folder of a bundle and says what the manifest's notes should say of them."""
+Result = TypeVar("Result")
+WriteExtraFiles = Callable[[Path], Mapping[str, Any]]
+"""Writes further files into a bundle's folder and returns notes for the manifest."""
 
 
 def save_bundle(
@@ -49,48 +49,48 @@ def save_bundle(
     seed: int | None,
     keep_users: bool = False,
     notes: Mapping[str, Any] | None = None,
-    write_more: WriteMore | None = None,
+    write_extra: WriteExtraFiles | None = None,
 ) -> Manifest:
-    """The manifest of the bundle that now stands at `path`.
+    """Write the bundle at `path` and return its manifest.
 
-    It is written beside and put in place whole: whatever happens meanwhile, the older bundle stays as it was. Vectors
-    and ids of users are left out unless `keep_users`. `write_more(folder)` may add files: a serving table.
+    It is written beside the older bundle, which it replaces atomically. Vectors and ids of users are left out unless
+    `keep_users`. `write_extra(folder)` may add files: a serving table.
     """
 
     def write(folder: Path) -> Manifest:
         _write_files(model, folder, keep_users)
-        more = write_more(folder) if write_more is not None else {}
-        return _manifest(model, folder, baskets_hash, seed, keep_users, {**(notes or {}), **more})
+        extra_notes = write_extra(folder) if write_extra is not None else {}
+        return _manifest(model, folder, baskets_hash, seed, keep_users, {**(notes or {}), **extra_notes})
 
-    return _exchange(path, write)
+    return _replace_bundle(path, write)
 
 
-def rewrite_bundle(path: str | Path, write_more: WriteMore, *, without: str) -> Manifest:
-    """The manifest of the bundle at `path` after its files under the folder `without` were written anew.
+def rewrite_bundle(path: str | Path, write_extra: WriteExtraFiles, *, without: str) -> Manifest:
+    """Write the files in the folder `without` of the bundle at `path` again, and return the new manifest.
 
-    All others stay, byte for byte, and so does what the manifest says but for the notes that `write_more` returns: the
-    same files give the same version again. As with `save_bundle` the older bundle stays as it was until the end.
+    All other files stay, and so does the manifest except for the notes that `write_extra` returns: equal files give an
+    equal version. As with `save_bundle` the older bundle is replaced atomically.
     """
 
     def write(folder: Path) -> Manifest:
-        old, before = _read_whole(path, lambda folder, manifest: (folder, manifest), verify=True)
+        old, before = _read_consistent(path, lambda folder, manifest: (folder, manifest), verify=True)
         for name in before.files:
             if not name.startswith(f"{without}/"):
-                _take_over(old / name, folder / name)
-        notes = {**before.notes, **write_more(folder)}
+                _link_or_copy(old / name, folder / name)
+        notes = {**before.notes, **write_extra(folder)}
         return replace(before, notes=notes, files=_records(folder))
 
-    read_manifest(path, verify=False)  # a place without a bundle is refused before anything is made there
-    return _exchange(path, write)
+    read_manifest(path, verify=False)  # refused before anything is written where there is no bundle
+    return _replace_bundle(path, write)
 
 
-def _exchange(path: str | Path, write: Callable[[Path], Manifest]) -> Manifest:
-    """Let `write` fill a folder beside the bundle, then put it in the bundle's place."""
+def _replace_bundle(path: str | Path, write: Callable[[Path], Manifest]) -> Manifest:
+    """Let `write` fill a folder beside the bundle, then replace the bundle by it."""
     place = BundleFolder.of(path)
     with BundleLock(path):
         try:
             place.recover()
-            place.refuse_foreign()
+            place.check_replaceable()
             place.writing.mkdir()
             manifest = write(place.writing)
             _sync(place.writing)
@@ -102,23 +102,23 @@ def _exchange(path: str | Path, write: Callable[[Path], Manifest]) -> Manifest:
         except OSError as error:
             raise cannot_write(place, error) from error
         finally:
-            _tidy(place)
+            _remove_unfinished(place)
     return manifest
 
 
 def load_bundle(path: str | Path, *, verify: bool = True) -> Model:
-    """The model in the bundle at `path`. A file that is not as it was written is refused by name."""
-    return _read_whole(path, lambda folder, manifest: _model(folder, manifest), verify)
+    """The model in the bundle at `path`. A damaged file is refused by name."""
+    return _read_consistent(path, lambda folder, manifest: _model(folder, manifest), verify)
 
 
-def read_bundle(path: str | Path, read: Callable[[Path, Manifest], Answer], *, verify: bool = True) -> Answer:
-    """What `read(folder, manifest)` makes of the bundle at `path`: of one version, although it may be replaced."""
-    return _read_whole(path, read, verify)
+def read_bundle(path: str | Path, read: Callable[[Path, Manifest], Result], *, verify: bool = True) -> Result:
+    """The result of `read(folder, manifest)`, of one version although the bundle may be replaced meanwhile."""
+    return _read_consistent(path, read, verify)
 
 
 def read_manifest(path: str | Path, *, verify: bool = True) -> Manifest:
-    """What the bundle at `path` says of itself; its files are checked too unless told otherwise."""
-    return _read_whole(path, lambda _, manifest: manifest, verify)
+    """The manifest of the bundle at `path`; with `verify` its files are checked."""
+    return _read_consistent(path, lambda _, manifest: manifest, verify)
 
 
 def stream_hash(baskets: BasketStream) -> str:
@@ -138,7 +138,7 @@ def _write_files(model: Model, folder: Path, keep_users: bool) -> None:
 
 
 def _sync(folder: Path) -> None:
-    """All files and folders below `folder` are on the disk."""
+    """Flush all files and folders below `folder` to the disk."""
     for file in folder.rglob("*"):
         if file.is_dir():
             sync_folder(file)
@@ -146,8 +146,8 @@ def _sync(folder: Path) -> None:
             sync_file(file)
 
 
-def _take_over(old: Path, new: Path) -> None:
-    """`new` holds what `old` holds, as a second name of the same file where the file system allows it."""
+def _link_or_copy(old: Path, new: Path) -> None:
+    """A hard link where the file system allows it, else a copy."""
     new.parent.mkdir(parents=True, exist_ok=True)
     try:
         os.link(old, new)
@@ -159,7 +159,7 @@ def _take_over(old: Path, new: Path) -> None:
 def _records(folder: Path) -> dict[str, FileRecord]:
     """Sizes and hashes of all files below `folder`, by their path inside it."""
     files = sorted(file for file in folder.rglob("*") if file.is_file())
-    return {file.relative_to(folder).as_posix(): record_of(file) for file in files}
+    return {file.relative_to(folder).as_posix(): file_record(file) for file in files}
 
 
 def write_arrays(model: Model, folder: Path, keep_users: bool) -> None:
@@ -168,12 +168,12 @@ def write_arrays(model: Model, folder: Path, keep_users: bool) -> None:
     file.touch()
     mode = file.stat().st_mode
     save_file(arrays, file)
-    # the library makes a file for its owner only; a service may run as somebody else
+    # safetensors restricts the file to its owner; a service may run as another user
     file.chmod(mode)
 
 
 def write_items(model: Model, folder: Path) -> None:
-    """The catalogue as it saves itself, and how often each item was bought."""
+    """The catalog and the number of lines of each item."""
     file = folder / ITEMS
     model.catalog.save(file)
     table = pq.read_table(file).append_column("count", pa.array(model.item_count))
@@ -216,14 +216,14 @@ def _versions() -> dict[str, str]:
 
 
 def _as_os_error(error: SafetensorError) -> OSError:
-    """The system's error inside a safetensors error, which carries it as text only: "... (os error 28) ..."."""
+    """The OSError inside a safetensors error, which has it only as text: "... (os error 28) ..."."""
     _, _, rest = str(error).partition("(os error ")
     number = rest.partition(")")[0]
     return OSError(int(number) if number.isdigit() else None, str(error))
 
 
-def _tidy(place: BundleFolder) -> None:
-    """Take away an unfinished folder; what cannot be removed now is removed by the next writer."""
+def _remove_unfinished(place: BundleFolder) -> None:
+    """Remove an unfinished folder; where that fails the next writer removes it."""
     try:
         remove(place.writing)
     except OSError as error:
@@ -233,22 +233,22 @@ def _tidy(place: BundleFolder) -> None:
 # ---- reading
 
 
-def _read_whole(path: str | Path, read: Callable[[Path, Manifest], Answer], verify: bool) -> Answer:
-    """What `read` makes of a bundle, all of it from one version although a writer may replace it meanwhile."""
+def _read_consistent(path: str | Path, read: Callable[[Path, Manifest], Result], verify: bool) -> Result:
+    """The result of `read`, repeated where a writer replaced the bundle meanwhile."""
     place = BundleFolder.of(path)
-    for attempt in range(TRIES):
-        before = _seen(place)
+    for attempt in range(MAX_ATTEMPTS):
+        before = _folder_state(place)
         try:
             folder = place.readable()
             manifest, content = read_manifest_file(folder)
             if verify:
                 verify_files(folder, manifest)
-            answer = read(folder, manifest)
-            after = _seen(place)
+            result = read(folder, manifest)
+            after = _folder_state(place)
             if after is not None and after.manifest == content:
-                return answer
+                return result
         except (NeatrecError, OSError) as error:
-            if attempt < TRIES - 1 and _seen(place) != before:
+            if attempt < MAX_ATTEMPTS - 1 and _folder_state(place) != before:
                 continue
             if isinstance(error, OSError):
                 raise damaged(place.live, printable(error)) from error
@@ -256,8 +256,8 @@ def _read_whole(path: str | Path, read: Callable[[Path, Manifest], Answer], veri
     raise BundleError(f"{printable(place.live)} is replaced faster than it can be read", file=str(place.live))
 
 
-class _Sight(NamedTuple):
-    """What a reader finds at a place. Another folder with the same content, or the same one moved, is another sight."""
+class _FolderState(NamedTuple):
+    """Identifies the folder that a reader finds. A replaced folder has another state, even with equal content."""
 
     folder: Path
     inode: int
@@ -265,11 +265,11 @@ class _Sight(NamedTuple):
     manifest: bytes
 
 
-def _seen(place: BundleFolder) -> _Sight | None:
+def _folder_state(place: BundleFolder) -> _FolderState | None:
     try:
         folder = place.readable()
         status = folder.stat()
-        return _Sight(folder, status.st_ino, status.st_ctime_ns, (folder / NAME).read_bytes())
+        return _FolderState(folder, status.st_ino, status.st_ctime_ns, (folder / NAME).read_bytes())
     except (BundleError, OSError):
         return None
 
@@ -282,10 +282,10 @@ def _model(folder: Path, manifest: Manifest) -> Model:
 
 
 def model_of(manifest: Manifest, catalog: Catalog, arrays: Mapping[str, Any], folder: Path) -> Model:
-    """The model that a bundle's parts make."""
+    """The model of a manifest, a catalog and arrays."""
     if manifest.model not in MODEL_CLASSES:
         raise BundleError(
-            f"{printable(folder)} holds a model {printable(manifest.model)!r}, which this version does not know"
+            f"{printable(folder)} holds a model {printable(manifest.model)!r}, which this version does not have"
         )
     kind = model_class(manifest.model)
     try:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from neatrec.bundle.manifest import record_of
+from neatrec.bundle.manifest import file_record
 from neatrec.data.baskets import Baskets
 from neatrec.errors import ParameterError
 from neatrec.leaderboard.external import KIND, ExternalScores, outside_class
@@ -106,7 +106,7 @@ def _outside(address: str) -> ModelSpec:
 
 def _scores(name: str, file: str | Path, train: Baskets) -> ModelSpec:
     scores = ExternalScores.read(name, file, train.catalog)
-    identity = _identity("scores", record_of(Path(file)).sha256)
+    identity = _identity("scores", file_record(Path(file)).sha256)
     return ModelSpec(name, KIND, lambda: scores, identity, learns=False, ours=False)
 
 

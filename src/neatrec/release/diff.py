@@ -12,26 +12,26 @@ from neatrec.report.attachment import comparable, held_out
 from neatrec.serving import ServingTable
 from neatrec.serving.grades import SOME
 
-FIRST = 10
-"""Answers of an item that are compared."""
-LISTED = 20
-"""Items that are named."""
+TOP = 10
+"""Answers compared per item."""
+MAX_LISTED = 20
+"""Items listed."""
 BLOCK = 20_000
-"""Items compared at once."""
+"""Items compared at a time."""
 
 Codes = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True)
 class AnswerChange:
-    """An item whose first ten answers with evidence are not the same."""
+    """An item whose top ten answers with evidence changed."""
 
     id: str
     name: str
     sales: int
     """Its lines in the newer bundle's training baskets."""
     changed: float
-    """Share of its first ten answers with evidence that are new or gone."""
+    """Share of its top ten answers with evidence that are new or gone."""
     gone: tuple[str, ...]
     came: tuple[str, ...]
     """Names, best first."""
@@ -39,7 +39,7 @@ class AnswerChange:
 
 @dataclass(frozen=True)
 class BundleDiff:
-    """Two bundles side by side: pairs of (older, newer)."""
+    """The difference between two bundles: pairs of (older, newer)."""
 
     versions: tuple[str, str]
     rows: tuple[int, int]
@@ -51,13 +51,13 @@ class BundleDiff:
     held_out: tuple[float, float] | None
     """HR@10 by the attached leaderboards, where both have one and they measure the same."""
     top10_changed: float
-    """Of the first ten answers with evidence of items in both, weighed by sales, the share that changed."""
+    """Share of the top ten answers with evidence that changed, over items in both, weighted by sales."""
     items_new: int
     items_gone: int
     changes: tuple[AnswerChange, ...]
     """The largest, by sales and share changed."""
     held_out_note: str | None = None
-    """Why two leaderboards that are there are not compared."""
+    """Why two attached leaderboards are not compared."""
 
     def to_json(self) -> dict[str, Any]:
         """As `neatrec diff --json` prints it."""
@@ -74,9 +74,9 @@ class BundleDiff:
         }
 
 
-def compare(old: ServingTable, new: ServingTable, *, listed: int = LISTED) -> BundleDiff:
-    """What changed from `old` to `new`; items are the same by their ids."""
-    old_of = _codes_in(new, old)
+def compare(old: ServingTable, new: ServingTable, *, listed: int = MAX_LISTED) -> BundleDiff:
+    """The changes from `old` to `new`; items are matched by id."""
+    old_of = _old_codes(new, old)
     bought_old, bought_new = old.item_count > 0, new.item_count > 0
     both = np.flatnonzero(bought_new & (old_of >= 0) & bought_old[np.maximum(old_of, 0)])
     share = _changed(old, new, both, old_of)
@@ -87,7 +87,7 @@ def compare(old: ServingTable, new: ServingTable, *, listed: int = LISTED) -> Bu
         versions=(old.version, new.version),
         rows=(old.manifest.lines, new.manifest.lines),
         items=(int(bought_old.sum()), int(bought_new.sum())),
-        coverage=(_covered(old), _covered(new)),
+        coverage=(_sales_coverage(old), _sales_coverage(new)),
         held_out=measures,
         held_out_note=note,
         top10_changed=float((share * sales).sum() / max(sales.sum(), 1.0)),
@@ -100,7 +100,7 @@ def compare(old: ServingTable, new: ServingTable, *, listed: int = LISTED) -> Bu
 
 
 def _measures(old: ServingTable, new: ServingTable) -> tuple[tuple[float, float] | None, str | None]:
-    """The held-out measures of both, where they can be compared; otherwise why not, where both are there."""
+    """The held-out measures of both, or why two existing ones cannot be compared."""
     before, after = (held_out(index.attachment, index.manifest.model) for index in (old, new))
     if before is None or after is None:
         return None, None
@@ -108,25 +108,25 @@ def _measures(old: ServingTable, new: ServingTable) -> tuple[tuple[float, float]
     return ((before, after), None) if note is None else (None, note)
 
 
-def _covered(index: ServingTable) -> float:
+def _sales_coverage(index: ServingTable) -> float:
     shares = index.coverage()
     return shares["strong"]["sales"] + shares["some"]["sales"]
 
 
-def _codes_in(new: ServingTable, old: ServingTable) -> Codes:
-    """The old code of each new item, -1 where it is not there, shape (items of new,)."""
+def _old_codes(new: ServingTable, old: ServingTable) -> Codes:
+    """The old code of each new item, -1 where there is none, shape (new items,)."""
     if new.catalog.hash == old.catalog.hash:
         return np.arange(len(new), dtype=np.int32)
     lookup = old.catalog.code_of
     return np.array([lookup.get(item, -1) for item in new.catalog.ids.to_pylist()], dtype=np.int32)
 
 
-def first_answers(index: ServingTable, codes: npt.NDArray[np.integer[Any]]) -> Codes:
-    """The first ten answers that have evidence, for some items, -1 where there are fewer, shape (items, 10).
+def top_answers(index: ServingTable, codes: npt.NDArray[np.integer[Any]]) -> Codes:
+    """The top ten answers with evidence of some items, -1 where there are fewer, shape (items, 10).
 
-    What has no evidence is not served unless asked for, and changes from night to night: it would drown the rest.
+    Answers without evidence are not served by default and change with every training: they would hide the rest.
     """
-    out = np.full((len(codes), FIRST), -1, dtype=np.int32)
+    out = np.full((len(codes), TOP), -1, dtype=np.int32)
     start, lengths = index.start[codes], index.start[codes + 1] - index.start[codes]
     row = np.repeat(np.arange(len(codes)), lengths)
     before = np.cumsum(lengths) - lengths
@@ -134,7 +134,7 @@ def first_answers(index: ServingTable, codes: npt.NDArray[np.integer[Any]]) -> C
     shown = index.columns["grade"][place] <= SOME if len(row) else np.zeros(0, dtype=bool)
     counted = np.concatenate([[0], np.cumsum(shown)])
     rank = counted[:-1] - np.repeat(counted[before], lengths)
-    kept = shown & (rank < FIRST)
+    kept = shown & (rank < TOP)
     out[row[kept], rank[kept]] = index.columns["item"][place[kept]]
     return out
 
@@ -142,11 +142,11 @@ def first_answers(index: ServingTable, codes: npt.NDArray[np.integer[Any]]) -> C
 def _changed(
     old: ServingTable, new: ServingTable, both: npt.NDArray[np.intp], old_of: Codes
 ) -> npt.NDArray[np.float64]:
-    """For each item in both the share of its first ten that is not in the other's first ten, shape (both,)."""
+    """The share of each item's top ten that changed, shape (both,)."""
     out = np.zeros(len(both))
     for begin in range(0, len(both), BLOCK):
         part = both[begin : begin + BLOCK]
-        before, after = first_answers(old, old_of[part]), first_answers(new, part)
+        before, after = top_answers(old, old_of[part]), top_answers(new, part)
         as_old = np.where(after >= 0, old_of[np.maximum(after, 0)], -2)
         kept = ((as_old[:, :, None] == before[:, None, :]) & (as_old >= 0)[:, :, None]).sum(axis=(1, 2))
         length = np.maximum((before >= 0).sum(axis=1), (after >= 0).sum(axis=1))
@@ -156,8 +156,8 @@ def _changed(
 
 
 def _change(old: ServingTable, new: ServingTable, code: int, old_code: int, share: float) -> AnswerChange:
-    before = {old.catalog.id(c): old.catalog.name(c) for c in first_answers(old, np.array([old_code]))[0] if c >= 0}
-    after = {new.catalog.id(c): new.catalog.name(c) for c in first_answers(new, np.array([code]))[0] if c >= 0}
+    before = {old.catalog.id(c): old.catalog.name(c) for c in top_answers(old, np.array([old_code]))[0] if c >= 0}
+    after = {new.catalog.id(c): new.catalog.name(c) for c in top_answers(new, np.array([code]))[0] if c >= 0}
     return AnswerChange(
         id=new.catalog.id(code),
         name=new.catalog.name(code),

@@ -18,14 +18,14 @@ from neatrec.text import printable
 
 TABLE = "neatrec_complements"
 BLOCK = 200_000
-"""Answers written at once."""
+"""Answers written at a time."""
 ROWS_PER_INSERT = 500
 SQL_TYPES = {"string": "VARCHAR", "int32": "INTEGER", "float": "DOUBLE PRECISION"}
 TEXTS = ("query", "query_name", "item", "item_name", "grade")
 
 
 def export_table(index: ServingTable, path: str | Path) -> int:
-    """How many answers were written to `path`, whose ending says how: .parquet, .csv or .sql."""
+    """Write the table to `path` in the format of its ending (.parquet, .csv, .sql); returns the number of answers."""
     path = Path(path)
     writers: dict[str, Callable[[Iterator[pa.Table], Path], None]] = {
         ".parquet": _write_parquet,
@@ -34,22 +34,22 @@ def export_table(index: ServingTable, path: str | Path) -> int:
     }
     if path.suffix not in writers:
         raise must_be("out", "a name that ends in .parquet, .csv or .sql", str(path))
-    beside = path.with_name(f".{path.name}.writing")
+    unfinished = path.with_name(f".{path.name}.writing")
     try:
-        writers[path.suffix](blocks(index), beside)
-        os.replace(beside, path)
+        writers[path.suffix](blocks(index), unfinished)
+        os.replace(unfinished, path)
     except OSError as error:
         kind = ResourceError if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG} else ParameterError
-        # Arrow puts a long story into its errors; the system's own words are enough
+        # Arrow's messages are long; the system's own is enough
         why = os.strerror(error.errno) if error.errno else printable(error)
         raise kind(f"cannot write {printable(path)}: {why}", file=str(path)) from error
     finally:
-        beside.unlink(missing_ok=True)
+        unfinished.unlink(missing_ok=True)
     return len(index.columns["item"])
 
 
 def blocks(index: ServingTable) -> Iterator[pa.Table]:
-    """The table in parts, one row an answer; at least one part, so that an empty table has its columns."""
+    """The table in blocks, one row per answer; at least one block, so that an empty table has its columns."""
     rows = len(index.columns["item"])
     for first in range(0, max(rows, 1), BLOCK):
         yield _block(index, first, min(first + BLOCK, rows))
@@ -97,9 +97,9 @@ def _write_csv(parts: Iterator[pa.Table], path: Path) -> None:
 
 
 def _formula_safe(table: pa.Table) -> pa.Table:
-    """A spreadsheet runs a cell that begins like a formula: an apostrophe before it makes it text.
+    """A spreadsheet runs a cell that starts like a formula: an apostrophe before it makes it text.
 
-    A cell that begins with an apostrophe gets one too: whoever takes the first one off has every text back.
+    A cell that starts with an apostrophe gets one too, so that removing the first one restores every text.
     """
     for place, name in enumerate(table.column_names):
         if name in TEXTS:

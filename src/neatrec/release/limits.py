@@ -1,4 +1,4 @@
-"""The publish gate: how far a new bundle may differ from the live one."""
+"""The limits of `neatrec publish`: how far a new bundle may differ from the live one."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ from neatrec.text import printable
 
 @dataclass(frozen=True)
 class PublishLimits:
-    """Limits; a share of .2 is 20 percent."""
+    """Limits, as shares: 0.2 is 20 percent."""
 
     rows_fall: float = 0.2
-    """Fewer training lines than the live bundle had, at most by this share of them."""
+    """How far the training lines may fall, as a share of the live bundle's."""
     rows_rise: float = 1.0
-    """More training lines, at most by this share."""
+    """How far they may rise."""
     items_fall: float = 0.1
-    """Fewer items that are bought, at most by this share."""
+    """How far the number of bought items may fall."""
     items_rise: float = 1.0
-    """More of them, at most by this share."""
+    """How far it may rise."""
     coverage_fall: float = 0.05
-    """The share of sales with evidence may fall by this much."""
+    """How far the share of sales with evidence may fall, absolutely."""
     held_out_fall: float = 0.05
-    """The held-out measure, where both bundles have one, may fall by this share of it."""
+    """How far the held-out measure may fall, where both bundles have one."""
     top10_changed: float = 0.5
-    """Of the first ten answers, weighed by sales, at most this share may be new."""
+    """The largest share of changed top ten answers, weighted by sales."""
     file: str | None = field(default=None, compare=False)
-    """Where the limits were read; None: they are neatrec's own, or the caller's."""
-    asked: frozenset[str] = field(default=frozenset(), compare=False)
-    """The limits that somebody wrote down."""
+    """The file of the limits; None: the defaults, or the caller's."""
+    explicit: frozenset[str] = field(default=frozenset(), compare=False)
+    """The limits that are not defaults."""
 
     def __post_init__(self) -> None:
-        for name in limits():
+        for name in limit_names():
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
                 raise must_be(name, "a number of at least 0", value)
 
     @classmethod
     def read(cls, file: str | Path) -> PublishLimits:
-        """The limits of a TOML file; what it does not say stays at the default."""
+        """The limits of a TOML file; the others stay at their defaults."""
         file = Path(file)
         try:
             settings = tomllib.loads(file.read_text(encoding="utf-8"))
@@ -59,17 +59,17 @@ class PublishLimits:
 
     @classmethod
     def make(cls, settings: Mapping[str, Any]) -> PublishLimits:
-        """The limits that `settings` name."""
+        """The limits of `settings`, by name."""
         for name in settings:
-            if name not in limits():
-                raise must_be_one_of("limit", limits(), name)
-        return cls(**settings, asked=frozenset(settings))
+            if name not in limit_names():
+                raise must_be_one_of("limit", limit_names(), name)
+        return cls(**settings, explicit=frozenset(settings))
 
-    def refusals(self, change: BundleDiff) -> list[str]:
-        """A sentence for each limit that is passed."""
+    def violations(self, change: BundleDiff) -> list[str]:
+        """One sentence per violated limit."""
         found = [
-            *_moved("training lines", change.rows, self.rows_fall, self.rows_rise, "rows"),
-            *_moved("bought items", change.items, self.items_fall, self.items_rise, "items"),
+            *_out_of_range("training lines", change.rows, self.rows_fall, self.rows_rise, "rows"),
+            *_out_of_range("bought items", change.items, self.items_fall, self.items_rise, "items"),
         ]
         old, new = change.coverage
         if old - new > self.coverage_fall:
@@ -82,35 +82,35 @@ class PublishLimits:
                 found.append(
                     f"the held-out measure fell from {old:.4f} to {new:.4f} (held_out_fall = {self.held_out_fall:g})"
                 )
-        if change.held_out_note is not None and "held_out_fall" in self.asked:
+        if change.held_out_note is not None and "held_out_fall" in self.explicit:
             found.append(f"the held-out measure cannot be compared, and held_out_fall is set: {change.held_out_note}")
         if change.top10_changed > self.top10_changed:
             found.append(
-                f"{change.top10_changed:.1%} of the first ten answers changed (top10_changed = {self.top10_changed:g})"
+                f"{change.top10_changed:.1%} of the top ten answers changed (top10_changed = {self.top10_changed:g})"
             )
         return found
 
-    def _where(self) -> str:
+    def _origin(self) -> str:
         if self.file is not None:
-            return f"the limits are those of {printable(self.file)}."
-        return "the limits are neatrec's own: write others into gate.toml in the store, or give --gate FILE."
+            return f"the limits come from {printable(self.file)}."
+        return "these are the default limits: set others in gate.toml in the store, or by --gate FILE."
 
     def check(self, change: BundleDiff) -> None:
-        """Raise `GateError` with every reason when a limit is passed."""
-        if reasons := self.refusals(change):
+        """Raise `GateError` with all violated limits."""
+        if reasons := self.violations(change):
             raise GateError(
                 "not published: " + "; ".join(reasons),
-                hint=f"The live bundle is untouched. Look with `neatrec diff`; {self._where()}",
+                hint=f"The live bundle is untouched. `neatrec diff` shows the changes; {self._origin()}",
                 reasons=reasons,
             )
 
 
-def limits() -> list[str]:
+def limit_names() -> list[str]:
     """The names of the limits."""
-    return [entry.name for entry in fields(PublishLimits) if entry.name not in ("file", "asked")]
+    return [entry.name for entry in fields(PublishLimits) if entry.name not in ("file", "explicit")]
 
 
-def _moved(what: str, numbers: tuple[int, int], fall: float, rise: float, key: str) -> list[str]:
+def _out_of_range(what: str, numbers: tuple[int, int], fall: float, rise: float, key: str) -> list[str]:
     old, new = numbers
     if new < old * (1 - fall):
         return [f"{what} fell from {old:,} to {new:,} ({key}_fall = {fall:g})"]

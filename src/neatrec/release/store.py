@@ -1,8 +1,8 @@
-"""A store of bundles: `versions/N-HASH/`, of which the link `current` names the live one.
+"""A store of bundle versions: `versions/N-HASH/`, and the link `current` to the live one.
 
-A version is written beside (`versions/.writing`), checked, renamed, and then `current` is replaced in one step: at
-every moment a reader finds the old one or the new one, whole. A version that was rolled back has a file `N-HASH.back`
-beside it, so that a later rollback does not return to it.
+A version is written to `versions/.writing`, verified and renamed, and then `current` is replaced atomically: a reader
+always finds the complete old or new one. A version that was rolled back has a file `N-HASH.back` beside it, so that a
+later rollback skips it.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from neatrec.text import printable
 
 log = logging.getLogger(__name__)
 
-KEPT = 7
-"""Versions that stay."""
+MAX_VERSIONS = 7
+"""Versions that are kept."""
 CURRENT, VERSIONS, LOCK, GATE = "current", "versions", ".lock", "gate.toml"
-WITHDRAWN = ".back"
-DIGITS = 12
+ROLLED_BACK = ".back"
+HASH_DIGITS = 12
 """Digits of the content hash in a version's name."""
 
 
@@ -42,12 +42,12 @@ class StoredVersion:
 
     @property
     def mark(self) -> Path:
-        """The file that says that it was rolled back."""
-        return self.folder.with_name(self.folder.name + WITHDRAWN)
+        """The file that marks a version that was rolled back."""
+        return self.folder.with_name(self.folder.name + ROLLED_BACK)
 
 
 class BundleStore:
-    """The folder of a store; made at the first publish."""
+    """The folder of a store; the first publish creates it."""
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
@@ -61,7 +61,7 @@ class BundleStore:
         return self.folder / GATE
 
     def versions(self) -> list[StoredVersion]:
-        """All that are whole, the oldest first."""
+        """All versions, the oldest first."""
         place = self.folder / VERSIONS
         names = [entry for entry in place.iterdir() if entry.is_dir()] if place.is_dir() else []
         parted = [(entry.name.partition("-"), entry) for entry in names]
@@ -81,19 +81,19 @@ class BundleStore:
             if version.folder.name == Path(target).name:
                 return version
         raise BundleError(
-            f"{printable(self.folder)} names a live version that is not there: {printable(target)}",
+            f"{printable(self.folder)} links to a live version that does not exist: {printable(target)}",
             hint="`neatrec rollback STORE --to N` makes another one live.",
         )
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """One writer at a time; whatever the system refuses meanwhile is said in a sentence."""
+        """Lock the store for one writer; system errors inside the block become neatrec's."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             (self.folder / VERSIONS).mkdir(exist_ok=True)
             handle = os.open(self.folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
-            raise self._refusal(error) from error
+            raise self._write_error(error) from error
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             remove(self._writing)
@@ -105,25 +105,25 @@ class BundleStore:
         except NeatrecError:
             raise
         except OSError as error:
-            raise self._refusal(error) from error
+            raise self._write_error(error) from error
         finally:
             os.close(handle)
 
     def add(self, bundle: Path) -> StoredVersion:
-        """A whole, verified copy of a bundle as the next version; not live yet."""
+        """Copy a bundle as the next version and verify the copy; it is not live yet."""
         manifest, content = read_manifest_file(bundle)
         try:
             for name in manifest.files:
                 target = self._writing / name
                 target.parent.mkdir(parents=True, exist_ok=True)
-                # a copy of its own: a byte that flips in one place must not flip in all
+                # no links: a damaged file must not damage all versions
                 shutil.copyfile(bundle / name, target)
                 sync_file(target)
             (self._writing / NAME).write_bytes(content)
             sync_file(self._writing / NAME)
             verify_files(self._writing, manifest)
             number = max((version.number for version in self.versions()), default=0) + 1
-            version = StoredVersion(number, self._writing.with_name(f"{number}-{manifest.content_hash[:DIGITS]}"))
+            version = StoredVersion(number, self._writing.with_name(f"{number}-{manifest.content_hash[:HASH_DIGITS]}"))
             for folder in {(self._writing / name).parent for name in (*manifest.files, NAME)}:
                 sync_folder(folder)
             os.rename(self._writing, version.folder)
@@ -133,19 +133,19 @@ class BundleStore:
         return version
 
     def make_live(self, version: StoredVersion) -> None:
-        """`current` names this version from now on, in one step."""
+        """Replace the link `current` atomically."""
         beside = self.folder / f".{CURRENT}.new"
         beside.unlink(missing_ok=True)
         os.symlink(f"{VERSIONS}/{version.folder.name}", beside)
         os.replace(beside, self.folder / CURRENT)
         sync_folder(self.folder)
 
-    def prune(self, keep: int = KEPT) -> list[StoredVersion]:
-        """Remove all but the last `keep` versions and the live one; those that are gone now."""
+    def prune(self, keep: int = MAX_VERSIONS) -> list[StoredVersion]:
+        """Remove all but the last `keep` versions and the live one; returns the removed ones."""
         live = self.current()
         old = [version for version in self.versions()[:-keep] if version != live]
         for version in old:
-            # out of sight first: a crash in between leaves no half version under its name
+            # renamed first: a crash in between leaves no incomplete version
             beside = version.folder.with_name(f".gone-{version.folder.name}")
             os.rename(version.folder, beside)
             version.mark.unlink(missing_ok=True)
@@ -157,16 +157,18 @@ class BundleStore:
     def _writing(self) -> Path:
         return self.folder / VERSIONS / ".writing"
 
-    def _refusal(self, error: OSError) -> ParameterError | ResourceError:
+    def _write_error(self, error: OSError) -> ParameterError | ResourceError:
         where, why = printable(self.folder), printable(error.strerror or error)
         if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:
-            return ResourceError(f"cannot write the store {where}: {why}", hint="Make room. The live one is untouched.")
+            return ResourceError(
+                f"cannot write the store {where}: {why}", hint="Free some space. The live one is untouched."
+            )
         hint = "Choose a folder that can be written. The live one is untouched."
         return ParameterError(f"cannot write the store {where}: {why}", hint=hint)
 
 
 def bundle_in(place: str | Path) -> Path:
-    """The bundle that a path means: itself, or the live one of a store."""
+    """The bundle at a path: the path itself, or the live version of a store."""
     place = Path(place)
     return place / CURRENT if is_store(place) else place
 
@@ -177,13 +179,13 @@ def is_store(place: Path) -> bool:
 
 
 def versions_in(store: Path) -> list[dict[str, Any]]:
-    """The versions of a store, the newest first, as JSON holds them; what a damaged manifest does not say is None."""
+    """The versions of a store as JSON values, the newest first; facts of a damaged manifest are None."""
     place = BundleStore(store)
     live = place.current()
-    return [_about(version, version == live) for version in reversed(place.versions())]
+    return [_version_facts(version, version == live) for version in reversed(place.versions())]
 
 
-def _about(version: StoredVersion, live: bool) -> dict[str, Any]:
+def _version_facts(version: StoredVersion, live: bool) -> dict[str, Any]:
     found: dict[str, Any] = {"version": None, "model": None, "created": None}
     try:
         manifest, _ = read_manifest_file(version.folder)

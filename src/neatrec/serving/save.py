@@ -41,7 +41,7 @@ def save_indexed(
         seed=seed,
         keep_users=keep_users,
         notes=notes,
-        write_more=write_table,
+        write_extra=write_table,
     )
 
 
