@@ -4,7 +4,7 @@ PYTHON ?= python3
 TOOLS := .tools
 VENV := .venv
 BIN := $(VENV)/bin
-# uv lives in a folder of its own: works where pip refuses system installs, touches nothing outside the clone
+# uv is installed into a folder of the clone: works where pip refuses system installs
 UV := PYTHONPATH="$(CURDIR)/$(TOOLS)" $(PYTHON) -m uv
 READY := $(VENV)/.ready
 
