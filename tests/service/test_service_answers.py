@@ -12,7 +12,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from helpers.service_bundle import AWKWARD, INJECTIONS, id_of
-from neatrec.service import cart as cart_module
+from neatrec.service import answers as answers_module
 from neatrec.service.answers import lines_of
 from neatrec.service.app import make_app
 from neatrec.service.loaded_bundle import LoadedBundle
@@ -49,10 +49,10 @@ def test_an_item_is_answered_from_the_table_with_evidence_in_words(client: TestC
 
 @pytest.mark.parametrize("which", ["bundle", "gaussian_bundle"])
 def test_lines_hold_the_evidence_of_the_table_and_json_repeats_it(which: str, request: pytest.FixtureRequest) -> None:
-    shelf = LoadedBundle(ServingTable.open(request.getfixturevalue(which)))
-    for code in range(0, len(shelf.ids), 5):
-        table = shelf.index.answers(code)
-        for row, line in enumerate(lines_of(shelf, table, list(range(len(table))))):
+    bundle = LoadedBundle(ServingTable.open(request.getfixturevalue(which)))
+    for code in range(0, len(bundle.ids), 5):
+        table = bundle.index.answers(code)
+        for row, line in enumerate(lines_of(bundle, table, list(range(len(table))))):
             evidence = table.evidence(row)
             assert repr(line.evidence) == repr(evidence)  # NaN is like NaN
             out = json.loads(evidence_json(evidence, False))
@@ -213,7 +213,7 @@ def test_what_completes_a_cart_does_not_depend_on_the_length_of_the_table(
             asked = {"items": items, "k": 15, "min_evidence": level, **filters}
             few, many = (who.post("/v1/cart/complements", json=asked).json() for who in (short, client))
             assert few["complements"] == many["complements"]
-            spoken = {speaker["grade"] for line in few["complements"] for speaker in line["goes_with"]}
+            spoken = {contribution["grade"] for line in few["complements"] for contribution in line["goes_with"]}
             assert spoken <= {"strong": {"strong"}, "some": {"strong", "some"}}.get(level, spoken)
 
 
@@ -222,7 +222,7 @@ def test_what_completes_a_cart_does_not_depend_on_the_length_of_the_table(
 def test_a_cart_is_completed_as_the_model_completes_it(
     which: str, held_at_once: int, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cart_module, "CELLS", held_at_once)
+    monkeypatch.setattr(answers_module, "MAX_SCORES", held_at_once)
     path = request.getfixturevalue(which)
     items = ["100", "101", "300"]
     with TestClient(make_app(ServiceSettings(path))) as asking:

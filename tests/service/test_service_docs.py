@@ -18,8 +18,8 @@ from starlette.testclient import TestClient
 
 from helpers.service_bundle import id_of, write_bundle
 from neatrec.models import Run, make_model
-from neatrec.service.api_keys import SHORTEST
 from neatrec.service.app import make_app
+from neatrec.service.middleware import MIN_KEY
 from neatrec.service.rules import read_rules
 from neatrec.service.settings import ServiceSettings
 from neatrec.serving import ServingTable, save_indexed
@@ -154,7 +154,7 @@ def test_only_a_model_that_answers_for_new_items_predicts_for_them(tmp_path: Pat
 
 
 def test_the_shortest_key_of_the_page_is_the_shortest_key() -> None:
-    assert f"at least {SHORTEST} characters" in SHOP
+    assert f"at least {MIN_KEY} characters" in SHOP
 
 
 def test_every_option_of_the_pages_exists() -> None:

@@ -11,7 +11,7 @@ from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog
 from neatrec.models import Run, make_model
 from neatrec.service.app import make_app
-from neatrec.service.categories import Categories
+from neatrec.service.loaded_bundle import Categories
 from neatrec.service.settings import ServiceSettings
 from neatrec.serving.save import save_indexed
 
@@ -78,12 +78,12 @@ def test_a_category_has_one_spelling_however_it_is_written() -> None:
         assert categories.members(name) is None
 
 
-def test_what_is_kept_of_categories_has_an_end() -> None:
+def test_the_cache_of_categories_is_bounded() -> None:
     ids = [str(code) for code in range(1000)]
-    catalog = Catalog.from_ids(ids, categories=[f"shelf {code % 50}" for code in range(1000)])
+    catalog = Catalog.from_ids(ids, categories=[f"aisle {code % 50}" for code in range(1000)])
     categories = Categories(catalog, limit=10_000)
     for number in (*range(50), *range(50)):
-        members = categories.members(f"Shelf {number}")
+        members = categories.members(f"Aisle {number}")
         assert np.flatnonzero(members).tolist() == list(range(number, 1000, 50))
         assert categories.bytes <= 10_000
     assert categories.bytes == 10_000

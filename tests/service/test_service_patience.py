@@ -52,7 +52,7 @@ def posted(app: Any, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def test_a_body_that_does_not_arrive_gives_its_place_back(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("neatrec.service.api.BODY_SECONDS", 0.1)
+    monkeypatch.setattr("neatrec.service.middleware.BODY_SECONDS", 0.1)
     app = make_app(ServiceSettings(bundle, in_flight=1))
     part = {"type": "http.request", "body": b"{", "more_body": True}
     start, body = posted(app, [part])
@@ -74,9 +74,9 @@ def test_near_names_are_searched_beside_the_event_loop(bundle: Path, monkeypatch
     where: list[threading.Thread] = []
     known = LoadedBundle.known
 
-    def watched(shelf: LoadedBundle, item: str) -> int:
+    def watched(bundle: LoadedBundle, item: str) -> int:
         where.append(threading.current_thread())
-        return known(shelf, item)
+        return known(bundle, item)
 
     monkeypatch.setattr(LoadedBundle, "known", watched)
 

@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 
 from helpers.service_bundle import id_of
 from neatrec.errors import SourceError
-from neatrec.service import watcher as library_module
+from neatrec.service import watcher as watcher_module
 from neatrec.service.app import make_app
 from neatrec.service.metrics import Metrics
 from neatrec.service.rules import read_available, read_rules
@@ -22,19 +22,19 @@ CHIPS, SALSA, TEA = id_of("Tortilla Chips"), id_of("Salsa"), id_of("Green Tea")
 
 
 class Shop:
-    """A client over a library whose files can be changed."""
+    """A client over a watcher whose files can be changed."""
 
     def __init__(self, bundle: Path, folder: Path, **files: str) -> None:
         self.paths = {name: folder / name for name in files}
         for name, text in files.items():
             self.paths[name].write_text(text)
-        self.library = BundleWatcher(ServiceSettings(bundle, **self.paths), Metrics())
-        self.client = TestClient(make_app(self.library.settings, self.library))
+        self.watcher = BundleWatcher(ServiceSettings(bundle, **self.paths), Metrics())
+        self.client = TestClient(make_app(self.watcher.settings, self.watcher))
 
     def change(self, **files: str) -> None:
         for name, text in files.items():
             self.paths[name].write_text(text)
-        self.library.look()
+        self.watcher.check()
 
     def ask(self, item: str, **parameters: object) -> list[dict]:
         answer = self.client.get("/v1/complements", params={"item": item, **parameters})
@@ -84,11 +84,11 @@ def test_a_pin_beyond_k_or_out_of_the_category_is_not_shown(bundle: Path, tmp_pa
 
 def test_a_rule_ends_after_its_last_day(bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     today = date(2026, 12, 24)
-    monkeypatch.setattr(library_module, "_today", lambda: today)
+    monkeypatch.setattr(watcher_module, "_today", lambda: today)
     shop = Shop(bundle, tmp_path, rules=HEADER + f"{CHIPS},{SALSA},block,,2026-12-24,\n")
     assert SALSA not in [line["id"] for line in shop.ask(CHIPS, k=50)]
-    monkeypatch.setattr(library_module, "_today", lambda: today + timedelta(days=1))
-    shop.library.look()
+    monkeypatch.setattr(watcher_module, "_today", lambda: today + timedelta(days=1))
+    shop.watcher.check()
     assert shop.ask(CHIPS, k=1)[0]["id"] == SALSA
 
 

@@ -21,7 +21,7 @@ from helpers.service_bundle import write_bundle
 from neatrec.errors import BundleError, ResourceError
 from neatrec.release.limits import PublishLimits
 from neatrec.release.publish import publish, rollback
-from neatrec.service import watcher as library_module
+from neatrec.service import watcher as watcher_module
 from neatrec.service.app import make_app
 from neatrec.service.metrics import Metrics
 from neatrec.service.settings import ServiceSettings
@@ -57,14 +57,14 @@ def damaged_copy(bundle: Path, folder: Path, number: int = 0) -> Path:
 
 def test_a_flip_is_noticed_and_every_answer_names_its_version(versions: list[Path], tmp_path: Path) -> None:
     flip(tmp_path, versions[0])
-    library = BundleWatcher(ServiceSettings(tmp_path), Metrics())
-    asking = TestClient(make_app(library.settings, library))
+    watcher = BundleWatcher(ServiceSettings(tmp_path), Metrics())
+    asking = TestClient(make_app(watcher.settings, watcher))
     hashes = [ServingTable.open(bundle).version for bundle in versions]
     assert asking.get("/v1/complements?item=100").json()["bundle"] == hashes[0]
     for bundle, version in zip(versions[1:], hashes[1:], strict=True):
         flip(tmp_path, bundle)
-        assert library.look()
-        assert not library.look()
+        assert watcher.check()
+        assert not watcher.check()
         assert asking.get("/v1/complements?item=100").json()["bundle"] == version
         assert asking.get("/readyz").json()["bundle"] == version
     metrics = asking.get("/metrics").text
@@ -76,26 +76,26 @@ def test_a_flip_is_noticed_and_every_answer_names_its_version(versions: list[Pat
 def test_publish_and_rollback_reach_the_server(versions: list[Path], tmp_path: Path) -> None:
     store, gate = tmp_path / "store", PublishLimits(coverage_fall=1, top10_changed=1)
     publish(versions[0], store, gate)
-    library = BundleWatcher(ServiceSettings(store), Metrics())
+    watcher = BundleWatcher(ServiceSettings(store), Metrics())
     hashes = [ServingTable.open(bundle).version for bundle in versions]
-    assert library.edition.main.version == hashes[0]
+    assert watcher.snapshot.main.version == hashes[0]
     publish(versions[1], store, gate)
-    assert library.look()
-    assert library.edition.main.version == hashes[1]
+    assert watcher.check()
+    assert watcher.snapshot.main.version == hashes[1]
     rollback(store)
-    assert library.look()
-    assert library.edition.main.version == hashes[0]
+    assert watcher.check()
+    assert watcher.snapshot.main.version == hashes[0]
 
 
 def test_a_bundle_replaced_in_its_place_is_noticed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "neatrec")
     bundle = write_bundle(tmp_path / "bundle", seed=1)
-    library = BundleWatcher(ServiceSettings(bundle), Metrics())
-    before = library.edition.main.version
+    watcher = BundleWatcher(ServiceSettings(bundle), Metrics())
+    before = watcher.snapshot.main.version
     write_bundle(bundle, seed=2)
-    assert library.look()
-    assert library.edition.main.version == ServingTable.open(bundle).version != before
-    assert f"bundle taken, version {ServingTable.open(bundle).version[:12]}: {bundle}" in caplog.text
+    assert watcher.check()
+    assert watcher.snapshot.main.version == ServingTable.open(bundle).version != before
+    assert f"bundle loaded, version {ServingTable.open(bundle).version[:12]}: {bundle}" in caplog.text
 
 
 @pytest.mark.parametrize("number", range(6))
@@ -104,15 +104,15 @@ def test_a_damaged_bundle_is_refused_and_the_old_one_stays(
 ) -> None:
     flip(tmp_path, versions[0])
     metrics = Metrics()
-    library = BundleWatcher(ServiceSettings(tmp_path), metrics)
-    before = library.edition
+    watcher = BundleWatcher(ServiceSettings(tmp_path), metrics)
+    before = watcher.snapshot
     flip(tmp_path, damaged_copy(versions[1], tmp_path, number))
-    assert not library.look()
-    assert library.edition is before
+    assert not watcher.check()
+    assert watcher.snapshot is before
     assert b"neatrec_refused_bundles_total 1.0" in metrics.text()
     assert "refused, the old one stays" in caplog.text
     flip(tmp_path, versions[2])
-    assert library.look()
+    assert watcher.check()
 
 
 def wrapped(cause: Exception) -> Exception:
@@ -141,38 +141,38 @@ def test_a_good_bundle_is_taken_once_a_passing_trouble_is_over(
 ) -> None:
     flip(tmp_path, versions[0])
     metrics = Metrics()
-    library = BundleWatcher(ServiceSettings(tmp_path), metrics)
-    before = library.edition
+    watcher = BundleWatcher(ServiceSettings(tmp_path), metrics)
+    before = watcher.snapshot
 
     def fails(_: Path) -> None:
         raise trouble
 
-    monkeypatch.setattr(library.shelves[0], "read", fails)
+    monkeypatch.setattr(watcher.bundles[0], "read", fails)
     flip(tmp_path, versions[1])
     for _ in range(3):
-        assert not library.look()
-    assert library.edition is before
+        assert not watcher.check()
+    assert watcher.snapshot is before
     assert refused(metrics) == 1
-    assert caplog.text.count("it is tried again at every look") == 1
-    monkeypatch.setattr(library.shelves[0], "read", library_module._open)
-    assert library.look()
-    assert library.edition.main.version == ServingTable.open(versions[1]).version
+    assert caplog.text.count("it is tried again at every check") == 1
+    monkeypatch.setattr(watcher.bundles[0], "read", watcher_module._open)
+    assert watcher.check()
+    assert watcher.snapshot.main.version == ServingTable.open(versions[1]).version
 
 
 def test_a_bad_bundle_is_read_once(versions: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     flip(tmp_path, versions[0])
     metrics = Metrics()
-    library = BundleWatcher(ServiceSettings(tmp_path), metrics)
+    watcher = BundleWatcher(ServiceSettings(tmp_path), metrics)
     tried = []
 
     def fails(place: Path) -> None:
         tried.append(place)
         raise wrapped(FileNotFoundError(errno.ENOENT, "gone"))
 
-    monkeypatch.setattr(library.shelves[0], "read", fails)
+    monkeypatch.setattr(watcher.bundles[0], "read", fails)
     flip(tmp_path, versions[1])
     for _ in range(3):
-        assert not library.look()
+        assert not watcher.check()
     assert (len(tried), refused(metrics)) == (1, 1)
 
 
@@ -180,42 +180,42 @@ def test_files_run_out_for_a_while_and_the_new_bundle_is_taken_after(versions: l
     """The real thing: no descriptor is left while the new bundle is opened."""
     resource = pytest.importorskip("resource", reason="limits on open files exist on Unix alone")
     flip(tmp_path, versions[0])
-    library = BundleWatcher(ServiceSettings(tmp_path), Metrics())
+    watcher = BundleWatcher(ServiceSettings(tmp_path), Metrics())
     flip(tmp_path, versions[1])
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     held = os.open(os.devnull, os.O_RDONLY)
     resource.setrlimit(resource.RLIMIT_NOFILE, (held, hard))
     try:
-        seen = library.look()
+        seen = watcher.check()
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         os.close(held)
     assert not seen
-    assert library.look()
-    assert library.edition.main.version == ServingTable.open(versions[1]).version
+    assert watcher.check()
+    assert watcher.snapshot.main.version == ServingTable.open(versions[1]).version
 
 
 def test_an_old_bundle_is_let_go_although_its_map_was_looked_at(versions: list[Path], tmp_path: Path) -> None:
     flip(tmp_path, versions[0])
-    library = BundleWatcher(ServiceSettings(tmp_path), Metrics())
-    asking = TestClient(make_app(library.settings, library))
+    watcher = BundleWatcher(ServiceSettings(tmp_path), Metrics())
+    asking = TestClient(make_app(watcher.settings, watcher))
     old = []
     for number in range(4):
         for path in ("/map", "/item?id=100", "/cart?item=100&item=101"):
             assert asking.get(path, headers={"accept": "text/html"}).status_code == 200
-        old.append(weakref.ref(library.edition.main))
+        old.append(weakref.ref(watcher.snapshot.main))
         flip(tmp_path, versions[(number + 1) % 3])
-        assert library.look()
+        assert watcher.check()
     gc.collect()
-    assert [shelf() for shelf in old] == [None] * 4
+    assert [bundle() for bundle in old] == [None] * 4
 
 
 def test_a_store_whose_link_vanished_keeps_answering(versions: list[Path], tmp_path: Path) -> None:
     flip(tmp_path, versions[0])
-    library = BundleWatcher(ServiceSettings(tmp_path), Metrics())
+    watcher = BundleWatcher(ServiceSettings(tmp_path), Metrics())
     (tmp_path / "current").unlink()
-    assert not library.look()
-    assert library.edition.main.version == ServingTable.open(versions[0]).version
+    assert not watcher.check()
+    assert watcher.snapshot.main.version == ServingTable.open(versions[0]).version
 
 
 def test_a_server_does_not_start_on_a_damaged_bundle(versions: list[Path], tmp_path: Path) -> None:
@@ -226,10 +226,10 @@ def test_a_server_does_not_start_on_a_damaged_bundle(versions: list[Path], tmp_p
 
 
 def test_an_old_bundle_that_is_removed_still_answers(tmp_path: Path) -> None:
-    """Between the removal of an old version and the next look, exact answers still come from the old one."""
+    """Between the removal of an old version and the next check, exact answers still come from the old one."""
     bundle = write_bundle(tmp_path / "bundle", k=3)
-    library = BundleWatcher(ServiceSettings(bundle), Metrics())
-    asking = TestClient(make_app(library.settings, library))
+    watcher = BundleWatcher(ServiceSettings(bundle), Metrics())
+    asking = TestClient(make_app(watcher.settings, watcher))
     shutil.rmtree(bundle)
     answer = asking.get("/v1/complements?item=100&k=30&min_evidence=predicted")
     assert len(answer.json()["complements"]) == 30
@@ -243,8 +243,8 @@ def test_swaps_under_load_fail_no_request_and_mix_no_versions(
     flip(store, versions[0])
     settings = ServiceSettings(store, interval=0.02)
     metrics = Metrics()
-    library = BundleWatcher(settings, metrics)
-    url = running(make_app(settings, library))
+    watcher = BundleWatcher(settings, metrics)
+    url = running(make_app(settings, watcher))
     paths = ["/v1/complements?item=100&k=50&min_evidence=predicted", "/v1/items/101/complements"]
     expected = {ServingTable.open(bundle).version: said(bundle, paths) for bundle in versions}
     stop, wrong, seen = threading.Event(), [], set()
@@ -264,11 +264,11 @@ def test_swaps_under_load_fail_no_request_and_mix_no_versions(
         asker.start()
     try:
         for number in range(9):
-            before = library.edition
+            before = watcher.snapshot
             flip(store, versions[(number + 1) % 3])
-            wait_until(lambda before=before: library.edition is not before)
+            wait_until(lambda before=before: watcher.snapshot is not before)
             # the callers have met it before the next one comes
-            wait_until(lambda: library.edition.main.version in seen)
+            wait_until(lambda: watcher.snapshot.main.version in seen)
             if number % 3 == 0:
                 flip(store, damaged_copy(versions[number % 3], tmp_path, number))
                 wait_until(lambda number=number: refused(metrics) == number // 3 + 1)

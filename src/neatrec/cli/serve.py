@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from neatrec.cli.output import OutputOptions
-from neatrec.service.limits import IN_FLIGHT
+from neatrec.service.settings import IN_FLIGHT
 
 WHO = "Who may ask, and what is told"
 SHOP = "What the shop decides"

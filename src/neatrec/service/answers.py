@@ -1,23 +1,31 @@
-"""What goes with one item: by the table, by exact scores where filters used it up, by its category if it is new."""
+"""What goes with an item, or completes a cart.
+
+An item: by the table, by exact scores where filters used it up, by its category if it is new. A cart: by the exact
+scores of its items on one scale (`score_cart`), each answer with the items that contribute to it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from neatrec.data.catalog import UNKNOWN
-from neatrec.service.item_filter import ItemFilter
 from neatrec.service.loaded_bundle import LoadedBundle
-from neatrec.service.query_params import LEVELS, QueryParams
-from neatrec.service.snapshot import CompiledRules, ServingSnapshot
-from neatrec.serving import GRADES, ItemAnswers, PairEvidence
+from neatrec.service.rules import CompiledRules, ItemFilter
+from neatrec.service.schemas import LEVELS, CartQuery, Filters
+from neatrec.service.snapshot import ServingSnapshot
+from neatrec.serving import GRADES, ItemAnswers, Model, PairEvidence, best, score_cart
 from neatrec.serving.answers import NUMBERS
+from neatrec.serving.grades import PREDICTED
 from neatrec.text import printable
 
 MEMBERS = 200
-"""Best sellers of a category that are asked on behalf of a new item."""
+"""Best sellers of a category whose answers a new item gets."""
+MAX_SCORES = 4_000_000
+"""Scores held at once: a large cart of a large shop is scored a few items at a time."""
 SOME = GRADES.index("some")
 COUNTED = NUMBERS.index("posterior")
 """`PairEvidence` has what is counted of a pair, then the items' own numbers, then the posterior."""
@@ -34,152 +42,151 @@ class AnswerLine:
 
 @dataclass(frozen=True, slots=True)
 class AnsweredQuery:
-    """The answers to one question."""
+    """The answers to one query."""
 
-    shelf: LoadedBundle
+    bundle: LoadedBundle
     lines: list[AnswerLine]
     notes: list[str]
-    asked: int
+    k: int
     """How many were asked for."""
-    rules: tuple[str, ...] = ()
+    rule_hits: tuple[str, ...] = ()
     """Rules that changed the answer: block, pin."""
 
 
 def goes_with(
-    edition: ServingSnapshot, shelf: LoadedBundle, code: int, question: QueryParams, *, exact: bool
+    snapshot: ServingSnapshot, bundle: LoadedBundle, code: int, filters: Filters, *, exact: bool
 ) -> AnsweredQuery | None:
-    """What goes with an item. None, unless `exact`: the table does not suffice, ask again where time may pass."""
-    decided = edition.decided[shelf.name]
-    sieve = ItemFilter(shelf, decided, question, [code])
-    pins = _pins(shelf, decided, code, question, sieve)
-    wanted = question.k - len(pins)
-    is_new = not shelf.count[code]
-    level = LEVELS.index(question.min_evidence or ("category" if is_new else "some"))
-    lines = _from_table(shelf, code, wanted, level, sieve)
-    notes = [_new_note(shelf, code)] if is_new else []
-    if len(lines) < wanted and shelf.may_have_more(code, level):
+    """What goes with an item. None, unless `exact`: the table does not suffice, and exact scores take longer."""
+    rules = snapshot.rules[bundle.name]
+    item_filter = ItemFilter(bundle, rules, filters, [code])
+    pins = _pins(bundle, rules, code, filters.k, item_filter)
+    wanted = filters.k - len(pins)
+    is_new = not bundle.count[code]
+    level = LEVELS.index(filters.min_evidence or ("category" if is_new else "some"))
+    lines = _from_table(bundle, code, wanted, level, item_filter)
+    notes = [_new_note(bundle, code)] if is_new else []
+    if len(lines) < wanted and bundle.may_have_more(code, level):
         if not exact:
             return None
-        lines += _beyond(shelf, code, wanted - len(lines), level, sieve)
-        if shelf.index.recall is not None:  # an approximate table may have missed a better one
+        lines += _beyond(bundle, code, wanted - len(lines), level, item_filter)
+        if bundle.index.recall is not None:  # an approximate table may have missed a better one
             lines.sort(key=lambda line: -(line.score or 0.0))
     if is_new and level == LEVELS.index("category") and len(lines) < wanted:
         if not exact:
             return None
-        lines += from_category(shelf, peers_of(shelf, code), wanted - len(lines), sieve)
+        lines += from_category(bundle, peers_of(bundle, code), wanted - len(lines), item_filter)
     for position, line in pins:
         lines.insert(min(position - 1, len(lines)), line)
-    hits = (("block",) if sieve.block_hit else ()) + ("pin",) * len(pins)
-    return AnsweredQuery(shelf, lines, notes, question.k, hits)
+    hits = (("block",) if item_filter.block_hit else ()) + ("pin",) * len(pins)
+    return AnsweredQuery(bundle, lines, notes, filters.k, hits)
 
 
-def for_new_item(edition: ServingSnapshot, shelf: LoadedBundle, question: QueryParams) -> AnsweredQuery:
-    """What goes with an item that the bundle does not hold, from the category that the caller says it has."""
-    category = question.category_of or ""
-    members = shelf.in_category(category)
-    sieve = ItemFilter(shelf, edition.decided[shelf.name], question, [])
-    sieve.own = shelf.same_category(np.flatnonzero(members).tolist())
+def for_new_item(snapshot: ServingSnapshot, bundle: LoadedBundle, category: str, filters: Filters) -> AnsweredQuery:
+    """What goes with an item that the bundle does not hold, from the category that the caller gives it."""
+    members = bundle.in_category(category)
+    item_filter = ItemFilter(bundle, snapshot.rules[bundle.name], filters, [])
+    item_filter.own = bundle.same_category(np.flatnonzero(members).tolist())
     note = f"A new item: answered from its category, {printable(category)}."
-    if question.min_evidence not in (None, "category"):
-        return AnsweredQuery(shelf, [], [note], question.k)
-    return AnsweredQuery(shelf, from_category(shelf, members, question.k, sieve), [note], question.k)
+    if filters.min_evidence not in (None, "category"):
+        return AnsweredQuery(bundle, [], [note], filters.k)
+    return AnsweredQuery(bundle, from_category(bundle, members, filters.k, item_filter), [note], filters.k)
 
 
 def _pins(
-    shelf: LoadedBundle, decided: CompiledRules, code: int, question: QueryParams, sieve: ItemFilter
+    bundle: LoadedBundle, rules: CompiledRules, code: int, k: int, item_filter: ItemFilter
 ) -> list[tuple[int, AnswerLine]]:
     pins = []
-    for position, item in decided.pinned.get(code, ()):
-        if position <= question.k and sieve.passes(item, pinned=True):
-            sieve.take(item)
-            evidence = replace(shelf.index.evidence(code, item), grade="rule")
+    for position, item in rules.pinned.get(code, ()):
+        if position <= k and item_filter.passes(item, pinned=True):
+            item_filter.take(item)
+            evidence = replace(bundle.index.evidence(code, item), grade="rule")
             pins.append((position, AnswerLine(item, None, evidence)))
     return pins
 
 
-def _from_table(shelf: LoadedBundle, code: int, wanted: int, level: int, sieve: ItemFilter) -> list[AnswerLine]:
-    table = shelf.index.answers(code)
+def _from_table(bundle: LoadedBundle, code: int, wanted: int, level: int, item_filter: ItemFilter) -> list[AnswerLine]:
+    table = bundle.index.answers(code)
     rows: list[int] = []
     grades, items = table.grade.tolist(), table.item.tolist()
     for row, item in enumerate(items):
         if len(rows) >= wanted:
             break
-        if grades[row] <= level and sieve.passes(item):
-            sieve.take(item)
+        if grades[row] <= level and item_filter.passes(item):
+            item_filter.take(item)
             rows.append(row)
-    return lines_of(shelf, table, rows)
+    return lines_of(bundle, table, rows)
 
 
-def lines_of(shelf: LoadedBundle, table: ItemAnswers, rows: list[int]) -> list[AnswerLine]:
+def lines_of(bundle: LoadedBundle, table: ItemAnswers, rows: list[int]) -> list[AnswerLine]:
     """Chosen rows of a table. Column by column: asking row by row takes several times as long."""
     if not rows:
         return []
     columns = {name: getattr(table, name)[rows].tolist() for name in ("item", "score", "grade", *NUMBERS)}
-    query, variance, nan = table.query, shelf.variance, float("nan")
+    query, variance, nan = table.query, bundle.variance, float("nan")
     lines = []
     for item, score, grade, *numbers in zip(*columns.values(), strict=True):
         spread = (nan, nan) if variance is None else (variance[query], variance[item])
-        own = (shelf.count[query], shelf.count[item], *spread)
-        evidence = PairEvidence(*(*numbers[:COUNTED], *own, *numbers[COUNTED:], GRADES[grade], shelf.reason))
+        own = (bundle.count[query], bundle.count[item], *spread)
+        evidence = PairEvidence(*(*numbers[:COUNTED], *own, *numbers[COUNTED:], GRADES[grade], bundle.reason))
         lines.append(AnswerLine(item, score, evidence))
     return lines
 
 
-def _beyond(shelf: LoadedBundle, code: int, wanted: int, level: int, sieve: ItemFilter) -> list[AnswerLine]:
+def _beyond(bundle: LoadedBundle, code: int, wanted: int, level: int, item_filter: ItemFilter) -> list[AnswerLine]:
     """Exact answers after those of the table, which are all used up."""
-    used = shelf.index.answers(code).item.tolist()
+    used = bundle.index.answers(code).item.tolist()
     lines: list[AnswerLine] = []
     while len(lines) < wanted:
         # with `diversify` an answer may forbid the next one: ask again without its category
-        more = shelf.index.beyond(code, skip=used, allowed=sieve.mask(), min_grade=level, k=wanted)
+        more = bundle.index.beyond(code, skip=used, allowed=item_filter.mask(), min_grade=level, k=wanted)
         rows: list[int] = []
         for row, item in enumerate(more.item.tolist()):
-            if len(lines) + len(rows) < wanted and sieve.passes(item):
-                sieve.take(item)
+            if len(lines) + len(rows) < wanted and item_filter.passes(item):
+                item_filter.take(item)
                 rows.append(row)
-        lines += lines_of(shelf, more, rows)
-        if not rows or not sieve.diversify:
+        lines += lines_of(bundle, more, rows)
+        if not rows or not item_filter.diversify:
             break
     return lines
 
 
-def peers_of(shelf: LoadedBundle, code: int) -> npt.NDArray[np.bool_]:
+def peers_of(bundle: LoadedBundle, code: int) -> npt.NDArray[np.bool_]:
     """Which items share the deepest known category of an item, shape (items,)."""
-    categories = shelf.catalog.categories
+    categories = bundle.catalog.categories
     row = categories[code] if categories is not None else np.zeros(0, dtype=np.int32)
     known = np.flatnonzero(row != UNKNOWN)
     if categories is None or not len(known):
-        return np.zeros(len(shelf.ids), dtype=np.bool_)
+        return np.zeros(len(bundle.ids), dtype=np.bool_)
     peers: npt.NDArray[np.bool_] = categories[:, known[-1]] == row[known[-1]]
     return peers
 
 
 def from_category(
-    shelf: LoadedBundle, members: npt.NDArray[np.bool_], wanted: int, sieve: ItemFilter
+    bundle: LoadedBundle, members: npt.NDArray[np.bool_], wanted: int, item_filter: ItemFilter
 ) -> list[AnswerLine]:
-    """Items that go with a category's best sellers; the score is the share of their sales that speaks for it."""
-    count = np.where(members, shelf.index.item_count, 0)
-    speakers = np.argsort(-count, kind="stable")[:MEMBERS]
-    speakers = speakers[count[speakers] > 0]
-    votes: dict[int, int] = {}
-    for speaker in speakers.tolist():
-        table = shelf.index.answers(speaker)
+    """Items that go with a category's best sellers; the score is the share of their sales that they go with."""
+    count = np.where(members, bundle.index.item_count, 0)
+    sellers = np.argsort(-count, kind="stable")[:MEMBERS]
+    sellers = sellers[count[sellers] > 0]
+    weight: dict[int, int] = {}
+    for seller in sellers.tolist():
+        table = bundle.index.answers(seller)
         for item in table.item[table.grade <= SOME].tolist():
-            votes[item] = votes.get(item, 0) + int(count[speaker])
-    total = int(count[speakers].sum())
+            weight[item] = weight.get(item, 0) + int(count[seller])
+    total = int(count[sellers].sum())
     lines: list[AnswerLine] = []
-    for item in sorted(votes, key=lambda item: (-votes[item], item)):
+    for item in sorted(weight, key=lambda item: (-weight[item], item)):
         if len(lines) >= wanted:
             break
-        if sieve.passes(item):
-            sieve.take(item)
-            lines.append(AnswerLine(item, votes[item] / total, _by_category(shelf, item)))
+        if item_filter.passes(item):
+            item_filter.take(item)
+            lines.append(AnswerLine(item, weight[item] / total, _by_category(bundle, item)))
     return lines
 
 
-def _by_category(shelf: LoadedBundle, item: int) -> PairEvidence:
+def _by_category(bundle: LoadedBundle, item: int) -> PairEvidence:
     nan = float("nan")
-    variance = shelf.index.variance
+    variance = bundle.index.variance
     return PairEvidence(
         count=-1,
         expected=nan,
@@ -191,7 +198,7 @@ def _by_category(shelf: LoadedBundle, item: int) -> PairEvidence:
         forward=-1,
         backward=-1,
         query_count=-1,
-        item_count=shelf.count[item],
+        item_count=bundle.count[item],
         query_variance=nan,
         item_variance=nan if variance is None else float(variance[item]),
         posterior=nan,
@@ -201,5 +208,133 @@ def _by_category(shelf: LoadedBundle, item: int) -> PairEvidence:
     )
 
 
-def _new_note(shelf: LoadedBundle, code: int) -> str:
-    return f"{printable(shelf.names[code])} is in no training basket: what is known comes from its category."
+def _new_note(bundle: LoadedBundle, code: int) -> str:
+    return f"{printable(bundle.names[code])} is in no training basket: what is known comes from its category."
+
+
+@dataclass(frozen=True, slots=True)
+class CartContribution:
+    """A cart item that an answer goes with."""
+
+    code: int
+    part: float
+    """On the scale of the cart: 1 for its own best answer, 0 for its median one; in a cart of one the model's score."""
+    evidence: PairEvidence
+
+
+@dataclass(frozen=True, slots=True)
+class CartLine:
+    code: int
+    score: float
+    """The mean contribution of the cart's items, as `Model.recommend` has it."""
+    contributions: list[CartContribution]
+
+    @property
+    def grade(self) -> str:
+        """The best grade among the contributions."""
+        return min((one.evidence.grade for one in self.contributions), key=LEVELS.index)
+
+
+@dataclass(frozen=True, slots=True)
+class AnsweredCart:
+    bundle: LoadedBundle
+    cart: list[int]
+    lines: list[CartLine]
+    notes: list[str]
+    k: int
+    rule_hits: tuple[str, ...] = ()
+
+
+def completes(snapshot: ServingSnapshot, bundle: LoadedBundle, query: CartQuery) -> AnsweredCart:
+    """What goes with a cart; items of the cart and of its categories are left out, as are the shop's blocks."""
+    held = {item: bundle.code(item) for item in query.items}
+    cart = list(dict.fromkeys(code for code in held.values() if code is not None))
+    if not cart:
+        bundle.known(query.items[0])
+    unknown = [item for item, code in held.items() if code is None]
+    notes = [f"{printable(item, 60)} is not in the bundle and was left out." for item in unknown[:5]]
+    notes += [
+        f"{printable(bundle.names[code], 60)} is in no training basket." for code in cart if not bundle.count[code]
+    ]
+    item_filter = ItemFilter(bundle, snapshot.rules[bundle.name], query, cart)
+    level = LEVELS.index(query.min_evidence or "some")
+    queries = [code for code in cart if bundle.count[code] or bundle.index.model.scores_unseen_items]
+    lines = _cart_lines(bundle, queries, query.k, level, item_filter) if queries else []
+    return AnsweredCart(bundle, cart, lines, notes, query.k, ("block",) if item_filter.block_hit else ())
+
+
+def _cart_lines(
+    bundle: LoadedBundle, queries: list[int], k: int, level: int, item_filter: ItemFilter
+) -> list[CartLine]:
+    # blocked items are scored too: only then is it known whether the rule changed the answer
+    allowed = item_filter.mask(blocked=True)
+    model, asked = bundle.index.model, np.array(queries, dtype=np.int32)
+    candidates = np.flatnonzero(allowed).astype(np.int32)
+    scored = score_cart(lambda codes: _rows(model, asked, codes), len(asked), candidates, model.min_score)
+    codes, total = scored.codes, scored.total
+    if level < PREDICTED:
+        shown = _with_evidence(bundle, queries, level, allowed)[codes]
+        codes, total = codes[shown], total[shown]
+    # one answer may forbid others, by rule or by `diversify`: so many may have to be passed over
+    reach = len(codes) if item_filter.diversify else k + len(item_filter.blocked)
+    chosen: list[int] = []
+    scores: list[float] = []
+    for row in best(total, reach).tolist() if len(codes) else []:
+        if len(chosen) == k:
+            break
+        if item_filter.passes(int(codes[row])):
+            item_filter.take(int(codes[row]))
+            chosen.append(int(codes[row]))
+            scores.append(float(total[row]))
+    if not chosen:
+        return []
+    pair_scores = model.score(np.tile(asked, len(chosen)), np.repeat(np.array(chosen, dtype=np.int32), len(asked)))
+    parts = scored.contributions(pair_scores.reshape(len(chosen), -1))
+    contributions = _contributions(bundle, queries, chosen, parts, level)
+    return [CartLine(*line) for line in zip(chosen, scores, contributions, strict=True)]
+
+
+def _rows(
+    model: Model, asked: npt.NDArray[np.int32], codes: npt.NDArray[np.int32]
+) -> Iterator[npt.NDArray[np.floating]]:
+    """The scores of `codes` by each cart item, some items at a time."""
+    size = max(1, MAX_SCORES // len(model.catalog))
+    for first in range(0, len(asked), size):
+        yield from model.score_all(asked[first : first + size]).take(codes, axis=1)
+
+
+def _with_evidence(
+    bundle: LoadedBundle, queries: list[int], level: int, allowed: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.bool_]:
+    """Which items have evidence of `level` or better with something in the cart, shape (items,)."""
+    found = np.zeros(len(allowed), dtype=np.bool_)
+    for code in queries:
+        table = bundle.index.answers(code)
+        found[table.item[table.grade <= level]] = True
+        if bundle.may_have_more(code, level):
+            used = table.item.tolist()
+            more = bundle.index.beyond(code, skip=used, allowed=allowed, min_grade=level, k=len(allowed))
+            found[more.item] = True
+    return found
+
+
+def _contributions(
+    bundle: LoadedBundle, queries: list[int], codes: list[int], parts: npt.NDArray[np.float64], level: int
+) -> list[list[CartContribution]]:
+    """For each answer the cart items that it goes with, the largest contribution first: those with evidence, or above
+    their median.
+
+    Grades come all together: pair by pair takes thirty times as long.
+    """
+    pairs = np.tile(queries, len(codes)), np.repeat(codes, len(queries))
+    grades = bundle.index.pairs.columns(*pairs)["grade"].reshape(parts.shape)
+    found = []
+    for item, part, grade in zip(codes, parts, grades, strict=True):
+        order = np.argsort(-part, kind="stable")
+        chosen = order[(grade[order] <= level) & ((part[order] > 0) | (grade[order] < PREDICTED))]
+        if not len(chosen):  # below the median of all that it goes with, and yet the best there is
+            chosen = order[[np.argmin(grade[order])]]
+        found.append(
+            [CartContribution(queries[i], float(part[i]), bundle.index.evidence(queries[i], item)) for i in chosen]
+        )
+    return found

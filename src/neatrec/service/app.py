@@ -1,4 +1,4 @@
-"""The application: routes of the API, the page, the gate around both."""
+"""The application: routes of the API, the page, the middleware around both."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ from importlib.resources import files
 from typing import Any
 
 from fastapi import FastAPI, Request
-from fastapi.responses import JSONResponse
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import ClientDisconnect
 from starlette.staticfiles import StaticFiles
 
 from neatrec._version import __version__
 from neatrec.service.api import add_api
 from neatrec.service.metrics import Metrics
-from neatrec.service.middleware import App, RequestMiddleware
-from neatrec.service.openapi import add_keys
+from neatrec.service.middleware import PROBES, App, RequestMiddleware
 from neatrec.service.pages import add_page, show_problem
-from neatrec.service.problems import Problem
+from neatrec.service.problems import Problem, gone, invalid
 from neatrec.service.settings import ServiceSettings
 from neatrec.service.watcher import BundleWatcher
 
@@ -27,36 +28,48 @@ ABOUT = (
     "What goes with what, with the evidence. Every answer names the version of the bundle it came from. "
     "Association, not proof of extra sales."
 )
+KEY_SCHEMES = {
+    "bearer": {"type": "http", "scheme": "bearer", "description": "`Authorization: Bearer KEY`."},
+    "header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+    "password": {"type": "http", "scheme": "basic", "description": "In a browser: any name, the key as password."},
+}
 
 
-def make_app(settings: ServiceSettings, library: BundleWatcher | None = None) -> App:
+def make_app(settings: ServiceSettings, watcher: BundleWatcher | None = None) -> App:
     """The service as an ASGI application. The bundle is opened and verified here: a bad one does not start."""
-    metrics = Metrics() if library is None else library.metrics
-    shelves = BundleWatcher(settings, metrics) if library is None else library
+    if watcher is None:
+        watcher = BundleWatcher(settings, Metrics())
+    live = watcher
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        shelves.start()
+        live.start()
         yield
-        shelves.stop()
+        live.stop()
 
     app = FastAPI(
-        title="neatrec", version=__version__, description=ABOUT, lifespan=lifespan, docs_url=None, redoc_url=None
+        title="neatrec",
+        version=__version__,
+        description=ABOUT,
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        strict_content_type=False,  # a cart without a content type is JSON
     )
-    app.add_exception_handler(Problem, _problem)
-    app.add_exception_handler(HTTPException, _http)
-    app.add_exception_handler(Exception, _fault)
-    add_api(app, metrics, public=settings.public)
-    add_keys(app, locked=bool(shelves.keys))
+    app.add_exception_handler(Problem, _on_problem)
+    app.add_exception_handler(RequestValidationError, _on_invalid)
+    app.add_exception_handler(HTTPException, _on_http)
+    app.add_exception_handler(Exception, _on_fault)
+    add_api(app, watcher.metrics, public=settings.public)
+    add_key_schemes(app, required=bool(watcher.keys))
     add_page(app, public=settings.public)
     app.mount("/static", StaticFiles(directory=str(files("neatrec.service") / "static")), name="static")
-    gate = RequestMiddleware(app, shelves, metrics, settings.in_flight, settings.host)
+    outer = RequestMiddleware(app, watcher, watcher.metrics, settings.in_flight, settings.host)
     if not settings.cors:
-        return gate
-    # around the gate: a page elsewhere must be able to read a 401 or a 503 too, and what a browser asks beforehand,
-    # without a key, is answered here in a word
+        return outer
+    # outermost: a page of another origin must be able to read a 401 or a 503 too, and a preflight carries no key
     return CORSMiddleware(
-        gate,
+        outer,
         allow_origins=list(settings.cors),
         allow_methods=["GET", "POST"],
         allow_headers=["authorization", "content-type", "x-api-key"],
@@ -65,38 +78,66 @@ def make_app(settings: ServiceSettings, library: BundleWatcher | None = None) ->
     )
 
 
-async def _problem(request: Request, problem: Exception) -> Any:
-    if not isinstance(problem, Problem):
-        raise problem
+def add_key_schemes(app: FastAPI, *, required: bool) -> None:
+    """OpenAPI shows how a key is sent, and whether one is needed; the middleware checks it."""
+    made = app.openapi
+
+    def document() -> dict[str, Any]:
+        found = made()
+        found["components"]["securitySchemes"] = KEY_SCHEMES
+        found["security"] = [*([] if required else [{}]), *({name: []} for name in KEY_SCHEMES)]
+        for probe in PROBES:
+            found["paths"][probe]["get"]["security"] = []
+        return found
+
+    app.openapi = document  # type: ignore[method-assign]
+
+
+def _answer(request: Request, problem: Problem, headers: Any = None) -> Response:
     if _wants_page(request):
         return show_problem(request, problem)
-    # what is left of a body that came too slowly is not waited for
-    headers = {"connection": "close"} if problem.status == 408 else None
+    if problem.status == 408:
+        headers = {"connection": "close"}  # the rest of a body that came too slowly is not waited for
     return JSONResponse(problem.to_dict(), problem.status, headers=headers)
 
 
-async def _fault(request: Request, error: Exception) -> Any:
-    """A fault of ours: the gate logs it, the caller learns nothing of the inside."""
-    problem = Problem(500, "Fault", "the service failed", hint="The log of the service says why.")
-    return show_problem(request, problem) if _wants_page(request) else JSONResponse(problem.to_dict(), 500)
+async def _on_problem(request: Request, problem: Exception) -> Response:
+    if not isinstance(problem, Problem):
+        raise problem
+    return _answer(request, problem)
 
 
-async def _http(request: Request, error: Exception) -> Any:
-    """What the framework itself refuses: no such path, no such method."""
+async def _on_invalid(request: Request, error: Exception) -> Response:
+    """Parameters or a body that do not fit their model."""
+    if not isinstance(error, RequestValidationError):
+        raise error
+    return _answer(request, invalid(error.errors()[0]))
+
+
+async def _on_fault(request: Request, error: Exception) -> Response:
+    """A fault of ours: the middleware logs it, the caller sees nothing of the inside."""
+    return _answer(request, Problem(500, "Fault", "the service failed", hint="The log of the service says why."))
+
+
+async def _on_http(request: Request, error: Exception) -> Response:
+    """What the framework itself refuses: no such path, no such method, a body that could not be read."""
     if not isinstance(error, HTTPException):
         raise error
+    if isinstance(error.__cause__, Problem):
+        return _answer(request, error.__cause__)
+    if isinstance(error.__cause__, ClientDisconnect):
+        return _answer(request, gone())
     known = {
-        404: ("NotFound", "there is nothing at this address"),
-        405: ("Method", "this address takes another method"),
+        400: (422, "ParameterError", "the body is not JSON"),
+        404: (404, "NotFound", "there is nothing at this address"),
+        405: (405, "Method", "this address takes another method"),
     }
-    kind, message = known.get(error.status_code, ("Refused", error.detail))
-    problem = Problem(error.status_code, kind, message, hint="GET /openapi.json lists what there is.")
-    if _wants_page(request):
-        return show_problem(request, problem)
-    return JSONResponse(problem.to_dict(), error.status_code, headers=error.headers)
+    status, kind, message = known.get(error.status_code, (error.status_code, "Refused", error.detail))
+    problem = Problem(status, kind, message, hint="GET /openapi.json lists what there is.")
+    return _answer(request, problem, error.headers)
 
 
 def _wants_page(request: Request) -> bool:
     path = request.url.path
-    is_api = path.startswith("/v1/") or path in ("/metrics", "/healthz", "/readyz", "/openapi.json")
+    is_api = path.startswith("/v1/") or path in PROBES or path in ("/metrics", "/openapi.json")
     return not is_api and "text/html" in request.headers.get("accept", "")

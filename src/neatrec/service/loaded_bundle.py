@@ -1,31 +1,95 @@
-"""One opened bundle, with what is needed to answer from it quickly."""
+"""One opened bundle, with the lookups that answer from it quickly."""
 
 from __future__ import annotations
 
 import json
 from copy import copy
 from functools import cached_property
+from threading import Lock
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from neatrec.data.catalog import UNKNOWN
-from neatrec.service.categories import Categories
-from neatrec.service.limits import LONGEST_GUESS
+from neatrec.data.catalog import UNKNOWN, Catalog
 from neatrec.service.problems import unknown_choice, unknown_item
 from neatrec.service.search import NameSearch
+from neatrec.service.settings import CATEGORY_BYTES, MAX_GUESS
 from neatrec.serving import ServingTable
 from neatrec.serving.grades import PREDICTED, SOME_Q
+
+Members = npt.NDArray[np.bool_]
+Key = tuple[str, ...]
+
+
+class Categories:
+    """Members by the name of a category at any level, or by a path "a / b"; capitals do not matter.
+
+    Names come from callers: they are brought to one spelling before anything is cached, and the cache is bounded.
+    """
+
+    def __init__(self, catalog: Catalog, limit: int = CATEGORY_BYTES) -> None:
+        self.catalog, self.limit, self.bytes = catalog, limit, 0
+        self.codes = _codes_by_name(catalog)
+        self._members: dict[Key, Members] = {}
+        self._lock = Lock()
+
+    def members(self, name: str) -> Members | None:
+        """Which items belong to the category, shape (items,); None when there is no such category."""
+        key = self._key(name)
+        if key is None:
+            return None
+        with self._lock:
+            found = self._members.get(key)
+        if found is None:
+            found = np.logical_and.reduce([self._at_any_level(step) for step in key])
+            self._cache(key, found)
+        return found
+
+    def _key(self, name: str) -> Key | None:
+        """The one spelling of a name: itself, or the steps of a path."""
+        folded = name.casefold()
+        if folded in self.codes:
+            return (folded,)
+        steps = dict.fromkeys(step.strip() for step in folded.replace(">", "/").split("/") if step.strip())
+        # an item has one category per level: no path is longer
+        if not 1 <= len(steps) <= len(self.catalog.levels) or any(step not in self.codes for step in steps):
+            return None
+        return tuple(sorted(steps))
+
+    def _at_any_level(self, folded: str) -> Members:
+        found = np.zeros(len(self.catalog), dtype=np.bool_)
+        for level, codes in self.codes[folded].items():
+            found |= np.isin(self.catalog.category_of(level), codes)
+        return found
+
+    def _cache(self, key: Key, found: Members) -> None:
+        with self._lock:
+            if key in self._members:
+                return
+            self._members[key] = found
+            self.bytes += found.nbytes
+            while self.bytes > self.limit:
+                self.bytes -= self._members.pop(next(iter(self._members))).nbytes
+
+
+def _codes_by_name(catalog: Catalog) -> dict[str, dict[str, list[int]]]:
+    """Folded name -> level -> codes."""
+    found: dict[str, dict[str, list[int]]] = {}
+    for level, names in zip(catalog.levels, catalog.category_names, strict=True):
+        for code, name in enumerate(names):
+            found.setdefault(name.casefold(), {}).setdefault(level, []).append(code)
+    return found
+
 
 NEAR = 5
 """Near names in a 404."""
 SHORT = 12
-"""Characters of a version that are shown to people and counted by."""
+"""Characters of a version on pages and in metrics."""
 
 
 class LoadedBundle:
-    """A bundle's index and lookups over its catalogue. Nothing in it changes once it is made."""
+    """A bundle's serving table and lookups over its catalogue; it never changes."""
 
     def __init__(self, index: ServingTable) -> None:
         self.index = index
@@ -45,7 +109,7 @@ class LoadedBundle:
         self._briefs: dict[int, str] = {}
 
     def renamed(self, name: str) -> LoadedBundle:
-        """The same shelf under another name, for a second bundle of one model."""
+        """The same bundle under another name, where two are of one model."""
         other = copy(self)
         other.name = name
         return other
@@ -72,7 +136,7 @@ class LoadedBundle:
         """The code of an item that must be there, else a 404 with near names."""
         code = self.code(item)
         if code is None:
-            near = self.search.find(item, NEAR) if len(item) <= LONGEST_GUESS else []
+            near = self.search.find(item, NEAR) if len(item) <= MAX_GUESS else []
             raise unknown_item(item, [self.brief(code) for code in near])
         return code
 
@@ -81,7 +145,7 @@ class LoadedBundle:
         return {"id": self.ids[code], "name": self.names[code], "category": self.path(code)}
 
     def brief_json(self, code: int) -> str:
-        """`brief` as JSON without its braces, kept once made: every answer repeats it."""
+        """`brief` as JSON without its braces, cached: every answer repeats it."""
         text = self._briefs.get(code)
         if text is None:
             text = self._briefs[code] = json.dumps(self.brief(code), ensure_ascii=False, separators=(",", ":"))[1:-1]

@@ -1,4 +1,4 @@
-"""What /metrics tells, by bundle version."""
+"""The counters of /metrics, by bundle version."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
 SHARED = "PROMETHEUS_MULTIPROC_DIR"
-"""The folder through which several workers add up; prometheus-client reads the variable."""
+"""Names the folder in which several workers' counts are added up; prometheus-client reads it."""
 AGES = ("neatrec_bundle_created_timestamp_seconds", "neatrec_bundle_loaded_timestamp_seconds")
 BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 
@@ -62,7 +62,7 @@ class Metrics:
 class _Live(Collector):
     """What all workers counted; of the bundles' ages that of `version` alone.
 
-    The shared folder keeps what was ever said of older bundles, whose age would grow for ever.
+    The shared folder keeps the ages of older bundles, which would grow for ever.
     """
 
     def __init__(self, counted: Any, version: str) -> None:

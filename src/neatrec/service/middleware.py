@@ -1,18 +1,29 @@
-"""What every request passes first: a bound on how many are worked on, keys, the size of the body, headers, metrics."""
+"""What every request passes first: API key, host name, body size, a bound on requests in progress, headers, metrics."""
 
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
+import hmac
+import ipaddress
 import json
 import logging
+import os
+import re
 import time
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from neatrec.service.hosts import is_called_rightly
-from neatrec.service.limits import LARGEST_BODY
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+
+from neatrec.errors import SourceError, must_be
 from neatrec.service.metrics import Metrics
-from neatrec.service.problems import Problem, busy, no_key, too_large, wrong_host
+from neatrec.service.problems import Problem, busy, no_key, too_large, too_slow
+from neatrec.service.settings import BODY_SECONDS, MAX_BODY
+from neatrec.text import printable
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -23,8 +34,13 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 log = logging.getLogger(__name__)
 
-OPEN = frozenset({"/healthz", "/readyz"})
-"""Probes need no key and are never shed."""
+KEY_VARIABLE = "NEATREC_API_KEY"
+MAX_KEYS = 2
+"""Keys that are valid at once: the old one and the new one, while callers change over."""
+MIN_KEY = 16
+"""Characters of a key."""
+PROBES = frozenset({"/healthz", "/readyz"})
+"""They need no key and are never refused."""
 POLICY = (
     b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
     b"base-uri 'none'; frame-ancestors 'none'"
@@ -37,39 +53,116 @@ HEADERS = (
 )
 
 
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach `host`."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def with_trusted_hosts(app: App, host: str) -> App:
+    """`app` for requests to `host` or to this machine's own names.
+
+    A page from anywhere can give its own name the address 127.0.0.1 after it was loaded, and then read what a service
+    on this machine answers: for the browser that is the same origin. Such a request still carries the page's name.
+    """
+    names = ["localhost", "127.0.0.1", "[::1]", f"[{host}]" if ":" in host else host]
+    return TrustedHostMiddleware(app, allowed_hosts=names, www_redirect=False)
+
+
+@dataclass(frozen=True)
+class Keys:
+    """The valid API keys; without any, every request is allowed."""
+
+    valid: tuple[bytes, ...] = field(default=(), repr=False)
+
+    def __bool__(self) -> bool:
+        return bool(self.valid)
+
+    def admit(self, authorization: bytes | None, api_key: bytes | None) -> bool:
+        """Whether a request with these two headers is allowed. Keys are compared in constant time."""
+        if not self.valid:
+            return True
+        # a proxy may use Authorization for itself: one header does not hide the other
+        offered = (api_key, None if authorization is None else _offered(authorization))
+        # every key is compared, whichever matches: the time reveals nothing
+        matches = [hmac.compare_digest(given or b"", key) for given in offered for key in self.valid]
+        return any(matches)
+
+
+def read_keys(file: Path | None) -> Keys:
+    """The keys of `file` (one per line), else those of NEATREC_API_KEY (separated by commas); at most two."""
+    if file is None:
+        return _checked(re.split(r"[,\s]+", os.environ.get(KEY_VARIABLE, "")), KEY_VARIABLE)
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SourceError(f"cannot read the keys in {printable(file)}", file=str(file)) from error
+    keys = _checked(text.split("\n"), "api-key-file")
+    if not keys:
+        hint = "One key per line, at most two."
+        raise SourceError(f"there is no key in {printable(file)}", file=str(file), hint=hint)
+    return keys
+
+
+def _checked(texts: list[str], argument: str) -> Keys:
+    keys = [text.strip().encode() for text in texts if text.strip()]
+    if len(keys) > MAX_KEYS:
+        raise must_be(argument, f"at most {MAX_KEYS} keys", len(keys))
+    if any(len(key) < MIN_KEY for key in keys):
+        # the key itself must not stand in a message
+        raise must_be(argument, f"keys of at least {MIN_KEY} characters", "a shorter one")
+    return Keys(tuple(keys))
+
+
+def _offered(authorization: bytes) -> bytes | None:
+    """The key in an Authorization header: a bearer token, or the password a browser asked for."""
+    scheme, _, value = authorization.partition(b" ")
+    if scheme.lower() == b"bearer":
+        return value.strip()
+    if scheme.lower() == b"basic":
+        try:
+            return base64.b64decode(value.strip(), validate=True).partition(b":")[2]
+        except binascii.Error:
+            return None
+    return None
+
+
 class RequestMiddleware:
     """The outermost layer."""
 
-    def __init__(self, app: App, library: Any, metrics: Metrics, most: int, host: str | None = None) -> None:
-        self.app = app
-        self.library = library
+    def __init__(self, app: App, watcher: Any, metrics: Metrics, max_in_flight: int, host: str | None = None) -> None:
+        """Without keys, only requests to `host` or to a loopback name are answered, except probes."""
+        self.probes = app
+        self.app = app if watcher.keys or host is None else with_trusted_hosts(app, host)
+        self.watcher = watcher
         self.metrics = metrics
-        self.most = most
-        self.host = host
+        self.max_in_flight = max_in_flight
         self.in_flight = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        if scope["path"] in OPEN:
-            await self._serve(scope, receive, send)
+        if scope["path"] in PROBES:
+            await self._serve(self.probes, scope, receive, send)
             return
-        if self.in_flight >= self.most:
+        if self.in_flight >= self.max_in_flight:
             self.metrics.shed.inc()
-            self.metrics.requests.labels("other", "503", self.library.edition.main.short).inc()
-            for message in SHED:
+            self.metrics.requests.labels("other", "503", self.watcher.snapshot.main.short).inc()
+            for message in BUSY:
                 await send(dict(message))
             return
         self.in_flight += 1
         try:
             # all that arrived at the same moment are counted before the first of them is worked on
             await asyncio.sleep(0)
-            await self._serve(scope, receive, send)
+            await self._serve(self.app, scope, receive, send)
         finally:
             self.in_flight -= 1
 
-    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _serve(self, app: App, scope: Scope, receive: Receive, send: Send) -> None:
         started = time.perf_counter()
         sent: list[int] = []
 
@@ -79,11 +172,12 @@ class RequestMiddleware:
                 message["headers"] = [*message["headers"], *HEADERS]
             await send(message)
 
-        edition = self.library.edition
-        scope["neatrec"] = edition  # one request, one edition
+        snapshot = self.watcher.snapshot
+        scope["neatrec"] = snapshot  # one request, one snapshot
         try:
             self._check(scope)
-            await self.app(scope, receive, with_headers)
+            body = limited(receive) if scope["method"] == "POST" else receive
+            await app(scope, body, with_headers)
         except Problem as problem:
             await refuse(problem, with_headers)
         except Exception:  # the last resort: one failed request must not end the connection without an answer
@@ -92,20 +186,37 @@ class RequestMiddleware:
                 await refuse(Problem(500, "Fault", "the service failed", hint="Its log says why."), with_headers)
         finally:
             route = getattr(scope.get("route"), "path", "other")
-            version = edition.main.short
+            version = snapshot.main.short
             self.metrics.requests.labels(route, str(sent[0] if sent else 0), version).inc()
             self.metrics.latency.labels(route, version).observe(time.perf_counter() - started)
 
     def _check(self, scope: Scope) -> None:
-        headers, is_probe = dict(scope["headers"]), scope["path"] in OPEN
-        if not is_probe and not self.library.keys and not is_called_rightly(headers.get(b"host"), self.host):
-            raise wrong_host()
-        allowed = self.library.keys.admit(headers.get(b"authorization"), headers.get(b"x-api-key"))
-        if not allowed and not is_probe:
+        headers = dict(scope["headers"])
+        allowed = self.watcher.keys.admit(headers.get(b"authorization"), headers.get(b"x-api-key"))
+        if not allowed and scope["path"] not in PROBES:
             raise no_key()
         length = headers.get(b"content-length", b"0")
-        if not length.isdigit() or int(length) > LARGEST_BODY:
-            raise too_large(LARGEST_BODY)
+        if not length.isdigit() or int(length) > MAX_BODY:
+            raise too_large(MAX_BODY)
+
+
+def limited(receive: Receive) -> Receive:
+    """`receive` for a body that is neither too large, whatever length was declared, nor too slow."""
+    size, deadline = 0, time.monotonic() + BODY_SECONDS
+
+    async def receive_in_time() -> Message:
+        nonlocal size
+        try:
+            async with asyncio.timeout(deadline - time.monotonic()):
+                message = await receive()
+        except TimeoutError as error:
+            raise too_slow(BODY_SECONDS) from error
+        size += len(message.get("body", b""))
+        if size > MAX_BODY:
+            raise too_large(MAX_BODY)
+        return message
+
+    return receive_in_time
 
 
 async def refuse(problem: Problem, send: Send) -> None:
@@ -126,5 +237,5 @@ def messages(problem: Problem, more: Headers = ()) -> tuple[Message, Message]:
     return start, {"type": "http.response.body", "body": body}
 
 
-SHED = messages(busy(), HEADERS)
-"""Made once: in the moments when it is needed there is no time to make it."""
+BUSY = messages(busy(), HEADERS)
+"""Made once: there is no time for it under load."""

@@ -1,17 +1,22 @@
-"""What the service says when it cannot answer as asked: one JSON shape, one status a kind."""
+"""Errors of the service: one JSON shape, one status per kind."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
 from neatrec.errors import NeatrecError
-from neatrec.service.limits import LONGEST_QUERY_STRING
+from neatrec.service.settings import MAX_K, MAX_NAME, MAX_QUERY_STRING
 from neatrec.text import printable
+
+CHOICES = {"min_evidence": ("strong", "some", "predicted", "category")}
+NAMES = frozenset({"category", "category_of", "model", "q"})
+"""Parameters of limited length; ids may be as long as the request leaves room for."""
 
 
 class Problem(NeatrecError):
-    """A request that gets no answer: a status, and the error as every part of neatrec says it."""
+    """A request that gets no answer: a status, and an error as everywhere in neatrec."""
 
     def __init__(self, status: int, kind: str, message: str, *, hint: str | None = None, **where: Any) -> None:
         super().__init__(message, hint=hint, **where)
@@ -28,7 +33,44 @@ def bad(argument: str, wanted: str, got: object, *, hint: str | None = None) -> 
     return Problem(422, "ParameterError", message, hint=hint, argument=argument)
 
 
-def unknown_choice(argument: str, choices: list[str], got: str, *, status: int = 422) -> Problem:
+def invalid(error: Mapping[str, Any]) -> Problem:
+    """What pydantic found wrong with a request, as a sentence."""
+    source, *loc = error["loc"]
+    kind, context, got = error["type"], error.get("ctx", {}), error.get("input")
+    hint = 'For example {"items": ["id"], "k": 5}.' if source == "body" else None
+    if kind == "unknown_parameter":
+        return _unknown_parameter(context["name"], context["known"])
+    if not loc or kind == "json_invalid":
+        return Problem(422, "ParameterError", f"the {source} is wrong: {error['msg']}", hint=hint)
+    name = str(loc[0])
+    if kind == "missing":
+        return Problem(422, "ParameterError", f"`{name}` is missing", hint=hint, argument=name)
+    if kind == "literal_error" and isinstance(got, str):
+        return unknown_choice(name, CHOICES[name], got)
+    if kind == "too_long":
+        return bad(name, f"given at most {context['max_length']} times", context["actual_length"], hint=hint)
+    shown = got if isinstance(got, str | int | float | None) else type(got).__name__
+    return bad(name, _wanted(name, kind), shown, hint=hint)
+
+
+def _wanted(name: str, kind: str) -> str:
+    if name == "k":
+        return f"a whole number from 1 to {MAX_K}"
+    if kind.startswith("bool"):
+        return "true or false"
+    if kind.startswith("string"):
+        length = f"1 to {MAX_NAME} characters" if name in NAMES else "at least 1 character"
+        return f"{length}, none of them NUL" + (" and not all blank" if name == "q" else "")
+    return {"literal_error": f"one of {', '.join(CHOICES.get(name, ()))}"}.get(kind, "a list of ids or names")
+
+
+def _unknown_parameter(name: str, known: Sequence[str]) -> Problem:
+    near = get_close_matches(name, known, n=1)
+    hint = f"Did you mean {near[0]!r}?" if near else f"Known are {', '.join(known)}." if known else None
+    return Problem(422, "ParameterError", f"there is no parameter {printable(name)!r}", hint=hint)
+
+
+def unknown_choice(argument: str, choices: Sequence[str], got: str, *, status: int = 422) -> Problem:
     """A choice that there is not, with the nearest one as the next step."""
     near = get_close_matches(got, choices, n=1)
     hint = (
@@ -51,7 +93,7 @@ def too_large(limit: int) -> Problem:
 
 
 def too_long() -> Problem:
-    message = f"the query string must be at most {LONGEST_QUERY_STRING:,} bytes"
+    message = f"the query string must be at most {MAX_QUERY_STRING:,} bytes"
     return Problem(414, "TooLarge", message, hint="Exclude fewer items at once.")
 
 
@@ -60,17 +102,12 @@ def too_slow(seconds: float) -> Problem:
 
 
 def gone() -> Problem:
-    """The caller went away; nobody reads the answer, but the metrics count it."""
-    return Problem(499, "Gone", "the connection was closed before the body was here")
+    """The caller disconnected; nobody reads the answer, but the metrics count it."""
+    return Problem(499, "Gone", "the connection was closed before the whole body arrived")
 
 
 def busy() -> Problem:
     return Problem(503, "Busy", "too many requests at once", hint="Try again in a second.")
-
-
-def wrong_host() -> Problem:
-    hint = "Ask by 127.0.0.1 or localhost, or give the service a key: then any name will do."
-    return Problem(421, "WrongHost", "without a key the service answers only to this machine's own names", hint=hint)
 
 
 def no_key() -> Problem:

@@ -1,22 +1,29 @@
-"""What the shop decides by itself: rules.csv (block, pin) and available.txt."""
+"""The shop's own rules: rules.csv (block, pin) and available.txt, and the filter they make for a query."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
+from neatrec.data.catalog import UNKNOWN
 from neatrec.errors import SourceError
-from neatrec.service.limits import MOST_K
+from neatrec.service.loaded_bundle import LoadedBundle
+from neatrec.service.schemas import Filters
+from neatrec.service.settings import MAX_K
 from neatrec.text import printable
 
 COLUMNS = ("query", "item", "action", "position", "until", "note")
-NEEDED = ("query", "item", "action")
+REQUIRED = ("query", "item", "action")
 EVERY = "*"
-"""As `query`: whatever is asked for."""
-LARGEST = 64 * 1024 * 1024
+"""As `query`: every query."""
+MAX_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -46,12 +53,12 @@ class Rules:
         return tuple(rule for rule in self.rules if rule.holds(day))
 
     def unknown(self, held: Callable[[str], bool], day: date) -> int:
-        """How many of the rules that hold on `day` name an id that is not `held`: they decide nothing."""
+        """How many of the rules that hold on `day` name an id that is not `held`: they have no effect."""
         return sum(not (held(rule.item) and (rule.query == EVERY or held(rule.query))) for rule in self.today(day))
 
 
 def read_rules(file: Path, day: date | None = None) -> Rules:
-    """The rules in `file`; the first line that is none is named in the error.
+    """The rules in `file`; the error names the first line that is not a rule.
 
     Two pins to one place are an error as long as both hold on `day` (default: today) or later.
     """
@@ -68,27 +75,27 @@ def read_rules(file: Path, day: date | None = None) -> Rules:
 
 
 def read_available(file: Path) -> frozenset[str]:
-    """The ids in `file`, one a line; lines that begin with # say nothing."""
+    """The ids in `file`, one per line; lines that begin with # are comments."""
     lines = (line.strip() for line in _text_of(file).splitlines())
     ids = frozenset(line for line in lines if line and not line.startswith("#"))
     if not ids:
         raise SourceError(
-            f"{printable(file)} names no item", file=str(file), hint="One id a line: nothing else may be recommended."
+            f"{printable(file)} names no item", file=str(file), hint="One id per line: nothing else may be recommended."
         )
     return ids
 
 
 def _text_of(file: Path) -> str:
     try:
-        if file.stat().st_size > LARGEST:
-            raise SourceError(f"{printable(file)} is larger than {LARGEST:,} bytes", file=str(file))
+        if file.stat().st_size > MAX_BYTES:
+            raise SourceError(f"{printable(file)} is larger than {MAX_BYTES:,} bytes", file=str(file))
         return file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise SourceError(f"cannot read {printable(file)} as UTF-8 text", file=str(file)) from error
 
 
 def _check_header(header: list[str], file: Path) -> None:
-    missing = [name for name in NEEDED if name not in header]
+    missing = [name for name in REQUIRED if name not in header]
     foreign = [name for name in header if name not in COLUMNS]
     if missing or foreign:
         what = f"the column {missing[0]!r} is missing" if missing else f"there is no column {printable(foreign[0])!r}"
@@ -107,7 +114,7 @@ def _rule(header: list[str], row: list[str], file: Path, line: int) -> Rule:
     if cell["query"] == cell["item"]:
         raise _wrong(file, line, "an item is never named for itself")
     if cell["action"] == "pin" and cell["query"] == EVERY:
-        raise _wrong(file, line, "a pin needs a query of its own; only a block may say *")
+        raise _wrong(file, line, "a pin needs a query of its own; only a block may use *")
     return Rule(cell["query"], cell["item"], cell["action"], _position(cell, file, line), _until(cell, file, line))
 
 
@@ -115,8 +122,8 @@ def _position(cell: dict[str, str], file: Path, line: int) -> int:
     text = cell["position"]
     if not text:
         return 1
-    if not (text.isascii() and text.isdecimal() and len(text) < 4 and 1 <= int(text) <= MOST_K):
-        raise _wrong(file, line, f"`position` must be a whole number from 1 to {MOST_K}, got {printable(text)!r}")
+    if not (text.isascii() and text.isdecimal() and len(text) < 4 and 1 <= int(text) <= MAX_K):
+        raise _wrong(file, line, f"`position` must be a whole number from 1 to {MAX_K}, got {printable(text)!r}")
     return int(text)
 
 
@@ -129,7 +136,7 @@ def _until(cell: dict[str, str], file: Path, line: int) -> date | None:
 
 
 def _check_positions(pins: list[tuple[int, Rule]], file: Path) -> None:
-    """No place is given twice; no rule begins later than today, so any two that have not ended meet."""
+    """No position is given twice; no rule begins later than today, so any two that have not ended overlap."""
     taken: dict[tuple[str, int], int] = {}
     for line, rule in pins:
         first = taken.setdefault((rule.query, rule.position), line)
@@ -141,3 +148,101 @@ def _check_positions(pins: list[tuple[int, Rule]], file: Path) -> None:
 def _wrong(file: Path, line: int, what: str) -> SourceError:
     hint = "The columns are query, item, action (block or pin), position, until, note."
     return SourceError(f"{printable(file)}, line {line}: {what}", file=str(file), line=line, hint=hint)
+
+
+class CompiledRules(NamedTuple):
+    """The rules of a day in the codes of one bundle."""
+
+    blocked: Mapping[int, frozenset[int]]
+    """Query code -> items never recommended for it."""
+    blocked_everywhere: frozenset[int]
+    pinned: Mapping[int, tuple[tuple[int, int], ...]]
+    """Query code -> (position, item), by position."""
+    available: bytes | None
+    """One byte per item: 1 when it may be recommended. None: all may."""
+
+
+def compile_rules(bundle: LoadedBundle, rules: Rules, available: frozenset[str] | None, day: date) -> CompiledRules:
+    """Ids that this catalogue does not hold have no effect: catalogues change every night, rules need not."""
+    blocked: dict[int, set[int]] = {}
+    everywhere: set[int] = set()
+    pinned: dict[int, list[tuple[int, int]]] = {}
+    for rule in rules.today(day):
+        item, query = bundle.code(rule.item), bundle.code(rule.query)
+        if item is None:
+            continue
+        if rule.query == EVERY:
+            everywhere.add(item)
+        elif query is not None and query != item and rule.action == "block":
+            blocked.setdefault(query, set()).add(item)
+        elif query is not None and query != item:
+            pinned.setdefault(query, []).append((rule.position, item))
+    return CompiledRules(
+        {query: frozenset(items) for query, items in blocked.items()},
+        frozenset(everywhere),
+        {query: tuple(sorted(pins)) for query, pins in pinned.items()},
+        None if available is None else _mask(bundle, available),
+    )
+
+
+def _mask(bundle: LoadedBundle, available: frozenset[str]) -> bytes:
+    mask = np.zeros(len(bundle.ids), dtype=np.uint8)
+    mask[[code for item in available if (code := bundle.code(item)) is not None]] = 1
+    return mask.tobytes()
+
+
+class ItemFilter:
+    """Passes what the request, the cart and the shop's rules leave; remembers what was taken.
+
+    `queries` are the codes of the items asked for: they are never recommended, nor is what shares a category with one.
+    """
+
+    def __init__(self, bundle: LoadedBundle, rules: CompiledRules, filters: Filters, queries: list[int]) -> None:
+        self.bundle = bundle
+        self.available = rules.available
+        excluded = (bundle.code(item) for item in filters.exclude)  # an unknown id is never recommended anyway
+        self.out = {*queries, *(code for code in excluded if code is not None)}
+        self.blocked = set(rules.blocked_everywhere).union(*(rules.blocked.get(code, ()) for code in queries))
+        self.own = bundle.same_category(queries)
+        self.chosen = self._chosen(filters)
+        self.diversify = filters.diversify
+        self.taken_categories: set[int] = set()
+        self.block_hit = False
+
+    def _chosen(self, filters: Filters) -> npt.NDArray[np.bool_] | None:
+        if not filters.category:
+            return None
+        members: npt.NDArray[np.bool_] = np.logical_or.reduce([self.bundle.in_category(c) for c in filters.category])
+        return members
+
+    def passes(self, code: int, *, pinned: bool = False) -> bool:
+        """Whether `code` may be recommended next. The shop may pin an item of the same category."""
+        category = self.bundle.category[code]
+        if code in self.out or (category in self.own and not pinned):
+            return False
+        if code in self.blocked:
+            self.block_hit = True
+            return False
+        if self.available is not None and not self.available[code]:
+            return False
+        if self.chosen is not None and not self.chosen[code]:
+            return False
+        return not (self.diversify and category != UNKNOWN and category in self.taken_categories)
+
+    def take(self, code: int) -> None:
+        """`code` is recommended: not again, and with `diversify` nothing else of its category."""
+        self.out.add(code)
+        self.taken_categories.add(self.bundle.category[code])
+
+    def mask(self, *, blocked: bool = False) -> npt.NDArray[np.bool_]:
+        """Every item that may come next, shape (items,); with `blocked` also those that only a rule forbids."""
+        allowed = np.asarray(self.bundle.index.item_count) > 0
+        allowed[list(self.out if blocked else self.out | self.blocked)] = False
+        categories = self.own | (self.taken_categories - {UNKNOWN} if self.diversify else set())
+        if categories:
+            allowed &= ~np.isin(self.bundle.category_codes, list(categories))
+        if self.available is not None:
+            allowed &= np.frombuffer(self.available, dtype=np.bool_)
+        if self.chosen is not None:
+            allowed &= self.chosen
+        return allowed

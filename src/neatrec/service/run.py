@@ -18,13 +18,10 @@ from typing import Any
 import uvicorn
 
 from neatrec.errors import NeatrecError, ResourceError, must_be
-from neatrec.service import api_keys as keys
-from neatrec.service import metrics
-from neatrec.service import settings as told
 from neatrec.service.app import make_app
-from neatrec.service.hosts import is_loopback
-from neatrec.service.middleware import App
-from neatrec.service.settings import ServiceSettings
+from neatrec.service.metrics import SHARED
+from neatrec.service.middleware import KEY_VARIABLE, App, is_loopback, read_keys
+from neatrec.service.settings import VARIABLE, ServiceSettings
 from neatrec.text import printable
 
 log = logging.getLogger(__name__)
@@ -36,44 +33,44 @@ ENDING = (signal.SIGINT, signal.SIGTERM)
 
 def require_api_key(host: str, settings: ServiceSettings) -> None:
     """Anything but loopback needs a key."""
-    if not is_loopback(host) and not keys.read_keys(settings.key_file):
-        hint = f"Set {keys.VARIABLE}, or give --api-key-file."
+    if not is_loopback(host) and not read_keys(settings.key_file):
+        hint = f"Set {KEY_VARIABLE}, or give --api-key-file."
         raise must_be("host", "a loopback address unless there is an API key", host, hint=hint)
 
 
 def bound(host: str, port: int) -> socket.socket:
-    """A socket of this address; a port that another program has is said in a sentence, before the bundle is opened."""
-    door = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    """A socket of this address; a port in use is reported before the bundle is opened."""
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:
-        door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        door.bind((host, port))
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
     except OSError as error:
-        door.close()
+        listener.close()
         why = printable(error.strerror or error)
         raise ResourceError(
             f"port {port} of {printable(host)} cannot be used: {why}", hint="Give another --port or --host."
         ) from error
-    return door
+    return listener
 
 
 def serve(settings: ServiceSettings, *, host: str, port: int, workers: int, log_config: dict[str, Any] | None) -> None:
-    """Serve until told to end. SIGTERM and Ctrl-C let requests in progress finish, and then do what they always do."""
+    """Serve until SIGTERM or Ctrl-C; requests in progress finish, then the signal has its usual effect."""
     require_api_key(host, settings)
     settings = replace(settings, host=host)
-    with bound(host, port) as door:
-        port = door.getsockname()[1]  # port 0: the one that was free
+    with bound(host, port) as listener:
+        port = listener.getsockname()[1]  # port 0: the one that was free
         app = make_app(settings)  # a bad bundle is refused here, not by every worker
         with announced(settings.bundle, host, port):
             if workers == 1:
-                uvicorn.Server(uvicorn.Config(app, **options(host, port, log_config))).run([door])
+                uvicorn.Server(uvicorn.Config(app, **options(host, port, log_config))).run([listener])
                 return
             del app
-            door.close()  # the workers' own supervisor opens it
+            listener.close()  # the workers' own supervisor opens it
             serve_by_workers(settings, workers, options(host, port, log_config))
 
 
 def options(host: str, port: int, log_config: dict[str, Any] | None) -> dict[str, Any]:
-    """What uvicorn is told."""
+    """Options of uvicorn."""
     return {
         "host": host,
         "port": port,
@@ -88,13 +85,13 @@ def options(host: str, port: int, log_config: dict[str, Any] | None) -> dict[str
     }
 
 
-def serve_by_workers(settings: ServiceSettings, workers: int, told_uvicorn: dict[str, Any]) -> None:
-    """Several processes, which learn the settings from the environment and count into files of one folder."""
+def serve_by_workers(settings: ServiceSettings, workers: int, uvicorn_options: dict[str, Any]) -> None:
+    """Several processes, which read the settings from the environment and count into files of one folder."""
     shared = tempfile.mkdtemp(prefix="neatrec-metrics-")
-    os.environ |= {told.VARIABLE: settings.to_json(), metrics.SHARED: shared}
+    os.environ |= {VARIABLE: settings.to_json(), SHARED: shared}
     try:
         with signals_after() as asked:
-            uvicorn.run("neatrec.service.run:worker_app", factory=True, workers=workers, **told_uvicorn)
+            uvicorn.run("neatrec.service.run:worker_app", factory=True, workers=workers, **uvicorn_options)
         if not asked:  # where a caller has these signals ignored, one may have come and change nothing here
             raise NeatrecError("the workers ended without being asked to", hint="The lines above say why.")
     finally:
@@ -103,7 +100,7 @@ def serve_by_workers(settings: ServiceSettings, workers: int, told_uvicorn: dict
 
 @contextmanager
 def announced(bundle: Path, host: str, port: int) -> Iterator[None]:
-    """Says where the service is as soon as somebody can connect."""
+    """Log the address of the service once it accepts connections."""
     over = threading.Event()
     address = f"[{host}]" if ":" in host else host
 
@@ -116,19 +113,18 @@ def announced(bundle: Path, host: str, port: int) -> Iterator[None]:
             log.info("serving %s on http://%s:%d (Ctrl-C ends it)", printable(bundle), printable(address), port)
             return
 
-    knocking = threading.Thread(target=wait_until_listening, name="neatrec-announce", daemon=True)
-    knocking.start()
+    waiting = threading.Thread(target=wait_until_listening, name="neatrec-announce", daemon=True)
+    waiting.start()
     try:
         yield
     finally:
         over.set()
-        knocking.join()
+        waiting.join()
 
 
 @contextmanager
 def signals_after() -> Iterator[list[int]]:
-    """The signals that asked the block to end, which meet the caller again afterwards: uvicorn's supervisor ends as if
-    nobody had asked."""
+    """The signals that ended the block, raised again afterwards: uvicorn's supervisor swallows them."""
     asked: list[int] = []
     before = {number: signal.getsignal(number) for number in ENDING}
     reading, writing = os.pipe()
@@ -150,5 +146,5 @@ def signals_after() -> Iterator[list[int]]:
 
 
 def worker_app() -> App:
-    """The application of one of several workers, which learn the settings from the environment."""
-    return make_app(ServiceSettings.from_json(os.environ[told.VARIABLE]))
+    """The application of one of several workers, which read the settings from the environment."""
+    return make_app(ServiceSettings.from_json(os.environ[VARIABLE]))

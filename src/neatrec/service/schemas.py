@@ -1,17 +1,37 @@
-"""The JSON of the API as pydantic models: what OpenAPI shows, with examples, and how a cart is read."""
+"""Requests and answers of the API as pydantic models: how requests are read, and what OpenAPI shows."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
+from pydantic.json_schema import SkipJsonSchema
+from pydantic_core import PydanticCustomError
 
-from neatrec.service.limits import LONGEST_NAME, MOST_CATEGORIES, MOST_ITEMS, MOST_K, K
+from neatrec.service.problems import bad, busy, no_key, too_large, too_long, too_slow
+from neatrec.service.settings import (
+    BODY_SECONDS,
+    MAX_BODY,
+    MAX_CATEGORIES,
+    MAX_ITEMS,
+    MAX_K,
+    MAX_NAME,
+    MAX_SEARCH,
+    K,
+)
 from neatrec.serving import FOOTER, table_words
 
-Name = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_NAME, pattern="^[^\\x00]+$")]
+Name = Annotated[str, StringConstraints(min_length=1, max_length=MAX_NAME, pattern="^[^\\x00]+$")]
 Id = Annotated[str, StringConstraints(min_length=1, pattern="^[^\\x00]+$")]
+Words = Annotated[
+    str,
+    StringConstraints(
+        strip_whitespace=True, min_length=1, max_length=MAX_SEARCH, pattern=r"^[^\x00]*[^\s\x00][^\x00]*$"
+    ),
+]
 Level = Literal["strong", "some", "predicted", "category"]
+LEVELS = get_args(Level)
+"""What `min_evidence` may be, the strictest first. A rule of the shop needs no evidence."""
 Grade = Literal["strong", "some", "predicted", "category", "rule"]
 WORDS = (
     "In 37 orders by 31 customers; 2.3 expected by chance; at least 9x chance (95 %). Of pairs with evidence this "
@@ -65,11 +85,96 @@ def _example(**example: Any) -> ConfigDict:
 
 
 def _whole(value: Any) -> Any:
-    """24.0 is a whole number to JSON."""
+    """24.0 is a whole number to JSON; in a query string only digits are."""
+    if isinstance(value, str) and not (value.isascii() and value.isdecimal()):
+        raise ValueError("not a whole number")
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-Whole = Annotated[int, BeforeValidator(_whole)]
+Count = Annotated[int, Field(ge=1, le=MAX_K), BeforeValidator(_whole)]
+WHICH_MODEL = "Another model given by --compare. Default: the first."
+Absent = SkipJsonSchema[None]
+"""Of a parameter that may be left out; null itself cannot be sent."""
+
+
+def _without_default(schema: dict[str, Any]) -> None:
+    schema.pop("default", None)
+
+
+class RequestModel(BaseModel):
+    """What a caller sends; a name that the model does not have is refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_unknown(cls, values: Any) -> Any:
+        for name in values if isinstance(values, dict) else ():
+            if name not in cls.model_fields:
+                context = {"name": name, "known": list(cls.model_fields)}
+                raise PydanticCustomError("unknown_parameter", "there is no such parameter", context)
+        return values
+
+
+class Filters(RequestModel):
+    """Filters of a request; ids and names of categories are not yet looked up."""
+
+    k: Count = Field(default=K, description="How many answers.")
+    category: list[Name] = Field(
+        default=[],
+        max_length=MAX_CATEGORIES,
+        description="Only items of this category (name or path); repeatable.",
+    )
+    exclude: list[Id] = Field(default=[], max_length=MAX_ITEMS, description="Ids to leave out; repeatable.")
+    min_evidence: Level | Absent = Field(
+        default=None,
+        description="The least evidence an answer must have. Default `some`; for a new item `category`.",
+        json_schema_extra=_without_default,
+    )
+    diversify: bool = Field(default=False, description="At most one answer per category.")
+    model: Name | Absent = Field(default=None, description=WHICH_MODEL, json_schema_extra=_without_default)
+
+
+class ItemFilters(Filters):
+    """Filters of a request for one item."""
+
+    category_of: Name | Absent = Field(
+        default=None,
+        description="The category of an item the bundle does not hold: answers come from it.",
+        json_schema_extra=_without_default,
+    )
+
+
+class ItemQuery(ItemFilters):
+    """What goes with which item."""
+
+    item: Id = Field(description="Id of the item, or of one of its variants.")
+
+
+class CartQuery(Filters):
+    """A cart and the same filters as for one item."""
+
+    model_config = ConfigDict(strict=True, json_schema_extra={"example": {"items": ["24852", "21137"], "k": 5}})
+    items: list[Id] = Field(min_length=1, max_length=MAX_ITEMS, description="Ids of what is in the cart.")
+
+
+class PairQuery(RequestModel):
+    """Two items."""
+
+    a: Id = Field(description="Id of an item.")
+    b: Id = Field(description="Id of an item.")
+    model: Name | Absent = Field(default=None, description=WHICH_MODEL, json_schema_extra=_without_default)
+
+
+class SearchQuery(RequestModel):
+    """What is searched for."""
+
+    q: Words = Field(description="Name of an item, or part of it.")
+    k: Count = Field(default=10, description="How many.")
+
+
+class NoQuery(RequestModel):
+    """A route without parameters."""
 
 
 class Item(BaseModel):
@@ -142,7 +247,7 @@ class CartComplement(Item):
     rank: int
     score: float | None
     grade: Grade = Field(description="The best grade among the cart items it goes with.")
-    goes_with: list[GoesWith] = Field(description="The cart items it goes with, the one that speaks loudest first.")
+    goes_with: list[GoesWith] = Field(description="The cart items it goes with, the largest contribution first.")
 
 
 class CartComplements(BaseModel):
@@ -155,21 +260,6 @@ class CartComplements(BaseModel):
     complements: list[CartComplement]
     notes: list[str]
     footer: str
-
-
-class Cart(BaseModel):
-    """A cart and the same filters as for one item."""
-
-    model_config = ConfigDict(
-        extra="forbid", strict=True, json_schema_extra={"example": {"items": ["24852", "21137"], "k": 5}}
-    )
-    items: list[Id] = Field(min_length=1, max_length=MOST_ITEMS, description="Ids of what is in the cart.")
-    k: Whole = Field(default=K, ge=1, le=MOST_K)
-    category: list[Name] = Field(default_factory=list, max_length=MOST_CATEGORIES)
-    exclude: list[Id] = Field(default_factory=list, max_length=MOST_ITEMS)
-    min_evidence: Level | None = None
-    diversify: bool = False
-    model: Name | None = None
 
 
 class Pair(BaseModel):
@@ -201,7 +291,7 @@ class RecallOut(BaseModel):
     model_config = _example(first=0.981, all=0.957, sample=1000)
     first: float = Field(description="Share of the exact first ten answers that it holds.")
     all: float = Field(description="Share of all exact answers.")
-    sample: int | None = Field(description="Items, drawn by lot, on which that was measured; withheld by --public.")
+    sample: int | None = Field(description="Items, drawn at random, on which that was measured; withheld by --public.")
 
 
 class ServedBundle(BaseModel):
@@ -211,7 +301,7 @@ class ServedBundle(BaseModel):
     bundle: str
     created: str
     items: int | None = Field(description="Items of the catalogue; withheld by --public.")
-    k: int = Field(description="Answers an item has in the table.")
+    k: int = Field(description="Answers per item in the table.")
     table: str = Field(description="Whether the table is exact, in words.")
     recall: RecallOut | None = Field(default=None, description="Of an approximate table; null where it is exact.")
     coverage: dict[str, dict[str, float]] = Field(
@@ -249,27 +339,20 @@ class ErrorOut(BaseModel):
     error: ErrorBody
 
 
-def parameter(name: str, schema: dict[str, Any], about: str, *, required: bool = False) -> dict[str, Any]:
-    """One entry of an OpenAPI parameter list."""
-    where = {"name": name, "in": "query", "required": required, "description": about, "schema": schema}
-    return {**where, "style": "form", "explode": True} if schema["type"] == "array" else where
+EXAMPLES: dict[int, Any] = {
+    401: no_key().to_dict(),
+    404: {"error": ERROR},
+    408: too_slow(BODY_SECONDS).to_dict(),
+    413: too_large(MAX_BODY).to_dict(),
+    414: too_long().to_dict(),
+    422: bad("k", f"a whole number from 1 to {MAX_K}", "101", hint="Ask for fewer.").to_dict(),
+    503: busy().to_dict(),
+}
 
 
-ID: dict[str, Any] = {"type": "string", "minLength": 1, "pattern": "^[^\\x00]+$"}
-NAME: dict[str, Any] = {**ID, "maxLength": LONGEST_NAME}
-IDS: dict[str, Any] = {"type": "array", "items": ID, "maxItems": MOST_ITEMS}
-NAMES: dict[str, Any] = {"type": "array", "items": NAME, "maxItems": MOST_CATEGORIES}
-MODEL = parameter("model", NAME, "Another model given by --compare. Default: the first.")
-FILTERS = [
-    parameter("k", {"type": "integer", "minimum": 1, "maximum": MOST_K, "default": K}, "How many answers."),
-    parameter("category", NAMES, "Only items of this category (name or path); may be repeated."),
-    parameter("exclude", IDS, "Ids not to name; may be repeated."),
-    parameter(
-        "min_evidence",
-        {"type": "string", "enum": ["strong", "some", "predicted", "category"]},
-        "The least evidence an answer must have. Default `some`; for a new item `category`.",
-    ),
-    parameter("diversify", {"type": "boolean", "default": False}, "At most one answer a category."),
-    MODEL,
-    parameter("category_of", NAME, "The category of an item the bundle does not hold: answers come from it."),
-]
+def error_responses(*statuses: int) -> dict[int | str, Any]:
+    """These errors of a route, with examples."""
+    return {
+        status: {"model": ErrorOut, "content": {"application/json": {"example": EXAMPLES[status]}}}
+        for status in statuses
+    }

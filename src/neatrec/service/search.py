@@ -1,4 +1,4 @@
-"""Search by name that forgives typos: pieces of three bytes, looked up in a table, then judged by likeness."""
+"""Search by name that forgives typos: byte trigrams, looked up in a table, then compared by similarity."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from difflib import SequenceMatcher
 import numpy as np
 import numpy.typing as npt
 
-JUDGED = 120
-"""Names that share most pieces with the words are judged one by one."""
+COMPARED = 120
+"""Names that share most trigrams with the words are compared one by one."""
 NEAR = 0.55
-"""How alike a name must be to be found, 0 to 1."""
+"""How similar a name must be to be found, 0 to 1."""
 LONGEST = 120
 """Bytes of a name that are looked at."""
 BUCKETS = 1 << 18
@@ -23,9 +23,9 @@ class NameSearch:
     def __init__(self, names: Sequence[str], popularity: npt.NDArray[np.int64]) -> None:
         self.names = [folded(name) for name in names]
         self.popularity = popularity
-        pieces, self.owners = _pieces_of(self.names)
-        # names with piece p: owners[start[p]:start[p + 1]]
-        self.start = np.searchsorted(pieces, np.arange(BUCKETS + 1))
+        trigrams, self.owners = _trigrams_of(self.names)
+        # names with trigram p: owners[start[p]:start[p + 1]]
+        self.start = np.searchsorted(trigrams, np.arange(BUCKETS + 1))
         self.size = np.maximum(np.bincount(self.owners, minlength=len(names)), 1)
 
     def find(self, text: str, count: int) -> list[int]:
@@ -33,20 +33,20 @@ class NameSearch:
         words = folded(text)
         if not words:
             return []
-        wanted = _pieces_of([words])[0]
+        wanted = _trigrams_of([words])[0]
         shared = np.zeros(len(self.names), dtype=np.int32)
-        for piece in wanted.tolist():
-            shared[self.owners[self.start[piece] : self.start[piece + 1]]] += 1
-        # a short name that shares as many pieces is nearer than a long one
+        for trigram in wanted.tolist():
+            shared[self.owners[self.start[trigram] : self.start[trigram + 1]]] += 1
+        # a short name that shares as many trigrams is nearer than a long one
         merit = shared / len(wanted) + 0.1 * shared / self.size
         likely = np.flatnonzero(shared)
-        if len(likely) > JUDGED:
-            likely = likely[np.lexsort((-self.popularity[likely], -np.round(merit[likely], 2)))[:JUDGED]]
-        judged = [(self._likeness(words, int(code)), int(self.popularity[code]), int(code)) for code in likely]
-        judged.sort(key=lambda hit: (-round(20 * hit[0]), -hit[1], hit[2]))
-        return [code for likeness, _, code in judged if likeness >= NEAR][:count]
+        if len(likely) > COMPARED:
+            likely = likely[np.lexsort((-self.popularity[likely], -np.round(merit[likely], 2)))[:COMPARED]]
+        compared = [(self._similarity(words, int(code)), int(self.popularity[code]), int(code)) for code in likely]
+        compared.sort(key=lambda hit: (-round(20 * hit[0]), -hit[1], hit[2]))
+        return [code for similarity, _, code in compared if similarity >= NEAR][:count]
 
-    def _likeness(self, words: str, code: int) -> float:
+    def _similarity(self, words: str, code: int) -> float:
         name = self.names[code]
         if name == words:
             return 2.0
@@ -69,14 +69,14 @@ def _ratio(one: str, other: str) -> float:
     return SequenceMatcher(None, one, other, autojunk=False).ratio()
 
 
-def _pieces_of(names: Sequence[str]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
-    """Every piece of three bytes of every name as a bucket, ascending, and the name it is from; both (pieces,)."""
+def _trigrams_of(names: Sequence[str]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
+    """Every trigram of three bytes of every name as a bucket, ascending, and the name it is from; both (trigrams,)."""
     texts = [f" {name} ".encode("utf-8", "replace") for name in names]
     length = np.fromiter((len(text) for text in texts), dtype=np.int64, count=len(texts))
     letters = np.frombuffer(b"".join(texts), dtype=np.uint8).astype(np.int64)
     owner = np.repeat(np.arange(len(texts)), length)
     inside = owner[:-2] == owner[2:]
-    piece = (letters[:-2] * 40503 + letters[1:-1] * 9973 + letters[2:]) % BUCKETS
-    key = np.sort(piece[inside] * len(texts) + owner[:-2][inside])
-    key = key[np.diff(key, prepend=-1) > 0]  # a piece that a name has twice counts once
+    trigram = (letters[:-2] * 40503 + letters[1:-1] * 9973 + letters[2:]) % BUCKETS
+    key = np.sort(trigram[inside] * len(texts) + owner[:-2][inside])
+    key = key[np.diff(key, prepend=-1) > 0]  # a trigram that a name has twice counts once
     return key // len(texts), (key % len(texts)).astype(np.int32)

@@ -1,4 +1,4 @@
-"""What a server is told when it starts."""
+"""Settings of a server, and what one request may ask for."""
 
 from __future__ import annotations
 
@@ -7,10 +7,29 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from neatrec.service.limits import IN_FLIGHT
-
+K = 10
+"""Answers when `k` is not given."""
+MAX_K = 100
+MAX_ITEMS = 100
+"""Items in a cart, ids to exclude."""
+MAX_CATEGORIES = 20
+MAX_NAME = 256
+"""Of a category or model. Ids may be as long as the query string or the body leaves room for."""
+MAX_GUESS = 256
+"""Of an unknown id for which near names are looked for."""
+MAX_SEARCH = 256
+MAX_BODY = 1024 * 1024
+BODY_SECONDS = 10.0
+"""How long a body may take to arrive: a request that waits for it counts as in progress."""
+MAX_QUERY_STRING = 32 * 1024
+IN_FLIGHT = 64
+"""Requests that are worked on at the same time; more are answered with 503 at once."""
+CACHE_BYTES = 32 * 1024 * 1024
+"""Rendered answers kept in memory."""
+CATEGORY_BYTES = 16 * 1024 * 1024
+"""Members of categories kept in memory, per bundle."""
 VARIABLE = "NEATREC_SERVE"
-"""Through which workers learn the settings; keys are never in it."""
+"""The environment variable that carries the settings to workers; keys are never in it."""
 
 
 @dataclass(frozen=True)
@@ -25,13 +44,13 @@ class ServiceSettings:
     key_file: Path | None = None
     cors: tuple[str, ...] = ()
     public: bool = False
-    """Counts and what tells of them are withheld."""
+    """Withhold counts and everything that counts can be derived from."""
     in_flight: int = IN_FLIGHT
     host: str | None = None
-    """The address it is bound to. Without a key only who calls it by that or by a loopback name is answered; None:
-    somebody else runs the application and sees to it."""
+    """The address it is bound to. Without a key only requests to it or to a loopback name are answered; None: another
+    server runs the application and checks host names."""
     interval: float = 1.0
-    """Seconds between two looks for something new."""
+    """Seconds between two checks for changed files."""
 
     def to_json(self) -> str:
         return json.dumps({name: _plain(value) for name, value in self.__dict__.items()})

@@ -1,4 +1,4 @@
-"""What the page shows, made of answers: plain records for the templates."""
+"""Plain records for the templates, made of answers."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import numpy as np
 import numpy.typing as npt
 from markupsafe import Markup
 
-from neatrec.service.answers import AnsweredQuery, peers_of
-from neatrec.service.cart import AnsweredCart
+from neatrec.service.answers import AnsweredCart, AnsweredQuery, peers_of
+from neatrec.service.drawings import histogram, ruler
 from neatrec.service.loaded_bundle import LoadedBundle
-from neatrec.service.svg import histogram, ruler
-from neatrec.serving import PairEvidence
+from neatrec.service.snapshot import ServingSnapshot
+from neatrec.serving import PairEvidence, table_words
 from neatrec.text import plural
 
-ENOUGH = 8
-"""Peers below this number are no crowd to stand in: all items are taken instead."""
+MIN_PEERS = 8
+"""Where a category has fewer items than this, an item is compared with all items."""
 GRADE_NAMES = {
     "strong": "strong evidence",
     "some": "some evidence",
@@ -54,7 +54,7 @@ class ItemCard:
     grade: str
     words: str
     ruler: Markup
-    speakers: tuple[tuple[str, str], ...] = ()
+    contributions: tuple[tuple[str, str], ...] = ()
     """Cart items it goes with: name, evidence in words."""
 
     @property
@@ -63,13 +63,13 @@ class ItemCard:
 
 
 def cards(answered: AnsweredQuery, public: bool) -> list[ItemCard]:
-    shelf = answered.shelf
+    bundle = answered.bundle
     return [
         ItemCard(
             rank,
-            shelf.ids[line.code],
-            shelf.names[line.code],
-            shelf.path(line.code),
+            bundle.ids[line.code],
+            bundle.names[line.code],
+            bundle.path(line.code),
             line.evidence.grade,
             line.evidence.words(public=public),
             drawn(line.evidence, public),
@@ -79,17 +79,17 @@ def cards(answered: AnsweredQuery, public: bool) -> list[ItemCard]:
 
 
 def cart_cards(answered: AnsweredCart, public: bool) -> list[ItemCard]:
-    shelf = answered.shelf
+    bundle = answered.bundle
     return [
         ItemCard(
             rank,
-            shelf.ids[line.code],
-            shelf.names[line.code],
-            shelf.path(line.code),
+            bundle.ids[line.code],
+            bundle.names[line.code],
+            bundle.path(line.code),
             line.grade,
             "",
             Markup(""),
-            tuple((shelf.names[s.code], s.evidence.words(public=public)) for s in line.speakers[:3]),
+            tuple((bundle.names[s.code], s.evidence.words(public=public)) for s in line.contributions[:3]),
         )
         for rank, line in enumerate(answered.lines, 1)
     ]
@@ -108,10 +108,10 @@ class ModelRow:
     drawing: Markup
 
 
-def popularity(shelf: LoadedBundle, code: int) -> ModelRow | None:
+def popularity(bundle: LoadedBundle, code: int) -> ModelRow | None:
     """How often it is bought, among the items of its category."""
-    peers, who = _crowd(shelf, code)
-    count = np.asarray(shelf.index.item_count)
+    peers, who = _peers(bundle, code)
+    count = np.asarray(bundle.index.item_count)
     if not count[code] or len(peers) < 2:
         return None
     less = float(np.mean(count[peers] < count[code]))
@@ -120,37 +120,37 @@ def popularity(shelf: LoadedBundle, code: int) -> ModelRow | None:
     return ModelRow(sentence, picture)
 
 
-def spread(shelf: LoadedBundle, code: int) -> ModelRow | None:
-    """How wide its taste is: the variance that a Gaussian model learned, among its peers."""
-    variance = shelf.index.variance
-    peers, who = _crowd(shelf, code)
-    if variance is None or not shelf.count[code] or len(peers) < 2:
+def spread(bundle: LoadedBundle, code: int) -> ModelRow | None:
+    """How varied the items are that it goes with: the variance that a Gaussian model learned, among its peers."""
+    variance = bundle.index.variance
+    peers, who = _peers(bundle, code)
+    if variance is None or not bundle.count[code] or len(peers) < 2:
         return None
     less = float(np.mean(variance[peers] < variance[code]))
-    kind = "goes with many different things" if less > 0.66 else "keeps to its own company" if less < 0.33 else ""
+    kind = "goes with many different things" if less > 0.66 else "goes with few kinds of things" if less < 0.33 else ""
     sentence = f"Variance {variance[code]:.3g}: larger than that of {100 * less:.0f} % of {who}."
     sentence += f" It {kind}." if kind else ""
     picture = histogram(variance[peers].astype(np.float64), float(variance[code]), sentence, "narrow", "wide")
     return ModelRow(sentence, picture)
 
 
-def _crowd(shelf: LoadedBundle, code: int) -> tuple[npt.NDArray[np.int64], str]:
+def _peers(bundle: LoadedBundle, code: int) -> tuple[npt.NDArray[np.int64], str]:
     """Bought items of its category, or all bought items where these are few."""
-    bought = np.asarray(shelf.index.item_count) > 0
-    peers = np.flatnonzero(peers_of(shelf, code) & bought)
-    if len(peers) >= ENOUGH:
-        return peers, f"the {plural(len(peers), 'item')} in {shelf.path(code)[-1]}"
+    bought = np.asarray(bundle.index.item_count) > 0
+    peers = np.flatnonzero(peers_of(bundle, code) & bought)
+    if len(peers) >= MIN_PEERS:
+        return peers, f"the {plural(len(peers), 'item')} in {bundle.path(code)[-1]}"
     everyone = np.flatnonzero(bought)
     return everyone, f"all {plural(len(everyone), 'item')}"
 
 
-def best_sellers(shelf: LoadedBundle, count: int) -> list[dict[str, Any]]:
+def best_sellers(bundle: LoadedBundle, count: int) -> list[dict[str, Any]]:
     """Items to begin with: often bought, and with an answer that has evidence."""
     found = []
-    for code in np.argsort(-np.asarray(shelf.index.item_count), kind="stable")[: 40 * count].tolist():
-        table = shelf.index.answers(code)
+    for code in np.argsort(-np.asarray(bundle.index.item_count), kind="stable")[: 40 * count].tolist():
+        table = bundle.index.answers(code)
         if len(table) and (table.grade <= 1).any():
-            found.append(shelf.brief(code))
+            found.append(bundle.brief(code))
         if len(found) == count:
             break
     return found
@@ -160,3 +160,82 @@ def covered(coverage: dict[str, dict[str, float]]) -> tuple[float, float]:
     """The share of items, and of sales, with an answer that has evidence."""
     good = [coverage[grade] for grade in ("strong", "some") if grade in coverage]
     return sum(row["items"] for row in good), sum(row["sales"] for row in good)
+
+
+ROWS = (
+    ("strong", "strong evidence"),
+    ("some", "some evidence"),
+    ("predicted", "predicted only"),
+    ("none", "no answer"),
+)
+
+MEASURES = ("hr@10", "ndcg@10", "mrr")
+MAX_TABLES = 12
+
+
+@dataclass(frozen=True)
+class QualityTable:
+    """A table of the page."""
+
+    title: str
+    about: str
+    columns: list[str]
+    rows: list[list[str]]
+
+
+def quality(snapshot: ServingSnapshot, public: bool) -> dict[str, Any]:
+    """What the template shows; for the `public` no count, no share of sales and none of the report's tables."""
+    main = snapshot.main
+    manifest = main.index.manifest
+    attachment = main.index.attachment or {}
+    facts = [("Model", f"{main.name} ({manifest.kind})"), ("Bundle", main.version), ("Made", manifest.created)]
+    facts += [("Serving table", table_words(main.index.recall, public))]
+    if not public:
+        facts += [("Items", f"{manifest.items:,}"), ("Lines of training baskets", f"{manifest.lines:,}")]
+    return {
+        "coverage": {name: coverage_of(bundle, public) for name, bundle in snapshot.bundles.items()},
+        "rows": ROWS,
+        "boards": boards(attachment, public),
+        "withheld": public and bool(attachment),
+        "facts": facts,
+    }
+
+
+def coverage_of(bundle: LoadedBundle, public: bool) -> dict[str, dict[str, float]]:
+    """For each grade the share of items whose best evidence has it, and of sales where these are not withheld."""
+    coverage = bundle.index.coverage()
+    return {grade: {"items": share["items"]} for grade, share in coverage.items()} if public else coverage
+
+
+def boards(attachment: dict[str, Any], public: bool) -> list[QualityTable]:
+    """The attached leaderboard and the tables of its report; what is not there is left out.
+
+    Tables may hold any count, so the `public` sees none of them; the leaderboard's measures are shares.
+    """
+    found = [leaderboard(attachment["leaderboard"], public)] if "leaderboard" in attachment else []
+    tables = [
+        QualityTable(
+            str(table["caption"]), "", [str(c) for c in table["columns"]], [[str(c) for c in r] for r in table["rows"]]
+        )
+        for table in attachment.get("tables", ())[:MAX_TABLES]
+    ]
+    return found if public else found + tables
+
+
+def leaderboard(board: dict[str, Any], public: bool) -> QualityTable:
+    """Every model on baskets that none of them saw, the best first, with 95 % intervals."""
+    measures = [name for name in MEASURES if any(name in line["mean"] for line in board["models"])]
+    rows = [
+        [f"{line['name']} ({line['kind']})", *(_interval(line, name) for name in measures)] for line in board["models"]
+    ]
+    size = "" if public else f": {board['labels']:,} true pairs of {board['queries']:,} items"
+    about = f"On baskets that no model saw{size}, candidates {board['candidates']}."
+    about += " In brackets the 95 % interval over items."
+    return QualityTable("Leaderboard", about, ["model", *(name.upper() for name in measures)], rows)
+
+
+def _interval(line: dict[str, Any], measure: str) -> str:
+    mean, low, high = (line[key].get(measure) for key in ("mean", "low", "high"))
+    if mean is None:
+        return "-"
+    return f"{mean:.3f}" if low is None or high is None else f"{mean:.3f} ({low:.3f} to {high:.3f})"

@@ -1,29 +1,55 @@
-"""The live edition, and the watch that replaces it when a bundle, the rules, the list or the keys change."""
+"""The live snapshot, and the thread that replaces it when a bundle, the rules, the list or the keys change."""
 
 from __future__ import annotations
 
 import errno
 import logging
+import os
 import threading
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from neatrec.bundle.manifest import NAME
 from neatrec.errors import NeatrecError, ResourceError
-from neatrec.service.api_keys import Keys, read_keys
 from neatrec.service.loaded_bundle import LoadedBundle
 from neatrec.service.metrics import Metrics
-from neatrec.service.paths import Stamp, bundle_at, stamp_of
+from neatrec.service.middleware import Keys, read_keys
 from neatrec.service.rules import Rules, read_available, read_rules
 from neatrec.service.settings import ServiceSettings
-from neatrec.service.snapshot import ServingSnapshot, make_edition
+from neatrec.service.snapshot import ServingSnapshot, make_snapshot
 from neatrec.serving import ServingTable
 from neatrec.text import printable
 
 log = logging.getLogger(__name__)
-Kept = TypeVar("Kept")
-PASSING = {
+Value = TypeVar("Value")
+
+CURRENT = "current"
+"""The link in a store that names the live bundle."""
+
+Stamp = tuple[str, int, int, int] | None
+
+
+def bundle_at(place: Path) -> Path:
+    """The bundle to open: that of a store's `current`, or the place itself."""
+    return place / CURRENT if not (place / NAME).exists() and (place / CURRENT).exists() else place
+
+
+def stamp_of(place: Path) -> Stamp:
+    """What changes when `place` changes: real path, file number, time, size. None: nothing is there."""
+    try:
+        if place.is_file():
+            file = place
+        else:
+            file = Path(os.path.realpath(bundle_at(place))) / NAME
+        found = file.stat()
+    except OSError:
+        return None
+    return str(file), found.st_ino, found.st_mtime_ns, found.st_size
+
+
+TRANSIENT = {
     errno.EMFILE,
     errno.ENFILE,
     errno.ENOMEM,
@@ -33,125 +59,123 @@ PASSING = {
     errno.ESTALE,
     errno.ETIMEDOUT,
 }
-"""What the machine says when it is short of something for a while: no fault of the file."""
+"""Errors of a machine that is short of something for a while: the file may be good."""
 
 
-class Watched(Generic[Kept]):
-    """Something read from a place, read again when the place changes; what was there stays when the new one is bad."""
+class Watched(Generic[Value]):
+    """Something read from a path, read again when the path changes; the old value stays when the new one is bad."""
 
     def __init__(
         self,
-        place: Path,
-        read: Callable[[Path], Kept],
+        path: Path,
+        read: Callable[[Path], Value],
         refused: Callable[[], None],
         what: str,
-        named: Callable[[Kept], str] = lambda _: "",
+        describe: Callable[[Value], str] = lambda _: "",
     ) -> None:
-        """`named`: what the log adds when something new was taken."""
-        self.named = named
-        self.place, self.read, self.refused, self.what = place, read, refused, what
-        self.stamp: Stamp = stamp_of(place)
-        self.troubled: tuple[Stamp] | None = None
-        """The stamp of what could not be read for now; it is tried at every look, but said and counted once."""
-        self.kept = read(place)
+        """`refused` counts bad files; `describe`: what the log adds about a new value."""
+        self.path, self.read, self.refused, self.what, self.describe = path, read, refused, what, describe
+        self.stamp: Stamp = stamp_of(path)
+        self.failing: tuple[Stamp] | None = None
+        """The stamp of what could not be read for now; it is tried at every check, but logged and counted once."""
+        self.value = read(path)
 
-    def renewed(self) -> bool:
-        """Whether something new was read just now."""
-        stamp = stamp_of(self.place)
+    def reload(self) -> bool:
+        """Read again if the path changed; whether there is a new value."""
+        stamp = stamp_of(self.path)
         if stamp == self.stamp:
             return False
         try:
-            kept = self.read(self.place)
-        except Exception as error:  # noqa: BLE001 (whatever it is, it is said, and the old one answers on)
+            value = self.read(self.path)
+        except Exception as error:  # noqa: BLE001 (whatever it is, it is logged, and the old value stays)
             self._refuse(stamp, error)
             return False
-        self.kept, self.stamp, self.troubled = kept, stamp, None
-        log.info("%s taken%s: %s", self.what, self.named(kept), printable(self.place))
+        self.value, self.stamp, self.failing = value, stamp, None
+        log.info("%s loaded%s: %s", self.what, self.describe(value), printable(self.path))
         return True
 
     def _refuse(self, stamp: Stamp, error: Exception) -> None:
-        again = may_pass(error)
+        again = is_transient(error)
         if not again:
             self.stamp = stamp  # a bad one is not tried again before it changes
-        if again and self.troubled == (stamp,):
+        if again and self.failing == (stamp,):
             return
-        self.troubled = (stamp,) if again else None
+        self.failing = (stamp,) if again else None
         self.refused()
-        then = "it is tried again at every look" if again else "it is not tried again before it changes"
+        then = "it is tried again at every check" if again else "it is not tried again before it changes"
         unforeseen = error if not isinstance(error, NeatrecError | OSError | MemoryError) else None
-        said = printable(error, 500) or type(error).__name__
-        place = printable(self.place)
-        log.error("%s at %s refused, the old one stays; %s: %s", self.what, place, then, said, exc_info=unforeseen)
+        message, path = printable(error, 500) or type(error).__name__, printable(self.path)
+        log.error("%s at %s refused, the old one stays; %s: %s", self.what, path, then, message, exc_info=unforeseen)
 
 
-def may_pass(error: BaseException) -> bool:
-    """Whether the same file may be read well later: the machine was short of something, or nobody foresaw the error."""
+def is_transient(error: BaseException) -> bool:
+    """Whether the same file may be readable later: the machine was short of something, or the error is unforeseen."""
     if isinstance(error, ResourceError) or not isinstance(error, NeatrecError):
         return True
     cause: BaseException | None = error.__cause__ or error.__context__
     while cause is not None:
-        if isinstance(cause, MemoryError) or (isinstance(cause, OSError) and cause.errno in PASSING):
+        if isinstance(cause, MemoryError) or (isinstance(cause, OSError) and cause.errno in TRANSIENT):
             return True
         cause = cause.__cause__ or cause.__context__
     return False
 
 
 class BundleWatcher:
-    """What is served. Requests read `edition` and `keys` once; a thread of its own puts new ones in their place."""
+    """What is served. Requests read `snapshot` and `keys` once; a thread of its own replaces them."""
 
     def __init__(self, settings: ServiceSettings, metrics: Metrics) -> None:
         self.settings, self.metrics = settings, metrics
-        self.shelves = [
-            Watched(place, _open, metrics.refused.inc, "bundle", lambda shelf: f", version {shelf.short}")
-            for place in (settings.bundle, *settings.compare)
+        self.bundles = [
+            Watched(path, _open, metrics.refused.inc, "bundle", lambda bundle: f", version {bundle.short}")
+            for path in (settings.bundle, *settings.compare)
         ]
         self.rules = self._file(settings.rules, read_rules, "rules")
         self.available = self._file(settings.available, read_available, "available")
         self.key_file = self._file(settings.key_file, read_keys, "keys")
-        self.keys: Keys = read_keys(None) if self.key_file is None else self.key_file.kept
-        self.edition = self._edition(_today())
+        self.keys: Keys = read_keys(None) if self.key_file is None else self.key_file.value
+        self.snapshot = self._snapshot(_today())
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
-        self._say_live()
+        self._count_live()
 
-    def _file(self, place: Path | None, read: Callable[[Path], Kept], what: str) -> Watched[Kept] | None:
+    def _file(self, path: Path | None, read: Callable[[Path], Value], what: str) -> Watched[Value] | None:
         counter = self.metrics.bad_files.labels(what)
-        return None if place is None else Watched(place, read, counter.inc, what)
+        return None if path is None else Watched(path, read, counter.inc, what)
 
-    def _edition(self, day: date) -> ServingSnapshot:
-        shelves: dict[str, LoadedBundle] = {}
-        for watched in self.shelves:
-            shelf = watched.kept
-            if shelf.name in shelves:
-                shelf = shelf.renamed(f"{shelf.name}-{len(shelves) + 1}")
-            shelves[shelf.name] = shelf
-        rules = Rules() if self.rules is None else self.rules.kept
-        _say_unknown(rules, next(iter(shelves.values())), day)
-        return make_edition(shelves, rules, None if self.available is None else self.available.kept, day)
+    def _snapshot(self, day: date) -> ServingSnapshot:
+        bundles: dict[str, LoadedBundle] = {}
+        for watched in self.bundles:
+            bundle = watched.value
+            if bundle.name in bundles:
+                bundle = bundle.renamed(f"{bundle.name}-{len(bundles) + 1}")
+            bundles[bundle.name] = bundle
+        rules = Rules() if self.rules is None else self.rules.value
+        _log_unknown(rules, next(iter(bundles.values())), day)
+        return make_snapshot(bundles, rules, None if self.available is None else self.available.value, day)
 
-    def look(self) -> bool:
-        """Look once for something new; whether there was any."""
-        swapped = [watched.renewed() for watched in self.shelves]
-        decided = [watched.renewed() for watched in (self.rules, self.available) if watched is not None]
-        if self.key_file is not None and self.key_file.renewed():
-            self.keys = self.key_file.kept
-        if not any([*swapped, *decided]) and self.edition.day == _today():
+    def check(self) -> bool:
+        """Check once for changes; whether there was any."""
+        swapped = [watched.reload() for watched in self.bundles]
+        changed = [watched.reload() for watched in (self.rules, self.available) if watched is not None]
+        if self.key_file is not None and self.key_file.reload():
+            self.keys = self.key_file.value
+        if not any([*swapped, *changed]) and self.snapshot.day == _today():
             return False
-        edition = self._edition(_today())
-        for shelf in edition.shelves.values():
-            _ = shelf.search  # while the old edition still answers
-        self.edition = edition
+        snapshot = self._snapshot(_today())
+        for bundle in snapshot.bundles.values():
+            _ = bundle.search  # while the old snapshot still answers
+        self.snapshot = snapshot
         if any(swapped):
             self.metrics.swaps.inc()
-            self._say_live()
+            self._count_live()
         return True
 
-    def _say_live(self) -> None:
-        main = self.edition.main
+    def _count_live(self) -> None:
+        main = self.snapshot.main
         self.metrics.live(main.short, main.index.manifest.created)
 
     def start(self) -> None:
-        """Look for changes from now on."""
+        """Check for changes from now on."""
         self._stop.clear()
         self._thread = threading.Thread(target=self._watch, name="neatrec-watch", daemon=True)
         self._thread.start()
@@ -162,22 +186,22 @@ class BundleWatcher:
             self._thread.join()
 
     def _watch(self) -> None:
-        for shelf in self.edition.shelves.values():
-            _ = shelf.search  # takes a moment with many items: not before the first answer, but before most searches
+        for bundle in self.snapshot.bundles.values():
+            _ = bundle.search  # takes a moment with many items: not before the first answer, but before most searches
         while not self._stop.wait(self.settings.interval):
             try:
-                self.look()
-            except Exception:  # the watch must outlive whatever it meets; the live edition is untouched
-                log.exception("looking for changes failed")
+                self.check()
+            except Exception:  # the thread must survive any error; the live snapshot is untouched
+                log.exception("checking for changes failed")
 
 
-def _open(place: Path) -> LoadedBundle:
-    shelf = LoadedBundle(ServingTable.open(bundle_at(place), verify=True))
-    _ = shelf.graded, shelf.index.model  # made before the first request needs them
-    return shelf
+def _open(path: Path) -> LoadedBundle:
+    bundle = LoadedBundle(ServingTable.open(bundle_at(path), verify=True))
+    _ = bundle.graded, bundle.index.model  # made before the first request needs them
+    return bundle
 
 
-def _say_unknown(rules: Rules, main: LoadedBundle, day: date) -> None:
+def _log_unknown(rules: Rules, main: LoadedBundle, day: date) -> None:
     """Catalogues change every night and rules need not, so this is no fault; but a wrong id should not go unseen."""
     unknown = rules.unknown(lambda item: main.code(item) is not None, day)
     if unknown:
