@@ -15,7 +15,7 @@ import numpy as np
 from benchmarks.label_data import Orders, read_orders
 
 LEAST, CRITICAL = 5, 3.84
-Job = Callable[[], int]
+Task = Callable[[], int]
 
 
 def chi_squared(count: Any, first: Any, second: Any, total: float) -> Any:
@@ -47,7 +47,7 @@ def labels_of(item: np.ndarray, other: np.ndarray, count: np.ndarray, margins: t
     return int(((count > first * second / records) & (statistic > CRITICAL)).sum())
 
 
-def scipy_all_pairs() -> Job:
+def scipy_all_pairs() -> Task:
     """X'X of the basket-item matrix."""
     from scipy import sparse
 
@@ -56,15 +56,15 @@ def scipy_all_pairs() -> Job:
     x = sparse.csr_matrix((ones, (orders.basket, orders.item)), shape=(len(orders.sizes), orders.items))
     _ = x[:10].T @ x[:10]
 
-    def job() -> int:
+    def task() -> int:
         c = (x.T.tocsr() @ x).tocoo()
         often = (c.data >= LEAST) & (c.row < c.col)
         return labels_of(c.row[often], c.col[often], c.data[often], all_pairs_margins(orders))
 
-    return job
+    return task
 
 
-def pandas_all_pairs() -> Job:
+def pandas_all_pairs() -> Task:
     """A self-merge, and the pairs counted as one number each."""
     import pandas as pd
 
@@ -72,7 +72,7 @@ def pandas_all_pairs() -> Job:
     lines = pd.DataFrame({"basket": orders.basket.astype(np.int32), "item": orders.item.astype(np.int32)})
     _ = lines[:100].merge(lines[:100], on="basket")
 
-    def job() -> int:
+    def task() -> int:
         both = lines.merge(lines, on="basket")
         both = both[both["item_x"] < both["item_y"]]
         key = both["item_x"].astype(np.int64) * orders.items + both["item_y"]
@@ -81,7 +81,7 @@ def pandas_all_pairs() -> Job:
         pair = counts.index.to_numpy()
         return labels_of(pair // orders.items, pair % orders.items, counts.to_numpy(), all_pairs_margins(orders))
 
-    return job
+    return task
 
 
 def _polars_lines(orders: Orders) -> Any:
@@ -99,7 +99,7 @@ def _polars_labels(pairs: Any, margins: tuple[np.ndarray, float]) -> int:
     return labels_of(*(often[name].to_numpy() for name in ("item", "other", "count")), margins)
 
 
-def polars_all_pairs() -> Job:
+def polars_all_pairs() -> Task:
     """A lazy self-join."""
     import polars as pl
 
@@ -114,7 +114,7 @@ def polars_all_pairs() -> Job:
     return lambda: _polars_labels(pairs(lines), all_pairs_margins(orders))
 
 
-def polars_window() -> Job:
+def polars_window() -> Task:
     """No join at all: the lines are in cart order, so a partner is the line k rows below, if its basket is the same."""
     import polars as pl
 
@@ -135,7 +135,7 @@ def polars_window() -> Job:
     return lambda: _polars_labels(pairs(lines), window_margins(orders, 5))
 
 
-def polars_window_join() -> Job:
+def polars_window_join() -> Task:
     """A self-join with a distance filter."""
     import polars as pl
 
@@ -152,7 +152,7 @@ def polars_window_join() -> Job:
     return lambda: _polars_labels(pairs(lines), window_margins(orders, 5))
 
 
-def _duckdb(orders: Orders, query: str, margins: Callable[[Orders], tuple[np.ndarray, float]]) -> Job:
+def _duckdb(orders: Orders, query: str, margins: Callable[[Orders], tuple[np.ndarray, float]]) -> Task:
     """Count pairs by a query over the table `lines`, in memory, on all cores."""
     import duckdb
     import pyarrow as pa
@@ -165,21 +165,21 @@ def _duckdb(orders: Orders, query: str, margins: Callable[[Orders], tuple[np.nda
     con.unregister("incoming")
     con.execute(query.replace("lines", "(SELECT * FROM lines LIMIT 100)")).fetchnumpy()
 
-    def job() -> int:
+    def task() -> int:
         found = con.execute(query).fetchnumpy()
         return labels_of(found["item"], found["other"], found["n"], margins(orders))
 
-    return job
+    return task
 
 
-def duckdb_all_pairs() -> Job:
+def duckdb_all_pairs() -> Task:
     """A self-join in SQL."""
     query = f"""SELECT a.item, b.item AS other, COUNT(*) AS n FROM lines a JOIN lines b ON a.basket = b.basket
         WHERE a.item < b.item GROUP BY a.item, b.item HAVING COUNT(*) >= {LEAST}"""
     return _duckdb(read_orders(), query, all_pairs_margins)
 
 
-def duckdb_window() -> Job:
+def duckdb_window() -> Task:
     """A self-join on the basket and the position, once for each step."""
     query = f"""SELECT least(a.item, b.item) AS item, greatest(a.item, b.item) AS other, COUNT(*) AS n
         FROM (SELECT basket, item, position + step AS position FROM lines, range(1, 6) AS steps(step)) a
@@ -187,7 +187,7 @@ def duckdb_window() -> Job:
     return _duckdb(read_orders(), query, lambda orders: window_margins(orders, 5))
 
 
-def mlxtend_part() -> Job:
+def mlxtend_part() -> Task:
     """Frequent pairs at a support of .1 % and their association rules: the part that mlxtend can do in this time.
 
     No chi-squared test, and only items that are frequent themselves: their columns are picked before the clock starts.
@@ -202,8 +202,8 @@ def mlxtend_part() -> Job:
     frequent = np.flatnonzero(np.bincount(orders.item, minlength=orders.items) >= 0.001 * len(orders.sizes))
     carts = pd.DataFrame.sparse.from_spmatrix(x[:, frequent])
 
-    def job() -> int:
+    def task() -> int:
         sets = fpgrowth(carts, min_support=0.001, max_len=2)
         return len(association_rules(sets, metric="lift", min_threshold=0.0)) // 2
 
-    return job
+    return task

@@ -3,7 +3,7 @@
     python -m benchmarks.label_speed            # all tables, written to benchmarks/results/label_speed.json
     python -m benchmarks.label_speed --rounds 3
 
-Every job runs in a process of its own, in turn with the others; data and compiled code are loaded before the clock
+Every task runs in a process of its own, in turn with the others; data and compiled code are loaded before the clock
 starts.
 """
 
@@ -52,42 +52,42 @@ LARGE = {"neatrec, paper's test": (HERE, "neatrec_simulated")}
 DIFFERENT = {"mlxtend_part", "neatrec_every_pair"}
 """Jobs whose answer is not the number of labels."""
 
-Job = Callable[[], Any]
+Task = Callable[[], Any]
 
 
-def neatrec_all_pairs() -> Job:
+def neatrec_all_pairs() -> Task:
     return _neatrec(CountOptions(directed=False, category_level=None))
 
 
-def neatrec_window() -> Job:
+def neatrec_window() -> Task:
     return _neatrec(CountOptions(window=5, directed=False, category_level=None))
 
 
-def neatrec_paper() -> Job:
+def neatrec_paper() -> Task:
     """The paper's protocol: directed, baskets of 5 and more, different aisles."""
     return _neatrec(CountOptions(min_basket=5))
 
 
-def neatrec_paper_in_duckdb() -> Job:
+def neatrec_paper_in_duckdb() -> Task:
     return _neatrec(CountOptions(min_basket=5), engine="duckdb", memory_limit="2GB")
 
 
-def neatrec_every_pair() -> Job:
+def neatrec_every_pair() -> Task:
     """No test: every pair of the paper's protocol is handed out, sorted."""
     baskets = _baskets(read_orders())
     count(baskets.select(np.arange(1000)), CountOptions(min_basket=5))
     return lambda: len(count(baskets, CountOptions(min_basket=5)))
 
 
-def neatrec_simulated() -> Job:
-    """Directed, different shelf, all pairs of 3.2 million simulated baskets over 50,000 items."""
+def neatrec_simulated() -> Task:
+    """Directed, different category, all pairs of 3.2 million simulated baskets over 50,000 items."""
     from neatrec.simulator import supermarket
 
     baskets = supermarket(baskets=3_200_000, items=50_000).baskets
     test = PaperTest(levels=(0.05,), directed=True)
     count(baskets.select(np.arange(1000)), CountOptions(), keep=test)
 
-    def job() -> dict[str, int]:
+    def task() -> dict[str, int]:
         found = count(baskets, CountOptions(), keep=test)
         return {
             "lines": baskets.lines,
@@ -96,10 +96,10 @@ def neatrec_simulated() -> Job:
             "labels": len(found),
         }
 
-    return job
+    return task
 
 
-def _neatrec(counting: CountOptions, **engine: Any) -> Job:
+def _neatrec(counting: CountOptions, **engine: Any) -> Task:
     baskets = _baskets(read_orders())
     test = PaperTest(levels=(0.05,), directed=counting.directed)
     count(baskets.select(np.arange(1000)), counting, keep=test, **engine)
@@ -118,12 +118,12 @@ def _baskets(orders: Orders) -> Baskets:
     return Baskets(catalog, orders.item, offsets, ids, ordered=True)
 
 
-def compare(title: str, jobs: dict[str, tuple[str, str]], rounds: int) -> list[dict[str, Any]]:
-    """Measure the jobs of one table in turn, and print it."""
+def compare(title: str, tasks: dict[str, tuple[str, str]], rounds: int) -> list[dict[str, Any]]:
+    """Measure the tasks of one table in turn, and print it."""
     print(f"\n{title}", flush=True)
-    runs = measure_in_turn(jobs, rounds)
+    runs = measure_in_turn(tasks, rounds)
     rows = [summary(name, some) for name, some in runs.items()]
-    answers = {row["name"]: row["answer"] for row in rows if jobs[row["name"]][1] not in DIFFERENT}
+    answers = {row["name"]: row["answer"] for row in rows if tasks[row["name"]][1] not in DIFFERENT}
     if len({str(answer) for answer in answers.values()}) > 1:
         sys.exit(f"the answers differ: {answers}")
     print(as_table(rows))
@@ -131,7 +131,7 @@ def compare(title: str, jobs: dict[str, tuple[str, str]], rounds: int) -> list[d
 
 
 def as_table(rows: Sequence[dict[str, Any]]) -> str:
-    """Seconds and memory of each job, and how many times as much as the first one it takes."""
+    """Seconds and memory of each task, and how many times as much as the first one it takes."""
     head = ["", "CPU s", "spread", "x", "wall s", "x", "peak MiB", "answer"]
     return table([head, *(_cells(row, rows[0]) for row in rows)])
 
@@ -155,11 +155,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--no-large", action="store_true", help="leave out the 3.2 million simulated baskets")
     arguments = parser.parse_args()
-    read_orders()  # says what is missing before anything runs
+    read_orders()  # reports what is missing before anything runs
     results = {}
-    for title, jobs in TABLES.items():
-        here = {name: job for name, job in jobs.items() if job[1] != "mlxtend_part" or find_spec("mlxtend")}
-        if len(here) < len(jobs):
+    for title, tasks in TABLES.items():
+        here = {name: task for name, task in tasks.items() if task[1] != "mlxtend_part" or find_spec("mlxtend")}
+        if len(here) < len(tasks):
             print("\nmlxtend is not installed and is left out: pip install mlxtend")
         results[title] = compare(title, here, arguments.rounds)
     if not arguments.no_large:

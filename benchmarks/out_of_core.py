@@ -41,8 +41,8 @@ def count_once(engine: str, source: str, limit: int, threads: int, customers: bo
     gc.collect()
     held = int(_status("VmRSS")) << 10
     wall, cpu = time.perf_counter(), time.process_time()
-    room = limit - SLACK - held if engine == "duckdb" else None
-    labels = make_labels(baskets, protocol="paper", engine=engine, memory_limit=room, threads=threads)
+    allowed = limit - SLACK - held if engine == "duckdb" else None
+    labels = make_labels(baskets, protocol="paper", engine=engine, memory_limit=allowed, threads=threads)
     return {
         "wall": round(time.perf_counter() - wall, 1),
         "cpu": round(time.process_time() - cpu, 1),

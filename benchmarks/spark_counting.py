@@ -72,7 +72,7 @@ def cpu_seconds() -> float:
 
 
 def _processes() -> Iterator[tuple[str, list[str]]]:
-    """Process ids, and what /proc says of each from its state on."""
+    """Process ids, and the fields of /proc of each from its state on."""
     for file in Path("/proc").glob("[0-9]*/stat"):
         try:
             yield file.parent.name, file.read_text().rpartition(")")[2].split()
@@ -87,32 +87,32 @@ def lines_with_a_long_basket(baskets: int, long: int, folder: Path) -> Path:
 
     from neatrec.io import read_baskets
 
-    shop = read_baskets(f"supermarket:baskets={baskets},items={min(max(2000, 2 * long), 20_000)}")
-    basket, item = shop.basket_of_line, shop.items.astype(np.int64)
+    market = read_baskets(f"supermarket:baskets={baskets},items={min(max(2000, 2 * long), 20_000)}")
+    basket, item = market.basket_of_line, market.items.astype(np.int64)
     head = np.arange(0, baskets, 3)
     basket = np.concatenate([basket, head, np.full(long, baskets)])
     item = np.concatenate([item, np.full(len(head), 10**9), np.arange(long)])
-    aisle = np.append(shop.catalog.category_of(None), -1)[np.minimum(item, len(shop.catalog))]
+    aisle = np.append(market.catalog.category_of(None), -1)[np.minimum(item, len(market.catalog))]
     for number, rows in enumerate(np.array_split(np.random.default_rng(0).permutation(len(basket)), 4)):
         columns = {"order": basket[rows], "sku": item[rows], "aisle": aisle[rows], "place": rows}
         pq.write_table(pa.table(columns), folder / f"{number}.parquet")
     return folder
 
 
-Say = Callable[[Any], dict[str, Any]]
+Summarize = Callable[[Any], dict[str, Any]]
 
 
-def both(session: Any, name: str, make: Callable[[str], Any], say: Say) -> dict[str, Any]:
-    """What Spark's answer took and says, which must be what the memory engine's says."""
+def both(session: Any, name: str, make: Callable[[str], Any], summarize: Summarize) -> dict[str, Any]:
+    """The cost and summary of Spark's result; the memory engine's summary must be the same."""
     known: set[int] = set()
     stages_since(session, known)
     began, cpu = time.perf_counter(), cpu_seconds()
     found = make("spark")
     took = {"wall": round(time.perf_counter() - began, 1), "cpu": round(cpu_seconds() - cpu, 1)}
-    said = say(found)
-    if said != say(make("memory")):
+    summary = summarize(found)
+    if summary != summarize(make("memory")):
         sys.exit(f"{name}: Spark's answer differs")
-    return {**took, **said, "stages": stages_since(session, known)[:MANY]}
+    return {**took, **summary, "stages": stages_since(session, known)[:MANY]}
 
 
 def instacart(session: Any, threads: int) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -125,20 +125,20 @@ def instacart(session: Any, threads: int) -> Iterator[tuple[str, dict[str, Any]]
     def labels(protocol: str, engine: str) -> Any:
         return make_labels(baskets, protocol=protocol, engine=engine, threads=threads)
 
-    def say(found: Any) -> dict[str, Any]:
+    def summarize(found: Any) -> dict[str, Any]:
         return {"labels": found.label_counts, "hash": found.hash}
 
     for protocol in ("paper", "calibrated"):
-        yield protocol, both(session, protocol, partial(labels, protocol), say)
+        yield protocol, both(session, protocol, partial(labels, protocol), summarize)
     real = labels("calibrated", "memory")
 
     def by_chance(engine: str) -> Any:
         return shuffle_null(baskets, real, 1, engine=engine, threads=threads)
 
-    def say_chance(found: Any) -> dict[str, Any]:
+    def summarize_chance(found: Any) -> dict[str, Any]:
         return {"by chance": {key: found.to_json()[key] for key in ("labels", "rerun")}}
 
-    yield "chance", both(session, "chance", by_chance, say_chance)
+    yield "chance", both(session, "chance", by_chance, summarize_chance)
 
 
 def candidates(session: Any, threads: int) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -153,11 +153,11 @@ def candidates(session: Any, threads: int) -> Iterator[tuple[str, dict[str, Any]
     def sets(engine: str) -> Any:
         return candidate_pairs(baskets, CANDIDATE_COUNTING, 200, place, engine=engine, threads=threads)
 
-    def say(found: Any) -> dict[str, Any]:
+    def summarize(found: Any) -> dict[str, Any]:
         columns = (found.query.astype("<i4"), found.item.astype("<i4"), found.count.astype("<i8"))
         return {"pairs": len(found), "hash": hashlib.sha256(b"".join(c.tobytes() for c in columns)).hexdigest()}
 
-    yield "candidate sets", both(session, "candidate sets", sets, say)
+    yield "candidate sets", both(session, "candidate sets", sets, summarize)
 
 
 def skew(session: Any, threads: int, baskets: int, long: int) -> dict[str, Any]:
@@ -193,14 +193,14 @@ def window(session: Any, threads: int, baskets: int, long: int = MILLION) -> dic
     def counted(engine: str) -> Any:
         return count(lines, CountOptions(window=5), engine=engine, threads=threads)
 
-    def say(found: Any) -> dict[str, Any]:
+    def summarize(found: Any) -> dict[str, Any]:
         columns = (found.query.astype("<i4"), found.item.astype("<i4"), found.count.astype("<i8"))
         order = np.lexsort(columns[:2])
         hashed = hashlib.sha256(b"".join(column[order].tobytes() for column in columns)).hexdigest()
         return {"pairs": len(found.query), "records": int(found.count.sum()), "hash": hashed}
 
     about = {"baskets": baskets, "long": long, "lines": lines.lines}
-    return {"window": {**about, **both(session, "window", counted, say)}}
+    return {"window": {**about, **both(session, "window", counted, summarize)}}
 
 
 def refused(session: Any, threads: int, long: int = MILLION) -> dict[str, Any]:

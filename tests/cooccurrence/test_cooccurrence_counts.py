@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helpers.counting_reference import as_dict, assert_counted_right, jobs, margins_plainly
+from helpers.counting_reference import as_dict, assert_counted_right, count_cases, margins_plainly
 from neatrec.cooccurrence import (
     CooccurrenceCounts,
     CountOptions,
@@ -26,7 +26,7 @@ from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog, string_array
 
 ENGINES = pytest.mark.parametrize("engine", ["memory", "duckdb"])
-Job = tuple[Baskets, CountOptions]
+CountCase = tuple[Baskets, CountOptions]
 
 
 def assert_equal(one: CooccurrenceCounts, other: CooccurrenceCounts) -> None:
@@ -43,16 +43,16 @@ def assert_equal(one: CooccurrenceCounts, other: CooccurrenceCounts) -> None:
 
 
 @settings(max_examples=120, deadline=None)
-@given(job=jobs(), threads=st.integers(1, 3))
-def test_the_memory_engine_counts_what_the_definition_says(job: Job, threads: int) -> None:
-    baskets, counting = job
+@given(case=count_cases(), threads=st.integers(1, 3))
+def test_the_memory_engine_counts_as_defined(case: CountCase, threads: int) -> None:
+    baskets, counting = case
     assert_counted_right(count(baskets, counting, engine="memory", threads=threads), baskets, counting)
 
 
 @settings(max_examples=30, deadline=None)
-@given(job=jobs(), threads=st.integers(1, 3))
-def test_the_duckdb_engine_counts_what_the_definition_says(job: Job, threads: int) -> None:
-    baskets, counting = job
+@given(case=count_cases(), threads=st.integers(1, 3))
+def test_the_duckdb_engine_counts_as_defined(case: CountCase, threads: int) -> None:
+    baskets, counting = case
     found = count(baskets, counting, engine="duckdb", threads=threads)
     assert_counted_right(found, baskets, counting)
     assert_equal(found, count(baskets, counting, engine="memory"))
@@ -60,9 +60,9 @@ def test_the_duckdb_engine_counts_what_the_definition_says(job: Job, threads: in
 
 @ENGINES
 @settings(max_examples=12, deadline=None)
-@given(job=jobs())
-def test_margins_alone_are_those_of_the_pairs(engine: str, job: Job) -> None:
-    baskets, counting = job
+@given(case=count_cases())
+def test_margins_alone_are_those_of_the_pairs(engine: str, case: CountCase) -> None:
+    baskets, counting = case
     m = margins(baskets, counting, engine=engine)
     first, second, records, _, counted = margins_plainly(baskets, counting)
     assert (m.first.tolist(), m.second.tolist(), m.records, m.baskets) == (first, second, records, counted)
@@ -72,11 +72,11 @@ def test_margins_alone_are_those_of_the_pairs(engine: str, job: Job) -> None:
 
 @ENGINES
 @settings(max_examples=15, deadline=None)
-@given(job=jobs(), least=st.integers(1, 3), slack=st.floats(0, 2), strict=st.booleans())
+@given(case=count_cases(), least=st.integers(1, 3), slack=st.floats(0, 2), strict=st.booleans())
 def test_keeping_some_pairs_is_counting_all_and_leaving_out_the_rest(
-    engine: str, job: Job, least: int, slack: float, strict: bool
+    engine: str, case: CountCase, least: int, slack: float, strict: bool
 ) -> None:
-    baskets, counting = job
+    baskets, counting = case
 
     def make_filter(m: Margins) -> PairFilter:
         share = np.sqrt(m.first / max(m.records, 1))
@@ -98,11 +98,11 @@ def test_keeping_some_pairs_is_counting_all_and_leaving_out_the_rest(
 
 @ENGINES
 @settings(max_examples=12, deadline=None)
-@given(job=jobs(), data=st.data())
+@given(case=count_cases(), data=st.data())
 def test_the_order_of_baskets_and_how_they_are_cut_into_shards_do_not_matter(
-    engine: str, job: Job, data: st.DataObject
+    engine: str, case: CountCase, data: st.DataObject
 ) -> None:
-    baskets, counting = job
+    baskets, counting = case
     order = np.array(data.draw(st.permutations(range(len(baskets)))), dtype=np.int64)
     cut = data.draw(st.integers(0, len(baskets)))
     shards = [own_users(baskets.select(part)) for part in (order[:cut], order[cut:])]
@@ -118,9 +118,9 @@ def own_users(shard: Baskets) -> Baskets:
 
 
 @settings(max_examples=40, deadline=None)
-@given(job=jobs())
-def test_symmetric_counts_add_both_directions(job: Job) -> None:
-    baskets, counting = job
+@given(case=count_cases())
+def test_symmetric_counts_add_both_directions(case: CountCase) -> None:
+    baskets, counting = case
     both_ways = count(baskets, counting, engine="memory").symmetric()
     undirected = count(baskets, replace(counting, directed=False), engine="memory")
     if not counting.once_per_customer:  # a customer who bought both ways counts once a direction

@@ -84,7 +84,7 @@ def test_pairs_that_do_not_fit_are_refused_with_their_size() -> None:
         duckdb_engine._all_pairs(None, 10**9, CountOptions(), customers=False, memory_limit=2**30)
 
 
-def test_too_little_memory_for_duckdb_is_told_in_our_words() -> None:
+def test_too_little_memory_for_duckdb_is_reported_as_our_error() -> None:
     baskets = make_shop(3000, 20_000, 30)
     with pytest.raises(
         ResourceError,
@@ -104,7 +104,7 @@ def test_too_little_memory_for_duckdb_is_told_in_our_words() -> None:
     )
 
 
-def test_a_disk_that_cannot_be_written_is_told_in_our_words(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_cannot_be_written_is_reported_as_our_error(monkeypatch: pytest.MonkeyPatch) -> None:
     import duckdb
 
     def full(*_: object) -> None:

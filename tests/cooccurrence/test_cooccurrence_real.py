@@ -19,7 +19,7 @@ PAPER = CountOptions(min_basket=5)
 
 @pytest.fixture(scope="module")
 def orders(instacart_folder: Path) -> Baskets:
-    """Read plainly, without the sources room: this is about counting."""
+    """Read without neatrec.io: these tests are about counting."""
     if not (instacart_folder / "order_products__train.parquet").exists():
         pytest.skip("reads the Parquet form of the Instacart files, which is not in NEATREC_DATA")
     table = pq.read_table(instacart_folder / "order_products__train.parquet")

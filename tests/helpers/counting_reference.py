@@ -103,7 +103,7 @@ def shops(draw: st.DrawFn, *, ordered: bool | None = None, repeats: bool = True)
 
 
 @st.composite
-def jobs(draw: st.DrawFn) -> tuple[Baskets, CountOptions]:
+def count_cases(draw: st.DrawFn) -> tuple[Baskets, CountOptions]:
     """Baskets and any counting that suits them."""
     baskets = draw(shops())
     window = st.none() | st.integers(1, 6) | st.just(10**12)

@@ -27,24 +27,24 @@ def binned(p: np.ndarray) -> dict[int, np.ndarray]:
 def test_the_cut_is_the_threshold_of_all_p_values(values: list[float], unseen: int, rate: float) -> None:
     p = np.array(values)
     groups = binned(p)
-    asked: list[int] = []
+    fetched: list[int] = []
 
     def fetch(number: int) -> np.ndarray:
-        asked.append(number)
+        fetched.append(number)
         return groups[number]
 
     bins = [(number, len(group), float(group.min())) for number, group in groups.items()]
     total = len(p) + unseen
     assert largest_discovery(bins, fetch, rate, total) == benjamini_hochberg(p, total).threshold(rate)
-    assert len(asked) == len(set(asked))
+    assert len(fetched) == len(set(fetched))
 
 
 def test_mostly_one_bin_is_fetched() -> None:
     p = np.concatenate([np.random.default_rng(0).uniform(size=10_000), np.geomspace(1e-12, 1e-6, 200)])
-    groups, asked = binned(p), []
+    groups, fetched = binned(p), []
     bins = [(number, len(group), float(group.min())) for number, group in groups.items()]
-    assert largest_discovery(bins, lambda n: asked.append(n) or groups[n], 0.05, len(p)) > 0
-    assert len(asked) <= 2
+    assert largest_discovery(bins, lambda n: fetched.append(n) or groups[n], 0.05, len(p)) > 0
+    assert len(fetched) <= 2
 
 
 def test_a_test_that_travels_gives_the_same_and_leaves_the_baskets_behind() -> None:

@@ -188,7 +188,7 @@ def test_order_of_baskets_does_not_matter():
         ({"category_level": "shelf"}, "`category_level`"),
     ],
 )
-def test_what_cannot_be_asked_for_is_refused(arguments, message):
+def test_wrong_options_are_refused(arguments, message):
     catalog = Catalog.from_ids(["a", "b"], categories=["x", "y"])
     with pytest.raises(ParameterError, match=message):
         make_labels(Baskets.from_lists([["a", "b"]], catalog=catalog), **arguments)

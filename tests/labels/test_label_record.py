@@ -73,8 +73,8 @@ def test_the_table_says_what_made_it(baskets, tmp_path):
     }
 
 
-@pytest.mark.parametrize(("asked", "named"), [("deepest", "aisle"), ("department", "department"), (None, None)])
-def test_the_options_name_the_level_whose_pairs_are_left_out(asked, named, caplog):
+@pytest.mark.parametrize(("given", "named"), [("deepest", "aisle"), ("department", "department"), (None, None)])
+def test_the_options_name_the_level_whose_pairs_are_left_out(given, named, caplog):
     catalog = Catalog(
         string_array(["bun", "sausage", "tea", "milk"]),
         levels=("department", "aisle"),
@@ -83,7 +83,7 @@ def test_the_options_name_the_level_whose_pairs_are_left_out(asked, named, caplo
     )
     shop = Baskets.from_lists([["bun", "sausage"], ["tea", "milk"]] * 20, catalog=catalog)
     with caplog.at_level(logging.INFO, logger="neatrec.labels"):
-        labels = make_labels(shop, min_basket=2, category_level=asked)
+        labels = make_labels(shop, min_basket=2, category_level=given)
     assert labels.options["category_level"] == named
     said = [record.getMessage() for record in caplog.records if "are left out" in record.getMessage()]
     assert said == ([] if named is None else [f"pairs of one {named} are left out"])
@@ -141,7 +141,7 @@ def test_json_has_the_promised_keys(baskets):
     json.dumps(answer)
 
 
-def test_a_level_that_was_not_asked_for_is_refused(baskets):
+def test_an_unknown_level_is_refused(baskets):
     with pytest.raises(ParameterError, match=r"`level` must be one of 0\.05, 0\.01, 0\.001, got 0\.02"):
         make_labels(baskets, min_basket=2).at(0.02)
 

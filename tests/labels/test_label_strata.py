@@ -23,7 +23,7 @@ def in_stores(baskets: Baskets, codes) -> Baskets:
 
 
 def records_by_strata(baskets: Baskets, strata, min_basket: int, *, once: bool) -> dict[int, Counter]:
-    """The records of each stratum; once a customer: of the first basket in which the customer has the pair."""
+    """The records of each stratum; once per customer: of the first basket in which the customer has the pair."""
     out: dict[int, Counter] = defaultdict(Counter)
     had: set[tuple] = set()
     first = np.lexsort((baskets.ids.to_pylist(), np.zeros(len(baskets)) if baskets.times is None else baskets.times))

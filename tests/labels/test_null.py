@@ -31,9 +31,9 @@ def test_paper_labels_by_chance_are_the_protocol_on_shuffled_baskets(ordered):
     labels = make_labels(baskets, protocol="paper", levels=(0.2, 0.05), min_basket=2)
     null = shuffle_null(baskets, labels, 2, seed=5)
     for round_ in range(2):
-        dealt = shuffled(baskets, 5, round_)
+        permuted = shuffled(baskets, 5, round_)
         for level in labels.levels:
-            wanted = len(paper_plainly(dealt, level, 2))
+            wanted = len(paper_plainly(permuted, level, 2))
             assert null.labels[level][round_] == null.rerun[level][round_] == wanted
 
 
@@ -43,9 +43,9 @@ def test_calibrated_labels_by_chance_pass_the_real_threshold_with_expected_count
     labels = make_labels(baskets, levels=(0.9, 0.05), min_basket=2)
     null = shuffle_null(baskets, labels, 2)
     for round_ in range(2):
-        dealt = shuffled(baskets, 0, round_)
-        seen = records_plainly(dealt, 2)
-        expected = expected_plainly(seen, dealt, "quasi")
+        permuted = shuffled(baskets, 0, round_)
+        seen = records_plainly(permuted, 2)
+        expected = expected_plainly(seen, permuted, "quasi")
         for level in labels.levels:
             passing = {x for x, n in seen.items() if stats.poisson.sf(n - 1, expected[x]) <= labels.thresholds[level]}
             assert null.labels[level][round_] == len(both_ways(passing, ordered))
@@ -60,7 +60,7 @@ def test_several_labels_share_the_shuffles_and_get_what_each_would_alone(monkeyp
     ]
     alone = [shuffle_null(baskets, labels, 2, seed=3, within="size") for labels in both]
     rounds = []
-    monkeypatch.setattr(null, "shuffled", lambda *asked: rounds.append(asked[2]) or shuffled(*asked))
+    monkeypatch.setattr(null, "shuffled", lambda *arguments: rounds.append(arguments[2]) or shuffled(*arguments))
     assert shuffle_nulls(baskets, both, 2, seed=3, within="size") == alone
     assert rounds == [0, 1]
 

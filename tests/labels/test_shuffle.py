@@ -65,15 +65,15 @@ def test_the_order_of_baskets_does_not_matter(contents, names, within, random):
 def test_sizes_and_item_counts_stay(within):
     rng = np.random.default_rng(0)
     baskets = make([rng.choice(10, rng.integers(1, 6), replace=False) for _ in range(300)])
-    dealt = shuffled(baskets, 0, 0, within)
-    assert dealt.item_counts.tolist() == baskets.item_counts.tolist()
-    assert dealt.offsets.tolist() == baskets.offsets.tolist()
-    assert dealt.items.tolist() != baskets.items.tolist()
+    permuted = shuffled(baskets, 0, 0, within)
+    assert permuted.item_counts.tolist() == baskets.item_counts.tolist()
+    assert permuted.offsets.tolist() == baskets.offsets.tolist()
+    assert permuted.items.tolist() != baskets.items.tolist()
     size = np.repeat(baskets.sizes, baskets.sizes)
     position = np.arange(baskets.lines) - np.repeat(baskets.offsets[:-1], baskets.sizes)
     if within != "none":
         places = [size] if within == "size" else [size, position]
-        for one in (baskets, dealt):
+        for one in (baskets, permuted):
             key = np.stack([*places, one.items])
             one_sorted = np.unique(key, axis=1, return_counts=True)
             if one is baskets:
@@ -84,8 +84,8 @@ def test_sizes_and_item_counts_stay(within):
 
 def test_rounds_and_seeds_shuffle_differently():
     baskets = make([[1, 2, 3], [4, 5, 6], [7, 8, 9]] * 5)
-    dealt = {tuple(shuffled(baskets, seed, round_).items.tolist()) for seed, round_ in ((0, 0), (0, 1), (1, 0))}
-    assert len(dealt) == 3
+    permuted = {tuple(shuffled(baskets, seed, round_).items.tolist()) for seed, round_ in ((0, 0), (0, 1), (1, 0))}
+    assert len(permuted) == 3
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ def test_an_old_java_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, s
 def test_a_java_that_says_nothing_is_no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     java(tmp_path, "hello")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(MissingDependencyError, match="does not say which Java it is"):
+    with pytest.raises(MissingDependencyError, match="does not report its Java version"):
         session._check_java()
 
 
@@ -107,12 +107,12 @@ class SparkError(Exception):
         (
             "SparkException: Python worker exited unexpectedly (crashed)",
             ResourceError,
-            "a Spark worker was lost .* Its",
+            "a Spark worker was lost .* See its log",
         ),
         ("ExecutorLostFailure (executor 3 exited)", ResourceError, "a Spark worker was lost on the way, as often"),
         ("java.lang.OutOfMemoryError: heap", ResourceError, "Spark ran out of memory: .* Give executors more"),
         ("[FAILED_READ_FILE] Cannot read file:///d/x.parquet.", SourceError, "Spark cannot read file:///d/x.parquet"),
-        ("boom\n at org.apache", ResourceError, "Spark failed: boom. Its log says more"),
+        ("boom\n at org.apache", ResourceError, "Spark failed: boom. See its log"),
     ],
 )
 def test_failures_of_spark_become_our_errors(text: str, kind: type, sentence: str) -> None:

@@ -224,10 +224,9 @@ def _count_row(r, min_count, rows, counters):
 
 
 @compiled
-def _write(n, r, stay, rows, counters, conditions, out):
+def _write(n, r, stay, rows, counters, sink):
     """Append the pairs of row r that pass the filter to out; returns the new length. See `PairFilter` for the test."""
-    min_count, a, b, u, w = conditions
-    query, item, count, reverse, customers = out
+    (min_count, a, b, u, w), (query, item, count, reverse, customers) = sink
     counts = counters.counts
     # where customers have no counters of their own, every record has its own customer
     customer_counts = counters.customers if rows.way >= CUSTOMERS else counts
@@ -262,7 +261,7 @@ def count_rows(r0, r1, rows, counters, conditions, out):
     written, pairs = 0, 0
     for r in range(r0, r1):
         stay, met = _count_row(r, conditions[0], rows, counters)
-        written = _write(written, r, stay, rows, counters, conditions, out)
+        written = _write(written, r, stay, rows, counters, (conditions, out))
         pairs += met
     return written, pairs
 

@@ -37,7 +37,7 @@ def count(
 ) -> CooccurrenceCounts:
     """The pairs of the baskets with their counts: the same for any engine, number of threads and order of baskets.
 
-    `keep(block, margins)` says which pairs of a block are wanted; memory then grows with lines, never with pairs. A
+    `keep(block, margins)` gives a mask of the wanted pairs of a block; memory then grows with lines, not with pairs. A
     `memory_limit` is a number of bytes or a size such as "2GB"; `auto` takes the memory engine where it fits in it.
     Lines that Spark reads (`neatrec.io.spark_lines`) are counted on Spark.
 

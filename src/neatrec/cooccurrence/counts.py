@@ -72,7 +72,7 @@ class Margins:
     records: int
     """N: records in all."""
     pairs: int
-    """Unique pairs; 0 while they are being counted and when only margins were asked for."""
+    """Unique pairs; 0 while they are being counted and when only margins are counted."""
     baskets: int
     """Baskets counted."""
     category: Int32
@@ -129,7 +129,7 @@ class PairBlock:
 
 
 Keep = Callable[[PairBlock, Margins], Mask]
-"""Says of each pair of a block whether it is kept. It looks at a pair and the margins only: how pairs are cut into
+"""Whether each pair of a block is kept. It looks at a pair and the margins only: how pairs are cut into
 blocks is up to the engine. If it also has a `prefilter` method (see `FilteredPairs`), compiled code drops most pairs
 first."""
 
@@ -201,7 +201,7 @@ class CooccurrenceCounts:
         if self.mirrored:
             return self
         either = self._mirrored(self.count if self.reverse is None else self.count + self.reverse)
-        people = None if self.counting.directed or self.customers is None else self._mirrored(self.customers)
+        customers = None if self.counting.directed or self.customers is None else self._mirrored(self.customers)
         return CooccurrenceCounts(
             self.catalog,
             self.counting,
@@ -209,7 +209,7 @@ class CooccurrenceCounts:
             query=np.repeat(np.arange(len(self.catalog), dtype=np.int32), np.diff(either.indptr)),
             item=either.indices,
             count=either.data,
-            customers=None if people is None else people.data,
+            customers=None if customers is None else customers.data,
             mirrored=True,
         )
 

@@ -126,8 +126,8 @@ def _load_lines(con: Any, summary: InputSummary) -> None:
         for start in range(0, len(shard), BASKETS_PER_BATCH):
             part = slice(start, min(start + BASKETS_PER_BATCH, len(shard)))
             numbers = np.arange(done + part.start, done + part.stop)
-            people = pa.nulls(len(numbers), pa.int32()) if customers is None else customers[part]
-            _insert(con, "baskets", basket=numbers, customer=people)
+            customer = pa.nulls(len(numbers), pa.int32()) if customers is None else customers[part]
+            _insert(con, "baskets", basket=numbers, customer=customer)
             sizes, first, last = shard.sizes[part], shard.offsets[part.start], shard.offsets[part.stop]
             position = np.arange(1, last - first + 1) - np.repeat(shard.offsets[part] - first, sizes)
             _insert(
@@ -181,13 +181,13 @@ def _blocks(con: Any, query: str, counting: CountOptions, customers: bool) -> It
     # renamed in DuckDB 1.5; the old name warns
     reader = getattr(relation, "to_arrow_reader", None) or relation.fetch_record_batch
     for batch in reader(BLOCK):
-        q, v, n, reverse, people = batch.columns
+        q, v, n, reverse, customer_counts = batch.columns
         yield PairBlock(
             q.to_numpy(),
             v.to_numpy(),
             n.to_numpy(),
             reverse.to_numpy() if counting.directed else None,
-            people.to_numpy() if customers else None,
+            customer_counts.to_numpy() if customers else None,
         )
 
 
@@ -197,7 +197,7 @@ def _all_pairs(con: Any, pairs: int, counting: CountOptions, customers: bool, me
     if size > memory_limit:
         raise ResourceError(
             f"{pairs:,} pairs need {human(size)}, more than the memory limit of {human(memory_limit)}",
-            hint="Pass `keep` to say which pairs are wanted, or raise `memory_limit`.",
+            hint="Pass `keep` to choose the wanted pairs, or raise `memory_limit`.",
         )
     whole = PairBlock.empty(pairs, reverse=counting.directed, customers=customers)
     done = 0

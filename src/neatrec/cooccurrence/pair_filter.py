@@ -31,7 +31,7 @@ class PairFilter:
     (count - a[q] b[v])² >= u[q] w[v].
 
     With a = F / sqrt(N), b = a, u = w = sqrt(x) F (N - F) / sqrt(N)³ that is Pearson's chi-squared above x on the
-    positive side; with u = w = 0 it is "more often than expected". Products round: leave a hair of slack for `keep`.
+    positive side; with u = w = 0 it is "more often than expected". Products round: leave a little slack for `keep`.
     """
 
     min_count: int = 1

@@ -77,7 +77,7 @@ def _free_on_machine() -> int:
         found = None
     if found:
         return int(found[1]) * 1024
-    # half of what is built in, where nothing says how much of it is free
+    # half of what is built in, where the free part is not known
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
 
 

@@ -117,7 +117,7 @@ def _functions() -> tuple[Any, Any]:
 
 
 def _rows(session: Any, source: str, options: SourceOptions) -> Any:
-    """The columns that are asked for, as text and numbers, with the file of each row."""
+    """The chosen columns, as text and numbers, with the file of each row."""
     functions, _ = _functions()
     if source.startswith("table:"):
         frame = session.table(source.removeprefix("table:"))

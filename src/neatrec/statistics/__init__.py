@@ -1,4 +1,4 @@
-"""What the counts say: association, exact tails, intervals, expected counts, false discoveries."""
+"""Statistics of counts: association, exact tails, intervals, expected counts, false discoveries."""
 
 from neatrec.statistics.association import (
     chi_squared,

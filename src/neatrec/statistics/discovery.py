@@ -16,7 +16,7 @@ Bin = tuple[int, int, float]
 
 @dataclass(frozen=True, eq=False)
 class Discoveries:
-    """What Benjamini and Hochberg's step-up procedure says of the p-values, in the order they were given."""
+    """Benjamini and Hochberg's step-up procedure: q-values in the order of the p-values given."""
 
     q: Floats
     """The smallest rate at which each test is a discovery, at most 1."""

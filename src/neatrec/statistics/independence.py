@@ -150,7 +150,7 @@ def _root(function: Callable[[float], float], low: float, high: float) -> float:
 
 
 def _others(values: Floats) -> Floats:
-    """The sum of all other values, for each; summed anew where one value is most of the total, to lose no digits."""
+    """The sum of all other values, for each; summed again where one value is most of the total, to lose no digits."""
     total = values.sum()
     rest: Floats = total - values
     largest = int(np.argmax(values))

@@ -1,4 +1,4 @@
-"""The Spark engine: pairs are counted and tested where they are, and only what is asked for comes back."""
+"""The Spark engine: pairs are counted and tested where they are, and only the wanted ones come back."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BINS_PER_DECADE = 64
 
 @runtime_checkable
 class ThresholdSearch(Protocol):
-    """A `keep` that can say from a histogram of p-values which of the pairs it keeps it will need."""
+    """A `keep` that finds its threshold from a histogram of p-values."""
 
     def p_of(self, block: PairBlock, margins: Margins) -> Floats:
         """The p-value of each pair."""
@@ -182,13 +182,13 @@ def _batch(block: PairBlock, p: Floats) -> pa.RecordBatch:
 
 def _block(rows: Any, counting: CountOptions, *, customers: bool) -> PairBlock:
     """Rows of `pairs` as a block; an unknown column is None."""
-    query, item, number, reverse, people = (rows.column(name) for name in rows.schema.names[:5])
+    query, item, number, reverse, customer_counts = (rows.column(name) for name in rows.schema.names[:5])
     return PairBlock(
         _array(query, np.int32),
         _array(item, np.int32),
         _array(number, np.int64),
         _array(reverse, np.int64) if counting.directed else None,
-        _array(people, np.int64) if customers else None,
+        _array(customer_counts, np.int64) if customers else None,
     )
 
 

@@ -53,7 +53,7 @@ def connect(master: str | None = None, *, threads: int | None = None, memory: in
             raise
         raise ResourceError(
             f"cannot start Spark at {printable(master)}: {first_line(error)}",
-            hint="Check the master's address and what its log says.",
+            hint="Check the master's address and its log.",
         ) from error
     session.sparkContext.setLogLevel("ERROR")
     if master.startswith("local") and "PYSPARK_PYTHON" not in os.environ:
@@ -83,7 +83,7 @@ def _check_java() -> None:
     said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False, timeout=60)
     found = re.search(r'version "(\d+)(?:\.(\d+))?', said.stderr + said.stdout)
     if found is None:
-        raise MissingDependencyError(f"{printable(java)} does not say which Java it is", hint=GET_JAVA)
+        raise MissingDependencyError(f"{printable(java)} does not report its Java version", hint=GET_JAVA)
     version = int(found[2] or 0) if found[1] == "1" else int(found[1])
     if version < JAVA:
         raise MissingDependencyError(
@@ -92,7 +92,7 @@ def _check_java() -> None:
 
 
 def _check_master(master: str) -> None:
-    """Ask a standalone master whether it is there: Spark itself would try for a minute and then say it at length."""
+    """Ask a standalone master whether it is there: Spark itself would try for a minute."""
     if not re.match(r"local(\[|$)|spark://|yarn|k8s://|mesos://", master):
         wanted = "a Spark URL such as local[4], spark://host:7077, yarn or k8s://https://host"
         raise must_be("spark_master", wanted, master)
@@ -166,7 +166,7 @@ def as_our_error(error: Exception) -> Exception:
     if re.search(r"Python worker exited unexpectedly|ExecutorLostFailure|Executor heartbeat timed out", text):
         return ResourceError(
             "a Spark worker was lost on the way, as often as Spark tries again; nothing was written",
-            hint="Its log says why; mostly memory: raise spark.executor.memoryOverhead or use more partitions.",
+            hint="See its log; mostly memory: raise spark.executor.memoryOverhead or use more partitions.",
         )
     if "OutOfMemoryError" in text or "OUT_OF_MEMORY" in text:
         return ResourceError(
@@ -179,4 +179,4 @@ def as_our_error(error: Exception) -> Exception:
             file=found[0],
             hint="Replace the file, or leave it out; nothing was written.",
         )
-    return ResourceError(f"Spark failed: {first_line(error)}", hint="Its log says more.")
+    return ResourceError(f"Spark failed: {first_line(error)}", hint="See its log.")
