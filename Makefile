@@ -61,7 +61,7 @@ test-long: $(READY)  ## what takes longer than CI should
 	$(BIN)/pytest -m "hypothesis and not long" --hypothesis-profile explore
 
 test-gpu:  ## the GPU tests, with the interpreter that is there: installs nothing
-	PYTHONPATH=src $(PYTHON) -m pytest -o addopts=-ra -p no:cacheprovider tests/gpu tests/kernels/test_gpu_host.py tests/kernels/test_gpu_kernels.py tests/kernels/test_gpu_memory.py tests/kernels/test_gpu_ranking.py tests/kernels/test_gpu_ranking_host.py
+	PYTHONPATH=src $(PYTHON) -m pytest -o addopts=-ra -p no:cacheprovider tests/gpu tests/embeddings/test_gpu_host.py tests/embeddings/test_gpu_kernels.py tests/embeddings/test_gpu_memory.py tests/embeddings/test_gpu_ranking.py tests/embeddings/test_gpu_ranking_host.py
 	PYTHONPATH=src $(PYTHON) -m pytest -o addopts=-ra -p no:cacheprovider tests/models/test_model_contract.py -k gpu
 
 bench: $(READY)  ## renew the short benchmark records (about 35 minutes; docs/benchmarks.md)

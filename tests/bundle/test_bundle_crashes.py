@@ -132,7 +132,7 @@ def test_readers_see_one_whole_version_while_it_is_replaced(
 
 
 @pytest.mark.parametrize("moved", ["put aside", "put aside and replaced", "removed and written again"])
-def test_a_reader_starts_again_when_the_folder_moves_under_its_hands(
+def test_a_reader_starts_again_when_the_folder_is_replaced(
     tmp_path: Path, moved: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The moments of a replacement by renames, one by one: the older manifest may be in sight before and after."""
@@ -188,7 +188,7 @@ def test_a_full_disk_leaves_the_old_bundle(tmp_path: Path, room: int) -> None:
     assert names_beside(bundle) == ["bundle"]
 
 
-def test_a_full_disk_is_told_by_the_system(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported(tmp_path: Path) -> None:
     """A file system of 64 kB, where it can be had."""
     disk = tmp_path / "disk"
     disk.mkdir()

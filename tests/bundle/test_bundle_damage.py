@@ -67,7 +67,7 @@ def test_a_file_cut_off_or_grown_is_refused(bundle: Path, name: str) -> None:
     refused_everywhere(bundle, name)
 
 
-def test_the_sentence_says_which_file_and_why(bundle: Path) -> None:
+def test_the_error_names_the_file_and_the_reason(bundle: Path) -> None:
     file = bundle / "arrays.safetensors"
     size = file.stat().st_size
     os.truncate(file, size - 1)
@@ -105,7 +105,7 @@ def test_a_huge_manifest_is_not_read(bundle: Path) -> None:
     refused_everywhere(bundle, r"manifest\.json is damaged: it is larger than")
 
 
-def test_another_format_names_the_way_out(bundle: Path) -> None:
+def test_another_format_is_refused_with_a_hint(bundle: Path) -> None:
     forge(bundle, lambda manifest: replace(manifest, format=2))
     refused_everywhere(
         bundle, r"has bundle format 2, this version of neatrec reads 1\. Train it again, or use the version"

@@ -44,7 +44,7 @@ def plain_word2vec(path: Path) -> dict[str, np.ndarray]:
     return vectors
 
 
-def test_word2vec_text_comes_back_to_the_bit(model: Model, tmp_path: Path) -> None:
+def test_word2vec_text_restores_the_exact_vectors(model: Model, tmp_path: Path) -> None:
     vectors = plain_word2vec(export_vectors(model, tmp_path / "vectors.txt"))
     assert len(vectors) == (model.item_count > 0).sum()
     for item, vector in vectors.items():

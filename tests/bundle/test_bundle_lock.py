@@ -34,9 +34,7 @@ def holder(bundle: Path) -> subprocess.Popen[str]:
     return process
 
 
-def test_a_second_run_is_refused_while_the_first_lives_and_not_after(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_second_writer_is_refused_until_the_first_has_ended(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     bundle = tmp_path / "bundle"
     other = holder(bundle)
     try:
@@ -96,13 +94,13 @@ def test_a_lock_is_given_back_after_an_error(tmp_path: Path) -> None:
         pass
 
 
-def test_a_lock_file_of_rubbish_is_no_lock(tmp_path: Path) -> None:
+def test_a_lock_file_with_other_content_locks_nothing(tmp_path: Path) -> None:
     (tmp_path / "bundle.lock").write_bytes(b"\x00rubbish")
     with BundleLock(tmp_path / "bundle"):
         assert json.loads((tmp_path / "bundle.lock").read_text())["pid"]
 
 
-def test_a_place_that_is_no_bundle_is_refused_before_any_work(tmp_path: Path) -> None:
+def test_a_folder_that_is_no_bundle_is_refused_before_training(tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "letter.txt").write_text("dear")
     with pytest.raises(ParameterError, match="`out` must be a new folder or an older bundle"):
@@ -110,7 +108,7 @@ def test_a_place_that_is_no_bundle_is_refused_before_any_work(tmp_path: Path) ->
     assert [file.name for file in tmp_path.iterdir()] == ["home"]
 
 
-def test_checkpoints_live_beside_the_bundle(tmp_path: Path) -> None:
+def test_checkpoints_are_beside_the_bundle(tmp_path: Path) -> None:
     with BundleLock(tmp_path / "bundle") as lock:
         assert lock.checkpoints == tmp_path / "bundle.checkpoint"
         lock.checkpoints.mkdir()

@@ -30,7 +30,7 @@ def save(model: Model, path: Path, **options: object) -> object:
 
 
 @pytest.mark.parametrize("name", MODEL_NAMES)
-def test_every_model_comes_back_from_its_bundle(name: str, tmp_path: Path) -> None:
+def test_every_model_is_restored_from_its_bundle(name: str, tmp_path: Path) -> None:
     model = quick(name)
     save(model, tmp_path / "bundle")
     back = load_bundle(tmp_path / "bundle")
@@ -44,7 +44,7 @@ def test_every_model_comes_back_from_its_bundle(name: str, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("optimizer", ["adagrad", "sgd"])
-def test_a_bundle_from_before_a_parameter_says_what_was_done_then(optimizer: str, tmp_path: Path) -> None:
+def test_an_older_bundle_gets_the_legacy_default_of_a_new_parameter(optimizer: str, tmp_path: Path) -> None:
     """Before `min_user_baskets` every user had a vector, which is not today's default."""
     settings = {"dim": 2, "epochs": 2, "optimizer": optimizer, "negatives_shared": False}
     settings |= {"learning_rate": 0.02, "min_user_baskets": 1}
@@ -71,7 +71,7 @@ def test_users_stay_out_unless_they_are_asked_for(name: str, tmp_path: Path) -> 
         assert back.user_ids.to_pylist() == model.user_ids.to_pylist()
 
 
-def test_user_vectors_come_back_when_kept(tmp_path: Path) -> None:
+def test_kept_user_vectors_are_restored(tmp_path: Path) -> None:
     model = quick("cf")
     save(model, tmp_path / "bundle", keep_users=True)
     assert "user_vectors" in model.arrays(users=True)
@@ -79,7 +79,7 @@ def test_user_vectors_come_back_when_kept(tmp_path: Path) -> None:
     assert np.array_equal(back, model.arrays(users=True)["user_vectors"])
 
 
-def test_the_manifest_tells_the_story(tmp_path: Path) -> None:
+def test_the_manifest_describes_the_bundle(tmp_path: Path) -> None:
     model = quick("shrunk-lift-tuned")
     written = save(model, tmp_path / "bundle", notes={"source": "toy"})
     entries = json.loads((tmp_path / "bundle" / "manifest.json").read_text())
@@ -117,7 +117,7 @@ def test_the_same_model_makes_the_same_files(tmp_path: Path) -> None:
     assert first.files == second.files
 
 
-def test_a_new_bundle_takes_the_place_of_the_old_one(tmp_path: Path) -> None:
+def test_a_new_bundle_replaces_the_old_one(tmp_path: Path) -> None:
     save(quick("pop"), tmp_path / "bundle")
     save(quick("lift"), tmp_path / "bundle")
     assert load_bundle(tmp_path / "bundle").name == "lift"
@@ -144,7 +144,7 @@ def test_a_link_is_followed(tmp_path: Path) -> None:
     assert load_bundle(tmp_path / "real").name == "lift"
 
 
-def test_other_peoples_folders_and_files_are_not_overwritten(tmp_path: Path) -> None:
+def test_other_folders_and_files_are_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "letter.txt").write_text("dear")
     (tmp_path / "file").write_text("mine")
@@ -157,7 +157,7 @@ def test_other_peoples_folders_and_files_are_not_overwritten(tmp_path: Path) -> 
     assert sorted(file.name for file in tmp_path.iterdir()) == ["file", "home"]
 
 
-def test_what_is_no_bundle_is_said_to_be_none(tmp_path: Path) -> None:
+def test_a_folder_without_manifest_is_no_bundle(tmp_path: Path) -> None:
     with pytest.raises(BundleError, match=r"there is no bundle at .*nowhere. `neatrec train"):
         load_bundle(tmp_path / "nowhere")
     with pytest.raises(BundleError, match=r"is not a bundle: it has no manifest.json"):
@@ -166,7 +166,7 @@ def test_what_is_no_bundle_is_said_to_be_none(tmp_path: Path) -> None:
         load_bundle("/")
 
 
-def test_a_model_that_has_not_learned_leaves_the_old_bundle(tmp_path: Path) -> None:
+def test_an_unfitted_model_leaves_the_old_bundle(tmp_path: Path) -> None:
     save(quick("pop"), tmp_path / "bundle")
     with pytest.raises(ParameterError, match="is not fitted"):
         save(make_model("lift"), tmp_path / "bundle")

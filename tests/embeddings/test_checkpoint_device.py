@@ -35,7 +35,7 @@ def written_elsewhere(folder: Path) -> None:
     save_file(tables, folder / FILE, metadata={"neatrec": json.dumps(about)})
 
 
-def test_after_an_epoch_a_fit_goes_on_on_another_device(tmp_path: Path) -> None:
+def test_a_fit_may_resume_on_another_device_between_epochs(tmp_path: Path) -> None:
     class Died(Exception):
         pass
 
@@ -54,7 +54,7 @@ def test_after_an_epoch_a_fit_goes_on_on_another_device(tmp_path: Path) -> None:
     np.testing.assert_array_equal(resumed.item_vectors(), whole.item_vectors())
 
 
-def test_within_an_epoch_the_device_must_stay(tmp_path: Path) -> None:
+def test_a_fit_must_resume_on_the_same_device_within_an_epoch(tmp_path: Path) -> None:
     looks = iter([False, True])
     with pytest.raises(KeyboardInterrupt):
         fit(replace(RUN, checkpoints=tmp_path, stop=lambda: next(looks)))

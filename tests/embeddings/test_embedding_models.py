@@ -56,7 +56,7 @@ def test_the_paper_preset_learns(name: str) -> None:
     assert losses[-1] < losses[0]
 
 
-def test_a_fit_without_negatives_says_so(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_fit_without_negatives_logs_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     settings = {**SMALL, "reject_observed": True}
     make_model("neat", settings).fit(four_shops(), RUN)
     assert "nothing was learned" not in caplog.text
@@ -119,7 +119,7 @@ def test_item2vec_product_scores_by_input_times_output() -> None:
     assert model.score([2], [7])[0] == pytest.approx(float(model.vectors[2] @ model.output[7]), rel=1e-5)
 
 
-def test_triple2vec_answers_by_the_sum_of_both_vectors() -> None:
+def test_triple2vec_scores_by_the_sum_of_both_vectors() -> None:
     model = fit("triple2vec")
     np.testing.assert_array_equal(model.vectors, model.query_vectors + model.partner_vectors)
 
@@ -145,12 +145,12 @@ def test_users_of_few_baskets_are_counted_over_all_shards() -> None:
     np.testing.assert_array_equal(np.abs(model.user_vectors).max(axis=1) < 1e-9, once)
 
 
-def test_plain_gradient_descent_cannot_keep_users_still() -> None:
+def test_sgd_refuses_a_minimum_of_user_baskets() -> None:
     with pytest.raises(ParameterError, match="`min_user_baskets` must be 1 with optimizer sgd, got 2"):
         make_model("triple2vec", {"optimizer": "sgd", "negatives_shared": False, "min_user_baskets": 2})
 
 
-def test_users_stay_out_unless_asked_for() -> None:
+def test_user_arrays_are_left_out_by_default() -> None:
     for name in ("neat-bpr", "triple2vec"):
         model = fit(name)
         assert "user_vectors" not in model.arrays()
@@ -166,7 +166,7 @@ def test_pairs_of_one_category_are_left_out_unless_all_are_kept() -> None:
     assert 0 < seen["deepest"] < seen[None]
 
 
-def test_an_item_never_bought_keeps_where_it_started_and_is_never_drawn() -> None:
+def test_an_item_never_bought_keeps_its_initial_vector_and_is_never_drawn() -> None:
     never = code("saffron")
     start, end = fit("neat", epochs=1, learning_rate=1e-9), fit("neat")
     np.testing.assert_allclose(end.vectors[never], start.vectors[never], atol=1e-6)
@@ -174,9 +174,7 @@ def test_an_item_never_bought_keeps_where_it_started_and_is_never_drawn() -> Non
 
 
 @pytest.mark.parametrize(("visits", "epochs"), [(0.1, 5), (7.2, 7), (1e6, 320)])
-def test_epochs_left_open_follow_the_amount_of_data(
-    visits: float, epochs: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_default_epochs_follow_the_amount_of_data(visits: float, epochs: int, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = len(toy_baskets().items)
     monkeypatch.setattr(Neat, "lines_visited", int(visits * lines))
     model = make_model("neat", dim=4).fit(toy_baskets(), RUN)
@@ -185,7 +183,7 @@ def test_epochs_left_open_follow_the_amount_of_data(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_refusing_observed_partners_changes_what_is_learned(name: str) -> None:
+def test_rejecting_observed_pairs_changes_the_vectors(name: str) -> None:
     assert not np.array_equal(fit(name).item_vectors(), fit(name, reject_observed=True).item_vectors())
 
 
@@ -202,7 +200,7 @@ def test_refusing_observed_partners_changes_what_is_learned(name: str) -> None:
         ("item2vec", {"negative_exponent": 3}, "`negative_exponent` must be at most 2"),
     ],
 )
-def test_settings_that_cannot_be_are_refused(name: str, settings: dict[str, Any], message: str) -> None:
+def test_invalid_settings_are_refused(name: str, settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         make_model(name, settings)
 

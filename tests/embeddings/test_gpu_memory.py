@@ -87,7 +87,7 @@ def feed_baskets() -> None:
 
 def rank_catalogue() -> None:
     ranker = gpu_ranking.Ranker(np.ones((9, 4), np.float32), np.ones((9, 4), np.float32), block_scores=18)
-    labels = gpu_ranking.Labels(np.arange(6), np.arange(5, dtype=np.int32))
+    labels = gpu_ranking.RankedLabels(np.arange(6), np.arange(5, dtype=np.int32))
     sold, category = np.ones(9, bool), np.zeros(9, np.int32)
     found = ranker.catalogue(np.arange(5, dtype=np.int32), sold, category, labels, top=3)
     assert found.best.shape == (5, 3)
@@ -95,7 +95,7 @@ def rank_catalogue() -> None:
 
 def rank_lists() -> None:
     ranker = gpu_ranking.Ranker(np.ones((9, 4), np.float32))
-    labels = gpu_ranking.Labels(np.arange(3), np.arange(2, dtype=np.int32))
+    labels = gpu_ranking.RankedLabels(np.arange(3), np.arange(2, dtype=np.int32))
     offsets, items = np.array([0, 3, 6]), np.arange(6, dtype=np.int32)
     assert ranker.lists(np.arange(2, dtype=np.int32), offsets, items, labels, top=3).best.shape == (2, 3)
 
@@ -125,6 +125,6 @@ def test_baskets_stay_only_where_there_is_room_beside_what_is_refused(
     card(free=10**6)
     assert lines * gpu_feed.BYTES_A_LINE < gpu_feed.SHARE * 10**6
     place = GpuDevice(visits, lines)
-    place.draws(Draws(np.uint64(0), np.zeros(8, np.uint64), np.zeros(filter_bytes // 8, np.uint64), np.zeros(0)))
+    place.upload_draws(Draws(np.uint64(0), np.zeros(8, np.uint64), np.zeros(filter_bytes // 8, np.uint64), np.zeros(0)))
     assert place.feed.stays is stays
     assert gpu.cupy().bytes >= filter_bytes

@@ -31,7 +31,7 @@ def models() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_it_begins_where_the_older_one_stands(name: str, models: dict[str, Any]) -> None:
+def test_a_warm_start_copies_the_older_tables(name: str, models: dict[str, Any]) -> None:
     old = models[name]
     warm: Any = fit(name, replace(REPRODUCIBLE, rng=6, warm_start=old), epochs=3)
     cold: Any = fit(name, replace(REPRODUCIBLE, rng=6), epochs=60)
@@ -42,7 +42,7 @@ def test_it_begins_where_the_older_one_stands(name: str, models: dict[str, Any])
     assert drift(old, warm).cosine > 0.9
 
 
-def test_users_known_from_before_keep_their_vectors_where_the_new_baskets_are_few(models: dict[str, Any]) -> None:
+def test_users_of_the_older_model_keep_their_vectors(models: dict[str, Any]) -> None:
     old = models["triple2vec"]
     baskets = toy_baskets()
     first = np.unique(np.asarray(baskets.users), return_index=True)[1]  # one basket of each user
@@ -60,7 +60,7 @@ def test_the_same_seed_gives_the_same_bits(name: str, models: dict[str, Any]) ->
         np.testing.assert_array_equal(array, other[key], err_msg=key)
 
 
-def test_epochs_left_open_are_a_fifth_of_a_fit_from_nothing(models: dict[str, Any]) -> None:
+def test_default_epochs_are_a_fifth_of_a_cold_start(models: dict[str, Any]) -> None:
     warm: Any = fit("neat", replace(REPRODUCIBLE, warm_start=models["neat"]))
     assert len(warm.history) == 64  # of 320
     assert warm.parameters.epochs is None
@@ -79,7 +79,7 @@ def swapped(baskets: Baskets, one: str, other: str) -> Baskets:
     return replace(baskets, items=items)
 
 
-def test_what_changed_places_is_named_first(models: dict[str, Any]) -> None:
+def test_exchanged_items_are_the_first_movers(models: dict[str, Any]) -> None:
     changed = swapped(toy_baskets(), "pesto", "salsa")
     warm = fit("neat", replace(REPRODUCIBLE, warm_start=models["neat"]), changed)
     found = drift(models["neat"], warm)
@@ -166,7 +166,7 @@ def test_another_kind_of_model_is_refused(
         fit(name, replace(REPRODUCIBLE, warm_start=models["neat"]), **changes)
 
 
-def test_a_checkpoint_of_a_fit_that_began_elsewhere_is_refused(models: dict[str, Any], tmp_path: Any) -> None:
+def test_a_checkpoint_of_another_warm_start_is_refused(models: dict[str, Any], tmp_path: Any) -> None:
     run = replace(REPRODUCIBLE, checkpoints=tmp_path)
     fit("neat", replace(run, warm_start=models["neat"]), epochs=2)
     with pytest.raises(BundleError, match="is of another fit: hash of the warm start was"):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
+import os
 import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from helpers.toyshop import toy_baskets
@@ -16,6 +17,7 @@ from neatrec.models.embeddings.kernels import gpu
 from neatrec.models.embeddings.synchronize import Synchronizer
 from neatrec.training.distributed import LaunchEnvironment, process_group
 
+MODELS = ("neat", "neat-bpr", "item2vec", "triple2vec")
 TROUBLE = gpu.trouble()
 pytestmark = [
     pytest.mark.skipif(TROUBLE is not None, reason=f"needs a GPU: {TROUBLE}"),
@@ -37,7 +39,7 @@ def test_one_synchronizing_process_learns_what_a_plain_one_learns(monkeypatch: p
     assert launch is not None
     with process_group(launch, "gpu") as group:
         assert group.uses_nccl
-        for name in ("neat", "neat-bpr", "item2vec", "triple2vec"):
+        for name in MODELS:
             plain, synchronized = (
                 make_model(name, dim=8, epochs=20).fit(toy_baskets(), Run(rng=5, device="gpu", synchronizer=each))
                 for each in (None, AlwaysActive(group, 50))
@@ -47,13 +49,42 @@ def test_one_synchronizing_process_learns_what_a_plain_one_learns(monkeypatch: p
             assert losses[-1] < losses[0], name
 
 
-def test_two_processes_write_one_bundle(tmp_path: Path) -> None:
-    """Processes whose tables differ after an epoch end the training."""
-    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "neatrec", "train"]
-    options = ["--model", "neat", "--set", "epochs=3", "--device", "gpu", "--sync-every", "50", "--no-index", "--json"]
-    arguments = [*launcher, "supermarket:baskets=2000,items=100", "--out", str(tmp_path / "bundle"), *options]
-    done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=500, check=False)
+SCRIPT = """
+import sys
+import numpy as np
+from helpers.toyshop import toy_baskets
+from neatrec.models import Run, make_model
+from neatrec.models.embeddings.synchronize import Synchronizer
+from neatrec.training.distributed import LaunchEnvironment, process_group
+
+shards = [toy_baskets().select(np.arange(first, first + 100)) for first in range(0, 600, 100)]
+launch = LaunchEnvironment.read()
+with process_group(launch, "gpu") as group:
+    run = Run(rng=5, device="gpu", synchronizer=Synchronizer(group, 50))
+    models = [make_model(name, dim=8, epochs=20).fit(shards, run) for name in sys.argv[2:]]
+    losses = [model.fit_info()["losses"][-1] for model in models]
+    arrays = {str(number): model.arrays()["vectors"] for number, model in enumerate(models)}
+    np.savez(f"{sys.argv[1]}/{launch.rank}.npz", nccl=group.uses_nccl, losses=losses, **arrays)
+"""
+
+
+def test_two_processes_end_with_the_same_bits(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT)
+    path = os.pathsep.join([str(Path(__file__).parents[2] / "src"), *(folder for folder in sys.path if folder)])
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(tmp_path / "script.py")]
+    done = subprocess.run(
+        [sys.executable, *launcher, str(tmp_path), *MODELS],
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=False,
+        env={**os.environ, "PYTHONPATH": path},
+    )
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["model"] == "neat"
-    own_gpus = gpu.cupy().cuda.runtime.getDeviceCount() >= 2
-    assert ("summing arrays on GPUs by NCCL" in done.stderr) == own_gpus
+    first, second = (np.load(tmp_path / f"{rank}.npz") for rank in range(2))
+    for name in first.files:
+        np.testing.assert_array_equal(first[name], second[name], err_msg=name)
+    assert first["nccl"] == (gpu.cupy().cuda.runtime.getDeviceCount() >= 2)
+    for name, loss in zip(MODELS, first["losses"], strict=True):
+        plain = make_model(name, dim=8, epochs=20).fit(toy_baskets(), Run(rng=5, device="gpu"))
+        assert loss == pytest.approx(plain.fit_info()["losses"][-1], rel=0.3), name

@@ -170,7 +170,7 @@ def test_after_an_epoch_a_fit_goes_on_on_the_other_device(tmp_path: Path, name: 
 
 
 @pytest.mark.parametrize(("first", "then"), [("cpu", "gpu"), ("gpu", "cpu")])
-def test_within_an_epoch_the_device_must_stay(tmp_path: Path, first: str, then: str) -> None:
+def test_a_fit_must_resume_on_the_same_device_within_an_epoch(tmp_path: Path, first: str, then: str) -> None:
     looks = iter([False, True])
     with pytest.raises(KeyboardInterrupt):
         fit("neat", Run(rng=5, device=first, checkpoints=tmp_path, stop=lambda: next(looks)))

@@ -108,7 +108,7 @@ def test_numbers_that_run_away_name_the_setting_to_change(monkeypatch: pytest.Mo
         make_model("cf").fit(toy_baskets())
 
 
-def test_a_long_fit_says_how_far_it_is(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_fit_logs_its_progress(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(factorisation, "SECONDS_BETWEEN_LINES", 0.0)
     with caplog.at_level(logging.INFO, "neatrec"):
         make_model("bprmf", dim=3, epochs=2).fit(toy_baskets(60), Run(threads=1))

@@ -161,7 +161,7 @@ def test_an_item_is_found_by_id_variant_name_and_code(name: str, device: str) ->
 
 
 @EVERY_MODEL
-def test_a_cart_is_answered_whatever_its_order(name: str, device: str) -> None:
+def test_the_order_of_a_cart_does_not_matter(name: str, device: str) -> None:
     model = fitted(name, device)
     answer = model.recommend(["Tea", "Pasta", "Chips"], 8)
     again = model.recommend(["Chips", "Tea", "Tea", "Pasta"], 8)
@@ -223,7 +223,7 @@ def test_comes_back_from_its_arrays(name: str, device: str) -> None:
 
 
 @EVERY_MODEL
-def test_arrays_say_nothing_of_users_unless_asked(name: str, device: str) -> None:
+def test_arrays_of_users_are_left_out_by_default(name: str, device: str) -> None:
     users = len(toy_baskets().user_ids)
     assert not any("user" in key or users in array.shape for key, array in fitted(name, device).arrays().items())
     assert fitted(name, device).arrays().keys() <= fitted(name, device).arrays(users=True).keys()
@@ -263,7 +263,7 @@ def test_learns_from_a_stream_of_shards(name: str, device: str) -> None:
 
 
 @EVERY_NAME
-def test_says_that_it_has_not_learned(name: str) -> None:
+def test_an_unfitted_model_is_refused(name: str) -> None:
     for ask in (lambda m: m.recommend("Tea"), lambda m: m.score([0], [1]), lambda m: m.arrays()):
         with pytest.raises(ParameterError, match=rf"'{name}' model is not fitted\. Call fit"):
             ask(new(name))

@@ -118,7 +118,7 @@ def test_a_shrunk_lift_with_no_strength_is_the_lift() -> None:
     assert np.array_equal(make_model("shrunk-lift", k=0).fit(toy_baskets()).score(queries, items), lift)
 
 
-def test_count_models_say_that_they_run_on_the_cpu() -> None:
+def test_count_models_refuse_a_gpu() -> None:
     with pytest.raises(ParameterError, match="`device` must be cpu for model 'lift', got 'gpu'"):
         make_model("lift").fit(toy_baskets(), Run(device="gpu"))
 
@@ -133,7 +133,7 @@ def test_a_catalogue_without_pairs_is_scored_with_zeros() -> None:
 
 @given(st.integers(0, 2**32 - 1), st.booleans())
 @settings(max_examples=25, deadline=None)
-def test_a_pair_is_found_whatever_the_order_of_its_row(seed: int, shuffled: bool) -> None:
+def test_a_pair_is_found_in_an_unsorted_row(seed: int, shuffled: bool) -> None:
     rng = np.random.default_rng(seed)
     dense = rng.integers(0, 3, (9, 9)).astype(np.int32)
     matrix = sparse.csr_matrix(dense)

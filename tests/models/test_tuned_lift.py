@@ -86,7 +86,7 @@ def test_ids_that_the_rule_puts_on_one_side_are_halved_by_a_hash() -> None:
     assert max(learned["hit_rates"].values()) > 0.9
 
 
-def test_where_times_are_known_the_later_baskets_judge() -> None:
+def test_with_known_times_the_last_fifth_validates() -> None:
     """Partners change over time: what judges must be the last fifth, and only that, in whatever shards it comes."""
     early = [["tea", "milk", f"noise-{n % 50}"] for n in range(800)]
     late = [[f"l-{n % 60}", f"r-{n % 60}"] for n in range(1600)]

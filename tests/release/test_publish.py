@@ -50,7 +50,7 @@ def version_of(bundle: Path) -> str:
     return ServingTable.open(bundle).version
 
 
-def test_the_first_publish_passes_and_is_whole(nights: list[Path], tmp_path: Path) -> None:
+def test_the_first_publish_has_no_limits(nights: list[Path], tmp_path: Path) -> None:
     answer = publish(nights[0], tmp_path / "store", PublishLimits(top10_changed=0))
     assert (answer["published"], answer["live"], answer["difference"]) == (True, 1, None)
     assert version_of(tmp_path / "store" / "current") == version_of(nights[0]) == answer["version"]
@@ -75,7 +75,7 @@ def test_the_live_one_is_kept_however_old(nights: list[Path], tmp_path: Path) ->
     assert [version.number for version in BundleStore(store).versions()] == [1, 3]
 
 
-def test_rollback_goes_back_and_never_to_what_was_left(nights: list[Path], tmp_path: Path) -> None:
+def test_rollback_skips_versions_that_were_rolled_back(nights: list[Path], tmp_path: Path) -> None:
     store = tmp_path / "store"
     for bundle in nights[:3]:
         publish(bundle, store, OPEN)
@@ -93,7 +93,7 @@ def test_rollback_goes_back_and_never_to_what_was_left(nights: list[Path], tmp_p
         rollback(tmp_path / "nowhere")
 
 
-def test_a_damaged_version_is_not_returned_to(nights: list[Path], tmp_path: Path) -> None:
+def test_rollback_refuses_a_damaged_version(nights: list[Path], tmp_path: Path) -> None:
     store = tmp_path / "store"
     for bundle in nights[:2]:
         publish(bundle, store, OPEN)
@@ -104,7 +104,7 @@ def test_a_damaged_version_is_not_returned_to(nights: list[Path], tmp_path: Path
     assert version_of(store / "current") == version_of(nights[1])
 
 
-def test_a_gate_says_no_with_every_reason_and_the_live_one_stays(nights: list[Path], tmp_path: Path) -> None:
+def test_violated_limits_are_all_reported_and_the_live_version_stays(nights: list[Path], tmp_path: Path) -> None:
     store = tmp_path / "store"
     publish(nights[0], store)
     half = new_bundle(tmp_path / "half", toy_baskets(200), model="pop")
@@ -144,12 +144,12 @@ SAME = {
         ({"top10_changed": 0.51}, "51.0% of the top ten answers changed (top10_changed = 0.5)"),
     ],
 )
-def test_each_limit_has_its_sentence(change: dict[str, object], reason: str) -> None:
+def test_each_violated_limit_is_reported(change: dict[str, object], reason: str) -> None:
     assert PublishLimits().violations(BundleDiff(**{**SAME, **change})) == [reason]  # type: ignore[arg-type]
     assert PublishLimits().violations(BundleDiff(**SAME)) == []  # type: ignore[arg-type]
 
 
-def test_what_lies_on_the_limit_passes() -> None:
+def test_a_change_equal_to_the_limit_passes() -> None:
     edge = {**SAME, "rows": (100, 80), "items": (100, 90), "top10_changed": 0.5, "held_out": (0.2, 0.2)}
     assert PublishLimits().violations(BundleDiff(**edge)) == []  # type: ignore[arg-type]
 
@@ -214,7 +214,7 @@ def test_a_bundle_that_was_rolled_back_is_not_published_again(nights: list[Path]
     assert publish(nights[0], store)["published"]
 
 
-def test_items_are_the_same_by_their_ids(tmp_path: Path) -> None:
+def test_items_are_matched_by_id(tmp_path: Path) -> None:
     """One catalogue has an item more in front: every code moves, no answer does."""
     lists = [["b", "c"], ["c", "d"], ["b", "d"], ["b", "c"]] * 5
     old = ServingTable.open(new_bundle(tmp_path / "old", Baskets.from_lists(lists)))
@@ -224,7 +224,7 @@ def test_items_are_the_same_by_their_ids(tmp_path: Path) -> None:
     assert compare(new, old).items_gone == 1
 
 
-def test_a_report_travels_with_the_bundle_and_gates_by_its_measure(nights: list[Path], tmp_path: Path) -> None:
+def test_an_attached_report_limits_the_held_out_measure(nights: list[Path], tmp_path: Path) -> None:
     write_small_report(tmp_path / "report")
     attachment = read_report(tmp_path / "report")
     json.dumps(attachment, allow_nan=False)
@@ -332,7 +332,7 @@ def test_a_live_version_that_is_gone_is_named(nights: list[Path], tmp_path: Path
         publish(nights[1], tmp_path / "store")
 
 
-def test_a_damaged_live_version_stands_in_the_way_of_no_publish(
+def test_a_damaged_live_version_does_not_prevent_a_publish(
     nights: list[Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The new one is measured against the newest version that is whole, and the answer says which was damaged."""
@@ -367,7 +367,7 @@ def damage(bundle: Path) -> None:
     file.write_bytes(content)
 
 
-def test_two_writers_do_not_meet(nights: list[Path], tmp_path: Path) -> None:
+def test_a_second_writer_of_a_store_is_refused(nights: list[Path], tmp_path: Path) -> None:
     with BundleStore(tmp_path / "store").locked(), pytest.raises(BundleError, match="is being written by another run"):
         publish(nights[0], tmp_path / "store")
     assert publish(nights[0], tmp_path / "store")["published"]
@@ -380,7 +380,7 @@ def test_two_writers_do_not_meet(nights: list[Path], tmp_path: Path) -> None:
         (errno.EROFS, ParameterError, "Read-only"),
     ],
 )
-def test_a_store_that_takes_no_files_is_a_sentence(
+def test_an_unwritable_store_is_reported(
     nights: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, kind: type, message: str
 ) -> None:
     store = tmp_path / "store"
@@ -434,7 +434,7 @@ while True:
 
 
 @pytest.mark.parametrize("what", ["publish", "index"])
-def test_killed_at_any_moment_a_whole_one_is_live(nights: list[Path], tmp_path: Path, what: str) -> None:
+def test_a_kill_at_any_moment_leaves_a_complete_live_version(nights: list[Path], tmp_path: Path, what: str) -> None:
     """kill -9 again and again, some steps later each time; after each the live bundle opens, verified."""
     whole = {version_of(bundle) for bundle in nights[:4]}
     live = tmp_path / "store"

@@ -103,12 +103,12 @@ def test_sql_loads_and_gives_back_every_string(index: ServingTable, tmp_path: Pa
     assert names == wanted
 
 
-def test_an_ending_that_is_none_of_ours_is_refused(index: ServingTable, tmp_path: Path) -> None:
+def test_an_unknown_file_ending_is_refused(index: ServingTable, tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match=r"`out` must be a name that ends in .parquet, .csv or .sql"):
         export_table(index, tmp_path / "t.xlsx")
 
 
-def test_a_place_that_takes_no_files_is_a_sentence_and_the_old_file_stays(
+def test_an_unwritable_folder_is_reported_and_the_old_file_stays(
     index: ServingTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(ParameterError, match=r"cannot write .*: No such file or directory"):

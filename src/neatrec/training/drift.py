@@ -1,4 +1,4 @@
-"""How far a model that began from an older one has come: answers, directions, and which items moved most."""
+"""The drift of a model from an older one: changed answers, cosine of the vectors, items that moved most."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import pyarrow.compute as pc
 
 from neatrec.models.base import Codes, Model
 
-ASKED = 1000
-"""Best-selling items whose first answers are compared."""
-FIRST = 10
-LISTED = 20
+MAX_QUERIES = 1000
+"""Best-selling items whose answers are compared."""
+TOP = 10
+MAX_LISTED = 20
 
 
 @dataclass(frozen=True)
 class MovedItem:
-    """An item whose vector has turned far."""
+    """An item whose vector moved far."""
 
     id: str
     name: str
@@ -27,24 +27,24 @@ class MovedItem:
     cosine: float
     """Between its older vector, after alignment, and its newer one."""
     changed: float
-    """Share of its first ten answers that are new."""
+    """Share of its top ten answers that are new."""
 
 
 @dataclass(frozen=True)
 class Drift:
-    """Two models over items that both have learned about."""
+    """The difference of two models over the items in both."""
 
     items: int
     items_new: int
     items_gone: int
     top10_changed: float | None
-    """Share of the first ten answers of the best-selling items that are new, weighed by sales."""
+    """Share of the top ten answers of the best-selling items that are new, weighted by sales."""
     cosine: float | None
-    """Mean over items, between older and newer vectors as they are; None, as the others, where no item is in both."""
+    """Mean cosine of the older and the newer vectors; None, as the others, where no item is in both."""
     cosine_aligned: float | None
-    """The same after the rotation that brings the older vectors nearest to the newer ones."""
+    """The same after the best rotation of the older vectors onto the newer ones."""
     movers: tuple[MovedItem, ...]
-    """Of the best-selling items those whose vectors turned most."""
+    """The best-selling items whose vectors moved most."""
 
     def to_json(self) -> dict[str, Any]:
         """As notes and `--json` hold it."""
@@ -52,29 +52,29 @@ class Drift:
 
 
 def drift(old: Model, new: Model) -> Drift:
-    """How far `new` is from `old`; both must have item vectors of one length. Items are the same by their ids."""
+    """The drift from `old` to `new`, which must have item vectors of one length; items are matched by id."""
     place = pc.fill_null(pc.index_in(new.catalog.ids, value_set=old.catalog.ids), -1).to_numpy(zero_copy_only=False)
     both = np.flatnonzero((place >= 0) & (new.item_count > 0) & (old.item_count[np.maximum(place, 0)] > 0))
     before, now = _directions(old)[place[both]], _directions(new)[both]
-    turned = (before @ _rotation(before, now) * now).sum(axis=1)
-    order = np.lexsort((both, -new.item_count[both]))[:ASKED]
-    asked = both[order].astype(np.int32)
-    changed = _changed(old, new, place[asked].astype(np.int32), asked)
-    sales = new.item_count[asked].astype(np.float64)
-    far = np.lexsort((asked, turned[order]))[:LISTED]
+    aligned = (before @ _rotation(before, now) * now).sum(axis=1)
+    order = np.lexsort((both, -new.item_count[both]))[:MAX_QUERIES]
+    queries = both[order].astype(np.int32)
+    changed = _changed_share(old, new, place[queries].astype(np.int32), queries)
+    sales = new.item_count[queries].astype(np.float64)
+    far = np.lexsort((queries, aligned[order]))[:MAX_LISTED]
     return Drift(
         items=len(both),
         items_new=int((new.item_count > 0).sum()) - len(both),
         items_gone=int((old.item_count > 0).sum()) - len(both),
         top10_changed=_rounded((changed * sales).sum() / max(sales.sum(), 1.0)) if len(both) else None,
         cosine=_rounded((before * now).sum(axis=1).mean()) if len(both) else None,
-        cosine_aligned=_rounded(turned.mean()) if len(both) else None,
+        cosine_aligned=_rounded(aligned.mean()) if len(both) else None,
         movers=tuple(
             MovedItem(
-                new.catalog.id(int(asked[i])),
-                new.catalog.name(int(asked[i])),
+                new.catalog.id(int(queries[i])),
+                new.catalog.name(int(queries[i])),
                 int(sales[i]),
-                _rounded(turned[order[i]]),
+                _rounded(aligned[order[i]]),
                 _rounded(changed[i]),
             )
             for i in far
@@ -96,15 +96,15 @@ def _rotation(before: npt.NDArray[np.float64], now: npt.NDArray[np.float64]) -> 
     return rotation
 
 
-def _changed(old: Model, new: Model, old_codes: Codes, new_codes: Codes) -> npt.NDArray[np.float64]:
-    """For each item the share of its first ten newer answers that are not among its older ones, shape (items,)."""
-    older = old.recommend_carts([np.array([code]) for code in old_codes], FIRST)
-    newer = new.recommend_carts([np.array([code]) for code in new_codes], FIRST)
+def _changed_share(old: Model, new: Model, old_codes: Codes, new_codes: Codes) -> npt.NDArray[np.float64]:
+    """The share of each item's newer top ten that is not in the older one, shape (items,)."""
+    older = old.recommend_carts([np.array([code]) for code in old_codes], TOP)
+    newer = new.recommend_carts([np.array([code]) for code in new_codes], TOP)
     out = np.zeros(len(new_codes))
     for row, (was, now) in enumerate(zip(older, newer, strict=True)):
         known = {old.catalog.id(int(code)) for code in was}
-        came = [code for code in now if new.catalog.id(int(code)) not in known]
-        out[row] = len(came) / max(len(now), 1)
+        added = [code for code in now if new.catalog.id(int(code)) not in known]
+        out[row] = len(added) / max(len(now), 1)
     return out
 
 

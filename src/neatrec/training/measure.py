@@ -1,4 +1,4 @@
-"""What a piece of work costs: seconds and peak memory."""
+"""The wall time and the peak memory of a call."""
 
 from __future__ import annotations
 
@@ -19,19 +19,18 @@ EVERY_SECONDS = 0.02
 
 @dataclass(frozen=True)
 class Measured(Generic[Result]):
-    """What came out, and what it took."""
+    """The result of a call and its cost."""
 
     result: Result
     seconds: float
     peak_mb: float
-    """The largest resident memory of the whole process meanwhile, data included."""
+    """The largest resident memory of the whole process during the call."""
 
 
 def measured(work: Callable[[], Result]) -> Measured[Result]:
     """The result of `work()` with its wall time and peak memory.
 
-    Memory is looked at fifty times a second where the system tells it (Linux); elsewhere it is the largest since the
-    process began.
+    Memory is sampled fifty times per second on Linux; elsewhere it is the largest since the process started.
     """
     peak = [_resident_mb()]
     done = threading.Event()
