@@ -19,7 +19,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
-from numba.core import config
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils, config
+from numba.extending import intrinsic
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -150,3 +153,26 @@ def _replace_worst(best_score, best_item, size, score, item):
 @compiled
 def _is_worse(score, item, other_score, other_item):
     return score < other_score or (score == other_score and item > other_item)
+
+
+def _prefetch(level: int) -> Any:
+    @intrinsic
+    def prefetch(typing_context: Any, array: Any, index: Any) -> Any:
+        def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+            address = builder.bitcast(builder.gep(data, [arguments[1]]), ir.IntType(8).as_pointer())
+            read, keep, of_data = (ir.Constant(ir.IntType(32), number) for number in (0, level, 1))
+            kind = ir.FunctionType(ir.VoidType(), [address.type, read.type, keep.type, of_data.type])
+            call = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+            builder.call(call, [address, read, keep, of_data])
+            return context.get_dummy_value()
+
+        return types.void(array, types.int64), emit
+
+    return prefetch
+
+
+prefetch = _prefetch(3)
+"""prefetch(array, index): a hint to load element `index` of a contiguous array, its dimensions run together."""
+prefetch_to_second_level = _prefetch(2)
+"""The same, into the second-level cache: what is needed later does not push out what is in use."""

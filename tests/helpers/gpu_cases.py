@@ -7,7 +7,7 @@ import pytest
 
 from helpers.kernel_cases import Case, make_table
 from neatrec.models.embeddings.kernels import gpu, reference
-from neatrec.models.embeddings.kernels.arguments import Draws, KernelSettings, Shard, Tally
+from neatrec.models.embeddings.kernels.arguments import Draws, KernelSettings, Shard, StepStats
 from neatrec.models.embeddings.kernels.dispatch import kernel
 from neatrec.models.embeddings.kernels.layout import Table
 
@@ -24,15 +24,15 @@ def large_tables(case: Case, items: int, dim: int) -> tuple[Table, ...]:
 
 def one_by_one(
     case: Case, device: str, tables: tuple[Table, ...], shard: Shard, draws: Draws, settings: KernelSettings
-) -> Tally:
+) -> StepStats:
     """Train on one unit after the other, as the reference does: no two units are ever under way together."""
     function = kernel(case.name, device)
-    total = Tally(0, 0.0, 0)
+    total = StepStats(0, 0.0, 0)
     units = len(shard.start)
     for unit in range(units):
         rate = settings.rate + (settings.last_rate - settings.rate) * unit / units
         seen = function(tables, shard, draws, settings._replace(rate=rate, last_rate=rate), unit, unit + 1, 1)
-        total = Tally(total.pairs + seen.pairs, total.loss + seen.loss, total.active + seen.active)
+        total = StepStats(total.pairs + seen.pairs, total.loss + seen.loss, total.active + seen.active)
     return total
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from neatrec.models.embeddings.kernels import draws as kernel_draws
 from neatrec.models.embeddings.kernels import reference
-from neatrec.models.embeddings.kernels.arguments import Draws, KernelSettings, Shard, Tally, units_of
+from neatrec.models.embeddings.kernels.arguments import Draws, KernelSettings, Shard, StepStats, units_of
 from neatrec.models.embeddings.kernels.dispatch import kernel
 from neatrec.models.embeddings.kernels.layout import LOG_VARIANCE, VISITOR, Table, new_table, tail, vector
 
@@ -104,7 +104,7 @@ def make_tables(case: Case, items: int, dim: int) -> tuple[Table, ...]:
 
 def train(
     case: Case, shard: Shard, draws: Draws, settings: KernelSettings, *, compiled: bool, threads: int = 1
-) -> tuple[tuple[Table, ...], Tally]:
+) -> tuple[tuple[Table, ...], StepStats]:
     """The tables and the tally after one pass, of the compiled kernel or of the reference."""
     tables = make_tables(case, len(shard.category), settings.dim)
     function = kernel(case.name) if compiled else getattr(reference, case.name)

@@ -21,7 +21,7 @@ from neatrec.data.randomness import kernel_seed
 from neatrec.errors import DivergedError
 from neatrec.models.embeddings.checkpoints import Checkpoint, CheckpointPosition, load_checkpoint, save_checkpoint
 from neatrec.models.embeddings.devices import training_device
-from neatrec.models.embeddings.kernels.arguments import KernelSettings, Tally
+from neatrec.models.embeddings.kernels.arguments import KernelSettings, StepStats
 from neatrec.models.embeddings.kernels.compiling import said_when_compiling
 from neatrec.models.embeddings.kernels.dispatch import Kernel, chosen_device, kernel
 from neatrec.models.embeddings.kernels.layout import SQUARES, Table, tail, vector
@@ -207,18 +207,18 @@ class _TrainingLoop:
             settings = self.settings._replace(
                 rate=self._rate(lines_before + span.begin), last_rate=self._rate(lines_before + span.end)
             )
-            tally = self.kernel(
+            stats = self.kernel(
                 self.kernel_tables, span.visit, draws, settings, span.first, span.last, self.run.thread_count
             )
             self.position = replace(
                 self.position,
                 shard=number,
                 chunk=chunk,
-                pairs=self.position.pairs + tally.pairs,
-                loss=self.position.loss + tally.loss,
-                active=self.position.active + tally.active,
+                pairs=self.position.pairs + stats.pairs,
+                loss=self.position.loss + stats.loss,
+                active=self.position.active + stats.active,
             )
-            if not math.isfinite(tally.loss):
+            if not math.isfinite(stats.loss):
                 raise self._diverged("the loss is not a number")
             self._report(lines_before + span.end)
             self._maybe_stop()
@@ -234,10 +234,10 @@ class _TrainingLoop:
         sent: list[int] = []
         self.lines_done = 0
         while True:
-            tally, lines = next(pieces, (Tally(0, 0.0, 0), 0))
+            stats, lines = next(pieces, (StepStats(0, 0.0, 0), 0))
             stop = self.run.stop is not None and self.run.stop()
             busy, stopped, seen, pairs, loss, active = synchronizer.sum(
-                lines > 0, stop, lines, tally.pairs, tally.loss, tally.active
+                lines > 0, stop, lines, stats.pairs, stats.loss, stats.active
             )
             if stopped:
                 raise KeyboardInterrupt  # the checkpoint of the last epoch stays
@@ -261,7 +261,7 @@ class _TrainingLoop:
         synchronizer.check_equal(self.tables, f"after epoch {self.position.epoch + 1}")
         self._end_epoch()
 
-    def _pieces(self, synchronizer: Synchronizer) -> Iterator[tuple[Tally, int]]:
+    def _pieces(self, synchronizer: Synchronizer) -> Iterator[tuple[StepStats, int]]:
         """Train on this process's shards, `sync_every` baskets at a time: (statistics of the step, lines)."""
         group, epoch, every = synchronizer.group, self.position.epoch, synchronizer.interval(self.device.device)
         for number, shard in _own_shards(self.shards, group.rank, group.size):
@@ -334,8 +334,8 @@ class _TrainingLoop:
         for number, shard in enumerate(validation):
             visit = self.visits.arranged(shard, number, 0, self.seed)
             draws = self.visits.seeded(self.draws, self.seed, -1, number)
-            tally = self.kernel(self.kernel_tables, visit, draws, settings, 0, len(visit.start), self.run.thread_count)
-            pairs, loss = pairs + tally.pairs, loss + tally.loss
+            stats = self.kernel(self.kernel_tables, visit, draws, settings, 0, len(visit.start), self.run.thread_count)
+            pairs, loss = pairs + stats.pairs, loss + stats.loss
         return loss / max(pairs, 1)
 
     def _stops_early(self) -> bool:

@@ -76,7 +76,7 @@ class KernelSettings(NamedTuple):
     """Whether a mini-batch's gradient is the mean over its pairs rather than the sum."""
 
 
-class Tally(NamedTuple):
+class StepStats(NamedTuple):
     """What a span did."""
 
     pairs: int

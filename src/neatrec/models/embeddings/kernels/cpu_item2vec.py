@@ -9,289 +9,289 @@ import numpy.typing as npt
 from numpy import float32 as f32
 
 from neatrec.compiled import compiled
-from neatrec.models.embeddings.kernels.arguments import Draws, KernelSettings, Shard, Tally, groups_of
-from neatrec.models.embeddings.kernels.cpu_gradients import address, descend, in_batches, in_blocks
-from neatrec.models.embeddings.kernels.cpu_negatives import SEEN_WORDS, accept, basket_key, draw_all, enter, roll_all
-from neatrec.models.embeddings.kernels.cpu_run import Ways, run
-from neatrec.models.embeddings.kernels.cpu_visit import RELAXED, at_once, bounds
-from neatrec.models.embeddings.kernels.layout import LANES, SQUARES, Table, width
-from neatrec.models.embeddings.kernels.rows import add_row, clear_row, copy_row, dot, inverse_root, set_row
-from neatrec.models.embeddings.kernels.vectors import combine, exchange_all, far_sigmoids, far_steps, near_sigmoids
+from neatrec.models.embeddings.kernels.arguments import KernelSettings, groups_of
+from neatrec.models.embeddings.kernels.cpu_common import (
+    CompiledKernel,
+    UnitWorkspace,
+    adagrad_step,
+    add_entry,
+    basket_key,
+    copy_items,
+    draw_bits,
+    draw_candidates,
+    finish_unit,
+    group_count,
+    is_pair,
+    partner_range,
+    replace_refused,
+    unit_lines,
+    unit_workspace,
+)
+from neatrec.models.embeddings.kernels.cpu_rows import (
+    RELAXED,
+    add_row,
+    add_rows,
+    clear_row,
+    copy_row,
+    dot,
+    exchange,
+    set_row,
+    sigmoids,
+)
+from neatrec.models.embeddings.kernels.layout import width
 
+NO_PAIR = -100.0
+"""The score of two lines that are no pair, and of a negative that is left out: its sigmoid is below `TINY`."""
+TINY = 1e-30
 Floats = npt.NDArray[np.float32]
 
 
 class SkipGramWorkspace(NamedTuple):
-    """Working space for the lines of a unit; near and far as in `cpu_gaussians.SkipGramWorkspace`."""
+    """The lines of a unit (lines, ...), its pairs, of lines i and i + 1 + o (lines, window), and its negatives."""
 
-    item: npt.NDArray[np.int32]  # (1, lines and a window more)
-    category: npt.NDArray[np.int32]  # the same
-    seen: npt.NDArray[np.uint64]  # see `enter`
+    unit: UnitWorkspace
     f: Floats  # (lines, width) input rows as they were
     g: Floats  # (lines, width) output rows
-    f_gradient: Floats  # (lines, width) the way down
+    f_gradient: Floats  # (lines, width) minus the gradient
     g_gradient: Floats  # (lines, width)
-    norm: Floats  # (lines,) squared length of f
-    forth: Floats  # near: 1 - sigmoid(f_i . g_j) of line i and line j = i + 1 + o
-    back: Floats  # near: 1 - sigmoid(f_j . g_i)
-    forth_loss: Floats  # near
-    back_loss: Floats  # near
-    negative: npt.NDArray[np.int64]  # (groups, negatives)
-    weight: Floats  # far, and so on
-    step: Floats
-    squares: Floats
+    norm: Floats  # (lines,) squared length of f, then of the gradient of g
+    forward: Floats  # (lines, window) 1 - sigmoid(f_i . g_j) of line i and line j = i + 1 + o
+    forwards: Floats  # the same numbers, flat
+    backward: Floats  # (lines, window) 1 - sigmoid(f_j . g_i)
+    backwards: Floats  # the same numbers, flat
+    forward_loss: Floats  # (lines, window)
+    forward_losses: Floats  # the same numbers, flat
+    backward_loss: Floats  # (lines, window)
+    backward_losses: Floats  # the same numbers, flat
+    sigmoid: Floats  # (groups, negatives) of f_i . g_k
+    flat_sigmoid: Floats  # the same numbers, flat
+    flat_loss: Floats  # (groups x negatives,)
     partners: Floats  # (groups,)
-    dice: npt.NDArray[np.uint64]  # (groups, negatives) of the next unit
-    ahead: npt.NDArray[np.int64]  # (groups, negatives) of the next unit
+    partner: npt.NDArray[np.int64]  # (2 window,) lines that draw the line at hand
+    weight: Floats  # (2 window,) and how strongly
 
 
-def new_room(lines: int, settings: KernelSettings) -> SkipGramWorkspace:
-    """SkipGramWorkspace for `lines` lines."""
-    lines = width(lines)
+def new_workspace(lines: int, settings: KernelSettings) -> SkipGramWorkspace:
+    """A workspace for `lines` lines."""
     groups = lines * groups_of(settings)
-    rows, more = (lines, width(settings.dim)), (1, lines + width(settings.window) + LANES)
-    near, drawn = (lines, width(settings.window)), (groups, settings.negatives)
-    far = (groups, width(settings.negatives))
 
-    def zeros(shape: tuple[int, ...]) -> Floats:
+    def zeros(*shape: int) -> Floats:
         return np.zeros(shape, dtype=np.float32)
 
+    forward, backward, forward_loss, backward_loss = (zeros(lines, settings.window) for _ in range(4))
+    sigmoid = zeros(groups, settings.negatives)
     return SkipGramWorkspace(
-        item=np.zeros(more, np.int32),
-        category=np.zeros(more, np.int32),
-        seen=np.zeros(SEEN_WORDS, np.uint64),
-        f=zeros(rows),
-        g=zeros(rows),
-        f_gradient=zeros(rows),
-        g_gradient=zeros(rows),
-        norm=zeros((lines,)),
-        forth=zeros(near),
-        back=zeros(near),
-        forth_loss=zeros(near),
-        back_loss=zeros(near),
-        negative=np.zeros(drawn, np.int64),
-        weight=zeros(far),
-        step=zeros(far),
-        squares=zeros(far),
-        partners=zeros((groups,)),
-        dice=np.zeros(drawn, np.uint64),
-        ahead=np.zeros(drawn, np.int64),
+        unit=unit_workspace(lines, settings),
+        f=zeros(lines, width(settings.dim)),
+        g=zeros(lines, width(settings.dim)),
+        f_gradient=zeros(lines, width(settings.dim)),
+        g_gradient=zeros(lines, width(settings.dim)),
+        norm=zeros(lines),
+        forward=forward,
+        forwards=forward.reshape(-1),
+        backward=backward,
+        backwards=backward.reshape(-1),
+        forward_loss=forward_loss,
+        forward_losses=forward_loss.reshape(-1),
+        backward_loss=backward_loss,
+        backward_losses=backward_loss.reshape(-1),
+        sigmoid=sigmoid,
+        flat_sigmoid=sigmoid.reshape(-1),
+        flat_loss=zeros(groups * settings.negatives),
+        partners=zeros(groups),
+        partner=np.zeros(2 * settings.window, np.int64),
+        weight=zeros(2 * settings.window),
     )
 
 
 @compiled(inline="always")
-def _gather(tables, shard, low, count, room, dims, near):
-    enter(shard, low, count, room)
+def _gather(data, work, low, count):
+    """Copy `count` lines from `low` on, and what the tables hold of them, into the workspace."""
+    dims = data.dims
+    copy_items(data.shard, low, count, work.unit)
     for i in range(count):
-        row = room.item[0, i]
-        copy_row(room.f, i, tables[0], row, dims)
-        copy_row(room.g, i, tables[1], row, dims)
-        clear_row(room.f_gradient, i, dims)
-        clear_row(room.g_gradient, i, dims)
-        room.norm[i] = dot(room.f, i, room.f, i, dims)
+        row = work.unit.item[i]
+        copy_row(work.f, i, data.tables[0], row, dims)
+        copy_row(work.g, i, data.tables[1], row, dims)
+        clear_row(work.f_gradient, i, dims)
+        clear_row(work.g_gradient, i, dims)
+        work.norm[i] = dot(work.f, i, work.f, i, dims)
 
 
 @compiled(inline="always")
-def _compare_pairs(room, count, start, stop, settings, dims, near):
-    """Weights and losses of all pairs within the window, in both directions; only queries' directions count."""
+def _compare_pairs(work, count, start, stop, settings, dims):
+    """Sigmoids and losses of all pairs within the window, in both directions; only queries' directions count."""
+    window = settings.window
     for i in range(count):
-        reach = min(settings.window, count - 1 - i)
-        mine = reach if start <= i < stop else 0
-        near_sigmoids(room.forth, room.forth_loss, i, 0, mine, room.f, room.g, room.item, room.category, dims, near)
-        low, high = max(0, start - i - 1), min(reach, stop - i - 1)
-        near_sigmoids(room.back, room.back_loss, i, low, high, room.g, room.f, room.item, room.category, dims, near)
+        for o in range(min(window, count - 1 - i)):
+            j = i + 1 + o
+            pair = is_pair(work.unit, i, j)
+            work.forward[i, o] = -dot(work.f, i, work.g, j, dims) if pair and start <= i < stop else f32(NO_PAIR)
+            work.backward[i, o] = -dot(work.f, j, work.g, i, dims) if pair and start <= j < stop else f32(NO_PAIR)
+    sigmoids(work.forwards[: count * window], work.forward_losses)
+    sigmoids(work.backwards[: count * window], work.backward_losses)
 
 
 @compiled(inline="always")
-def _partners(room, i, count, g, settings):
+def _partners(work, i, count, g, settings):
     """How many pairs group g of line i has, and the sum of their losses."""
-    window, pairs, loss = settings.window, 0, f32(0)
-    for o in range(min(window, count - 1 - i)):
-        if (settings.shared or g == o) and room.forth[i, o] > f32(0):
+    pairs, loss = 0, f32(0)
+    first, last, begin, end = partner_range(i, count, g, settings)
+    for o in range(first, last):
+        if is_pair(work.unit, i, i + 1 + o):
             pairs += 1
-            loss += room.forth_loss[i, o]
-    for o in range(min(window, i)):
-        if (settings.shared or g == window + o) and room.back[i - 1 - o, o] > f32(0):
+            loss += work.forward_loss[i, o]
+    for o in range(begin, end):
+        if is_pair(work.unit, i, i - 1 - o):
             pairs += 1
-            loss += room.back_loss[i - 1 - o, o]
+            loss += work.backward_loss[i - 1 - o, o]
     return pairs, loss
 
 
 @compiled(inline="always")
-def _compare(tables, room, count, start, stop, groups, settings, dims, slots, near):
-    """Compare all pairs of the unit; (pairs, loss, 0)."""
-    pairs, loss = 0.0, 0.0
-    _compare_pairs(room, count, start, stop, settings, dims, near)
+def _compare(data, work, count, start, stop):
+    """Compare all pairs of the unit: (pairs, loss, 0)."""
+    groups, pairs, loss = group_count(data.settings), 0.0, 0.0
+    _compare_pairs(work, count, start, stop, data.settings, data.dims)
     for n in range((stop - start) * groups):
-        partners, cost = _partners(room, start + n // groups, count, n % groups, settings)
-        room.partners[n] = partners
+        partners, cost = _partners(work, start + n // groups, count, n % groups, data.settings)
+        work.partners[n] = partners
         pairs += partners
         loss += cost
     return pairs, loss, 0.0
 
 
 @compiled(inline="always")
-def _push(tables, room, i, first, last, unit, settings, rate, dims, slots):
-    """Compare line i with the negatives of its groups and push them away; what that cost."""
-    share, loss = room.norm[i] * f32(1.0 / settings.dim), f32(0)
-    for group in range(first, last):
-        if room.partners[group] > f32(0):
-            loss += far_steps(
-                room.weight,
-                room.step,
-                room.squares,
-                group,
-                tables[1],
-                room.negative,
-                settings.negatives,
-                room.item[0, i],
-                room.f,
-                i,
-                room.partners[group],
-                share,
-                rate,
-                dims,
-                slots,
-            )
-    for group in range(first, last):
-        if room.partners[group] > f32(0):
-            exchange_all(
-                tables[1],
-                room.negative,
-                room.weight,
-                room.step,
-                room.squares,
-                group,
-                settings.negatives,
-                room.f,
-                i,
-                room.f_gradient,
-                dims,
-            )
+def _compare_negatives(table, work, i, first, last, settings, dims):
+    """Weights (minus sigmoids) of the negatives of groups `first` to `last` of line i; what they cost."""
+    negatives, query, loss = settings.negatives, work.unit.item[i], f32(0)
+    for n in range(first, last):
+        if work.partners[n] > f32(0):
+            for k in range(negatives):
+                row = work.unit.negative[n, k]
+                score = dot(work.f, i, table, row, dims)
+                work.sigmoid[n, k] = f32(NO_PAIR) if row == query else score
+    begin, end = first * negatives, last * negatives
+    sigmoids(work.flat_sigmoid[begin:end], work.flat_loss[begin:end])
+    for n in range(first, last):
+        if work.partners[n] > f32(0):
+            for k in range(negatives):
+                used = f32(work.unit.negative[n, k] != query) * work.partners[n]
+                work.sigmoid[n, k] *= -used
+                loss += used * work.flat_loss[n * negatives + k]
     return loss
 
 
 @compiled(inline="always")
-def _pull(room, i, count, settings, dims):
+def _push(data, work, i, first, last, unit, rate):
+    """Compare line i with the negatives of its groups and push them away; what that cost."""
+    table, settings, dims = data.tables[1], data.settings, data.dims
+    loss = _compare_negatives(table, work, i, first, last, settings, dims)
+    for n in range(first, last):
+        if work.partners[n] > f32(0):
+            for k in range(settings.negatives):
+                row, weight = work.unit.negative[n, k], work.sigmoid[n, k]
+                step = weight * adagrad_step(table, row, weight * weight * work.norm[i], rate, settings, dims)
+                exchange(table, row, work.f, i, work.f_gradient, weight, step, dims)
+    return loss
+
+
+@compiled(inline="always")
+def _add_partners(gradient, i, rows, work, ahead, behind, count, settings, dims):
+    """gradient[i] += rows of the partners of line i, weighted; its sum of squares comes back."""
+    partners = 0
+    for o in range(min(settings.window, count - 1 - i)):
+        if ahead[i, o] > f32(TINY):
+            work.partner[partners], work.weight[partners] = i + 1 + o, ahead[i, o]
+            partners += 1
+    for o in range(min(settings.window, i)):
+        if behind[i - 1 - o, o] > f32(TINY):
+            work.partner[partners], work.weight[partners] = i - 1 - o, behind[i - 1 - o, o]
+            partners += 1
+    return add_rows(gradient, i, work.weight, rows, work.partner, partners, dims)
+
+
+@compiled(inline="always")
+def _draw_to_partners(work, i, count, settings, dims):
     """Finish the gradients of line i; their sums of squares come back."""
-    ahead, behind = min(settings.window, count - 1 - i), min(settings.window, i)
-    f = combine(room.f_gradient, i, room.g, room.forth, room.back, ahead, behind, dims)
-    g = combine(room.g_gradient, i, room.f, room.back, room.forth, ahead, behind, dims)
+    f = _add_partners(work.f_gradient, i, work.g, work, work.forward, work.backward, count, settings, dims)
+    g = _add_partners(work.g_gradient, i, work.f, work, work.backward, work.forward, count, settings, dims)
     return f, g
 
 
 @compiled(inline="always")
 def _move(table, row, gradient, i, squared, settings, rate, dims):
-    tail = 8 * len(dims)
     if squared > f32(0):
-        squares = table[row, tail + SQUARES] + squared * f32(1.0 / settings.dim)
-        table[row, tail + SQUARES] = squares
-        add_row(table, row, rate * inverse_root(squares + f32(1e-10)), gradient, i, dims)
+        add_row(table, row, adagrad_step(table, row, squared, rate, settings, dims), gradient, i, dims)
 
 
 @compiled(inline="always")
-def _settle(tables, room, count, settings, rate, dims, near):
+def _settle(data, work, count, rate):
+    """Change the rows of each line by their gradients."""
+    settings, dims = data.settings, data.dims
     for i in range(count):
-        f, g = _pull(room, i, count, settings, dims)
-        _move(tables[0], room.item[0, i], room.f_gradient, i, f, settings, rate, dims)
-        _move(tables[1], room.item[0, i], room.g_gradient, i, g, settings, rate, dims)
+        f, g = _draw_to_partners(work, i, count, settings, dims)
+        _move(data.tables[0], work.unit.item[i], work.f_gradient, i, f, settings, rate, dims)
+        _move(data.tables[1], work.unit.item[i], work.g_gradient, i, g, settings, rate, dims)
 
 
 @compiled(fastmath=RELAXED)
-def _at_once(tables, shard, draws, settings, first, last, room, groups, dims, slots, near):
-    return at_once(
-        _gather, _compare, _push, _settle, tables, shard, draws, settings, first, last, room, groups, dims, slots, near
-    )
-
-
-@compiled(fastmath=RELAXED)
-def item2vec_unit(tables, shard, draws, settings, unit, first_pair, last_pair, room, tape, n, dims, slots, near):
-    """Write down what a unit asks for; of its pairs only those numbered from `first_pair` to `last_pair`."""
-    window, negatives, table = settings.window, settings.negatives, tables[1]
-    low, count, start, stop = bounds(shard, unit, window)
-    groups = 1 if settings.shared else 2 * window
-    basket = shard.basket[unit]
+def item2vec_gradients(data, work, buffer, slot, unit, first_pair, last_pair):
+    """Write a unit's gradients to the buffer; of its pairs only those numbered from `first_pair` to `last_pair`."""
+    tables, shard, draws, settings, dims = data
+    table, window, negatives, groups = tables[1], settings.window, settings.negatives, group_count(settings)
+    low, count, start, stop = unit_lines(shard, unit, window)
+    basket, every = shard.basket[unit], (stop - start) * groups
     key = basket_key(draws.seed, shard.number[basket])
     place = (shard.start[unit] - shard.offsets[basket]) * groups
-    roll_all(draws.alias, key, place, room, (stop - start) * groups, negatives)
-    _gather(tables, shard, low, count, room, dims, near)
-    draw_all(table, draws.alias, room, (stop - start) * groups, negatives, dims)
-    _compare_pairs(room, count, start, stop, settings, dims, near)
+    for n in range(every):
+        draw_bits(draws.alias, key, place + n, work.unit.random_bits, n, negatives)
+    _gather(data, work, low, count)
+    for n in range(every):
+        draw_candidates(table, draws.alias, work.unit.random_bits, work.unit.negative, n, negatives, dims)
+    _compare_pairs(work, count, start, stop, settings, dims)
     seen, pairs, loss = 0, 0.0, 0.0
-    at = tape.start[n]
-    for group in range((stop - start) * groups):
-        i, g = start + group // groups, group % groups
-        partners, cost = _partners(room, i, count, g, settings)
+    at = buffer.start[slot]
+    for n in range(every):
+        i, g = start + n // groups, n % groups
+        partners, cost = _partners(work, i, count, g, settings)
+        work.partners[n] = partners
         if partners == 0:
             continue
         seen += 1
         if not (settings.shared or first_pair < seen <= last_pair):
             if g < window:
-                room.forth[i, g] = f32(0)
+                work.forward[i, g] = f32(0)
             else:
-                room.back[i - 1 - (g - window), g - window] = f32(0)
+                work.backward[i - 1 - (g - window), g - window] = f32(0)
             continue
-        accept(room, room.negative, group, negatives, count, room.item[0, i], -1, draws)
+        replace_refused(work.unit, n, negatives, count, work.unit.item[i], -1, draws)
         pairs += partners
-        loss += cost + far_sigmoids(
-            room.weight,
-            group,
-            table,
-            room.negative,
-            negatives,
-            room.item[0, i],
-            room.f,
-            i,
-            f32(partners),
-            dims,
-            slots,
-        )
+        loss += cost + _compare_negatives(table, work, i, n, n + 1, settings, dims)
         for k in range(negatives):
-            weight, row = room.weight[group, k], room.negative[group, k]
+            weight, row = work.sigmoid[n, k], work.unit.negative[n, k]
             if weight != f32(0):
-                set_row(tape.vector, at, weight, room.f, i, dims)
-                add_row(room.f_gradient, i, weight, table, row, dims)
-                address(tape, at, 1, row)
+                add_entry(buffer, at, 1, row)
+                set_row(buffer.vector, at, weight, work.f, i, dims)
+                add_row(work.f_gradient, i, weight, table, row, dims)
                 at += 1
     for which in range(2):
         for i in range(count):
+            squared = work.norm[i]
             if which == 0:
-                f, g = _pull(room, i, count, settings, dims)
-                room.norm[i] = g
-                squared = f
-            else:
-                squared = room.norm[i]
+                squared, work.norm[i] = _draw_to_partners(work, i, count, settings, dims)
             if squared > f32(0):
-                copy_row(tape.vector, at, room.f_gradient if which == 0 else room.g_gradient, i, dims)
-                address(tape, at, which, room.item[0, i])
+                add_entry(buffer, at, which, work.unit.item[i])
+                copy_row(buffer.vector, at, work.f_gradient if which == 0 else work.g_gradient, i, dims)
                 at += 1
-    tape.written[n] = at - tape.start[n]
-    tape.tally[n, 0], tape.tally[n, 1], tape.tally[n, 2] = pairs, loss, 0.0
+    finish_unit(buffer, slot, at, pairs, loss, 0.0)
 
 
-@compiled(fastmath=RELAXED)
-def _blocks(tables, shard, draws, settings, first, last, room, tape, crew, each, dims, slots, near):
-    return in_blocks(
-        item2vec_unit, descend, tables, shard, draws, settings, first, last, room, tape, crew, each, dims, slots, near
-    )
-
-
-@compiled(fastmath=RELAXED)
-def _batches(tables, shard, draws, settings, first, last, room, tape, dims, slots, near):
-    return in_batches(item2vec_unit, tables, shard, draws, settings, first, last, room, tape, dims, slots, near)
-
-
-WAYS = Ways(new_room, _blocks, _batches, _at_once, line_tables=2)
-
-
-def item2vec(
-    tables: tuple[Table, ...],
-    shard: Shard,
-    draws: Draws,
-    settings: KernelSettings,
-    first: int,
-    last: int,
-    threads: int = 1,
-) -> Tally:
-    """Skip-gram with negative sampling; tables: (input, output)."""
-    return run(WAYS, tables, shard, draws, settings, first, last, threads)
+item2vec = CompiledKernel(
+    "item2vec",
+    new_workspace,
+    item2vec_gradients,
+    fast={"gather": _gather, "compare": _compare, "push": _push, "settle": _settle},
+    line_tables=2,
+)
+"""Skip-gram with negative sampling; tables: (input, output)."""

@@ -1,194 +1,375 @@
-"""NEAT on a CPU, spherical Gaussians: `reference.neat` says what is computed.
+"""NEAT on a CPU: `reference.neat` says what is computed.
 
 A unit (a basket) at a time: its rows are copied, the distance of each pair is computed once for both directions, each
-position compares its partners with its own negatives, and each row of the basket is changed once. Negatives are drawn
-one unit ahead, so that their rows are in the cache when they are needed.
+line compares its partners with its own negatives, and each row of the basket is changed once.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 from numpy import float32 as f32
 
 from neatrec.compiled import compiled
-from neatrec.models.embeddings.kernels.arguments import Draws, KernelSettings, Shard, Tally
-from neatrec.models.embeddings.kernels.cpu_gaussians import (
-    compare_negatives,
-    compare_pairs,
-    gather,
-    new_room,
-    partners_of,
+from neatrec.models.embeddings.kernels.arguments import KernelSettings, groups_of
+from neatrec.models.embeddings.kernels.cpu_common import (
+    CompiledKernel,
+    UnitWorkspace,
+    adagrad_step,
+    add_entry,
+    basket_key,
+    copy_items,
+    draw_bits,
+    draw_candidates,
+    finish_unit,
+    group_count,
+    has_partner,
+    is_pair,
+    partner_range,
+    replace_refused,
+    unit_lines,
+    unit_workspace,
+    variance_step,
 )
-from neatrec.models.embeddings.kernels.cpu_gradients import address, descend, in_batches, in_blocks, step_variance
-from neatrec.models.embeddings.kernels.cpu_negatives import accept, basket_key, draw_all, roll_all
-from neatrec.models.embeddings.kernels.cpu_run import Ways, run
-from neatrec.models.embeddings.kernels.cpu_visit import RELAXED, at_once, bounds
-from neatrec.models.embeddings.kernels.gaussians import hinges, pull, weigh
-from neatrec.models.embeddings.kernels.layout import SQUARES, VISITOR, Table
-from neatrec.models.embeddings.kernels.rows import add_row, copy_row, inverse_root, part, repel, square_distance
+from neatrec.models.embeddings.kernels.cpu_rows import (
+    RELAXED,
+    add_row,
+    add_rows,
+    clear_row,
+    copy_row,
+    exponentials,
+    logarithms,
+    repel,
+    set_row,
+    square_distance,
+)
+from neatrec.models.embeddings.kernels.intrinsics import LANES
+from neatrec.models.embeddings.kernels.layout import LOG_VARIANCE, VISITOR, width
+
+NO_PAIR = 3e38
+"""The threshold of two lines that are no pair: no negative passes it."""
+NEVER = 1e37
+"""The square distance of a negative that is left out: it passes no threshold."""
+Floats = npt.NDArray[np.float32]
+
+
+class GaussianWorkspace(NamedTuple):
+    """The lines of a unit (lines, ...), its pairs, of lines i and i + 1 + o (lines, window), and its negatives."""
+
+    unit: UnitWorkspace
+    variance: Floats  # (lines,)
+    x: Floats  # (lines, width) the means as they were
+    gradient: Floats  # (lines, width) minus the gradient
+    slope: Floats  # (lines,) the same by the log-variance, still to be multiplied by the variance
+    pair_distance: Floats  # (lines, window) square distance, and so on
+    pair_log: Floats  # log of both variances
+    pair_logs: Floats  # the same numbers, flat
+    pair_precision: Floats
+    threshold: Floats  # what a negative's likelihood must pass
+    forward: Floats  # how many negatives of line i pass it
+    backward: Floats  # how many of line i + 1 + o
+    taken: npt.NDArray[np.bool_]  # (groups,) whether the group is to be compared
+    distance: Floats  # (groups, negatives) square distance, and so on
+    negative_variance: Floats
+    negative_variances: Floats  # the same numbers, flat
+    precision: Floats
+    likelihood: Floats
+    likelihoods: Floats  # the same numbers, flat
+    active: Floats  # thresholds that the negative passes
+    partner: npt.NDArray[np.int64]  # (2 window,) lines that draw the line at hand
+    weight: Floats  # (2 window,) and how strongly
+
+
+def new_workspace(lines: int, settings: KernelSettings, kinds: int = 1) -> GaussianWorkspace:
+    """A workspace for `lines` lines and so many kinds of negatives."""
+    groups = lines * groups_of(settings)
+
+    def zeros(*shape: int) -> Floats:
+        return np.zeros(shape, dtype=np.float32)
+
+    pair, negative = (lines, settings.window), (groups, settings.negatives)
+    pair_log, variance, likelihood = zeros(*pair), zeros(*negative), zeros(*negative)
+    return GaussianWorkspace(
+        unit=unit_workspace(lines, settings, kinds),
+        variance=zeros(lines),
+        x=zeros(lines, width(settings.dim)),
+        gradient=zeros(lines, width(settings.dim)),
+        slope=zeros(lines),
+        pair_distance=zeros(*pair),
+        pair_log=pair_log,
+        pair_logs=pair_log.reshape(-1),
+        pair_precision=zeros(*pair),
+        threshold=zeros(*pair),
+        forward=zeros(*pair),
+        backward=zeros(*pair),
+        taken=np.zeros(groups, np.bool_),
+        distance=zeros(*negative),
+        negative_variance=variance,
+        negative_variances=variance.reshape(-1),
+        precision=zeros(*negative),
+        likelihood=likelihood,
+        likelihoods=likelihood.reshape(-1),
+        active=zeros(*negative),
+        partner=np.zeros(2 * settings.window, np.int64),
+        weight=zeros(2 * settings.window),
+    )
 
 
 @compiled(inline="always")
-def _compare(tables, room, count, start, stop, groups, settings, dims, slots, near):
-    """Compare all pairs of the unit and all negatives of its positions; (pairs, loss, active hinges)."""
-    pairs, loss, active = 0.0, 0.0, 0.0
-    compare_pairs(room, count, settings, dims, near)
-    for n in range((stop - start) * groups):
-        i = start + n // groups
-        ahead, behind = partners_of(room, i, count, n % groups, settings)
-        if ahead[1] - ahead[0] + behind[1] - behind[0] > 0:
-            compare_negatives(tables[0], room, i, n, settings, dims, slots)
-    for n in range((stop - start) * groups):
-        i = start + n // groups
-        ahead, behind = partners_of(room, i, count, n % groups, settings)
-        partners, passes, excess = hinges(
-            room.active, n, room.likelihood, room.bar, room.forth, room.back, i, ahead, behind, slots
-        )
-        pairs += partners
-        loss += excess
-        active += passes
+def gather(data, work, low, count):
+    """Copy `count` lines from `low` on, and what the table holds of them, into the workspace."""
+    table, dims = data.tables[0], data.dims
+    copy_items(data.shard, low, count, work.unit)
+    for i in range(count):
+        row = work.unit.item[i]
+        copy_row(work.x, i, table, row, dims)
+        clear_row(work.gradient, i, dims)
+        for o in range(data.settings.window):
+            work.forward[i, o] = f32(0)
+            work.backward[i, o] = f32(0)
+        work.variance[i] = table[row, LANES * len(dims) + LOG_VARIANCE]
+        work.slope[i] = f32(0)
+    exponentials(work.variance[:count])
+
+
+@compiled(inline="always")
+def compare_pairs(work, count, settings, dims):
+    """Likelihoods of all pairs within the window, once for both directions: the thresholds that negatives must pass."""
+    half, margin, window = f32(0.5 * settings.dim), f32(settings.margin), settings.window
+    for i in range(count):
+        for o in range(min(window, count - 1 - i)):
+            work.pair_distance[i, o] = square_distance(work.x, i, work.x, i + 1 + o, dims)
+            work.pair_log[i, o] = work.variance[i] + work.variance[i + 1 + o]
+            work.pair_precision[i, o] = f32(1) / work.pair_log[i, o]
+    logarithms(work.pair_logs[: count * window])
+    for i in range(count):
+        for o in range(min(window, count - 1 - i)):
+            nearness = f32(-0.5) * work.pair_distance[i, o] * work.pair_precision[i, o]
+            likelihood = nearness - half * work.pair_log[i, o]
+            work.threshold[i, o] = likelihood - margin if is_pair(work.unit, i, i + 1 + o) else f32(NO_PAIR)
+
+
+@compiled(inline="always")
+def compare_negatives(table, work, start, groups, count, settings, dims):
+    """Likelihoods of the negatives of the first `count` groups, `groups` of them for each line from `start` on."""
+    half, negatives, tail = f32(0.5 * settings.dim), settings.negatives, LANES * len(dims)
+    for n in range(count):
+        if work.taken[n]:
+            i = start + n // groups
+            query = work.unit.item[i]
+            for k in range(negatives):
+                row = work.unit.negative[n, k]
+                apart = square_distance(work.x, i, table, row, dims)
+                work.distance[n, k] = f32(NEVER) if row == query else apart
+                work.negative_variance[n, k] = table[row, tail + LOG_VARIANCE]
+    exponentials(work.negative_variances[: count * negatives])
+    for n in range(count):
+        for k in range(negatives):
+            both = work.negative_variance[n, k] + work.variance[start + n // groups]
+            work.likelihood[n, k] = both
+            work.precision[n, k] = f32(1) / both
+    logarithms(work.likelihoods[: count * negatives])
+    for n in range(count):
+        for k in range(negatives):
+            nearness = f32(-0.5) * work.distance[n, k] * work.precision[n, k]
+            work.likelihood[n, k] = nearness - half * work.likelihood[n, k]
+
+
+@compiled(inline="always")
+def pass_threshold(work, n, threshold, negatives):
+    """How many negatives of group n pass the threshold of a pair, and the sum of what they are above it."""
+    hits, loss = f32(0), f32(0)
+    for k in range(negatives):
+        above = work.likelihood[n, k] - threshold
+        hit = f32(above > f32(0))
+        work.active[n, k] += hit
+        hits += hit
+        loss += max(above, f32(0))
+    return hits, loss
+
+
+@compiled(inline="always")
+def hinges(work, n, i, g, count, settings):
+    """Which negatives of group n, the g-th of line i, pass the thresholds of its pairs: (pairs, loss, passes)."""
+    pairs, loss, active, negatives = 0.0, f32(0), f32(0), settings.negatives
+    for k in range(negatives):
+        work.active[n, k] = f32(0)
+    first, last, begin, end = partner_range(i, count, g, settings)
+    for o in range(first, last):
+        if work.threshold[i, o] < f32(NO_PAIR):
+            hits, cost = pass_threshold(work, n, work.threshold[i, o], negatives)
+            work.forward[i, o] = hits
+            pairs += 1.0
+            loss += cost
+            active += hits
+    for o in range(begin, end):
+        if work.threshold[i - 1 - o, o] < f32(NO_PAIR):
+            hits, cost = pass_threshold(work, n, work.threshold[i - 1 - o, o], negatives)
+            work.backward[i - 1 - o, o] = hits
+            pairs += 1.0
+            loss += cost
+            active += hits
     return pairs, loss, active
 
 
 @compiled(inline="always")
-def _push(tables, room, i, first, last, unit, settings, rate, dims, slots):
+def _compare(data, work, count, start, stop):
+    """Compare all pairs of the unit and all negatives of its lines: (pairs, loss, active hinges)."""
+    settings, dims = data.settings, data.dims
+    groups = group_count(settings)
+    pairs, loss, active = 0.0, 0.0, 0.0
+    compare_pairs(work, count, settings, dims)
+    for n in range((stop - start) * groups):
+        work.taken[n] = has_partner(work.unit, start + n // groups, count, n % groups, settings)
+    compare_negatives(data.tables[0], work, start, groups, (stop - start) * groups, settings, dims)
+    for n in range((stop - start) * groups):
+        if work.taken[n]:
+            p, e, a = hinges(work, n, start + n // groups, n % groups, count, settings)
+            pairs += p
+            loss += e
+            active += a
+    return pairs, loss, active
+
+
+@compiled(inline="always")
+def _push(data, work, i, first, last, unit, rate):
     """Push the active negatives of line i's groups away from it."""
-    table, tail, half, share = tables[0], 8 * len(dims), f32(0.5 * settings.dim), f32(1.0 / settings.dim)
+    table, settings, dims = data.tables[0], data.settings, data.dims
+    half, visitor = f32(0.5 * settings.dim), LANES * len(dims) + VISITOR
     total = f32(0)
-    for group in range(first, last):
+    for n in range(first, last):
+        if not work.taken[n]:
+            continue
         for k in range(settings.negatives):
-            active = room.active[group, k]
-            if active > f32(0):
-                row, precision, distance = room.negative[group, k], room.precision[group, k], room.distance[group, k]
-                force = active * precision
-                if table[row, tail + VISITOR] == f32(unit + 1):
+            if work.active[n, k] > f32(0):
+                row, precision, distance = work.unit.negative[n, k], work.precision[n, k], work.distance[n, k]
+                force = work.active[n, k] * precision
+                if table[row, visitor] == f32(unit + 1):
                     # drawn before in this unit and pushed since: from where it stands now
-                    distance = square_distance(room.x, i, table, row, dims)
-                table[row, tail + VISITOR] = f32(unit + 1)
-                squares = table[row, tail + SQUARES] + force * force * distance * share
-                table[row, tail + SQUARES] = squares
-                step = force * rate * inverse_root(squares + f32(1e-10))
-                repel(table, row, room.x, i, room.gradient, force, step, dims)
+                    distance = square_distance(work.x, i, table, row, dims)
+                table[row, visitor] = f32(unit + 1)
+                step = force * adagrad_step(table, row, force * force * distance, rate, settings, dims)
+                repel(table, row, work.x, i, work.gradient, force, step, dims)
                 slope = force * (half - f32(0.5) * distance * precision)
                 total += slope
-                step_variance(table, row, tail, slope * room.far_variance[group, k], rate, settings)
-    room.slope[i] += total
+                variance_step(table, row, slope * work.negative_variance[n, k], rate, settings, dims)
+    work.slope[i] += total
     return f32(0)
 
 
 @compiled(inline="always")
-def pull_together(room, i, count, settings, dims, near):
-    """Finish the gradient of line i; its sum of squares and its slope come back. Lines before it must be finished."""
-    half = f32(0.5 * settings.dim)
-    weigh(room.weight, room.bend, i, room.forth, room.back, room.near_precision, room.near_distance, half, near)
-    ahead, behind = min(settings.window, count - 1 - i), min(settings.window, i)
-    squared, bend = pull(room.gradient, i, room.x, room.weight, room.bend, ahead, behind, dims)
-    return squared, (room.slope[i] + bend) * room.variance[0, i]
+def draw_to_partners(work, i, count, settings, dims):
+    """Finish the gradient of line i: it is drawn to its partners. Its sum of squares and its slope come back."""
+    half, window = f32(0.5 * settings.dim), settings.window
+    partners, drawn, slope = 0, f32(0), work.slope[i]
+    for side in range(2):
+        for o in range(min(window, count - 1 - i) if side == 0 else min(window, i)):
+            first = i if side == 0 else i - 1 - o
+            precision = work.pair_precision[first, o]
+            weight = (work.forward[first, o] + work.backward[first, o]) * precision
+            if weight > f32(0):
+                work.partner[partners] = i + 1 + o if side == 0 else i - 1 - o
+                work.weight[partners] = weight
+                partners += 1
+                drawn += weight
+                slope += weight * (f32(0.5) * work.pair_distance[first, o] * precision - half)
+    add_row(work.gradient, i, -drawn, work.x, i, dims)
+    squared = add_rows(work.gradient, i, work.weight, work.x, work.partner, partners, dims)
+    return squared, slope * work.variance[i]
 
 
 @compiled(inline="always")
-def _settle(tables, room, count, settings, rate, dims, near):
-    """Change the row of each line by all that its unit asks for."""
-    table, tail, share = tables[0], 8 * len(dims), f32(1.0 / settings.dim)
+def _settle(data, work, count, rate):
+    """Change the row of each line by its gradient."""
+    table, settings, dims = data.tables[0], data.settings, data.dims
     for i in range(count):
-        squared, slope = pull_together(room, i, count, settings, dims, near)
+        squared, slope = draw_to_partners(work, i, count, settings, dims)
         if squared > f32(0):
-            row = room.item[0, i]
-            squares = table[row, tail + SQUARES] + squared * share
-            table[row, tail + SQUARES] = squares
-            add_row(table, row, rate * inverse_root(squares + f32(1e-10)), room.gradient, i, dims)
-            step_variance(table, row, tail, slope, rate, settings)
-
-
-@compiled(fastmath=RELAXED)
-def _at_once(tables, shard, draws, settings, first, last, room, groups, dims, slots, near):
-    return at_once(
-        gather, _compare, _push, _settle, tables, shard, draws, settings, first, last, room, groups, dims, slots, near
-    )
+            row = work.unit.item[i]
+            add_row(table, row, adagrad_step(table, row, squared, rate, settings, dims), work.gradient, i, dims)
+            variance_step(table, row, slope, rate, settings, dims)
 
 
 @compiled(inline="always")
-def write_lines(room, tape, at, count, settings, dims, near):
-    """Write down the change of each line of the unit from place `at` of the tape on; the next free place comes back."""
+def write_negative(table, work, buffer, at, n, k, i, settings, dims):
+    """Write the gradient of negative k of group n, of line i, to entry `at`; the line's gradient gets its part."""
+    row, precision = work.unit.negative[n, k], work.precision[n, k]
+    force = work.active[n, k] * precision
+    add_entry(buffer, at, 0, row)
+    set_row(buffer.vector, at, force, table, row, dims)
+    add_row(buffer.vector, at, -force, work.x, i, dims)
+    add_row(work.gradient, i, f32(-1), buffer.vector, at, dims)
+    slope = force * (f32(0.5 * settings.dim) - f32(0.5) * work.distance[n, k] * precision)
+    work.slope[i] += slope
+    buffer.slope[at] = slope * work.negative_variance[n, k]
+
+
+@compiled(inline="always")
+def write_lines(work, buffer, at, count, settings, dims):
+    """Write the gradient of each line of the unit from entry `at` on; the next free entry comes back."""
     for i in range(count):
-        squared, slope = pull_together(room, i, count, settings, dims, near)
+        squared, slope = draw_to_partners(work, i, count, settings, dims)
         if squared > f32(0):
-            copy_row(tape.vector, at, room.gradient, i, dims)
-            address(tape, at, 0, room.item[0, i])
-            tape.slope[at] = slope
+            add_entry(buffer, at, 0, work.unit.item[i])
+            copy_row(buffer.vector, at, work.gradient, i, dims)
+            buffer.slope[at] = slope
             at += 1
     return at
 
 
+@compiled(inline="always")
+def take_groups(work, count, start, groups, every, first_pair, last_pair, settings):
+    """Note which of `every` groups have partners and, where each has one pair, are in the range of pairs asked for."""
+    seen = 0
+    for n in range(every):
+        found = has_partner(work.unit, start + n // groups, count, n % groups, settings)
+        seen += found
+        work.taken[n] = found and (settings.shared or first_pair < seen <= last_pair)
+
+
 @compiled(fastmath=RELAXED)
-def neat_unit(tables, shard, draws, settings, unit, first_pair, last_pair, room, tape, n, dims, slots, near):
-    """Write down what a unit asks for; of its pairs only those numbered from `first_pair` to `last_pair`."""
-    table, window, negatives = tables[0], settings.window, settings.negatives
-    half = f32(0.5 * settings.dim)
-    low, count, start, stop = bounds(shard, unit, window)
-    groups = 1 if settings.shared else 2 * window
-    basket = shard.basket[unit]
+def neat_gradients(data, work, buffer, slot, unit, first_pair, last_pair):
+    """Write a unit's gradients to the buffer; of its pairs only those numbered from `first_pair` to `last_pair`."""
+    tables, shard, draws, settings, dims = data
+    table, negatives, groups = tables[0], settings.negatives, group_count(settings)
+    low, count, start, stop = unit_lines(shard, unit, settings.window)
+    basket, every = shard.basket[unit], (stop - start) * groups
     key = basket_key(draws.seed, shard.number[basket])
     place = (shard.start[unit] - shard.offsets[basket]) * groups
-    roll_all(draws.alias, key, place, room, (stop - start) * groups, negatives)
-    gather(tables, shard, low, count, room, dims, near)
-    draw_all(table, draws.alias, room, (stop - start) * groups, negatives, dims)
-    compare_pairs(room, count, settings, dims, near)
-    seen, pairs, loss, active = 0, 0.0, 0.0, 0.0
-    at = tape.start[n]
-    for group in range((stop - start) * groups):
-        i = start + group // groups
-        ahead, behind = partners_of(room, i, count, group % groups, settings)
-        if ahead[1] - ahead[0] + behind[1] - behind[0] == 0:
-            continue
-        seen += 1
-        if not (settings.shared or first_pair < seen <= last_pair):
-            continue
-        accept(room, room.negative, group, negatives, count, room.item[0, i], -1, draws)
-        compare_negatives(table, room, i, group, settings, dims, slots)
-        partners, passes, excess = hinges(
-            room.active, group, room.likelihood, room.bar, room.forth, room.back, i, ahead, behind, slots
-        )
-        pairs += partners
-        loss += excess
-        active += passes
-        for k in range(negatives):
-            if room.active[group, k] > f32(0):
-                row, precision = room.negative[group, k], room.precision[group, k]
-                force = room.active[group, k] * precision
-                part(tape.vector, at, force, room.x, i, table, row, room.gradient, dims)
-                slope = force * (half - f32(0.5) * room.distance[group, k] * precision)
-                room.slope[i] += slope
-                address(tape, at, 0, row)
-                tape.slope[at] = slope * room.far_variance[group, k]
-                at += 1
-    at = write_lines(room, tape, at, count, settings, dims, near)
-    tape.written[n] = at - tape.start[n]
-    tape.tally[n, 0], tape.tally[n, 1], tape.tally[n, 2] = pairs, loss, active
+    for n in range(every):
+        draw_bits(draws.alias, key, place + n, work.unit.random_bits, n, negatives)
+    gather(data, work, low, count)
+    for n in range(every):
+        draw_candidates(table, draws.alias, work.unit.random_bits, work.unit.negative, n, negatives, dims)
+    compare_pairs(work, count, settings, dims)
+    take_groups(work, count, start, groups, every, first_pair, last_pair, settings)
+    for n in range(every):
+        if work.taken[n]:
+            replace_refused(work.unit, n, negatives, count, work.unit.item[start + n // groups], -1, draws)
+    compare_negatives(table, work, start, groups, every, settings, dims)
+    pairs, loss, active = 0.0, 0.0, 0.0
+    at = buffer.start[slot]
+    for n in range(every):
+        if work.taken[n]:
+            i = start + n // groups
+            p, e, a = hinges(work, n, i, n % groups, count, settings)
+            pairs += p
+            loss += e
+            active += a
+            for k in range(negatives):
+                if work.active[n, k] > f32(0):
+                    write_negative(table, work, buffer, at, n, k, i, settings, dims)
+                    at += 1
+    at = write_lines(work, buffer, at, count, settings, dims)
+    finish_unit(buffer, slot, at, pairs, loss, active)
 
 
-@compiled(fastmath=RELAXED)
-def _blocks(tables, shard, draws, settings, first, last, room, tape, crew, each, dims, slots, near):
-    return in_blocks(
-        neat_unit, descend, tables, shard, draws, settings, first, last, room, tape, crew, each, dims, slots, near
-    )
-
-
-@compiled(fastmath=RELAXED)
-def _batches(tables, shard, draws, settings, first, last, room, tape, dims, slots, near):
-    return in_batches(neat_unit, tables, shard, draws, settings, first, last, room, tape, dims, slots, near)
-
-
-WAYS = Ways(new_room, _blocks, _batches, _at_once)
-
-
-def neat(
-    tables: tuple[Table, ...],
-    shard: Shard,
-    draws: Draws,
-    settings: KernelSettings,
-    first: int,
-    last: int,
-    threads: int = 1,
-) -> Tally:
-    """Gaussian items by the max-margin loss on their log expected likelihood; tables: (items,)."""
-    return run(WAYS, tables, shard, draws, settings, first, last, threads)
+neat = CompiledKernel(
+    "neat",
+    new_workspace,
+    neat_gradients,
+    fast={"gather": gather, "compare": _compare, "push": _push, "settle": _settle},
+)
+"""Gaussian items by the max-margin loss on their log expected likelihood; tables: (items,)."""

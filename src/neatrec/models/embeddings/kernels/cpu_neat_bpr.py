@@ -10,25 +10,45 @@ from numpy import float32 as f32
 from numpy import uint64 as u64
 
 from neatrec.compiled import compiled
-from neatrec.models.embeddings.kernels.arguments import Draws, KernelSettings, Shard, Tally
-from neatrec.models.embeddings.kernels.cpu_gaussians import (
+from neatrec.models.embeddings.kernels.arguments import KernelSettings
+from neatrec.models.embeddings.kernels.cpu_common import (
+    CompiledKernel,
+    UnitWorkspace,
+    add_entry,
+    basket_key,
+    draw_bits,
+    draw_candidates,
+    finish_unit,
+    group_count,
+    is_pair,
+    partner_range,
+    replace_refused,
+    unit_lines,
+)
+from neatrec.models.embeddings.kernels.cpu_neat import (
     GaussianWorkspace,
     compare_negatives,
     compare_pairs,
     gather,
-    new_room,
-    partners_of,
+    hinges,
+    new_workspace,
+    take_groups,
+    write_lines,
+    write_negative,
 )
-from neatrec.models.embeddings.kernels.cpu_gradients import address, descend, in_batches, in_blocks
-from neatrec.models.embeddings.kernels.cpu_neat import write_lines
-from neatrec.models.embeddings.kernels.cpu_negatives import accept, basket_key, draw_ahead, roll
-from neatrec.models.embeddings.kernels.cpu_run import Ways, run
-from neatrec.models.embeddings.kernels.cpu_visit import RELAXED, bounds
+from neatrec.models.embeddings.kernels.cpu_rows import (
+    RELAXED,
+    add_row,
+    add_rows,
+    clear_row,
+    copy_row,
+    dot,
+    prefetch_row,
+    set_row,
+    sigmoid_and_loss,
+)
 from neatrec.models.embeddings.kernels.draws import mixed
-from neatrec.models.embeddings.kernels.gaussians import hinges
-from neatrec.models.embeddings.kernels.lanes import add_rankings, products
-from neatrec.models.embeddings.kernels.layout import Table, width
-from neatrec.models.embeddings.kernels.rows import add_row, clear_row, copy_row, dot, part, prefetch_row, set_row
+from neatrec.models.embeddings.kernels.layout import width
 
 Floats = npt.NDArray[np.float32]
 WORSE, OTHER = 0, 1
@@ -36,175 +56,142 @@ WORSE, OTHER = 0, 1
 
 
 class UserWorkspace(NamedTuple):
-    """Working space for a unit and its user."""
+    """A unit and its user."""
 
+    unit: UnitWorkspace
     items: GaussianWorkspace
     user: Floats  # (1, width) theta_u
     liking: Floats  # (lines,) theta_u . mu of each line
-    product: Floats  # (2, negatives padded) theta_u . mu' of each negative
-    real: Floats  # (2, negatives padded) 1 for a negative, 0 for one that is left out
-    weight: Floats  # (2, negatives padded) how strongly it is pushed
+    product: Floats  # (2, negatives) theta_u . mu' of each negative
+    real: Floats  # (2, negatives) 1 for a negative, 0 for one that is left out
+    weight: Floats  # (2, negatives) minus how strongly it is pushed
 
 
-def new_user_room(lines: int, settings: KernelSettings) -> UserWorkspace:
-    """GaussianWorkspace for `lines` lines."""
-    slots = (2, width(settings.negatives))
-    return UserWorkspace(
-        new_room(lines, settings, streams=2),
-        np.zeros((1, width(settings.dim)), np.float32),
-        np.zeros(width(lines), np.float32),
-        np.zeros(slots, np.float32),
-        np.zeros(slots, np.float32),
-        np.zeros(slots, np.float32),
-    )
+def _new_workspace(lines: int, settings: KernelSettings) -> UserWorkspace:
+    items = new_workspace(lines, settings, kinds=2)
+    shapes = ((1, width(settings.dim)), (lines,), *[(2, settings.negatives)] * 3)
+    return UserWorkspace(items.unit, items, *(np.zeros(shape, np.float32) for shape in shapes))
 
 
 @compiled(inline="always")
-def _rank_line(room, j, settings, user, dims, slots):
-    """The user prefers line j to each of the worse partners at hand; what that costs."""
-    force, cost = add_rankings(
-        room.weight, WORSE, room.product, WORSE, room.liking[j], f32(1), room.real, WORSE, settings.logistic, slots
-    )
-    add_row(room.items.gradient, j, force, room.user, 0, dims)
-    add_row(user[0], user[1], force, room.items.x, j, dims)
-    return cost
+def _rank(work, kind, liking, times, settings):
+    """The user prefers what has this liking to each negative of a kind: how strongly it is drawn, and what that costs.
 
-
-@compiled(inline="always")
-def _draw(tables, shard, draws, settings, unit, room, low, count, every, user, dims, near):
-    """Draw all negatives of the unit, first `every` groups of worse partners, then as many of other queries."""
-    inner, negatives, basket = room.items, settings.negatives, shard.basket[unit]
-    key = basket_key(draws.seed, shard.number[basket])
-    place = (shard.start[unit] - shard.offsets[basket]) * (1 if settings.shared else 2 * settings.window)
-    prefetch_row(tables[1], user, dims)
-    for group in range(every):
-        roll(draws.alias, key, place + group, inner.dice, group, negatives)
-        roll(draws.alias, mixed(key + u64(1)), place + group, inner.dice, every + group, negatives)
-    gather(tables, shard, low, count, inner, dims, near)
-    for group in range(2 * every):
-        draw_ahead(tables[0], draws.alias, inner.dice, inner.negative, group, negatives, dims)
-    copy_row(room.user, 0, tables[1], user, dims)
-    for i in range(count):
-        room.liking[i] = dot(room.user, 0, inner.x, i, dims)
-
-
-@compiled(inline="always")
-def _rank(table, room, i, group, other, ahead, behind, partners, settings, user, dims, slots):
-    """The user prefers each partner to the worse ones, and line i to the other queries; what that costs."""
-    inner, negatives, query, loss = room.items, settings.negatives, room.items.item[0, i], f32(0)
-    for k in range(negatives):
-        room.real[WORSE, k] = f32(inner.negative[group, k] != query)
-        room.real[OTHER, k] = f32(inner.negative[other, k] != query)
-    clear_row(room.weight, WORSE, slots)
-    clear_row(room.weight, OTHER, slots)
-    products(room.product, WORSE, room.user, 0, table, inner.negative, group, negatives, dims, slots)
-    products(room.product, OTHER, room.user, 0, table, inner.negative, other, negatives, dims, slots)
-    for o in range(ahead[0], ahead[1]):
-        if inner.bar[i, o] < f32(1e38):
-            loss += _rank_line(room, i + 1 + o, settings, user, dims, slots)
-    for o in range(behind[0], behind[1]):
-        if inner.bar[i - 1 - o, o] < f32(1e38):
-            loss += _rank_line(room, i - 1 - o, settings, user, dims, slots)
-    liking, logistic = room.liking[i], settings.logistic
-    force, cost = add_rankings(
-        room.weight, OTHER, room.product, OTHER, liking, partners, room.real, OTHER, logistic, slots
-    )
-    add_row(inner.gradient, i, force, room.user, 0, dims)
-    add_row(user[0], user[1], force, inner.x, i, dims)
-    return loss + cost
-
-
-@compiled(inline="always")
-def _write(table, room, tape, at, i, group, other, settings, dims):
-    """Write down the changes of the group's negatives; one that is left out is written as no change.
-
-    The user's change stands after them.
+    With s = sigmoid(liking - product) the weight of a negative is s (1 - s), or 1 - s where the loss is logistic.
     """
-    inner, negatives, half = room.items, settings.negatives, f32(0.5 * settings.dim)
+    drawn, loss = f32(0), f32(0)
+    for k in range(settings.negatives):
+        # 1 - s = sigmoid(-x) and -log s = log(1 + e^-x)
+        miss, cost = sigmoid_and_loss(work.product[kind, k] - liking)
+        counted = work.real[kind, k] * times
+        weight = (miss if settings.logistic else miss * (f32(1) - miss)) * counted
+        work.weight[kind, k] -= weight
+        drawn += weight
+        loss += (cost if settings.logistic else miss) * counted
+    return drawn, loss
+
+
+@compiled(inline="always")
+def _rank_line(work, j, kind, times, buffer, mine, settings, dims):
+    """The user prefers line j to each negative of a kind; what that costs. The user's gradient is entry `mine`."""
+    drawn, loss = _rank(work, kind, work.liking[j], times, settings)
+    add_row(work.items.gradient, j, drawn, work.user, 0, dims)
+    add_row(buffer.vector, mine, drawn, work.items.x, j, dims)
+    return loss
+
+
+@compiled(inline="always")
+def _rank_group(table, work, buffer, mine, i, g, count, n, other, partners, settings, dims):
+    """The user prefers each partner to the worse ones, and line i to the other queries; what that costs."""
+    unit, loss = work.unit, f32(0)
+    for k in range(settings.negatives):
+        for kind in range(2):
+            row = unit.negative[n if kind == WORSE else other, k]
+            work.real[kind, k] = f32(row != unit.item[i])
+            work.product[kind, k] = dot(work.user, 0, table, row, dims)
+            work.weight[kind, k] = f32(0)
+    first, last, begin, end = partner_range(i, count, g, settings)
+    for o in range(first, last):
+        if is_pair(unit, i, i + 1 + o):
+            loss += _rank_line(work, i + 1 + o, WORSE, f32(1), buffer, mine, settings, dims)
+    for o in range(begin, end):
+        if is_pair(unit, i, i - 1 - o):
+            loss += _rank_line(work, i - 1 - o, WORSE, f32(1), buffer, mine, settings, dims)
+    return loss + _rank_line(work, i, OTHER, f32(partners), buffer, mine, settings, dims)
+
+
+@compiled(inline="always")
+def _write_group(table, work, buffer, at, i, n, other, settings, dims):
+    """Write the gradients of the group's negatives; one that is left out is written as no change.
+
+    The user's entry stands after them.
+    """
+    unit, negatives = work.unit, settings.negatives
     mine = at + 2 * negatives
     for k in range(negatives):
-        row, precision = inner.negative[group, k], inner.precision[group, k]
-        clear_row(tape.vector, at + k, dims)
-        address(tape, at + k, 0, row)
-        if room.real[WORSE, k] > f32(0):
-            push = inner.active[group, k] * precision
-            part(tape.vector, at + k, push, inner.x, i, table, row, inner.gradient, dims)
-            slope = push * (half - f32(0.5) * inner.distance[group, k] * precision)
-            inner.slope[i] += slope
-            tape.slope[at + k] = slope * inner.far_variance[group, k]
-            add_row(tape.vector, at + k, -room.weight[WORSE, k], room.user, 0, dims)
-            add_row(tape.vector, mine, -room.weight[WORSE, k], table, row, dims)
-    for k in range(negatives):
-        row, weight = inner.negative[other, k], room.weight[OTHER, k]
-        set_row(tape.vector, at + negatives + k, -weight, room.user, 0, dims)
-        address(tape, at + negatives + k, 0, row)
-        add_row(tape.vector, mine, -weight, table, row, dims)
+        if work.real[WORSE, k] > f32(0):
+            write_negative(table, work.items, buffer, at + k, n, k, i, settings, dims)
+            add_row(buffer.vector, at + k, work.weight[WORSE, k], work.user, 0, dims)
+        else:
+            add_entry(buffer, at + k, 0, unit.negative[n, k])
+            clear_row(buffer.vector, at + k, dims)
+        add_entry(buffer, at + negatives + k, 0, unit.negative[other, k])
+        set_row(buffer.vector, at + negatives + k, work.weight[OTHER, k], work.user, 0, dims)
+    add_rows(buffer.vector, mine, work.weight[WORSE], table, unit.negative[n], negatives, dims)
+    add_rows(buffer.vector, mine, work.weight[OTHER], table, unit.negative[other], negatives, dims)
+
+
+@compiled(inline="always")
+def _prepare(data, work, unit, low, count, every, user):
+    """Draw all negatives of the unit, first `every` groups of worse partners, then as many of other queries."""
+    tables, shard, draws, settings, dims = data
+    lines_of, negatives, basket = work.unit, settings.negatives, shard.basket[unit]
+    key = basket_key(draws.seed, shard.number[basket])
+    place = (shard.start[unit] - shard.offsets[basket]) * group_count(settings)
+    prefetch_row(tables[1], user, dims)
+    for n in range(every):
+        draw_bits(draws.alias, key, place + n, lines_of.random_bits, n, negatives)
+        draw_bits(draws.alias, mixed(key + u64(1)), place + n, lines_of.random_bits, every + n, negatives)
+    gather(data, work.items, low, count)
+    for n in range(2 * every):
+        draw_candidates(tables[0], draws.alias, lines_of.random_bits, lines_of.negative, n, negatives, dims)
+    copy_row(work.user, 0, tables[1], user, dims)
+    for i in range(count):
+        work.liking[i] = dot(work.user, 0, work.items.x, i, dims)
 
 
 @compiled(fastmath=RELAXED)
-def neat_bpr_unit(tables, shard, draws, settings, unit, first_pair, last_pair, room, tape, n, dims, slots, near):
-    """Write down what a unit asks for; of its pairs only those numbered from `first_pair` to `last_pair`."""
-    table, inner, negatives = tables[0], room.items, settings.negatives
-    low, count, start, stop = bounds(shard, unit, settings.window)
-    groups = 1 if settings.shared else 2 * settings.window
+def neat_bpr_gradients(data, work, buffer, slot, unit, first_pair, last_pair):
+    """Write a unit's gradients to the buffer; of its pairs only those numbered from `first_pair` to `last_pair`."""
+    tables, shard, draws, settings, dims = data
+    table, items, negatives, groups = tables[0], work.items, settings.negatives, group_count(settings)
+    low, count, start, stop = unit_lines(shard, unit, settings.window)
     every, user = (stop - start) * groups, shard.users[shard.basket[unit]]
-    _draw(tables, shard, draws, settings, unit, room, low, count, every, user, dims, near)
-    compare_pairs(inner, count, settings, dims, near)
-    seen, pairs, loss, active = 0, 0.0, 0.0, 0.0
-    at = tape.start[n]
-    for group in range(every):
-        i = start + group // groups
-        ahead, behind = partners_of(inner, i, count, group % groups, settings)
-        if ahead[1] - ahead[0] + behind[1] - behind[0] == 0:
-            continue
-        seen += 1
-        if not (settings.shared or first_pair < seen <= last_pair):
-            continue
-        for drawn in (group, every + group):
-            accept(inner, inner.negative, drawn, negatives, count, inner.item[0, i], user, draws)
-        compare_negatives(table, inner, i, group, settings, dims, slots)
-        partners, passes, excess = hinges(
-            inner.active, group, inner.likelihood, inner.bar, inner.forth, inner.back, i, ahead, behind, slots
-        )
-        if partners == f32(0):
-            continue
-        other, mine = every + group, at + 2 * negatives
-        clear_row(tape.vector, mine, dims)
-        address(tape, mine, 1, user)
-        theirs = tape.vector, mine
-        loss += excess + _rank(table, room, i, group, other, ahead, behind, partners, settings, theirs, dims, slots)
-        pairs += partners
-        active += passes
-        _write(table, room, tape, at, i, group, other, settings, dims)
-        at = mine + 1
-    at = write_lines(inner, tape, at, count, settings, dims, near)
-    tape.written[n] = at - tape.start[n]
-    tape.tally[n, 0], tape.tally[n, 1], tape.tally[n, 2] = pairs, loss, active
+    _prepare(data, work, unit, low, count, every, user)
+    compare_pairs(items, count, settings, dims)
+    take_groups(items, count, start, groups, every, first_pair, last_pair, settings)
+    for n in range(every):
+        if items.taken[n]:
+            query = work.unit.item[start + n // groups]
+            for row in (n, every + n):
+                replace_refused(work.unit, row, negatives, count, query, user, draws)
+    compare_negatives(table, items, start, groups, every, settings, dims)
+    pairs, loss, active = 0.0, 0.0, 0.0
+    at = buffer.start[slot]
+    for n in range(every):
+        if items.taken[n]:
+            i, g, mine = start + n // groups, n % groups, at + 2 * negatives
+            p, e, a = hinges(items, n, i, g, count, settings)
+            add_entry(buffer, mine, 1, user)
+            clear_row(buffer.vector, mine, dims)
+            loss += e + _rank_group(table, work, buffer, mine, i, g, count, n, every + n, p, settings, dims)
+            pairs += p
+            active += a
+            _write_group(table, work, buffer, at, i, n, every + n, settings, dims)
+            at = mine + 1
+    at = write_lines(items, buffer, at, count, settings, dims)
+    finish_unit(buffer, slot, at, pairs, loss, active)
 
 
-@compiled(fastmath=RELAXED)
-def _blocks(tables, shard, draws, settings, first, last, room, tape, crew, each, dims, slots, near):
-    return in_blocks(
-        neat_bpr_unit, descend, tables, shard, draws, settings, first, last, room, tape, crew, each, dims, slots, near
-    )
-
-
-@compiled(fastmath=RELAXED)
-def _batches(tables, shard, draws, settings, first, last, room, tape, dims, slots, near):
-    return in_batches(neat_bpr_unit, tables, shard, draws, settings, first, last, room, tape, dims, slots, near)
-
-
-WAYS = Ways(new_user_room, _blocks, _batches, streams=2)
-
-
-def neat_bpr(
-    tables: tuple[Table, ...],
-    shard: Shard,
-    draws: Draws,
-    settings: KernelSettings,
-    first: int,
-    last: int,
-    threads: int = 1,
-) -> Tally:
-    """NEAT with ranking losses of users; tables: (items, users)."""
-    return run(WAYS, tables, shard, draws, settings, first, last, threads)
+neat_bpr = CompiledKernel("neat_bpr", _new_workspace, neat_bpr_gradients, negative_kinds=2)
+"""NEAT with ranking losses of users; tables: (items, users)."""

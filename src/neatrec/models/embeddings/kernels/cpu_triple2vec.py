@@ -10,23 +10,37 @@ from numpy import float32 as f32
 from numpy import uint64 as u64
 
 from neatrec.compiled import compiled
-from neatrec.models.embeddings.kernels.arguments import Draws, KernelSettings, Shard, Tally, groups_of
-from neatrec.models.embeddings.kernels.cpu_gradients import address, descend, in_batches, in_blocks
-from neatrec.models.embeddings.kernels.cpu_negatives import (
-    SEEN_WORDS,
-    accept,
+from neatrec.models.embeddings.kernels.arguments import KernelSettings
+from neatrec.models.embeddings.kernels.cpu_common import (
+    CompiledKernel,
+    UnitWorkspace,
+    add_entry,
     basket_key,
-    draw_ahead,
-    draw_others,
-    enter,
-    roll,
+    copy_items,
+    draw_bits,
+    draw_candidates,
+    draw_other_users,
+    finish_unit,
+    group_count,
+    is_pair,
+    partner_range,
+    replace_refused,
+    unit_lines,
+    unit_workspace,
 )
-from neatrec.models.embeddings.kernels.cpu_run import Ways, run
-from neatrec.models.embeddings.kernels.cpu_visit import RELAXED, bounds
+from neatrec.models.embeddings.kernels.cpu_rows import (
+    RELAXED,
+    add_row,
+    add_rows,
+    clear_row,
+    copy_row,
+    dot,
+    prefetch_row,
+    set_row,
+    sigmoid_and_loss,
+)
 from neatrec.models.embeddings.kernels.draws import mixed
-from neatrec.models.embeddings.kernels.lanes import add_sigmoids, products, take_far, take_near
-from neatrec.models.embeddings.kernels.layout import LANES, Table, width
-from neatrec.models.embeddings.kernels.rows import add_row, clear_row, copy_row, dot, prefetch_row, set_row
+from neatrec.models.embeddings.kernels.layout import width
 
 Floats = npt.NDArray[np.float32]
 PARTNER, QUERY, USER = 0, 1, 2
@@ -35,264 +49,233 @@ KINDS = 3
 
 
 class TripleWorkspace(NamedTuple):
-    """Working space for a unit and its user. Arrays about negatives have a row for each kind."""
+    """A unit and its user. Weights are minus the derivatives of the loss."""
 
-    item: npt.NDArray[np.int32]  # (1, lines and a window more)
-    category: npt.NDArray[np.int32]  # the same
-    seen: npt.NDArray[np.uint64]  # see `enter`
+    unit: UnitWorkspace  # negatives: KINDS rows for each group
     f: Floats  # (lines, width) rows as queries, as they were
     g: Floats  # (lines, width) rows as partners
-    f_gradient: Floats  # (lines, width) the way down
-    g_gradient: Floats
+    f_gradient: Floats  # (lines, width) minus the gradient
+    g_gradient: Floats  # (lines, width)
     f_user: Floats  # (lines,) f . h_u
     g_user: Floats  # (lines,) g . h_u
     h: Floats  # (1, width) h_u
-    negative: npt.NDArray[np.int64]  # (3 groups, negatives)
-    dice: npt.NDArray[np.uint64]  # (3 groups, negatives)
-    real: Floats  # (3, negatives padded) 1 for a negative, 0 for one that is left out
-    own: Floats  # (3, negatives padded) products that all partners share
-    product: Floats  # (3, negatives padded) products with the partner at hand, then all that s is made of
-    partner: npt.NDArray[np.int64]  # (1, 2 window) lines of the partners at hand
-    near: Floats  # (2 window, 8) weights of the true triple with each of them
-    here_query: Floats  # (2 window, negatives padded) weights of other queries with each of them
-    here_user: Floats  # (2 window, negatives padded) weights of other users
-    weight: Floats  # (3, negatives padded) weights over all partners
+    real: Floats  # (kinds, negatives) 1 for a negative, 0 for one that is left out
+    shared: Floats  # (kinds, negatives) the part of s that all partners share
+    partner: npt.NDArray[np.int64]  # (2 window,) lines of the partners at hand
+    near: Floats  # (2 window,) weight of the triple with each of them
+    pair: Floats  # (2 window,) of f_q . g_v
+    with_user: Floats  # (2 window,) of g_v . h_u
+    of_query: Floats  # (negatives, 2 window) of other queries with each of them
+    of_user: Floats  # (negatives, 2 window) of other users
+    here_query: Floats  # (2 window, negatives) the same, by partner
+    here_user: Floats  # (2 window, negatives)
+    weight: Floats  # (kinds, negatives) over all partners
 
 
-def new_room(lines: int, settings: KernelSettings) -> TripleWorkspace:
-    """TripleWorkspace for `lines` lines."""
-    lines = width(lines)
-    more = (1, lines + width(settings.window) + LANES)
-    rows, slots = (lines, width(settings.dim)), (KINDS, width(settings.negatives))
-    drawn = (KINDS * lines * groups_of(settings), settings.negatives)
-
-    def zeros(shape: tuple[int, ...]) -> Floats:
+def _new_workspace(lines: int, settings: KernelSettings) -> TripleWorkspace:
+    def zeros(*shape: int) -> Floats:
         return np.zeros(shape, dtype=np.float32)
 
+    dim, places, negatives = width(settings.dim), 2 * settings.window, settings.negatives
     return TripleWorkspace(
-        item=np.zeros(more, np.int32),
-        category=np.zeros(more, np.int32),
-        seen=np.zeros(SEEN_WORDS, np.uint64),
-        f=zeros(rows),
-        g=zeros(rows),
-        f_gradient=zeros(rows),
-        g_gradient=zeros(rows),
-        f_user=zeros((lines,)),
-        g_user=zeros((lines,)),
-        h=zeros((1, width(settings.dim))),
-        negative=np.zeros(drawn, np.int64),
-        dice=np.zeros(drawn, np.uint64),
-        real=zeros(slots),
-        own=zeros(slots),
-        product=zeros(slots),
-        partner=np.zeros((1, 2 * settings.window), np.int64),
-        near=zeros((2 * settings.window, LANES)),
-        here_query=zeros((2 * settings.window, slots[1])),
-        here_user=zeros((2 * settings.window, slots[1])),
-        weight=zeros(slots),
+        unit=unit_workspace(lines, settings, KINDS),
+        f=zeros(lines, dim),
+        g=zeros(lines, dim),
+        f_gradient=zeros(lines, dim),
+        g_gradient=zeros(lines, dim),
+        f_user=zeros(lines),
+        g_user=zeros(lines),
+        h=zeros(1, dim),
+        real=zeros(KINDS, negatives),
+        shared=zeros(KINDS, negatives),
+        partner=np.zeros(places, np.int64),
+        near=zeros(places),
+        pair=zeros(places),
+        with_user=zeros(places),
+        of_query=zeros(negatives, places),
+        of_user=zeros(negatives, places),
+        here_query=zeros(places, negatives),
+        here_user=zeros(places, negatives),
+        weight=zeros(KINDS, negatives),
     )
 
 
 @compiled(inline="always")
-def _gather(tables, shard, low, count, room, user, dims):
-    enter(shard, low, count, room)
-    copy_row(room.h, 0, tables[2], user, dims)
+def _gather(data, work, low, count, user):
+    tables, dims = data.tables, data.dims
+    copy_items(data.shard, low, count, work.unit)
+    copy_row(work.h, 0, tables[2], user, dims)
     for i in range(count):
-        row = room.item[0, i]
-        copy_row(room.f, i, tables[0], row, dims)
-        copy_row(room.g, i, tables[1], row, dims)
-        clear_row(room.f_gradient, i, dims)
-        clear_row(room.g_gradient, i, dims)
-        room.f_user[i] = dot(room.f, i, room.h, 0, dims)
-        room.g_user[i] = dot(room.g, i, room.h, 0, dims)
+        row = work.unit.item[i]
+        copy_row(work.f, i, tables[0], row, dims)
+        copy_row(work.g, i, tables[1], row, dims)
+        clear_row(work.f_gradient, i, dims)
+        clear_row(work.g_gradient, i, dims)
+        work.f_user[i] = dot(work.f, i, work.h, 0, dims)
+        work.g_user[i] = dot(work.g, i, work.h, 0, dims)
 
 
 @compiled(inline="always")
-def _partner(room, i, count, g, place, settings):
-    """The line at place `place` of the window around line i, or -1 where it is no partner of group g."""
-    window = settings.window
-    j = i + 1 + place if place < window else i - 1 - (place - window)
-    if j < 0 or j >= count or not (settings.shared or g == place):
-        return -1
-    same = room.category[0, i] >= 0 and room.category[0, i] == room.category[0, j]
-    return -1 if same or room.item[0, i] == room.item[0, j] else j
+def _find_partners(work, i, count, g, settings):
+    """Lines of the partners of group g of line i into `work.partner`; how many there are."""
+    partners = 0
+    first, last, begin, end = partner_range(i, count, g, settings)
+    for o in range(first, last):
+        if is_pair(work.unit, i, i + 1 + o):
+            work.partner[partners] = i + 1 + o
+            partners += 1
+    for o in range(begin, end):
+        if is_pair(work.unit, i, i - 1 - o):
+            work.partner[partners] = i - 1 - o
+            partners += 1
+    return partners
 
 
 @compiled(inline="always")
-def _roll(tables, room, group, number, key, user, draws, settings, dims):
-    """Random bits for what stands in for partners and queries of a group; other users at once."""
-    negatives, at = settings.negatives, KINDS * group
-    roll(draws.alias, key, number, room.dice, at + PARTNER, negatives)
-    roll(draws.alias, mixed(key + u64(1)), number, room.dice, at + QUERY, negatives)
-    draw_others(mixed(key + u64(2)), number, room.negative, at + USER, negatives, len(tables[2]), user)
+def _draw_group(data, work, n, number, key, user):
+    """Random bits for what stands in for partners and queries of group n; other users at once."""
+    tables, draws, settings, dims = data.tables, data.draws, data.settings, data.dims
+    negatives, at = settings.negatives, KINDS * n
+    draw_bits(draws.alias, key, number, work.unit.random_bits, at + PARTNER, negatives)
+    draw_bits(draws.alias, mixed(key + u64(1)), number, work.unit.random_bits, at + QUERY, negatives)
+    draw_other_users(mixed(key + u64(2)), number, work.unit.negative, at + USER, negatives, len(tables[2]), user)
     for k in range(negatives):
-        prefetch_row(tables[2], room.negative[at + USER, k], dims)
+        prefetch_row(tables[2], work.unit.negative[at + USER, k], dims)
 
 
 @compiled(inline="always")
-def _negatives(tables, room, i, count, at, user, draws, settings, dims, slots):
-    """The negatives of line i, rows at ... at + 2 of `room.negative`, and products that all partners share."""
-    negatives, query = settings.negatives, room.item[0, i]
-    accept(room, room.negative, at + PARTNER, negatives, count, query, user, draws)
-    accept(room, room.negative, at + QUERY, negatives, count, query, user, draws)
-    for k in range(negatives):
-        room.real[PARTNER, k] = f32(room.negative[at + PARTNER, k] != query)
-        room.real[QUERY, k] = f32(room.negative[at + QUERY, k] != query)
-        room.real[USER, k] = f32(room.negative[at + USER, k] != user)
-    products(room.own, PARTNER, room.f, i, tables[1], room.negative, at + PARTNER, negatives, dims, slots)
-    products(room.product, PARTNER, room.h, 0, tables[1], room.negative, at + PARTNER, negatives, dims, slots)
-    products(room.own, QUERY, room.h, 0, tables[0], room.negative, at + QUERY, negatives, dims, slots)
-    products(room.own, USER, room.f, i, tables[2], room.negative, at + USER, negatives, dims, slots)
-    for k in range(negatives):
-        room.own[PARTNER, k] += room.product[PARTNER, k]
-    for kind in range(KINDS):
-        clear_row(room.weight, kind, slots)
+def _prepare_negatives(data, work, i, count, at, user):
+    """The negatives of line i, rows at ... at + 2 of `negative`, and the part of s that all partners share."""
+    tables, draws, settings, dims = data.tables, data.draws, data.settings, data.dims
+    unit, query = work.unit, work.unit.item[i]
+    replace_refused(unit, at + PARTNER, settings.negatives, count, query, user, draws)
+    replace_refused(unit, at + QUERY, settings.negatives, count, query, user, draws)
+    for k in range(settings.negatives):
+        partner, other, others = unit.negative[at, k], unit.negative[at + QUERY, k], unit.negative[at + USER, k]
+        work.real[PARTNER, k] = f32(partner != query)
+        work.real[QUERY, k] = f32(other != query)
+        work.real[USER, k] = f32(others != user)
+        by_query, by_user = dot(work.f, i, tables[1], partner, dims), dot(work.h, 0, tables[1], partner, dims)
+        work.shared[PARTNER, k] = by_query + by_user + work.f_user[i]
+        work.shared[QUERY, k] = dot(work.h, 0, tables[0], other, dims)
+        work.shared[USER, k] = dot(work.f, i, tables[2], others, dims)
+        for kind in range(KINDS):
+            work.weight[kind, k] = f32(0)
 
 
 @compiled(inline="always")
-def _compare(tables, room, i, n, at, settings, dims, slots):
-    """Compare the triple of line i and its partner number n with its negatives; what it costs.
-
-    Kept: here_query[n] and here_user[n], weights of each negative; pair[n], of f_i . g_j; with_user[n], of g_j . h_u.
-    """
-    negatives, j = settings.negatives, room.partner[0, n]
-    both = dot(room.f, i, room.g, j, dims)
-    s = both + room.f_user[i] + room.g_user[j]
-    near = f32(1) / (f32(1) + np.exp(s))
-    loss = f32(3) * (max(-s, f32(0)) + np.log1p(np.exp(-abs(s))))
-    _, cost = add_sigmoids(room.weight, PARTNER, room.own, PARTNER, room.f_user[i], room.real, PARTNER, slots)
-    loss += cost
-    products(room.product, QUERY, room.g, j, tables[0], room.negative, at + QUERY, negatives, dims, slots)
-    products(room.product, USER, room.g, j, tables[2], room.negative, at + USER, negatives, dims, slots)
-    for k in range(negatives):
-        room.product[QUERY, k] += room.own[QUERY, k]
-        room.product[USER, k] += room.own[USER, k]
-    clear_row(room.here_query, n, slots)
-    clear_row(room.here_user, n, slots)
-    by_query, cost = add_sigmoids(room.here_query, n, room.product, QUERY, room.g_user[j], room.real, QUERY, slots)
-    loss += cost
-    by_user, cost = add_sigmoids(room.here_user, n, room.product, USER, both, room.real, USER, slots)
-    room.near[n, 0] = f32(-3) * near
-    room.near[n, 1] = f32(-3) * near + by_user
-    room.near[n, 2] = f32(-3) * near + by_query
-    return loss + cost
+def _compare(data, work, i, n, at):
+    """Compare the triple of line i and its partner number n with its negatives; what it costs."""
+    tables, settings, dims = data.tables, data.settings, data.dims
+    j, unit = work.partner[n], work.unit
+    both = dot(work.f, i, work.g, j, dims)
+    miss, cost = sigmoid_and_loss(-(both + work.f_user[i] + work.g_user[j]))
+    near, loss = f32(3) * miss, f32(3) * cost
+    work.near[n], work.pair[n], work.with_user[n] = near, near, near
+    for k in range(settings.negatives):
+        here, cost = sigmoid_and_loss(work.shared[PARTNER, k])
+        loss += cost * work.real[PARTNER, k]
+        work.weight[PARTNER, k] -= here * work.real[PARTNER, k]
+        by_query = dot(work.g, j, tables[0], unit.negative[at + QUERY, k], dims)
+        here, cost = sigmoid_and_loss(by_query + work.shared[QUERY, k] + work.g_user[j])
+        here *= work.real[QUERY, k]
+        loss += cost * work.real[QUERY, k]
+        work.here_query[n, k], work.of_query[k, n] = -here, -here
+        work.weight[QUERY, k] -= here
+        work.with_user[n] -= here
+        by_user = dot(work.g, j, tables[2], unit.negative[at + USER, k], dims)
+        here, cost = sigmoid_and_loss(by_user + work.shared[USER, k] + both)
+        here *= work.real[USER, k]
+        loss += cost * work.real[USER, k]
+        work.here_user[n, k], work.of_user[k, n] = -here, -here
+        work.weight[USER, k] -= here
+        work.pair[n] -= here
+    return loss
 
 
 @compiled(inline="always")
-def _write(tables, room, tape, at, i, count, drawn, user, settings, dims):
-    """Write down the changes that a group of `count` partners asks for, and add to the gradients of its lines."""
-    negatives = settings.negatives
+def _write_group(data, work, buffer, at, i, count, drawn, user):
+    """Write the gradients of a group of `count` partners, and add to those of its lines."""
+    tables, settings, dims = data.tables, data.settings, data.dims
+    unit, negatives = work.unit, settings.negatives
     queries, others, mine = at + negatives, at + 2 * negatives, at + 3 * negatives
-    clear_row(tape.vector, mine, dims)
-    total = f32(0)
+    partner, query, user_rows = (
+        unit.negative[drawn + PARTNER],
+        unit.negative[drawn + QUERY],
+        unit.negative[drawn + USER],
+    )
+    add_entry(buffer, mine, 2, user)
+    clear_row(buffer.vector, mine, dims)
+    total = f32(0)  # weight of f_q . h_u
     for n in range(count):
-        j = room.partner[0, n]
-        total += room.near[n, 0]
-        add_row(room.g_gradient, j, -room.near[n, 1], room.f, i, dims)
-        add_row(room.g_gradient, j, -room.near[n, 2], room.h, 0, dims)
-        take_far(room.g_gradient, j, room.here_query, n, tables[0], room.negative, drawn + QUERY, negatives, dims)
-        take_far(room.g_gradient, j, room.here_user, n, tables[2], room.negative, drawn + USER, negatives, dims)
-        for k in range(negatives):
-            room.weight[QUERY, k] += room.here_query[n, k]
-            room.weight[USER, k] += room.here_user[n, k]
-    take_near(room.f_gradient, i, room.near, 1, room.g, room.partner, count, dims)
-    take_near(tape.vector, mine, room.near, 2, room.g, room.partner, count, dims)
+        j = work.partner[n]
+        total += work.near[n]
+        add_row(work.g_gradient, j, work.pair[n], work.f, i, dims)
+        add_row(work.g_gradient, j, work.with_user[n], work.h, 0, dims)
+        add_rows(work.g_gradient, j, work.here_query[n], tables[0], query, negatives, dims)
+        add_rows(work.g_gradient, j, work.here_user[n], tables[2], user_rows, negatives, dims)
     for k in range(negatives):
-        a, b, c = room.weight[PARTNER, k], room.weight[QUERY, k], room.weight[USER, k]
+        a, b, c = work.weight[PARTNER, k], work.weight[QUERY, k], work.weight[USER, k]
         total += a
-        set_row(tape.vector, at + k, -a, room.f, i, dims)
-        add_row(tape.vector, at + k, -a, room.h, 0, dims)
-        set_row(tape.vector, queries + k, -b, room.h, 0, dims)
-        take_near(tape.vector, queries + k, room.here_query, k, room.g, room.partner, count, dims)
-        set_row(tape.vector, others + k, -c, room.f, i, dims)
-        take_near(tape.vector, others + k, room.here_user, k, room.g, room.partner, count, dims)
-        tape.table[at + k], tape.row[at + k], tape.slope[at + k] = 1, room.negative[drawn + PARTNER, k], f32(0)
-        tape.table[queries + k], tape.row[queries + k], tape.slope[queries + k] = (
-            0,
-            room.negative[drawn + QUERY, k],
-            f32(0),
-        )
-        tape.table[others + k], tape.row[others + k], tape.slope[others + k] = 2, room.negative[drawn + USER, k], f32(0)
-    take_far(room.f_gradient, i, room.weight, PARTNER, tables[1], room.negative, drawn + PARTNER, negatives, dims)
-    take_far(room.f_gradient, i, room.weight, USER, tables[2], room.negative, drawn + USER, negatives, dims)
-    take_far(tape.vector, mine, room.weight, PARTNER, tables[1], room.negative, drawn + PARTNER, negatives, dims)
-    take_far(tape.vector, mine, room.weight, QUERY, tables[0], room.negative, drawn + QUERY, negatives, dims)
-    add_row(room.f_gradient, i, -total, room.h, 0, dims)
-    add_row(tape.vector, mine, -total, room.f, i, dims)
-    address(tape, mine, 2, user)
+        add_entry(buffer, at + k, 1, partner[k])
+        set_row(buffer.vector, at + k, a, work.f, i, dims)
+        add_row(buffer.vector, at + k, a, work.h, 0, dims)
+        add_entry(buffer, queries + k, 0, query[k])
+        set_row(buffer.vector, queries + k, b, work.h, 0, dims)
+        add_rows(buffer.vector, queries + k, work.of_query[k], work.g, work.partner, count, dims)
+        add_entry(buffer, others + k, 2, user_rows[k])
+        set_row(buffer.vector, others + k, c, work.f, i, dims)
+        add_rows(buffer.vector, others + k, work.of_user[k], work.g, work.partner, count, dims)
+    add_row(work.f_gradient, i, total, work.h, 0, dims)
+    add_rows(work.f_gradient, i, work.pair, work.g, work.partner, count, dims)
+    add_rows(work.f_gradient, i, work.weight[PARTNER], tables[1], partner, negatives, dims)
+    add_rows(work.f_gradient, i, work.weight[USER], tables[2], user_rows, negatives, dims)
+    add_row(buffer.vector, mine, total, work.f, i, dims)
+    add_rows(buffer.vector, mine, work.with_user, work.g, work.partner, count, dims)
+    add_rows(buffer.vector, mine, work.weight[PARTNER], tables[1], partner, negatives, dims)
+    add_rows(buffer.vector, mine, work.weight[QUERY], tables[0], query, negatives, dims)
 
 
 @compiled(fastmath=RELAXED)
-def triple2vec_unit(tables, shard, draws, settings, unit, first_pair, last_pair, room, tape, n, dims, slots, near):
-    """Write down what a unit asks for; of its pairs only those numbered from `first_pair` to `last_pair`."""
-    window, negatives = settings.window, settings.negatives
-    low, count, start, stop = bounds(shard, unit, window)
-    basket = shard.basket[unit]
+def triple2vec_gradients(data, work, buffer, slot, unit, first_pair, last_pair):
+    """Write a unit's gradients to the buffer; of its pairs only those numbered from `first_pair` to `last_pair`."""
+    tables, shard, draws, settings, dims = data
+    negatives, groups = settings.negatives, group_count(settings)
+    low, count, start, stop = unit_lines(shard, unit, settings.window)
+    basket, every = shard.basket[unit], (stop - start) * groups
     user = shard.users[basket]
-    groups = 1 if settings.shared else 2 * window
     key = basket_key(draws.seed, shard.number[basket])
     place = (shard.start[unit] - shard.offsets[basket]) * groups
-    for group in range((stop - start) * groups):
-        _roll(tables, room, group, place + group, key, user, draws, settings, dims)
-    _gather(tables, shard, low, count, room, user, dims)
-    for group in range((stop - start) * groups):
-        at = KINDS * group
-        draw_ahead(tables[1], draws.alias, room.dice, room.negative, at + PARTNER, negatives, dims)
-        draw_ahead(tables[0], draws.alias, room.dice, room.negative, at + QUERY, negatives, dims)
+    for n in range(every):
+        _draw_group(data, work, n, place + n, key, user)
+    _gather(data, work, low, count, user)
+    for n in range(every):
+        for kind in (PARTNER, QUERY):
+            table, row = tables[1 - kind], KINDS * n + kind
+            draw_candidates(table, draws.alias, work.unit.random_bits, work.unit.negative, row, negatives, dims)
     seen, pairs, loss = 0, 0.0, 0.0
-    at = tape.start[n]
-    for i in range(start, stop):
-        for g in range(groups):
-            partners = 0
-            for around in range(2 * window):
-                j = _partner(room, i, count, g, around, settings)
-                if j >= 0:
-                    room.partner[0, partners] = j
-                    partners += 1
-            seen += partners
-            if partners == 0 or not (settings.shared or first_pair < seen <= last_pair):
-                continue
-            drawn = KINDS * ((i - start) * groups + g)
-            _negatives(tables, room, i, count, drawn, user, draws, settings, dims, slots)
-            for partner in range(partners):
-                loss += _compare(tables, room, i, partner, drawn, settings, dims, slots)
-            pairs += partners
-            _write(tables, room, tape, at, i, partners, drawn, user, settings, dims)
-            at += 3 * negatives + 1
+    at = buffer.start[slot]
+    for n in range(every):
+        i, drawn = start + n // groups, KINDS * n
+        partners = _find_partners(work, i, count, n % groups, settings)
+        seen += partners
+        if partners == 0 or not (settings.shared or first_pair < seen <= last_pair):
+            continue
+        _prepare_negatives(data, work, i, count, drawn, user)
+        for partner in range(partners):
+            loss += _compare(data, work, i, partner, drawn)
+        pairs += partners
+        _write_group(data, work, buffer, at, i, partners, drawn, user)
+        at += KINDS * negatives + 1
     for which in range(2):
-        gradient = room.f_gradient if which == 0 else room.g_gradient
+        gradient = work.f_gradient if which == 0 else work.g_gradient
         for i in range(count):
             if dot(gradient, i, gradient, i, dims) > f32(0):
-                copy_row(tape.vector, at, gradient, i, dims)
-                address(tape, at, which, room.item[0, i])
+                add_entry(buffer, at, which, work.unit.item[i])
+                copy_row(buffer.vector, at, gradient, i, dims)
                 at += 1
-    tape.written[n] = at - tape.start[n]
-    tape.tally[n, 0], tape.tally[n, 1], tape.tally[n, 2] = pairs, loss, 0.0
+    finish_unit(buffer, slot, at, pairs, loss, 0.0)
 
 
-@compiled(fastmath=RELAXED)
-def _blocks(tables, shard, draws, settings, first, last, room, tape, crew, each, dims, slots, near):
-    return in_blocks(
-        triple2vec_unit, descend, tables, shard, draws, settings, first, last, room, tape, crew, each, dims, slots, near
-    )
-
-
-@compiled(fastmath=RELAXED)
-def _batches(tables, shard, draws, settings, first, last, room, tape, dims, slots, near):
-    return in_batches(triple2vec_unit, tables, shard, draws, settings, first, last, room, tape, dims, slots, near)
-
-
-WAYS = Ways(new_room, _blocks, _batches, line_tables=2, streams=3)
-
-
-def triple2vec(
-    tables: tuple[Table, ...],
-    shard: Shard,
-    draws: Draws,
-    settings: KernelSettings,
-    first: int,
-    last: int,
-    threads: int = 1,
-) -> Tally:
-    """Cohesion of query, partner and user; tables: (queries, partners, users)."""
-    return run(WAYS, tables, shard, draws, settings, first, last, threads)
+triple2vec = CompiledKernel("triple2vec", _new_workspace, triple2vec_gradients, line_tables=2, negative_kinds=KINDS)
+"""Cohesion of query, partner and user; tables: (queries, partners, users)."""

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from neatrec.errors import MissingDependencyError, ParameterError, must_be, must_be_one_of
 from neatrec.models.embeddings.kernels import gpu, gpu_call, gpu_ranking, gpu_shape
-from neatrec.models.embeddings.kernels.arguments import Draws, KernelSettings, Shard, Tally
+from neatrec.models.embeddings.kernels.arguments import Draws, KernelSettings, Shard, StepStats
 from neatrec.models.embeddings.kernels.layout import Table
 from neatrec.text import printable
 
@@ -28,7 +28,7 @@ class Kernel(Protocol):
         first: int,
         last: int,
         threads: int,
-    ) -> Tally: ...
+    ) -> StepStats: ...
 
 
 CPU = {

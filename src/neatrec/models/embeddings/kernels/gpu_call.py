@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from neatrec.models.embeddings.kernels.arguments import Draws, KernelSettings, Shard, Tally
+from neatrec.models.embeddings.kernels.arguments import Draws, KernelSettings, Shard, StepStats
 from neatrec.models.embeddings.kernels.gpu import compiled_module, cupy, memory_for, require_memory
 from neatrec.models.embeddings.kernels.gpu_shape import SOURCES, Card, Shape, launches, max_warps, refusal, shape_of
 from neatrec.models.embeddings.kernels.layout import LOG_VARIANCE, Table, width
@@ -101,13 +101,13 @@ def run(
     first: int,
     last: int,
     shape: Shape | None = None,
-) -> Tally:
+) -> StepStats:
     """Train on units `first` to `last`; `shape` is for those who measure."""
     refused = refusal(name, settings, bool(settings.block) and _learns(settings))
     if refused is not None:
         raise refused
     if first == last:
-        return Tally(0, 0.0, 0)
+        return StepStats(0, 0.0, 0)
     resident = tables if isinstance(tables, GpuTables) else to_gpu(tables)
     tally = _launch(name, resident, shard, draws, settings, first, last, shape or shape_of(name, settings, card()))
     if resident is not tables:
@@ -135,7 +135,7 @@ def _launch(
     first: int,
     last: int,
     shape: Shape,
-) -> Tally:
+) -> StepStats:
     cp = cupy()
     function = _function(name, shape.options(name, settings), shape.shared_memory)
     needed = sum(array.nbytes for array in shard)
@@ -159,7 +159,7 @@ def _launch(
             with memory_for(needed, "this shard"):
                 _keep_variances_inside(cp, tables[0], settings)
     seen = counters[len(parts) :].get()
-    return Tally(int(seen[0]), float(seen[2:3].view(np.float64)[0]), int(seen[1]))
+    return StepStats(int(seen[0]), float(seen[2:3].view(np.float64)[0]), int(seen[1]))
 
 
 def _keep_variances_inside(cp: Any, table: Any, settings: KernelSettings) -> None:
@@ -201,7 +201,7 @@ def neat(
     first: int,
     last: int,
     threads: int = 1,
-) -> Tally:
+) -> StepStats:
     """Gaussian items by the max-margin loss on their log expected likelihood; tables: (items,)."""
     return run("neat", tables, shard, draws, settings, first, last)
 
@@ -214,7 +214,7 @@ def neat_bpr(
     first: int,
     last: int,
     threads: int = 1,
-) -> Tally:
+) -> StepStats:
     """NEAT with ranking losses of users; tables: (items, users)."""
     return run("neat_bpr", tables, shard, draws, settings, first, last)
 
@@ -227,7 +227,7 @@ def item2vec(
     first: int,
     last: int,
     threads: int = 1,
-) -> Tally:
+) -> StepStats:
     """Skip-gram with negative sampling; tables: (input, output)."""
     return run("item2vec", tables, shard, draws, settings, first, last)
 
@@ -240,6 +240,6 @@ def triple2vec(
     first: int,
     last: int,
     threads: int = 1,
-) -> Tally:
+) -> StepStats:
     """Cohesion of query, partner and user; tables: (queries, partners, users)."""
     return run("triple2vec", tables, shard, draws, settings, first, last)

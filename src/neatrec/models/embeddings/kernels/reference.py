@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.models.embeddings.kernels import formulas
-from neatrec.models.embeddings.kernels.arguments import Draws, KernelSettings, Shard, Tally
+from neatrec.models.embeddings.kernels.arguments import Draws, KernelSettings, Shard, StepStats
 from neatrec.models.embeddings.kernels.formulas import Gaussians, Triple
 from neatrec.models.embeddings.kernels.layout import LOG_VARIANCE, SQUARES, VARIANCE_SQUARES, Table, width
 from neatrec.models.embeddings.kernels.reference_draws import Group, groups
@@ -48,7 +48,7 @@ class Asked(NamedTuple):
 
     changes: list[Change]
     lines: list[tuple[int, Change]]
-    tally: Tally
+    tally: StepStats
 
 
 Ask = Callable[[Tables, Group, KernelSettings], Asked]
@@ -91,7 +91,7 @@ class Hinges(NamedTuple):
     partners: Gaussians
     negatives: Gaussians
     active: npt.NDArray[np.int64]
-    tally: Tally
+    tally: StepStats
 
 
 def _hinges(table: Table, group: Group, settings: KernelSettings) -> Hinges:
@@ -102,7 +102,7 @@ def _hinges(table: Table, group: Group, settings: KernelSettings) -> Hinges:
     )
     heights = formulas.hinges(query, partners, negatives, settings.margin)  # (partners, negatives)
     gradients = formulas.max_margin_gradients(query, partners, negatives, settings.margin)
-    tally = Tally(len(group.partners), float(np.maximum(heights, 0).sum()), int((heights > 0).sum()))
+    tally = StepStats(len(group.partners), float(np.maximum(heights, 0).sum()), int((heights > 0).sum()))
     query, partners, negatives = (Gaussians(-g.mean, -g.log_variance) for g in gradients)
     return Hinges(query, partners, negatives, (heights > 0).sum(axis=0), tally)
 
@@ -157,7 +157,7 @@ def _item2vec(tables: Tables, group: Group, settings: KernelSettings) -> Asked:
     lines = [(group.line, Change(0, group.query, -by_query))]
     for n, (line, row) in enumerate(zip(group.partner_lines, group.partners, strict=True)):
         lines.append((line, Change(1, row, -by_partners[n])))
-    return Asked(changes, lines, Tally(len(partners), formulas.skip_gram(query, partners, negatives), 0))
+    return Asked(changes, lines, StepStats(len(partners), formulas.skip_gram(query, partners, negatives), 0))
 
 
 def _triple2vec(tables: Tables, group: Group, settings: KernelSettings) -> Asked:
@@ -178,7 +178,7 @@ def _triple2vec(tables: Tables, group: Group, settings: KernelSettings) -> Asked
     lines = [(group.line, Change(0, group.query, -by.query))]
     for n, (line, row) in enumerate(zip(group.partner_lines, group.partners, strict=True)):
         lines.append((line, Change(1, row, -by.partners[n])))
-    return Asked(changes, lines, Tally(len(group.partners), formulas.triplets(triple), 0))
+    return Asked(changes, lines, StepStats(len(group.partners), formulas.triplets(triple), 0))
 
 
 # ---- applying changes
@@ -221,8 +221,8 @@ def _descend_together(tables: Tables, changes: list[Change], settings: KernelSet
 # ---- visiting units
 
 
-def _added(a: Tally, b: Tally) -> Tally:
-    return Tally(a.pairs + b.pairs, a.loss + b.loss, a.active + b.active)
+def _added(a: StepStats, b: StepStats) -> StepStats:
+    return StepStats(a.pairs + b.pairs, a.loss + b.loss, a.active + b.active)
 
 
 def _gathered(lines: list[tuple[int, Change]]) -> list[Change]:
@@ -244,10 +244,10 @@ def _unit(
     settings: KernelSettings,
     unit: int,
     pairs: range | None = None,
-) -> tuple[list[Change], Tally]:
+) -> tuple[list[Change], StepStats]:
     changes: list[Change] = []
     lines: list[tuple[int, Change]] = []
-    tally = Tally(0, 0.0, 0)
+    tally = StepStats(0, 0.0, 0)
     for group in groups(shard, draws, settings, unit, pairs, len(tables[-1])):
         asked = ask(tables, group, settings)
         changes += asked.changes
@@ -258,8 +258,8 @@ def _unit(
 
 def _in_blocks(
     ask: Ask, tables: Tables, shard: Shard, draws: Draws, settings: KernelSettings, first: int, last: int
-) -> Tally:
-    tally, size = Tally(0, 0.0, 0), max(1, settings.block)
+) -> StepStats:
+    tally, size = StepStats(0, 0.0, 0), max(1, settings.block)
     for start in range(first, last, size):
         units = range(start, min(start + size, last))
         found = [_unit(ask, tables, shard, draws, settings, unit) for unit in units]
@@ -272,9 +272,9 @@ def _in_blocks(
 
 def _in_batches(
     ask: Ask, tables: Tables, shard: Shard, draws: Draws, settings: KernelSettings, first: int, last: int
-) -> Tally:
+) -> StepStats:
     """Batches of exactly `settings.batch` pairs, cut wherever they fall; the rate is that of the batch's last unit."""
-    tally, room = Tally(0, 0.0, 0), settings.batch
+    tally, room = StepStats(0, 0.0, 0), settings.batch
     changes: list[Change] = []
     scale = 1 / settings.batch if settings.average else 1.0
     for unit in range(first, last):
@@ -306,34 +306,34 @@ def _learns(settings: KernelSettings) -> bool:
 
 def neat(
     tables: Tables, shard: Shard, draws: Draws, settings: KernelSettings, first: int, last: int, threads: int = 1
-) -> Tally:
+) -> StepStats:
     """Gaussian items by the max-margin loss on their log expected likelihood; tables: (items,)."""
     return _train(_neat, tables, shard, draws, settings, first, last)
 
 
 def neat_bpr(
     tables: Tables, shard: Shard, draws: Draws, settings: KernelSettings, first: int, last: int, threads: int = 1
-) -> Tally:
+) -> StepStats:
     """NEAT with ranking losses of users; tables: (items, users)."""
     return _train(_neat_bpr, tables, shard, draws, settings, first, last)
 
 
 def item2vec(
     tables: Tables, shard: Shard, draws: Draws, settings: KernelSettings, first: int, last: int, threads: int = 1
-) -> Tally:
+) -> StepStats:
     """Skip-gram with negative sampling; tables: (input, output)."""
     return _train(_item2vec, tables, shard, draws, settings, first, last)
 
 
 def triple2vec(
     tables: Tables, shard: Shard, draws: Draws, settings: KernelSettings, first: int, last: int, threads: int = 1
-) -> Tally:
+) -> StepStats:
     """Cohesion of query, partner and user; tables: (queries, partners, users)."""
     return _train(_triple2vec, tables, shard, draws, settings, first, last)
 
 
 def _train(
     ask: Ask, tables: Tables, shard: Shard, draws: Draws, settings: KernelSettings, first: int, last: int
-) -> Tally:
+) -> StepStats:
     visit = _in_batches if settings.batch else _in_blocks
     return visit(ask, tables, shard, draws, settings, first, last)

@@ -1,0 +1,193 @@
+"""Arithmetic of the compiled kernels: on rows of tables (an array and a row number), and on flat arrays of numbers."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy import float32 as f32
+from numpy import int32 as i32
+
+from neatrec.compiled import compiled, prefetch_to_second_level
+from neatrec.models.embeddings.kernels.intrinsics import LANES, load, store, total, zeros
+
+RELAXED = {"reassoc", "contract", "nsz", "arcp"}
+"""What the compiler may do with sums; it may not assume that there are no NaN."""
+CACHE_LINE = 16  # floats
+
+# (e^x - 1 - x) / x^2 for |x| <= log(2) / 2, and (log(1 + m) - m + m^2 / 2) / m^3 for sqrt(1/2) <= 1 + m <= sqrt(2):
+# least maximum error over the interval, found by reweighted least squares
+E0, E1, E2, E3, E4 = (
+    f32(c)
+    for c in (0.5000000095127202, 0.16666518898698462, 0.0416662059879702, 0.008368882266741578, 0.001395047876600549)
+)
+L0, L1, L2, L3, L4, L5, L6 = (
+    f32(c)
+    for c in (
+        0.333341657759849,
+        -0.2500169868422664,
+        0.1995487984424771,
+        -0.16564428578849388,
+        0.149779602599638,
+        -0.14378979818075185,
+        0.08672234960602968,
+    )
+)
+LOG_2_HIGH = f32(0.693359375)  # few bits: times an exponent it is exact
+LOG_2_LOW = f32(math.log(2.0) - 0.693359375)
+INVERSE_LOG_2 = f32(1.0 / math.log(2.0))
+SQRT_HALF_BITS = i32(0x3F3504F3)
+MANTISSA_BITS = i32(0x7FFFFF)
+
+
+# ---- rows
+
+
+@compiled(forceinline=True, fastmath=RELAXED)
+def prefetch_row(table, row, dims):
+    """Ask early for a whole row, its tail included."""
+    for n in range(0, LANES * (len(dims) + 1), CACHE_LINE):
+        prefetch_to_second_level(table, row * table.shape[1] + n)
+
+
+@compiled(forceinline=True, fastmath=RELAXED)
+def dot(a, i, b, j, dims):
+    """sum a[i] b[j]"""
+    sums = zeros()
+    for c in range(len(dims)):
+        sums = sums + load(a, i, c) * load(b, j, c)
+    return total(sums)
+
+
+@compiled(forceinline=True, fastmath=RELAXED)
+def square_distance(a, i, b, j, dims):
+    """sum (a[i] - b[j])^2"""
+    sums = zeros()
+    for c in range(len(dims)):
+        z = load(a, i, c) - load(b, j, c)
+        sums = sums + z * z
+    return total(sums)
+
+
+@compiled(forceinline=True, fastmath=RELAXED)
+def copy_row(to, i, source, j, dims):
+    """to[i] = source[j]"""
+    for c in range(len(dims)):
+        store(to, i, c, load(source, j, c))
+
+
+@compiled(forceinline=True, fastmath=RELAXED)
+def clear_row(to, i, dims):
+    """to[i] = 0"""
+    for c in range(len(dims)):
+        store(to, i, c, zeros())
+
+
+@compiled(forceinline=True, fastmath=RELAXED)
+def set_row(to, i, scale, source, j, dims):
+    """to[i] = scale source[j]"""
+    for c in range(len(dims)):
+        store(to, i, c, scale * load(source, j, c))
+
+
+@compiled(forceinline=True, fastmath=RELAXED)
+def add_row(to, i, scale, source, j, dims):
+    """to[i] += scale source[j]"""
+    for c in range(len(dims)):
+        store(to, i, c, load(to, i, c) + scale * load(source, j, c))
+
+
+@compiled(forceinline=True, fastmath=RELAXED)
+def add_rows(to, i, weight, rows, number, count, dims):
+    """to[i] += sum over n < count of weight[n] rows[number[n]]; the sum of squares of to[i] comes back"""
+    squares = zeros()
+    for c in range(len(dims)):
+        sums = load(to, i, c)
+        for n in range(count):
+            sums = sums + weight[n] * load(rows, number[n], c)
+        store(to, i, c, sums)
+        squares = squares + sums * sums
+    return total(squares)
+
+
+@compiled(forceinline=True, fastmath=RELAXED)
+def repel(table, row, x, i, gradient, force, step, dims):
+    """z = x[i] - table[row];  gradient[i] += force z;  table[row] -= step z"""
+    for c in range(len(dims)):
+        here = load(table, row, c)
+        z = load(x, i, c) - here
+        store(gradient, i, c, load(gradient, i, c) + force * z)
+        store(table, row, c, here - step * z)
+
+
+@compiled(forceinline=True, fastmath=RELAXED)
+def exchange(table, row, x, i, gradient, weight, step, dims):
+    """gradient[i] += weight table[row];  table[row] += step x[i]"""
+    for c in range(len(dims)):
+        here = load(table, row, c)
+        store(gradient, i, c, load(gradient, i, c) + weight * here)
+        store(table, row, c, here + step * load(x, i, c))
+
+
+# ---- numbers
+
+
+@compiled(inline="always")
+def inverse_root(x):
+    """1 / sqrt(x)"""
+    return f32(1) / np.sqrt(x)
+
+
+@compiled(inline="always")
+def clipped(x, low, high):
+    return min(max(x, low), high)
+
+
+@compiled(forceinline=True, fastmath=RELAXED)
+def exponential(x):
+    """e^x for -87 <= x <= 88; beyond, the value at the bound."""
+    x = clipped(x, f32(-87), f32(88))
+    whole = np.rint(x * INVERSE_LOG_2)
+    m = x - whole * LOG_2_HIGH - whole * LOG_2_LOW
+    value = m + m * m * (E0 + m * (E1 + m * (E2 + m * (E3 + m * E4))))
+    power = i32((i32(whole) + i32(127)) << i32(23)).view(f32)
+    return (value + f32(1)) * power
+
+
+@compiled(forceinline=True, fastmath=RELAXED)
+def logarithm(x):
+    """log x, for x positive and not denormal."""
+    bits = i32(f32(x).view(i32) - SQRT_HALF_BITS)
+    exponent = f32(bits >> i32(23))
+    m = i32((bits & MANTISSA_BITS) + SQRT_HALF_BITS).view(f32) - f32(1)
+    value = m * m * m * (L0 + m * (L1 + m * (L2 + m * (L3 + m * (L4 + m * (L5 + m * L6))))))
+    return exponent * LOG_2_HIGH + (m + (value + exponent * LOG_2_LOW - f32(0.5) * m * m))
+
+
+@compiled(forceinline=True, fastmath=RELAXED)
+def sigmoid_and_loss(x):
+    """1 / (1 + e^-x) and log(1 + e^x)"""
+    small = exponential(-abs(x))  # at most 1
+    share = f32(1) / (f32(1) + small)
+    return share if x >= f32(0) else small * share, max(x, f32(0)) + logarithm(f32(1) + small)
+
+
+@compiled(fastmath=RELAXED)
+def exponentials(values):
+    """values = e^values, in place."""
+    for n in range(len(values)):
+        values[n] = exponential(values[n])
+
+
+@compiled(fastmath=RELAXED)
+def logarithms(values):
+    """values = log values, in place."""
+    for n in range(len(values)):
+        values[n] = logarithm(values[n])
+
+
+@compiled(fastmath=RELAXED)
+def sigmoids(values, losses):
+    """losses = log(1 + e^values), then values = sigmoid(values)."""
+    for n in range(len(values)):
+        values[n], losses[n] = sigmoid_and_loss(values[n])
