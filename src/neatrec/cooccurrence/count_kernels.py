@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from neatrec.compiled import compiled
-from neatrec.cooccurrence.layout import ALL, ALL_DIRECTED, CUSTOMERS, WINDOW
-from neatrec.cooccurrence.prefetch import AHEAD, prefetch
+from neatrec.compiled import compiled, prefetch
+from neatrec.cooccurrence.layout import AHEAD, ALL, ALL_DIRECTED, CUSTOMERS, WINDOW
 
 LOW = 0xFFFFFFFF
 BACKWARD = 1 << 32

@@ -15,10 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from neatrec.compiled import compiled
+from neatrec.compiled import compiled, prefetch
 from neatrec.cooccurrence.count_input import CountInput, removal_codes
 from neatrec.cooccurrence.counts import Int32, Int64
-from neatrec.cooccurrence.prefetch import AHEAD, prefetch
 
 BLOCK = 1 << 19
 """Unordered pairs that a block holds at most, where one row does not make more."""
@@ -161,6 +160,10 @@ class WindowPostings(NamedTuple):
     customer: Int32
     line_rank: Int32
     visits: Int64
+
+
+AHEAD = 12
+"""How many postings ahead the counter prefetches: long enough to arrive, short enough to still be there."""
 
 
 @compiled

@@ -358,27 +358,27 @@ def _stats(sums: list[Sums]) -> StepStats:
 # ---- templates: the ways through a span
 
 
-def gather(data, work, low, count):  # type: ignore[no-untyped-def]
+def gather(data, work, low, count):
     """Copy `count` lines from `low` on, and what the tables hold of them, into the workspace."""
 
 
-def compare(data, work, count, start, stop):  # type: ignore[no-untyped-def]
+def compare(data, work, count, start, stop):
     """Compare all pairs of the unit: (pairs, loss, active hinges)."""
 
 
-def push(data, work, i, first, last, unit, rate):  # type: ignore[no-untyped-def]
+def push(data, work, i, first, last, unit, rate):
     """Change the negatives of line i, groups `first` to `last`; a loss that is known only now comes back."""
 
 
-def settle(data, work, count, rate):  # type: ignore[no-untyped-def]
+def settle(data, work, count, rate):
     """Change the rows of the unit's lines."""
 
 
-def unit_gradients(data, work, buffer, slot, unit, first_pair, last_pair):  # type: ignore[no-untyped-def]
+def unit_gradients(data, work, buffer, slot, unit, first_pair, last_pair):
     """Write a unit's gradients to the buffer; of its pairs only those numbered from `first_pair` to `last_pair`."""
 
 
-def train_fast(data, work, first, last):  # type: ignore[no-untyped-def]
+def train_fast(data, work, first, last):
     """Visit the units one after the other, changing the tables at once: (pairs, loss, active hinges).
 
     Rows of negatives belong to the last table. The turn before the first unit only draws for it.
@@ -430,7 +430,7 @@ def train_fast(data, work, first, last):  # type: ignore[no-untyped-def]
     return pairs, loss, active
 
 
-def train_blocks(data, work, first, last, buffer, team, entries):  # type: ignore[no-untyped-def]
+def train_blocks(data, work, first, last, buffer, team, entries):
     """Blocks of units: members share the units, wait, share the rows, wait again. Sums for member 0, zeros for others.
 
     `entries` is how many a line may write.
@@ -463,7 +463,7 @@ def train_blocks(data, work, first, last, buffer, team, entries):  # type: ignor
     return pairs, loss, active
 
 
-def train_batches(data, work, first, last, buffer):  # type: ignore[no-untyped-def]
+def train_batches(data, work, first, last, buffer):
     """Mini-batches of exactly `settings.batch` pairs, cut wherever they fall."""
     data, work, buffer = borrowed(data), borrowed(work), borrowed(buffer)
     tables, settings, dims = data.tables, data.settings, data.dims
