@@ -53,7 +53,7 @@ java:
 test: check browser java  ## everything CI runs
 	$(BIN)/pytest -m "not long"
 
-test-fast: $(READY)  ## unit tests only: no browser, Java, torch, network or child process
+test-fast: $(READY)  ## unit tests only: no browser, Java, torch, network, child process or training kernels
 	$(BIN)/pytest -m "not slow and not long"
 
 test-long: $(READY)  ## what takes longer than CI should

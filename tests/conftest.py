@@ -7,6 +7,7 @@ import os
 import re
 import signal
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -23,24 +24,41 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-SLOW_FOLDERS = {"cli", "gpu", "leaderboard", "release", "report", "reproduction", "service", "spark", "training"}
-"""Folders whose tests run commands, services or whole pipelines."""
+HERE = Path(__file__).parent
+SLOW_FOLDERS = {
+    "cli",
+    "embeddings",
+    "gpu",
+    "leaderboard",
+    "release",
+    "report",
+    "reproduction",
+    "service",
+    "spark",
+    "training",
+}
+"""Folders whose tests run commands, services or whole pipelines, or compile the training kernels."""
+SLOW_MODELS = re.compile(r"\[.*(?:neat|item2vec|triple2vec|sgd|adagrad)")
+"""Tests with an embedding model as parameter: its kernels take some ten seconds to compile."""
 SLOW_IMPORTS = re.compile(
     r"^\s*(?:import|from) (?:subprocess|multiprocessing|playwright|torch|pyspark)\b", re.MULTILINE
 )
-"""A test module that starts processes, a browser, Java or torch."""
+"""What a test module imports, or a helper that it imports, to start processes, a browser, Java or torch."""
+HELPER = re.compile(r"^from helpers\.(\w+) import", re.MULTILINE)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark as slow what `make test-fast` leaves out: by folder, by import, and whatever needs the real data."""
-    here = Path(__file__).parent
-    slow_file: dict[Path, bool] = {}
+    """Mark as slow what `make test-fast` leaves out, by the rules above, and whatever needs the real data."""
     for item in items:
-        if item.path not in slow_file:
-            folder = item.path.relative_to(here).parts[0]
-            slow_file[item.path] = folder in SLOW_FOLDERS or bool(SLOW_IMPORTS.search(item.path.read_text()))
-        if slow_file[item.path] or item.get_closest_marker("real"):
+        if _is_slow_file(item.path) or SLOW_MODELS.search(item.name) or item.get_closest_marker("real"):
             item.add_marker(pytest.mark.slow)
+
+
+@cache
+def _is_slow_file(file: Path) -> bool:
+    text = file.read_text()
+    texts = [text, *((HERE / "helpers" / f"{name}.py").read_text() for name in HELPER.findall(text))]
+    return file.relative_to(HERE).parts[0] in SLOW_FOLDERS or any(SLOW_IMPORTS.search(text) for text in texts)
 
 
 @pytest.fixture(autouse=True)

@@ -6,8 +6,10 @@ import ast
 import importlib
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
 import neatrec
 from neatrec.cli.main import app
@@ -17,6 +19,7 @@ PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md")] + sorted((ROO
 NAMES = re.compile(r"\bneatrec(?:\.[A-Za-z_]\w*)+")
 CODE = re.compile(r"```python\n(.*?)```", flags=re.DOTALL)
 LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)")
+COMMAND = re.compile(r"(?:^|\$ |-m )neatrec ([a-z]+)(?=\s|$)(.*)", flags=re.MULTILINE)
 FILE = re.compile(r"`((?:src|tests|benchmarks|docs)/[\w./-]+\.\w+)`")
 
 
@@ -70,6 +73,13 @@ def test_every_file_and_link_of_a_page_is_there(page: Path) -> None:
     assert not missing
 
 
+def test_every_page_that_the_code_names_is_there() -> None:
+    places = [file for folder in ("src", "tests", "benchmarks") for file in (ROOT / folder).rglob("*.py")]
+    named = {(page, file.name) for file in places for page in re.findall(r"\bdocs/[\w/-]+\.md", file.read_text())}
+    assert named
+    assert not [(page, file) for page, file in sorted(named) if not (ROOT / page).exists()]
+
+
 def test_the_contracts_name_everything_public() -> None:
     page = (ROOT / "docs" / "contracts.md").read_text()
     commands = {(command.name or "") for command in app.registered_commands} | {
@@ -77,6 +87,40 @@ def test_the_contracts_name_everything_public() -> None:
     }
     assert not [name for name in neatrec.__all__ if f"`{name}`" not in page and name != "__version__"]
     assert not [name for name in commands if f"`neatrec {name}" not in page]
+
+
+def wrong_words(text: str) -> list[str]:
+    """Commands and options in a page's command lines that the command line does not have."""
+    commands: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    wrong = []
+    fenced = re.findall(r"^```\w*\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
+    spans = re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE))
+    for name, rest in COMMAND.findall("\n".join((*fenced, *spans))):
+        command = commands.get(name)
+        if command is None:
+            wrong.append(f"neatrec {name}")
+        elif not hasattr(command, "commands"):
+            options = {
+                option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)
+            }
+            flags = re.findall(r"(?<!\S)(--[a-z][a-z-]*)", rest.split("#")[0].split("||")[0])
+            wrong += [f"neatrec {name} {flag}" for flag in flags if flag not in options | {"--help"}]
+    return wrong
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=page_id)
+def test_every_command_line_of_a_page_has_real_options(page: Path) -> None:
+    text = page.read_text()
+    if page.name == "CHANGELOG.md" or "redesign-removed" in page.name:
+        text = "\n".join(
+            line for line in text.splitlines() if "emoved" not in line and "SQL for warehouses" not in line
+        )
+    assert not wrong_words(text)
+
+
+def test_a_wrong_option_is_noticed() -> None:
+    assert wrong_words("```\n$ neatrec labels x.csv --no-such 3 --basket a\n```\n") == ["neatrec labels --no-such"]
+    assert wrong_words("use `neatrec sing x`") == ["neatrec sing"]
 
 
 def test_a_name_that_is_gone_is_noticed() -> None:

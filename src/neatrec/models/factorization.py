@@ -103,7 +103,7 @@ class CF(Factorization):
         )
 
     def _regularization(self) -> float:
-        """The parameter, or 100 as tuned (docs/tuning.md), scaled down where there are fewer lines."""
+        """The parameter, or 100 as tuned (docs/studies/tuning.md), scaled down where there are fewer lines."""
         asked: float | None = self.parameters.regularization
         if asked is not None:
             return asked

@@ -103,7 +103,7 @@ class EmbeddingModel(CosineModel):
     kernel: ClassVar[str]
     """The kernel that trains it."""
     lines_visited: ClassVar[int]
-    """Basket lines that a fit visits in total where `epochs` is none (docs/tuning.md)."""
+    """Basket lines that a fit visits in total where `epochs` is none (docs/studies/tuning.md)."""
     _has_hinge_loss: ClassVar[bool] = False
     _reject_bought: ClassVar[bool] = False
     """Whether a user's own items are rejected as negatives in the user's baskets."""
