@@ -43,7 +43,7 @@ def test_help_names_every_command(neatrec) -> None:
         (["labels", SMALL, "--threads", "100000"], "must be from 1 to 1024"),
         (["labels", SMALL, "--strata", "moon"], "moon"),
         (["labels", SMALL, "--null-within", "siz"], "Did you mean 'size'"),
-        (["labels", SMALL, "--null", "-1"], "--null"),
+        (["labels", SMALL, "--null-rounds", "-1"], "--null-rounds"),
         (["labels", SMALL, "--out", "labels.txt"], "a file ending in .parquet or .csv"),
         (["labels", SMALL, "--out", "no/such/folder/labels.csv"], "in a folder that exists"),
         (["labels", "supermarket:basket=3"], "Did you mean 'baskets'"),
@@ -109,7 +109,7 @@ def test_an_end_of_file_inside_is_not_told_as_the_users_wish(
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_signals_end_with_their_exit_code(tmp_path: Path, number: int, code: int) -> None:
     job = subprocess.Popen(
-        [sys.executable, "-m", "neatrec", "labels", "supermarket:baskets=40000", "--null", "1000"],
+        [sys.executable, "-m", "neatrec", "labels", "supermarket:baskets=40000", "--null-rounds", "1000"],
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -99,7 +99,7 @@ def test_index_writes_another_k(neatrec, shop: Path, tmp_path: Path) -> None:
     neatrec("train", MARKET.format(1), "--model", "pop", "--out", "bundle")
     got = answer(neatrec("index", "bundle", "--k", "3", "--json"))
     assert (got["k"], got["answers"]) == (3, 3 * 120)
-    assert "at most 3 an item" in neatrec("index", "bundle").stdout
+    assert "at most 3 per item" in neatrec("index", "bundle").stdout
     assert neatrec("index", "bundle", "--k", "0").returncode == 2
 
 
@@ -108,7 +108,7 @@ def test_index_can_be_approximate_and_show_says_so(neatrec, shop: Path) -> None:
     assert "Exact: every item's best answers" in neatrec("show", "bundle").stdout
     got = answer(neatrec("index", "bundle", "--ann", "--json"))
     assert got["recall"]["sample"] == 120
-    assert "Serving table: 100 answers an item. Approximate: it holds" in neatrec("show", "bundle").stdout
+    assert "Serving table: 100 answers per item. Approximate: it holds" in neatrec("show", "bundle").stdout
     assert "Approximate: it holds" in neatrec("index", "bundle", "--k", "5").stdout  # as before
     assert "Exact: every item's best answers" in neatrec("index", "bundle", "--exact").stdout
     trained = neatrec("train", MARKET.format(1), "--model", "pop", "--out", "pop", "--ann")

@@ -18,7 +18,7 @@ def answer(done) -> dict:
 
 
 def test_the_json_has_the_promised_shape(neatrec) -> None:
-    got = answer(neatrec("labels", MARKET, "--null", "2", "--level", "0.05", "--level", "0.001", "--json"))
+    got = answer(neatrec("labels", MARKET, "--null-rounds", "2", "--level", "0.05", "--level", "0.001", "--json"))
     promised = {"protocol", "level_kind", "baskets", "records", "pairs", "labels", "threshold", "null", "hash"}
     assert promised <= got.keys()
     assert (got["protocol"], got["level_kind"]) == ("calibrated", "q")

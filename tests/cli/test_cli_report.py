@@ -29,7 +29,7 @@ def run(capfd: pytest.CaptureFixture[str], *arguments: object, code: int = 0) ->
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("cli") / "report"
-    words = ["--models", "pop,shrunk-lift", "--level", "0.05", "--null", "1", "--quiet"]
+    words = ["--models", "pop,shrunk-lift", "--level", "0.05", "--null-rounds", "1", "--quiet"]
     assert exit_code_of(["report", MARKET, "--out", str(out), *words]) == 0
     return out
 

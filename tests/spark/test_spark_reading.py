@@ -159,7 +159,7 @@ def test_options_that_spark_does_not_know_are_refused(options: SourceOptions, se
     ("options", "sentence"),
     [
         ([], "`--engine` must be spark with --spark-read, got 'auto'"),
-        (["--engine", "spark", "--null", "1"], "`--null` must be left out with --spark-read, got 1"),
+        (["--engine", "spark", "--null-rounds", "1"], "`--null-rounds` must be left out with --spark-read, got 1"),
         (["--engine", "spark", "--strata", "month"], "`--strata` must be left out with --spark-read"),
     ],
 )

@@ -19,13 +19,13 @@ def audit(
     source: SourceArguments,
     engine: EngineArguments,
     output: OutputOptions,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where text, CSV and SVG files go.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where text, CSV and SVG files are written.")],
     level: Annotated[
-        list[float] | None, typer.Option(help="Significance level; give it again for more. Default: .05 .01 .001.")
+        list[float] | None, typer.Option(help="Significance level; give it again for more. Default: 0.05 0.01 0.001.")
     ] = None,
-    null: Annotated[int, typer.Option(metavar="ROUNDS", help="Rounds of the shuffle null.", min=0)] = 3,
+    null_rounds: Annotated[int, typer.Option(metavar="N", help="Rounds of the shuffle null.", min=0)] = 3,
     null_within: Annotated[
-        str, typer.Option(metavar="none|size|size+position", help="What the shuffle keeps.")
+        str, typer.Option(metavar="none|size|size+position", help="What the shuffle leaves unchanged.")
     ] = "none",
     strata: Annotated[
         list[str] | None, typer.Option(metavar="A,B", help="Strata of the calibrated protocol, as for `labels`.")
@@ -44,12 +44,12 @@ def audit(
     levels, choices = tuple(level or LabelOptions.levels), engine.choices()
     options = LabelOptions(levels=levels, strata=tuple(named), min_basket=min_basket)
     check_within(null_within)
-    shop = source.read(attributes=columns)
+    loaded = source.read(attributes=columns)
     found = audit_labels(
-        shop.baskets,
+        loaded.baskets,
         options,
-        truth=shop.truth,
-        null_rounds=null,
+        truth=loaded.truth,
+        null_rounds=null_rounds,
         null_within=null_within,
         seed=seed,
         **choices,

@@ -22,10 +22,12 @@ log = logging.getLogger(__name__)
 
 def demo(
     output: OutputOptions,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where report and bundle go.")] = Path("neatrec-demo"),
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where report and bundle are written.")] = Path(
+        "neatrec-demo"
+    ),
     seed: Annotated[int, typer.Option(help="Seed of the simulated shop.", min=0)] = 0,
 ) -> None:
-    """The main job on a simulated supermarket: which items really go together, and how sure that is."""
+    """The main task on a simulated supermarket: which items really go together, and how certain that is."""
     from neatrec.demo import run_demo
 
     done = run_demo(output_folder(out), seed=seed, say=log.info)

@@ -14,7 +14,7 @@ from neatrec.cli.source_options import SourceArguments
 def index(
     output: OutputOptions,
     bundle: Annotated[Path, typer.Argument(help="A bundle that `neatrec train` wrote.", show_default=False)],
-    k: Annotated[int | None, typer.Option("--k", "-k", help="Answers kept for each item. Default: as before.")] = None,
+    k: Annotated[int | None, typer.Option("--k", "-k", help="Answers kept per item. Default: as before.")] = None,
     report: Annotated[
         Path | None, typer.Option(metavar="DIR", help="A report whose leaderboard and tables the page shows.")
     ] = None,
@@ -29,15 +29,15 @@ def index(
         bool | None,
         typer.Option(
             "--ann/--exact",
-            help="An approximate table, for millions of items (needs faiss; its measured recall is told), or an exact "
-            "one. Default: as before; a first one is exact.",
+            help="An approximate table, for millions of items (needs faiss; its measured recall is reported), or an "
+            "exact one. Default: as before; a first one is exact.",
             show_default=False,
         ),
     ] = None,
-    device: Annotated[str, typer.Option(metavar="auto|cpu|gpu", help="Where the best are looked for.")] = "auto",
+    device: Annotated[str, typer.Option(metavar="auto|cpu|gpu", help="Where the best answers are searched.")] = "auto",
     threads: Annotated[int | None, typer.Option(help="Default: all cores.")] = None,
 ) -> None:
-    """Write a bundle's serving table anew: each item's best answers with their evidence."""
+    """Write a bundle's serving table again: each item's best answers with their evidence."""
     from neatrec.report.attachment import read_report
     from neatrec.serving import ServingTable, rewrite_index, table_words
 
@@ -50,7 +50,7 @@ def index(
         about = {"bundle": str(bundle), "version": opened.version, "k": opened.k, "recall": opened.recall}
         print_json({**about, **answers})
         return
-    print(f"{len(opened.columns['item']):,} answers, at most {opened.k} an item, in {bundle}")
+    print(f"{len(opened.columns['item']):,} answers, at most {opened.k} per item, in {bundle}")
     print(table_words(opened.recall))
     print_coverage(opened.coverage())
 

@@ -26,24 +26,24 @@ def labels(
     engine: EngineArguments,
     output: OutputOptions,
     protocol: Annotated[
-        str, typer.Option(metavar="calibrated|paper", help="How a pair earns its label.")
+        str, typer.Option(metavar="calibrated|paper", help="How a pair becomes a label.")
     ] = "calibrated",
     level: Annotated[
         list[float] | None,
         typer.Option(
-            help="Significance level (paper: p, calibrated: q); give it again for more. Default: .05 .01 .001."
+            help="Significance level (paper: p, calibrated: q); give it again for more. Default: 0.05 0.01 0.001."
         ),
     ] = None,
     expected: Annotated[
-        str, typer.Option(metavar="quasi|product", help="How counts are expected by chance (calibrated).")
+        str, typer.Option(metavar="quasi|product", help="How the count expected by chance is computed (calibrated).")
     ] = "quasi",
     strata: Annotated[
         list[str] | None,
         typer.Option(metavar="A,B", help="Compare within basket_size, month or a column such as store (calibrated)."),
     ] = None,
-    null: Annotated[int, typer.Option(metavar="ROUNDS", help="Rounds of the shuffle null.", min=0)] = 0,
+    null_rounds: Annotated[int, typer.Option(metavar="N", help="Rounds of the shuffle null.", min=0)] = 0,
     null_within: Annotated[
-        str, typer.Option(metavar="none|size|size+position", help="What the shuffle keeps.")
+        str, typer.Option(metavar="none|size|size+position", help="What the shuffle leaves unchanged.")
     ] = "none",
     min_basket: Annotated[int, typer.Option(help="Smaller baskets are left out.", min=2)] = 5,
     category_level: Annotated[
@@ -64,7 +64,7 @@ def labels(
         typer.Option(
             "--spark-read",
             help="With --engine spark: the cluster reads SOURCE (Parquet, CSV, any address it understands, or "
-            "table:NAME) and the lines never come here.",
+            "table:NAME) and the lines stay on the cluster.",
             rich_help_panel="Counting",
         ),
     ] = False,
@@ -90,7 +90,7 @@ def labels(
     check_within(null_within)
     baskets: Baskets | SparkLines
     if spark_read:
-        refused = {"--engine": engine.engine != "spark", "--strata": named, "--null": null}
+        refused = {"--engine": engine.engine != "spark", "--strata": named, "--null-rounds": null_rounds}
         for option, given in refused.items():
             if given:
                 wanted = "spark with --spark-read" if option == "--engine" else "left out with --spark-read"
@@ -102,12 +102,12 @@ def labels(
         )
     else:
         baskets = source.read(attributes=columns).baskets
-    run = run_labels(baskets, options, null_rounds=null, null_within=null_within, seed=seed, **choices)
+    run = run_labels(baskets, options, null_rounds=null_rounds, null_within=null_within, seed=seed, **choices)
     _finish(run, out, output)
 
 
 def _finish(run: LabelRun, out: Path | None, output: OutputOptions) -> None:
-    """Write the table where it was asked for, and answer."""
+    """Write the table if a file was named, and print the result."""
     from neatrec.labels.make import write_labels
 
     if out:

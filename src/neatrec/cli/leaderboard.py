@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from neatrec.leaderboard.run import LeaderboardOptions, LeaderboardResult
 
 log = logging.getLogger(__name__)
-SPLIT, CONTEST = "How to split", "Who takes part"
+SPLIT, MODELS = "Split", "Models to compare"
 STATISTICS = ("pop", "popco", "lift", "shrunk-lift", "llr", "jaccard")
 
 
@@ -36,9 +36,9 @@ class LeaderboardArguments:
             rich_help_panel=SPLIT,
         ),
     ] = "half"
-    split_seed: Annotated[int, typer.Option(min=0, help="Of a random split.", rich_help_panel=SPLIT)] = 0
+    split_seed: Annotated[int, typer.Option(min=0, help="Seed of a random split.", rich_help_panel=SPLIT)] = 0
     split_cut: Annotated[
-        str | None, typer.Option(metavar="DATE", help="Of a split by time.", rich_help_panel=SPLIT)
+        str | None, typer.Option(metavar="DATE", help="Where a split by time is cut.", rich_help_panel=SPLIT)
     ] = None
     models: Annotated[
         list[str] | None,
@@ -47,24 +47,24 @@ class LeaderboardArguments:
             "--model",
             metavar="NAME",
             help="A model, NAME@paper for the paper's settings, or pkg.mod:Class; may be repeated. Default: all.",
-            rich_help_panel=CONTEST,
+            rich_help_panel=MODELS,
         ),
     ] = None
     scores: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME=F.parquet", help="Scores from elsewhere: query, item, score.", rich_help_panel=CONTEST
+            metavar="NAME=F.parquet", help="External scores, a table of query, item, score.", rich_help_panel=MODELS
         ),
     ] = None
-    protocol: Annotated[str, typer.Option(metavar="calibrated|paper", help="Of the labels.")] = "calibrated"
+    protocol: Annotated[str, typer.Option(metavar="calibrated|paper", help="Protocol of the labels.")] = "calibrated"
     level: Annotated[
-        list[float] | None, typer.Option(help="Of the labels; give it again for more. Default: .05 .01 .001.")
+        list[float] | None, typer.Option(help="Significance level; give it again for more. Default: 0.05 0.01 0.001.")
     ] = None
     candidates: Annotated[int, typer.Option(help="Size of the candidate set.", min=1)] = 200
-    seeds: Annotated[int, typer.Option(help="Trainings of each model.", min=1)] = 1
-    seed: Annotated[int, typer.Option(help="Of the first training, the intervals and the tests.", min=0)] = 0
+    seeds: Annotated[int, typer.Option(help="How often each model is trained.", min=1)] = 1
+    seed: Annotated[int, typer.Option(help="Seed of the first training, the intervals and the tests.", min=0)] = 0
     device: Annotated[
-        str, typer.Option(metavar="auto|cpu|gpu", help="Where models learn and are ranked, those that can.")
+        str, typer.Option(metavar="auto|cpu|gpu", help="Where models are trained and ranked, if they support it.")
     ] = "auto"
     threads: Annotated[int | None, typer.Option(help="Default: all cores.", min=1)] = None
 
@@ -84,7 +84,7 @@ class LeaderboardArguments:
         return {"cut": self.split_cut} if self.split_cut is not None else {}
 
     def part(self, baskets: Baskets) -> Split:
-        """The baskets to learn from and those to judge by."""
+        """Training and test baskets."""
         from neatrec.data.splits import split_baskets
 
         return split_baskets(baskets, self.split, **self.split_options())
@@ -112,26 +112,28 @@ class LeaderboardArguments:
 
 def leaderboard(
     source: SourceArguments,
-    contest: LeaderboardArguments,
+    comparison: LeaderboardArguments,
     output: OutputOptions,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Keep results and bundles there; a second run takes them up.")
+        Path | None, typer.Option(metavar="DIR", help="Keep results and bundles there; a second run reuses them.")
     ] = None,
 ) -> None:
-    """Train and evaluate every model on held-out baskets: which is better, by how much, how sure."""
-    result, _ = _hold(source, contest, out)
+    """Train and evaluate every model on held-out baskets: which is better, by how much, with what confidence."""
+    result, _ = _run(source, comparison, out)
     if output.as_json:
         print_json(result.to_json())
     else:
         show_leaderboard(result)
 
 
-def _hold(source: SourceArguments, contest: LeaderboardArguments, out: Path | None) -> tuple[LeaderboardResult, Split]:
+def _run(
+    source: SourceArguments, comparison: LeaderboardArguments, out: Path | None
+) -> tuple[LeaderboardResult, Split]:
     from neatrec.leaderboard.run import run_leaderboard
 
     out = None if out is None else output_folder(out)
-    options, models, scores = contest.options(), contest.chosen_models(), contest.score_files()
-    parts = contest.part(source.read().baskets)
+    options, models, scores = comparison.options(), comparison.chosen_models(), comparison.score_files()
+    parts = comparison.part(source.read().baskets)
     method = {"method": parts.method, **parts.options}
     result = run_leaderboard(
         parts.train, parts.test, models, options, scores=scores, split=method, out=out, progress=log.info
@@ -164,7 +166,7 @@ def show_leaderboard(result: LeaderboardResult) -> None:
         f"{board['level_kind']} = {first['level']:g}, best possible HR@10 {_shown(first['ceiling']['10'])}."
     )
     if result.options.seeds == 1:
-        note += " One training each: the intervals do not cover how trainings differ (--seeds)."
+        note += " Each model is trained once: the intervals do not cover how trainings differ (--seeds)."
     print_table(f"Leaderboard, {first['candidates']}", columns, rows, note=note)
 
 
@@ -193,8 +195,8 @@ def export(
     from neatrec.leaderboard.benchmark import export_benchmark
 
     output_folder(folder)
-    contest = LeaderboardArguments(protocol="paper", models=models or list(STATISTICS))
-    result, parts = _hold(source, contest, None)
+    comparison = LeaderboardArguments(protocol="paper", models=models or list(STATISTICS))
+    result, parts = _run(source, comparison, None)
     about = export_benchmark(result, parts.train, parts.test, folder, name=called)
     if output.as_json:
         print_json(about)

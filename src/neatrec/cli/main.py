@@ -89,7 +89,7 @@ def run(arguments: list[str] | None = None) -> NoReturn:
     try:
         sys.stdout.flush()
     except BrokenPipeError:
-        # the reader left early (`| head`): nothing more to say, and nothing for Python to flush at exit
+        # the reader left early (`| head`): nothing more to print, and nothing for Python to flush at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(code)
 
@@ -103,21 +103,21 @@ def exit_code_of(arguments: list[str]) -> int:
     as_json = "--json" in arguments
     try:
         code = app(arguments, prog_name="neatrec", standalone_mode=False) or 0
-        return _say(*INTERRUPTED, as_json, code) if code == 130 else code  # typer turns Ctrl-C into this code itself
+        return _report(*INTERRUPTED, as_json, code) if code == 130 else code  # typer turns Ctrl-C into this code itself
     except NeatrecError as error:
-        return _say(str(error), error.to_dict(), as_json, error.exit_code)
+        return _report(str(error), error.to_dict(), as_json, error.exit_code)
     except _UsageError as error:
         message = error.format_message().rstrip(".") or "a command is needed"
         hint = "Run with --help to see what it takes."
         answer = {"error": {"kind": "UsageError", "message": message, "hint": hint}}
-        return _say(f"{message}. {hint}", answer, as_json, 2)
+        return _report(f"{message}. {hint}", answer, as_json, 2)
     except (KeyboardInterrupt, typer.Abort) as error:
         if isinstance(error.__cause__, EOFError):  # typer takes any for Ctrl-D, and we never ask for input
             log.debug("traceback", exc_info=True)
             return _fault(error.__cause__, as_json)
-        return _say(*INTERRUPTED, as_json, 130)
+        return _report(*INTERRUPTED, as_json, 130)
     except TerminatedError:
-        return _say(*TERMINATED, as_json, 143)
+        return _report(*TERMINATED, as_json, 143)
     except BrokenPipeError:
         return 0
     except Exception as error:  # the last resort
@@ -126,14 +126,14 @@ def exit_code_of(arguments: list[str]) -> int:
 
 
 def _fault(error: BaseException, as_json: bool) -> int:
-    """Ours to mend, said in a sentence."""
-    said = printable(error, limit=500)
+    """The sentence for a fault of our own."""
+    message = printable(error, limit=500)
     hint = "This is a fault of neatrec; run again with --verbose for the traceback and report it."
-    answer = {"error": {"kind": type(error).__name__, "message": said, "hint": hint}}
-    return _say(f"neatrec failed: {type(error).__name__}: {said}. {hint}", answer, as_json, 1)
+    answer = {"error": {"kind": type(error).__name__, "message": message, "hint": hint}}
+    return _report(f"neatrec failed: {type(error).__name__}: {message}. {hint}", answer, as_json, 1)
 
 
-def _say(sentence: str, answer: dict[str, Any], as_json: bool, code: int) -> int:
+def _report(sentence: str, answer: dict[str, Any], as_json: bool, code: int) -> int:
     if as_json:
         print_json(answer)
     print(f"error: {sentence}" if code not in (130, 143) else sentence, file=sys.stderr)

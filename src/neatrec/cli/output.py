@@ -1,4 +1,4 @@
-"""How a command talks: the answer on stdout, logs and progress on stderr."""
+"""Output of a command: the result on stdout, logs and progress on stderr."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class OutputOptions:
     """Options of every command. Making one sets the log up, before the command does anything."""
 
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout instead of text.")] = False
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say more on stderr.")] = False
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say only warnings and errors on stderr.")] = False
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log more on stderr.")] = False
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Log only warnings and errors on stderr.")] = False
     log_json: Annotated[bool, typer.Option("--log-json", help="Log lines on stderr as JSON objects.")] = False
 
     def __post_init__(self) -> None:
@@ -82,7 +82,7 @@ def print_table(title: str, columns: list[str], rows: list[list[Any]], *, note: 
         table.add_column(column, justify="right" if numbers and rows else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text(_cell(value)) for value in row))
-    # rich would guess 80 columns for a pipe and fold names that have room
+    # rich would guess 80 columns for a pipe and fold names that fit
     console = PipeConsole(width=None if sys.stdout.isatty() else 140, highlight=False)
     console.print(table)
     if note:

@@ -1,4 +1,4 @@
-"""How training shows where it stands: a moving line in a terminal, plain lines elsewhere."""
+"""Progress of training: a moving line in a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ class ShowProgress:
     def __init__(self, output: OutputOptions, seconds_between_lines: float = 10.0) -> None:
         self.moving = output.progress
         self.seconds_between_lines = seconds_between_lines
-        self.said_epoch = 0
-        self.said_at = time.monotonic()
+        self.shown_epoch = 0
+        self.shown_at = time.monotonic()
 
     def __call__(self, progress: Progress) -> None:
         over = progress.epoch >= progress.epochs
         if progress.done >= 1 and not over:
-            return  # the last epoch is about to be told of as a whole
+            return  # the last call of an epoch reports it as a whole
         if self.moving:
             sys.stderr.write("\r\x1b[K" + sentence(progress) + ("\n" if over else ""))
             sys.stderr.flush()
-        elif progress.epoch > self.said_epoch or time.monotonic() - self.said_at > self.seconds_between_lines:
-            self.said_epoch, self.said_at = progress.epoch, time.monotonic()
+        elif progress.epoch > self.shown_epoch or time.monotonic() - self.shown_at > self.seconds_between_lines:
+            self.shown_epoch, self.shown_at = progress.epoch, time.monotonic()
             log.info("%s", sentence(progress))
 
 

@@ -20,10 +20,10 @@ def publish(
     bundle: Annotated[Path, typer.Argument(help="The new bundle, with its serving table.", show_default=False)],
     store: StoreFolder,
     gate: Annotated[
-        Path | None, typer.Option(metavar="F.toml", help="Limits. Default: gate.toml in the store, else our own.")
+        Path | None, typer.Option(metavar="F.toml", help="Limits. Default: gate.toml in the store, else built-in ones.")
     ] = None,
 ) -> None:
-    """Let a bundle go live unless it differs too much from the live one (exit code 3)."""
+    """Make a bundle live unless it differs too much from the live one (exit code 3)."""
     from neatrec.release.limits import PublishLimits
     from neatrec.release.publish import publish as publish_bundle
 

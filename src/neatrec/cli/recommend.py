@@ -36,7 +36,7 @@ def recommend(
         bool, typer.Option("--same-category", help="Also items of the cart's own categories.")
     ] = False,
 ) -> None:
-    """What goes with an item, or with a whole cart, and how sure that is."""
+    """What goes with an item, or with a whole cart, and how certain that is."""
     from neatrec.bundle import load_bundle, read_manifest
     from neatrec.release.store import bundle_in
     from neatrec.serving import ServingTable, ask, has_table
@@ -45,13 +45,13 @@ def recommend(
     narrowed: dict[str, Any] = {"category": category, "exclude": exclude or (), "same_category": same_category}
     if has_table(read_manifest(bundle, verify=False)):
         index = ServingTable.open(bundle)
-        _show_believed(output, index, ask(index, items, k, min_evidence=min_evidence, **narrowed), min_evidence)
+        _show_with_evidence(output, index, ask(index, items, k, min_evidence=min_evidence, **narrowed), min_evidence)
     else:
         model = load_bundle(bundle)
         _show_plain(output, model, model.recommend(items, k, **narrowed))
 
 
-def _show_believed(output: OutputOptions, index: ServingTable, asked: QueryResult, min_evidence: str) -> None:
+def _show_with_evidence(output: OutputOptions, index: ServingTable, asked: QueryResult, min_evidence: str) -> None:
     from neatrec.serving import FOOTER
 
     manifest, catalog = index.manifest, index.catalog
@@ -76,7 +76,7 @@ def _show_believed(output: OutputOptions, index: ServingTable, asked: QueryResul
         )
         print(f"     {line.evidence.words()}")
     print(f"\n{FOOTER}" if asked.answers else "Nothing with that much evidence.")
-    _say(notes)
+    _print_notes(notes)
 
 
 def _show_plain(output: OutputOptions, model: Model, answer: Recommendations) -> None:
@@ -87,9 +87,9 @@ def _show_plain(output: OutputOptions, model: Model, answer: Recommendations) ->
     cart = ", ".join(printable(model.catalog.name(code)) for code in answer.cart)
     rows: list[list[object]] = [[r.rank, r.name, r.id, " / ".join(r.category), r.score] for r in answer]
     print_table(f"Goes with {cart} ({model.name})", ["rank", "item", "id", "category", "score"], rows)
-    _say([*answer.notes, "no evidence is shown: the bundle has no serving table (`neatrec index --help`)"])
+    _print_notes([*answer.notes, "no evidence is shown: the bundle has no serving table (`neatrec index --help`)"])
 
 
-def _say(notes: Sequence[str]) -> None:
+def _print_notes(notes: Sequence[str]) -> None:
     for note in notes:
         print(f"note: {note}", file=sys.stderr)

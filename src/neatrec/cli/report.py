@@ -17,28 +17,28 @@ log = logging.getLogger(__name__)
 
 def report(
     source: SourceArguments,
-    contest: LeaderboardArguments,
+    comparison: LeaderboardArguments,
     output: OutputOptions,
     out: Annotated[Path, typer.Option(metavar="DIR", help="The report's folder.")],
     keep: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Keep trainings there; a second run takes them up.")
+        Path | None, typer.Option(metavar="DIR", help="Keep trained models there; a second run reuses them.")
     ] = None,
-    null: Annotated[int, typer.Option(metavar="ROUNDS", help="Rounds of the shuffle null.", min=0)] = 3,
+    null_rounds: Annotated[int, typer.Option(metavar="N", help="Rounds of the shuffle null.", min=0)] = 3,
 ) -> None:
     """Leaderboard, label study and gallery as one page that opens offline, with every table and figure as a file."""
     from neatrec.leaderboard.report import make_report
 
-    options, models, scores = contest.options(), contest.chosen_models(), contest.score_files()
-    shop = source.read()
+    options, models, scores = comparison.options(), comparison.chosen_models(), comparison.score_files()
+    loaded = source.read()
     result = make_report(
-        shop.baskets,
+        loaded.baskets,
         out,
         models,
         options,
-        split=contest.split,
-        split_options=contest.split_options(),
-        truth=shop.truth,
-        null_rounds=null,
+        split=comparison.split,
+        split_options=comparison.split_options(),
+        truth=loaded.truth,
+        null_rounds=null_rounds,
         scores=scores,
         keep=keep,
         progress=log.info,

@@ -22,15 +22,21 @@ def reproduce(
     models: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="May be repeated. Default: all, and the paper's settings.")
     ] = None,
-    seeds: Annotated[int, typer.Option(help="Trainings of each model.", min=1)] = 5,
-    seed: Annotated[int, typer.Option(help="Of the first training.", min=0)] = 0,
-    margin_seeds: Annotated[int, typer.Option(help="Trainings for each margin; 0 leaves the study out.", min=0)] = 1,
-    journey: Annotated[bool, typer.Option(help="Complete Journey in place of the Walmart data.")] = True,
-    journey_seeds: Annotated[int, typer.Option(help="Trainings of each model there, at most --seeds.", min=1)] = 2,
+    seeds: Annotated[int, typer.Option(help="How often each model is trained.", min=1)] = 5,
+    seed: Annotated[int, typer.Option(help="Seed of the first training.", min=0)] = 0,
+    margin_seeds: Annotated[
+        int, typer.Option(help="How often each margin is trained; 0 leaves the study out.", min=0)
+    ] = 1,
+    journey: Annotated[
+        bool, typer.Option(help="Also evaluate on Complete Journey, in place of the Walmart data.")
+    ] = True,
+    journey_seeds: Annotated[
+        int, typer.Option(help="How often each model is trained there, at most --seeds.", min=1)
+    ] = 2,
     keep: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Keep trainings there; a second run takes them up.")
+        Path | None, typer.Option(metavar="DIR", help="Keep trained models there; a second run reuses them.")
     ] = None,
-    device: Annotated[str, typer.Option(metavar="auto|cpu|gpu")] = "auto",
+    device: Annotated[str, typer.Option(metavar="auto|cpu|gpu", help="Where models are trained and ranked.")] = "auto",
     threads: Annotated[int | None, typer.Option(help="Default: all cores.", min=1)] = None,
 ) -> None:
     """The paper in one command: every table beside ours, marked exact, comparable or not checkable here."""

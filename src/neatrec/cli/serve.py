@@ -10,8 +10,8 @@ import typer
 from neatrec.cli.output import OutputOptions
 from neatrec.service.settings import IN_FLIGHT
 
-WHO = "Who may ask, and what is told"
-SHOP = "What the shop decides"
+ACCESS = "Access"
+CURATION = "Rules and stock"
 
 
 def serve(
@@ -22,26 +22,35 @@ def serve(
     compare: Annotated[
         list[Path] | None, typer.Option(metavar="BUNDLE", help="Another model beside it; may be repeated.")
     ] = None,
-    host: Annotated[str, typer.Option(help="Anything but loopback needs a key.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="An address other than loopback needs a key.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535)] = 8000,
     workers: Annotated[int, typer.Option(min=1, max=64, help="Processes; they share the mapped table.")] = 1,
     rules: Annotated[
         Path | None,
-        typer.Option(metavar="rules.csv", help="query,item,action,position,until,note.", rich_help_panel=SHOP),
+        typer.Option(
+            metavar="rules.csv", help="A table of query,item,action,position,until,note.", rich_help_panel=CURATION
+        ),
     ] = None,
     available: Annotated[
-        Path | None, typer.Option(metavar="items.txt", help="Ids that may be named.", rich_help_panel=SHOP)
+        Path | None,
+        typer.Option(metavar="items.txt", help="Ids of the items that may be recommended.", rich_help_panel=CURATION),
     ] = None,
     api_key_file: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="One key a line, at most two. Or: NEATREC_API_KEY.", rich_help_panel=WHO),
+        typer.Option(
+            metavar="FILE", help="One key per line, at most two. Or set NEATREC_API_KEY.", rich_help_panel=ACCESS
+        ),
     ] = None,
     cors_origin: Annotated[
         list[str] | None,
-        typer.Option(metavar="https://SHOP", help="A page that may ask; may be repeated.", rich_help_panel=WHO),
+        typer.Option(
+            metavar="https://SHOP", help="An origin that may send requests; may be repeated.", rich_help_panel=ACCESS
+        ),
     ] = None,
-    public: Annotated[bool, typer.Option("--public", help="Withhold counts.", rich_help_panel=WHO)] = False,
-    in_flight: Annotated[int, typer.Option(min=1, max=10_000, help="Requests at once; more get 503.")] = IN_FLIGHT,
+    public: Annotated[bool, typer.Option("--public", help="Do not show counts.", rich_help_panel=ACCESS)] = False,
+    in_flight: Annotated[
+        int, typer.Option(min=1, max=10_000, help="Requests served at the same time; more get 503.")
+    ] = IN_FLIGHT,
 ) -> None:
     """Serve answers with their evidence: an API for shops, a page for people."""
     from neatrec.service.run import serve as run

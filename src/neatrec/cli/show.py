@@ -58,7 +58,7 @@ def _show_bundle(output: OutputOptions, bundle: Path, versions: list[dict[str, A
     rows += _learned(manifest["learned"])
     print_table(str(bundle), ["field", "value"], [[key, str(value)] for key, value in rows])
     if index is not None and coverage is not None:
-        print(f"Serving table: {index.k} answers an item. {table_words(index.recall)}")
+        print(f"Serving table: {index.k} answers per item. {table_words(index.recall)}")
         print_coverage(coverage)
     if versions is not None:
         _show_versions(versions)
@@ -68,8 +68,8 @@ def _show_versions(versions: list[dict[str, Any]]) -> None:
     rows = []
     for found in versions:
         state = "live" if found["live"] else "rolled back" if found["rolled_back"] else ""
-        said = [found["version"][:12], found["model"], found["created"]] if found["version"] else ["damaged", "", ""]
-        rows.append([found["number"], *said, state])
+        shown = [found["version"][:12], found["model"], found["created"]] if found["version"] else ["damaged", "", ""]
+        rows.append([found["number"], *shown, state])
     print_table("Versions", ["number", "version", "model", "made", ""], rows)
 
 

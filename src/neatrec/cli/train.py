@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from neatrec.training.streaming import StreamOptions
 
 log = logging.getLogger(__name__)
-HOW = "How to train"
-LARGE = "More baskets than memory, several processes"
+HOW = "Training"
+LARGE = "Large data, several processes"
 
 
 def train(
@@ -32,7 +32,7 @@ def train(
     out: Annotated[Path, typer.Option(metavar="DIR", help="The bundle to write; an older one is replaced at the end.")],
     model: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Default: bayes, the best of our own table by the paper's labels."),
+        typer.Option(metavar="NAME", help="Default: bayes, the best model of our benchmark by the paper's labels."),
     ] = None,
     preset: Annotated[str | None, typer.Option(metavar="paper", help="The paper's settings as stated.")] = None,
     settings: Annotated[
@@ -42,16 +42,16 @@ def train(
         Path | None, typer.Option(metavar="F.toml", help="Model, preset and parameters from a file.")
     ] = None,
     device: Annotated[
-        str, typer.Option(metavar="auto|cpu|gpu", help="Of the fit and its serving table.", rich_help_panel=HOW)
+        str, typer.Option(metavar="auto|cpu|gpu", help="Device of the fit and its serving table.", rich_help_panel=HOW)
     ] = "auto",
     threads: Annotated[int | None, typer.Option(help="Default: all cores.", rich_help_panel=HOW)] = None,
-    seed: Annotated[int, typer.Option(min=0, rich_help_panel=HOW)] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of all random numbers.", rich_help_panel=HOW)] = 0,
     reproducible: Annotated[
         bool, typer.Option("--reproducible", help="The same bits at any thread count.", rich_help_panel=HOW)
     ] = False,
     resume: Annotated[
         bool,
-        typer.Option("--resume", help="Go on from the checkpoint beside DIR, if there is one.", rich_help_panel=HOW),
+        typer.Option("--resume", help="Continue from the checkpoint beside DIR, if there is one.", rich_help_panel=HOW),
     ] = False,
     validation: Annotated[
         float,
@@ -78,8 +78,8 @@ def train(
         Path | None,
         typer.Option(
             metavar="BUNDLE",
-            help="Begin from an older bundle, or the live one of a store (its model and parameters unless told "
-            "otherwise, and a fifth of the epochs of a fit from nothing), and say what changed.",
+            help="Start from an older bundle, or the live one of a store (with its model and parameters by "
+            "default, and a fifth of the usual epochs), and report what changed.",
             rich_help_panel=HOW,
         ),
     ] = None,
@@ -87,17 +87,17 @@ def train(
         bool,
         typer.Option(
             "--stream",
-            help="Cut the baskets into shards beside DIR (gone afterwards) and hold one in memory at a time.",
+            help="Write the baskets as temporary shards beside DIR and hold one in memory at a time.",
             rich_help_panel=LARGE,
         ),
     ] = False,
     shard_lines: Annotated[
-        int | None, typer.Option(min=1, help="Lines of a shard. Default: two million.", rich_help_panel=LARGE)
+        int | None, typer.Option(min=1, help="Lines per shard. Default: two million.", rich_help_panel=LARGE)
     ] = None,
     memory_limit: Annotated[
         str | None,
         typer.Option(
-            metavar="SIZE", help="With --stream: what cutting may use, 1GiB by default.", rich_help_panel=LARGE
+            metavar="SIZE", help="With --stream: memory for writing the shards. Default: 1GiB.", rich_help_panel=LARGE
         ),
     ] = None,
     sync_every: Annotated[
@@ -146,7 +146,7 @@ def train(
     else:
         answer = train_bundle(_whole(source, shard_lines, memory_limit), out, choice, options)
     if not answer:
-        return  # the first process answers for all
+        return  # the first process prints the result
     if output.as_json:
         print_json(answer)
     else:
