@@ -19,6 +19,7 @@ from neatrec.errors import ParameterError, ResourceError, SourceError
 from neatrec.io import SourceOptions, read_baskets
 from neatrec.io.spark_lines import read_spark_lines
 from neatrec.labels import make_labels
+from neatrec.labels.make import run_labels
 
 pytestmark = pytest.mark.usefixtures("spark")
 OPTIONS = SourceOptions(basket="order", item="sku", user="who", position="place", category=("department", "aisle"))
@@ -130,6 +131,12 @@ def test_what_cannot_be_counted_is_refused(tmp_path: Path) -> None:
     too_long = r"basket 'ö7' has .* lines, which make .* pairs, more than `max_basket_pairs` = 100\. Raise --max"
     with pytest.raises(ResourceError, match=too_long):
         make_labels(lines, max_basket_pairs=100)
+    with pytest.raises(ParameterError, match="`once_per_customer` must be False for baskets without users"):
+        make_labels(lines, once_per_customer=True)
+    with pytest.raises(ParameterError, match="`strata` need the baskets themselves, which Spark keeps"):
+        make_labels(lines, strata=("basket_size",))
+    with pytest.raises(ParameterError, match="`null_rounds` must be 0 for lines that Spark reads"):
+        run_labels(lines, null_rounds=1)
 
 
 def test_a_basket_that_is_too_long_is_refused_before_items_are_looked_at(

@@ -143,11 +143,11 @@ def run_labels(
 ) -> LabelRun:
     """Labels, and `null_rounds` rounds of the shuffle null. `engine`: engine, memory_limit, threads."""
     check_within(null_within, ordered=baskets.ordered)
+    if null_rounds and isinstance(baskets, SparkLines):
+        raise ParameterError("`null_rounds` must be 0 for lines that Spark reads", argument="null_rounds")
     labels = make_labels(baskets, options, **engine)
     null = None
-    if null_rounds:
-        if isinstance(baskets, SparkLines):
-            raise ParameterError("`null_rounds` must be 0 for lines that Spark reads", argument="null_rounds")
+    if null_rounds and isinstance(baskets, Baskets):
         null = shuffle_null(baskets, labels, null_rounds, within=null_within, seed=seed, **engine)
     return LabelRun(labels, null, baskets.source, len(baskets), seed)
 
