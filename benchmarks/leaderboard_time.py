@@ -24,10 +24,10 @@ from neatrec.models import MODEL_NAMES
 NOT_EVALUATION = ("read and split", "training", "keeping the models")
 
 
-def by_model(board: LeaderboardResult) -> list[dict[str, Any]]:
+def by_model(leaderboard: LeaderboardResult) -> list[dict[str, Any]]:
     """Seconds of each model's first training."""
     rows = []
-    for name, runs in board.trainings.items():
+    for name, runs in leaderboard.trainings.items():
         run = runs[0]
         took = {"train": run.own_seconds, "ranking": run.rank_seconds, "label_free": run.label_free_seconds}
         rows.append({"model": name, **{stage: round(seconds, 2) for stage, seconds in took.items()}})
@@ -46,7 +46,7 @@ def main() -> None:
     seconds = {"read and split": time.perf_counter() - start}
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
-        board = run_leaderboard(
+        leaderboard = run_leaderboard(
             split.train,
             split.test,
             chosen.models,
@@ -55,23 +55,23 @@ def main() -> None:
             split={"method": "half"},
         )
         whole = time.perf_counter() - start
-        seconds |= board.seconds
+        seconds |= leaderboard.seconds
         start = time.perf_counter()
-        board.write(folder)
+        leaderboard.write(folder)
         seconds["ranks and tables"] = time.perf_counter() - start
-        seconds["keeping the models"] = whole - sum(board.seconds.values()) - seconds["ranks and tables"]
+        seconds["keeping the models"] = whole - sum(leaderboard.seconds.values()) - seconds["ranks and tables"]
         start = time.perf_counter()
-        gaussian = trained_gaussian(board, Path(folder))
+        gaussian = trained_gaussian(leaderboard, Path(folder))
         audit = audit_labels(split.test, levels=LEVELS)
         seconds["study of the labels"] = time.perf_counter() - start
         start = time.perf_counter()
-        write_report(board, Path(folder) / "report", source="Instacart", audit=audit, gaussian=gaussian)
+        write_report(leaderboard, Path(folder) / "report", source="Instacart", audit=audit, gaussian=gaussian)
         seconds["report"] = time.perf_counter() - start
     total = sum(seconds.values())
     stages = [{"stage": name, "seconds": round(value, 2)} for name, value in seconds.items()]
     share = 1.0 - seconds["training"] / total
     evaluation = sum(value for name, value in seconds.items() if name not in NOT_EVALUATION) / total
-    for row in by_model(board):
+    for row in by_model(leaderboard):
         took = "  ".join(f"{stage} {row[stage]:8.2f}" for stage in ("train", "ranking", "label_free"))
         print(f"{row['model']:20s} {took}")
     for row in stages:
@@ -80,7 +80,7 @@ def main() -> None:
     if not chosen.no_record:
         shares = {"share_beside_training": round(share, 4), "share_of_evaluation_and_report": round(evaluation, 4)}
         whole_run = {"seconds": round(total, 1), **shares}
-        tables = {"stages": stages, "models": by_model(board), "whole": whole_run}
+        tables = {"stages": stages, "models": by_model(leaderboard), "whole": whole_run}
         print(save("leaderboard_time", tables, ["numpy", "scipy", "numba", "implicit"]))
 
 

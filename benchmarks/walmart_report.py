@@ -37,18 +37,18 @@ def record(folder: Path) -> dict[str, Any]:
     if mismatches:
         sys.exit(f"{len(mismatches)} mismatches in the report, the first: {mismatches[0]}")
     run = json.loads((folder / "run.json").read_text())
-    board = run["leaderboards"][0]
+    leaderboard = run["leaderboards"][0]
     return {
         "run": {
             "source": run["source"],
-            "split": board["options"]["split"]["method"],
-            "protocol": board["options"]["protocol"],
+            "split": leaderboard["options"]["split"]["method"],
+            "protocol": leaderboard["options"]["protocol"],
             "machine": run["machine"],
             "seconds": {stage: round(seconds, 1) for stage, seconds in run["seconds"].items()},
             "peak_gib": round(run["peak_mb"] * 1e6 / 2**30, 1),
             "verified": True,
         },
-        "leaderboard": [row for result in board["results"] for row in model_rows(result, board["models"])],
+        "leaderboard": [row for result in leaderboard["results"] for row in model_rows(result, leaderboard["models"])],
         "held_out_lift": csv_rows(folder, "held-out-lift", "model", "lift@10", "lift@10_low", "lift@10_high"),
         "labels_against_the_truth": csv_rows(folder, "truth"),
         "false_discoveries": csv_rows(folder, "false_discoveries"),

@@ -108,7 +108,7 @@ def test_a_nan_is_an_error_that_names_the_model_and_the_pair(set_name: str) -> N
         rank_labels(TableModel(table, "broken"), candidates, queries)
 
 
-def test_a_model_without_a_name_is_judged_and_called_by_its_class() -> None:
+def test_a_model_without_a_name_is_ranked_and_called_by_its_class() -> None:
     baskets, queries, table = questions(4)
 
     class Nameless:

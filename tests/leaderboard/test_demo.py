@@ -40,7 +40,7 @@ def test_first_answers_are_held_against_the_truth_the_best_model_first() -> None
     task: Any = SimpleNamespace(
         label_queries=SimpleNamespace(queries=queries), catalogue=SimpleNamespace(name="catalogue")
     )
-    board: Any = SimpleNamespace(task=task, trainings=trainings)
+    leaderboard: Any = SimpleNamespace(task=task, trainings=trainings)
     nothing: Any = None
-    shown = Demo(market, nothing, nothing, nothing, nothing, board, nothing, Path(), Path()).planted()
+    shown = Demo(market, nothing, nothing, nothing, nothing, leaderboard, nothing, Path(), Path()).planted()
     assert list(shown.items()) == [("right", 1.0), ("half", 2 / 3), ("silent", 0.0), ("wrong", 0.0)]

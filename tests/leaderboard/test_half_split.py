@@ -30,8 +30,8 @@ CATALOGUE_CEILING = {"1": 0.351, "5": 0.692, "10": 0.814, "20": 0.901}
 def answer(instacart_folder: Path) -> dict[str, Any]:
     split = half(read_baskets(str(instacart_folder)))
     models = {name: name for name in PUBLISHED} | {"popco-window": make_model("popco", window=5)}
-    board = run_leaderboard(split.train, split.test, models, OPTIONS)
-    return board.to_json()
+    leaderboard = run_leaderboard(split.train, split.test, models, OPTIONS)
+    return leaderboard.to_json()
 
 
 def result_of(answer: dict[str, Any], level: float, candidates: str) -> dict[str, Any]:

@@ -48,7 +48,7 @@ def split() -> Split:
 
 
 @pytest.fixture(scope="module")
-def board(split: Split) -> LeaderboardResult:
+def leaderboard(split: Split) -> LeaderboardResult:
     models = ["pop", "popco", "shrunk-lift"]
     return run_leaderboard(split.train, split.test, models, QUICK, split={"method": "half"})
 
@@ -105,8 +105,8 @@ def lines_of(answer: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {line["name"]: line for line in answer["models"]}
 
 
-def test_the_json_has_the_promised_shape(board: LeaderboardResult) -> None:
-    answer = board.to_json()
+def test_the_json_has_the_promised_shape(leaderboard: LeaderboardResult) -> None:
+    answer = leaderboard.to_json()
     assert json.loads(json.dumps(answer, allow_nan=False)) == answer
     assert answer["split"] == "half"
     assert answer["protocol"] == "paper"
@@ -128,16 +128,16 @@ def test_the_json_has_the_promised_shape(board: LeaderboardResult) -> None:
         assert line["peak_mb"] > 10
 
 
-def test_the_best_model_comes_first(board: LeaderboardResult) -> None:
-    for result in board.to_json()["results"]:
+def test_the_best_model_comes_first(leaderboard: LeaderboardResult) -> None:
+    for result in leaderboard.to_json()["results"]:
         scores = [line["hr"]["10"] for line in result["models"]]
         assert scores == sorted(scores, reverse=True)
-    assert board.to_json()["models"][0]["hr"]["1"] > 0.9
-    assert board.to_json()["models"][-1]["name"] == "pop"
+    assert leaderboard.to_json()["models"][0]["hr"]["1"] > 0.9
+    assert leaderboard.to_json()["models"][-1]["name"] == "pop"
 
 
-def test_label_free_measures_and_slices_stand_beside_it(board: LeaderboardResult) -> None:
-    answer = board.to_json()
+def test_label_free_measures_and_slices_are_reported(leaderboard: LeaderboardResult) -> None:
+    answer = leaderboard.to_json()
     lifts = answer["label_free"]["held_out_lift"]
     assert lifts["shrunk-lift"]["lift"]["1"] > lifts["pop"]["lift"]["1"]
     assert 0 < lifts["pop"]["sales_covered"] <= 1
@@ -145,11 +145,11 @@ def test_label_free_measures_and_slices_stand_beside_it(board: LeaderboardResult
     assert {cut["by"] for cut in answer["slices"]} >= {"category", "label strength", "times seen in training"}
 
 
-def test_a_table_of_one_training_says_what_is_missing(board: LeaderboardResult) -> None:
-    assert "one training seed" in lines_of(board.to_json())["pop"]["variance"]
+def test_a_table_of_one_training_says_what_is_missing(leaderboard: LeaderboardResult) -> None:
+    assert "one training seed" in lines_of(leaderboard.to_json())["pop"]["variance"]
 
 
-def test_ranks_and_recommendations_are_written_beside_the_json(split: Split, tmp_path: Path) -> None:
+def test_ranks_and_recommendations_are_written_with_the_json(split: Split, tmp_path: Path) -> None:
     run_leaderboard(split.train, split.test, ["popco"], QUICK, out=tmp_path)
     labels, ranks = (pq.read_table(tmp_path / f"{name}.parquet") for name in ("labels", "ranks"))
     assert ranks.num_rows == 2 * labels.num_rows  # two candidate sets
@@ -162,9 +162,9 @@ def test_ranks_and_recommendations_are_written_beside_the_json(split: Split, tmp
 def test_a_model_that_depends_on_the_seed_is_trained_with_each(split: Split) -> None:
     Shuffled.fits.clear()
     models = ["popco", Shuffled()]
-    board = run_leaderboard(split.train, split.test, models, replace(QUICK, seeds=3, seed=7))
+    leaderboard = run_leaderboard(split.train, split.test, models, replace(QUICK, seeds=3, seed=7))
     assert Shuffled.fits == [7, 8, 9]
-    lines = lines_of(board.to_json())
+    lines = lines_of(leaderboard.to_json())
     assert lines["shuffled"]["seeds"] == 3
     assert lines["shuffled"]["seed_sd"]["hr"]["10"] > 0
     assert lines["shuffled"]["variance"] == "queries and training seeds"
@@ -174,7 +174,7 @@ def test_a_model_that_depends_on_the_seed_is_trained_with_each(split: Split) -> 
     assert "does not depend on the seed" in lines["popco"]["variance"]
 
 
-def test_a_second_run_takes_up_what_the_first_left(split: Split, tmp_path: Path) -> None:
+def test_a_second_run_reuses_what_the_first_left(split: Split, tmp_path: Path) -> None:
     models = ["popco", Shuffled()]
     first = run_leaderboard(split.train, split.test, models, QUICK, out=tmp_path)
     Shuffled.fits.clear()
@@ -197,21 +197,23 @@ def test_a_bundle_is_reused_when_only_the_questions_changed(split: Split, tmp_pa
 
 
 @pytest.mark.parametrize("change", ["data", "parameters", "seed"])
-def test_other_data_parameters_or_seed_are_trained_anew(split: Split, tmp_path: Path, change: str) -> None:
+def test_other_data_parameters_or_seed_are_trained_again(split: Split, tmp_path: Path, change: str) -> None:
     run_leaderboard(split.train, split.test, [make_model("shrunk-lift")], QUICK, out=tmp_path)
     train = split.train.select(np.arange(300)) if change == "data" else split.train
     model = make_model("shrunk-lift", k=3.0 if change == "parameters" else 1.0)
     seed = 1 if change == "seed" else 0
-    board = run_leaderboard(train, split.test, [model], replace(QUICK, seed=seed), out=tmp_path)
-    assert board.trainings["shrunk-lift"][0].reused is None
+    leaderboard = run_leaderboard(train, split.test, [model], replace(QUICK, seed=seed), out=tmp_path)
+    assert leaderboard.trainings["shrunk-lift"][0].reused is None
 
 
 def test_a_training_of_another_device_is_another_training(
     split: Split, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def reused(candidates: int = 16) -> str | None:
-        board = run_leaderboard(split.train, split.test, ["popco"], replace(QUICK, candidates=candidates), out=tmp_path)
-        return board.trainings["popco"][0].reused
+        leaderboard = run_leaderboard(
+            split.train, split.test, ["popco"], replace(QUICK, candidates=candidates), out=tmp_path
+        )
+        return leaderboard.trainings["popco"][0].reused
 
     def device() -> str | None:
         record = json.loads((tmp_path / "ranks" / "popco-seed0.json").read_text())
@@ -228,7 +230,7 @@ def test_a_training_of_another_device_is_another_training(
 
 
 @pytest.mark.parametrize("suffix", [".json", ".safetensors"])
-def test_damaged_answers_are_made_anew(split: Split, tmp_path: Path, suffix: str) -> None:
+def test_damaged_ranks_are_computed_again(split: Split, tmp_path: Path, suffix: str) -> None:
     first = run_leaderboard(split.train, split.test, ["popco"], QUICK, out=tmp_path)
     file = tmp_path / "ranks" / f"popco-seed0{suffix}"
     file.write_bytes(file.read_bytes()[:-20])
@@ -237,7 +239,7 @@ def test_damaged_answers_are_made_anew(split: Split, tmp_path: Path, suffix: str
     assert lines_of(second.to_json()) == lines_of(first.to_json())
 
 
-def test_a_damaged_bundle_is_trained_anew(split: Split, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_damaged_bundle_is_trained_again(split: Split, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     run_leaderboard(split.train, split.test, ["popco"], QUICK, out=tmp_path)
     (tmp_path / "bundles" / "popco-seed0" / "arrays.safetensors").write_bytes(b"cut off")
     again = run_leaderboard(split.train, split.test, ["popco"], replace(QUICK, candidates=5), out=tmp_path)
@@ -251,9 +253,9 @@ def test_all_models_is_the_default_and_those_that_cannot_learn_are_named(
     monkeypatch.setattr("neatrec.leaderboard.model_specs.MODEL_NAMES", ("pop", "jaccard", "llr"))
     monkeypatch.setattr(Jaccard, "needs_users", True)
     monkeypatch.setattr(LLR, "_fit", misses_a_library)
-    board = run_leaderboard(split.train, split.test, options=QUICK)
-    assert list(board.trainings) == ["pop"]
-    assert board.to_json()["skipped"] == {
+    leaderboard = run_leaderboard(split.train, split.test, options=QUICK)
+    assert list(leaderboard.trainings) == ["pop"]
+    assert leaderboard.to_json()["skipped"] == {
         "jaccard": "it learns from users, and the users of these baskets are not known",
         "llr": "the library is not there",
     }
@@ -267,9 +269,9 @@ def test_a_model_that_was_asked_for_is_not_passed_over(split: Split, monkeypatch
 
 def test_one_model_can_stand_in_several_rows_under_names_of_their_own(split: Split, tmp_path: Path) -> None:
     rows = {"k/1": make_model("shrunk-lift"), "k/9": make_model("shrunk-lift", k=9.0), "counts": "popco"}
-    board = run_leaderboard(split.train, split.test, rows, QUICK, out=tmp_path)
-    assert list(board.trainings) == ["k/1", "k/9", "counts"]
-    assert board.ranks()["model"].unique().to_pylist() == ["k/1", "k/9", "counts"]
+    leaderboard = run_leaderboard(split.train, split.test, rows, QUICK, out=tmp_path)
+    assert list(leaderboard.trainings) == ["k/1", "k/9", "counts"]
+    assert leaderboard.ranks()["model"].unique().to_pylist() == ["k/1", "k/9", "counts"]
     again = run_leaderboard(split.train, split.test, rows, QUICK, out=tmp_path)
     assert {runs[0].reused for runs in again.trainings.values()} == {"ranks"}
 
@@ -277,16 +279,16 @@ def test_one_model_can_stand_in_several_rows_under_names_of_their_own(split: Spl
 def test_models_that_learn_the_same_are_trained_once(split: Split) -> None:
     nearer = make_model("popco", window=2)
     rows = {**{name: name for name in ("jaccard", "llr", "pop", "shrunk-lift", "shrunk-lift-tuned")}, "nearer": nearer}
-    board = run_leaderboard(split.train, split.test, rows, QUICK)
-    reused = {name: runs[0].reused for name, runs in board.trainings.items()}
+    leaderboard = run_leaderboard(split.train, split.test, rows, QUICK)
+    reused = {name: runs[0].reused for name, runs in leaderboard.trainings.items()}
     assert reused == {**dict.fromkeys(rows), "llr": "arrays", "shrunk-lift": "arrays"}
     alone = run_leaderboard(split.train, split.test, ["llr"], QUICK)
-    together, single = lines_of(board.to_json())["llr"], lines_of(alone.to_json())["llr"]
+    together, single = lines_of(leaderboard.to_json())["llr"], lines_of(alone.to_json())["llr"]
     assert together["hr"] == single["hr"]
-    assert together["train_seconds"] == lines_of(board.to_json())["jaccard"]["train_seconds"]
+    assert together["train_seconds"] == lines_of(leaderboard.to_json())["jaccard"]["train_seconds"]
 
 
-def test_what_nobody_will_take_any_more_is_forgotten() -> None:
+def test_fits_that_no_later_model_shares_are_dropped() -> None:
     cache = ResultCache(None, "", frozenset({"counts"}), {("counts", 0): (make_model("pop"), {}), ("x", 1): ("", {})})  # type: ignore[dict-item]
     cache.keep_only({"counts"})
     assert list(cache.learned) == [("counts", 0)]
@@ -311,8 +313,8 @@ def test_a_subclass_from_elsewhere_neither_takes_nor_gives_arrays(
 ) -> None:
     monkeypatch.setattr(LearnsItsOwnWay, "fits", 0)
     own, ours = LearnsItsOwnWay(), ["jaccard", "llr"]
-    board = run_leaderboard(split.train, split.test, [own, *ours] if first else [*ours, own], QUICK)
-    reused = {name: runs[0].reused for name, runs in board.trainings.items()}
+    leaderboard = run_leaderboard(split.train, split.test, [own, *ours] if first else [*ours, own], QUICK)
+    reused = {name: runs[0].reused for name, runs in leaderboard.trainings.items()}
     assert reused == {"own-way": None, "jaccard": None, "llr": "arrays"}
     assert LearnsItsOwnWay.fits == 1
 
@@ -323,13 +325,13 @@ def test_a_device_that_a_model_cannot_use_is_not_forced_on_it(split: Split) -> N
     assert "pop does not learn on device gpu: auto" in steps
 
 
-def test_an_outside_class_joins_by_its_address(split: Split) -> None:
-    board = run_leaderboard(split.train, split.test, ["pop", "test_leaderboard:BareBones"], QUICK)
-    lines = lines_of(board.to_json())
+def test_an_external_class_joins_by_its_address(split: Split) -> None:
+    leaderboard = run_leaderboard(split.train, split.test, ["pop", "test_leaderboard:BareBones"], QUICK)
+    lines = lines_of(leaderboard.to_json())
     outside = lines["test_leaderboard:BareBones"]
-    assert outside["kind"] == "outside"
+    assert outside["kind"] == "external"
     assert outside["hr"] == lines["pop"]["hr"]
-    assert "test_leaderboard:BareBones" not in board.to_json()["label_free"]["basket_completion"]
+    assert "test_leaderboard:BareBones" not in leaderboard.to_json()["label_free"]["basket_completion"]
 
 
 def scores_file(
@@ -340,14 +342,16 @@ def scores_file(
     return path
 
 
-def test_outside_scores_get_the_same_ranks_as_the_model_they_came_from(split: Split, tmp_path: Path) -> None:
+def test_external_scores_get_the_same_ranks_as_the_model_they_came_from(split: Split, tmp_path: Path) -> None:
     model = make_model("shrunk-lift").fit(split.train)
     codes = np.arange(len(NAMES), dtype=np.int32)
     table = model.score_all(codes)
     rows = [(NAMES[q], NAMES[v], float(table[q, v])) for q in codes for v in codes]
     file = scores_file(tmp_path / "s.parquet", rows)
-    board = run_leaderboard(split.train, split.test, ["shrunk-lift"], replace(QUICK, seeds=2), scores={"theirs": file})
-    for result in board.to_json()["results"]:
+    leaderboard = run_leaderboard(
+        split.train, split.test, ["shrunk-lift"], replace(QUICK, seeds=2), scores={"theirs": file}
+    )
+    for result in leaderboard.to_json()["results"]:
         lines = lines_of(result)
         assert lines["theirs"]["hr"] == lines["shrunk-lift"]["hr"]
         assert lines["theirs"]["seeds"] == 1
@@ -356,10 +360,10 @@ def test_outside_scores_get_the_same_ranks_as_the_model_they_came_from(split: Sp
 
 def test_pairs_without_a_score_come_last(split: Split, tmp_path: Path) -> None:
     file = scores_file(tmp_path / "s.parquet", [("bun0", "sausage0", -5.0)])
-    board = run_leaderboard(split.train, split.test, [], QUICK, scores={"one": file})
-    label_ranks = board.trainings["one"][0].ranks.label_ranks["catalogue"]
-    label_queries = board.task.label_queries
-    code = board.task.labels.catalog.code_of
+    leaderboard = run_leaderboard(split.train, split.test, [], QUICK, scores={"one": file})
+    label_ranks = leaderboard.trainings["one"][0].ranks.label_ranks["catalogue"]
+    label_queries = leaderboard.task.label_queries
+    code = leaderboard.task.labels.catalog.code_of
     label = np.flatnonzero((label_queries.query == code["bun0"]) & (label_queries.item == code["sausage0"]))
     assert (label_ranks.higher[label], label_ranks.equal[label]) == (0, 1)
     others = np.delete(np.arange(len(label_queries.query)), label)
@@ -445,9 +449,9 @@ def test_options_that_make_no_sense_are_refused(split: Split, option: str, value
 
 def test_given_labels_are_used(split: Split) -> None:
     labels = make_labels(split.test, protocol="calibrated", levels=(0.01,))
-    board = run_leaderboard(split.train, split.test, ["pop"], QUICK, labels=labels)
-    assert board.to_json()["protocol"] == "calibrated"
-    assert [result["level"] for result in board.to_json()["results"]] == [0.01, 0.01]
+    leaderboard = run_leaderboard(split.train, split.test, ["pop"], QUICK, labels=labels)
+    assert leaderboard.to_json()["protocol"] == "calibrated"
+    assert [result["level"] for result in leaderboard.to_json()["results"]] == [0.01, 0.01]
 
 
 def test_no_labels_at_all_is_an_answer(split: Split) -> None:
@@ -457,15 +461,15 @@ def test_no_labels_at_all_is_an_answer(split: Split) -> None:
     assert answer["models"][0]["ci"]["hr"]["10"] == [None, None]
 
 
-def test_steps_are_told(split: Split) -> None:
+def test_steps_are_reported(split: Split) -> None:
     steps: list[str] = []
     run_leaderboard(split.train, split.test, ["pop"], QUICK, progress=steps.append)
     assert any("labels from" in step for step in steps)
     assert "pop: seed 0" in steps
 
 
-def test_the_benchmark_is_exported_with_hashes(board: LeaderboardResult, split: Split, tmp_path: Path) -> None:
-    about = export_benchmark(board, split.train, split.test, tmp_path, name="planted-half-v1")
+def test_the_benchmark_is_exported_with_hashes(leaderboard: LeaderboardResult, split: Split, tmp_path: Path) -> None:
+    about = export_benchmark(leaderboard, split.train, split.test, tmp_path, name="planted-half-v1")
     assert json.loads((tmp_path / "benchmark.json").read_text()) == about
     assert about["name"] == "planted-half-v1"
     for name, facts in about["files"].items():
@@ -478,6 +482,8 @@ def test_the_benchmark_is_exported_with_hashes(board: LeaderboardResult, split: 
     assert max(candidates["place"].to_pylist()) == 16
 
 
-def test_the_benchmark_of_other_baskets_is_refused(board: LeaderboardResult, split: Split, tmp_path: Path) -> None:
+def test_the_benchmark_of_other_baskets_is_refused(
+    leaderboard: LeaderboardResult, split: Split, tmp_path: Path
+) -> None:
     with pytest.raises(ParameterError, match="must be the baskets of the leaderboard"):
-        export_benchmark(board, split.test, split.train, tmp_path)
+        export_benchmark(leaderboard, split.test, split.train, tmp_path)

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from helpers.small_report import INJECTIONS
 from neatrec.report.figures import (
-    Bell,
     Curve,
     Dot,
+    GaussianCurve,
     density_chart,
     dot_plot,
     line_chart,
@@ -23,8 +23,8 @@ from neatrec.report.figures import (
     share_bars,
     spread_out,
 )
+from neatrec.report.model_sections import log_correlation
 from neatrec.report.svg import DARK, LIGHT, XML_SPACE, Figure
-from neatrec.report.variance import log_correlation
 
 
 @cache
@@ -36,7 +36,11 @@ def drawn() -> list[Figure]:
     rng = np.random.default_rng(0)
     bought = np.exp(rng.normal(4, 1.5, 400)).astype(int) + 1
     dots = [Dot("lift", "statistic", 0.3, 0.2, 0.4), Dot("neat", "paper", 0.2, 0.1, 0.3), Dot("mine", "odd", 0, 0, 0)]
-    curves = [Curve("lift", [0.1, 0.3]), Curve("pop", [0.0, 0.1], loud=False), Curve("best", [0.3, 0.6], dashed=True)]
+    curves = [
+        Curve("lift", [0.1, 0.3]),
+        Curve("pop", [0.0, 0.1], highlighted=False),
+        Curve("best", [0.3, 0.6], dashed=True),
+    ]
     return [
         dot_plot("dots", dots, "HR@10", "Dots.", ceiling=0.5),
         line_chart("lines", [1, 10], curves, "K", "HR@K", "Lines."),
@@ -44,7 +48,7 @@ def drawn() -> list[Figure]:
             "bars", [100 * i for i in range(10)], {"positive": [0.1] * 10, "negative": [0.1] * 10}, "x", "Bars."
         ),
         popularity_chart("popularity", bought, np.log(bought) / 5, 1.0, "Popularity."),
-        density_chart("bells", [Bell("a", 0, 1), Bell("b", 1, 0.5)], "x", "Bells.", at_zero=True),
+        density_chart("curves", [GaussianCurve("a", 0, 1), GaussianCurve("b", 1, 0.5)], "x", "Bells.", at_zero=True),
     ]
 
 
@@ -84,12 +88,12 @@ def test_names_inside_a_figure_are_its_own_and_all_are_there(figure: Figure) -> 
 
 
 def test_the_words_of_a_figure_hold_its_numbers() -> None:
-    dots, lines, bars, popularity, bells = (figure.alt for figure in figures())
+    dots, lines, bars, popularity, curves = (figure.alt for figure in figures())
     assert "lift 0.300 (0.200 to 0.400)" in dots
     assert "against K 1, 10: lift 0.100, 0.300; best 0.300, 0.600" in lines
     assert "positive: 10.00, " in bars
     assert "correlation with the logarithm of purchases 1.00" in popularity
-    assert "a: mean 0.000, variance 1.0000, density at zero (A) 0.399" in bells
+    assert "a: mean 0.000, variance 1.0000, density at zero (A) 0.399" in curves
 
 
 def test_names_in_a_figure_stay_text() -> None:

@@ -134,7 +134,7 @@ def test_tables_have_captions_headers_with_scope_and_scroll_by_keyboard(outline:
     assert all(a["tabindex"] == "0" and a["role"] == "region" and a["aria-labelledby"] for a in scrolling)
 
 
-def test_every_figure_is_told_in_words(outline: Outline) -> None:
+def test_every_figure_is_described_in_words(outline: Outline) -> None:
     drawings = outline.all("svg")
     titles = [text for tag, text in outline.texts if tag == "title"]
     assert drawings
@@ -152,23 +152,23 @@ def test_links_to_files_say_which_file(outline: Outline) -> None:
 def test_the_sections_a_reader_looks_for_are_there(outline: Outline) -> None:
     headings = [text for tag, text in outline.texts if tag == "h2"]
     assert headings == [
-        "Which model is better, and how sure",
+        "Which model is better, and how certain",
         "Metric against list length",
         "Where each model is good",
         "Measures that need no labels",
         "How far the labels can be trusted",
-        "What the models answer",
+        "What the models recommend",
         "Run card",
     ]
 
 
-def test_the_lead_says_which_model_is_best_and_how_sure(outline: Outline) -> None:
+def test_the_lead_says_which_model_is_best_and_how_certain(outline: Outline) -> None:
     lead = next(text for tag, text in outline.texts if tag == "p" and "ranks best" in text)
     assert re.search(r"it puts [\d.]+ % \(95 % interval [\d.]+ to [\d.]+ %\) of \d+ held-out labels", lead)
     assert any("Each model was trained once" in text for _, text in outline.texts)
 
 
-def test_the_gallery_marks_labels_in_words_too(html: str) -> None:
+def test_the_examples_marks_labels_in_words_too(html: str) -> None:
     assert '<span class="tick">✓ label</span>' in html
 
 
@@ -204,7 +204,7 @@ def test_it_prints_in_light_colours_and_follows_the_system_on_screens(html: str)
 
 
 def test_all_items_of_the_shop_have_names_that_were_tried(outline: Outline) -> None:
-    """The gallery and the pairs show enough of the shop for the test of names above to mean something."""
+    """The examples and the pairs show enough of the shop for the test of names above to mean something."""
     shown = " ".join(text for _, text in outline.texts)
     assert sum(f"Item {code}" in shown for code in range(len(INJECTIONS), ITEMS)) >= 4
     assert sum(name.split("(")[0] in shown for name in INJECTIONS) >= 12

@@ -9,20 +9,22 @@ import pytest
 
 from helpers.small_report import INJECTIONS, small_baskets, small_result
 from neatrec.data.splits import half
-from neatrec.evaluation.ranks import LabelQueries as Records
+from neatrec.evaluation.ranks import LabelQueries
 from neatrec.labels.audit import audit_labels
-from neatrec.leaderboard.report import board_of
+from neatrec.leaderboard.report import leaderboard_tables
 from neatrec.leaderboard.run import LeaderboardResult
 from neatrec.report.attachment import comparable
-from neatrec.report.audit_report import audit_tables
-from neatrec.report.boards import LeaderboardTables, ModelFacts, derived_tables
-from neatrec.report.gallery import chosen_queries, gallery_section
-from neatrec.report.label_sections import audit_section
-from neatrec.report.model_sections import label_free_section, loud_models
-from neatrec.report.page import FigureRow, Gallery, Page
-from neatrec.report.results_json import differences, plain_json
-from neatrec.report.variance import variance_section
-from neatrec.report.verdict import verdict
+from neatrec.report.audit_report import audit_section, audit_tables
+from neatrec.report.leaderboard_tables import LeaderboardTables, ModelFacts, all_tables, conclusion
+from neatrec.report.model_sections import (
+    chosen_queries,
+    examples_section,
+    highlighted_models,
+    label_free_section,
+    variance_section,
+)
+from neatrec.report.page import ExampleList, FigureRow, Page
+from neatrec.report.run_record import differences, plain_json
 
 
 @pytest.fixture(scope="module")
@@ -31,8 +33,8 @@ def result() -> LeaderboardResult:
 
 
 @pytest.fixture(scope="module")
-def board(result: LeaderboardResult) -> LeaderboardTables:
-    return board_of(result)
+def leaderboard(result: LeaderboardResult) -> LeaderboardTables:
+    return leaderboard_tables(result)
 
 
 def test_every_table_of_the_audit_is_in_the_page_or_a_file() -> None:
@@ -49,17 +51,17 @@ def test_parts_that_stand_elsewhere_can_be_left_out() -> None:
     assert figures == ["coverage"]
 
 
-def test_the_best_of_each_kind_is_named(board: LeaderboardTables) -> None:
-    named = loud_models(board, 2)
-    assert {board.about[name].kind for name in named} == {"paper", "statistic"}
-    assert loud_models(board) == [
-        s.name for s in sorted(board.first.summary.models, key=lambda s: (-s.mean["hr@10"], s.name))
+def test_the_best_of_each_kind_is_named(leaderboard: LeaderboardTables) -> None:
+    named = highlighted_models(leaderboard, 2)
+    assert {leaderboard.facts[name].kind for name in named} == {"paper", "statistic"}
+    assert highlighted_models(leaderboard) == [
+        s.name for s in sorted(leaderboard.first.summary.models, key=lambda s: (-s.mean["hr@10"], s.name))
     ]
 
 
-def test_a_board_of_its_own_name_has_files_of_its_own(board: LeaderboardTables) -> None:
-    other = replace(board, name="journey")
-    assert not derived_tables(board).keys() & derived_tables(other).keys()
+def test_a_board_of_its_own_name_has_files_of_its_own(leaderboard: LeaderboardTables) -> None:
+    other = replace(leaderboard, name="journey")
+    assert not all_tables(leaderboard).keys() & all_tables(other).keys()
 
 
 def test_differences_are_found_wherever_they_are() -> None:
@@ -77,32 +79,30 @@ def test_what_is_no_number_is_null_in_json() -> None:
     assert plain_json({0.05: (np.float64("nan"), np.int64(3))}) == {"0.05": [None, 3]}
 
 
-def test_the_verdict_names_the_best_and_how_sure_it_is(board: LeaderboardTables) -> None:
-    first, second, *more = verdict(board)
-    best = loud_models(board)[0]
+def test_the_conclusion_names_the_best_model(leaderboard: LeaderboardTables) -> None:
+    first, second, *more = conclusion(leaderboard)
+    best = highlighted_models(leaderboard)[0]
     assert first.startswith(f"{best} ranks best: it puts ")
     assert second.startswith("Next is ")
     assert "points less: " in second
     assert len(more) <= 1
 
 
-def test_the_verdict_on_no_labels_says_so(board: LeaderboardTables) -> None:
-    summary = replace(board.first.summary, labels=0)
-    empty = replace(board, results=(replace(board.first, summary=summary),))
-    assert verdict(empty) == (
-        "There are no labels to compare models by: too few baskets, or nothing in them goes together.",
-    )
+def test_the_conclusion_on_no_labels_says_so(leaderboard: LeaderboardTables) -> None:
+    summary = replace(leaderboard.first.summary, labels=0)
+    empty = replace(leaderboard, results=(replace(leaderboard.first, summary=summary),))
+    assert conclusion(empty) == ("There are no labels to compare models by: too few baskets, or no pair above chance.",)
 
 
-def test_the_verdict_on_one_model_compares_it_with_nothing(board: LeaderboardTables) -> None:
-    summary = replace(board.first.summary, models=board.first.summary.models[:1], tests=())
-    alone = replace(board, results=(replace(board.first, summary=summary),))
-    assert len(verdict(alone)) == 1
+def test_the_conclusion_on_one_model_compares_it_with_nothing(leaderboard: LeaderboardTables) -> None:
+    summary = replace(leaderboard.first.summary, models=leaderboard.first.summary.models[:1], tests=())
+    alone = replace(leaderboard, results=(replace(leaderboard.first, summary=summary),))
+    assert len(conclusion(alone)) == 1
 
 
-def test_queries_of_the_gallery_go_from_popular_to_rare() -> None:
+def test_example_queries_go_from_popular_to_rare() -> None:
     query = np.repeat(np.arange(30), 2)
-    label_queries = Records.from_pairs(query, np.tile([40, 41], 30))
+    label_queries = LabelQueries.from_pairs(query, np.tile([40, 41], 30))
     purchases = np.zeros(50, dtype=np.int64)
     purchases[:30] = np.arange(30) * 10
     rows = chosen_queries(label_queries, purchases, 4)
@@ -113,14 +113,14 @@ def test_queries_of_the_gallery_go_from_popular_to_rare() -> None:
     assert (np.diff(bought) < 0).all()
 
 
-def test_the_gallery_ticks_labels_and_leaves_gaps_out(result: LeaderboardResult) -> None:
+def test_the_examples_tick_labels_and_leave_gaps_out(result: LeaderboardResult) -> None:
     task = result.task
     best = np.full((len(task.label_queries.queries), 20), -1, dtype=np.int32)
     best[:, 0] = task.label_queries.item[task.label_queries.offsets[:-1]]
-    section = gallery_section(task.label_queries, {"mine": best}, task.labels.catalog, task.purchases)
-    gallery = next(block for block in section.blocks if isinstance(block, Gallery))
-    assert all(len(answers) == 1 and answers[0].is_label for query in gallery.queries for _, answers in query.answers)
-    assert {query.name for query in gallery.queries} & set(INJECTIONS)
+    section = examples_section(task.label_queries, {"mine": best}, task.labels.catalog, task.purchases)
+    examples = next(block for block in section.blocks if isinstance(block, ExampleList))
+    assert all(len(answers) == 1 and answers[0].is_label for query in examples.queries for _, answers in query.answers)
+    assert {query.name for query in examples.queries} & set(INJECTIONS)
 
 
 def test_without_label_free_measures_there_is_no_section_for_them(result: LeaderboardResult) -> None:
@@ -136,9 +136,9 @@ def test_the_variance_section_leaves_out_what_was_never_bought() -> None:
     assert figures.figures[0].caption.endswith("purchases: 1.00.")
 
 
-def test_facts_of_a_model_that_are_not_known_are_dashes(board: LeaderboardTables) -> None:
-    unknown = replace(board, about={name: ModelFacts("paper", None, None) for name in board.about})
-    table = derived_tables(unknown)["costs"]
+def test_facts_of_a_model_that_are_not_known_are_dashes(leaderboard: LeaderboardTables) -> None:
+    unknown = replace(leaderboard, facts={name: ModelFacts("paper", None, None) for name in leaderboard.facts})
+    table = all_tables(unknown)["costs"]
     assert {row[3] for row in table.text_rows()} == {"–"}
 
 

@@ -1,4 +1,4 @@
-"""The paper's studies of models: three items, one dimension, the margin, the ablation, lines beside lines."""
+"""The paper's studies of models: three items, one dimension, the margin, the ablation, the comparison tables."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ import pytest
 
 from helpers.small_report import small_result
 from neatrec.evaluation.summary import LevelResult, PairedTest, Summary
-from neatrec.leaderboard.report import board_of
-from neatrec.report.boards import LeaderboardTables
+from neatrec.leaderboard.report import leaderboard_tables
+from neatrec.report.leaderboard_tables import LeaderboardTables
 from neatrec.reproduction.model_tables import (
     CaseStudy,
     MarginStudy,
     PaperComparison,
     ablation_table,
-    beside_table,
     case_study,
     case_study_table,
+    comparison_table,
     concept_figures,
     margin_figures,
     margin_table,
-    margin_words,
+    margin_text,
 )
 from neatrec.reproduction.published import paper_numbers
 
@@ -32,8 +32,8 @@ NAMES = ("Whole Milk", "Cereal", "Organic Tortilla Chips")
 
 
 @pytest.fixture(scope="module")
-def board() -> LeaderboardTables:
-    return board_of(small_result(protocol="paper"))
+def leaderboard() -> LeaderboardTables:
+    return leaderboard_tables(small_result(protocol="paper"))
 
 
 def study_of_three(dim: int = 4) -> CaseStudy:
@@ -50,7 +50,7 @@ def test_the_case_study_has_cosines_and_determinants_of_spherical_gaussians() ->
     assert study.purchases == (30, 10, 12)
 
 
-def test_ratios_of_determinants_stand_beside_the_papers_30_and_547_times() -> None:
+def test_ratios_of_determinants_are_compared_with_the_papers_30_and_547_times() -> None:
     table = case_study_table(paper_numbers(), study_of_three(), has_prior=False)
     rows = {row[0]: row[1:] for row in table.rows}
     assert rows["determinant of Whole Milk over that of Cereal"] == (
@@ -111,11 +111,13 @@ def test_the_margin_study_has_a_figure_for_each_level_and_metric_and_all_numbers
     ],
 )
 def test_the_margin_study_says_whether_the_papers_finding_holds(values: list[float], says: str) -> None:
-    assert margin_words(margins(values)).endswith(says)
+    assert margin_text(margins(values)).endswith(says)
 
 
-def test_lines_of_the_paper_and_ours_stand_beside_each_other(board: LeaderboardTables) -> None:
-    table = beside_table(paper_numbers(), board, board.first, PaperComparison("INS", False, "other split"))
+def test_the_papers_row_is_followed_by_ours(leaderboard: LeaderboardTables) -> None:
+    table = comparison_table(
+        paper_numbers(), leaderboard, leaderboard.first, PaperComparison("INS", False, "other split")
+    )
     lines = [(row[0], row[1], row[-1]) for row in table.rows]
     assert lines[:4] == [
         ("pop", "paper", "cited"),
@@ -128,34 +130,34 @@ def test_lines_of_the_paper_and_ours_stand_beside_each_other(board: LeaderboardT
     assert re.search(r"Table IX.*; here: \d+ labels of \d+ queries", table.caption)
 
 
-def test_on_the_papers_own_split_equal_digits_are_exact(board: LeaderboardTables) -> None:
+def test_on_the_papers_own_split_equal_digits_are_exact(leaderboard: LeaderboardTables) -> None:
     paper: Any = {
         "metrics": {"INS": {"0.05": {"table": "IX", "models": {"lift": {"hr": {}, "ndcg": {}}}}}},
         "settings": {"k": [10]},
     }
-    mean = board.first.summary.by_name("lift").mean
+    mean = leaderboard.first.summary.by_name("lift").mean
     printed = paper["metrics"]["INS"]["0.05"]["models"]["lift"]
     printed["hr"]["10"], printed["ndcg"]["10"] = round(mean["hr@10"], 4), round(mean["ndcg@10"], 4)
     for same_split, mark in ((True, "exact"), (False, "comparable (why)")):
-        table = beside_table(paper, board, board.first, PaperComparison("INS", same_split, "why"))
+        table = comparison_table(paper, leaderboard, leaderboard.first, PaperComparison("INS", same_split, "why"))
         assert table.rows[1][-1] == mark
 
 
 def with_ablation(result: LevelResult) -> LevelResult:
     """Two of the models under the names of the ablation."""
     names = {"lift": "neat", "llr": "neat-bpr"}
-    standings = tuple(replace(s, name=names.get(s.name, s.name)) for s in result.summary.models)
+    models = tuple(replace(s, name=names.get(s.name, s.name)) for s in result.summary.models)
     test = PairedTest("neat", "neat-bpr", "hr@10", 0.02, -0.01, 0.05, 0.2, 0.4)
-    return replace(result, summary=Summary(result.summary.labels, result.summary.queries, standings, (test,)))
+    return replace(result, summary=Summary(result.summary.labels, result.summary.queries, models, (test,)))
 
 
-def test_the_ablation_gives_the_difference_with_its_interval(board: LeaderboardTables) -> None:
-    renamed = replace(board, results=(with_ablation(board.first),))
+def test_the_ablation_gives_the_difference_with_its_interval(leaderboard: LeaderboardTables) -> None:
+    renamed = replace(leaderboard, results=(with_ablation(leaderboard.first),))
     [row] = ablation_table(paper_numbers(), [(renamed, PaperComparison("INS", False, "other split"))]).rows
     assert row[:5] == ("Instacart", "p = 0.05", "HR@10", 0.1574, 0.1628)
     assert row[7] == (-0.02, -0.05, 0.01)
     assert row[-1] == "comparable (other split)"
 
 
-def test_an_ablation_without_both_models_is_empty(board: LeaderboardTables) -> None:
-    assert ablation_table(paper_numbers(), [(board, PaperComparison("INS", False, "other split"))]).rows == ()
+def test_an_ablation_without_both_models_is_empty(leaderboard: LeaderboardTables) -> None:
+    assert ablation_table(paper_numbers(), [(leaderboard, PaperComparison("INS", False, "other split"))]).rows == ()

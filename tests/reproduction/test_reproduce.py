@@ -31,7 +31,7 @@ from neatrec.reproduction.label_tables import (
     pop_table,
     top_items_table,
 )
-from neatrec.reproduction.marks import exact_or_differs, tally
+from neatrec.reproduction.published import count_marks, exact_or_differs
 from neatrec.reproduction.run import Reproduction, ReproductionOptions, all_models, reproduce_instacart, top_items
 from neatrec.reproduction.studies import margin_cache, margin_study
 
@@ -61,7 +61,7 @@ def cells(folder: Path, table: str) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def test_every_table_of_the_paper_stands_in_the_page(done: Reproduction) -> None:
+def test_every_table_of_the_paper_is_in_the_page(done: Reproduction) -> None:
     page = page_of(done.folder)
     labels = "datasets label-counts departments department-sums positive-pairs negative-pairs top-20 pop"
     for name in f"{labels} metrics-0.05 metrics-0.01 metrics-0.001".split():
@@ -81,7 +81,7 @@ def test_every_row_has_one_of_the_marks(done: Reproduction) -> None:
     assert [mark for mark in done.marks if not mark.startswith(words)] == []
     for file in (done.folder / "tables").glob("paper-*.csv"):
         assert all(row["mark"] for row in cells(done.folder, file.stem)), file.name
-    assert tally(done.marks) in page_of(done.folder)
+    assert count_marks(done.marks) in page_of(done.folder)
 
 
 def test_other_data_than_the_papers_do_not_pass_as_exact(done: Reproduction) -> None:
@@ -117,7 +117,7 @@ def test_the_prior_orders_make_it_the_papers_own_split(tmp_path: Path) -> None:
     ours = [
         row for row in cells(made.folder, "paper-metrics-0.05") if row["model"] == "popco" and row["whose"] == "here"
     ]
-    assert ours[0]["mark"] == "comparable (same split, trained anew)"
+    assert ours[0]["mark"] == "comparable (same split, new training)"
 
 
 def test_a_label_that_changes_changes_the_page(done: Reproduction, tmp_path: Path) -> None:
@@ -137,11 +137,11 @@ def test_a_label_that_changes_changes_the_page(done: Reproduction, tmp_path: Pat
         re.search(r"here: (\d+) labels", table_in(page_of(each.folder), "paper-metrics-0.05"))
         for each in (done, changed)
     ]
-    assert [found and found[1] for found in label_ranks] == [judged_by(done), judged_by(changed)]
-    assert judged_by(done) != judged_by(changed)
+    assert [found and found[1] for found in label_ranks] == [label_count(done), label_count(changed)]
+    assert label_count(done) != label_count(changed)
 
 
-def judged_by(made: Reproduction) -> str:
+def label_count(made: Reproduction) -> str:
     return str(made.instacart.evaluation.results[0].summary.labels)
 
 
@@ -194,7 +194,7 @@ def test_a_reproduction_can_be_verified_and_its_altered_cell_is_found(done: Repr
     assert [mismatch.file for mismatch in verify_report(copied)] == ["tables/paper-metrics-0.05.csv"]
 
 
-def test_trainings_are_kept_and_taken_up(tmp_path: Path) -> None:
+def test_trainings_are_cached_and_reused(tmp_path: Path) -> None:
     folder = write_instacart(tmp_path / "data", orders=1500)
     reproduce_instacart(folder, tmp_path / "one", MODELS, QUICK, keep=tmp_path / "kept")
     said: list[str] = []
@@ -246,8 +246,8 @@ def test_exact_means_equal_to_the_printed_digits(ours: Any, paper: Any, how: dic
 def test_the_record_says_that_it_is_a_reproduction_and_what_it_took(done: Reproduction) -> None:
     run = json.loads((done.folder / "run.json").read_text())
     assert run["kind"] == "reproduction"
-    assert {"the study of the labels", "training on Instacart"} <= set(run["seconds"])
-    assert run["leaderboards"][0]["beside"] == {"data": "INS", "same_split": False, "why": "other split"}
+    assert {"the audit of the labels", "training on Instacart"} <= set(run["seconds"])
+    assert run["leaderboards"][0]["comparison"] == {"data": "INS", "same_split": False, "why": "other split"}
 
 
 # ---- with a Gaussian model
@@ -328,7 +328,9 @@ def test_all_that_the_train_orders_can_show_is_exact(real: tuple[Any, Audit, Dep
 
 
 @pytest.mark.real
-def test_popular_items_of_the_train_orders_are_set_beside_the_papers(real: tuple[Any, Audit, DependentPairs]) -> None:
+def test_popular_items_of_the_train_orders_are_compared(
+    real: tuple[Any, Audit, DependentPairs],
+) -> None:
     data, _, _ = real
     table = top_items_table(paper_file.paper_numbers(), top_items(data.ins_e), has_prior=data.has_prior)
     assert len(table.rows) == 20

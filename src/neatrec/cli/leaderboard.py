@@ -105,7 +105,7 @@ class LeaderboardArguments:
 
     def score_files(self) -> dict[str, Path]:
         """Files of external scores, by name."""
-        from neatrec.leaderboard.external import parse_named_file
+        from neatrec.leaderboard.model_specs import parse_named_file
 
         return dict(parse_named_file(text) for text in self.scores or ())
 

@@ -25,7 +25,7 @@ def report(
     ] = None,
     null_rounds: Annotated[int, typer.Option(metavar="N", help="Rounds of the shuffle null.", min=0)] = 3,
 ) -> None:
-    """Leaderboard, label study and gallery as one page that opens offline, with every table and figure as a file."""
+    """Leaderboard, label audit and examples as one page that opens offline, with every table and figure as a file."""
     from neatrec.leaderboard.report import make_report
 
     options, models, scores = comparison.options(), comparison.chosen_models(), comparison.score_files()

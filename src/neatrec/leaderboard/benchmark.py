@@ -43,7 +43,7 @@ def export_benchmark(
     }
     for file, table in tables.items():
         pq.write_table(table, folder / f"{file}.parquet", compression="zstd")
-    about = {
+    record = {
         "format": FORMAT,
         "name": name,
         "version": __version__,
@@ -57,8 +57,8 @@ def export_benchmark(
         },
         "models": [spec.name for spec in result.model_specs],
     }
-    write_json(folder / "benchmark.json", about)
-    return about
+    write_json(folder / "benchmark.json", record)
+    return record
 
 
 def split_table(train: Baskets, test: Baskets) -> pa.Table:

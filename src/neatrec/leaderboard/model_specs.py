@@ -7,15 +7,156 @@ import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
 from neatrec.bundle.manifest import file_record
 from neatrec.data.baskets import Baskets
-from neatrec.errors import ParameterError
-from neatrec.leaderboard.external import KIND, ExternalScores, outside_class
+from neatrec.data.catalog import Catalog, string_array
+from neatrec.errors import ParameterError, SourceError, must_be
 from neatrec.models import MODEL_NAMES, Model, make_model
-from neatrec.text import printable
+from neatrec.text import plural, printable
+
+KIND = "external"
+NEEDED = ("fit", "score", "score_all")
+
+
+def external_class(address: str) -> Callable[[], Any]:
+    """The class at `pkg.mod:Class`; it must keep as much of the contract of `Model` as is used here."""
+    module, colon, attribute = address.partition(":")
+    if not colon or not module or not attribute:
+        raise must_be("model", "a model's name or an address pkg.mod:Class", address)
+    try:
+        found: Any = getattr(import_module(module), attribute)
+    except ImportError as error:
+        raise ParameterError(
+            f"cannot import the model {printable(address)}: {printable(error)}",
+            hint="Its package must be installed, or its folder on PYTHONPATH.",
+        ) from error
+    except AttributeError as error:
+        raise ParameterError(f"module {printable(module)} has no {printable(attribute)!r}") from error
+    missing = [name for name in NEEDED if not callable(getattr(found, name, None))]
+    if not isinstance(found, type) or missing:
+        raise ParameterError(
+            f"{printable(address)} must be a class with {', '.join(NEEDED)}, it has no {', '.join(missing) or 'type'}",
+            hint="Derive it from neatrec.models.Model.",
+        )
+    return found
+
+
+class ExternalScores:
+    """Scores that were computed elsewhere: a pair that is not among them scores lower than every pair that is."""
+
+    kind = KIND
+
+    def __init__(
+        self, name: str, catalog: Catalog, query: npt.NDArray[Any], item: npt.NDArray[Any], score: Any
+    ) -> None:
+        self.name = name
+        self.catalog = catalog
+        key = query.astype(np.int64) * len(catalog) + item
+        order = np.argsort(key, kind="stable")
+        self._key, self._score = key[order], np.asarray(score, dtype=np.float64)[order]
+        if len(key) and (np.diff(self._key) == 0).any():
+            twice = int(self._key[np.flatnonzero(np.diff(self._key) == 0)[0]])
+            pair = [printable(catalog.id(code), 40) for code in divmod(twice, len(catalog))]
+            raise ParameterError(f"the scores of {printable(name)!r} give the pair {pair[0]}, {pair[1]} twice")
+
+    @classmethod
+    def read(cls, name: str, file: str | Path, catalog: Catalog) -> ExternalScores:
+        """Scores from a Parquet file with the columns query, item (ids) and score."""
+        where = {"file": str(file)}
+        try:
+            table = pq.read_table(file)
+        except (OSError, pa.ArrowException) as error:
+            raise SourceError(f"cannot read scores from {printable(file)}: {printable(error)}", **where) from error
+        missing = [column for column in ("query", "item", "score") if column not in table.column_names]
+        if missing:
+            raise SourceError(
+                f"{printable(file)} must have the columns query, item and score, it has no {', '.join(missing)}",
+                hint=f"Found: {', '.join(printable(column, 40) for column in table.column_names)}.",
+                **where,
+            )
+        codes = [
+            _codes(table[column], catalog, f"column {column} of {printable(file)}", {**where, "column": column})
+            for column in ("query", "item")
+        ]
+        score = _numbers(table["score"], name, file, {**where, "column": "score"})
+        try:
+            return cls(name, catalog, codes[0], codes[1], score)
+        except ParameterError as error:
+            raise SourceError(error.message, **where) from error
+
+    def score(self, queries: npt.NDArray[Any], items: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+        """The scores of these pairs, -inf where the file has none."""
+        wanted = np.asarray(queries).astype(np.int64) * len(self.catalog) + items
+        if not len(self._key):
+            return np.full(len(wanted), -np.inf)
+        place = np.minimum(np.searchsorted(self._key, wanted), len(self._key) - 1)
+        return np.where(self._key[place] == wanted, self._score[place], -np.inf)
+
+    def score_all(self, queries: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+        """The scores of all items for each query, -inf where the file has none, shape (queries, items)."""
+        size = len(self.catalog)
+        out = np.full((len(queries), size), -np.inf)
+        for row, query in enumerate(np.asarray(queries).tolist()):
+            first, last = np.searchsorted(self._key, [query * size, (query + 1) * size])
+            out[row, self._key[first:last] - query * size] = self._score[first:last]
+        return out
+
+
+def _codes(column: pa.ChunkedArray, catalog: Catalog, what: str, where: dict[str, Any]) -> npt.NDArray[np.int64]:
+    ids = string_array(column)
+    codes = pc.index_in(ids, catalog.ids)
+    if codes.null_count:
+        first = int(np.flatnonzero(codes.is_null().to_numpy(zero_copy_only=False))[0])
+        raise SourceError(
+            f"{what} names {plural(codes.null_count, 'item')} that the baskets do not know, "
+            f"{printable(ids[first].as_py(), 40)!r} in row {first + 1:,} for one",
+            hint="Ids are compared as text: they must be written as in the baskets.",
+            **where,
+            row=first + 1,
+        )
+    return np.asarray(codes.to_numpy(zero_copy_only=False), dtype=np.int64)
+
+
+def _numbers(column: pa.ChunkedArray, name: str, file: str | Path, where: dict[str, Any]) -> npt.NDArray[np.float64]:
+    try:
+        values = np.asarray(column.cast(pa.float64()).to_numpy())
+    except pa.ArrowException as error:
+        raise SourceError(
+            f"column score of {printable(file)} must hold numbers: {printable(error)}", **where
+        ) from error
+    bad = np.flatnonzero(np.isnan(values))  # nulls too: they become NaN
+    if len(bad):
+        raise SourceError(
+            f"the scores of {printable(name)!r} in {printable(file)} hold {plural(len(bad), 'value')} that "
+            f"{'is' if len(bad) == 1 else 'are'} not a number, the first in row {bad[0] + 1:,}",
+            hint="Leave pairs without a score out of the file.",
+            **where,
+            row=int(bad[0]) + 1,
+        )
+    return values
+
+
+def parse_named_file(text: str) -> tuple[str, Path]:
+    """`NAME=FILE` as a command line gives it.
+
+    >>> parse_named_file("theirs=scores.parquet")[0]
+    'theirs'
+    """
+    name, equals, file = text.partition("=")
+    if not equals or not name.strip() or not file.strip():
+        raise must_be("scores", "of the form NAME=FILE.parquet", text)
+    return name.strip(), Path(file.strip())
+
 
 Models = Sequence[str | Model] | Mapping[str, str | Model]
 """Models of a leaderboard, by the name of their row where given as a mapping."""
@@ -94,7 +235,7 @@ def _ours_or_outside(name: str, make: Callable[[], Model]) -> ModelSpec:
 
 
 def _outside(address: str) -> ModelSpec:
-    found = outside_class(address)
+    found = external_class(address)
     sample = found()
     name = str(getattr(sample, "name", "") or address)
     parameters: Any = getattr(sample, "parameters", None)

@@ -1,4 +1,4 @@
-"""`neatrec report`: a leaderboard, the study of its labels and the run card, as one folder."""
+"""`neatrec report`: a leaderboard, the audit of its labels and the record of the run, as one folder."""
 
 from __future__ import annotations
 
@@ -25,23 +25,21 @@ from neatrec.leaderboard.model_specs import Models
 from neatrec.leaderboard.result_cache import ResultCache
 from neatrec.leaderboard.run import DEFAULT_OPTIONS, LeaderboardOptions, LeaderboardResult, run_leaderboard
 from neatrec.models import Model
-from neatrec.report.boards import LeaderboardTables, ModelFacts, derived_tables
+from neatrec.report.audit_report import audit_section, level_text
 from neatrec.report.folder import write_folder
-from neatrec.report.gallery import gallery_section
-from neatrec.report.label_sections import audit_section, level_in_words
+from neatrec.report.leaderboard_tables import LeaderboardTables, ModelFacts, all_tables, conclusion
 from neatrec.report.model_sections import (
     curves_section,
+    examples_section,
+    highlighted_models,
     label_free_section,
     leaderboard_section,
-    loud_models,
     slices_section,
+    variance_section,
 )
 from neatrec.report.page import Page, Section
-from neatrec.report.results_json import plain_json, result_json
-from neatrec.report.run_card import machine, run_section, versions
+from neatrec.report.run_record import machine, plain_json, result_json, run_section, versions
 from neatrec.report.table import ReportTable
-from neatrec.report.variance import variance_section
-from neatrec.report.verdict import verdict
 from neatrec.text import printable
 
 log = logging.getLogger(__name__)
@@ -63,15 +61,15 @@ def write_report(
 ) -> Path:
     """The report of `result` in the folder `out`: page, tables, figures, ranks, labels, `run.json`.
 
-    `audit` is the study of the test baskets' labels; `gaussian` a model with variances, shown against popularity;
-    `seconds` what else took time, by name. A report that stands there is replaced.
+    `audit` is the audit of the test baskets' labels; `gaussian` a model with variances, shown against popularity;
+    `seconds` those of further steps, by name. An earlier report is replaced.
     """
-    board = board_of(result)
-    run = run_record(source, [board_record(board, result)], {**result.seconds, **(seconds or {})})
-    sections, files_only = report_sections(board, result, audit, gaussian)
+    leaderboard = leaderboard_tables(result)
+    run = run_record(source, [leaderboard_record(leaderboard, result)], {**result.seconds, **(seconds or {})})
+    sections, files_only = report_sections(leaderboard, result, audit, gaussian)
     sections.append(run_section(run, VERIFY))
-    lead = (*verdict(board), *_warnings(result), *((f"The baskets: {source}.",) if source else ()))
-    page = Page(title or "Which model finds what goes with what", lead, tuple(sections))
+    lead = (*conclusion(leaderboard), *_warnings(result), *((f"The baskets: {source}.",) if source else ()))
+    page = Page(title or "Which model finds complementary items", lead, tuple(sections))
     return write_folder(
         page,
         out,
@@ -81,32 +79,35 @@ def write_report(
     )
 
 
-def board_of(result: LeaderboardResult, name: str = "") -> LeaderboardTables:
-    """The leaderboard as reports speak of it."""
-    where = {level: level_in_words(result.task.labels, level) for level in result.options.levels}
-    return LeaderboardTables(result.evaluation.results, model_facts(result), where, name)
+def leaderboard_tables(result: LeaderboardResult, name: str = "") -> LeaderboardTables:
+    """The tables of a leaderboard."""
+    words = {level: level_text(result.task.labels, level) for level in result.options.levels}
+    return LeaderboardTables(result.evaluation.results, model_facts(result), words, name)
 
 
 def report_sections(
-    board: LeaderboardTables, result: LeaderboardResult, audit: Audit | None, gaussian: Model | None
+    leaderboard: LeaderboardTables,
+    result: LeaderboardResult,
+    audit: Audit | None,
+    gaussian: Model | None,
+    without: Sequence[str] = (),
 ) -> tuple[list[Section], list[ReportTable]]:
-    """The sections of the page, and tables that are files only."""
-    evaluation, task = result.evaluation, result.task
-    sections = [leaderboard_section(board), curves_section(board)]
-    sections.append(slices_section(board, evaluation.slices.get(board.first.candidates, ())))
+    """The sections of the page, and tables that are files only; `without` names parts of the audit to leave out."""
+    evaluation, task, candidates = result.evaluation, result.task, leaderboard.first.candidates
+    sections = [leaderboard_section(leaderboard), curves_section(leaderboard)]
+    sections.append(slices_section(leaderboard, evaluation.slices.get(candidates, ())))
     if (free := label_free_section(evaluation)) is not None:
         sections.append(free)
-    more: list[ReportTable] = []
+    files_only: list[ReportTable] = []
     if audit is not None:
-        section, more = audit_section(audit)
+        section, files_only = audit_section(audit, without)
         sections.append(section)
     if gaussian is not None and (spread := log_variances(gaussian)) is not None:
         sections.append(variance_section(task.purchases, spread, gaussian.name))
-    best = {n: result.trainings[n][0].ranks.label_ranks[board.first.candidates].best for n in loud_models(board)}
-    sections.append(gallery_section(task.label_queries, best, task.labels.catalog, task.purchases))
+    best = {n: result.trainings[n][0].ranks.label_ranks[candidates].best for n in highlighted_models(leaderboard)}
+    sections.append(examples_section(task.label_queries, best, task.labels.catalog, task.purchases))
     shown = {table.name for table in Page("", (), tuple(sections)).tables()}
-    more += [table for name, table in derived_tables(board).items() if name not in shown]
-    return sections, more
+    return sections, files_only + [table for name, table in all_tables(leaderboard).items() if name not in shown]
 
 
 def log_variances(model: Model) -> npt.NDArray[np.float64] | None:
@@ -120,7 +121,7 @@ def log_variances(model: Model) -> npt.NDArray[np.float64] | None:
 
 
 def model_facts(result: LeaderboardResult) -> dict[str, ModelFacts]:
-    """What ranks do not tell about each model: kind, seconds, memory."""
+    """Kind, seconds and memory of each model."""
     out = {}
     for spec in result.model_specs:
         runs = result.trainings.get(spec.name, ())
@@ -131,27 +132,27 @@ def model_facts(result: LeaderboardResult) -> dict[str, ModelFacts]:
     return out
 
 
-def board_record(board: LeaderboardTables, result: LeaderboardResult) -> dict[str, Any]:
+def leaderboard_record(leaderboard: LeaderboardTables, result: LeaderboardResult) -> dict[str, Any]:
     """What `run.json` keeps of a leaderboard: options, hashes, all results with all digits."""
     task = result.task
     record = {
-        "name": board.name,
+        "name": leaderboard.name,
         "hashes": {"training baskets": task.train_hash, "test baskets": task.test_hash, "labels": task.labels.hash},
         "options": {**result.options.to_json(), "split": dict(result.split)},
         "skipped": dict(result.skipped),
-        "where": {str(level): words for level, words in board.where.items()},
-        "models": {name: asdict(facts) for name, facts in board.about.items()},
-        "results": [result_json(each) for each in board.results],
+        "level_text": {str(level): words for level, words in leaderboard.level_text.items()},
+        "models": {name: asdict(facts) for name, facts in leaderboard.facts.items()},
+        "results": [result_json(each) for each in leaderboard.results],
     }
     plain: dict[str, Any] = plain_json(record)
     return plain
 
 
-def run_record(source: str, boards: Sequence[Mapping[str, Any]], seconds: Mapping[str, float]) -> dict[str, Any]:
+def run_record(source: str, leaderboards: Sequence[Mapping[str, Any]], seconds: Mapping[str, float]) -> dict[str, Any]:
     """The content of `run.json` but for what the folder adds."""
     return {
         "source": source,
-        "leaderboards": list(boards),
+        "leaderboards": list(leaderboards),
         "seconds": dict(seconds),
         "peak_mb": peak_megabytes(),
         "versions": versions(),
@@ -169,7 +170,7 @@ def _warnings(result: LeaderboardResult) -> tuple[str, ...]:
     out = []
     if result.options.seeds == 1:
         out.append(
-            "Each model was trained once: the intervals cover which queries were asked, not how trainings differ."
+            "Each model was trained once: the intervals cover the choice of queries, not the spread of trainings."
         )
     out += [f"{name} is left out: {reason}." for name, reason in result.skipped.items()]
     return tuple(out)
@@ -212,7 +213,7 @@ def make_report(
         seed=options.seed,
         threads=options.threads,
     )
-    spent = {"the study of the labels": time.perf_counter() - start}
+    spent = {"the audit of the labels": time.perf_counter() - start}
     write_report(result, out, source=baskets.source, audit=audit, gaussian=gaussian, seconds=spent)
     report(f"wrote {printable(out)}")
     return result

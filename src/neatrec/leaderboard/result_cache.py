@@ -191,20 +191,20 @@ def _write_ranks(path: Path, key: dict[str, Any], training: TrainingResult) -> N
     save_file(training.ranks.arrays(), arrays)
     costs = {name: getattr(training, name) for name in COSTS}
     content = json.dumps({"key": key, "sha256": _sha256(arrays), **costs}, indent=2, sort_keys=True) + "\n"
-    beside = record.with_name(f".{record.name}.writing")
-    beside.write_text(content)
-    os.replace(beside, record)
+    temporary = record.with_name(f".{record.name}.writing")
+    temporary.write_text(content)
+    os.replace(temporary, record)
 
 
 def _read_ranks(path: Path, key: dict[str, Any]) -> TrainingResult | None:
     arrays, record = path.with_suffix(path.suffix + ".safetensors"), path.with_suffix(path.suffix + ".json")
     try:
-        about = json.loads(record.read_text())
-        if about["key"] != key or about["sha256"] != _sha256(arrays):
+        record = json.loads(record.read_text())
+        if record["key"] != key or record["sha256"] != _sha256(arrays):
             return None
         with safe_open(arrays, framework="numpy") as tensors:
             found = {name: tensors.get_tensor(name) for name in tensors.keys()}  # noqa: SIM118 (not a mapping)
-        return TrainingResult(ModelRanks.from_arrays(found), **{name: about[name] for name in COSTS}, reused="ranks")
+        return TrainingResult(ModelRanks.from_arrays(found), **{name: record[name] for name in COSTS}, reused="ranks")
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:

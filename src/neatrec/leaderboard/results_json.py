@@ -22,37 +22,37 @@ FORMAT = 1
 DIGITS = 6
 
 
-def leaderboard_json(board: LeaderboardResult) -> dict[str, Any]:
+def leaderboard_json(leaderboard: LeaderboardResult) -> dict[str, Any]:
     """One object: split, protocol, models, results, slices, label-free measures, hashes, options."""
-    results = [_result(board, result) for result in board.evaluation.results]
-    labels = board.task.labels
+    results = [_result(leaderboard, result) for result in leaderboard.evaluation.results]
+    labels = leaderboard.task.labels
     return {
         "format": FORMAT,
-        "split": board.split.get("method"),
-        "split_options": {name: value for name, value in board.split.items() if name != "method"},
+        "split": leaderboard.split.get("method"),
+        "split_options": {name: value for name, value in leaderboard.split.items() if name != "method"},
         "protocol": labels.protocol,
         "level_kind": labels.level_kind,
         "models": results[0]["models"],
         "results": results,
-        "slices": [_slice(candidates, s) for candidates, found in board.evaluation.slices.items() for s in found],
+        "slices": [_slice(candidates, s) for candidates, found in leaderboard.evaluation.slices.items() for s in found],
         "label_free": {
-            "held_out_lift": {name: _held_out(lift) for name, lift in board.evaluation.held_out.items()},
-            "basket_completion": {name: _completion(each) for name, each in board.evaluation.completion.items()},
+            "held_out_lift": {name: _held_out(lift) for name, lift in leaderboard.evaluation.held_out.items()},
+            "basket_completion": {name: _completion(each) for name, each in leaderboard.evaluation.completion.items()},
         },
-        "skipped": dict(board.skipped),
-        "seconds": {name: round(value, 3) for name, value in board.seconds.items()},
-        "hashes": {"train": board.task.train_hash, "test": board.task.test_hash, "labels": labels.hash},
+        "skipped": dict(leaderboard.skipped),
+        "seconds": {name: round(value, 3) for name, value in leaderboard.seconds.items()},
+        "hashes": {"train": leaderboard.task.train_hash, "test": leaderboard.task.test_hash, "labels": labels.hash},
         "list_length": LIST_LENGTH,
-        "options": board.options.to_json(),
-        "seed": board.options.seed,
+        "options": leaderboard.options.to_json(),
+        "seed": leaderboard.options.seed,
         "version": __version__,
     }
 
 
-def _result(board: LeaderboardResult, result: LevelResult) -> dict[str, Any]:
+def _result(leaderboard: LeaderboardResult, result: LevelResult) -> dict[str, Any]:
     summary = result.summary
-    lines = [_model(board, result, model) for model in summary.models]
-    best_k = str(max((k for k in board.options.ks if k <= LIST_LENGTH), default=board.options.ks[0]))
+    lines = [_model(leaderboard, result, model) for model in summary.models]
+    best_k = str(max((k for k in leaderboard.options.ks if k <= LIST_LENGTH), default=leaderboard.options.ks[0]))
     return {
         "level": result.level,
         "level_key": level_key(result.level),
@@ -67,9 +67,9 @@ def _result(board: LeaderboardResult, result: LevelResult) -> dict[str, Any]:
     }
 
 
-def _model(board: LeaderboardResult, result: LevelResult, model: ModelSummary) -> dict[str, Any]:
-    spec = next(c for c in board.model_specs if c.name == model.name)
-    runs = board.trainings[model.name]
+def _model(leaderboard: LeaderboardResult, result: LevelResult, model: ModelSummary) -> dict[str, Any]:
+    spec = next(c for c in leaderboard.model_specs if c.name == model.name)
+    runs = leaderboard.trainings[model.name]
     seconds = [run.train_seconds for run in runs if run.train_seconds is not None]
     peaks = [run.peak_mb for run in runs if run.peak_mb is not None]
     recommended = result.recommended[model.name]

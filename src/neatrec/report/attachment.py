@@ -56,15 +56,15 @@ def comparable(old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> 
     """Why the measures of two attachments say nothing about each other; None where they do, or where one is missing."""
     if old is None or new is None:
         return None
-    boards = [attachment.get("leaderboard", {}) for attachment in (old, new)]
-    pairs = {name: (_value(boards[0], name), _value(boards[1], name)) for name in COMPARED}
+    leaderboards = [attachment.get("leaderboard", {}) for attachment in (old, new)]
+    pairs = {name: (_value(leaderboards[0], name), _value(leaderboards[1], name)) for name in COMPARED}
     differ = [f"{name} {_text(one)} against {_text(other)}" for name, (one, other) in pairs.items() if one != other]
     return f"the two reports do not measure the same: {', '.join(differ)}" if differ else None
 
 
-def _value(board: Mapping[str, Any], name: str) -> Any:
+def _value(leaderboard: Mapping[str, Any], name: str) -> Any:
     """A field of an attached leaderboard; candidate sets were called recallN before they were called topN."""
-    value = board.get(name)
+    value = leaderboard.get(name)
     if name == "candidates" and isinstance(value, str) and value.startswith("recall"):
         return value.replace("recall", "top")
     return value
@@ -74,13 +74,13 @@ def _text(value: Any) -> str:
     return "unknown" if value is None else printable(value, 60)
 
 
-def _leaderboard(board: Mapping[str, Any], result: Mapping[str, Any]) -> dict[str, Any]:
+def _leaderboard(leaderboard: Mapping[str, Any], result: Mapping[str, Any]) -> dict[str, Any]:
     models = [
-        {"name": name, "kind": board["models"].get(name, {}).get("kind", ""), **_means(line)}
+        {"name": name, "kind": leaderboard["models"].get(name, {}).get("kind", ""), **_means(line)}
         for name, line in result["models"].items()
     ]
-    split = dict(board["options"]["split"])
-    made = {"protocol": board["options"]["protocol"], "split": split.pop("method"), "split_options": split}
+    split = dict(leaderboard["options"]["split"])
+    made = {"protocol": leaderboard["options"]["protocol"], "split": split.pop("method"), "split_options": split}
     return {**made, **{key: result[key] for key in ("level", "candidates", "labels", "queries")}, "models": models}
 
 

@@ -1,4 +1,4 @@
-"""The study of the labels as text, CSV and SVG."""
+"""The audit of the labels as text, CSV, SVG and as a section of a report."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from neatrec.labels.audit import BIN_WIDTH, Audit, CasePair, Histogram
 from neatrec.labels.record import Labels
 from neatrec.report.figures import share_bars
 from neatrec.report.formats import to_csv
-from neatrec.report.show import show_sentence
+from neatrec.report.page import Block, FigureRow, Heading, Paragraph, Section, TableBlock
 from neatrec.report.svg import MUTED, SERIES, Figure, canvas, finish
-from neatrec.report.table import ReportTable, TableColumn
+from neatrec.report.table import ReportTable, TableColumn, format_sentence
 
 SHOWN_BINS = 10
 """Bins of the drawn histogram; the last one holds everything above. The CSV file has them all."""
@@ -57,9 +57,9 @@ def _remove_earlier(folder: Path, keep: Container[str]) -> None:
 
 def _write(path: Path, text: str) -> Path:
     """Written beside and renamed: a file is there whole or not at all."""
-    beside = path.with_name(f".{path.name}.part")
-    beside.write_text(text, encoding="utf-8")
-    os.replace(beside, path)
+    temporary = path.with_name(f".{path.name}.part")
+    temporary.write_text(text, encoding="utf-8")
+    os.replace(temporary, path)
     return path
 
 
@@ -67,7 +67,7 @@ def audit_text(audit: Audit) -> str:
     """The whole study as plain text."""
     tables = [_first_bins(audit) if table.name == "consistency" else table for table in audit_tables(audit)]
     head = [
-        "The labels of " + (show_sentence(audit.source) or "these baskets"),
+        "The labels of " + (format_sentence(audit.source) or "these baskets"),
         f"{audit.paper.baskets:,} baskets counted, {audit.paper.records:,} co-purchase records, "
         f"{audit.paper.pairs:,} different pairs",
         f"hash of the paper labels {audit.paper.hash}",
@@ -84,12 +84,12 @@ def _options(labels: Labels) -> str:
     level = made["category_level"]
     parts = [
         f"baskets of at least {made['min_basket']} lines",
-        "pairs of one category kept" if level is None else f"pairs of one {show_sentence(level)} left out",
+        "pairs of one category kept" if level is None else f"pairs of one {format_sentence(level)} left out",
         "a pair counts once a customer" if made["once_per_customer"] else "every basket counts",
     ]
     if "strata" in made:
         parts.append(f"expected counts {made['expected']}")
-        parts.append("strata " + (", ".join(map(show_sentence, made["strata"])) or "none"))
+        parts.append("strata " + (", ".join(map(format_sentence, made["strata"])) or "none"))
     return "; ".join(parts)
 
 
@@ -97,7 +97,7 @@ def text_table(table: ReportTable) -> str:
     """A table in columns of even width: caption, head, rows, notes."""
     cells = [[column.title for column in table.columns], *table.text_rows()]
     width = [max(len(row[place]) for row in cells) for place in range(len(table.columns))]
-    lines = [show_sentence(table.caption), ""]
+    lines = [format_sentence(table.caption), ""]
     for number, row in enumerate(cells):
         parts = [
             cell.rjust(w) if column.is_numeric else cell.ljust(w)
@@ -106,7 +106,7 @@ def text_table(table: ReportTable) -> str:
         lines.append("  ".join(parts).rstrip())
         if number == 0:
             lines.append("  ".join("-" * w for w in width))
-    notes = [show_sentence(note) for note in table.notes]
+    notes = [format_sentence(note) for note in table.notes]
     return "\n".join([*lines, *([""] if notes else []), *notes]) + "\n\n"
 
 
@@ -334,16 +334,60 @@ def _coverage_figure(audit: Audit) -> Figure:
         places = np.arange(len(rows))
         for name, colour, shape, shares in series:
             axes.plot(100 * np.array(shares), places, shape, color=colour, label=name, markersize=6)
-        axes.set_yticks(places, [show_sentence(row.name)[:26] for row in rows])
+        axes.set_yticks(places, [format_sentence(row.name)[:26] for row in rows])
         axes.set_xlim(left=0)
         axes.tick_params(length=0)
         axes.set_xlabel("% by the category of the query")
         drawing.legend(loc="outside upper left", ncols=3, fontsize=11, handletextpad=0.1)
         caption = f"Categories among all pairs and among the labels at level {level:g}."
         words = "; ".join(
-            f"{show_sentence(row.name)}: {100 * row.of_pairs:.1f} % of pairs, "
+            f"{format_sentence(row.name)}: {100 * row.of_pairs:.1f} % of pairs, "
             f"{100 * row.of_labels['paper', level]:.1f} % of paper labels, "
             f"{100 * row.of_labels['calibrated', level]:.1f} % of calibrated labels"
             for row in reversed(rows)
         )
         return finish(drawing, "coverage", caption, f"Dot plot of shares by category. {words}.")
+
+
+PARTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    (
+        "How many, and how many by chance",
+        "The paper protocol tests each pair by chi-squared. The calibrated protocol counts what chance gives to "
+        "each pair and controls the false-discovery rate of all labels together.",
+        ("summary", "false_discoveries", "truth", "overlap", "negatives"),
+    ),
+    ("Coverage", "Labels should not come from a few categories only.", ("coverage",)),
+    (
+        "Consistency",
+        "Shares of the pairs that pass the paper's test by their chi-squared: positive (more often together than "
+        "the paper expects) and negative.",
+        (),
+    ),
+    ("Accuracy", "The strongest pairs of both signs by name.", ("positive_pairs", "negative_pairs", "popular")),
+)
+"""Heading, words and tables of each part."""
+FILES_ONLY = ("consistency",)
+"""Tables too long for the page."""
+
+
+def level_text(labels: Labels, level: float) -> str:
+    """A level as people read it: what protocol, what kind of level."""
+    kind = "p =" if labels.level_kind == "p" else "a false-discovery rate of"
+    return f"{labels.protocol} labels at {kind} {level:g}"
+
+
+def audit_section(audit: Audit, without: Sequence[str] = ()) -> tuple[Section, list[ReportTable]]:
+    """The study of the labels by both protocols, and the tables that are too long for the page.
+
+    `without` names parts that stand elsewhere on the page.
+    """
+    tables = {table.name: table for table in audit_tables(audit)}
+    figures = tuple(audit_figures(audit))
+    blocks: list[Block] = []
+    for heading, words, names in (part for part in PARTS if part[0] not in without):
+        blocks += [Heading(heading, f"labels-{heading.split(',')[0].lower().replace(' ', '-')}"), Paragraph(words)]
+        drawn = tuple(figure for figure in figures if figure.name.startswith(heading.lower()))
+        blocks += [FigureRow(drawn)] if drawn else []
+        blocks += [TableBlock(tables[name]) for name in names if name in tables]
+    files_only = [tables[name] for name in FILES_ONLY if name in tables]
+    return Section("labels", "How far the labels can be trusted", tuple(blocks)), files_only

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from neatrec.report.show import show_number, show_text
 from neatrec.report.svg import GRID, GROUND, INK, MUTED, SERIES, Figure, canvas, finish
+from neatrec.report.table import format_number, format_text
 
 Floats = npt.NDArray[np.float64]
 
@@ -55,7 +55,7 @@ def dot_plot(name: str, dots: Sequence[Dot], title: str, caption: str, *, ceilin
         axes.tick_params(length=0)
         axes.set_xlabel(title)
         _kind_legend(drawing, [dot.kind for dot in dots])
-        return finish(drawing, name, caption, _dots_in_words(dots, title))
+        return finish(drawing, name, caption, _dots_text(dots, title))
 
 
 def _kind_legend(drawing: Any, kinds: Sequence[str]) -> None:
@@ -69,8 +69,8 @@ def _kind_legend(drawing: Any, kinds: Sequence[str]) -> None:
     drawing.legend(handles=handles, loc="outside upper left", ncols=len(handles), handletextpad=0.1, fontsize=11)
 
 
-def _dots_in_words(dots: Sequence[Dot], title: str) -> str:
-    lines = [f"{show_text(d.label)} {d.mean:.3f} ({d.low:.3f} to {d.high:.3f})" for d in dots]
+def _dots_text(dots: Sequence[Dot], title: str) -> str:
+    lines = [f"{format_text(d.label)} {d.mean:.3f} ({d.low:.3f} to {d.high:.3f})" for d in dots]
     return f"Dot plot of {title}, best first: " + "; ".join(lines) + "."
 
 
@@ -80,7 +80,7 @@ class Curve:
 
     label: str
     values: Sequence[float]
-    loud: bool = True
+    highlighted: bool = True
     """Drawn in colour and named; the others are thin and grey."""
     dashed: bool = False
 
@@ -91,10 +91,10 @@ def line_chart(
     """Lines over evenly spaced `x`, each named at its right end."""
     with canvas(WIDTH, height) as (drawing, axes):
         places = np.arange(len(x))
-        loud = [curve for curve in curves if curve.loud]
-        for curve in (c for c in curves if not c.loud):
+        highlighted = [curve for curve in curves if curve.highlighted]
+        for curve in (c for c in curves if not c.highlighted):
             axes.plot(places, curve.values, color=GRID, linewidth=1.3)
-        for number, curve in enumerate(loud):
+        for number, curve in enumerate(highlighted):
             look: dict[str, Any] = {"color": MUTED, "linestyle": (0, (3, 3)), "linewidth": 1.1}
             if not curve.dashed:
                 look = {"color": SERIES[number % len(SERIES)], "marker": SHAPES[number % len(SHAPES)], "markersize": 4}
@@ -106,16 +106,16 @@ def line_chart(
         axes.tick_params(length=0)
         axes.set_xlabel(x_title)
         axes.set_ylabel(y_title)
-        _name_lines(axes, places[-1], loud, height)
-        return finish(drawing, name, caption, _curves_in_words(x, curves, x_title, y_title))
+        _name_lines(axes, places[-1], highlighted, height)
+        return finish(drawing, name, caption, _curves_text(x, curves, x_title, y_title))
 
 
-def _name_lines(axes: Any, last: float, loud: Sequence[Curve], height: int) -> None:
+def _name_lines(axes: Any, last: float, highlighted: Sequence[Curve], height: int) -> None:
     """The name of each line at its right end, moved apart where they would cover each other."""
     top = axes.get_ylim()[1]
-    ends = np.array([curve.values[-1] for curve in loud], dtype=float)
+    ends = np.array([curve.values[-1] for curve in highlighted], dtype=float)
     spread = spread_out(np.nan_to_num(ends), 14.5 / (height - 60) * top, top)
-    for number, (curve, place) in enumerate(zip(loud, spread, strict=True)):
+    for number, (curve, place) in enumerate(zip(highlighted, spread, strict=True)):
         colour = MUTED if curve.dashed else SERIES[number % len(SERIES)]
         axes.annotate(
             _short_label(curve.label, 18),
@@ -158,9 +158,9 @@ def _block_centre(values: Floats, gap: float, top: float) -> float:
     return min(max(float(values.mean()), half), max(top - half, half))
 
 
-def _curves_in_words(x: Sequence[float], curves: Sequence[Curve], x_title: str, y_title: str) -> str:
-    named = [curve for curve in curves if curve.loud]
-    lines = [f"{show_text(c.label)} {', '.join(show_number(v, 3) for v in c.values)}" for c in named]
+def _curves_text(x: Sequence[float], curves: Sequence[Curve], x_title: str, y_title: str) -> str:
+    named = [curve for curve in curves if curve.highlighted]
+    lines = [f"{format_text(c.label)} {', '.join(format_number(v, 3) for v in c.values)}" for c in named]
     return f"Line chart of {y_title} against {x_title} {', '.join(f'{v:g}' for v in x)}: " + "; ".join(lines) + "."
 
 
@@ -187,7 +187,7 @@ def share_bars(
         axes.set_xlabel(x_title)
         axes.set_ylabel("% of pairs")
         drawing.legend(loc="outside upper left", ncols=len(shares), fontsize=11, handlelength=1)
-        words = [f"{label}: {', '.join(show_number(100 * v, 2) for v in values)}" for label, values in shares.items()]
+        words = [f"{label}: {', '.join(format_number(100 * v, 2) for v in values)}" for label, values in shares.items()]
         alt = f"Bars of the share of pairs in % by {x_title}, bins from {', '.join(f'{e:g}' for e in edges)}. "
         return finish(drawing, name, caption, alt + "; ".join(words) + ".")
 
@@ -230,7 +230,7 @@ def _by_bin(bought: Floats, spread: Floats, bins: int = 16) -> tuple[Floats, Flo
 
 
 @dataclass(frozen=True)
-class Bell:
+class GaussianCurve:
     """A one-dimensional Gaussian with a name."""
 
     label: str
@@ -243,19 +243,21 @@ class Bell:
         return out
 
 
-def density_chart(name: str, bells: Sequence[Bell], x_title: str, caption: str, *, at_zero: bool = False) -> Figure:
+def density_chart(
+    name: str, curves: Sequence[GaussianCurve], x_title: str, caption: str, *, at_zero: bool = False
+) -> Figure:
     """Densities of Gaussians; with `at_zero`, each one's density at 0 is marked with a letter from A."""
-    reach = [(b.mean - 3.2 * b.variance**0.5, b.mean + 3.2 * b.variance**0.5) for b in bells]
+    reach = [(b.mean - 3.2 * b.variance**0.5, b.mean + 3.2 * b.variance**0.5) for b in curves]
     x = np.linspace(min(low for low, _ in reach), max(high for _, high in reach), 160)
     words = []
     with canvas(WIDTH, 220) as (drawing, axes):
-        for number, bell in enumerate(bells):
+        for number, curve in enumerate(curves):
             colour = SERIES[number]
-            axes.plot(x, bell.density(x), color=colour, label=_short_label(bell.label, 40))
-            axes.fill_between(x, bell.density(x), color=colour, alpha=0.1, linewidth=0)
-            words.append(f"{show_text(bell.label)}: mean {bell.mean:.3f}, variance {bell.variance:.4f}")
+            axes.plot(x, curve.density(x), color=colour, label=_short_label(curve.label, 40))
+            axes.fill_between(x, curve.density(x), color=colour, alpha=0.1, linewidth=0)
+            words.append(f"{format_text(curve.label)}: mean {curve.mean:.3f}, variance {curve.variance:.4f}")
             if at_zero:
-                height, letter = float(bell.density(0.0)), chr(ord("A") + number)
+                height, letter = float(curve.density(0.0)), chr(ord("A") + number)
                 axes.plot(0, height, "o", color=colour, markeredgecolor=GROUND, markersize=7)
                 axes.annotate(letter, (0, height), xytext=(6, 4), textcoords="offset points", color=INK)
                 words[-1] += f", density at zero ({letter}) {height:.3f}"
@@ -268,5 +270,5 @@ def density_chart(name: str, bells: Sequence[Bell], x_title: str, caption: str, 
 
 
 def _short_label(label: str, length: int = LABEL_LENGTH) -> str:
-    text = show_text(label)
+    text = format_text(label)
     return text if len(text) <= length else text[: length - 1] + "…"

@@ -43,16 +43,16 @@ def write_folder(
     _refuse_foreign(out)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        beside = _new_folder(out)
+        temporary = _new_folder(out)
     except OSError as error:
         raise ResourceError(f"cannot write the report {printable(out)}: {printable(error)}") from error
     try:
-        _fill(beside, page, run, parquet, [*page.tables(), *more_tables])
-        _put_in_place(beside, out)
+        _fill(temporary, page, run, parquet, [*page.tables(), *more_tables])
+        _put_in_place(temporary, out)
     except OSError as error:
         raise ResourceError(f"cannot write the report {printable(out)}: {printable(error)}") from error
     finally:
-        shutil.rmtree(beside, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
     return out
 
 
@@ -96,14 +96,14 @@ def _new_folder(out: Path) -> Path:
     return folder
 
 
-def _put_in_place(beside: Path, out: Path) -> None:
+def _put_in_place(temporary: Path, out: Path) -> None:
     if not out.exists():
-        beside.rename(out)
+        temporary.rename(out)
         return
     old = _new_folder(out)
     try:
         out.rename(old / out.name)
-        beside.rename(out)
+        temporary.rename(out)
     finally:
         shutil.rmtree(old, ignore_errors=True)
 

@@ -7,8 +7,7 @@ import io
 import re
 from collections.abc import Mapping
 
-from neatrec.report.show import show_sentence
-from neatrec.report.table import ReportTable
+from neatrec.report.table import ReportTable, format_sentence
 
 _LATEX: Mapping[str, str] = {
     "\\": r"\textbackslash{}",
@@ -87,8 +86,8 @@ def to_markdown(table: ReportTable) -> str:
         cells = [markdown_text(cell) for cell in row]
         cells = [f"**{cell}**" if (number, place) in table.best else cell for place, cell in enumerate(cells)]
         lines.append(_markdown_row(cells))
-    notes = [markdown_text(show_sentence(note)) for note in table.notes]
-    parts = [f"**{markdown_text(show_sentence(table.caption))}**", "\n".join(lines), *notes]
+    notes = [markdown_text(format_sentence(note)) for note in table.notes]
+    parts = [f"**{markdown_text(format_sentence(table.caption))}**", "\n".join(lines), *notes]
     return "\n\n".join(parts) + "\n"
 
 
@@ -102,7 +101,7 @@ def to_latex(table: ReportTable) -> str:
     lines = [
         r"\begin{table}",
         r"\centering",
-        rf"\caption{{{latex_text(show_sentence(table.caption))}}}",
+        rf"\caption{{{latex_text(format_sentence(table.caption))}}}",
         rf"\label{{tab:{table.name}}}",
         rf"\begin{{tabular}}{{{columns}}}",
         r"\hline",
@@ -114,7 +113,7 @@ def to_latex(table: ReportTable) -> str:
         cells = [rf"\textbf{{{cell}}}" if (number, place) in table.best else cell for place, cell in enumerate(cells)]
         lines.append(_latex_row(cells))
     lines += [r"\hline", r"\end{tabular}"]
-    lines += [rf"\par {latex_text(show_sentence(note))}" for note in table.notes]
+    lines += [rf"\par {latex_text(format_sentence(note))}" for note in table.notes]
     return "\n".join([*lines, r"\end{table}", ""])
 
 

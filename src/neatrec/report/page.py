@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from neatrec._version import __version__
-from neatrec.report.show import show_sentence, show_text
 from neatrec.report.svg import DARK, LIGHT, Figure, css_variables
-from neatrec.report.table import ReportTable
+from neatrec.report.table import ReportTable, format_sentence, format_text
 
-VERDICTS = ("exact", "comparable", "differs")
+MARKS = ("exact", "comparable", "differs")
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,7 @@ class FactList:
 
 
 @dataclass(frozen=True)
-class GalleryAnswer:
+class ExampleItem:
     """One recommended item."""
 
     name: str
@@ -67,24 +66,24 @@ class GalleryAnswer:
 
 
 @dataclass(frozen=True)
-class GalleryQuery:
-    """A query with what each model answers: (model, answers)."""
+class ExampleQuery:
+    """A query with the recommendations of each model: (model, items)."""
 
     name: str
     category: str
     labels: int
-    answers: tuple[tuple[str, tuple[GalleryAnswer, ...]], ...]
+    answers: tuple[tuple[str, tuple[ExampleItem, ...]], ...]
 
 
 @dataclass(frozen=True)
-class Gallery:
-    """Queries with the answers of each model."""
+class ExampleList:
+    """Queries with the recommendations of each model."""
 
-    kind: ClassVar[str] = "gallery"
-    queries: tuple[GalleryQuery, ...]
+    kind: ClassVar[str] = "examples"
+    queries: tuple[ExampleQuery, ...]
 
 
-Block = Paragraph | Heading | TableBlock | FigureRow | FactList | Gallery
+Block = Paragraph | Heading | TableBlock | FigureRow | FactList | ExampleList
 
 
 @dataclass(frozen=True)
@@ -126,10 +125,10 @@ def render(page: Page) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {
-        "name": show_text,
-        "sentence": show_sentence,
+        "name": format_text,
+        "sentence": format_sentence,
         "drawing": _drawing,
-        "verdict": _verdict,
+        "mark_class": _mark_class,
     }
     style = environment.get_template("style.css").render(
         light=Markup(css_variables(LIGHT)), dark=Markup(css_variables(DARK))
@@ -145,10 +144,10 @@ def _drawing(figure: Figure) -> Any:
     return Markup(figure.drawing)
 
 
-def _verdict(mark: str) -> str:
-    """The class of a mark: its first word, where that is one of the verdicts."""
+def _mark_class(mark: str) -> str:
+    """The class of a mark: its first word, where that is one of MARKS."""
     word = mark.split(" ")[0].rstrip(",:")
-    return word if word in VERDICTS else "other"
+    return word if word in MARKS else "other"
 
 
 def _policy(style: str) -> str:

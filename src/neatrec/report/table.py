@@ -1,7 +1,8 @@
-"""`ReportTable`: columns, rows and a caption, shown alike in the page, as CSV, as Markdown and as LaTeX."""
+"""`ReportTable`: columns, rows and a caption, with the same text in the page, Markdown and LaTeX."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,21 +10,97 @@ from typing import Any
 import numpy as np
 
 from neatrec.errors import ParameterError, must_be_one_of
-from neatrec.report.show import (
-    MISSING,
-    raw_number,
-    show_interval,
-    show_number,
-    show_p,
-    show_seconds,
-    show_share,
-    show_text,
-)
+from neatrec.text import printable
+
+NAME_LIMIT = 200
+"""Names from data longer than this are cut off with an ellipsis."""
+MISSING = "–"
+"""What stands where there is no value."""
+
+
+def format_text(value: object) -> str:
+    """Text on one line, control characters made visible."""
+    return printable(value, NAME_LIMIT)
+
+
+def format_sentence(text: str) -> str:
+    """A sentence of ours, which may hold names from data: on one line, control characters visible, never cut off."""
+    return " ".join(format_text(word) for word in text.split())
+
+
+def format_number(value: float, digits: int) -> str:
+    """A number with `digits` decimals, thousands apart; a number that is none as a dash.
+
+    >>> format_number(0.33449, 3), format_number(1234567.0, 0), format_number(float("nan"), 2)
+    ('0.334', '1,234,567', '–')
+    """
+    if not math.isfinite(value):
+        return MISSING
+    text = f"{value:,.{digits}f}"
+    # what rounds to nothing has no sign
+    return text.lstrip("-") if float(text.replace(",", "")) == 0 else text
+
+
+def format_p(value: float) -> str:
+    """A p-value, with a floor where its digits mean nothing.
+
+    >>> format_p(0.0312), format_p(0.00001)
+    ('0.031', '< 0.001')
+    """
+    if not math.isfinite(value):
+        return MISSING
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def format_seconds(value: float) -> str:
+    """A duration.
+
+    >>> format_seconds(0.034), format_seconds(12.31), format_seconds(754)
+    ('0.03 s', '12.3 s', '12 min 34 s')
+    """
+    if not math.isfinite(value):
+        return MISSING
+    if value < 60:
+        return f"{value:.2f} s" if value < 1 else f"{value:.1f} s"
+    return f"{int(value // 60):,} min {int(value % 60)} s"
+
+
+def format_share(value: float, digits: int) -> str:
+    """A share in per cent.
+
+    >>> format_share(0.30511, 3)
+    '30.511 %'
+    """
+    return f"{format_number(100 * value, digits)} %" if math.isfinite(value) else MISSING
+
+
+def format_interval(value: tuple[float, float, float], digits: int) -> str:
+    """A mean and the ends of its interval.
+
+    >>> format_interval((0.334, 0.3105, 0.3574), 3)
+    '0.334 [0.310, 0.357]'
+    """
+    mean, low, high = value
+    if not math.isfinite(low) or not math.isfinite(high):
+        return format_number(mean, digits)
+    return f"{format_number(mean, digits)} [{format_number(low, digits)}, {format_number(high, digits)}]"
+
+
+def raw_number(value: Any) -> str:
+    """A number as a CSV file keeps it: whole numbers whole, others with ten digits that count.
+
+    >>> raw_number(12), raw_number(1 / 3), raw_number(float("nan"))
+    ('12', '0.3333333333', '')
+    """
+    if isinstance(value, int):
+        return str(value)
+    return f"{value:.10g}" if math.isfinite(value) else ""
+
 
 JSON_ROWS = 500
 """Rows of a table that are copied into `run.json`, and from there into a bundle."""
 KINDS = ("text", "number", "share", "interval", "p", "seconds", "mark")
-"""`text` comes from anywhere and is escaped; `interval` is (mean, low, high); `mark` is a short verdict."""
+"""`text` comes from anywhere and is escaped; `interval` is (mean, low, high); `mark` compares with the paper."""
 
 
 @dataclass(frozen=True)
@@ -43,19 +120,19 @@ class TableColumn:
     def is_numeric(self) -> bool:
         return self.kind not in ("text", "mark")
 
-    def show(self, value: Any) -> str:
-        """`value` as people read it; text is not yet escaped for a format."""
+    def text(self, value: Any) -> str:
+        """`value` as text, not yet escaped for a format."""
         if value is None or value == "":
             return MISSING
         if self.kind in ("text", "mark"):
-            return show_text(value)
+            return format_text(value)
         if self.kind == "interval":
-            return show_interval(value, self.digits)
+            return format_interval(value, self.digits)
         if self.kind == "p":
-            return show_p(value)
+            return format_p(value)
         if self.kind == "seconds":
-            return show_seconds(value)
-        return show_share(value, self.digits) if self.kind == "share" else show_number(value, self.digits)
+            return format_seconds(value)
+        return format_share(value, self.digits) if self.kind == "share" else format_number(value, self.digits)
 
     def raw_keys(self) -> tuple[str, ...]:
         """The columns of a CSV file that hold this one."""
@@ -66,13 +143,13 @@ class TableColumn:
         if value is None:
             return ("",) * len(self.raw_keys())
         if self.kind in ("text", "mark"):
-            return (show_text(value),)
+            return (format_text(value),)
         return tuple(raw_number(number) for number in (value if self.kind == "interval" else (value,)))
 
 
 @dataclass(frozen=True)
 class ReportTable:
-    """A table by rows. `best` holds the cells, as (row, column), that stand in bold."""
+    """A table by rows; `best` holds the cells in bold, as (row, column)."""
 
     name: str
     """The name of its files, and of its place in the page."""
@@ -99,7 +176,7 @@ class ReportTable:
 
     def text_rows(self) -> list[list[str]]:
         """All cells as text."""
-        return [[column.show(value) for column, value in zip(self.columns, row, strict=True)] for row in self.rows]
+        return [[column.text(value) for column, value in zip(self.columns, row, strict=True)] for row in self.rows]
 
 
 def _plain(value: Any) -> Any:
@@ -124,6 +201,6 @@ def best_cells(columns: Sequence[TableColumn], rows: Sequence[Sequence[Any]], ke
         if not rows or np.isnan(numbers).all() or np.nanmax(numbers) == 0:  # where all have nothing, none is best
             continue
         # equal as shown is equal: bold must not claim more than the digits do
-        highest = show_number(float(np.nanmax(numbers)), column.digits)
-        out |= {(row, place) for row, number in enumerate(numbers) if show_number(number, column.digits) == highest}
+        highest = format_number(float(np.nanmax(numbers)), column.digits)
+        out |= {(row, place) for row, number in enumerate(numbers) if format_number(number, column.digits) == highest}
     return frozenset(out)

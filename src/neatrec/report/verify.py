@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from neatrec.errors import BundleError, NeatrecError
 from neatrec.report.folder import RUN, file_hash, file_name, read_run
-from neatrec.report.results_json import differences, recomputed_results
+from neatrec.report.run_record import differences, recomputed_results
 from neatrec.text import plural, printable
 
 LISTED = 20

@@ -1,1 +1,1 @@
-"""The tables and figures of the NEAT paper, its published numbers beside ours."""
+"""The tables and figures of the NEAT paper, with the published numbers and ours."""

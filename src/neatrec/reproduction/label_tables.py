@@ -1,4 +1,4 @@
-"""The paper's tables about data and labels, its numbers beside ours."""
+"""The paper's tables about data and labels, with the published numbers and ours."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from neatrec.labels.audit import Audit
 from neatrec.labels.paper import DependentPairs
 from neatrec.labels.record import Labels, level_key
 from neatrec.report.table import ReportTable, TableColumn
-from neatrec.reproduction.marks import MARK, NO_PRIOR, WALMART, comparable, exact_or_differs, not_checkable
+from neatrec.reproduction.published import MARK, NO_PRIOR, WALMART, comparable, exact_or_differs, not_checkable
 
 Paper = Mapping[str, Any]
 IN_PLACE = "comparable (Complete Journey in place of the Walmart data)"

@@ -1,4 +1,4 @@
-"""The paper's tables and figures about models, its numbers beside ours."""
+"""The paper's tables and figures about models, with the published numbers and ours."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.evaluation.summary import LevelResult, ModelSummary, PairedTest
-from neatrec.report.boards import LeaderboardTables, best_first, metric_title
-from neatrec.report.figures import Bell, Curve, density_chart, line_chart
+from neatrec.report.figures import Curve, GaussianCurve, density_chart, line_chart
+from neatrec.report.leaderboard_tables import LeaderboardTables, best_first, metric_title
 from neatrec.report.svg import Figure
 from neatrec.report.table import ReportTable, TableColumn, best_cells
-from neatrec.reproduction.marks import CITED, MARK, NO_PRIOR, WALMART, comparable, exact_or_differs, not_checkable
+from neatrec.reproduction.published import CITED, MARK, NO_PRIOR, WALMART, comparable, exact_or_differs, not_checkable
 
 Paper = Mapping[str, Any]
 Floats = npt.NDArray[np.float64]
@@ -22,7 +22,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class PaperComparison:
-    """How a board stands to the paper's tables."""
+    """How a leaderboard compares with the paper's tables."""
 
     data: str
     """INS or WMT."""
@@ -36,20 +36,22 @@ def metric_keys(paper: Paper) -> list[str]:
     return [f"{metric}@{k}" for k in paper["settings"]["k"] for metric in ("hr", "ndcg")]
 
 
-def beside_table(paper: Paper, board: LeaderboardTables, result: LevelResult, beside: PaperComparison) -> ReportTable:
+def comparison_table(
+    paper: Paper, leaderboard: LeaderboardTables, result: LevelResult, comparison: PaperComparison
+) -> ReportTable:
     """Tables IX to XIV: a line of the paper's and one of ours for each model; ours alone where the paper has none."""
-    printed = paper["metrics"][beside.data].get(f"{result.level:g}", {"table": "none", "models": {}})
+    printed = paper["metrics"][comparison.data].get(f"{result.level:g}", {"table": "none", "models": {}})
     keys = metric_keys(paper)
-    standings = {standing.name: standing for standing in result.summary.models}
+    models = {model.name: model for model in result.summary.models}
     rows: list[tuple[Any, ...]] = []
     for name, there in printed["models"].items():
         cited = [there[key.split("@")[0]][key.split("@")[1]] for key in keys]
-        mark = CITED if _has(standings, name) else not_checkable("it was not trained here")
-        mark = WALMART if beside.data == "WMT" else mark
+        mark = CITED if _has(models, name) else not_checkable("it was not trained here")
+        mark = WALMART if comparison.data == "WMT" else mark
         rows.append((name, "paper", *cited, mark))
-        rows += [_ours(standings[each], keys, cited, beside) for each in (name, f"{name}@paper") if each in standings]
+        rows += [_ours(models[each], keys, cited, comparison) for each in (name, f"{name}@paper") if each in models]
     known = set(printed["models"]) | {f"{name}@paper" for name in printed["models"]}
-    rows += [_ours(s, keys, None, beside) for s in best_first(result) if s.name not in known]
+    rows += [_ours(s, keys, None, comparison) for s in best_first(result) if s.name not in known]
     columns = (
         TableColumn("model", "Model"),
         TableColumn("whose", "Whose"),
@@ -63,22 +65,22 @@ def beside_table(paper: Paper, board: LeaderboardTables, result: LevelResult, be
     )
     notes = ("Bold: the best of the paper's lines, and the best of ours.",)
     return ReportTable(
-        board.file(f"paper-metrics-{result.level:g}"), caption, columns, tuple(rows), notes, frozenset(best)
+        leaderboard.file(f"paper-metrics-{result.level:g}"), caption, columns, tuple(rows), notes, frozenset(best)
     )
 
 
-def _has(standings: Mapping[str, ModelSummary], name: str) -> bool:
-    return name in standings or f"{name}@paper" in standings
+def _has(models: Mapping[str, ModelSummary], name: str) -> bool:
+    return name in models or f"{name}@paper" in models
 
 
 def _ours(
-    standing: ModelSummary, keys: Sequence[str], cited: Sequence[float] | None, beside: PaperComparison
+    model: ModelSummary, keys: Sequence[str], cited: Sequence[float] | None, comparison: PaperComparison
 ) -> tuple[Any, ...]:
-    values = [standing.mean[key] for key in keys]
-    mark = comparable(beside.why) if cited is not None else "ours alone: the paper has no such row"
-    if beside.same_split and cited is not None and exact_or_differs(values, cited, digits=4) == "exact":
+    values = [model.mean[key] for key in keys]
+    mark = comparable(comparison.why) if cited is not None else "ours alone: the paper has no such row"
+    if comparison.same_split and cited is not None and exact_or_differs(values, cited, digits=4) == "exact":
         mark = "exact"
-    return (standing.name, "here", *values, mark)
+    return (model.name, "here", *values, mark)
 
 
 def _best_of(
@@ -88,16 +90,16 @@ def _best_of(
     return {(places[row], column) for row, column in best_cells(columns, [rows[p] for p in places], keys)}
 
 
-def ablation_table(paper: Paper, boards: Sequence[tuple[LeaderboardTables, PaperComparison]]) -> ReportTable:
-    """NEAT against NEAT+bpr on every board that has both."""
+def ablation_table(paper: Paper, leaderboards: Sequence[tuple[LeaderboardTables, PaperComparison]]) -> ReportTable:
+    """NEAT against NEAT+bpr on every leaderboard that has both."""
     rows = [
         row
-        for board, beside in boards
-        for result in board.results
-        if result.candidates == board.first.candidates
+        for leaderboard, comparison in leaderboards
+        for result in leaderboard.results
+        if result.candidates == leaderboard.first.candidates
         for test in result.summary.tests
         if {test.better, test.worse} == {"neat", "neat-bpr"}
-        for row in [_ablation_row(paper, result, test, beside)]
+        for row in [_ablation_row(paper, result, test, comparison)]
     ]
     columns = (
         TableColumn("data", "Data"),
@@ -114,22 +116,22 @@ def ablation_table(paper: Paper, boards: Sequence[tuple[LeaderboardTables, Paper
     return ReportTable("paper-ablation", "NEAT against NEAT+bpr (the paper's ablation)", columns, tuple(rows))
 
 
-def _ablation_row(paper: Paper, result: LevelResult, test: PairedTest, beside: PaperComparison) -> tuple[Any, ...]:
-    there = paper["metrics"][beside.data].get(f"{result.level:g}", {"models": {}})["models"]
+def _ablation_row(paper: Paper, result: LevelResult, test: PairedTest, comparison: PaperComparison) -> tuple[Any, ...]:
+    there = paper["metrics"][comparison.data].get(f"{result.level:g}", {"models": {}})["models"]
     metric, k = test.metric.split("@")
     models = ("neat", "neat-bpr")
     # the difference is that of NEAT+bpr less NEAT, whichever came out better
     sign = 1 if test.better == "neat-bpr" else -1
     low, high = sorted([sign * test.low, sign * test.high])
     return (
-        "Instacart" if beside.data == "INS" else "Complete Journey",
+        "Instacart" if comparison.data == "INS" else "Complete Journey",
         f"p = {result.level:g}",
         metric_title(test.metric),
         *(there[model][metric][k] if model in there else None for model in models),
         *(result.summary.by_name(model).mean[test.metric] for model in models),
         (sign * test.difference, low, high),
         test.p_holm,
-        comparable(beside.why),
+        comparable(comparison.why),
     )
 
 
@@ -181,7 +183,7 @@ def margin_table(study: MarginStudy) -> ReportTable:
     return ReportTable(name, f"NEAT with several margins, {study.data}", columns, tuple(rows), notes)
 
 
-def margin_words(study: MarginStudy) -> str:
+def margin_text(study: MarginStudy) -> str:
     """What the study finds, against the paper's finding that larger margins are better."""
     level, metrics = next(iter(study.values.items()))
     key = "hr@10" if "hr@10" in metrics else next(iter(metrics))
@@ -236,11 +238,11 @@ def case_study(
 
 
 def case_study_table(paper: Paper, study: CaseStudy, *, has_prior: bool) -> ReportTable:
-    """Cosines, purchases, log-determinants and their ratios beside the paper's."""
+    """Cosines, purchases, log-determinants and their ratios, the paper's and ours."""
     printed = paper["case_study"]
     ratios = list(printed["determinant_ratio"].values())
     first, second, third = study.names
-    why = comparable("trained anew" if has_prior else "other split")
+    why = comparable("new training" if has_prior else "other split")
     order = "as in the paper" if study.cosines[0] > study.cosines[1] else "other than in the paper"
     rows: list[tuple[Any, ...]] = [
         (f"cosine of {first} and {second}", "the larger", f"{study.cosines[0]:.3f}", comparable(order)),
@@ -273,10 +275,12 @@ def _times(power: float) -> str:
 
 def concept_figures(names: Sequence[str], means: Floats, variances: Floats) -> tuple[Figure, Figure]:
     """One-dimensional densities of three items, and of the differences of the first with the others at zero."""
-    bells = [Bell(name, float(m), float(v)) for name, m, v in zip(names, means, variances, strict=True)]
-    items = density_chart("concept-items", bells, "one-dimensional embedding", "Gaussian embeddings of three items.")
+    curves = [GaussianCurve(name, float(m), float(v)) for name, m, v in zip(names, means, variances, strict=True)]
+    items = density_chart("concept-items", curves, "one-dimensional embedding", "Gaussian embeddings of three items.")
     apart = [
-        Bell(f"{names[0]} - {names[other]}", float(means[0] - means[other]), float(variances[0] + variances[other]))
+        GaussianCurve(
+            f"{names[0]} - {names[other]}", float(means[0] - means[other]), float(variances[0] + variances[other])
+        )
         for other in (2, 1)
     ]
     caption = (

@@ -1,4 +1,4 @@
-"""`neatrec reproduce instacart`: the paper in one command, its numbers beside ours."""
+"""`neatrec reproduce instacart`: the tables and figures of the paper, with the published numbers and ours."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from neatrec.labels.record import Labels
 from neatrec.leaderboard.model_specs import Models
 from neatrec.leaderboard.report import (
     VERIFY,
-    board_of,
-    board_record,
     cache_folder,
-    log_variances,
+    leaderboard_record,
+    leaderboard_tables,
+    report_sections,
     run_record,
     trained_gaussian,
 )
@@ -31,26 +31,14 @@ from neatrec.leaderboard.result_cache import FitContext
 from neatrec.leaderboard.run import LeaderboardOptions, LeaderboardResult, run_leaderboard
 from neatrec.models import MODEL_NAMES, Model, Run
 from neatrec.models.registry import model_class
-from neatrec.report.boards import LeaderboardTables, derived_tables
 from neatrec.report.folder import write_folder
-from neatrec.report.gallery import gallery_section
-from neatrec.report.label_sections import audit_section
-from neatrec.report.model_sections import (
-    curves_section,
-    label_free_section,
-    leaderboard_section,
-    loud_models,
-    slices_section,
-)
-from neatrec.report.page import Page, Section
-from neatrec.report.run_card import run_section
+from neatrec.report.leaderboard_tables import all_tables, conclusion
+from neatrec.report.page import Page
+from neatrec.report.run_record import run_section
 from neatrec.report.table import ReportTable
-from neatrec.report.variance import variance_section
-from neatrec.report.verdict import verdict
 from neatrec.reproduction.data import InstacartData, JourneyData, read_complete_journey, read_instacart
-from neatrec.reproduction.marks import tally
 from neatrec.reproduction.model_tables import MarginStudy, PaperComparison
-from neatrec.reproduction.published import paper_numbers
+from neatrec.reproduction.published import count_marks, paper_numbers
 from neatrec.reproduction.sections import ReproductionResults, label_sections, model_sections
 from neatrec.reproduction.studies import case_of, concept_of, margin_cache, margin_study
 from neatrec.text import printable
@@ -59,7 +47,7 @@ log = logging.getLogger(__name__)
 
 SEEDS = 5
 JOURNEY_SEEDS = 2
-"""Complete Journey stands in for another data set and is twice as large: two trainings show the spread."""
+"""Complete Journey replaces another data set and is twice as large: two trainings show the spread."""
 TOP_ITEMS = 20
 JOURNEY = "journey"
 IN_PLACE = "Complete Journey in place of the Walmart data"
@@ -67,7 +55,7 @@ IN_PLACE = "Complete Journey in place of the Walmart data"
 
 @dataclass(frozen=True)
 class Reproduction:
-    """What came out, and where it stands."""
+    """The report of a reproduction and its results."""
 
     folder: Path
     marks: tuple[str, ...]
@@ -79,7 +67,7 @@ class Reproduction:
         """Where the report is, how many rows are marked how, both leaderboards."""
         return {
             "report": str(self.folder),
-            "marks": tally(self.marks),
+            "marks": count_marks(self.marks),
             "differs": [mark for mark in self.marks if mark.startswith("differs")],
             "instacart": self.instacart.to_json(),
             "complete_journey": None if self.journey is None else self.journey.to_json(),
@@ -151,13 +139,13 @@ def reproduce_instacart(
     with cache_folder(keep) as cache:
         context = _Context(cache, all_models() if models is None else models, options, report)
         audit, dependent = _audit(context, data.ins_e)
-        instacart = _train(context, "instacart", "Instacart", data.train, data.test, data.split)
+        instacart = _train(context, _DataSet("instacart", "Instacart", data.train, data.test, data.split))
         levels, threads = context.leaderboard.levels, context.leaderboard.threads
         journey = read_complete_journey(levels, threads) if options.journey else None
-        there = None if journey is None else _train_journey(context, journey)
+        journey_trained = None if journey is None else _train(context, _journey_data_set(journey))
         gaussian = trained_gaussian(instacart.result, cache / "instacart")
-        found = _found(context, data, audit, dependent, instacart, journey, there, gaussian)
-        return _write(context, Path(out), data, found, instacart, there, gaussian)
+        computed = _Computed(data, audit, dependent, instacart, journey, journey_trained, gaussian)
+        return _write(context, Path(out), computed, _results(context, computed))
 
 
 def all_models() -> list[str]:
@@ -177,70 +165,79 @@ def _audit(context: _Context, ins_e: Baskets) -> tuple[Audit, DependentPairs]:
     dependent = dependent_pairs(
         ins_e, audit.paper.levels, LabelConfig.of(audit.paper).counting, category, {"threads": threads}
     )
-    context.seconds["the study of the labels"] = time.perf_counter() - start
+    context.seconds["the audit of the labels"] = time.perf_counter() - start
     return audit, dependent
 
 
-def _train(
-    context: _Context,
-    name: str,
-    title: str,
-    train: Baskets,
-    test: Baskets,
-    split: Mapping[str, Any],
-    labels: Labels | None = None,
-) -> _Trained:
+@dataclass(frozen=True)
+class _DataSet:
+    """Baskets that models are trained and evaluated on."""
+
+    name: str
+    title: str
+    train: Baskets
+    test: Baskets
+    split: Mapping[str, Any]
+    labels: Labels | None = None
+
+
+def _journey_data_set(data: JourneyData) -> _DataSet:
+    split = {"method": "time", "cut": "weeks 1 to 42 train"}
+    return _DataSet(JOURNEY, "Complete Journey", data.train, data.test, split, data.labels)
+
+
+def _train(context: _Context, data: _DataSet) -> _Trained:
     """The leaderboard of one data set, and the margin study on the same task."""
-    options, cache = context.leaderboard, context.cache / name
-    if name == JOURNEY:
+    options, cache = context.leaderboard, context.cache / data.name
+    if data.name == JOURNEY:
         options = replace(options, seeds=min(context.options.journey_seeds, options.seeds))
-    result = run_leaderboard(
-        train, test, context.models, options, labels=labels, split=split, out=cache, progress=context.report
-    )
-    context.seconds.update({f"{step} on {title}": value for step, value in result.seconds.items()})
+    how: dict[str, Any] = {"labels": data.labels, "split": data.split, "out": cache, "progress": context.report}
+    result = run_leaderboard(data.train, data.test, context.models, options, **how)
+    context.seconds.update({f"{step} on {data.title}": value for step, value in result.seconds.items()})
     if not context.options.margin_seeds:
         return _Trained(result, ())
     start = time.perf_counter()
-    fit = FitContext(train, result.task, margin_cache(result.task, cache / "margins"), context.run)
+    fit = FitContext(data.train, result.task, margin_cache(result.task, cache / "margins"), context.run)
     seeds = range(options.seed, options.seed + context.options.margin_seeds)
-    study = margin_study(title, fit, paper_numbers(), seeds, context.report)
-    context.seconds[f"the margin study on {title}"] = time.perf_counter() - start
+    study = margin_study(data.title, fit, paper_numbers(), seeds, context.report)
+    context.seconds[f"the margin study on {data.title}"] = time.perf_counter() - start
     return _Trained(result, (study,))
 
 
-def _train_journey(context: _Context, data: JourneyData) -> _Trained:
-    split = {"method": "time", "cut": "weeks 1 to 42 train"}
-    return _train(context, JOURNEY, "Complete Journey", data.train, data.test, split, labels=data.labels)
+@dataclass(frozen=True)
+class _Computed:
+    """Data, labels and trainings of a reproduction."""
+
+    data: InstacartData
+    audit: Audit
+    dependent: DependentPairs
+    instacart: _Trained
+    journey: JourneyData | None
+    journey_trained: _Trained | None
+    gaussian: Model | None
 
 
-def _found(
-    context: _Context,
-    data: InstacartData,
-    audit: Audit,
-    dependent: DependentPairs,
-    instacart: _Trained,
-    journey: JourneyData | None,
-    there: _Trained | None,
-    gaussian: Model | None,
-) -> ReproductionResults:
-    """Everything that is set beside the paper."""
-    paper = paper_numbers()
+def _results(context: _Context, computed: _Computed) -> ReproductionResults:
+    """Everything that is compared with the paper."""
+    paper, data, gaussian = paper_numbers(), computed.data, computed.gaussian
+    journey, there = computed.journey, computed.journey_trained
     case = None if gaussian is None else case_of(gaussian, paper)
     concept = None if case is None else concept_of(data.train, paper, context.run)
     without = "neat was not trained" if gaussian is None else "the catalogue does not have the three products"
+    reason = "same split, new training" if data.has_prior else "other split"
     return ReproductionResults(
-        audit=audit,
-        dependent=dependent,
+        audit=computed.audit,
+        dependent=computed.dependent,
         data_sets=data.data_sets(),
         top_items=top_items(data.train if data.has_prior else data.ins_e),
         has_prior=data.has_prior,
-        board=board_of(instacart.result),
-        beside=PaperComparison("INS", data.has_prior, "same split, trained anew" if data.has_prior else "other split"),
-        journey=None if there is None else board_of(there.result, JOURNEY),
-        journey_beside=None if there is None else PaperComparison("WMT", False, IN_PLACE),
+        leaderboard=leaderboard_tables(computed.instacart.result),
+        comparison=PaperComparison("INS", data.has_prior, reason),
+        journey=None if there is None else leaderboard_tables(there.result, JOURNEY),
+        journey_comparison=None if there is None else PaperComparison("WMT", False, IN_PLACE),
         journey_sets={} if journey is None else journey.data_sets(),
         journey_labels=None if journey is None else journey.labels,
-        margins=(*instacart.margins, *(() if there is None else there.margins)),
+        margins=(*computed.instacart.margins, *(() if there is None else there.margins)),
         case=case,
         concept=concept,
         left_out={
@@ -257,56 +254,30 @@ def top_items(baskets: Baskets) -> list[str]:
     return [baskets.catalog.name(code) for code in order if baskets.item_counts[code]]
 
 
-def _write(
-    context: _Context,
-    out: Path,
-    data: InstacartData,
-    found: ReproductionResults,
-    instacart: _Trained,
-    there: _Trained | None,
-    gaussian: Model | None,
-) -> Reproduction:
-    boards = [(found.board, instacart.result, found.beside)]
-    if there is not None and found.journey is not None and found.journey_beside is not None:
-        boards.append((found.journey, there.result, found.journey_beside))
+def _write(context: _Context, out: Path, computed: _Computed, results: ReproductionResults) -> Reproduction:
+    instacart, there = computed.instacart.result, computed.journey_trained
+    leaderboards = [(results.leaderboard, instacart, results.comparison)]
+    if there is not None and results.journey is not None and results.journey_comparison is not None:
+        leaderboards.append((results.journey, there.result, results.journey_comparison))
     parquet: dict[str, pa.Table] = {}
     records = []
-    for board, result, beside in boards:
-        parquet |= {board.file("ranks"): result.ranks(), board.file("labels"): result.task.labels.table()}
-        records.append({**board_record(board, result), "beside": asdict(beside)})
-    run = {**run_record(data.ins_e.source, records, context.seconds), "kind": "reproduction"}
-    sections = [*label_sections(paper_numbers(), found), *model_sections(paper_numbers(), found)]
-    more_sections, more_tables = _beyond(found, instacart.result, gaussian)
-    marks = tuple(mark for table in Page("", (), tuple(sections)).tables() for mark in _marks(table))
-    sections += [*more_sections, run_section(run, VERIFY)]
-    lead = (tally(marks), *verdict(found.board))
-    page = Page("The paper, reproduced", lead, tuple(sections))
-    shown = {table.name for table in page.tables()}
-    for board, _, _ in boards:
-        more_tables += [table for name, table in derived_tables(board).items() if name not in shown]
-    write_folder(page, out, run=run, parquet=parquet, more_tables=more_tables)
+    for leaderboard, result, comparison in leaderboards:
+        parquet |= {leaderboard.file("ranks"): result.ranks(), leaderboard.file("labels"): result.task.labels.table()}
+        records.append({**leaderboard_record(leaderboard, result), "comparison": asdict(comparison)})
+    run = {**run_record(computed.data.ins_e.source, records, context.seconds), "kind": "reproduction"}
+    of_paper = [*label_sections(paper_numbers(), results), *model_sections(paper_numbers(), results)]
+    marks = tuple(mark for table in Page("", (), tuple(of_paper)).tables() for mark in _marks(table))
+    more, files_only = report_sections(
+        results.leaderboard, instacart, results.audit, computed.gaussian, without=("Consistency",)
+    )
+    files_only += [table for leaderboard, _, _ in leaderboards[1:] for table in all_tables(leaderboard).values()]
+    lead = (count_marks(marks), *conclusion(results.leaderboard))
+    page = Page("The paper, reproduced", lead, (*of_paper, *more, run_section(run, VERIFY)))
+    write_folder(page, out, run=run, parquet=parquet, more_tables=files_only)
     context.report(f"wrote {printable(out)}")
-    return Reproduction(out, marks, instacart.result, None if there is None else there.result)
+    return Reproduction(out, marks, instacart, None if there is None else there.result)
 
 
 def _marks(table: ReportTable) -> list[str]:
     places = [place for place, column in enumerate(table.columns) if column.kind == "mark"]
     return [str(row[place]) for row in table.rows for place in places if row[place]]
-
-
-def _beyond(
-    found: ReproductionResults, result: LeaderboardResult, gaussian: Model | None
-) -> tuple[list[Section], list[ReportTable]]:
-    """What the paper does not have: intervals, the whole catalogue, statistics, calibrated labels, answers by name."""
-    board: LeaderboardTables = found.board
-    sections = [leaderboard_section(board), curves_section(board)]
-    sections.append(slices_section(board, result.evaluation.slices.get(board.first.candidates, ())))
-    if (free := label_free_section(result.evaluation)) is not None:
-        sections.append(free)
-    study, more = audit_section(found.audit, without=("Consistency",))
-    sections.append(study)
-    if gaussian is not None and (spread := log_variances(gaussian)) is not None:
-        sections.append(variance_section(result.task.purchases, spread, gaussian.name))
-    best = {n: result.trainings[n][0].ranks.label_ranks[board.first.candidates].best for n in loud_models(board)}
-    sections.append(gallery_section(result.task.label_queries, best, result.task.labels.catalog, result.task.purchases))
-    return sections, more

@@ -1,15 +1,20 @@
-"""Results as JSON with all digits, and the same results recomputed from ranks and labels."""
+"""The content of `run.json`: results with all digits, versions, machine; and results recomputed from ranks."""
 
 from __future__ import annotations
 
 import math
+import os
+import platform
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from importlib import metadata
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from neatrec._version import __version__
 from neatrec.evaluation.metrics import ceiling
 from neatrec.evaluation.ranks import label_queries_from_table, label_ranks_from_table
 from neatrec.evaluation.summary import (
@@ -18,6 +23,8 @@ from neatrec.evaluation.summary import (
     SummaryOptions,
     summarize_ranks,
 )
+from neatrec.report.page import FactList, Paragraph, Section
+from neatrec.report.table import format_number, format_seconds
 
 TOLERANCE = 1e-9
 """Sums in another order differ in their last bits; nothing else may."""
@@ -95,3 +102,46 @@ def _alike(one: Any, other: Any) -> bool:
     if isinstance(one, bool) or isinstance(other, bool) or not isinstance(one, int | float):
         return bool(one == other)
     return isinstance(other, int | float) and math.isclose(one, other, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
+
+
+PACKAGES = ("numpy", "scipy", "numba", "pyarrow", "duckdb", "implicit", "matplotlib", "jinja2")
+
+
+def versions() -> dict[str, str]:
+    """Versions of neatrec, Python and what decides the numbers."""
+    found = {"neatrec": __version__, "python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            found[package] = "not installed"
+    return found
+
+
+def machine() -> dict[str, Any]:
+    """What the run had: system, processor kind and number of processors; no names of machines or people."""
+    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return {"system": sys.platform, "processor": platform.machine(), "processors": processors}
+
+
+def run_section(run: Mapping[str, Any], how_to_verify: str) -> Section:
+    """The facts of `run` (the content of `run.json`) as people read them."""
+    facts: list[tuple[str, str]] = [("Source", str(run["source"]))]
+    for leaderboard in run["leaderboards"]:
+        where = f" ({leaderboard['name']})" if leaderboard["name"] else ""
+        facts += [(f"SHA-256 of the {name}{where}", str(value)) for name, value in leaderboard["hashes"].items()]
+        facts += [(name.capitalize() + where, _words(value)) for name, value in leaderboard["options"].items()]
+    facts += [(f"Time for {name}", format_seconds(value)) for name, value in run["seconds"].items()]
+    if run.get("peak_mb") is not None:
+        facts.append(("Peak memory", f"{format_number(run['peak_mb'], 0)} MB"))
+    facts.append(("Versions", ", ".join(f"{name} {version}" for name, version in run["versions"].items())))
+    facts.append(("Machine", ", ".join(f"{name} {value}" for name, value in run["machine"].items())))
+    return Section("run", "Run card", (FactList(tuple(facts)), Paragraph(how_to_verify, "note")))
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {_words(each)}" for key, each in value.items()) or "none"
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ", ".join(_words(each) for each in value) or "none"
+    return "none" if value is None else str(value)

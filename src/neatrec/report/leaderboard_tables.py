@@ -1,0 +1,280 @@
+"""Tables of a leaderboard, and its conclusion in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from neatrec.evaluation.summary import LIST_LENGTH, LevelResult, ModelSummary, PairedTest
+from neatrec.report.folder import file_name
+from neatrec.report.table import ReportTable, TableColumn, best_cells, format_number, format_p, format_share
+
+MAIN = f"hr@{LIST_LENGTH}"
+"""The metric that models are sorted by."""
+CANDIDATES_TEXT: Mapping[str, str] = {"catalogue": "the whole catalogue"}
+
+
+@dataclass(frozen=True)
+class ModelFacts:
+    """Facts about a model that do not follow from its ranks."""
+
+    kind: str
+    train_seconds: float | None
+    """Mean over its trainings."""
+    peak_mb: float | None
+    """Largest over its trainings."""
+
+
+@dataclass(frozen=True)
+class LeaderboardTables:
+    """A leaderboard as a report shows it: results and facts about the models."""
+
+    results: tuple[LevelResult, ...]
+    facts: Mapping[str, ModelFacts]
+    """By model."""
+    level_text: Mapping[float, str]
+    """Each level in words."""
+    name: str = ""
+    """Goes into the names of its files; "" for the only leaderboard of a report."""
+
+    @property
+    def first(self) -> LevelResult:
+        """The first level on the candidate set, which the report opens with."""
+        return self.results[0]
+
+    def file(self, what: str, result: LevelResult | None = None) -> str:
+        """The name of a file of this leaderboard."""
+        key = "" if result is None else f"{result.level:g}-{result.candidates}"
+        return file_name(what, self.name, key)
+
+    def describe(self, result: LevelResult) -> str:
+        """Level and candidate set of `result` as text."""
+        return f"{self.level_text[result.level]}, {candidates_text(result.candidates)}"
+
+
+def candidates_text(candidates: str) -> str:
+    """The name of a candidate set as people read it.
+
+    >>> candidates_text("top200"), candidates_text("catalogue")
+    ('the 200 items bought most with the query', 'the whole catalogue')
+    """
+    if candidates.startswith("top"):
+        return f"the {candidates.removeprefix('top')} items bought most with the query"
+    return CANDIDATES_TEXT.get(candidates, candidates)
+
+
+def main_metric(result: LevelResult) -> str:
+    """What the models of `result` are sorted by: HR@10, or the longest list that was computed."""
+    names = result.summary.models[0].mean if result.summary.models else {MAIN: 0.0}
+    return MAIN if MAIN in names else [name for name in names if name.startswith("hr@")][-1]
+
+
+def best_first(result: LevelResult) -> list[ModelSummary]:
+    """The models of `result`, best first; equal ones by name."""
+    metric = main_metric(result)
+    return sorted(result.summary.models, key=lambda s: (-s.mean[metric], s.name))
+
+
+def metric_title(metric: str) -> str:
+    """
+    >>> metric_title("hr@10"), metric_title("mrr")
+    ('HR@10', 'MRR')
+    """
+    return metric.upper()
+
+
+def leaderboard_table(leaderboard: LeaderboardTables, result: LevelResult) -> ReportTable:
+    """One row per model, best first: the main metrics with intervals, coverage and popularity."""
+    metric = main_metric(result)
+    partner = metric.replace("hr@", "ndcg@")
+    columns = (
+        TableColumn("model", "Model"),
+        TableColumn("kind", "Kind"),
+        *(TableColumn(name, metric_title(name), "interval", 3) for name in (metric, partner, "mrr")),
+        TableColumn(f"{metric}_by_query", f"{metric_title(metric)} by query", "number", 3),
+        TableColumn("coverage", "Coverage", "share", 1),
+        TableColumn("popularity", "Popularity", "number", 0),
+    )
+    rows = [
+        (
+            model.name,
+            leaderboard.facts[model.name].kind,
+            *(_interval(model, name) for name in (metric, partner, "mrr")),
+            model.macro[metric],
+            result.recommended[model.name].coverage,
+            result.recommended[model.name].popularity,
+        )
+        for model in best_first(result)
+    ]
+    notes = ("In brackets: 95 % intervals. They cover " + _interval_sources(result.summary.models) + ".",)
+    best = best_cells(columns, rows, [metric, partner, "mrr", f"{metric}_by_query"])
+    caption = f"All models on {_how_many(leaderboard, result)}"
+    return ReportTable(leaderboard.file("leaderboard", result), caption, columns, tuple(rows), notes, best)
+
+
+COLUMNS_NOTE = (
+    "By query: mean over queries of each query's own mean, so that a query with many labels counts once. Coverage: "
+    f"share of the items sold in training that are recommended for any query among the first {LIST_LENGTH}. "
+    "Popularity: mean training purchases of the recommended items."
+)
+
+
+def costs_table(leaderboard: LeaderboardTables) -> ReportTable:
+    """Time and memory of the trainings."""
+    columns = (
+        TableColumn("model", "Model"),
+        TableColumn("kind", "Kind"),
+        TableColumn("seeds", "Trainings", "number"),
+        TableColumn("train_seconds", "Seconds per training", "seconds"),
+        TableColumn("peak_mb", "Peak memory, MB", "number"),
+    )
+    rows = [
+        (
+            s.name,
+            leaderboard.facts[s.name].kind,
+            s.seeds,
+            leaderboard.facts[s.name].train_seconds,
+            leaderboard.facts[s.name].peak_mb,
+        )
+        for s in best_first(leaderboard.first)
+    ]
+    notes = (
+        "Memory of the whole process, data included. Two trainings are enough where the second gives the same ranks.",
+    )
+    return ReportTable(leaderboard.file("costs"), "What training took", columns, tuple(rows), notes)
+
+
+def _interval(model: ModelSummary, metric: str) -> tuple[float, float, float]:
+    return model.mean[metric], model.low[metric], model.high[metric]
+
+
+def _how_many(leaderboard: LeaderboardTables, result: LevelResult) -> str:
+    count = f"{result.summary.labels:,} labels of {result.summary.queries:,} queries"
+    return f"{count} ({leaderboard.level_text[result.level]}); candidates: {candidates_text(result.candidates)}"
+
+
+def _interval_sources(models: Sequence[ModelSummary]) -> str:
+    """What the intervals cover, by model where it differs."""
+    found: dict[str, list[str]] = {}
+    for model in models:
+        found.setdefault(model.variance, []).append(model.name)
+    if len(found) == 1:
+        return next(iter(found))
+    return "; ".join(f"{variance} ({', '.join(names)})" for variance, names in found.items())
+
+
+def metrics_table(leaderboard: LeaderboardTables, result: LevelResult) -> ReportTable:
+    """HR and NDCG of every model at every list length, and the best possible."""
+    names = [name for name in result.summary.models[0].mean if name != "mrr"] if result.summary.models else []
+    ks = [name.removeprefix("hr@") for name in names if name.startswith("hr@")]
+    ordered = [f"{metric}@{k}" for k in ks for metric in ("hr", "ndcg")]
+    columns = (TableColumn("model", "Model"), *(TableColumn(name, metric_title(name), "number", 4) for name in ordered))
+    rows: list[tuple[object, ...]] = [
+        (model.name, *(model.mean[name] for name in ordered)) for model in best_first(result)
+    ]
+    best = best_cells(columns, rows, ordered)
+    ceiling = {f"hr@{k}": value for k, value in result.ceiling.items()}
+    rows.append(("best possible", *(ceiling.get(name) for name in ordered)))
+    caption = f"Every list length on {_how_many(leaderboard, result)}"
+    return ReportTable(leaderboard.file("metrics", result), caption, columns, tuple(rows), (), best)
+
+
+TEST_COLUMNS = (
+    TableColumn("better", "Better"),
+    TableColumn("worse", "Worse"),
+    TableColumn("metric", "Metric"),
+    TableColumn("difference", "Difference", "interval", 3),
+    TableColumn("p", "p", "p"),
+    TableColumn("p_holm", "p, Holm", "p"),
+)
+
+
+def tests_table(leaderboard: LeaderboardTables, result: LevelResult, *, only_best: bool) -> ReportTable:
+    """Paired tests between models: all pairs, or the best model against each other one on the main metric."""
+    metric, first = main_metric(result), next((s.name for s in best_first(result)), "")
+    tests = [t for t in result.summary.tests if not only_best or (t.better == first and t.metric == metric)]
+    tests = sorted(tests, key=lambda t: (t.metric, -t.difference, t.better, t.worse))
+    what = f"{first} against each other model" if only_best else "All pairs of models"
+    caption = f"{what}, paired query by query: {_how_many(leaderboard, result)}"
+    notes = (
+        "Difference of the means with its 95 % interval; p by flipping signs of whole queries, corrected by Holm "
+        f"for all {len([t for t in result.summary.tests if t.metric == metric]):,} pairs of models on a metric.",
+    )
+    name = leaderboard.file("tests-best" if only_best else "tests", result)
+    return ReportTable(name, caption, TEST_COLUMNS, tuple(_test_row(test) for test in tests), notes)
+
+
+def _test_row(test: PairedTest) -> tuple[object, ...]:
+    return (
+        test.better,
+        test.worse,
+        metric_title(test.metric),
+        (test.difference, test.low, test.high),
+        test.p,
+        test.p_holm,
+    )
+
+
+def all_tables(leaderboard: LeaderboardTables) -> dict[str, ReportTable]:
+    """All tables of a leaderboard, by name."""
+    tables = [costs_table(leaderboard)]
+    for result in leaderboard.results:
+        tables += [leaderboard_table(leaderboard, result), metrics_table(leaderboard, result)]
+        tables += [tests_table(leaderboard, result, only_best=only_best) for only_best in (True, False)]
+    return {table.name: table for table in tables}
+
+
+SIGNIFICANT = 0.05
+"""A difference with a Holm-corrected p below this is called significant."""
+
+
+def conclusion(leaderboard: LeaderboardTables) -> tuple[str, ...]:
+    """A few sentences: the best model, the next one, the best of the paper's models where that is another."""
+    result, facts = leaderboard.first, leaderboard.facts
+    ranked = best_first(result)
+    if not ranked or not result.summary.labels:
+        return ("There are no labels to compare models by: too few baskets, or no pair above chance.",)
+    first = ranked[0]
+    sentences = [_leads(result, first)]
+    if len(ranked) > 1:
+        sentences.append("Next is " + _against(result, first, ranked[1]))
+    papers = [s for s in ranked if facts[s.name].kind == "paper"]
+    if facts[first.name].kind != "paper" and papers and papers[0] is not ranked[1]:
+        sentences.append("Of the paper's own models the best here is " + _against(result, first, papers[0]))
+    return tuple(sentences)
+
+
+def _leads(result: LevelResult, first: ModelSummary) -> str:
+    metric = main_metric(result)
+    k = metric.removeprefix("hr@")
+    ceiling = result.ceiling.get(int(k))
+    possible = "" if ceiling is None else f"; the best possible is {format_share(ceiling, 1)}"
+    return (
+        f"{first.name} ranks best: it puts {_share(first, metric)} of {result.summary.labels:,} held-out labels "
+        f"among its first {k} recommendations{possible}."
+    )
+
+
+def _share(model: ModelSummary, metric: str) -> str:
+    low, high = format_share(model.low[metric], 1), format_share(model.high[metric], 1)
+    return f"{format_share(model.mean[metric], 1)} (95 % interval {low.removesuffix(' %')} to {high})"
+
+
+def _against(result: LevelResult, first: ModelSummary, other: ModelSummary) -> str:
+    metric = main_metric(result)
+    test = _test_between(result, first.name, other.name, metric)
+    text = f"{other.name} with {_share(other, metric)}"
+    if test is None:
+        return text + "."
+    significance = "significant" if test.p_holm < SIGNIFICANT else "not significant"
+    points = format_number(100 * test.difference, 1)
+    return f"{text}, {points} points less: {significance} (p {_p(test.p_holm)} after Holm's correction)."
+
+
+def _p(value: float) -> str:
+    text = format_p(value)
+    return text if text.startswith("<") else f"= {text}"
+
+
+def _test_between(result: LevelResult, one: str, other: str, metric: str) -> PairedTest | None:
+    return next((t for t in result.summary.tests if {t.better, t.worse} == {one, other} and t.metric == metric), None)
