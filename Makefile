@@ -54,7 +54,7 @@ test: check browser java  ## everything CI runs
 	$(BIN)/pytest -m "not long"
 
 test-fast: $(READY)  ## unit tests only: no browser, Java, torch, network, child process or training kernels
-	$(BIN)/pytest -m "not slow and not long"
+	$(BIN)/pytest -n 2 --dist loadfile -m "not slow and not long"
 
 test-long: $(READY)  ## what takes longer than CI should
 	$(BIN)/pytest -m long
