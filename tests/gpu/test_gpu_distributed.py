@@ -72,14 +72,9 @@ def test_two_processes_end_with_the_same_bits(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
     path = os.pathsep.join([str(Path(__file__).parents[2] / "src"), *(folder for folder in sys.path if folder)])
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(tmp_path / "script.py")]
-    done = subprocess.run(
-        [sys.executable, *launcher, str(tmp_path), *MODELS],
-        capture_output=True,
-        text=True,
-        timeout=500,
-        check=False,
-        env={**os.environ, "PYTHONPATH": path},
-    )
+    command = [sys.executable, *launcher, str(tmp_path), *MODELS]
+    env = {**os.environ, "PYTHONPATH": path}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=500, check=False, env=env)
     assert done.returncode == 0, done.stderr
     first, second = (np.load(tmp_path / f"{rank}.npz") for rank in range(2))
     for name in first.files:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers.thread_process_group import ThreadProcessGroup, run_processes
+from helpers.thread_process_group import ThreadProcessGroup, assert_equal_arrays, run_processes
 from helpers.toyshop import toy_baskets
 from neatrec.data.baskets import Baskets
 from neatrec.data.splits import validation_split
@@ -21,7 +21,6 @@ from neatrec.io import SourceOptions
 from neatrec.models import Run, make_model
 from neatrec.models.base import Model
 from neatrec.models.embeddings.checkpoints import FILE
-from neatrec.models.embeddings.devices import CpuDevice
 from neatrec.models.embeddings.kernels.layout import VISITOR, Table, new_table, width
 from neatrec.models.embeddings.synchronize import Synchronizer
 from neatrec.training.streaming import StreamOptions
@@ -66,10 +65,9 @@ def test_changes_of_all_processes_are_summed(changes: list[dict[int, float]]) ->
 
 
 def test_changed_rows_are_sent_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    changes = [{0: 1.0, 3: 2.0, 4: 1.0}, {4: 3.0, 9: 1.0}]
-    expected = synchronized(changes)
+    expected = synchronized([{0: 1.0, 3: 2.0, 4: 1.0}, {4: 3.0, 9: 1.0}])
     monkeypatch.setattr("neatrec.models.embeddings.synchronize.ROWS_PER_STEP", 2)
-    found = synchronized(changes)
+    found = synchronized([{0: 1.0, 3: 2.0, 4: 1.0}, {4: 3.0, 9: 1.0}])
     assert (found[0].tobytes(), found[1]) == (expected[0].tobytes(), expected[1])
 
 
@@ -123,38 +121,12 @@ def fit(size: int, name: str = "neat", run: Run = REPRODUCIBLE, stream: Any = No
     return run_processes(size, work)
 
 
-def assert_equal_arrays(one: Model, other: Model) -> None:
-    a, b = one.arrays(users=True), other.arrays(users=True)
-    assert a.keys() == b.keys()
-    for name, array in a.items():
-        np.testing.assert_array_equal(array, b[name], err_msg=name)
-
-
-class TablesElsewhere(CpuDevice):
-    """Stands for a GPU: the kernel's tables are no plain arrays, and not those that were given."""
-
-    class Array(np.ndarray):
-        pass
-
-    def upload(self, tables: Mapping[str, Table]) -> tuple[Table, ...]:
-        self.there = tuple(table.copy().view(self.Array) for table in tables.values())
-        return self.there
-
-    def download(self, tables: Mapping[str, Table]) -> None:
-        for table, there in zip(tables.values(), self.there, strict=True):
-            table[:] = there
-
-
 @pytest.mark.parametrize("name", MODELS)
-def test_all_processes_end_with_the_same_bits(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_processes_end_with_the_same_bits(name: str) -> None:
     first, *others = fit(3, name)
     for other in others:
         assert_equal_arrays(first, other)
     assert_equal_arrays(first, fit(3, name, replace(REPRODUCIBLE, threads=2))[0])
-    monkeypatch.setattr(
-        "neatrec.models.embeddings.trainer.training_device", lambda device, visits, lines: TablesElsewhere(visits)
-    )
-    assert_equal_arrays(first, fit(3, name)[0])
 
 
 def test_no_basket_is_lost() -> None:

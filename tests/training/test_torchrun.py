@@ -10,10 +10,9 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from helpers.thread_process_group import ThreadProcessGroup, run_processes
+from helpers.thread_process_group import ThreadProcessGroup, assert_equal_arrays, run_processes
 from neatrec.bundle import load_bundle, read_manifest
 from neatrec.io import SourceOptions
 from neatrec.models.base import Model
@@ -38,13 +37,6 @@ def python(*arguments: object, **env: object) -> subprocess.CompletedProcess[str
 
 def torchrun(processes: int, *arguments: object, **env: object) -> subprocess.CompletedProcess[str]:
     return python("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", processes, *arguments, **env)
-
-
-def assert_equal_arrays(one: Model, other: Model) -> None:
-    a, b = one.arrays(), other.arrays()
-    assert a.keys() == b.keys()
-    for name, array in a.items():
-        np.testing.assert_array_equal(array, b[name], err_msg=name)
 
 
 @pytest.fixture(scope="module")

@@ -134,12 +134,14 @@ def process_group(launch: LaunchEnvironment, device: str) -> Iterator[TorchProce
 
 
 def train_distributed(
-    launch: LaunchEnvironment, streaming: StreamOptions, out: Path, choice: ModelChoice, options: TrainOptions
+    launch: LaunchEnvironment | None, streaming: StreamOptions, out: Path, choice: ModelChoice, options: TrainOptions
 ) -> dict[str, Any]:
     """Train as one process of `launch`: the report of `train_bundle` in the first process, {} in the others.
 
-    All processes must see `out` under one name: the first one cuts the shards beside it.
+    All processes must see `out` under one name: the first one cuts the shards beside it. `launch` None: read here.
     """
+    if (launch := launch or LaunchEnvironment.read()) is None:
+        raise ParameterError("no launcher started this process: RANK and WORLD_SIZE are not set")
     if launch.rank > 0:
         options = replace(options, progress=None)
         logging.getLogger("neatrec").setLevel(logging.WARNING)
@@ -173,15 +175,8 @@ def train_on_spark(
             hint="pip install 'neatrec[spark,distributed]'",
         ) from error
     distributor = spark.TorchDistributor(num_processes=processes, local_mode=local, use_gpu=False)
-    report: dict[str, Any] = distributor.run(_spark_task, streaming, out, choice, options)
+    report: dict[str, Any] = distributor.run(train_distributed, None, streaming, out, choice, options)
     return report
-
-
-def _spark_task(streaming: StreamOptions, out: Path, choice: ModelChoice, options: TrainOptions) -> dict[str, Any]:
-    launch = LaunchEnvironment.read()
-    if launch is None:
-        raise ParameterError("no launcher started this process: RANK and WORLD_SIZE are not set")
-    return train_distributed(launch, streaming, out, choice, options)
 
 
 def _first_line(error: Exception) -> str:
