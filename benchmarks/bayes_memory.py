@@ -38,10 +38,10 @@ def fit() -> Callable[[], dict[str, Any]]:
         cost = measured(lambda: model.fit(baskets, Run(rng=0, device="cpu")))
         if not isinstance(model, Bayes):
             raise TypeError("this is a study of `bayes`")
-        pairs, evidence = model.fit_info()["pairs"], model.evidence
-        near = 0 if evidence.near is None else evidence.near.matrix.nnz // 2
-        cells = {"kept": pairs["kept"], "near": near, "left_out_below": pairs["left_out_below"]}
-        return {"records": evidence.counts.records // 2, **cells, "before_mb": before, "peak_mb": cost.peak_mb}
+        pairs, features = model.fit_info()["pairs"], model.features
+        near = 0 if features.near is None else features.near.matrix.nnz // 2
+        cells = {"kept": pairs["kept"], "near": near, "left_out_below": pairs["dropped_below"]}
+        return {"records": features.counts.records // 2, **cells, "before_mb": before, "peak_mb": cost.peak_mb}
 
     return job
 

@@ -38,7 +38,7 @@ def _record(model: Bayes, others: Baskets) -> dict[str, Any]:
     answers = model.recommend_carts([np.array([query], dtype=np.int32) for query in queries], FIRST)
     query = np.repeat(queries, [len(codes) for codes in answers]).astype(np.int32)
     item = np.concatenate(answers)
-    counts = model.evidence.counts
+    counts = model.features.counts
     raw = counts.of_pairs(query, item) / counts.expected(counts.total[query], counts.total[item])
     chance = later.expected(later.total[query], later.total[item])
     mean = model.posterior(query, item).mean

@@ -1,41 +1,60 @@
-"""Models of `bayes` whose weights are given, over the small shop: what tests of its screen share, on any device."""
+"""Models of `bayes` over the small shop, and the slow reference of their scores."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from helpers.toyshop import toy_baskets
+from helpers.toyshop import toy_baskets, toy_catalog
 from neatrec.data.baskets import Baskets
 from neatrec.models import Run, make_model
 from neatrec.models.bayes import Bayes
-from neatrec.models.bayes.features import SIGNS
-from neatrec.models.bayes.prior import Weights
-from neatrec.models.bayes.ranker import HINTS, Ranking
+from neatrec.models.bayes.features import (
+    PRIOR_FEATURES,
+    RANKER_FEATURES,
+    CatalogFeatures,
+    FeatureOptions,
+    PairFeatures,
+)
+from neatrec.models.bayes.prior import Prior
+from neatrec.models.bayes.ranker import Ranker, RankerFit
+from neatrec.models.counts import CountParameters
+
+ITEMS = 22
 
 
-def ranking_of(weights: np.ndarray) -> Ranking:
-    return Ranking(float(weights[0]), weights[1:])
-
-
-def toy_bayes(
-    seed: int, *, ordered: bool = True, ranked: bool = True, name: str = "bayes", max_pairs: int = 10**8
-) -> Bayes:
-    """A model that has seen the small shop's baskets and has weights drawn by lot."""
+def toy_features(*, ordered: bool = True, max_pairs: int | None = None) -> PairFeatures:
+    options = FeatureOptions(CountParameters().counting(), ordered, rank=6, min_pair_count=1, max_pairs=max_pairs)
     baskets: Baskets = replace(toy_baskets(), ordered=ordered)
-    model = make_model(name, rank=6, min_pair_count=1, max_pairs=max_pairs).fit(baskets, Run(rng=0, threads=1))
-    if not isinstance(model, Bayes):
-        raise TypeError("`bayes` and `bayes-sure` have a screen")
+    return PairFeatures.of(baskets, CatalogFeatures.of(toy_catalog()), options, np.random.default_rng(0))
+
+
+def random_weights(seed: int, *, ordered: bool = True) -> tuple[Prior, Ranker]:
     rng = np.random.default_rng(seed)
-    weights = Weights(float(rng.uniform(0.5, 5)), float(rng.uniform() * ordered), rng.normal(0.3, 0.5, len(SIGNS)))
-    drawn = rng.normal(0.5, 1.0, len(HINTS) + 2)
-    model._take(
-        replace(
-            model.lessons,
-            weights=weights,
-            ranking=ranking_of(drawn[:-1]) if ranked else None,
-            sure=ranking_of(drawn) if ranked else None,
-        )
-    )
+    prior = Prior(float(rng.uniform(0.5, 5)), float(rng.uniform() * ordered), rng.normal(0.3, 0.5, len(PRIOR_FEATURES)))
+    return prior, Ranker(float(rng.normal()), rng.normal(0.5, 1.0, len(RANKER_FEATURES)))
+
+
+def toy_bayes(seed: int, *, name: str = "bayes", **parameters: Any) -> Bayes:
+    """A model fitted on the small shop, with random weights."""
+    model = make_model(name, rank=6, min_pair_count=1, **parameters).fit(toy_baskets(), Run(rng=0, threads=1))
+    if not isinstance(model, Bayes):
+        raise TypeError(f"{name} is no model of bayes")
+    prior, ranker = random_weights(seed)
+    fit = RankerFit(ranker)
+    model._set_fit(model.features, replace(model.summary, prior=prior, lift_ranker=fit, sure_ranker=fit))
     return model
+
+
+def reference_scores(
+    features: PairFeatures, prior: Prior, ranker: Ranker | None, queries: np.ndarray, items: np.ndarray
+) -> np.ndarray:
+    """Scores of pairs by the features' definitions, in float64."""
+    counted = features.count_and_expected(queries, items, prior.near)
+    lift = prior.posterior_mean(*counted, features.prior_features(queries, items))
+    if ranker is None:
+        return np.asarray(lift)
+    log_odds = ranker.level + features.ranker_features(queries, items, lift) @ ranker.weights
+    return np.exp(np.clip(log_odds, -60.0, 60.0))

@@ -14,7 +14,7 @@ from neatrec.data.catalog import Catalog
 from neatrec.errors import ParameterError
 from neatrec.models import Run, make_model
 from neatrec.models.bayes import Bayes
-from neatrec.models.bayes.features import SIGNS
+from neatrec.models.bayes.features import PRIOR_FEATURES
 from neatrec.simulator import supermarket
 
 
@@ -47,8 +47,8 @@ def test_finds_more_planted_complements_than_the_tuned_statistic() -> None:
 
 def test_says_what_it_learned() -> None:
     learned = model().fit_info()
-    assert learned["prior"] == "signs"
-    assert tuple(learned["weights"]) == SIGNS
+    assert learned["prior"] == "features"
+    assert tuple(learned["weights"]) == tuple(PRIOR_FEATURES)
     assert learned["validation"]["bayes"] > learned["validation"]["shrunk_lift"]
     assert 0 <= learned["near"] <= 1
     assert learned["k"] > 0
@@ -88,9 +88,7 @@ def test_the_posterior_lies_in_its_interval_and_narrows_with_evidence() -> None:
     narrow = fitted.posterior(truth.query, truth.item, level=0.5)
     assert (narrow.low > posterior.low).all()
     assert (narrow.high < posterior.high).all()
-    expected = fitted.evidence.counts.expected(
-        fitted.evidence.counts.total[truth.query], fitted.evidence.counts.total[truth.item]
-    )
+    expected = fitted.features.count_and_expected(truth.query, truth.item, 0.0)[1]
     width = (posterior.high - posterior.low) / posterior.mean
     known, unknown = expected > np.quantile(expected, 0.8), expected < np.quantile(expected, 0.2)
     assert np.median(width[known]) < np.median(width[unknown])
@@ -121,7 +119,9 @@ def test_knows_nothing_of_names_and_categories_where_there_are_none() -> None:
         Baskets.from_lists(lists, catalog=Catalog.from_ids(f"i{n}" for n in range(60)))
     )
     assert isinstance(fitted, Bayes)
-    assert fitted.evidence.signs_there.tolist() == [True, True, False, False, False, True]
+    assert fitted.features.available.tolist() == [
+        name in ("level", "low_rank", "item_popularity") for name in PRIOR_FEATURES
+    ]
     assert np.isfinite(fitted.score_all(np.arange(60))).all()
 
 
@@ -131,6 +131,14 @@ def test_a_posterior_of_nothing_and_bad_questions() -> None:
         model().posterior([0], [1], level=95)
     with pytest.raises(ParameterError, match="`items` must be as long as `queries`"):
         model().posterior([0, 1], [1])
+
+
+def test_device_gpu_fits_on_the_cpu_and_logs_it(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO", logger="neatrec"):
+        fitted = make_model("bayes").fit(toy_baskets(60), Run(device="gpu"))
+    assert "fitting bayes on the CPU: it has no GPU kernels" in caplog.text
+    plain = make_model("bayes").fit(toy_baskets(60), Run(device="cpu"))
+    np.testing.assert_array_equal(fitted.score_all([1, 2]), plain.score_all([1, 2]))
 
 
 def test_gives_vectors_of_its_low_rank_part() -> None:

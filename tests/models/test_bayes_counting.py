@@ -1,4 +1,4 @@
-"""Counts within a bound: what is left out does not depend on how pairs come, and totals count all of them."""
+"""Bounded counts of `bayes`: what is dropped does not depend on the blocks, and totals count all pairs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import logging
 from collections import Counter
 from functools import partial
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,22 +13,29 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from helpers.bayes_cases import toy_bayes
 from helpers.toyshop import toy_baskets, toy_catalog
 from neatrec.cooccurrence import CountOptions, PairBlock, count
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog
 from neatrec.models import Run, make_model
-from neatrec.models.bayes import Bayes, lowrank, names
-from neatrec.models.bayes.calibration import UNLEARNED
-from neatrec.models.bayes.counting import Gatherer, counted, counted_near, recounted
-from neatrec.models.bayes.features import PairFeatures, Surroundings
-from neatrec.models.bayes.fit import Lessons, _winners
-from neatrec.models.bayes.lowrank import like_company, log_lifts, stretches, unit_vectors
-from neatrec.models.bayes.names import like_names, word_table
-from neatrec.models.bayes.prior import Weights
-from neatrec.models.bayes.ranker_training import Judge
-from neatrec.models.counts import PairCounts, frequent_pairs
+from neatrec.models.bayes import Bayes, similarity
+from neatrec.models.bayes.counting import PairCollector, count_chosen_pairs, count_near_pairs, count_pairs
+from neatrec.models.bayes.features import CatalogFeatures
+from neatrec.models.bayes.fit import FitSummary, Fold, _calibration_pairs
+from neatrec.models.bayes.prior import Prior
+from neatrec.models.bayes.similarity import (
+    common_words,
+    log_lifts,
+    low_rank_factors,
+    row_blocks,
+    similar_names,
+    unit_vectors,
+    vector_neighbours,
+    word_table,
+    words_of,
+)
+from neatrec.models.bayes.training_set import HeldOut, PairSampler
+from neatrec.models.counts import PairCounts
 from neatrec.simulator import supermarket
 
 ITEMS = 9
@@ -73,103 +79,63 @@ def least_of(table: np.ndarray, most: int) -> int:
     return least
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(CARTS, st.integers(1, 30), st.booleans(), st.booleans())
-def test_the_rarest_pairs_are_left_out_and_no_others(
+def test_the_rarest_pairs_are_dropped_and_no_others(
     carts: list[list[int]], most: int, ordered: bool, once: bool
 ) -> None:
-    counting = CountOptions(directed=False, once_per_customer=once)
-    members = Surroundings.of(CATALOG).members()
-    found = counted(
-        baskets_of(carts, ordered=ordered), counting, ordered=ordered, most=most, members=members, threads=1
-    )
+    counting, baskets = CountOptions(directed=False, once_per_customer=once), baskets_of(carts, ordered=ordered)
+    members = CatalogFeatures.of(CATALOG).members()
+    found = count_pairs(baskets, counting, ordered=ordered, max_pairs=most, members=members, threads=1)
     whole = plain(carts, once=once, directed=False)
     least = least_of(whole, most)
     assert found.counts.least == least
     np.testing.assert_array_equal(found.counts.matrix.toarray(), np.where(whole >= least, whole, 0))
     assert found.counts.matrix.has_sorted_indices
-    assert found.counts.matrix.nnz <= 2 * most
     np.testing.assert_array_equal(found.counts.total, whole.sum(axis=0))
     assert found.counts.records == whole.sum()
     member = np.eye(CATEGORY[-1] + 1)[CATEGORY]
     np.testing.assert_array_equal(found.groups[0], member.T @ whole @ member)
     if not ordered:
         assert found.directed is None
-        assert found.ways is None
+        assert found.directed_groups is None
         return
     assert found.directed is not None
-    assert found.ways is not None
-    without = counted(baskets_of(carts), counting, ordered=True, most=most, members=members, ways=False, threads=1)
-    assert without.directed is None
-    assert without.ways is not None
-    for one, other in zip(without.ways, found.ways, strict=True):
-        np.testing.assert_array_equal(one, other)
     ways = plain(carts, once=once, directed=True)
     np.testing.assert_array_equal(found.directed.toarray(), np.where(whole >= least, ways, 0))
-    np.testing.assert_array_equal(found.ways.before, ways.sum(axis=1))
-    np.testing.assert_array_equal(found.ways.after, ways.sum(axis=0))
-    np.testing.assert_array_equal(found.ways.groups, member.T @ ways @ member)
-    near = counted_near(baskets_of(carts), CountOptions(directed=False, window=1), found.counts, 1)
+    np.testing.assert_array_equal(found.directed_groups, member.T @ ways @ member)
+    near = count_near_pairs(baskets, CountOptions(directed=False, window=1), found.counts, 1)
     narrow = plain(carts, once=False, directed=False, window=1)
     np.testing.assert_array_equal(near.matrix.toarray(), np.where(whole >= least, narrow, 0))
     np.testing.assert_array_equal(near.total, narrow.sum(axis=0))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 1000), st.integers(1, 200), st.integers(1, 40))
 def test_how_pairs_are_cut_into_blocks_does_not_matter(seed: int, most: int, size: int) -> None:
     rng = np.random.default_rng(seed)
     query, item = np.triu_indices(20, k=1)
     shuffled = rng.permutation(len(query))
     times = rng.geometric(0.4, len(query))
-    gathered = Gatherer(most, [])
+    collector = PairCollector(most, [])
     for start in range(0, len(query), size):
         part = shuffled[start : start + size]
         codes = query[part].astype(np.int32), item[part].astype(np.int32)
-        mask = gathered(PairBlock(*codes, times[part].astype(np.int64)), None)  # type: ignore[arg-type]
-        assert not mask.any()
-    ordered = np.sort(times)[::-1]
-    assert gathered.least == (1 if len(times) <= most else ordered[most] + 1)
-    matrix, ways = gathered.matrices(20, ways=True)
+        assert not collector(PairBlock(*codes, times[part].astype(np.int64)), None).any()  # type: ignore[arg-type]
+    assert collector.min_count == (1 if len(times) <= most else np.sort(times)[::-1][most] + 1)
+    matrix, directed = collector.matrices(20, directed=False)
     wanted = np.zeros((20, 20), dtype=np.int64)
-    wanted[query, item] = np.where(times >= gathered.least, times, 0)
+    wanted[query, item] = np.where(times >= collector.min_count, times, 0)
     np.testing.assert_array_equal(matrix.toarray(), wanted + wanted.T)
-    assert ways is None
+    assert directed is None
 
 
 @settings(max_examples=50, deadline=None)
 @given(CARTS, st.integers(0, 1000), st.integers(0, 12))
-def test_chosen_pairs_are_counted_anew(carts: list[list[int]], seed: int, size: int) -> None:
+def test_chosen_pairs_are_counted_though_they_were_dropped(carts: list[list[int]], seed: int, size: int) -> None:
     query, item = (np.random.default_rng(seed + way).integers(0, ITEMS, size).astype(np.int32) for way in (0, 1))
-    found = recounted(baskets_of(carts), CountOptions(directed=False), 1, query, item)
+    found = count_chosen_pairs(baskets_of(carts), CountOptions(directed=False), 1, query, item)
     assert found.tolist() == plain(carts, once=False, directed=False)[query, item].tolist()
-
-
-def test_rare_winners_are_counted_though_they_were_left_out() -> None:
-    baskets = supermarket(baskets=6_000, items=300, seed=3).baskets
-    halves = [baskets.select(np.arange(len(baskets)) % 2 == part) for part in (0, 1)]
-    around, counting = Surroundings.of(baskets.catalog), CountOptions(directed=False)
-    how: dict[str, Any] = {"rank": 8, "min_pair_count": 2, "ordered": True, "most": 3_000}
-    one, other = (PairFeatures.of(part, counting, around, rng=np.random.default_rng(0), **how) for part in halves)
-    assert other.counts.least > 1
-    query, item = np.triu_indices(60, k=1)
-    pairs = query.astype(np.int32), item.astype(np.int32)
-    lessons = Lessons(Weights(1.0, 0.0, None), None, UNLEARNED, 0, 0.0, 0.0)
-    judge = Judge(other.counts, None, partial(recounted, halves[1], counting, 1))
-    found = _winners(one, judge, lessons, *pairs)
-    exact = PairCounts.of(halves[1], counting)
-    np.testing.assert_array_equal(found.later_count, exact.of_pairs(*pairs))
-    np.testing.assert_allclose(found.later_expected, exact.expected(exact.total[pairs[0]], exact.total[pairs[1]]))
-    assert ((found.later_count > 0) & (other.counts.of_pairs(*pairs) == 0)).any()
-
-
-def test_unbounded_counts_are_those_of_every_other_model() -> None:
-    counting = CountOptions(directed=False)
-    found, usual = counted(toy_baskets(), counting, ordered=True), PairCounts.of(toy_baskets(), counting)
-    for name in ("indptr", "indices", "data"):
-        np.testing.assert_array_equal(getattr(found.counts.matrix, name), getattr(usual.matrix, name))
-        assert getattr(found.counts.matrix, name).dtype == getattr(usual.matrix, name).dtype
-    np.testing.assert_array_equal(found.counts.total, usual.total)
 
 
 @pytest.mark.parametrize("directed", [True, False])
@@ -177,110 +143,117 @@ def test_every_engine_brings_the_same_pairs(directed: bool) -> None:
     pytest.importorskip("duckdb", reason="needs duckdb, the other engine")
     found = []
     for engine in ("memory", "duckdb"):
-        gathered = Gatherer(60, Surroundings.of(toy_catalog()).members())
-        count(toy_baskets(), CountOptions(directed=directed), keep=gathered, engine=engine, threads=1)
-        found.append((gathered.least, gathered.groups, *gathered.matrices(22, ways=directed)))
-    (least, groups, matrix, ways), (other_least, other_groups, other_matrix, other_ways) = found
-    assert least == other_least > 1
-    np.testing.assert_array_equal(matrix.toarray(), other_matrix.toarray())
-    for one, other in zip(groups, other_groups, strict=True):
+        collector = PairCollector(60, CatalogFeatures.of(toy_catalog()).members())
+        count(toy_baskets(), CountOptions(directed=directed), keep=collector, engine=engine, threads=1)
+        tables = [matrix.toarray() for matrix in collector.matrices(22, directed=directed) if matrix is not None]
+        found.append((collector.min_count, *collector.groups, *tables))
+    assert found[0][0] > 1
+    for one, other in zip(*found, strict=True):
         np.testing.assert_array_equal(one, other)
-    assert (ways is None) == (other_ways is None) == (not directed)
-    if ways is not None:
-        np.testing.assert_array_equal(ways.toarray(), other_ways.toarray())
 
 
 def test_counts_beyond_32_bits_are_held_in_64() -> None:
-    gathered = Gatherer(None, [])
+    collector = PairCollector(None, [])
     codes = np.array([0, 1], dtype=np.int32), np.array([2, 0], dtype=np.int32)
     block = PairBlock(*codes, np.array([2**31 - 1, 4]), np.array([7, 0]))
-    gathered(block, None)  # type: ignore[arg-type]
-    matrix, ways = gathered.matrices(3, ways=True)
-    assert ways is not None
+    collector(block, None)  # type: ignore[arg-type]
+    matrix, directed = collector.matrices(3, directed=True)
+    assert directed is not None
     assert matrix.toarray().tolist() == [[0, 4, 2**31 + 6], [4, 0, 0], [2**31 + 6, 0, 0]]
-    assert ways.toarray().tolist() == [[0, 0, 2**31 - 1], [4, 0, 0], [7, 0, 0]]
+    assert directed.toarray().tolist() == [[0, 0, 2**31 - 1], [4, 0, 0], [7, 0, 0]]
 
 
-@settings(max_examples=50, deadline=None)
-@given(st.integers(0, 1000), st.integers(1, 4))
-def test_often_seen_is_what_a_mask_of_all_pairs_gives(seed: int, least: int) -> None:
-    table = np.random.default_rng(seed).poisson(0.6, (12, 12)).astype(np.int32)
-    row, column, times = frequent_pairs(sparse.csr_matrix(table), least)
-    assert [row.tolist(), column.tolist()] == [part.tolist() for part in np.nonzero(table >= least)]
-    assert times.tolist() == table[row, column].tolist()
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.lists(st.integers(0, 6), min_size=1, max_size=20), st.integers(1, 12))
-def test_stretches_cover_every_row_once(sizes: list[int], size: int) -> None:
-    start = np.concatenate([[0], np.cumsum(sizes)])
-    found = stretches(start, size)
-    assert [row for first, end in found for row in range(first, end)] == list(range(len(sizes)))
-    for first, end in found:
-        assert end == first + 1 or start[end - 1] - start[first] < size + max(sizes)
-
-
-def test_small_stretches_and_small_blocks_of_cosines_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    counts = PairCounts.of(toy_baskets(), CountOptions(directed=False))
-    table, category = word_table(toy_catalog()), toy_catalog().category_of()
-    assert table is not None
-    unit = unit_vectors(np.random.default_rng(0).standard_normal((22, 4)).astype(np.float32), np.ones(4, np.float32))
-    usual = log_lifts(counts, 2), like_names(table, category), like_company(unit, category)
-    monkeypatch.setattr(lowrank, "STRETCH", 5)
-    monkeypatch.setattr(names, "MOST_COSINES", 3)
-    for one, other in zip(
-        usual, (log_lifts(counts, 2), like_names(table, category), like_company(unit, category)), strict=True
-    ):
-        np.testing.assert_allclose(other.toarray(), one.toarray(), rtol=1e-6)
-
-
-def bounded(most: int) -> Bayes:
+def bounded(max_pairs: int) -> Bayes:
     baskets = supermarket(baskets=6_000, items=300, seed=3).baskets
-    model = make_model("bayes", rank=16, max_pairs=most).fit(baskets, Run(rng=0, threads=1))
+    model = make_model("bayes", rank=16, max_pairs=max_pairs).fit(baskets, Run(rng=0, threads=1))
     assert isinstance(model, Bayes)
     return model
 
 
-def test_a_bounded_model_says_what_it_left_out_and_is_kept_by_its_arrays(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_bounded_model_reports_what_it_dropped_and_is_kept_by_its_arrays(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "neatrec"):
         model = bounded(5_000)
     pairs = model.fit_info()["pairs"]
-    assert pairs["left_out_below"] > 1
-    assert pairs["kept"] <= pairs["most"] == 5_000
-    assert f"more than 5000 pairs: those seen fewer than {pairs['left_out_below']} times are left out" in caplog.text
-    counts = model.evidence.counts
-    assert counts.matrix.data.min() >= pairs["left_out_below"]
-    assert counts.kept_total.sum() < counts.records
+    assert pairs["kept"] <= pairs["max"] == 5_000
+    assert f"more than 5000 pairs: pairs with a count below {pairs['dropped_below']} are dropped" in caplog.text
+    counts, complete = model.features.counts, bounded(10**8).features
+    assert counts.matrix.data.min() >= pairs["dropped_below"] > 1
+    np.testing.assert_array_equal(counts.total, complete.counts.total)
+    np.testing.assert_array_equal(model.features.category_lift, complete.category_lift)
     again = Bayes.from_arrays(model.parameters, model.catalog, model.arrays())
     every = np.arange(len(model.catalog), dtype=np.int32)
     np.testing.assert_array_equal(again.score_all(every), model.score_all(every))
     assert again.fit_info() == model.fit_info()
 
 
-def test_totals_of_a_bounded_model_count_every_pair() -> None:
-    bounds = bounded(5_000), bounded(10**8)
-    for name in ("counts", "near"):
-        one, other = (getattr(model.evidence, name) for model in bounds)
-        np.testing.assert_array_equal(one.total, other.total)
-        assert one.records == other.records
-        assert one.matrix.nnz < other.matrix.nnz
-    assert bounds[1].fit_info()["pairs"]["left_out_below"] == 1
-    np.testing.assert_array_equal(*(model.evidence.category_lift for model in bounds))
-    np.testing.assert_array_equal(*(model.evidence.order.first for model in bounds))
+def test_calibration_counts_held_out_pairs_that_were_dropped() -> None:
+    model, counting = bounded(3_000), CountOptions(directed=False)
+    baskets = supermarket(baskets=6_000, items=300, seed=3).baskets
+    held_out = HeldOut(model.features.counts, None, partial(count_chosen_pairs, baskets, counting, 1))
+    sampler = PairSampler(model.catalog.category_of(), np.random.default_rng(0))
+    pairs = _calibration_pairs(Fold(model.features, held_out), FitSummary(Prior(1.0), 0), sampler)
+    assert pairs.held_out_count.sum() > pairs.count.sum() > 0
 
 
-@pytest.mark.parametrize("name", ["bayes", "bayes-sure"])
-@pytest.mark.parametrize("ordered", [True, False])
-def test_the_screen_of_a_bounded_model_is_near_its_scores(name: str, ordered: bool) -> None:
-    model = toy_bayes(3, ordered=ordered, name=name, max_pairs=60)
-    assert model.evidence.counts.least > 1
-    sold = np.flatnonzero(model.item_count > 0).astype(np.int32)
-    exact = np.log(model.score_all(sold)[:, sold])
-    np.testing.assert_allclose(model.screen(sold).rows(sold), exact, atol=2e-5)
+# ---- similar items
 
 
-def test_as_many_pairs_as_the_bound_are_all_kept() -> None:
-    baskets, counting = toy_baskets(), CountOptions(directed=False)
-    size = len(count(baskets, counting))
-    assert counted(baskets, counting, ordered=True, most=size).counts.least == 1
-    assert counted(baskets, counting, ordered=True, most=size - 1).counts.least > 1
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("Beef Hot Dogs", ["beef", "dog", "hot"]), (None, []), ("7 x 100%", []), ("Glass Jars", ["glass", "jar"])],
+)
+def test_words_of_a_name(name: str | None, words: list[str]) -> None:
+    assert words_of(name) == words
+
+
+def test_names_are_similar_within_their_category_only() -> None:
+    names = ["Plain Bagels", "Mini Plain Bagels", "Plain Yogurt", "Rye Bread", None]
+    catalog = Catalog.from_ids("abcde", names=names, categories=["bakery", "bakery", "dairy", "bakery", None])
+    table = word_table(catalog)
+    assert table is not None
+    similar = similar_names(table, catalog.category_of()).toarray()
+    assert np.diag(similar).tolist() == [1.0] * 5
+    np.testing.assert_allclose(similar, similar.T)
+    assert similar[0, 1] > 0.25**2
+    assert similar[0, 2] == similar[0, 3] == similar[4, 0] == 0
+    assert word_table(Catalog.from_ids("abc", names=["1", "2", "3"])) is None
+
+
+def test_a_word_of_few_items_is_left_out() -> None:
+    table = word_table(Catalog.from_ids([str(n) for n in range(6)], names=["Red Soup"] * 5 + ["Blue Soup"]))
+    assert table is not None
+    common = common_words(table)
+    assert common is not None
+    np.testing.assert_allclose(common.toarray(), [[0.5, 0.5]] * 5 + [[0.0, 1.0]])
+
+
+def test_factors_give_back_a_matrix_of_low_rank() -> None:
+    rng = np.random.default_rng(1)
+    half = rng.standard_normal((40, 3)).astype(np.float32)
+    matrix = half @ np.diag([3.0, 1.0, -2.0]).astype(np.float32) @ half.T
+    matrix[7], matrix[:, 7] = 0, 0
+    vectors, values = low_rank_factors(sparse.csr_matrix(matrix), 3, rng)
+    np.testing.assert_allclose((vectors * values) @ vectors.T, matrix, atol=1e-3)
+    assert not vectors[7].any()
+    assert not low_rank_factors(sparse.csr_matrix((4, 4), dtype=np.float32), 2, rng)[0].any()
+
+
+def test_log_lifts_hold_only_pairs_above_chance_and_seen_often_enough() -> None:
+    counts = PairCounts.of(toy_baskets(), CountOptions(directed=False))
+    found = log_lifts(counts, min_pair_count=3).tocoo()
+    times = counts.of_pairs(found.row, found.col)
+    assert (found.data > 0).all()
+    assert (times >= 3).all()
+    expected = counts.expected(counts.total[found.row], counts.total[found.col])
+    np.testing.assert_allclose(found.data, np.log((times + 3) / (expected + 3)), rtol=1e-5)
+
+
+def test_small_blocks_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts, category = PairCounts.of(toy_baskets(), CountOptions(directed=False)), toy_catalog().category_of()
+    unit = unit_vectors(np.random.default_rng(0).standard_normal((22, 4)).astype(np.float32))
+    usual = log_lifts(counts, 2), vector_neighbours(unit, category)
+    monkeypatch.setattr(similarity, "BLOCK_PAIRS", 5)
+    monkeypatch.setattr(similarity, "MAX_COSINES", 3)
+    for one, other in zip(usual, (log_lifts(counts, 2), vector_neighbours(unit, category)), strict=True):
+        np.testing.assert_allclose(other.toarray(), one.toarray(), rtol=1e-6)
+    assert row_blocks(np.array([0, 3, 4, 9, 9, 10]), 4) == [(0, 2), (2, 3), (3, 5)]

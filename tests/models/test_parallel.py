@@ -8,14 +8,12 @@ from types import ModuleType
 import numpy as np
 import pytest
 import threadpoolctl
-from test_bayes_parts import toy_evidence
 
+from helpers.bayes_cases import random_weights, toy_features
 from helpers.toyshop import toy_baskets
 from neatrec.models import Run, make_model, parallel, vectors
-from neatrec.models.bayes import model as bayes_model
-from neatrec.models.bayes.prior import START
-from neatrec.models.bayes.ranker import Ranking
-from neatrec.models.bayes.rows import rank_rows
+from neatrec.models.bayes import scoring
+from neatrec.models.bayes.scoring import Scorer
 from neatrec.models.embeddings import likelihood
 from neatrec.models.embeddings.likelihood import likelihood_pairs
 from neatrec.models.parallel import one_blas_thread, parallel_slices, thread_limit
@@ -108,15 +106,10 @@ def test_products_are_summed_over_both_sides_at_any_number_of_threads(
 
 @pytest.mark.usefixtures("three_cores")
 def test_rows_of_bayes_are_the_same_at_any_number_of_threads() -> None:
-    evidence, queries = toy_evidence(), np.arange(22, dtype=np.int32)
-    ranking = Ranking(-1.0, np.array([1.5, 0.3, -0.2, 0.8, 0.1, 0.5, 0.4, 0.6]))
-    one_by_one = np.concatenate([rank_rows(evidence, START, ranking, queries[i : i + 1]) for i in queries])
+    scorer, queries = Scorer(toy_features(), *random_weights(0)), np.arange(22, dtype=np.int32)
+    one_by_one = np.concatenate([scorer.rows(queries[i : i + 1]) for i in queries])
     # products of vectors may be added up in another order
-    together = rank_rows(evidence, START, ranking, queries)
-    np.testing.assert_allclose(together, one_by_one, rtol=1e-5)
-    out = np.zeros_like(together)
-    assert rank_rows(evidence, START, ranking, queries, out) is out
-    np.testing.assert_array_equal(out, together)
+    np.testing.assert_allclose(scorer.rows(queries), one_by_one, rtol=1e-5)
 
 
 @pytest.mark.usefixtures("three_cores")
@@ -125,7 +118,7 @@ def test_pairs_of_bayes_score_the_same_at_any_number_of_threads(name: str, monke
     fitted = make_model(name).fit(toy_baskets(), Run(rng=0))
     queries, items = np.random.default_rng(2).integers(0, len(fitted.catalog), (2, 60))
     alone = fitted.score(queries, items)
-    monkeypatch.setattr(bayes_model, "MIN_PAIRS_PER_THREAD", 9)
+    monkeypatch.setattr(scoring, "MIN_PAIRS_PER_THREAD", 9)
     np.testing.assert_array_equal(fitted.score(queries, items), alone)
 
 

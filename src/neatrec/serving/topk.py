@@ -18,7 +18,6 @@ from neatrec.models.counts import CountModel
 from neatrec.models.embeddings.kernels.dispatch import ranking_device
 from neatrec.models.parallel import one_blas_thread, thread_limit
 from neatrec.models.vectors import CosineModel
-from neatrec.serving.coarse_search import by_screen, screen_of
 from neatrec.serving.scan import Heaps, SearchSpace, keep_best, keep_best_down, keep_best_of_lists, put_in_order
 from neatrec.statistics.independence import groups_of
 
@@ -55,13 +54,10 @@ def best_answers(model: Model, k: int, *, threads: int | None = None, device: st
     """
     search = search_of(model, k)
     factors, workers = product_factors(model), thread_count(threads)
-    screen = screen_of(model, search.code)
     where = ranking_device(model.name, device, product=factors is not None, top=search.k)
     if device == "auto" and where == "gpu":
         log.info("the serving table is made on the GPU")
-    if screen is not None:
-        by_screen(search, model, screen, workers)
-    elif factors is not None and where == "gpu":
+    if factors is not None and where == "gpu":
         search.by_gpu(*factors)
     elif factors is not None:
         search.by_product(*search.take(*factors), workers)

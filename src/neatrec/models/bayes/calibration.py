@@ -1,9 +1,9 @@
-"""The posterior as numbers to be read: prior mean and strength fitted by the likelihood of counts not seen before.
+"""The posterior as numbers to read: prior mean and strength fitted by the likelihood of held-out counts.
 
 Given C and E of one part of the baskets, a gamma prior of mean m worth k expected times together makes the count of
-another part negative binomial with shape C + k m and mean E' (C + k m) / (E + k). The three numbers of m = exp(c0 + c1
-log-prior) and k are those that make the other part's counts likeliest, over the pairs that would be recommended: the
-winner's curse, that what ranks first did so by luck too, is paid for by fitting on winners.
+another part negative binomial with shape C + k m and mean E' (C + k m) / (E + k). Level and slope of m = exp(level +
+slope x log-prior), and k, maximise the likelihood of the held-out counts of recommended pairs: fitting on those
+corrects for the winner's curse.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ from scipy import optimize, special
 
 Floats = npt.NDArray[np.float64]
 
-WINNERS = 50
-"""Best-ranked items of each query that are fitted on."""
-QUERIES = 300
+FIRST = 50
+"""Best-ranked items per query that are fitted on."""
+MAX_QUERIES = 300
+MIN_PAIRS = 100
 BOUNDS = ((-5.0, 5.0), (0.0, 3.0), (float(np.log(0.05)), float(np.log(50.0))))
-"""Of level, slope and log k: wide, so that few winners cannot make numbers without measure."""
+"""Of level, slope and log k."""
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Winners:
-    """Pairs that would be recommended by one part of the baskets, and their counts in another part."""
+class CalibrationPairs:
+    """Recommended pairs of one part of the baskets, and their counts in the held-out part; each of shape (pairs,)."""
 
     count: Floats
     expected: Floats
     log_prior: Floats
-    later_count: Floats
-    later_expected: Floats
+    held_out_count: Floats
+    held_out_expected: Floats
 
     @classmethod
-    def joined(cls, parts: list[Winners]) -> Winners:
-        names = ("count", "expected", "log_prior", "later_count", "later_expected")
-        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+    def joined(cls, parts: list[CalibrationPairs]) -> CalibrationPairs:
+        return cls(*(np.concatenate(column) for column in zip(*(vars(part).values() for part in parts), strict=True)))
 
 
 @dataclass(frozen=True)
@@ -63,39 +63,29 @@ class Calibration:
         return cls(*(float(value) for value in values))
 
 
-UNLEARNED = Calibration(0.0, 0.0, 1.0)
-"""Where there is nothing to learn from: a lift of 1, worth one expected time together."""
+UNCALIBRATED = Calibration(0.0, 0.0, 1.0)
+"""Where there is too little to fit on: a lift of 1, worth one expected time together."""
 
 
-def calibrate(winners: Winners, *, signs: bool) -> Calibration:
-    """The prior under which the winners' later counts are likeliest; without `signs` its mean is one for all pairs."""
-    usable = winners.later_expected > 0
-    if usable.sum() < 100:
-        return UNLEARNED
-    data = [getattr(winners, name)[usable] for name in ("count", "expected", "log_prior")]
-    later, chance = winners.later_count[usable], winners.later_expected[usable]
+def calibrate(pairs: CalibrationPairs, *, sloped: bool) -> Calibration:
+    """The prior under which the held-out counts are likeliest; unless `sloped`, one mean for all pairs."""
+    usable = pairs.held_out_expected > 0
+    if usable.sum() < MIN_PAIRS:
+        return UNCALIBRATED
+    known = [column[usable] for column in (pairs.count, pairs.expected, pairs.log_prior)]
+    held_out, expected = pairs.held_out_count[usable], pairs.held_out_expected[usable]
 
-    def unlikely(point: Floats) -> float:
+    def loss(point: Floats) -> float:
         level, slope, log_k = point
-        shape, rate = Calibration(level, slope * signs, float(np.exp(log_k))).shape_and_rate(*data)
-        return -float(negative_binomial(later, shape, rate / (rate + chance)).mean())
+        shape, rate = Calibration(level, slope * sloped, float(np.exp(log_k))).shape_and_rate(*known)
+        return -float(negative_binomial(held_out, shape, rate / (rate + expected)).mean())
 
-    found = optimize.minimize(unlikely, np.array([0.0, 0.5 * signs, np.log(2.0)]), bounds=BOUNDS, method="L-BFGS-B")
+    found = optimize.minimize(loss, np.array([0.0, 0.5 * sloped, np.log(2.0)]), bounds=BOUNDS, method="L-BFGS-B")
     level, slope, log_k = (float(value) for value in found.x)
-    # without signs the slope is of no use
-    if reached := at_bounds(level, slope if signs else 1.0, log_k):
-        log.info("the posterior's calibration ends at a bound of its %s (intervals, not the ranking)", reached)
-    return Calibration(level, slope * signs, float(np.exp(log_k)))
-
-
-def at_bounds(level: float, slope: float, log_k: float) -> str:
-    """Which of the three numbers lie at one of their `BOUNDS`.
-
-    >>> at_bounds(-5.0, 1.0, float(np.log(50.0)))
-    'level and k'
-    """
-    numbers = zip(("level", "slope", "k"), (level, slope, log_k), BOUNDS, strict=True)
-    return " and ".join(name for name, value, bounds in numbers if np.isclose(value, bounds, atol=1e-6).any())
+    ends = zip(("level", "slope", "k"), (level, slope if sloped else 1.0, log_k), BOUNDS, strict=True)
+    if at_bounds := [name for name, value, bounds in ends if np.isclose(value, bounds, atol=1e-6).any()]:
+        log.info("posterior calibration ends at a bound of %s (intervals, not the ranking)", " and ".join(at_bounds))
+    return Calibration(level, slope * sloped, float(np.exp(log_k)))
 
 
 def negative_binomial(count: Floats, shape: Floats, success: Floats) -> Floats:

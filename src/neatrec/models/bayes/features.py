@@ -1,217 +1,287 @@
-"""`PairFeatures`: counts of some baskets, and what they and the catalogue say about a pair."""
+"""What is known about a pair: the features of the prior and of the ranker, each defined once, in plain NumPy.
+
+The fit computes features of chosen pairs here; `scoring` computes weighted sums of the same features in compiled code,
+and tests compare the two.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from neatrec import statistics
 from neatrec.cooccurrence import CountOptions
 from neatrec.data.baskets import BasketStream
 from neatrec.data.catalog import UNKNOWN, Catalog
-from neatrec.models.bayes.cold_start import StandIns
-from neatrec.models.bayes.counting import counted, counted_near
-from neatrec.models.bayes.lowrank import COMPANY, Factors, factors, like_company, log_lifts, unit_vectors
-from neatrec.models.bayes.names import common_words, like_names, word_table
-from neatrec.models.bayes.order import Order
+from neatrec.models.bayes.cold_start import ColdStartMeans
+from neatrec.models.bayes.counting import count_near_pairs, count_pairs
+from neatrec.models.bayes.similarity import (
+    Vectors,
+    common_words,
+    log_lifts,
+    low_rank_factors,
+    scaled_vectors,
+    similar_names,
+    unit_vectors,
+    vector_neighbours,
+    word_table,
+)
 from neatrec.models.counts import PairCounts
 
-Rows = npt.NDArray[np.float32]
+Codes = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
 
-SIGNS = ("level", "low rank", "like names", "categories", "words", "item")
-"""What the prior is made of, in this order; the level is the same for all pairs."""
-NEAR = 5
-"""Pairs at most this far apart in the cart are near."""
+PRIOR_FEATURES = {
+    "level": "1 for every pair",
+    "low_rank": "low-rank reconstruction of the log-lifts of all pairs",
+    "similar_names": "log-lift of the pooled counts of items with similar names, of query and item",
+    "categories": "log-lift of the two categories",
+    "words": "mean log-lift of the word pairs of the two names, by few factors",
+    "item_popularity": "log of the item's total over the mean total",
+}
+"""Features of the log of the prior mean of a pair's lift; 0 where the catalogue does not provide one."""
+RANKER_FEATURES = {
+    "log_lift": "log of the posterior mean of the lift",
+    "log_count": "log(1 + count)",
+    "cosine": "cosine of the low-rank vectors",
+    "query_popularity": "log of the query's total over the mean total",
+    "category_order": "log of times before over times after, of the two categories; 0 without cart order",
+    "neighbours": "log-lift of the item with the nearest neighbours of the query, the query itself left out",
+    "significance": "log(1 + G^2), 0 for a count below expectation; `bayes-sure` only",
+}
+"""Features of the log-odds by which pairs rank."""
+
+NEAR_DISTANCE = 5
+"""Pairs at most this far apart in the cart are near pairs."""
 WORD_RANK = 32
-LIKE_PSEUDO, CATEGORY_PSEUDO, WORD_PSEUDO, ITEM_PSEUDO = 3.0, 10.0, 20.0, 10.0
-MOST_CATEGORIES = 3_000
+MAX_CATEGORIES = 3_000
+NAMES_PSEUDO, CATEGORY_PSEUDO, WORD_PSEUDO, ITEM_PSEUDO = 3.0, 10.0, 20.0, 10.0
+ORDER_PSEUDO, NEIGHBOUR_PSEUDO = 20.0, 1.0
+"""Counts added to both sides of a ratio before its logarithm."""
+QUERY_BLOCK = 256
+"""Queries whose pooled counts are computed together."""
 
 
 @dataclass(frozen=True)
-class Surroundings:
-    """What the catalogue alone says: the same for every part of the baskets."""
+class CatalogFeatures:
+    """What the catalogue alone provides: the same for every part of the baskets."""
 
-    category: npt.NDArray[np.int32]
-    """Codes used for category pairs, shape (items,); all UNKNOWN when there are none, or too many for a table."""
+    category: Codes
+    """Codes for category pairs, shape (items,); all UNKNOWN without categories, or with too many for a table."""
     words: sparse.csr_matrix | None
-    like: sparse.csr_matrix | None
+    similar: sparse.csr_matrix | None
 
     @classmethod
-    def of(cls, catalog: Catalog) -> Surroundings:
-        """What `catalog` says, as far as it has names and categories."""
+    def of(cls, catalog: Catalog) -> CatalogFeatures:
         category = catalog.category_of() if catalog.levels else np.full(len(catalog), UNKNOWN, dtype=np.int32)
-        if category.max(initial=UNKNOWN) >= MOST_CATEGORIES:
+        if category.max(initial=UNKNOWN) >= MAX_CATEGORIES:
             category = np.full(len(catalog), UNKNOWN, dtype=np.int32)
         table = word_table(catalog)
-        like = None if table is None else like_names(table, category)
-        if like is not None and like.nnz <= len(catalog):
-            like = None
-        return cls(category, None if table is None else common_words(table), like)
+        similar = None if table is None else similar_names(table, category)
+        if similar is not None and similar.nnz <= len(catalog):
+            similar = None
+        return cls(category, None if table is None else common_words(table), similar)
 
     def members(self) -> list[sparse.csr_matrix]:
-        """Which item is of which category, and which has which word where there are words: ones, (items, groups)."""
+        """Which item is of which category, and which has which word, where there are words: ones, (items, groups)."""
         size = int(self.category.max(initial=UNKNOWN)) + 1
         known = np.flatnonzero(self.category != UNKNOWN)
         shape = (len(self.category), size)
         of_category = sparse.csr_matrix((np.ones(len(known)), (known, self.category[known])), shape=shape)
-        return [of_category] if self.words is None else [of_category, holds_of(self.words)]
+        return [of_category] if self.words is None else [of_category, self.words.astype(bool).astype(np.float32)]
 
 
 @dataclass(frozen=True)
-class Block:
-    """Numbers of some queries with every item, each of shape (queries, items)."""
+class FeatureOptions:
+    """How the features of some baskets are computed."""
 
-    count: Rows
-    expected: Rows
-    near_count: Rows
-    """Near pairs, scaled so that they add up to as many as all pairs; the count where order is not known."""
-    near_expected: Rows
-    signs: Rows
-    """Logarithms of lift-like ratios in the order of `SIGNS`, 0 where a sign is missing, (queries, items, signs)."""
+    counting: CountOptions
+    ordered: bool
+    rank: int = 128
+    min_pair_count: int = 2
+    """Pairs seen fewer times are left out of the low-rank factors."""
+    max_pairs: int | None = None
+    threads: int | None = None
 
 
+@dataclass(frozen=True, eq=False)
 class PairFeatures:
-    """C, F, E of all pairs and of near ones; low-rank factors; lifts of category pairs, word pairs and like names."""
+    """Counts of some baskets, and everything else that the features are computed from."""
 
-    def __init__(
-        self,
-        counts: PairCounts,
-        near: PairCounts | None,
-        arrays: Mapping[str, npt.NDArray[Any]],
-        category: npt.NDArray[np.int32],
-        like: sparse.csr_matrix | None,
-        company: sparse.csr_matrix,
-        order: Order,
-        directed: sparse.csr_matrix | None = None,
-    ) -> None:
-        self.counts, self.near, self.category, self.like = counts, near, category, like
-        self.company, self.order, self.directed = company, order, directed
-        self.vectors: Factors = arrays["vectors"]
-        self.values: Factors = arrays["values"]
-        self.word_vectors: Factors = arrays["word_vectors"]
-        self.word_values: Factors = arrays["word_values"]
-        self.category_lift: Factors = arrays["category_lift"]
+    counts: PairCounts
+    near: PairCounts | None
+    """Counts of near pairs; None where carts have no order."""
+    vectors: Vectors
+    """Low-rank vectors of the items, (items, rank), and the values of the factors, (rank,)."""
+    values: Vectors
+    word_vectors: Vectors
+    word_values: Vectors
+    category: Codes
+    category_lift: Vectors
+    """Log-lift of category pairs, (categories + 1, categories + 1): zeros in the last row and column, for UNKNOWN."""
+    category_order: Vectors
+    """Log of times before over times after of category pairs, of the same shape; zeros without cart order."""
+    similar: sparse.csr_matrix | None
+    """Similarity of names, (items, items), 1 for the item itself; None without names."""
+    neighbours: sparse.csr_matrix
+    """Similarity of low-rank vectors, of the same shape."""
+    directed: sparse.csr_matrix | None = None
+    """Counts with the row's item first, to compare with; None where carts have no order."""
+    means: ColdStartMeans = field(init=False, repr=False)
+    scaled: Vectors = field(init=False, repr=False)
+    unit: Vectors = field(init=False, repr=False)
+    popularity: Vectors = field(init=False, repr=False)
+    similar_total: Floats = field(init=False, repr=False)
+    neighbour_total: Floats = field(init=False, repr=False)
+    """Totals of each item's neighbours without itself."""
+
+    def __post_init__(self) -> None:
+        counts = self.counts
         total = counts.total.astype(np.float64)
-        self.like_total = None if like is None else like @ _pooled_total(counts)
-        self.lends = None if like is None else sparse.csr_matrix(like.T)
-        self.unit = unit_vectors(self.vectors, self.values)
-        self.stand_ins = StandIns(self.vectors, counts.total, category)
-        self.bought = self.stand_ins.totals_of(counts.total)
-        """How often each item is bought with anything; of those never bought, what is usual in their category."""
-        self.company_total = _company_total(counts, self.company)
-        self.popularity = np.log((total + ITEM_PSEUDO) / (total.mean() + ITEM_PSEUDO)).astype(np.float32)
-
-    @property
-    def signs_there(self) -> npt.NDArray[np.bool_]:
-        """Which of `SIGNS` say anything here."""
-        there = (True, self.values, self.like is not None, self.category_lift, self.word_values, self.popularity)
-        return np.array([bool(np.any(sign)) for sign in there])
+        kept = total if counts.least == 1 else counts.kept_total.astype(np.float64)
+        # products of these over the records are the expected counts of the pairs that were kept
+        pooled = kept * np.sqrt(counts.records / max(kept.sum(), 1)) if counts.least > 1 else total
+        set_field = object.__setattr__
+        set_field(self, "scaled", scaled_vectors(self.vectors, self.values))
+        set_field(self, "unit", unit_vectors(self.scaled))
+        set_field(self, "means", ColdStartMeans(self.scaled, counts.total, self.category))
+        set_field(self, "similar_total", np.zeros(len(total)) if self.similar is None else self.similar @ pooled)
+        set_field(self, "neighbour_total", np.maximum(self.neighbours @ kept - kept, 0.0))
+        popularity = np.log((total + ITEM_PSEUDO) / (total.mean() + ITEM_PSEUDO))
+        set_field(self, "popularity", popularity.astype(np.float32))
 
     @classmethod
     def of(
-        cls,
-        baskets: BasketStream,
-        counting: CountOptions,
-        around: Surroundings,
-        *,
-        rank: int,
-        min_pair_count: int,
-        ordered: bool,
-        rng: np.random.Generator,
-        most: int | None = None,
-        judges: bool = True,
-        threads: int | None = None,
+        cls, baskets: BasketStream, catalog: CatalogFeatures, options: FeatureOptions, rng: np.random.Generator
     ) -> PairFeatures:
-        """The evidence of `baskets`: pairs seen fewer than `min_pair_count` times are left out of the low-rank part.
+        """The features of `baskets`."""
+        members, threads, ordered = catalog.members(), options.threads, options.ordered
+        found = count_pairs(
+            baskets, options.counting, ordered=ordered, max_pairs=options.max_pairs, members=members, threads=threads
+        )
+        counts, category = found.counts, catalog.category
+        near = count_near_pairs(baskets, _near(options.counting), counts, threads) if ordered else None
+        vectors, values = low_rank_factors(log_lifts(counts, options.min_pair_count), options.rank, rng)
+        words = np.zeros((len(category), WORD_RANK), dtype=np.float32), np.zeros(WORD_RANK, dtype=np.float32)
+        if catalog.words is not None:
+            lift = _log_lift(found.groups[1], members[1].T @ counts.total, counts.records, WORD_PSEUDO)
+            word_vectors, word_values = low_rank_factors(lift, WORD_RANK, rng)
+            words = np.asarray(catalog.words @ word_vectors, dtype=np.float32), word_values
+        category_lift = _log_lift(found.groups[0], members[0].T @ counts.total, counts.records, CATEGORY_PSEUDO)
+        order = np.zeros_like(category_lift)
+        if (before := found.directed_groups) is not None:
+            order = np.log((before + ORDER_PSEUDO) / (before.T + ORDER_PSEUDO)).astype(np.float32)
+        scaled = scaled_vectors(vectors, values)
+        unit, means = unit_vectors(scaled), ColdStartMeans(scaled, counts.total, category)
+        return cls(
+            counts=counts,
+            near=near,
+            vectors=vectors,
+            values=values,
+            word_vectors=words[0],
+            word_values=words[1],
+            category=category,
+            category_lift=_with_unknown(category_lift),
+            category_order=_with_unknown(order),
+            similar=catalog.similar,
+            neighbours=means.add_neighbours(vector_neighbours(unit, category), unit),
+            directed=found.directed,
+        )
 
-        Of more than `most` pairs the rarest are left out altogether (`counting.Gatherer`). What `judges` other
-        evidence keeps the counts of each order.
-        """
-        members = around.members()
-        found = counted(baskets, counting, ordered=ordered, most=most, members=members, ways=judges, threads=threads)
-        counts = found.counts
-        near = counted_near(baskets, _near(counting), counts, threads) if ordered else None
-        vectors, values = factors(log_lifts(counts, min_pair_count), rank, rng)
-        words = around.words, found.groups[1] if len(members) > 1 else np.zeros((0, 0))
-        word_vectors, word_values = _word_factors(counts, *words, rng)
-        arrays = {
-            "vectors": vectors,
-            "values": values,
-            "word_vectors": word_vectors,
-            "word_values": word_values,
-            "category_lift": _category_lift(counts, members[0], found.groups[0]),
+    @property
+    def available(self) -> npt.NDArray[np.bool_]:
+        """Which of PRIOR_FEATURES are not zero for every pair."""
+        found = {
+            "level": True,
+            "low_rank": self.values.any(),
+            "similar_names": self.similar is not None,
+            "categories": self.category_lift.any(),
+            "words": self.word_values.any(),
+            "item_popularity": self.popularity.any(),
         }
-        unit = unit_vectors(vectors, values)
-        stand_ins = StandIns(vectors, counts.total, around.category)
-        company = stand_ins.company(like_company(unit, around.category), unit, values, COMPANY)
-        order = Order.unknown(len(counts.total), members[0].shape[1]) if found.ways is None else Order.of(*found.ways)
-        return cls(counts, near, arrays, around.category, around.like, company, order, found.directed)
+        return np.array([bool(found[name]) for name in PRIOR_FEATURES])
 
-    def query_vectors(self, queries: npt.NDArray[np.integer[Any]]) -> Factors:
-        """Low-rank vectors of queries, their category's for those never bought, shape (queries, rank)."""
-        return self.stand_ins.vectors_of(self.vectors, queries)
+    @property
+    def near_scale(self) -> float:
+        """What near counts are multiplied by, so that they add up to as many records as all counts; 0: no near ones."""
+        return 0.0 if self.near is None or not self.near.records else self.counts.records / self.near.records
 
-    def query_unit(self, queries: npt.NDArray[np.integer[Any]]) -> Factors:
-        """The same with length 1, for cosines."""
-        out: Factors = self.unit[queries]
-        cold = self.stand_ins.cold[queries]
-        if cold.any():
-            out[cold] = unit_vectors(self.query_vectors(queries[cold]), self.values)
+    def query_vectors(self, queries: npt.NDArray[np.integer[Any]]) -> Vectors:
+        """Scaled low-rank vectors of queries, (queries, rank)."""
+        return self.means.query_vectors(self.scaled, queries)
+
+    # ---- features of chosen pairs
+
+    def count_and_expected(self, queries: Codes, items: Codes, near_share: float) -> tuple[Floats, Floats]:
+        """C and E of pairs, `near_share` of them taken from near pairs; both of shape (pairs,)."""
+        counts, near = self.counts, self.near
+        count = counts.of_pairs(queries, items).astype(np.float64)
+        expected = counts.expected(counts.total[queries], counts.total[items])
+        if near is None or not self.near_scale:
+            return count, expected
+        near_count = near.of_pairs(queries, items) * self.near_scale
+        near_expected = near.expected(near.total[queries], near.total[items]) * self.near_scale
+        return count + near_share * (near_count - count), expected + near_share * (near_expected - expected)
+
+    def prior_features(self, queries: Codes, items: Codes) -> Vectors:
+        """Columns in the order of PRIOR_FEATURES, shape (pairs, features)."""
+        counts, similar = self.counts, self.similar
+        columns: dict[str, Any] = dict.fromkeys(PRIOR_FEATURES, 0.0)
+        columns["level"] = 1.0
+        left = self.query_vectors(queries) * np.sign(self.values)
+        columns["low_rank"] = np.einsum("ij,ij->i", left, self.scaled[items])
+        if similar is not None:
+            pooled = self._pooled(similar, queries, items, similar.T.tocsr())
+            expected = counts.expected(self.similar_total[queries], self.similar_total[items])
+            columns["similar_names"] = np.log((pooled + NAMES_PSEUDO) / (expected + NAMES_PSEUDO))
+        columns["categories"] = self.category_lift[self.category[queries], self.category[items]]
+        left = self.word_vectors[queries] * self.word_values
+        columns["words"] = np.einsum("ij,ij->i", left, self.word_vectors[items])
+        columns["item_popularity"] = self.popularity[items]
+        return _stacked(columns, len(queries)).astype(np.float32)
+
+    def ranker_features(self, queries: Codes, items: Codes, lift: npt.NDArray[Any]) -> Floats:
+        """Columns in the order of RANKER_FEATURES of pairs with the posterior lift `lift`, shape (pairs, features)."""
+        counts = self.counts
+        count, total = counts.of_pairs(queries, items), counts.total
+        pooled = np.maximum(self._pooled(self.neighbours, queries, items) - count, 0.0)
+        expected = counts.expected(self.neighbour_total[queries], total[items])
+        g2 = statistics.signed_llr(count, total[queries], total[items], counts.records)
+        columns = {
+            "log_lift": np.log(lift),
+            "log_count": np.log1p(count),
+            "cosine": np.einsum("ij,ij->i", unit_vectors(self.query_vectors(queries)), self.unit[items]),
+            "query_popularity": self.popularity[queries],
+            "category_order": self.category_order[self.category[queries], self.category[items]],
+            "neighbours": np.log((pooled + NEIGHBOUR_PSEUDO) / (expected + NEIGHBOUR_PSEUDO)),
+            "significance": np.log1p(np.maximum(g2, 0.0)),
+        }
+        return _stacked({name: columns[name] for name in RANKER_FEATURES}, len(queries))
+
+    def _pooled(
+        self, left: sparse.csr_matrix, queries: Codes, items: Codes, right: sparse.csr_matrix | None = None
+    ) -> Floats:
+        """Entries (query, item) of left @ C @ right, shape (pairs,); without `right` of left @ C."""
+        unique, place = np.unique(queries, return_inverse=True)
+        out = np.zeros(len(queries))
+        for first in range(0, len(unique), QUERY_BLOCK):
+            rows = left[unique[first : first + QUERY_BLOCK]] @ self.counts.matrix
+            rows = rows if right is None else rows @ right
+            mine = np.flatnonzero((place >= first) & (place < first + QUERY_BLOCK))
+            out[mine] = np.asarray(rows[place[mine] - first, items[mine]]).ravel()
         return out
 
-    def rows(self, queries: npt.NDArray[np.integer[Any]]) -> Block:
-        """What is known about `queries` with every item."""
-        counts, total = self.counts, self.counts.total
-        count = counts.matrix[queries].toarray().astype(np.float32)
-        expected = counts.expected(total[queries][:, None], total[None]).astype(np.float32)
-        near_count, near_expected = self._near_rows(queries, count, expected)
-        signs = np.zeros((*count.shape, len(SIGNS)), dtype=np.float32)
-        signs[..., 0] = 1.0
-        signs[..., 1] = (self.query_vectors(queries) * self.values) @ self.vectors.T
-        if self.like is not None and self.like_total is not None:
-            together = ((self.like[queries] @ counts.matrix) @ self.like.T).toarray()
-            chance = counts.expected(self.like_total[queries][:, None], self.like_total[None])
-            signs[..., 2] = np.log((together + LIKE_PSEUDO) / (chance + LIKE_PSEUDO))
-        # UNKNOWN is the last row and column of the table, where there are zeros
-        signs[..., 3] = self.category_lift[self.category[queries]][:, self.category]
-        signs[..., 4] = (self.word_vectors[queries] * self.word_values) @ self.word_vectors.T
-        signs[..., 5] = self.popularity
-        return Block(count, expected, near_count, near_expected, signs)
 
-    def _near_rows(self, queries: npt.NDArray[np.integer[Any]], count: Rows, expected: Rows) -> tuple[Rows, Rows]:
-        near = self.near
-        if near is None or not near.records:
-            return count, expected
-        scale = self.counts.records / near.records
-        near_count = near.matrix[queries].toarray() * np.float32(scale)
-        near_expected = near.expected(near.total[queries][:, None] * scale, near.total[None])
-        return near_count.astype(np.float32, copy=False), near_expected.astype(np.float32)
-
-
-def _pooled_total(counts: PairCounts) -> Floats:
-    """Totals whose products over the records are what chance makes of the pairs that are kept, shape (items,)."""
-    if counts.least == 1:
-        return counts.total.astype(np.float64)
-    kept = counts.kept_total
-    return np.asarray(kept * np.sqrt(counts.records / max(int(kept.sum()), 1)))
-
-
-def _company_total(counts: PairCounts, company: sparse.csr_matrix) -> Floats:
-    """Totals of each item's company, shape (items,); of pairs that are kept, but for the item's own."""
-    total = counts.total.astype(np.float64)
-    if counts.least == 1:
-        return np.asarray(company @ total)
-    kept = counts.kept_total.astype(np.float64)
-    return np.asarray(company @ kept - kept + total)
+def _stacked(columns: dict[str, Any], pairs: int) -> Floats:
+    return np.stack([np.broadcast_to(column, pairs) for column in columns.values()], axis=1).astype(np.float64)
 
 
 def _near(counting: CountOptions) -> CountOptions:
-    window = NEAR if counting.window is None else min(NEAR, counting.window)
+    window = NEAR_DISTANCE if counting.window is None else min(NEAR_DISTANCE, counting.window)
     return CountOptions(
         window=window,
         directed=False,
@@ -221,36 +291,12 @@ def _near(counting: CountOptions) -> CountOptions:
     )
 
 
-def _log_ratio(table: npt.NDArray[Any], total: npt.NDArray[Any], records: int, pseudo: float) -> Factors:
+def _log_lift(together: Floats, total: npt.NDArray[Any], records: int, pseudo: float) -> Vectors:
     """log((C + pseudo) / (E + pseudo)) of groups of items, shape (groups, groups)."""
-    expected = np.outer(total, total)
-    expected /= max(records, 1)
-    expected += pseudo
-    ratio = table + pseudo
-    ratio /= expected
-    return np.log(ratio, out=ratio).astype(np.float32)
+    expected = np.outer(total, total) / max(records, 1)
+    return np.log((together + pseudo) / (expected + pseudo)).astype(np.float32)
 
 
-def _category_lift(counts: PairCounts, members: sparse.csr_matrix, together: Floats) -> Factors:
-    """Log-lift of category pairs, shape (categories + 1, categories + 1): the last row and column are unknown ones."""
-    size = len(together)
-    out = np.zeros((size + 1, size + 1), dtype=np.float32)
-    out[:size, :size] = _log_ratio(together, members.T @ counts.total, counts.records, CATEGORY_PSEUDO)
-    return out
-
-
-def _word_factors(
-    counts: PairCounts, words: sparse.csr_matrix | None, together: Floats, rng: np.random.Generator
-) -> tuple[Factors, Factors]:
-    """The mean log-lift over the word pairs of two names, by few factors: (items, WORD_RANK) and (WORD_RANK,)."""
-    items = len(counts.total)
-    if words is None:
-        return np.zeros((items, WORD_RANK), dtype=np.float32), np.zeros(WORD_RANK, dtype=np.float32)
-    lift = _log_ratio(together, holds_of(words).T @ counts.total, counts.records, WORD_PSEUDO)
-    vectors, values = factors(lift, WORD_RANK, rng)
-    return np.asarray(words @ vectors, dtype=np.float32), values
-
-
-def holds_of(words: sparse.csr_matrix) -> sparse.csr_matrix:
-    """Which item has which word: ones where `words` has a share, of its shape."""
-    return sparse.csr_matrix((np.ones(words.nnz, np.float32), words.indices, words.indptr), shape=words.shape)
+def _with_unknown(table: Vectors) -> Vectors:
+    """The table with a last row and column of zeros, which the code UNKNOWN = -1 refers to."""
+    return np.pad(table, (0, 1))

@@ -1,223 +1,444 @@
-"""Scores of `bayes` for chosen pairs: those of `Weights.score`, without rows of the catalogue."""
+"""`Scorer`: the scores of a fitted model in compiled code, of chosen pairs and of whole rows, by one kernel.
+
+Scores are computed as logarithms in float32. The kernel first scores every item as if its pair had never been seen,
+which needs logarithms that the processor takes eight at a time, and then adds what the counts of seen pairs contribute.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections import namedtuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from neatrec import statistics
 from neatrec.compiled import compiled
-from neatrec.models.bayes.features import LIKE_PSEUDO, PairFeatures
-from neatrec.models.bayes.prior import FARTHEST, Weights
-from neatrec.models.counts import PairCounts
+from neatrec.models.bayes.features import (
+    NAMES_PSEUDO,
+    NEIGHBOUR_PSEUDO,
+    PRIOR_FEATURES,
+    RANKER_FEATURES,
+    PairFeatures,
+)
+from neatrec.models.bayes.prior import MAX_LOG_PRIOR, Prior
+from neatrec.models.bayes.ranker import MAX_LOG_ODDS, Ranker
+from neatrec.models.bayes.similarity import Vectors
+from neatrec.models.parallel import MIN_PAIRS_PER_THREAD, parallel_slices
+from neatrec.models.vectors import all_products
 
 Codes = npt.NDArray[np.int32]
+Floats = npt.NDArray[np.float64]
+
+MIN_ROWS_PER_THREAD = 4
+PriorWeights = namedtuple("PriorWeights", list(PRIOR_FEATURES))  # type: ignore[misc]
+RankerWeights = namedtuple("RankerWeights", list(RANKER_FEATURES))  # type: ignore[misc]
+"""A float32 weight per feature, by name: what compiled code reads."""
+LIFT_ONLY = Ranker(0.0, (np.array(list(RANKER_FEATURES)) == "log_lift").astype(np.float64))
+"""Ranks by the posterior lift."""
+# log(1 + f) = f - f^2 / 2 + f^3 (L0 + L1 f + ...) for f from -1/3 to 1/3, to 1e-8; fitted at Chebyshev points
+L0, L1, L2, L3 = (np.float32(x) for x in (0.33333209, -0.25005054, 0.20010972, -0.16452257))
+L4, L5, L6 = (np.float32(x) for x in (0.13995448, -0.15238841, 0.14037533))
+LOG_2, HALF, ONE, ZERO = (np.float32(x) for x in (np.log(2.0), 0.5, 1.0, 0.0))
+TWO_THIRDS, EXPONENT = np.int32(0x3F2AAAAB), np.int32(23)
+"""Bits of the float32 2/3, and the place of the exponent in a float32."""
 
 
-def score_pairs(evidence: PairFeatures, weights: Weights, queries: Codes, items: Codes) -> npt.NDArray[np.float32]:
-    """The posterior mean of each pair, shape (pairs,)."""
-    order, asked, offsets = by_query(queries)
-    chosen = items[order]
-    products = _products(evidence, weights, asked, offsets, chosen)
-    together = _together(evidence, weights, asked, offsets, chosen)
-    out = np.empty(len(queries), dtype=np.float32)
-    out[order] = _means(evidence, weights, asked, offsets, chosen, products, together)
-    return out
+class Matrix(NamedTuple):
+    """A sparse matrix by rows; without rows where there is none."""
+
+    start: npt.NDArray[np.int64]
+    item: Codes
+    value: npt.NDArray[Any]
+
+    @classmethod
+    def of(cls, matrix: Any) -> Matrix:
+        if matrix is None:
+            return cls(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.float32))
+        start, item = matrix.indptr.astype(np.int64, copy=False), matrix.indices.astype(np.int32, copy=False)
+        return cls(start, item, matrix.data)
 
 
-def log_priors(evidence: PairFeatures, weights: Weights, queries: Codes, items: Codes) -> npt.NDArray[np.float64]:
-    """The logarithm of each pair's prior mean, shape (pairs,): `Weights.log_prior` without rows; 0 without signs."""
-    if weights.signs is None:
+class Tables(NamedTuple):
+    """Sparse matrices over all items, and the category of each."""
+
+    counts: Matrix
+    near: Matrix
+    similar: Matrix
+    similar_to: Matrix
+    """`similar`, transposed."""
+    neighbours: Matrix
+    category: Codes
+
+
+class ItemColumns(NamedTuple):
+    """What each item contributes, each of shape (items,), float32."""
+
+    total: Vectors
+    near_total: Vectors
+    similar_total: Vectors
+    prior: Vectors
+    """Part of the log-prior: level and item popularity."""
+    inverse_length: Vectors
+    """Of its low-rank vector."""
+
+
+class QueryColumns(NamedTuple):
+    """What each query contributes, each of shape (queries,), float32; totals are divided by the records."""
+
+    total: Vectors
+    near_total: Vectors
+    similar_total: Vectors
+    neighbour_total: Vectors
+    odds: Vectors
+    """Part of the log-odds: level and query popularity."""
+    cosine: Vectors
+    """Weight of the cosine over the length of the query's low-rank vector."""
+
+
+class PairColumns(NamedTuple):
+    """What each item of one query contributes, each of shape (pairs,), float32."""
+
+    positive: Vectors
+    """Products of the low-rank vectors over the factors above 0, and over those below 0: their difference is the
+    low-rank feature, their sum over the lengths the cosine."""
+    negative: Vectors
+    words: Vectors
+    """Weighted."""
+    pooled: Vectors
+    """Pooled counts of items with similar names."""
+    around: Vectors
+    """Counts of the query's neighbours without the query itself."""
+    category_prior: Vectors
+    category_odds: Vectors
+    times: Vectors
+    blended: Vectors
+    """The count, a share of it replaced by that of near pairs."""
+    significance: Vectors
+
+
+class Settings(NamedTuple):
+    """The weights as the kernel reads them, float32."""
+
+    k: Any
+    near: Any
+    near_scale: Any
+    prior: Any
+    """PriorWeights."""
+    ranker: Any
+    """RankerWeights."""
+
+
+class ShrunkLiftScorer:
+    """C / (E + k): the scores of a prior without weights."""
+
+    def __init__(self, features: PairFeatures, k: float) -> None:
+        self.features, self.k = features, k
+
+    def rows(self, queries: Codes) -> Vectors:
+        """Scores of each query with every item, shape (queries, items)."""
+        rows = self.features.counts.matrix[queries]
+        out = np.zeros(rows.shape, dtype=np.float32)
+        row, items = np.repeat(np.arange(len(queries)), np.diff(rows.indptr)), rows.indices.astype(np.int32)
+        out[row, items] = self._shrunk(rows.data, queries[row], items)
+        return out
+
+    def pairs(self, queries: Codes, items: Codes) -> Vectors:
+        """Scores of pairs, shape (pairs,)."""
+        count = self.features.counts.of_pairs(queries, items)
+        return self._shrunk(count, queries, items).astype(np.float32)
+
+    def log_prior(self, queries: Codes, items: Codes) -> Floats:
+        """0: there is no prior mean."""
         return np.zeros(len(queries))
-    order, asked, offsets = by_query(queries)
-    query, item, signs = queries[order], items[order], weights.signs
-    mean = signs[0] + _products(evidence, weights, asked, offsets, item) + signs[5] * evidence.popularity[item]
-    mean += signs[3] * evidence.category_lift[evidence.category[query], evidence.category[item]]
-    if evidence.like_total is not None:
-        together = _together(evidence, weights, asked, offsets, item)
-        chance = evidence.counts.expected(evidence.like_total[query], evidence.like_total[item])
-        mean += signs[2] * np.log((together + LIKE_PSEUDO) / (chance + LIKE_PSEUDO))
-    out = np.empty(len(queries))
-    out[order] = np.clip(mean, -FARTHEST, FARTHEST)
-    return out
+
+    def _shrunk(self, count: npt.NDArray[Any], queries: Codes, items: Codes) -> Floats:
+        counts = self.features.counts
+        expected = counts.expected(counts.total[queries], counts.total[items])
+        return statistics.shrunk_lift(count, expected, self.k)
 
 
-def by_query(queries: Codes) -> tuple[npt.NDArray[np.int64], Codes, npt.NDArray[np.int64]]:
-    """The order that puts equal queries together, each query once, and where its pairs start in that order."""
-    order = np.argsort(queries, kind="stable")
-    asked, start = np.unique(queries[order], return_index=True)
-    return order, asked, np.append(start, len(queries)).astype(np.int64)
+class Scorer:
+    """Scores by a prior with weights and by a ranker; without ranker the score is the posterior lift."""
+
+    def __init__(self, features: PairFeatures, prior: Prior, ranker: Ranker | None = None) -> None:
+        if prior.weights is None:
+            raise ValueError("shrunk lift needs no scorer")
+        self.features, self.ranker = features, LIFT_ONLY if ranker is None else ranker
+        near = features.counts if features.near is None or not features.near_scale else features.near
+        self.settings = Settings(
+            np.float32(prior.k),
+            np.float32(prior.near),
+            np.float32(features.near_scale or 1.0),
+            PriorWeights(*prior.weights.astype(np.float32)),
+            RankerWeights(*self.ranker.weights.astype(np.float32)),
+        )
+        self.near = near
+        self.tables = Tables(
+            Matrix.of(features.counts.matrix),
+            Matrix.of(near.matrix),
+            Matrix.of(features.similar),
+            Matrix.of(None if features.similar is None else features.similar.T.tocsr()),
+            Matrix.of(features.neighbours),
+            features.category,
+        )
+        weights, length = self.settings.prior, np.linalg.norm(features.scaled, axis=1)
+        self.items = ItemColumns(
+            *_float32(
+                features.counts.total,
+                near.total,
+                features.similar_total,
+                weights.level + weights.item_popularity * features.popularity,
+                1.0 / np.where(length > 0, length, 1.0),
+            )
+        )
+        above, below = features.values > 0, features.values < 0
+        self.parts = above, below
+        self.sides = [np.ascontiguousarray(features.scaled[:, part]) for part in self.parts] + [features.word_vectors]
+
+    def rows(self, queries: Codes) -> Vectors:
+        """Scores of each query with every item, shape (queries, items)."""
+        items = len(self.features.category)
+        out = np.empty((len(queries), items), dtype=np.float32)
+        products = [all_products(pair) for pair in zip(self._query_sides(queries), self.sides, strict=True)]
+
+        def work(part: slice) -> None:
+            some = queries[part]
+            offsets = np.arange(len(some) + 1, dtype=np.int64) * items
+            flat = [product[part].reshape(-1) for product in products]
+            scores = out[part].reshape(-1)
+            self._run(some, offsets, np.zeros(0, dtype=np.int32), flat, scores, np.zeros(0, dtype=np.float32))
+            np.exp(scores, out=scores)
+
+        parallel_slices(len(queries), work, min_rows=MIN_ROWS_PER_THREAD)
+        return out
+
+    def pairs(self, queries: Codes, items: Codes) -> Vectors:
+        """Scores of pairs, shape (pairs,)."""
+        return np.exp(self._of_pairs(queries, items)[0])
+
+    def log_prior(self, queries: Codes, items: Codes) -> Floats:
+        """The log of the prior mean of pairs, shape (pairs,)."""
+        return self._of_pairs(queries, items)[1].astype(np.float64)
+
+    def _of_pairs(self, queries: Codes, items: Codes) -> tuple[Vectors, Vectors]:
+        order = np.argsort(queries, kind="stable")
+        asked, chosen = queries[order], items[order]
+        scores, priors = np.empty(len(queries), dtype=np.float32), np.empty(len(queries), dtype=np.float32)
+
+        def work(part: slice) -> None:
+            mine, found = asked[part], chosen[part]
+            different, start = np.unique(mine, return_index=True)
+            offsets = np.append(start, len(mine)).astype(np.int64)
+            products = [np.empty(len(mine), dtype=np.float32) for _ in self.sides]
+            for left, right, out in zip(self._query_sides(different), self.sides, products, strict=True):
+                pair_products(left, right, offsets, found, out)
+            score, prior = np.empty(len(mine), dtype=np.float32), np.empty(len(mine), dtype=np.float32)
+            self._run(different, offsets, found, products, score, prior)
+            scores[order[part]], priors[order[part]] = score, prior
+
+        parallel_slices(len(queries), work, min_rows=MIN_PAIRS_PER_THREAD)
+        return scores, priors
+
+    def _query_sides(self, queries: Codes) -> list[Vectors]:
+        """The queries' factors of the products with `sides`."""
+        features, scaled = self.features, self.features.query_vectors(queries)
+        words = features.word_vectors[queries] * (features.word_values * self.settings.prior.words)
+        return [*(np.ascontiguousarray(scaled[:, part]) for part in self.parts), words.astype(np.float32)]
+
+    def _run(
+        self, queries: Codes, offsets: Any, items: Codes, products: list[Vectors], out: Vectors, prior_out: Vectors
+    ) -> None:
+        features, settings = self.features, self.settings
+        mine = features.category[queries]
+        categories = (
+            settings.prior.categories * features.category_lift[mine],
+            settings.ranker.category_order * features.category_order[mine],
+        )
+        score_queries(
+            queries,
+            offsets,
+            items,
+            tuple(products),
+            self._query_columns(queries),
+            self.items,
+            tuple(np.ascontiguousarray(table, dtype=np.float32) for table in categories),
+            self._significance(queries),
+            self.tables,
+            settings,
+            out,
+            prior_out,
+        )
+
+    def _query_columns(self, queries: Codes) -> QueryColumns:
+        features, near, settings = self.features, self.near, self.settings
+        records, near_records = max(features.counts.records, 1), max(near.records, 1)
+        length = np.linalg.norm(features.query_vectors(queries), axis=1)
+        return QueryColumns(
+            *_float32(
+                (1 - settings.near) * features.counts.total[queries] / records,
+                settings.near * near.total[queries] * settings.near_scale / near_records,
+                features.similar_total[queries] / (records * NAMES_PSEUDO),
+                features.neighbour_total[queries] / (records * NEIGHBOUR_PSEUDO),
+                self.ranker.level + settings.ranker.query_popularity * features.popularity[queries],
+                settings.ranker.cosine / np.where(length > 0, length, 1.0),
+            )
+        )
+
+    def _significance(self, queries: Codes) -> tuple[npt.NDArray[np.int64], Vectors]:
+        """The weighted significance of the seen pairs of `queries`, and where each query's pairs start."""
+        counts, weight = self.features.counts, self.settings.ranker.significance
+        start = self.tables.counts.start
+        offsets = np.concatenate([[0], np.cumsum(start[queries + 1] - start[queries])]).astype(np.int64)
+        if not weight:
+            return offsets, np.zeros(0, dtype=np.float32)
+        rows, total = counts.matrix[queries], counts.total
+        query = np.repeat(queries, np.diff(offsets))
+        g2 = statistics.signed_llr(rows.data, total[query], total[rows.indices], counts.records)
+        return offsets, (weight * np.log1p(np.maximum(g2, 0.0))).astype(np.float32)
 
 
-def _together(
-    evidence: PairFeatures, weights: Weights, queries: Codes, offsets: npt.NDArray[np.int64], items: Codes
-) -> npt.NDArray[np.float32]:
-    """Times together of what is like the query and what is like the item, (pairs,); empty where it says nothing."""
-    if evidence.like is None or weights.signs is None:
-        return np.zeros(0, dtype=np.float32)
-    out = np.empty(len(items), dtype=np.float32)
-    lent_pairs(queries, offsets, items, csr_parts(evidence.like), pair_table(evidence.counts), out)
-    return out
+def make_scorer(features: PairFeatures, prior: Prior, ranker: Ranker | None) -> Scorer | ShrunkLiftScorer:
+    """The scorer of a fitted prior and ranker."""
+    return ShrunkLiftScorer(features, prior.k) if prior.weights is None else Scorer(features, prior, ranker)
 
 
-def sign_factors(
-    evidence: PairFeatures, weights: Weights, queries: Codes
-) -> list[tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]]:
-    """The two signs that are products of vectors, weighted: rows of the queries, and a row for every item."""
-    if weights.signs is None:
-        return []
-    low_rank = (evidence.values * weights.signs[1]).astype(np.float32)
-    words = (evidence.word_values * weights.signs[4]).astype(np.float32)
-    return [
-        (evidence.query_vectors(queries) * low_rank, evidence.vectors),
-        (evidence.word_vectors[queries] * words, evidence.word_vectors),
-    ]
-
-
-def _products(
-    evidence: PairFeatures, weights: Weights, queries: Codes, offsets: npt.NDArray[np.int64], items: Codes
-) -> npt.NDArray[np.float32]:
-    out = np.zeros(len(items), dtype=np.float32)
-    for left, right in sign_factors(evidence, weights, queries):
-        add_products(left, right, offsets, items, out)
-    return out
-
-
-def _means(
-    evidence: PairFeatures,
-    weights: Weights,
-    queries: Codes,
-    offsets: npt.NDArray[np.int64],
-    items: Codes,
-    products: npt.NDArray[np.float32],
-    together: npt.NDArray[np.float32],
-) -> npt.NDArray[np.float32]:
-    counts, near = evidence.counts, evidence.near
-    if near is None or not near.records:
-        near = counts
-    scale = counts.records / max(near.records, 1)
-    out = np.empty(len(items), dtype=np.float32)
-    posterior_means(
-        queries,
-        offsets,
-        items,
-        products,
-        together,
-        pair_table(counts),
-        (*pair_table(near), scale),
-        np.zeros(0) if evidence.like_total is None else evidence.like_total,
-        evidence.category,
-        evidence.category_lift,
-        evidence.popularity,
-        (weights.k, weights.near, weights.signs is not None, LIKE_PSEUDO, FARTHEST),
-        np.zeros(6) if weights.signs is None else weights.signs,
-        out,
-    )
-    return out
-
-
-def csr_parts(matrix: Any) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], npt.NDArray[np.float32]]:
-    """Rows, items and weights of a sparse matrix, as compiled code takes them."""
-    return (
-        matrix.indptr.astype(np.int64, copy=False),
-        matrix.indices.astype(np.int32, copy=False),
-        matrix.data.astype(np.float32, copy=False),
-    )
-
-
-def pair_table(counts: PairCounts) -> tuple[Any, ...]:
-    """Rows, items, counts, totals and records, as compiled code takes them."""
-    matrix = counts.matrix
-    start, item = matrix.indptr.astype(np.int64, copy=False), matrix.indices.astype(np.int32, copy=False)
-    return start, item, matrix.data, counts.total.astype(np.float64), float(max(counts.records, 1))
+def _float32(*columns: npt.NDArray[Any]) -> list[Vectors]:
+    return [np.ascontiguousarray(column, dtype=np.float32) for column in columns]
 
 
 @compiled(fastmath={"reassoc", "contract"})  # sums may be taken in any order: several at a time
-def add_products(left, right, offsets, items, out):  # type: ignore[no-untyped-def]
-    """Adds to `out` (pairs,) the products of row r of `left` with the rows of `right` of its pairs, by offsets."""
+def pair_products(left, right, offsets, items, out):  # type: ignore[no-untyped-def]
+    """The products of row r of `left` with the rows of `right` of its items, from offsets[r] to offsets[r + 1]."""
     for r in range(len(left)):
         for pair in range(offsets[r], offsets[r + 1]):
             one, other = left[r], right[items[pair]]
             product = np.float32(0.0)
             for place in range(len(one)):
                 product += one[place] * other[place]
-            out[pair] += product
+            out[pair] = product
 
 
 @compiled
-def lent(query, like, pairs, out):  # type: ignore[no-untyped-def]
-    """Adds to `out` (items,) what the items of names like the query's were bought with, by how alike they are."""
-    like_start, like_item, likeness = like
-    start, item, count = pairs[0], pairs[1], pairs[2]
-    for near in range(like_start[query], like_start[query + 1]):
-        other = like_item[near]
-        for place in range(start[other], start[other + 1]):
-            out[item[place]] += likeness[near] * count[place]
+def fast_log(x):  # type: ignore[no-untyped-def]
+    """log of a normal float32 above 0, to a few units in the last place; loops of it are done eight at a time."""
+    bits = np.float32(x).view(np.int32)
+    power = (bits - TWO_THIRDS) >> EXPONENT
+    f = np.int32(bits - (power << EXPONENT)).view(np.float32) - ONE
+    tail = L0 + f * (L1 + f * (L2 + f * (L3 + f * (L4 + f * (L5 + f * L6)))))
+    return np.float32(power) * LOG_2 + (f - f * f * (HALF - f * tail))
 
 
 @compiled
-def lent_pairs(queries, offsets, items, like, pairs, out):  # type: ignore[no-untyped-def]
-    """Times together of all that is like the query with all that is like the item, for the items of each query."""
-    like_start, like_item, likeness = like
-    reached = np.empty(len(like_start) - 1, dtype=np.float32)
-    for r in range(len(queries)):
-        reached[:] = 0.0
-        lent(queries[r], like, pairs, reached)
-        for pair in range(offsets[r], offsets[r + 1]):
-            together = np.float32(0.0)
-            for place in range(like_start[items[pair]], like_start[items[pair] + 1]):
-                together += likeness[place] * reached[like_item[place]]
-            out[pair] = together
+def add_pooled_counts(query, similar, counts, out):  # type: ignore[no-untyped-def]
+    """Add to `out` (items,) the counts of the items similar to the query, by their similarity."""
+    for near in range(similar.start[query], similar.start[query + 1]):
+        other, share = similar.item[near], similar.value[near]
+        for place in range(counts.start[other], counts.start[other + 1]):
+            out[counts.item[place]] += share * np.float32(counts.value[place])
 
 
 @compiled
-def posterior_means(  # type: ignore[no-untyped-def]
-    queries,
-    offsets,
-    items,
-    products,
-    together,
-    pairs,
-    near,
-    like_total,
-    category,
-    category_lift,
-    popularity,
-    numbers,
-    signs,
-    out,
+def spread(similar_to, reached, out):  # type: ignore[no-untyped-def]
+    """Add to `out` (items,) what is `reached`, by its similarity to each item; `reached` is emptied."""
+    for item in range(len(reached)):
+        if reached[item] != ZERO:
+            for place in range(similar_to.start[item], similar_to.start[item + 1]):
+                out[similar_to.item[place]] += similar_to.value[place] * reached[item]
+            reached[item] = ZERO
+
+
+@compiled
+def score_queries(  # type: ignore[no-untyped-def]
+    queries, offsets, items, products, of_query, of_item, categories, significance, tables, settings, out, prior_out
 ):
-    """(C + k m) / (E + k) for the items of each query, from offsets[r] to offsets[r + 1] of `items`.
+    """Log-scores of each query with its items, from offsets[r] to offsets[r + 1]; no `items`: all, in order.
 
-    pairs, near: rows, items, counts, totals, records (and what near counts are multiplied by); products: (pairs,), the
-    signs that are products of vectors, weighted; together: (pairs,), of what is like both, or empty; out: (pairs,).
+    prior_out: the logs of the prior means too; empty: not wanted.
     """
-    start, item, count, total, records = pairs
-    near_start, near_item, near_count, near_total, near_records, scale = near
-    k, share, with_prior, pseudo, farthest = numbers
-    mine, close = np.zeros(len(category)), np.zeros(len(category))
+    positive, negative, words = products
+    category_prior, category_odds = categories
+    significance_start, significance_value = significance
+    counts, near, similar = tables.counts, tables.near, tables.similar
+    size = len(tables.category)
+    reached, pooled, around = np.zeros(size, np.float32), np.zeros(size, np.float32), np.zeros(size, np.float32)
+    count, blended, certain = np.zeros(size, np.float32), np.zeros(size, np.float32), np.zeros(size, np.float32)
+    prior, odds = np.empty(size, np.float32), np.empty(size, np.float32)
     for r in range(len(queries)):
         q = queries[r]
-        for place in range(start[q], start[q + 1]):
-            mine[item[place]] = count[place]
-        for place in range(near_start[q], near_start[q + 1]):
-            close[near_item[place]] = near_count[place] * scale
-        for pair in range(offsets[r], offsets[r + 1]):
-            v = items[pair]
-            expected = total[q] * total[v] / records
-            near_expected = near_total[q] * scale * near_total[v] / near_records
-            above = mine[v] + share * (close[v] - mine[v])
-            below = expected + share * (near_expected - expected) + k
-            if with_prior:
-                mean = signs[0] + products[pair] + signs[5] * popularity[v]
-                mean += signs[3] * category_lift[category[q], category[v]]
-                if len(together):
-                    chance = like_total[q] * like_total[v] / records
-                    mean += signs[2] * np.log((together[pair] + pseudo) / (chance + pseudo))
-                above += k * np.exp(min(max(mean, -farthest), farthest))
-            out[pair] = above / below
-        for place in range(start[q], start[q + 1]):
-            mine[item[place]] = 0.0
-        for place in range(near_start[q], near_start[q + 1]):
-            close[near_item[place]] = 0.0
+        if len(similar.start):
+            add_pooled_counts(q, similar, counts, reached)
+            spread(tables.similar_to, reached, pooled)
+        add_pooled_counts(q, tables.neighbours, counts, around)
+        for place in range(counts.start[q], counts.start[q + 1]):
+            v, times = counts.item[place], np.float32(counts.value[place])
+            count[v], blended[v] = times, (ONE - settings.near) * times
+            around[v] -= times
+            if len(significance_value):
+                certain[v] = significance_value[significance_start[r] + place - counts.start[q]]
+        for place in range(near.start[q], near.start[q + 1]):
+            blended[near.item[place]] += settings.near * settings.near_scale * np.float32(near.value[place])
+        for v in range(size):
+            prior[v], odds[v] = category_prior[r, tables.category[v]], category_odds[r, tables.category[v]]
+        part = slice(offsets[r], offsets[r + 1])
+        by_vectors = (positive[part], negative[part], words[part])
+        if len(items):
+            v = items[part]
+            of_pair = PairColumns(
+                *by_vectors, pooled[v], around[v], prior[v], odds[v], count[v], blended[v], certain[v]
+            )
+            chosen = ItemColumns(
+                of_item.total[v],
+                of_item.near_total[v],
+                of_item.similar_total[v],
+                of_item.prior[v],
+                of_item.inverse_length[v],
+            )
+            add_unseen(r, of_pair, of_query, chosen, settings, out[part])
+            add_seen(of_pair, settings, out[part])
+            if len(prior_out):
+                prior_out[part] = of_pair.category_prior
+        else:
+            of_pair = PairColumns(*by_vectors, pooled, around, prior, odds, count, blended, certain)
+            add_unseen(r, of_pair, of_query, of_item, settings, out[part])
+            add_seen(of_pair, settings, out[part])
+        pooled[:] = ZERO
+        around[:] = ZERO
+        for place in range(counts.start[q], counts.start[q + 1]):
+            v = counts.item[place]
+            count[v], blended[v], certain[v] = ZERO, ZERO, ZERO
+
+
+@compiled
+def add_unseen(r, of_pair, of_query, of_item, settings, out):  # type: ignore[no-untyped-def]
+    """Log-scores of a query as if no pair had been seen; `category_prior` becomes the whole log-prior."""
+    w_prior, w_rank, k = settings.prior, settings.ranker, settings.k
+    total, near_total, similar_total = of_query.total[r], of_query.near_total[r], of_query.similar_total[r]
+    neighbour_total, query_odds, cosine = of_query.neighbour_total[r], of_query.odds[r], of_query.cosine[r]
+    log_k, limit = np.float32(np.log(k)), np.float32(MAX_LOG_PRIOR)
+    per_names, per_neighbours = np.float32(1.0 / NAMES_PSEUDO), np.float32(1.0 / NEIGHBOUR_PSEUDO)
+    for v in range(len(out)):
+        names = fast_log((of_pair.pooled[v] * per_names + ONE) / (similar_total * of_item.similar_total[v] + ONE))
+        mean = of_item.prior[v] + of_pair.category_prior[v] + of_pair.words[v] + w_prior.similar_names * names
+        mean += w_prior.low_rank * (of_pair.positive[v] - of_pair.negative[v])
+        mean = min(max(mean, -limit), limit)
+        of_pair.category_prior[v] = mean
+        score = query_odds + of_pair.category_odds[v]
+        score += cosine * of_item.inverse_length[v] * (of_pair.positive[v] + of_pair.negative[v])
+        expected = total * of_item.total[v] + near_total * of_item.near_total[v]
+        score += w_rank.log_lift * (mean + log_k - fast_log(k + expected))
+        around = max(of_pair.around[v], ZERO) * per_neighbours + ONE
+        score += w_rank.neighbours * fast_log(around / (neighbour_total * of_item.total[v] + ONE))
+        out[v] = score
+
+
+@compiled
+def add_seen(of_pair, settings, out):  # type: ignore[no-untyped-def]
+    """Add what the counts of seen pairs contribute, and clip the log-scores."""
+    k, weights, limit = settings.k, settings.ranker, np.float32(MAX_LOG_ODDS)
+    for v in range(len(out)):
+        if of_pair.times[v] > ZERO:
+            prior = k * np.exp(of_pair.category_prior[v])
+            out[v] += weights.log_lift * np.log1p(of_pair.blended[v] / prior)
+            out[v] += weights.log_count * np.log1p(of_pair.times[v]) + of_pair.significance[v]
+        out[v] = min(max(out[v], -limit), limit)

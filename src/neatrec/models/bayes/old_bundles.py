@@ -1,0 +1,51 @@
+"""Arrays of bundles written by earlier versions, in today's names and layout."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from neatrec.models.bayes.features import PRIOR_FEATURES, RANKER_FEATURES
+
+Arrays = Mapping[str, npt.NDArray[Any]]
+log = logging.getLogger(__name__)
+
+RENAMED = {"like": "similar", "company": "neighbours", "order_categories": "category_order", "lessons": "fit_summary"}
+"""Old -> new: arrays, or the first part of the names of a sparse matrix's three arrays."""
+OLD_PRIOR = ("level", "low_rank", "similar_names", "categories", "words", "item_popularity")
+OLD_RANKER = (
+    *("log_lift", "log_expected", "log_count", "cosine", "query_popularity", "item_order"),
+    *("category_order", "neighbours", "significance"),
+)
+"""The features of version 1 in its order; some do not exist any more."""
+
+
+def upgraded(arrays: Arrays) -> Arrays:
+    """The arrays as today's version writes them; those of today's version are returned as they are."""
+    if "weights" not in arrays:
+        return arrays
+    out: dict[str, npt.NDArray[Any]] = {}
+    for name, array in arrays.items():
+        first, _, rest = name.partition("_")
+        out[RENAMED.get(name) or (f"{RENAMED[first]}_{rest}" if first in RENAMED else name)] = array
+    prior, gains = out.pop("weights"), out["fit_summary"]
+    out["prior"] = np.concatenate([prior[:2], _reordered(prior[2:], OLD_PRIOR, list(PRIOR_FEATURES))])
+    for new, old in (("lift_ranker", "ranking"), ("sure_ranker", "sure_ranking")):
+        found = out.pop(old, np.zeros(0))
+        out[new] = np.concatenate([found[:1], _reordered(found[1:], OLD_RANKER, list(RANKER_FEATURES))])
+    out["fit_summary"] = np.concatenate([gains, np.zeros(7 - len(gains))])
+    return out
+
+
+def _reordered(weights: npt.NDArray[np.float64], old: Sequence[str], new: Sequence[str]) -> npt.NDArray[np.float64]:
+    """The weights in the order of `new`; those of features that are gone are ignored with a warning."""
+    if not len(weights):
+        return np.zeros(0)
+    by_name = dict(zip(old, weights.tolist(), strict=False))
+    if gone := [name for name in by_name if name not in new and by_name[name]]:
+        log.warning("ignoring the weights of features that do not exist any more: %s", ", ".join(gone))
+    return np.array([by_name.get(name, 0.0) for name in new])

@@ -1,0 +1,154 @@
+"""The compiled scorer of `bayes` against the slow reference, and the features against plain computations."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from helpers.bayes_cases import ITEMS, random_weights, reference_scores, toy_bayes, toy_features
+from helpers.toyshop import code, toy_catalog
+from neatrec.data.baskets import Baskets
+from neatrec.data.catalog import Catalog
+from neatrec.models.bayes.features import (
+    PRIOR_FEATURES,
+    RANKER_FEATURES,
+    CatalogFeatures,
+    FeatureOptions,
+    PairFeatures,
+)
+from neatrec.models.bayes.prior import Prior
+from neatrec.models.bayes.scoring import Scorer, fast_log, make_scorer
+from neatrec.models.counts import CountParameters, PairCounts
+
+EVERY = np.arange(ITEMS, dtype=np.int32)
+QUERY, ITEM = (part.ravel().astype(np.int32) for part in np.indices((ITEMS, ITEMS)))
+
+
+def column(name: str) -> np.ndarray:
+    """A feature of all pairs of the small shop, (items, items)."""
+    features = toy_features()
+    if name in PRIOR_FEATURES:
+        return features.prior_features(QUERY, ITEM)[:, list(PRIOR_FEATURES).index(name)].reshape(ITEMS, ITEMS)
+    found = features.ranker_features(QUERY, ITEM, np.ones(len(QUERY)))
+    return found[:, list(RANKER_FEATURES).index(name)].reshape(ITEMS, ITEMS)
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("max_pairs", [None, 60])
+@pytest.mark.parametrize("ranked", [True, False])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_rows_and_pairs_are_those_of_the_reference(
+    ordered: bool, named: bool, max_pairs: int | None, ranked: bool, seed: int
+) -> None:
+    features = toy_features(ordered=ordered, max_pairs=max_pairs)
+    features = features if named else replace(features, similar=None)
+    prior, ranker = random_weights(seed, ordered=ordered)
+    scorer = Scorer(features, prior, ranker if ranked else None)
+    wanted = np.log(reference_scores(features, prior, ranker if ranked else None, QUERY, ITEM))
+    np.testing.assert_allclose(np.log(scorer.rows(EVERY)).ravel(), wanted, atol=5e-5)
+    chosen = np.random.default_rng(seed).integers(0, len(QUERY), 300)
+    np.testing.assert_allclose(np.log(scorer.pairs(QUERY[chosen], ITEM[chosen])), wanted[chosen], atol=5e-5)
+    log_prior = prior.log_mean(features.prior_features(QUERY, ITEM))
+    np.testing.assert_allclose(scorer.log_prior(QUERY[chosen], ITEM[chosen]), log_prior[chosen], atol=5e-5)
+    assert scorer.pairs(EVERY[:0], EVERY[:0]).shape == (0,)
+    assert scorer.rows(EVERY[:0]).shape == (0, ITEMS)
+
+
+@pytest.mark.parametrize("lists", [[["a", "b"]], [["a"], ["b"]], [["a", "b", "c"]] * 3 + [["c", "a"]]])
+def test_degenerate_baskets_score_as_the_reference(lists: list[list[str]]) -> None:
+    catalog = Catalog.from_ids(["a", "b", "c", "never"])
+    baskets = Baskets.from_lists(lists, catalog=catalog)
+    options = FeatureOptions(CountParameters().counting(), ordered=True, rank=3, min_pair_count=1)
+    features = PairFeatures.of(baskets, CatalogFeatures.of(catalog), options, np.random.default_rng(0))
+    prior, ranker = random_weights(1)
+    query, item = (part.ravel().astype(np.int32) for part in np.indices((4, 4)))
+    wanted = np.log(reference_scores(features, prior, ranker, query, item))
+    found = Scorer(features, prior, ranker).rows(np.arange(4, dtype=np.int32))
+    np.testing.assert_allclose(np.log(found).ravel(), wanted, atol=5e-5)
+
+
+def test_scores_are_clipped_as_the_reference() -> None:
+    features, (prior, ranker) = toy_features(), random_weights(4)
+    steep = replace(ranker, weights=ranker.weights * 50)
+    found = np.log(Scorer(features, prior, steep).rows(EVERY).astype(np.float64))
+    assert (found.min(), found.max()) == pytest.approx((-60.0, 60.0))
+    np.testing.assert_allclose(found.ravel(), np.log(reference_scores(features, prior, steep, QUERY, ITEM)), atol=5e-3)
+
+
+def test_a_prior_without_weights_is_shrunk_lift() -> None:
+    features = toy_features()
+    scorer, counts = make_scorer(features, Prior(2.0), None), features.counts
+    wanted = counts.matrix.toarray() / (np.outer(counts.total, counts.total) / counts.records + 2.0)
+    np.testing.assert_allclose(scorer.rows(EVERY), wanted, rtol=1e-6)
+    np.testing.assert_allclose(scorer.pairs(QUERY, ITEM), wanted.ravel(), rtol=1e-6)
+    assert not scorer.log_prior(QUERY, ITEM).any()
+    with pytest.raises(ValueError, match="shrunk lift needs no scorer"):
+        Scorer(features, Prior(2.0))
+
+
+@pytest.mark.parametrize("name", ["bayes", "bayes-sure"])
+def test_models_score_by_their_ranker(name: str) -> None:
+    model = toy_bayes(2, name=name)
+    summary = model.summary
+    wanted = reference_scores(model.features, summary.prior, summary.lift_ranker.ranker, QUERY, ITEM)
+    np.testing.assert_allclose(model.score_all(EVERY).ravel(), wanted, rtol=1e-4)
+    np.testing.assert_allclose(model.score(QUERY, ITEM), wanted, rtol=1e-4)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.floats(2.0**-100, 2.0**100, width=32))
+def test_the_fast_logarithm_is_a_logarithm(value: float) -> None:
+    wanted = float(np.log(np.float64(np.float32(value))))
+    assert fast_log(np.float32(value)) == pytest.approx(wanted, abs=2e-7, rel=3e-7)
+
+
+# ---- features
+
+
+def test_the_category_feature_is_the_log_lift_of_two_categories() -> None:
+    counts, category = toy_features().counts, toy_catalog().category_of()
+    bread, butter = code("bread"), code("butter")
+    bakery, dairy = category == category[bread], category == category[butter]
+    together = counts.matrix.toarray()[np.ix_(bakery, dairy)].sum()
+    expected = counts.total[bakery].sum() * counts.total[dairy].sum() / counts.records
+    assert column("categories")[bread, butter] == pytest.approx(np.log((together + 10) / (expected + 10)), rel=1e-5)
+    assert not column("categories")[code("mystery")].any()
+
+
+def test_neighbours_leave_the_query_itself_out() -> None:
+    features = toy_features()
+    counts, others = features.counts.matrix.toarray().astype(float), features.neighbours.toarray().astype(float)
+    np.fill_diagonal(others, 0.0)
+    together, total = others @ counts, others @ counts.sum(axis=1)
+    expected = np.outer(total, counts.sum(axis=1)) / counts.sum()
+    np.testing.assert_allclose(column("neighbours"), np.log((together + 1) / (expected + 1)), atol=1e-5)
+
+
+def test_category_order_is_antisymmetric_and_zero_without_cart_order() -> None:
+    order = toy_features().category_order
+    assert order.any()
+    np.testing.assert_allclose(order, -order.T)
+    assert not toy_features(ordered=False).category_order.any()
+
+
+def test_directed_counts_add_up_to_the_undirected_ones() -> None:
+    features = toy_features()
+    assert features.directed is not None
+    both = (features.directed + features.directed.T).toarray()
+    np.testing.assert_array_equal(both, features.counts.matrix.toarray())
+    assert toy_features(ordered=False).directed is None
+
+
+def test_near_pairs_add_up_to_all_pairs() -> None:
+    features = toy_features()
+    for share in (0.0, 1.0):
+        count, expected = features.count_and_expected(QUERY, ITEM, share)
+        assert count.sum() == pytest.approx(features.counts.records)
+        assert expected.sum() == pytest.approx(features.counts.records)
+    without = toy_features(ordered=False).count_and_expected(QUERY, ITEM, 1.0)[0]
+    np.testing.assert_array_equal(without.reshape(ITEMS, ITEMS), PairCounts(features.counts.matrix).matrix.toarray())
