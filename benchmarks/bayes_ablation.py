@@ -39,7 +39,7 @@ from neatrec.models.bayes.fit import BAYES_FEATURES, lift_training_set, make_fol
 from neatrec.models.bayes.model import BayesParameters
 from neatrec.models.bayes.prior import tune_prior
 from neatrec.models.bayes.ranker import logistic_ranker
-from neatrec.models.bayes.scoring import Scorer
+from neatrec.models.bayes.scoring import PairScorer
 from neatrec.models.bayes.training_set import PairSampler, RankerTrainingSet
 
 ALL = "bayes"
@@ -51,7 +51,7 @@ class Variant:
 
     name = "variant"
 
-    def __init__(self, scorer: Scorer) -> None:
+    def __init__(self, scorer: PairScorer) -> None:
         self.scorer = scorer
 
     def score(self, queries: npt.ArrayLike, items: npt.ArrayLike) -> Floats:
@@ -94,7 +94,7 @@ class ValidationFold:
             used = np.array([name in BAYES_FEATURES and name != left_out for name in RANKER_FEATURES])
             parts = lift_training_set(self.folds, prior, pairs, self.min_lift)
             ranker = logistic_ranker(RankerTrainingSet.joined(parts), used)
-        return by_query(Variant(Scorer(self.features, prior, ranker)), self.task, 0.05)  # type: ignore[arg-type]
+        return by_query(Variant(PairScorer(self.features, prior, ranker)), self.task, 0.05)  # type: ignore[arg-type]
 
 
 def ablation(split: Split, seeds: int, left_out: Iterable[str] = LEFT_OUT) -> dict[str, Any]:

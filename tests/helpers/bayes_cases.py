@@ -19,7 +19,7 @@ from neatrec.models.bayes.features import (
     PairFeatures,
 )
 from neatrec.models.bayes.prior import Prior
-from neatrec.models.bayes.ranker import Ranker, RankerFit
+from neatrec.models.bayes.ranker import OddsRanker, RankerFit
 from neatrec.models.counts import CountParameters
 
 ITEMS = 22
@@ -31,10 +31,10 @@ def toy_features(*, ordered: bool = True, max_pairs: int | None = None) -> PairF
     return PairFeatures.of(baskets, CatalogFeatures.of(toy_catalog()), options, np.random.default_rng(0))
 
 
-def random_weights(seed: int, *, ordered: bool = True) -> tuple[Prior, Ranker]:
+def random_weights(seed: int, *, ordered: bool = True) -> tuple[Prior, OddsRanker]:
     rng = np.random.default_rng(seed)
     prior = Prior(float(rng.uniform(0.5, 5)), float(rng.uniform() * ordered), rng.normal(0.3, 0.5, len(PRIOR_FEATURES)))
-    return prior, Ranker(float(rng.normal()), rng.normal(0.5, 1.0, len(RANKER_FEATURES)))
+    return prior, OddsRanker(float(rng.normal()), rng.normal(0.5, 1.0, len(RANKER_FEATURES)))
 
 
 def toy_bayes(seed: int, *, name: str = "bayes", **parameters: Any) -> Bayes:
@@ -49,7 +49,7 @@ def toy_bayes(seed: int, *, name: str = "bayes", **parameters: Any) -> Bayes:
 
 
 def reference_scores(
-    features: PairFeatures, prior: Prior, ranker: Ranker | None, queries: np.ndarray, items: np.ndarray
+    features: PairFeatures, prior: Prior, ranker: OddsRanker | None, queries: np.ndarray, items: np.ndarray
 ) -> np.ndarray:
     """Scores of pairs by the features' definitions, in float64."""
     counted = features.count_and_expected(queries, items, prior.near)

@@ -21,7 +21,7 @@ from neatrec.models.bayes.features import (
     PairFeatures,
 )
 from neatrec.models.bayes.prior import Prior
-from neatrec.models.bayes.scoring import Scorer, fast_log, make_scorer
+from neatrec.models.bayes.scoring import PairScorer, fast_log, make_scorer
 from neatrec.models.counts import CountParameters, PairCounts
 
 EVERY = np.arange(ITEMS, dtype=np.int32)
@@ -48,7 +48,7 @@ def test_rows_and_pairs_are_those_of_the_reference(
     features = toy_features(ordered=ordered, max_pairs=max_pairs)
     features = features if named else replace(features, similar=None)
     prior, ranker = random_weights(seed, ordered=ordered)
-    scorer = Scorer(features, prior, ranker if ranked else None)
+    scorer = PairScorer(features, prior, ranker if ranked else None)
     wanted = np.log(reference_scores(features, prior, ranker if ranked else None, QUERY, ITEM))
     np.testing.assert_allclose(np.log(scorer.rows(EVERY)).ravel(), wanted, atol=5e-5)
     chosen = np.random.default_rng(seed).integers(0, len(QUERY), 300)
@@ -68,14 +68,14 @@ def test_degenerate_baskets_score_as_the_reference(lists: list[list[str]]) -> No
     prior, ranker = random_weights(1)
     query, item = (part.ravel().astype(np.int32) for part in np.indices((4, 4)))
     wanted = np.log(reference_scores(features, prior, ranker, query, item))
-    found = Scorer(features, prior, ranker).rows(np.arange(4, dtype=np.int32))
+    found = PairScorer(features, prior, ranker).rows(np.arange(4, dtype=np.int32))
     np.testing.assert_allclose(np.log(found).ravel(), wanted, atol=5e-5)
 
 
 def test_scores_are_clipped_as_the_reference() -> None:
     features, (prior, ranker) = toy_features(), random_weights(4)
     steep = replace(ranker, weights=ranker.weights * 50)
-    found = np.log(Scorer(features, prior, steep).rows(EVERY).astype(np.float64))
+    found = np.log(PairScorer(features, prior, steep).rows(EVERY).astype(np.float64))
     assert (found.min(), found.max()) == pytest.approx((-60.0, 60.0))
     np.testing.assert_allclose(found.ravel(), np.log(reference_scores(features, prior, steep, QUERY, ITEM)), atol=5e-3)
 
@@ -88,7 +88,7 @@ def test_a_prior_without_weights_is_shrunk_lift() -> None:
     np.testing.assert_allclose(scorer.pairs(QUERY, ITEM), wanted.ravel(), rtol=1e-6)
     assert not scorer.log_prior(QUERY, ITEM).any()
     with pytest.raises(ValueError, match="shrunk lift needs no scorer"):
-        Scorer(features, Prior(2.0))
+        PairScorer(features, Prior(2.0))
 
 
 @pytest.mark.parametrize("name", ["bayes", "bayes-sure"])

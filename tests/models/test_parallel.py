@@ -13,7 +13,7 @@ from helpers.bayes_cases import random_weights, toy_features
 from helpers.toyshop import toy_baskets
 from neatrec.models import Run, make_model, parallel, vectors
 from neatrec.models.bayes import scoring
-from neatrec.models.bayes.scoring import Scorer
+from neatrec.models.bayes.scoring import PairScorer
 from neatrec.models.embeddings import likelihood
 from neatrec.models.embeddings.likelihood import likelihood_pairs
 from neatrec.models.parallel import one_blas_thread, parallel_slices, thread_limit
@@ -106,7 +106,7 @@ def test_products_are_summed_over_both_sides_at_any_number_of_threads(
 
 @pytest.mark.usefixtures("three_cores")
 def test_rows_of_bayes_are_the_same_at_any_number_of_threads() -> None:
-    scorer, queries = Scorer(toy_features(), *random_weights(0)), np.arange(22, dtype=np.int32)
+    scorer, queries = PairScorer(toy_features(), *random_weights(0)), np.arange(22, dtype=np.int32)
     one_by_one = np.concatenate([scorer.rows(queries[i : i + 1]) for i in queries])
     # products of vectors may be added up in another order
     np.testing.assert_allclose(scorer.rows(queries), one_by_one, rtol=1e-5)

@@ -30,8 +30,8 @@ from neatrec.models.bayes.features import (
     PairFeatures,
 )
 from neatrec.models.bayes.prior import INITIAL_PRIOR, Prior, tune_prior, tune_strength
-from neatrec.models.bayes.ranker import NOT_FITTED, Ranker, RankerFit, fit_ranker
-from neatrec.models.bayes.scoring import Scorer, make_scorer
+from neatrec.models.bayes.ranker import NOT_FITTED, OddsRanker, RankerFit, fit_ranker
+from neatrec.models.bayes.scoring import PairScorer, make_scorer
 from neatrec.models.bayes.training_set import (
     HeldOut,
     PairSampler,
@@ -113,7 +113,7 @@ class FitSummary:
     @classmethod
     def from_arrays(cls, arrays: Any) -> FitSummary:
         strong, *gains = arrays["fit_summary"].tolist()
-        lift, sure = (Ranker.from_array(arrays[name]) for name in ("lift_ranker", "sure_ranker"))
+        lift, sure = (OddsRanker.from_array(arrays[name]) for name in ("lift_ranker", "sure_ranker"))
         return cls(
             Prior.from_array(arrays["prior"]),
             int(strong),
@@ -224,7 +224,7 @@ def prior_training_set(
     """What the prior is tuned on; None without strong pairs."""
     parts = [
         PriorTrainingSet.of(
-            Scorer(features, INITIAL_PRIOR),
+            PairScorer(features, INITIAL_PRIOR),
             held_out,
             PairSampler(category, rng),
             min_lift=min_lift,
@@ -268,7 +268,7 @@ def lift_training_set(
     """The first candidates by posterior lift: adding positive pairs would make a low rank look like a good sign."""
     out = []
     for features, held_out in folds:
-        positive, scorer = held_out.significant_pairs(min_lift), Scorer(features, prior)
+        positive, scorer = held_out.significant_pairs(min_lift), PairScorer(features, prior)
         queries = pairs.sample(positive[0][features.counts.total[positive[0]] > 0], RANKER_QUERIES)
         if len(queries):
             out.append(ranker_training_set(scorer, pairs.best(scorer, queries, RANKER_CANDIDATES), positive))
@@ -289,7 +289,7 @@ def _fit_sure_ranker(folds: Sequence[Fold], prior: Prior, pairs: PairSampler) ->
         queries = pairs.sample(positive[0][features.counts.total[positive[0]] > 0], RANKER_QUERIES)
         if len(queries):
             chosen = most_significant(features, queries, RANKER_CANDIDATES)
-            parts.append(ranker_training_set(Scorer(features, prior), chosen, positive))
+            parts.append(ranker_training_set(PairScorer(features, prior), chosen, positive))
     if not parts:
         return NOT_FITTED
     return fit_ranker(RankerTrainingSet.joined(parts), list(RANKER_FEATURES), "significance", model="bayes-sure")

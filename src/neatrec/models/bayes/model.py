@@ -17,8 +17,8 @@ from neatrec.models.base import Codes, Model, Scores
 from neatrec.models.bayes.features import CatalogFeatures, PairFeatures
 from neatrec.models.bayes.fit import FitSummary, fit_bayes
 from neatrec.models.bayes.old_bundles import upgraded
-from neatrec.models.bayes.ranker import Ranker
-from neatrec.models.bayes.scoring import Scorer, ShrunkLiftScorer, make_scorer
+from neatrec.models.bayes.ranker import OddsRanker
+from neatrec.models.bayes.scoring import PairScorer, ShrunkLiftScorer, make_scorer
 from neatrec.models.counts import CountParameters, PairCounts
 from neatrec.models.parallel import one_blas_thread
 from neatrec.models.parameters import ModelParameters, parameter
@@ -68,7 +68,7 @@ class Bayes(Model):
     min_score: ClassVar[float] = 0.0
     features: PairFeatures
     summary: FitSummary
-    scorer: Scorer | ShrunkLiftScorer
+    scorer: PairScorer | ShrunkLiftScorer
 
     def check_run(self, run: Run, *, validation: bool = False) -> None:
         """Device gpu is accepted: the fit runs on the CPU all the same, and logs it."""
@@ -87,7 +87,7 @@ class Bayes(Model):
         # shrunk lift has no score for an item that was never bought
         self.scores_unseen_items = summary.prior.weights is not None  # type: ignore[misc]
 
-    def _ranker(self) -> Ranker | None:
+    def _ranker(self) -> OddsRanker | None:
         return self.summary.lift_ranker.ranker
 
     def _score_all(self, queries: Codes) -> Scores:
@@ -190,7 +190,7 @@ class BayesSure(Bayes):
     shares_fit_with: ClassVar[str] = "bayes"
     description: ClassVar[str] = "The fit of bayes, ranked by the significance of a pair, however small its lift."
 
-    def _ranker(self) -> Ranker | None:
+    def _ranker(self) -> OddsRanker | None:
         return self.summary.sure_ranker.ranker
 
     def _score(self, queries: Codes, items: Codes) -> Scores:

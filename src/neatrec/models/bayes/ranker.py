@@ -1,4 +1,4 @@
-"""`Ranker`: the odds that new baskets show a pair as a significant high-lift pair, by which `bayes` ranks.
+"""`OddsRanker`: the odds that new baskets show a pair as a significant high-lift pair, by which `bayes` ranks.
 
 A lift states how much more often than by chance two items are bought together; whether new baskets show it beyond doubt
 also depends on how often they are bought, on the order in the cart, and on how similar their partners are. A logistic
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Ranker:
+class OddsRanker:
     """log-odds = level + features . weights, in the order of RANKER_FEATURES."""
 
     level: float
@@ -44,7 +44,7 @@ class Ranker:
         return np.concatenate([[self.level], self.weights])
 
     @classmethod
-    def from_array(cls, values: Floats) -> Ranker | None:
+    def from_array(cls, values: Floats) -> OddsRanker | None:
         """None for an empty array."""
         return cls(float(values[0]), values[1:]) if len(values) else None
 
@@ -53,7 +53,7 @@ class Ranker:
 class RankerFit:
     """A ranker, and the mean gains of it and of the baseline feature on queries it was not fitted on."""
 
-    ranker: Ranker | None = None
+    ranker: OddsRanker | None = None
     """None: the baseline ranks."""
     gain: float = 0.0
     """0 where there were too few positive pairs."""
@@ -87,7 +87,7 @@ def fit_ranker(whole: RankerTrainingSet, used: Sequence[str], baseline: str, *, 
     return RankerFit(logistic_ranker(whole, mask) if better else None, with_ranker, with_baseline)
 
 
-def logistic_ranker(training: RankerTrainingSet, mask: npt.NDArray[np.bool_]) -> Ranker:
+def logistic_ranker(training: RankerTrainingSet, mask: npt.NDArray[np.bool_]) -> OddsRanker:
     """Ridge logistic regression on the features of `mask`; the others have the weight 0."""
     mean, spread = training.features.mean(axis=0), training.features.std(axis=0)
     used = mask & (spread > 0)
@@ -105,4 +105,4 @@ def logistic_ranker(training: RankerTrainingSet, mask: npt.NDArray[np.bool_]) ->
     found = optimize.minimize(loss, begin, jac=True, method="L-BFGS-B", options={"ftol": 1e-10, "maxiter": 500}).x
     weights = np.zeros(len(mask))
     weights[used] = found[1:] / spread[used]
-    return Ranker(float(found[0] - weights @ mean), weights)
+    return OddsRanker(float(found[0] - weights @ mean), weights)

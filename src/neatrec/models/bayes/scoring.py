@@ -1,4 +1,4 @@
-"""`Scorer`: the scores of a fitted model in compiled code, of chosen pairs and of whole rows, by one kernel.
+"""`PairScorer`: the scores of a fitted model in compiled code, of chosen pairs and of whole rows, by one kernel.
 
 Scores are computed as logarithms in float32. The kernel first scores every item as if its pair had never been seen,
 which needs logarithms that the processor takes eight at a time, and then adds what the counts of seen pairs contribute.
@@ -22,7 +22,7 @@ from neatrec.models.bayes.features import (
     PairFeatures,
 )
 from neatrec.models.bayes.prior import MAX_LOG_PRIOR, Prior
-from neatrec.models.bayes.ranker import MAX_LOG_ODDS, Ranker
+from neatrec.models.bayes.ranker import MAX_LOG_ODDS, OddsRanker
 from neatrec.models.bayes.similarity import Vectors
 from neatrec.models.parallel import MIN_PAIRS_PER_THREAD, parallel_slices
 from neatrec.models.vectors import all_products
@@ -34,7 +34,7 @@ MIN_ROWS_PER_THREAD = 4
 PriorWeights = namedtuple("PriorWeights", list(PRIOR_FEATURES))  # type: ignore[misc]
 RankerWeights = namedtuple("RankerWeights", list(RANKER_FEATURES))  # type: ignore[misc]
 """A float32 weight per feature, by name: what compiled code reads."""
-LIFT_ONLY = Ranker(0.0, (np.array(list(RANKER_FEATURES)) == "log_lift").astype(np.float64))
+LIFT_ONLY = OddsRanker(0.0, (np.array(list(RANKER_FEATURES)) == "log_lift").astype(np.float64))
 """Ranks by the posterior lift."""
 # log(1 + f) = f - f^2 / 2 + f^3 (L0 + L1 f + ...) for f from -1/3 to 1/3, to 1e-8; fitted at Chebyshev points
 L0, L1, L2, L3 = (np.float32(x) for x in (0.33333209, -0.25005054, 0.20010972, -0.16452257))
@@ -158,10 +158,10 @@ class ShrunkLiftScorer:
         return statistics.shrunk_lift(count, expected, self.k)
 
 
-class Scorer:
+class PairScorer:
     """Scores by a prior with weights and by a ranker; without ranker the score is the posterior lift."""
 
-    def __init__(self, features: PairFeatures, prior: Prior, ranker: Ranker | None = None) -> None:
+    def __init__(self, features: PairFeatures, prior: Prior, ranker: OddsRanker | None = None) -> None:
         if prior.weights is None:
             raise ValueError("shrunk lift needs no scorer")
         self.features, self.ranker = features, LIFT_ONLY if ranker is None else ranker
@@ -298,9 +298,9 @@ class Scorer:
         return offsets, (weight * np.log1p(np.maximum(g2, 0.0))).astype(np.float32)
 
 
-def make_scorer(features: PairFeatures, prior: Prior, ranker: Ranker | None) -> Scorer | ShrunkLiftScorer:
+def make_scorer(features: PairFeatures, prior: Prior, ranker: OddsRanker | None) -> PairScorer | ShrunkLiftScorer:
     """The scorer of a fitted prior and ranker."""
-    return ShrunkLiftScorer(features, prior.k) if prior.weights is None else Scorer(features, prior, ranker)
+    return ShrunkLiftScorer(features, prior.k) if prior.weights is None else PairScorer(features, prior, ranker)
 
 
 def _float32(*columns: npt.NDArray[Any]) -> list[Vectors]:

@@ -14,7 +14,7 @@ from neatrec import statistics
 from neatrec.compiled import compiled
 from neatrec.data.catalog import UNKNOWN
 from neatrec.models.bayes.features import PairFeatures
-from neatrec.models.bayes.scoring import Scorer, ShrunkLiftScorer
+from neatrec.models.bayes.scoring import PairScorer, ShrunkLiftScorer
 from neatrec.models.counts import PairCounts, frequent_pairs
 from neatrec.models.tuned_lift import STRONG_COUNT, TOP, strong_pairs
 
@@ -126,7 +126,7 @@ class PriorTrainingSet(RankerTrainingSet):
 
     @classmethod
     def of(
-        cls, scorer: Scorer, held_out: HeldOut, pairs: PairSampler, *, min_lift: float, max_queries: int, first: int
+        cls, scorer: PairScorer, held_out: HeldOut, pairs: PairSampler, *, min_lift: float, max_queries: int, first: int
     ) -> PriorTrainingSet | None:
         """The first candidates by `scorer`, and all strong pairs of the held-out part; None when there are none."""
         features = scorer.features
@@ -167,7 +167,7 @@ class PairSampler:
         different = np.unique(queries)
         return different if len(different) <= most else np.sort(self.rng.choice(different, most, replace=False))
 
-    def best(self, scorer: Scorer | ShrunkLiftScorer, queries: Codes, first: int) -> Pairs:
+    def best(self, scorer: PairScorer | ShrunkLiftScorer, queries: Codes, first: int) -> Pairs:
         """Query and item of the `first` best candidates of each query: bought, and of another category."""
         total = scorer.features.counts.total
         first, size = min(first, len(total)), max(1, BLOCK_SCORES // max(len(total), 1))
@@ -185,7 +185,7 @@ class PairSampler:
         return np.concatenate(asked), np.concatenate(found)
 
 
-def ranker_training_set(scorer: Scorer, pairs: Pairs, positive: Pairs) -> RankerTrainingSet:
+def ranker_training_set(scorer: PairScorer, pairs: Pairs, positive: Pairs) -> RankerTrainingSet:
     """The ranker's features of `pairs` (query after query); `scorer` ranks by the posterior lift."""
     features = scorer.features
     lift = scorer.pairs(*pairs)
