@@ -1,4 +1,4 @@
-"""`neatrec demo`: the main job on a simulated supermarket, whose right answer is known."""
+"""`neatrec demo`: the main task on a simulated supermarket, whose right answer is known."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from neatrec.training.train import DEFAULT_MODEL
 STRATA = ("basket_size", "month", "store")
 STATISTICS = ("pop", "popco", "lift", "shrunk-lift", "llr")
 EPOCHS = {"neat": 40, "item2vec": 20}
-"""Fewer than the models would take by themselves: a demo is watched."""
+"""Fewer than the models use by default, so that the demo ends soon."""
 QUERIES = 3
 """Items whose recommendations are shown."""
 
@@ -86,23 +86,23 @@ class Demo:
         }
 
 
-def run_demo(out: Path, *, seed: int = 0, say: Callable[[str], None] = print) -> Demo:
+def run_demo(out: Path, *, seed: int = 0, log: Callable[[str], None] = print) -> Demo:
     """Make a supermarket, check it, label it, train and compare models, write report and bundle into `out`."""
-    say("simulating a supermarket: planted complements, popular noise, a December trap, a one-store trap")
+    log("simulating a supermarket: planted complements, popular noise, a December trap, a one-store trap")
     market = supermarket(seed=seed)
     baskets, truth = market.baskets, market.truth
-    say("looking the baskets over")
+    log("checking the baskets")
     checked = check_baskets(baskets)
-    say("labels by both protocols, and how many of them chance alone would make")
+    log("labels by both protocols, and how many of them chance alone would make")
     plain = audit_labels(baskets, truth=truth, null_rounds=2, seed=seed)
-    say("the same within baskets of one size, month and store")
+    log("the same within baskets of one size, month and store")
     stratified = make_labels(baskets, protocol="calibrated", levels=(0.05,), strata=STRATA)
     score = score_against(truth, stratified.query, stratified.item, directed=True)
-    say("training models on one half of the baskets, judging them on the other")
+    log("training models on one half of the baskets, evaluating them on the other")
     board = make_report(
-        baskets, out / "report", _model_specs(), LeaderboardOptions(seed=seed), truth=truth, null_rounds=1, progress=say
+        baskets, out / "report", _model_specs(), LeaderboardOptions(seed=seed), truth=truth, null_rounds=1, progress=log
     )
-    say(f"training {DEFAULT_MODEL} on all baskets")
+    log(f"training {DEFAULT_MODEL} on all baskets")
     model = make_model(DEFAULT_MODEL).fit(baskets, Run(rng=seed))
     save_indexed(model, out / "bundle", baskets, seed=seed)
     return Demo(market, checked, plain, stratified, score, board, model, out / "report" / "index.html", out / "bundle")

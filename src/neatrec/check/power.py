@@ -22,7 +22,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class PowerTier:
-    """Items of like popularity: a typical one, and the smallest lift that shows for it."""
+    """Items of similar popularity: a typical one, and the smallest lift that shows for it."""
 
     items: int
     sales: float
@@ -53,7 +53,7 @@ class Power:
 
 
 def measure_power(baskets: Baskets, threads: int | None = None) -> Power | None:
-    """The calibrated protocol at q = .05 tried on the baskets; None where no basket makes a pair to count."""
+    """The calibrated protocol at q = 0.05, tried on the baskets; None where no basket makes a pair to count."""
     config = LabelOptions(levels=(LEVEL,), min_basket=MIN_BASKET).resolve(baskets)
     tester, tested = config.test_pairs(baskets, {"threads": threads})
     margins = tested.pairs.margins
@@ -84,7 +84,7 @@ def smallest_lift(expected: Floats, threshold: float) -> Floats:
     """The lift that shows with a probability of 80 %, for pairs expected so often; infinite where E is 0.
 
     A count c shows if P(X >= c | E) <= threshold. With a true mean m, P(X >= c) is the regularised gamma function of
-    (c, m): its inverse at .8 is the smallest mean that will do.
+    (c, m): its inverse at 0.8 is the smallest mean that is enough.
 
     >>> smallest_lift(np.array([1.0, 100.0]), 0.001).round(2).tolist()
     [7.91, 1.43]

@@ -23,9 +23,9 @@ log = logging.getLogger(__name__)
 
 FORMAT = 1
 LONG_BASKET = 2_000
-"""Longer baskets are no shopping trip: the trial count, which looks for suspects and evidence, leaves them out."""
-PATIENCE = 300.0
-"""Seconds of counting, by the forecast, past which the data is described without counting its pairs."""
+"""Longer baskets are not shopping trips: the trial count, which finds suspects and evidence, leaves them out."""
+MAX_COUNT_SECONDS = 300.0
+"""If the forecast exceeds this, the data is described without counting its pairs."""
 FEW_BASKETS = 1_000
 CAP = CountOptions().max_basket_pairs
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0)
@@ -127,7 +127,7 @@ class CheckResult:
 
 
 def check_baskets(baskets: Baskets, *, threads: int | None = None) -> CheckResult:
-    """Look `baskets` over: contents, what was dropped, suspects, the smallest lift that shows, the cost of counting.
+    """Check `baskets`: contents, what was dropped, suspects, the smallest lift that shows, the cost of counting.
 
     >>> found = check_baskets(Baskets.from_lists([["tea", "milk"]] * 3 + [["tea"]]))
     >>> found.lines, found.sizes.ones, found.power
@@ -140,9 +140,9 @@ def check_baskets(baskets: Baskets, *, threads: int | None = None) -> CheckResul
     # the forecast is of what `labels` would count with the cap raised: every basket
     cost = forecast(baskets, replace(counting, max_basket_pairs=max(int(pairs.max(initial=0)), CAP)), threads=threads)
     trial = forecast(shopping, counting, threads=threads) if long.any() else cost
-    affordable = trial.seconds <= PATIENCE
+    affordable = trial.seconds <= MAX_COUNT_SECONDS
     if not affordable:
-        log.warning("counting would take about %.0f s: pairs are not looked at here", trial.seconds)
+        log.warning("counting would take about %.0f s: pairs are not counted here", trial.seconds)
     sales, deepest = baskets.item_counts, baskets.catalog.category_of()
     levels = zip(baskets.catalog.levels, baskets.catalog.category_names, strict=True)
     found = CheckResult(
@@ -202,36 +202,36 @@ def _sizes(baskets: Baskets) -> BasketSizes:
 
 def _warnings(found: CheckResult) -> list[str]:
     """Sentences on what will be missing or weak."""
-    said = []
+    warnings = []
     if not found.categories:
-        said.append(
+        warnings.append(
             "There is no category: substitutes cannot be removed, and two brands of one thing may come out as a pair."
         )
     elif found.uncategorised > 0.05:
-        said.append(f"{found.uncategorised:.0%} of the lines have no category: their substitutes stay in.")
+        warnings.append(f"{found.uncategorised:.0%} of the lines have no category: their substitutes stay in.")
     if not found.ordered:
-        said.append("Cart order is not known: pairs have no direction.")
+        warnings.append("Cart order is not known: pairs have no direction.")
     if found.users is None:
-        said.append("Customers are not known: a pair that one customer buys every week counts every week.")
+        warnings.append("Customers are not known: a pair that one customer buys every week counts every week.")
     multiple = found.baskets - found.sizes.ones
     if multiple < FEW_BASKETS:
-        said.append(f"Only {plural(multiple, 'basket')} of more than one item: expect little evidence.")
+        warnings.append(f"Only {plural(multiple, 'basket')} of more than one item: expect little evidence.")
     if found.long_baskets:
-        said.append(
+        warnings.append(
             f"{plural(found.long_baskets, 'basket has', 'baskets have')} over {LONG_BASKET:,} lines: "
             "are these orders of a business, or ids used again? The trial count leaves them out; `labels` counts them."
         )
     if found.over_cap:
-        said.append(
+        warnings.append(
             f"`labels` will refuse {plural(found.over_cap, 'basket')} of more than {CAP:,} pairs of lines (the largest "
             f"has {found.max_pairs:,}): raise --max-basket-pairs, or leave such baskets out."
         )
     left_out = sum(found.dropped.values())
     if left_out > 0.1 * (left_out + found.lines):
-        said.append(f"{left_out / (left_out + found.lines):.0%} of the rows were left out.")
-    return said
+        warnings.append(f"{left_out / (left_out + found.lines):.0%} of the rows were left out.")
+    return warnings
 
 
 def _power_json(power: Power) -> dict[str, Any]:
-    asked = {"protocol": "calibrated", "level": LEVEL, "power": POWER, "min_basket": MIN_BASKET}
-    return {**asked, **asdict(power)}
+    tested = {"protocol": "calibrated", "level": LEVEL, "power": POWER, "min_basket": MIN_BASKET}
+    return {**tested, **asdict(power)}

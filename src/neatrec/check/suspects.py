@@ -1,4 +1,4 @@
-"""Items that look like no purchase of their own: bags, fees, deposits, gifts."""
+"""Items that may not be purchases of their own: bags, fees, deposits, gifts."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def demo(
     """The main task on a simulated supermarket: which items really go together, and how certain that is."""
     from neatrec.demo import run_demo
 
-    done = run_demo(output_folder(out), seed=seed, say=log.info)
+    done = run_demo(output_folder(out), seed=seed, log=log.info)
     if output.as_json:
         print_json(done.to_json())
         return
