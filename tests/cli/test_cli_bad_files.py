@@ -1,4 +1,4 @@
-"""Awkward files from the prompt: an answer, or exit 2 and a sentence, and the same as an object; never a traceback."""
+"""Awkward files on the command line: an answer, or exit 2 and a sentence (an object with --json); never a traceback."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def words_for(bad: BadFile, folder: Path) -> list[str]:
 FROM_THE_PROMPT = [bad for bad in BAD_FILES if not NOT_OPTIONS & set(bad.options)]
 
 
-def test_most_of_them_can_be_said_at_the_prompt() -> None:
+def test_most_of_them_can_be_given_on_the_command_line() -> None:
     assert len(FROM_THE_PROMPT) >= 40
 
 

@@ -92,7 +92,7 @@ def test_a_gate_that_says_no_is_exit_3_and_our_own_failure_exit_1(monkeypatch, c
     assert "--verbose" in printed.err
 
 
-def test_an_end_of_file_inside_is_not_told_as_the_users_wish(
+def test_an_end_of_file_inside_is_not_reported_as_an_interrupt(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def cut_off(*_: object, **__: object) -> None:
@@ -108,22 +108,22 @@ def test_an_end_of_file_inside_is_not_told_as_the_users_wish(
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_signals_end_with_their_exit_code(tmp_path: Path, number: int, code: int) -> None:
-    job = subprocess.Popen(
+    process = subprocess.Popen(
         [sys.executable, "-m", "neatrec", "labels", "supermarket:baskets=40000", "--null-rounds", "1000"],
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
-    assert job.stderr is not None
+    assert process.stderr is not None
     try:
-        while "shuffle 1" not in job.stderr.readline():
-            assert job.poll() is None
-        job.send_signal(number)
-        _, errors = job.communicate(timeout=60)
+        while "shuffle 1" not in process.stderr.readline():
+            assert process.poll() is None
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=60)
     finally:
-        job.kill()  # one that did not listen does not outlive the test
-    assert job.returncode == code
+        process.kill()  # one that did not listen does not outlive the test
+    assert process.returncode == code
     assert "stopped by" in errors
     assert "Traceback" not in errors
 

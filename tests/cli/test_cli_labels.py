@@ -1,4 +1,4 @@
-"""`neatrec labels` from the prompt."""
+"""`neatrec labels` on the command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`neatrec leaderboard` from the prompt: JSON, models and scores from elsewhere, mistakes, going on after a kill."""
+"""`neatrec leaderboard` on the command line: JSON, models and external scores, mistakes, resuming after a kill."""
 
 from __future__ import annotations
 
@@ -170,15 +170,15 @@ def test_a_class_from_elsewhere_takes_part_and_a_killed_run_goes_on(neatrec, tmp
     """The first run is killed while the second model learns; the next one takes up what the first has done."""
     (tmp_path / "theirs.py").write_text(OUTSIDE)
     words = ["leaderboard", MARKET, "--models", "popco,theirs:Slow", "--out", "board", *LEVEL, "--json"]
-    job = subprocess.Popen([sys.executable, "-m", "neatrec", *words], cwd=tmp_path, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen([sys.executable, "-m", "neatrec", *words], cwd=tmp_path, stdout=subprocess.DEVNULL)
     record = tmp_path / "board" / "ranks" / "popco-seed0.json"
     patience = time.monotonic() + 240
     while not record.exists():
-        assert job.poll() is None
+        assert process.poll() is None
         assert time.monotonic() < patience
         time.sleep(0.05)
-    job.send_signal(signal.SIGKILL)
-    assert job.wait(timeout=60) == -signal.SIGKILL
+    process.send_signal(signal.SIGKILL)
+    assert process.wait(timeout=60) == -signal.SIGKILL
     assert not (tmp_path / "board" / "leaderboard.json").exists()
     before = times_of(tmp_path / "board")
 

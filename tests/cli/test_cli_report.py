@@ -1,4 +1,4 @@
-"""`neatrec report`, `verify` and `reproduce` from the prompt."""
+"""`neatrec report`, `verify` and `reproduce` on the command line."""
 
 from __future__ import annotations
 

@@ -127,9 +127,9 @@ run(sys.argv[2:])
 """
 
 
-def limited(room: int, *words: str) -> subprocess.CompletedProcess[str]:
-    """`neatrec WORDS` where no file may be larger than `room` bytes: a disk that fills up."""
-    command = [sys.executable, "-c", LIMITED, str(room), *words]
+def limited(max_file: int, *words: str) -> subprocess.CompletedProcess[str]:
+    """`neatrec WORDS` where no file may be larger than `max_file` bytes: a disk that fills up."""
+    command = [sys.executable, "-c", LIMITED, str(max_file), *words]
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}  # not cut off by the limit, and kept so
     return subprocess.run(command, capture_output=True, text=True, timeout=500, check=False, env=environment)
 

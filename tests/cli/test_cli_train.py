@@ -137,7 +137,7 @@ def test_mistakes_are_named_before_any_work(options: list[str], sentence: str, t
 
 
 @pytest.mark.parametrize("options", [[], ["--set", "window=20"]])
-def test_a_gpu_that_is_not_there_is_said_before_any_work(
+def test_a_gpu_that_is_not_there_is_reported_before_any_work(
     options: list[str], tmp_path: Path, monkeypatch, capsys
 ) -> None:
     monkeypatch.setitem(sys.modules, "cupy", None)
@@ -210,7 +210,7 @@ def test_progress_names_the_epoch_its_numbers_are_of(progress: Progress, words: 
 
 
 @pytest.mark.parametrize("terminal", [True, False])
-def test_the_last_line_of_progress_is_said_once(terminal: bool, monkeypatch, capsys) -> None:
+def test_the_last_line_of_progress_is_shown_once(terminal: bool, monkeypatch, capsys) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal, raising=False)
     show = ShowProgress(OutputOptions(), seconds_between_lines=-1.0)
     for epoch, done in [(0, 0.5), (1, 0.5), (1, 1.0), (2, 1.0)]:  # the last lines of an epoch, then its end
@@ -268,10 +268,10 @@ def test_a_signal_leaves_a_checkpoint_from_which_it_goes_on(
     number: int, code: int, words: str, whole: Model, tmp_path: Path
 ) -> None:
     out = tmp_path / "bundle"
-    job = Training(out)
-    job.until(f"epoch 5 of {EPOCHS}")
-    job.process.send_signal(number)
-    found, said = job.end()
+    training = Training(out)
+    training.until(f"epoch 5 of {EPOCHS}")
+    training.process.send_signal(number)
+    found, said = training.end()
     assert found == code
     assert f"stopped {words}" in said
     assert "Traceback" not in said
@@ -301,10 +301,10 @@ def test_a_second_run_into_the_same_bundle_is_refused_while_the_first_lives(tmp_
 
 def test_a_checkpoint_of_another_run_is_not_gone_on_from(tmp_path: Path, neatrec) -> None:
     out = tmp_path / "bundle"
-    job = Training(out)
-    job.until(f"epoch 2 of {EPOCHS}")
-    job.process.send_signal(signal.SIGINT)
-    assert job.end()[0] == 130
+    training = Training(out)
+    training.until(f"epoch 2 of {EPOCHS}")
+    training.process.send_signal(signal.SIGINT)
+    assert training.end()[0] == 130
     done = neatrec("train", LONG, "--out", out, *QUICK, "--resume")
     assert done.returncode == 2
     assert "is of another fit" in done.stderr

@@ -285,7 +285,7 @@ RECORDS = [
         "line 3: a quote is opened and not closed",
     ),
     refuses(
-        "a quote that never closes, put up with",
+        "a quote that never closes, bad rows allowed",
         csv(HEADER + '1,tea,1\n1,"milk,2\n2,tea,1\n'),
         "line 3: a quote is opened and not closed",
         {**POSITIONS, "max_bad_rows": 100},
@@ -420,19 +420,19 @@ VALUES = [
         {"basket": "order_id", "item": "sku", "time": "at"},
     ),
     reads(
-        "rows that are put up with",
+        "rows that are allowed",
         csv(HEADER + "1,tea,1\n1,milk,2\n2,tea,x\n2,milk\n"),
         ONE_GOOD,
         {**POSITIONS, "max_bad_rows": 2, "rejects": "@rejects.csv"},
     ),
     refuses(
-        "one more than is put up with",
+        "one more than is allowed",
         csv(HEADER + "1,tea,1\n1,milk,2\n2,tea,x\n2,milk\n"),
         "the first of 2 bad rows",
         {**POSITIONS, "max_bad_rows": 1},
     ),
     reads(
-        "a share that is put up with",
+        "a share that is allowed",
         csv(HEADER + "1,tea,1\n1,milk,2\n2,tea,x\n2,milk\n"),
         ONE_GOOD,
         {**POSITIONS, "max_bad_rows": "50%", "rejects": "@rejects.csv"},

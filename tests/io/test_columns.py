@@ -1,4 +1,4 @@
-"""Which column is which: told, guessed, or wrong with a suggestion."""
+"""Which column is which: given, guessed, or wrong with a suggestion."""
 
 from __future__ import annotations
 

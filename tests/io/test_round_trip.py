@@ -71,16 +71,16 @@ def write_csv(path: Path, rows: Rows, **dialect: Any) -> None:
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(shops, st.randoms(use_true_random=False))
 def test_baskets_survive_csv_and_parquet_in_any_order_and_any_number_of_files(
-    shop: dict[str, tuple[str, list[str]]], dice: random.Random
+    shop: dict[str, tuple[str, list[str]]], rng: random.Random
 ) -> None:
     rows = rows_of(shop)
-    shuffled = dice.sample(rows, len(rows))
+    shuffled = rng.sample(rows, len(rows))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "parts").mkdir()
         write_csv(folder / "one.csv", rows, quoting=csv.QUOTE_MINIMAL)
         pq.write_table(pa.Table.from_pylist(shuffled), folder / "other.parquet")
-        cut = dice.randint(1, len(rows))
+        cut = rng.randint(1, len(rows))
         write_csv(folder / "parts" / "a.csv", shuffled[:cut], delimiter=";", quoting=csv.QUOTE_ALL)
         if shuffled[cut:]:
             pq.write_table(pa.Table.from_pylist(shuffled[cut:]), folder / "parts" / "b.parquet")

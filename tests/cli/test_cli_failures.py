@@ -1,4 +1,4 @@
-"""Bad days at the prompt: a sentence that names the thing and the next step, no traceback, older output intact."""
+"""Failures on the command line: a sentence that names the cause and the next step; older output stays intact."""
 
 from __future__ import annotations
 
@@ -17,20 +17,22 @@ import pytest
 RUN = """
 import resource, sys
 from neatrec.cli.main import run
-room, missing = int(sys.argv[1]), sys.argv[2]
-if room:
-    resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
+max_file, missing = int(sys.argv[1]), sys.argv[2]
+if max_file:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (max_file, max_file))
 if missing:
     sys.modules[missing] = None
 run(sys.argv[3:])
 """
 
 
-def neatrec(*words: object, room: int = 0, missing: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
-    """`neatrec WORDS` with no file larger than `room` bytes, and without the module `missing`."""
+def neatrec(
+    *words: object, max_file: int = 0, missing: str = "", **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """`neatrec WORDS` with no file larger than `max_file` bytes, and without the module `missing`."""
     known = {key: value for key, value in os.environ.items() if key not in ("JAVA_HOME", "SPARK_MASTER")}
     return subprocess.run(
-        [sys.executable, "-c", RUN, str(room), missing, *map(str, words)],
+        [sys.executable, "-c", RUN, str(max_file), missing, *map(str, words)],
         capture_output=True,
         text=True,
         timeout=500,
@@ -96,7 +98,7 @@ def test_a_file_with_other_columns(tmp_path: Path, older: Path) -> None:
 def test_a_spill_disk_that_is_full(tmp_path: Path, older: Path) -> None:
     (tmp_path / "spill").mkdir()
     words = ["labels", "supermarket:baskets=30000,items=3000", "--engine", "duckdb", "--memory-limit", "300MB"]
-    done = neatrec(*words, "--threads", "1", "--out", older, room=1 << 16, TMPDIR=str(tmp_path / "spill"))
+    done = neatrec(*words, "--threads", "1", "--out", older, max_file=1 << 16, TMPDIR=str(tmp_path / "spill"))
     assert_refused(done, older, "DuckDB cannot write to", "Set TMPDIR to a folder on a larger disk.")
     assert not any((tmp_path / "spill").iterdir())
 
