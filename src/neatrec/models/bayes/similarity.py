@@ -151,8 +151,8 @@ def row_blocks(start: npt.NDArray[Any], size: int) -> list[tuple[int, int]]:
 def low_rank_factors(matrix: Any, rank: int, rng: np.random.Generator) -> tuple[Vectors, Vectors]:
     """U (items, rank) and w (rank,) such that U diag(w) U' approximates the symmetric `matrix`.
 
-    Randomised subspace iteration, on one BLAS thread so that the bits do not depend on the cores; `eigsh` takes three
-    times as long. Rows without values are zeros.
+    Randomised subspace iteration, on one BLAS thread so that the bits do not depend on the cores. Rows without values
+    are zeros.
     """
     used = np.flatnonzero(np.diff(matrix.indptr) if sparse.issparse(matrix) else np.abs(matrix).sum(axis=1))
     vectors, values = np.zeros((matrix.shape[0], rank), dtype=np.float32), np.zeros(rank, dtype=np.float32)
