@@ -33,7 +33,7 @@ JOBS = {"exact": ("benchmarks.ann_recall", "exact"), "approximate": ("benchmarks
 
 @cache
 def simulated() -> Any:
-    """A model with clustered vectors, items in categories by lot."""
+    """A model with clustered vectors, items in random categories."""
     from neatrec.data.catalog import Catalog, string_array
     from neatrec.models.embeddings.item2vec import Item2Vec
 
@@ -73,8 +73,8 @@ def approximate() -> Callable[[], Any]:
     warm.scan(model.directions[:600] @ model.directions[:600].T, np.arange(600), warm.code[:600])
 
     def work() -> dict[str, Any]:
-        found, told = approximate_answers(model, K, threads=THREADS)
-        return {"answers": len(found.item), **told.to_dict(), "checked": checked(model, found)}
+        found, recall = approximate_answers(model, K, threads=THREADS)
+        return {"answers": len(found.item), **recall.to_dict(), "checked": checked(model, found)}
 
     return work
 
@@ -130,7 +130,10 @@ def keep(options: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
     ratio = [] if options.without_exact else [["times faster", *(f"{faster[c]:.2f}" for c in ("cpu", "wall"))]]
     print(table([["", "CPU", "wall"], *lines, *ratio]))
     print(
-        "recall: told", {key: other["answer"][key] for key in ("first", "all")}, "checked", other["answer"]["checked"]
+        "recall",
+        {key: other["answer"][key] for key in ("first", "all")},
+        "checked",
+        other["answer"]["checked"],
     )
     print(f"kept in {where.relative_to(ROOT)}")
 

@@ -35,7 +35,7 @@ from benchmarks import chroma_peer
 from benchmarks.harness import ROOT, save, spread, table
 from benchmarks.wrk import SECONDS, run_wrk, wrk
 
-ITEMS, BASKETS, LINES, SHELVES, DIM = 100_000, 150_000, 6, 400, 100
+ITEMS, BASKETS, LINES, CATEGORIES, DIM = 100_000, 150_000, 6, 400, 100
 FLOOD = 2000
 """Connections at once."""
 SWAPS, CORRUPT = 50, 10
@@ -48,13 +48,13 @@ def big_bundle(path: Path, *, items: int = ITEMS, baskets: int = BASKETS, seed: 
     from neatrec.data.baskets import Baskets
     from neatrec.data.catalog import Catalog
     from neatrec.models import Run, make_model
-    from neatrec.serving.save import save_indexed
+    from neatrec.serving.build import save_indexed
 
     rng = np.random.default_rng(seed)
     catalog = Catalog.from_ids(
         [str(code) for code in range(items)],
         names=[f"Item number {code}" for code in range(items)],
-        categories=[f"shelf {code % SHELVES}" for code in range(items)],
+        categories=[f"category {code % CATEGORIES}" for code in range(items)],
     )
     first = rng.integers(items, size=(baskets, LINES // 2))
     lines = np.concatenate([first, (first + 1) % items], axis=1)  # each line brings its partner
@@ -116,7 +116,7 @@ def cpu_seconds(process: subprocess.Popen[bytes]) -> float:
 
 
 def measured(process: subprocess.Popen[bytes], ask: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """What wrk says, and the processor time that the server took for a request."""
+    """What wrk reports, and the processor time that the server took for a request."""
     before = cpu_seconds(process)
     answer = ask()
     spent = cpu_seconds(process) - before

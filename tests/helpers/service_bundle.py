@@ -10,7 +10,7 @@ import numpy as np
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog, string_array
 from neatrec.models import Run, make_model
-from neatrec.serving.save import save_indexed
+from neatrec.serving.build import save_indexed
 
 INJECTIONS = (
     "<script>window.hit=1</script>",
@@ -44,7 +44,7 @@ PAIRS = (
 )
 AWKWARD = ("a/b/c", "../../etc/passwd", "50% off & more?", "naïve ünï", "x/complements")
 FILLERS = 24
-SHELVES = ("fruit", "vegetables", "dairy", "frozen")
+AISLES = ("fruit", "vegetables", "dairy", "frozen")
 
 
 def id_of(name: str) -> str:
@@ -63,7 +63,7 @@ def _rows() -> tuple[tuple[str, str, str | None], ...]:
     for number, (one, aisle, other, other_aisle) in enumerate(PAIRS):
         rows += [(f"{100 + number}", one, aisle), (f"{200 + number}", other, other_aisle)]
     rows += [(item, f"Awkward {number}", "oddments") for number, item in enumerate(AWKWARD)]
-    rows += [(f"{300 + number}", f"Plain {number}", SHELVES[number % 4]) for number in range(FILLERS)]
+    rows += [(f"{300 + number}", f"Plain {number}", AISLES[number % 4]) for number in range(FILLERS)]
     rows += [(f"{500 + number}", name, f"names {number % 4}") for number, name in enumerate(INJECTIONS)]
     rows += [("900", "Oat Drink", "drinks"), ("901", "Mystery", None)]
     return tuple(rows)

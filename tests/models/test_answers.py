@@ -99,8 +99,8 @@ def trained() -> dict[str, Model]:
     lists = [[f"i{v}" for v in rng.choice(40, size=5, replace=False)] for _ in range(300)]
     catalog = Catalog.from_ids([f"i{v}" for v in range(42)], categories=[f"c{v % 7}" for v in range(42)])
     baskets = Baskets.from_lists(lists, catalog=catalog, ordered=True)
-    named = {name: make_model(name).fit(baskets) for name in ("pop", "popco", "llr", "cf")}
-    return {**named, "neat": make_model("neat", dim=8, epochs=1).fit(baskets)}
+    fitted = {name: make_model(name).fit(baskets) for name in ("pop", "popco", "llr", "cf")}
+    return {**fitted, "neat": make_model("neat", dim=8, epochs=1).fit(baskets)}
 
 
 @pytest.mark.parametrize("block", [1, 200, 8_000_000])
@@ -126,7 +126,7 @@ def test_many_carts_want_a_whole_number_of_answers(trained: dict[str, Model], k:
     st.lists(st.sets(st.integers(0, 9), max_size=5), max_size=6),
     st.integers(0, 4),
 )
-def test_what_comes_again_is_scored_once_while_there_is_room(blocks: list[set[int]], room: int) -> None:
+def test_what_comes_again_is_scored_once_within_the_capacity(blocks: list[set[int]], capacity: int) -> None:
     scored: list[int] = []
 
     def score_all(codes: np.ndarray) -> np.ndarray:
@@ -134,12 +134,12 @@ def test_what_comes_again_is_scored_once_while_there_is_room(blocks: list[set[in
         return np.stack([codes, codes * 10.0, codes * 100.0], axis=1)
 
     asked = [np.array(sorted(block), dtype=np.int32) for block in blocks]
-    for rows, codes in zip(scored_once(asked, score_all, room), asked, strict=True):
+    for rows, codes in zip(scored_once(asked, score_all, capacity), asked, strict=True):
         found = [rows.new[at] if at >= 0 else rows.kept[-1 - at] for at in rows.place.tolist()]
         assert [row[2] for row in found] == (100.0 * codes).tolist()
-        assert len(rows.kept) == min(room, len(set().union(*blocks)))  # a small shop has room for millions
+        assert len(rows.kept) == min(capacity, len(set().union(*blocks)))  # a small shop has capacity for all
     every = [code for block in blocks for code in block]
-    if room == 0:
+    if capacity == 0:
         assert sorted(scored) == sorted(every)
     assert set(scored) == set(every)
     assert len(scored) <= len(every)

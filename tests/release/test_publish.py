@@ -28,7 +28,7 @@ from neatrec.release.publish import publish, rollback
 from neatrec.release.store import BundleStore, bundle_in
 from neatrec.report.attachment import held_out, read_report
 from neatrec.serving import ServingTable, rewrite_index, save_indexed
-from neatrec.serving.grades import SOME
+from neatrec.serving.evidence import SOME
 
 OPEN = PublishLimits(rows_fall=1, rows_rise=100, items_fall=1, items_rise=100, coverage_fall=1, top10_changed=1)
 

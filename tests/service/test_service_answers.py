@@ -213,8 +213,8 @@ def test_what_completes_a_cart_does_not_depend_on_the_length_of_the_table(
             asked = {"items": items, "k": 15, "min_evidence": level, **filters}
             few, many = (who.post("/v1/cart/complements", json=asked).json() for who in (short, client))
             assert few["complements"] == many["complements"]
-            spoken = {contribution["grade"] for line in few["complements"] for contribution in line["goes_with"]}
-            assert spoken <= {"strong": {"strong"}, "some": {"strong", "some"}}.get(level, spoken)
+            grades = {contribution["grade"] for line in few["complements"] for contribution in line["goes_with"]}
+            assert grades <= {"strong": {"strong"}, "some": {"strong", "some"}}.get(level, grades)
 
 
 @pytest.mark.parametrize("which", ["short_bundle", "gaussian_bundle"])

@@ -158,9 +158,9 @@ def test_the_shortest_key_of_the_page_is_the_shortest_key() -> None:
 
 
 def test_every_option_of_the_pages_exists() -> None:
-    told = run([sys.executable, "-m", "neatrec", "serve", "--help"])
+    usage = run([sys.executable, "-m", "neatrec", "serve", "--help"])
     for option in set(re.findall(r"--[a-z][a-z-]+", SHOP)) - {"--basket", "--item", "--name", "--category", "--out"}:
-        assert option in told, option
+        assert option in usage, option
 
 
 def test_every_metric_of_the_page_exists(bundle: Path) -> None:

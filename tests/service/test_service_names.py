@@ -13,7 +13,7 @@ from neatrec.models import Run, make_model
 from neatrec.service.app import make_app
 from neatrec.service.loaded_bundle import Categories
 from neatrec.service.settings import ServiceSettings
-from neatrec.serving.save import save_indexed
+from neatrec.serving.build import save_indexed
 
 LONG = "é" * 300
 

@@ -13,7 +13,7 @@ from helpers.service_bundle import AWKWARD, INJECTIONS, id_of, shop_catalog, wri
 from neatrec.service.app import make_app
 from neatrec.service.settings import ServiceSettings
 from neatrec.serving import FOOTER
-from neatrec.serving.save import rewrite_index
+from neatrec.serving.build import rewrite_index
 
 HTML = {"accept": "text/html"}
 PAGES = [
@@ -148,18 +148,18 @@ def test_the_public_sees_no_count_no_sales_and_no_table_of_the_report(tmp_path: 
     tables = [{"name": "audit", "caption": "What the audit found", "columns": ["pair"], "rows": [["31337 orders"]]}]
     rewrite_index(bundle, attachment={"format": 1, "source": "x", "leaderboard": board, "tables": tables})
     items = len(shop_catalog())
-    told, kept = (shown(ServiceSettings(bundle, public=public)) for public in (False, True))
+    open_pages, public_pages = (shown(ServiceSettings(bundle, public=public)) for public in (False, True))
     for secret in ("1,234", "98,765", "31337", "audit found", "sales", f" {items} items", f" {items - 1} items"):
-        assert not [path for path in STATED if secret in kept[path]], secret
+        assert not [path for path in STATED if secret in public_pages[path]], secret
     for path, secrets in {
         "/": ("of sales", f"{items} items"),
         "/quality": ("1,234", "98,765", "31337", "sales"),
     }.items():
-        assert all(secret in told[path] for secret in secrets)
-    assert f"of {items - 1} items" in told["/map"]
-    assert "0.500" in kept["/quality"]
-    assert "tables of the attached report are not shown" in kept["/quality"]
-    assert "None is attached" not in kept["/quality"]
+        assert all(secret in open_pages[path] for secret in secrets)
+    assert f"of {items - 1} items" in open_pages["/map"]
+    assert "0.500" in public_pages["/quality"]
+    assert "tables of the attached report are not shown" in public_pages["/quality"]
+    assert "None is attached" not in public_pages["/quality"]
 
 
 def shown(settings: ServiceSettings) -> dict[str, str]:
@@ -193,7 +193,7 @@ def test_zooming_in_shows_what_lies_there(both: TestClient) -> None:
 
 def test_a_model_with_variances_shows_them_among_peers(both: TestClient) -> None:
     text = both.get("/item?id=100", headers=HTML).text
-    assert "How varied its company is" in text
+    assert "How varied its complements are" in text
     assert "How often it is bought" in text
 
 

@@ -139,7 +139,7 @@ def test_port_0_says_which_port_once_it_can_be_asked(bundle: Path, workers: int)
 
 def test_workers_that_cannot_start_are_a_failure(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(uvicorn, "run", lambda *_, **__: None)  # as it returns when a worker failed at once
-    monkeypatch.setattr(os, "environ", dict(os.environ))  # what it tells its workers is not told to other tests
+    monkeypatch.setattr(os, "environ", dict(os.environ))  # what it passes to its workers does not reach other tests
     with pytest.raises(NeatrecError, match="the workers ended without being asked to"):
         serve(ServiceSettings(bundle), host="127.0.0.1", port=0, workers=2, log_config=None)
 

@@ -108,7 +108,7 @@ BAD = [
     ("bad position", HEADER + "100,200,pin,0,,\n", "`position` must be a whole number from 1 to 100, got '0'"),
     ("bad day", HEADER + "100,200,pin,1,24.12.2026,\n", "`until` must be a day such as 2026-12-24"),
     ("no item", HEADER + "100,,block,,,\n", "`query` and `item` must be ids"),
-    ("itself", HEADER + "100,100,pin,1,,\n", "an item is never named for itself"),
+    ("itself", HEADER + "100,100,pin,1,,\n", "an item is never recommended for itself"),
     ("pin for all", HEADER + "*,100,pin,1,,\n", "a pin needs a query of its own"),
     ("one place twice", HEADER + "100,200,pin,1,,\n100,201,pin,1,,\n", "two items are pinned to position 1 of '100'"),
     ("a comma in a note", HEADER + "100,200,block,,,a, b\n", "line 2: 7 cells for 6 columns"),

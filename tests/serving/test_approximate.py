@@ -1,4 +1,4 @@
-"""An approximate table: what it holds is right, what it misses is measured and told."""
+"""An approximate table: what it holds is right, what it misses is measured and recorded."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ def test_what_is_found_has_the_models_scores_and_never_the_own_category(kind: ty
 
 def test_the_recall_that_is_told_is_the_recall_of_the_whole_table() -> None:
     model = clustered()
-    found, told = approximate_answers(model, 20, threads=2)
+    found, recall = approximate_answers(model, 20, threads=2)
     first, whole = recall_of(found, np.arange(ITEMS, dtype=np.int32), best_answers(model, 20))
-    assert told.sample == 1000
-    assert told.first == pytest.approx(first, abs=0.02)
-    assert told.all == pytest.approx(whole, abs=0.02)
+    assert recall.sample == 1000
+    assert recall.first == pytest.approx(first, abs=0.02)
+    assert recall.all == pytest.approx(whole, abs=0.02)
     assert first > 0.95
-    assert told.all < 1.0
+    assert recall.all < 1.0
 
 
 def test_recall_counts_what_was_found_of_the_exact_answers() -> None:
@@ -106,10 +106,10 @@ def test_a_model_that_is_no_product_of_vectors_says_so() -> None:
 
 def test_the_page_names_the_models_that_can_have_one() -> None:
     page = (Path(__file__).parents[2] / "docs" / "evidence.md").read_text()
-    named = re.search(r"a product of vectors \((.*?)\)", page.replace("\n", " "))
-    assert named is not None
+    listed = re.search(r"a product of vectors \((.*?)\)", page.replace("\n", " "))
+    assert listed is not None
     can = {name for name in MODEL_NAMES if issubclass(model_class(name), CosineModel) and name != "neat-likelihood"}
-    assert set(re.findall(r"`([a-z0-9-]+)`", named[1])) == can
+    assert set(re.findall(r"`([a-z0-9-]+)`", listed[1])) == can
     likelihood = make_model("neat-likelihood", dim=4, epochs=1).fit(toy_baskets(), Run(rng=0, threads=1))
     assert product_factors(likelihood) is None
 
@@ -133,13 +133,13 @@ def test_the_manifest_states_the_recall_and_an_exact_table_none(tmp_path: Path) 
     save_bundle(model, tmp_path / "bundle", baskets_hash=toy_baskets().hash, seed=0)
     rewrite_index(tmp_path / "bundle", baskets=toy_baskets(), k=4, ann=True)
     index = ServingTable.open(tmp_path / "bundle")
-    told = read_manifest(tmp_path / "bundle").notes["topk"]["recall"]
-    assert index.recall == told
-    assert {"first", "all", "sample", "lists", "probes", "items", "faiss"} == set(told)
-    assert table_words(told).startswith("Approximate: it holds 100.0 % of the exact first ten answers")
-    assert "holds 99.9 % of the exact first ten answers" in table_words({**told, "first": 0.9999})
+    recall = read_manifest(tmp_path / "bundle").notes["topk"]["recall"]
+    assert index.recall == recall
+    assert {"first", "all", "sample", "lists", "probes", "items", "faiss"} == set(recall)
+    assert table_words(recall).startswith("Approximate: it holds 100.0 % of the exact first ten answers")
+    assert "holds 99.9 % of the exact first ten answers" in table_words({**recall, "first": 0.9999})
     rewrite_index(tmp_path / "bundle", k=3)
-    assert ServingTable.open(tmp_path / "bundle").recall is not None  # as before, unless told otherwise
+    assert ServingTable.open(tmp_path / "bundle").recall is not None  # as before, unless asked otherwise
     rewrite_index(tmp_path / "bundle", ann=False)
     assert ServingTable.open(tmp_path / "bundle").recall is None
     save_indexed(model, tmp_path / "exact", toy_baskets(), seed=0, k=4)

@@ -1,4 +1,4 @@
-"""What the index says about a pair is what counting by hand says, in numbers and in words."""
+"""The evidence of a pair is what counting by hand gives, in numbers and in words."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ from helpers.toyshop import code, toy_baskets
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog
 from neatrec.labels import make_labels
-from neatrec.serving.grades import GRADES, grade_pairs
+from neatrec.serving.evidence import FOOTER, GRADES, about, at_least, evidence_words, grade_pairs, one_in
 from neatrec.serving.pairs import PairTable
-from neatrec.serving.words import FOOTER, about, at_least, evidence_words, one_in
 
 ITEMS = "abcdefgh"
 CATEGORIES = ["x", "x", "y", "y", "z", "z", None, None]

@@ -1,4 +1,4 @@
-"""The table in its bundle: written with the model, opened where it lies, refused when damaged, written anew."""
+"""The table in its bundle: written with the model, opened where it lies, refused when damaged, rewritten."""
 
 from __future__ import annotations
 

@@ -53,28 +53,28 @@ class CartRows:
     new: npt.NDArray[Any]
     """shape (rows, items)"""
     kept: npt.NDArray[Any]
-    """shape (room, items), of the type of `new`"""
+    """shape (capacity, items), of the type of `new`"""
     place: npt.NDArray[np.int64]
     """The row of `new`, or -1 - the row of `kept`, of each item."""
 
 
 def scored_once(
-    blocks: Sequence[Codes], score_all: Callable[[Codes], npt.NDArray[Any]], room: int
+    blocks: Sequence[Codes], score_all: Callable[[Codes], npt.NDArray[Any]], capacity: int
 ) -> Iterator[CartRows]:
-    """The scores of each block of items; what later blocks ask for again is kept, up to `room` rows.
+    """The scores of each block of items; what later blocks ask for again is kept, up to `capacity` rows.
 
     They hold until the next block is asked for: rows are taken up again for other items.
     """
     last = {code: number for number, block in enumerate(blocks) for code in block.tolist()}
-    room = min(room, len(last))
+    capacity = min(capacity, len(last))
     kept = np.empty((0, 0))
     slot_of: dict[int, int] = {}
-    free = list(range(room))
+    free = list(range(capacity))
     for number, block in enumerate(blocks):
         is_new = np.array([code not in slot_of for code in block.tolist()], dtype=np.bool_)
         new = np.ascontiguousarray(score_all(block[is_new]))
         if number == 0:
-            kept = np.empty((room, new.shape[1]), dtype=new.dtype)  # memory is taken row by row, as it is written
+            kept = np.empty((capacity, new.shape[1]), dtype=new.dtype)  # memory is taken row by row, as it is written
         place = np.cumsum(is_new) - 1
         place[~is_new] = [-1 - slot_of[code] for code in block[~is_new].tolist()]
         yield CartRows(new, kept, place)
@@ -159,7 +159,7 @@ def row_at(scores, place):  # type: ignore[no-untyped-def]
 def gather(row, chosen, part, near):  # type: ignore[no-untyped-def]
     """The median of the chosen scores, and how far above it the best is: infinitely far where it is not above.
 
-    The scores go to the front of `part`; near: as long. A sample says about where the median is: only the values near
+    The scores go to the front of `part`; near: as long. A sample shows about where the median is: only the values near
     there are put in order.
     """
     low, high = around_median(row, chosen, near)

@@ -185,7 +185,7 @@ SAMPLED = 512
 def median(values: npt.NDArray[Any]) -> np.float64:
     """The median, as `np.median` has it, several times faster where there are many values.
 
-    A sample says about where it is: only the values in that neighbourhood need be put in order.
+    A sample shows about where it is: only the values in that neighbourhood need be put in order.
 
     >>> float(median(np.array([4.0, 1.0, 3.0, 2.0])))
     2.5

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from neatrec.report.attachment import comparable, held_out
 from neatrec.serving import ServingTable
-from neatrec.serving.grades import SOME
+from neatrec.serving.evidence import SOME
 
 TOP = 10
 """Answers compared per item."""

@@ -18,8 +18,8 @@ from neatrec.service.rules import CompiledRules, ItemFilter
 from neatrec.service.schemas import LEVELS, CartQuery, Filters
 from neatrec.service.snapshot import ServingSnapshot
 from neatrec.serving import GRADES, ItemAnswers, Model, PairEvidence, best, score_cart
-from neatrec.serving.answers import NUMBERS
-from neatrec.serving.grades import PREDICTED
+from neatrec.serving.evidence import PREDICTED
+from neatrec.serving.table import NUMBERS
 from neatrec.text import printable
 
 MEMBERS = 200

@@ -16,7 +16,7 @@ from neatrec.service.problems import unknown_choice, unknown_item
 from neatrec.service.search import NameSearch
 from neatrec.service.settings import CATEGORY_BYTES, MAX_GUESS
 from neatrec.serving import ServingTable
-from neatrec.serving.grades import PREDICTED, SOME_Q
+from neatrec.serving.evidence import PREDICTED, SOME_Q
 
 Members = npt.NDArray[np.bool_]
 Key = tuple[str, ...]

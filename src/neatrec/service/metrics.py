@@ -31,7 +31,7 @@ class Metrics:
         self.unknown = Counter("unknown_items", "Requests for items the bundle does not hold", ["bundle"], **made)
         self.empty = Counter("empty_answers", "Answers without any item", ["bundle"], **made)
         self.short = Counter("short_answers", "Answers with fewer items than asked for", ["bundle"], **made)
-        self.answers = Counter("answers", "Items named, by grade", ["grade", "bundle"], **made)
+        self.answers = Counter("answers", "Items recommended, by grade", ["grade", "bundle"], **made)
         self.rule_hits = Counter("rule_hits", "Rules that changed an answer", ["action", "bundle"], **made)
         self.shed = Counter("shed_requests", "Requests refused because too many were in flight", **made)
         self.refused = Counter("refused_bundles", "Bundles that were not taken because they are bad", **made)

@@ -12,7 +12,7 @@ from neatrec.text import printable
 
 CHOICES = {"min_evidence": ("strong", "some", "predicted", "category")}
 NAMES = frozenset({"category", "category_of", "model", "q"})
-"""Parameters of limited length; ids may be as long as the request leaves room for."""
+"""Parameters of limited length; ids are limited only by the request."""
 
 
 class Problem(NeatrecError):

@@ -33,7 +33,7 @@ class Rule:
     query: str
     item: str
     action: str
-    """`block`: never named. `pin`: named at `position` whatever the evidence."""
+    """`block`: never recommended. `pin`: recommended at `position` whatever the evidence."""
     position: int = 1
     until: date | None = None
     """The last day it holds."""
@@ -112,7 +112,7 @@ def _rule(header: list[str], row: list[str], file: Path, line: int) -> Rule:
     if cell["action"] not in ("block", "pin"):
         raise _wrong(file, line, f"`action` must be block or pin, got {printable(cell['action'])!r}")
     if cell["query"] == cell["item"]:
-        raise _wrong(file, line, "an item is never named for itself")
+        raise _wrong(file, line, "an item is never recommended for itself")
     if cell["action"] == "pin" and cell["query"] == EVERY:
         raise _wrong(file, line, "a pin needs a query of its own; only a block may use *")
     return Rule(cell["query"], cell["item"], cell["action"], _position(cell, file, line), _until(cell, file, line))

@@ -14,7 +14,7 @@ MAX_ITEMS = 100
 """Items in a cart, ids to exclude."""
 MAX_CATEGORIES = 20
 MAX_NAME = 256
-"""Of a category or model. Ids may be as long as the query string or the body leaves room for."""
+"""Of a category or model. Ids are limited only by the query string or the body."""
 MAX_GUESS = 256
 """Of an unknown id for which near names are looked for."""
 MAX_SEARCH = 256

@@ -2,7 +2,7 @@
 
 faiss parts the items into lists of neighbours (spherical k-means) and finds for each query the lists nearest to it;
 their items are scored exactly, by matrix product, and scanned as in the exact table. What is lost are answers in other
-lists: how many, is measured against exact answers of items drawn by lot.
+lists: how many is measured against exact answers of items drawn at random.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ FIRST = 10
 TARGET = 0.97
 """InvertedLists are added until the trial items have this share of their exact first ten."""
 ENOUGH_RECALL, ENOUGH_ITEMS = 0.95, 200_000
-"""Below either, the exact table is the better one, and that is said."""
+"""Below either, the exact table is the better one, and a warning is logged."""
 TRIAL, SAMPLE = 500, 1000
 """Items on which the number of lists is chosen, and others on which the recall is then measured."""
 MIN_ROWS_PER_THREAD, ROUNDS, OF_A_LIST = 39, 10, 64
@@ -52,7 +52,7 @@ class MeasuredRecall:
     all: float
     """Share of all exact answers."""
     sample: int
-    """Items, drawn by lot, on which both were measured."""
+    """Items, drawn at random, on which both were measured."""
     lists: int
     probes: int
     """The items were parted into so many lists, of which each query looked into so many."""
@@ -83,7 +83,7 @@ def approximate_answers(model: Model, k: int, *, threads: int | None = None) -> 
     search, workers = search_of(model, k), thread_count(threads)
     left, right = search.take(*factors)
     lists = part(faiss, right, workers)
-    trial, sample = _drawn(search, TRIAL, 0), _drawn(search, SAMPLE, 1)
+    trial, sample = _sample(search, TRIAL, 0), _sample(search, SAMPLE, 1)
     probes = _enough_probes(search, left, right, lists, trial, workers)
     started = time.perf_counter()
     search_lists(search, left, right, lists, probes, workers)
@@ -196,8 +196,8 @@ def _fill(search: TopKSearch, left: Vectors, right: Vectors, threads: int) -> No
     search.best[short], search.best_item[short], search.filled[short] = exact.best, exact.best_item, exact.filled
 
 
-def _drawn(search: TopKSearch, size: int, turn: int) -> npt.NDArray[np.int64]:
-    """Places of queries drawn by lot, those of two turns different where there are enough."""
+def _sample(search: TopKSearch, size: int, turn: int) -> npt.NDArray[np.int64]:
+    """Places of queries drawn at random, those of two turns different where there are enough."""
     order = np.random.default_rng(0).permutation(len(search.query))
     chosen = order[TRIAL:] if turn and len(order) >= TRIAL + SAMPLE else order
     return np.sort(chosen[:size])

@@ -1,49 +1,37 @@
-"""`build_index`: a fitted model and its training baskets in, the serving table out."""
+"""`build_index`: a fitted model and its training baskets in, the serving table out; bundles saved with it."""
 
 from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from neatrec.bundle import BundleLock, Manifest, load_bundle, read_manifest, rewrite_bundle, save_bundle, stream_hash
 from neatrec.cooccurrence.resources import thread_count
 from neatrec.data.baskets import BasketStream
-from neatrec.errors import must_be
+from neatrec.errors import BundleError, must_be
 from neatrec.models.base import Model
 from neatrec.models.counts import CountModel
 from neatrec.serving.approximate import MeasuredRecall, approximate_answers
+from neatrec.serving.files import FOLDER, NOTE, ServingArrays, write_index
 from neatrec.serving.pairs import PairTable
-from neatrec.serving.projection import Positions, map_items
+from neatrec.serving.projection import map_items
+from neatrec.serving.table import ServingTable, posterior_of
 from neatrec.serving.topk import TopK, best_answers, found_on_gpu
-from neatrec.text import plural
+from neatrec.text import plural, printable
 
 log = logging.getLogger(__name__)
 
 K = 100
-"""Answers kept for each item."""
+"""Answers per item."""
 BLOCK = 100_000
-"""PairTable whose posterior is asked for at once."""
-
-
-@dataclass(frozen=True, eq=False)
-class ServingArrays:
-    """All that the table's files hold."""
-
-    k: int
-    best: TopK
-    columns: dict[str, npt.NDArray[Any]]
-    """Evidence of the answers, each of shape (answers,)."""
-    pairs: PairTable
-    variance: npt.NDArray[np.float32] | None
-    position: Positions | None
-    reason: str
-    recall: MeasuredRecall | None = None
-    """What an approximate table has of the exact one; None for the exact one."""
+"""Pairs whose posterior is computed at once."""
 
 
 def build_index(
@@ -114,16 +102,6 @@ def _refuse_gpu(device: str) -> None:
         raise must_be("device", "cpu or auto for an approximate table", device, hint="An exact one can use a GPU.")
 
 
-def posterior_of(model: Model, queries: npt.ArrayLike, items: npt.ArrayLike) -> dict[str, npt.NDArray[np.float32]]:
-    """Mean and 95 % interval of the lifts of aligned pairs, by the model's own account; nothing where it has none."""
-    posterior: Any = getattr(model, "posterior", None)
-    if posterior is None:
-        return {}
-    found = posterior(queries, items)
-    names = {"posterior": found.mean, "posterior_low": found.low, "posterior_high": found.high}
-    return {name: np.asarray(values, dtype=np.float32) for name, values in names.items()}
-
-
 def _posterior(
     model: Model, query: npt.NDArray[np.int32], item: npt.NDArray[np.int32], threads: int | None
 ) -> dict[str, npt.NDArray[np.float32]]:
@@ -145,7 +123,93 @@ def _variance(model: Model) -> npt.NDArray[np.float32] | None:
 
 
 def _reason(model: Model) -> str:
-    """Why it names a pair that the counts do not speak for; see `words.REASONS`."""
+    """Why it recommends a pair without evidence in the counts; see `evidence.REASONS`."""
     if isinstance(model, CountModel):
         return "counts"
     return "popular" if model.name == "pop" else "similar"
+
+
+def save_indexed(
+    model: Model,
+    path: str | Path,
+    baskets: BasketStream,
+    *,
+    seed: int | None,
+    k: int = K,
+    ann: bool = False,
+    keep_users: bool = False,
+    notes: Mapping[str, Any] | None = None,
+    threads: int | None = None,
+    device: str = "auto",
+) -> Manifest:
+    """The manifest of the bundle that now stands at `path`, with the serving table of the baskets it learned from."""
+
+    def write_table(folder: Path) -> dict[str, Any]:
+        return write_index(build_index(model, baskets, k=k, ann=ann, threads=threads, device=device), folder)
+
+    return save_bundle(
+        model,
+        path,
+        baskets_hash=stream_hash(baskets),
+        seed=seed,
+        keep_users=keep_users,
+        notes=notes,
+        write_extra=write_table,
+    )
+
+
+def rewrite_index(
+    bundle: str | Path,
+    *,
+    baskets: BasketStream | None = None,
+    k: int | None = None,
+    attachment: Mapping[str, Any] | None = None,
+    ann: bool | None = None,
+    threads: int | None = None,
+    device: str = "auto",
+) -> Manifest:
+    """The manifest of the bundle after its table was computed again, put in place whole.
+
+    From its model and the pair counts it holds, or from the `baskets` it learned from where it has no table yet. `k`
+    None: as many answers as before. `attachment` None: what was attached before stays. `ann`: an approximate table, for
+    millions of items, whose recall stands in the manifest, or an exact one; None: as before. `device`: where the best
+    are looked for; `auto` is a GPU where there is one and it can find them for this model.
+    """
+    with BundleLock(bundle):
+        if ann is None:
+            ann = "recall" in read_manifest(bundle, verify=False).notes.get(NOTE, {})
+        if baskets is None:
+            old = ServingTable.open(bundle)
+            size = old.k if k is None else k
+            arrays = index_of(old.model, old.pairs, k=size, ann=ann, threads=threads, device=device)
+            kept = old.attachment
+        else:
+            arrays = _from_baskets(bundle, baskets, k, ann=ann, threads=threads, device=device)
+            kept = _attached(bundle)
+        return rewrite_bundle(
+            bundle,
+            lambda folder: write_index(arrays, folder, kept if attachment is None else attachment),
+            without=FOLDER,
+        )
+
+
+def has_table(manifest: Manifest) -> bool:
+    """Whether a bundle has a serving table."""
+    return NOTE in manifest.notes
+
+
+def _from_baskets(bundle: str | Path, baskets: BasketStream, k: int | None, **how: Any) -> ServingArrays:
+    manifest = read_manifest(bundle)
+    if stream_hash(baskets) != manifest.data_hash:
+        raise BundleError(
+            f"{printable(bundle)} did not learn from these baskets: their hash is not the one in its manifest",
+            file=str(bundle),
+            hint="Evidence must come from the training baskets. Name the source it was trained on, or train again; a "
+            "bundle of --stream, --validation or several processes gets its table from `neatrec train` alone.",
+        )
+    before = manifest.notes.get(NOTE, {}).get("k", K)
+    return build_index(load_bundle(bundle), baskets, k=before if k is None else k, **how)
+
+
+def _attached(bundle: str | Path) -> dict[str, Any] | None:
+    return ServingTable.open(bundle).attachment if has_table(read_manifest(bundle, verify=False)) else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,11 @@ import pyarrow as pa
 from neatrec.bundle import Manifest
 from neatrec.bundle.manifest import damaged
 from neatrec.errors import BundleError
-from neatrec.serving.build import ServingArrays
-from neatrec.serving.grades import thresholds
+from neatrec.serving.approximate import MeasuredRecall
+from neatrec.serving.evidence import thresholds
 from neatrec.serving.pairs import PairTable
+from neatrec.serving.projection import Positions
+from neatrec.serving.topk import TopK
 from neatrec.text import printable
 
 FOLDER = "topk"
@@ -29,6 +32,22 @@ COLUMNS_VERSION = 1
 Columns = Mapping[str, npt.NDArray[Any]]
 UNKNOWN_COLUMNS = ("customers", "forward", "backward")
 """Left out of the file where they are not known of any pair."""
+
+
+@dataclass(frozen=True, eq=False)
+class ServingArrays:
+    """All that the table's files hold."""
+
+    k: int
+    best: TopK
+    columns: dict[str, npt.NDArray[Any]]
+    """Evidence of the answers, each of shape (answers,)."""
+    pairs: PairTable
+    variance: npt.NDArray[np.float32] | None
+    position: Positions | None
+    reason: str
+    recall: MeasuredRecall | None = None
+    """What an approximate table has of the exact one; None for the exact one."""
 
 
 def write_index(arrays: ServingArrays, folder: Path, attachment: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -103,7 +122,7 @@ def read_attachment(folder: Path, manifest: Manifest) -> dict[str, Any] | None:
 
 
 def about_table(manifest: Manifest, bundle: object) -> dict[str, Any]:
-    """What the manifest says of the table; a `BundleError` that says what to run where there is none."""
+    """The manifest's entry about the table; a `BundleError` with the command to run where there is none."""
     about = manifest.notes.get(NOTE)
     if about is None:
         raise BundleError(

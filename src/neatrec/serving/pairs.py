@@ -21,7 +21,7 @@ from neatrec.cooccurrence import (
     margins,
 )
 from neatrec.data.baskets import BasketStream, as_shards
-from neatrec.serving.grades import grade_pairs
+from neatrec.serving.evidence import grade_pairs
 from neatrec.statistics import (
     benjamini_hochberg,
     garwood_interval,
@@ -34,7 +34,7 @@ from neatrec.statistics import (
 Codes = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
 
-MOST_PAIRS = 25_000_000
+MAX_PAIRS = 25_000_000
 """Where more pairs than this are to be expected, those seen once are not kept."""
 SMALLEST_Q = 1e-37
 """Smaller q-values are given as this one: float32 holds no less with all its digits."""
@@ -63,7 +63,7 @@ class PairTable:
     by_customer: bool
     """Whether a customer counts once in `expected` and `q`."""
     min_count: int
-    """PairTable seen fewer times are not kept."""
+    """Pairs seen fewer times are not kept."""
     baskets: int
     records: int
 
@@ -80,13 +80,13 @@ class PairTable:
         shards = as_shards(baskets)
         counting = CountOptions(directed=False, category_level=category_level or "deepest")
         if min_count is None:
-            min_count = 1 if forecast(shards, counting, threads=threads).pairs <= MOST_PAIRS else 2
+            min_count = 1 if forecast(shards, counting, threads=threads).pairs <= MAX_PAIRS else 2
         keep = FilteredPairs(lambda _: PairFilter(min_count=min_count), lambda block, _: block.count >= min_count)
         pairs = count(shards, counting, keep=keep, threads=threads)
         by_customer = pairs.customers is not None and _customers_return(shards)
         once = replace(counting, once_per_customer=True)
         totals = margins(shards, once, threads=threads) if by_customer else pairs.margins
-        return _judged(pairs, totals, by_customer, min_count, _first_ways(shards, pairs, threads))
+        return _tested(pairs, totals, by_customer, min_count, _first_ways(shards, pairs, threads))
 
     @property
     def times(self) -> Codes:
@@ -138,7 +138,7 @@ class PairTable:
         }
 
 
-def _judged(
+def _tested(
     pairs: CooccurrenceCounts, totals: Margins, by_customer: bool, min_count: int, forward: npt.NDArray[np.int64] | None
 ) -> PairTable:
     fit = quasi_independence(totals.first, totals.second, totals.category)
@@ -167,7 +167,7 @@ def _first_ways(shards: BasketStream, pairs: CooccurrenceCounts, threads: int | 
     """For each undirected pair, in how many baskets the smaller code came first; None where order is not known."""
     if not all(shard.ordered for shard in as_shards(shards)):
         return None
-    # a pair once each way would be lost to a screen on one direction's count, so all directed pairs are looked at
+    # a pair once each way would be lost to a filter on one direction's count, so all directed pairs are looked at
     directed = count(
         shards,
         replace(pairs.counting, directed=True),

@@ -8,9 +8,8 @@ from typing import Any
 
 from neatrec.errors import must_be_one_of
 from neatrec.models.recommendations import Recommendation
-from neatrec.serving.evidence import PairEvidence
-from neatrec.serving.grades import GRADES
-from neatrec.serving.index import ServingTable
+from neatrec.serving.evidence import GRADES, PairEvidence
+from neatrec.serving.table import ServingTable
 
 PAIR_GRADES = GRADES[:3]
 """The grades that the evidence of a pair can have."""

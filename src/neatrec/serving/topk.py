@@ -6,11 +6,12 @@ import logging
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from neatrec.compiled import compiled, offer_best, sort_best
 from neatrec.cooccurrence.resources import thread_count
 from neatrec.errors import DivergedError, must_be
 from neatrec.models.base import Model
@@ -18,8 +19,118 @@ from neatrec.models.counts import CountModel
 from neatrec.models.embeddings.kernels.dispatch import ranking_device
 from neatrec.models.parallel import one_blas_thread, thread_limit
 from neatrec.models.vectors import CosineModel
-from neatrec.serving.scan import Heaps, SearchSpace, keep_best, keep_best_down, keep_best_of_lists, put_in_order
 from neatrec.statistics.independence import groups_of
+
+CHUNK = 16
+"""Scores looked at together: mostly none of them is among the best, and one comparison shows it."""
+
+
+class SearchSpace(NamedTuple):
+    """What is searched for."""
+
+    query: npt.NDArray[np.int32]
+    """Codes of the items to answer for, shape (queries,)."""
+    group: npt.NDArray[np.int32]
+    """Items of one group are no answers to each other, shape (items,)."""
+    min_score: Any
+    """Only higher scores are kept; of the type of the scores."""
+
+
+class Heaps(NamedTuple):
+    """The best so far of every query."""
+
+    score: npt.NDArray[Any]
+    """shape (queries, k)"""
+    item: npt.NDArray[np.int32]
+    filled: npt.NDArray[np.int64]
+    """How many of each heap are in use, shape (queries,)."""
+
+
+@compiled(fastmath={"nnan", "nsz", "reassoc"})
+def keep_best(scores, places, code, space, heaps):
+    """Offer the scores (rows, columns) of the queries `space.query[places[row]]` and the items `code[column]` to the
+    heaps. Items of the query's own group, and scores that are not above `min_score`, are left out.
+    """
+    rows, columns = scores.shape
+    whole = columns // CHUNK * CHUNK
+    for row in range(rows):
+        me = places[row]
+        mine = space.group[space.query[me]]
+        limit = _limit(heaps, me, space.min_score)
+        for begin in range(0, whole, CHUNK):
+            highest = scores[row, begin]
+            for step in range(1, CHUNK):
+                highest = max(highest, scores[row, begin + step])
+            if highest >= limit:
+                for column in range(begin, begin + CHUNK):
+                    if scores[row, column] >= limit and space.group[code[column]] != mine:
+                        limit = _offer(heaps, me, scores[row, column], code[column], space.min_score)
+        for column in range(whole, columns):
+            if scores[row, column] >= limit and space.group[code[column]] != mine:
+                limit = _offer(heaps, me, scores[row, column], code[column], space.min_score)
+
+
+@compiled(fastmath={"nnan", "nsz", "reassoc"})
+def keep_best_down(scores, first, code, space, heaps):
+    """As `keep_best` with the two sides changed: a column is the query `space.query[first + column]`, a row the item
+    `code[row]`. The other half of a symmetric product needs no product of its own.
+    """
+    rows, columns = scores.shape
+    whole = columns // CHUNK * CHUNK
+    limit = np.empty(columns, dtype=scores.dtype)
+    for column in range(columns):
+        limit[column] = _limit(heaps, first + column, space.min_score)
+    for row in range(rows):
+        item = code[row]
+        its = space.group[item]
+        for begin in range(0, whole, CHUNK):
+            highest = scores[row, begin] - limit[begin]
+            for step in range(1, CHUNK):
+                highest = max(highest, scores[row, begin + step] - limit[begin + step])
+            if highest >= 0:
+                for column in range(begin, begin + CHUNK):
+                    me = first + column
+                    if scores[row, column] >= limit[column] and space.group[space.query[me]] != its:
+                        limit[column] = _offer(heaps, me, scores[row, column], item, space.min_score)
+        for column in range(whole, columns):
+            me = first + column
+            if scores[row, column] >= limit[column] and space.group[space.query[me]] != its:
+                limit[column] = _offer(heaps, me, scores[row, column], item, space.min_score)
+
+
+@compiled
+def keep_best_of_lists(start, scores, items, first, space, heaps):
+    """As `keep_best`, for queries that are scored with items of their own: `start[row]:start[row + 1]` are those of
+    `space.query[first + row]` in `scores` and `items`.
+    """
+    for row in range(len(start) - 1):
+        me = first + row
+        mine = space.group[space.query[me]]
+        limit = _limit(heaps, me, space.min_score)
+        for place in range(start[row], start[row + 1]):
+            if scores[place] >= limit and space.group[items[place]] != mine:
+                limit = _offer(heaps, me, scores[place], items[place], space.min_score)
+
+
+@compiled
+def put_in_order(heaps):
+    """Turn each heap into a list, best first."""
+    for me in range(len(heaps.filled)):
+        sort_best(heaps.score[me], heaps.item[me], heaps.filled[me])
+
+
+@compiled
+def _offer(heaps, me, score, item, min_score):
+    """Put (score, item) into the heap of a query if it is among the best; the least score the next one must have."""
+    if score > min_score:
+        heaps.filled[me] = offer_best(heaps.score[me], heaps.item[me], heaps.filled[me], score, item)
+    return _limit(heaps, me, min_score)
+
+
+@compiled
+def _limit(heaps, me, min_score):
+    return heaps.score[me, 0] if heaps.filled[me] == heaps.score.shape[1] else min_score
+
 
 TILE = 512
 """Queries and items of a tile: 1 MiB of scores, which stay in the cache of a core."""
@@ -131,9 +242,9 @@ class TopKSearch:
         def work(tile: tuple[int, int]) -> None:
             row, column = tile[0] * TILE, tile[1] * TILE
             one, other = left[row : row + TILE], right[column : column + TILE]
-            if not hasattr(own, "room"):
-                own.room = np.empty(TILE * TILE, dtype=np.float32)
-            scores = own.room[: len(one) * len(other)].reshape(len(one), len(other))
+            if not hasattr(own, "tile"):
+                own.tile = np.empty(TILE * TILE, dtype=np.float32)
+            scores = own.tile[: len(one) * len(other)].reshape(len(one), len(other))
             np.matmul(one, other.T, out=scores)
             with busy[tile[0]]:
                 self.scan(scores, np.arange(row, row + len(one)), self.code[column : column + TILE])
@@ -156,7 +267,7 @@ class TopKSearch:
         self.put(found.best, found.scores, ((found.best >= 0) & (found.scores > self.min_score)).sum(axis=1))
 
     def put(self, items: Codes, scores: npt.NDArray[Any], filled: npt.NDArray[np.int64]) -> None:
-        """Take what was found, (queries, k) each, best first; of a query so many as `filled` says."""
+        """Take what was found, (queries, k) each, best first; `filled` of each query."""
         self.filled[:] = filled
         worst_first = np.maximum(filled[:, None] - 1 - np.arange(self.k), 0)  # which makes a heap of each row
         self.best_item[:] = np.take_along_axis(items, worst_first, axis=1)
@@ -215,7 +326,7 @@ class TopKSearch:
 
 def _refuse_nan(queries: Vectors, items: Vectors) -> None:
     if not (np.isfinite(queries).all() and np.isfinite(items).all()):
-        raise DivergedError("the model has vectors that are not numbers", hint="Train it anew.")
+        raise DivergedError("the model has vectors that are not numbers", hint="Train it again.")
 
 
 def _tiles(rows: int, columns: int, *, half: bool) -> list[tuple[int, int]]:

@@ -1,9 +1,9 @@
-"""`ServingTable`: a bundle opened to answer."""
+"""`ServingTable`: a bundle opened to answer, and `ItemAnswers`: what goes with an item, best first."""
 
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -20,13 +20,120 @@ from neatrec.errors import must_be
 from neatrec.models.base import Model
 from neatrec.models.items import same_category_as
 from neatrec.models.recommendations import best
-from neatrec.serving.answers import COLUMNS, NUMBERS, ItemAnswers, ItemFacts, missing
-from neatrec.serving.build import posterior_of
-from neatrec.serving.evidence import PairEvidence
+from neatrec.serving.evidence import GRADES, PREDICTED, RULE, PairEvidence
 from neatrec.serving.files import ANSWERS, about_table, read_attachment, read_columns, read_pairs, starts
-from neatrec.serving.grades import GRADES, PREDICTED, RULE
 from neatrec.serving.pairs import PairTable
 from neatrec.serving.projection import Positions
+
+COLUMNS: dict[str, Any] = {
+    "item": np.int32,
+    "score": np.float32,
+    "grade": np.uint8,
+    "count": np.int32,
+    "expected": np.float32,
+    "lift": np.float32,
+    "lift_low": np.float32,
+    "lift_high": np.float32,
+    "q": np.float32,
+    "customers": np.int32,
+    "forward": np.int32,
+    "backward": np.int32,
+    "posterior": np.float32,
+    "posterior_low": np.float32,
+    "posterior_high": np.float32,
+}
+"""Columns of an answer. Whole numbers are -1 and others NaN where they are not known."""
+
+EVERY = slice(None)
+NUMBERS = tuple(name for name in COLUMNS if name not in {"item", "score", "grade"})
+
+
+def missing(name: str, length: int) -> npt.NDArray[Any]:
+    """A column of which nothing is known; it takes no memory."""
+    kind = COLUMNS[name]
+    return np.broadcast_to(kind(-1 if kind is np.int32 else np.nan), length)
+
+
+class ItemFacts:
+    """What is known of each item by itself."""
+
+    __slots__ = ("count", "reason", "variance")
+
+    def __init__(self, count: npt.NDArray[np.int64], variance: npt.NDArray[np.float32] | None, reason: str) -> None:
+        self.count, self.variance, self.reason = count, variance, reason
+
+    def evidence(self, query: int, item: int, grade: int, numbers: Mapping[str, Any]) -> PairEvidence:
+        """The evidence of a pair whose columns have these numbers."""
+        variance = self.variance
+        return PairEvidence(
+            **numbers,
+            query_count=int(self.count[query]),
+            item_count=int(self.count[item]),
+            query_variance=float("nan") if variance is None else float(variance[query]),
+            item_variance=float("nan") if variance is None else float(variance[item]),
+            grade=GRADES[grade],
+            reason=self.reason,
+        )
+
+
+class ItemAnswers:
+    """Arrays of one length, best first: `item`, `score`, `grade` (a number into `GRADES`) and the evidence's numbers.
+
+    Those of a table are slices of the mapped file, made when they are asked for: nothing is copied.
+    """
+
+    item: npt.NDArray[np.int32]
+    score: npt.NDArray[np.float32]
+    grade: npt.NDArray[np.uint8]
+    count: npt.NDArray[np.int32]
+    expected: npt.NDArray[np.float32]
+    lift: npt.NDArray[np.float32]
+    lift_low: npt.NDArray[np.float32]
+    lift_high: npt.NDArray[np.float32]
+    q: npt.NDArray[np.float32]
+    customers: npt.NDArray[np.int32]
+    forward: npt.NDArray[np.int32]
+    backward: npt.NDArray[np.int32]
+    posterior: npt.NDArray[np.float32]
+    posterior_low: npt.NDArray[np.float32]
+    posterior_high: npt.NDArray[np.float32]
+
+    def __init__(
+        self, query: int, facts: ItemFacts, columns: Mapping[str, npt.NDArray[Any]], rows: slice = EVERY
+    ) -> None:
+        """The answers of one query that stand in these rows of `columns`."""
+        self.query = query
+        self._facts, self._columns, self._rows = facts, columns, rows
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in COLUMNS:
+            raise AttributeError(f"answers have no {name!r}")
+        values = self._columns[name][self._rows]
+        setattr(self, name, values)
+        return values
+
+    def __len__(self) -> int:
+        return len(self.item)
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} answers for item {self.query}>"
+
+    def take(self, rows: npt.ArrayLike | slice) -> ItemAnswers:
+        """The answers of a mask, of a slice or of row numbers in that order."""
+        chosen = rows if isinstance(rows, slice) else np.asarray(rows)
+        if not isinstance(chosen, slice) and not chosen.size:
+            chosen = chosen.astype(np.intp)
+        return ItemAnswers(self.query, self._facts, {name: getattr(self, name)[chosen] for name in COLUMNS})
+
+    def followed_by(self, other: ItemAnswers) -> ItemAnswers:
+        """These answers, then the other ones."""
+        joined = {name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in COLUMNS}
+        return ItemAnswers(self.query, self._facts, joined)
+
+    def evidence(self, row: int) -> PairEvidence:
+        """The evidence of one answer."""
+        numbers = {name: getattr(self, name)[row].item() for name in NUMBERS}
+        return self._facts.evidence(self.query, int(self.item[row]), int(self.grade[row]), numbers)
 
 
 class ServingTable:
@@ -162,6 +269,16 @@ class ServingTable:
         sales = lines / max(int(lines.sum()), 1)
         names = (*GRADES, "none")
         return {name: {"items": float(items[i]), "sales": float(sales[i])} for i, name in enumerate(names)}
+
+
+def posterior_of(model: Model, queries: npt.ArrayLike, items: npt.ArrayLike) -> dict[str, npt.NDArray[np.float32]]:
+    """Mean and 95 % interval of the lifts of aligned pairs, by the model's own account; nothing where it has none."""
+    posterior: Any = getattr(model, "posterior", None)
+    if posterior is None:
+        return {}
+    found = posterior(queries, items)
+    names = {"posterior": found.mean, "posterior_low": found.low, "posterior_high": found.high}
+    return {name: np.asarray(values, dtype=np.float32) for name, values in names.items()}
 
 
 def _read_counts(file: Path) -> npt.NDArray[np.int64]:
