@@ -10,7 +10,7 @@ from neatrec.data.baskets import Baskets
 from neatrec.models import make_model
 from neatrec.models.embeddings.kernels import gpu_call
 from neatrec.models.embeddings.kernels.gpu import cupy
-from neatrec.models.embeddings.kernels.gpu_feed import Feed, Raw
+from neatrec.models.embeddings.kernels.gpu_feed import GpuBasketFeed, HostBaskets
 from neatrec.models.embeddings.model import EmbeddingModel
 from neatrec.models.embeddings.sampling import VisitOrder, new_draws
 
@@ -28,8 +28,8 @@ def kernel_speed(name: str, baskets: Baskets, settings: dict[str, Any]) -> float
     users = 0 if visits.user_ids is None else len(visits.user_ids)
     tables = gpu_call.to_gpu(tuple(model._new_tables(np.random.default_rng(0), len(baskets.catalog), users).values()))
     there = gpu_call.draws_to_gpu(draws)
-    feed = Feed(visits.row_of_item, visits.category, baskets.lines)
-    raw = Raw(baskets.items, baskets.offsets, visits.users_of(baskets), baskets.ordered)
+    feed = GpuBasketFeed(visits.row_of_item, visits.category, baskets.lines)
+    raw = HostBaskets(baskets.items, baskets.offsets, visits.users_of(baskets), baskets.ordered)
     rate = model.parameters.learning_rate
     given = model._settings()._replace(rate=rate, last_rate=rate)
     speeds = []
@@ -38,8 +38,8 @@ def kernel_speed(name: str, baskets: Baskets, settings: dict[str, Any]) -> float
             start, end = cp.cuda.Event(), cp.cuda.Event()
             start.record()
             seeded = there._replace(seed=np.uint64(epoch))
-            tally = gpu_call.run(model._kernel(), tables, piece.shard, seeded, given, 0, len(piece.shard.start))
+            stats = gpu_call.run(model._kernel(), tables, piece.shard, seeded, given, 0, len(piece.shard.start))
             end.record()
             end.synchronize()
-            speeds.append(tally.pairs / cp.cuda.get_elapsed_time(start, end) * 1e3)
+            speeds.append(stats.pairs / cp.cuda.get_elapsed_time(start, end) * 1e3)
     return float(np.median(speeds[len(speeds) // (ROUNDS + 1) :]))

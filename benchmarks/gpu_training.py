@@ -316,7 +316,7 @@ def main() -> None:
     parser.add_argument("--quality", type=Path, help="saved baskets: the Instacart orders")
     parser.add_argument("--results", type=Path, default=RESULTS)
     arguments = parser.parse_args()
-    if (trouble := gpu.trouble()) is not None:
+    if (trouble := gpu.unavailable_reason()) is not None:
         print(f"left out: {trouble}")
         return
     baskets = simulated(arguments.baskets, arguments.items)

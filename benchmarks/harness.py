@@ -170,7 +170,7 @@ def _card() -> str | None:
     """The name of the GPU, where one answers."""
     from neatrec.models.embeddings.kernels import gpu
 
-    if gpu.trouble() is not None:
+    if gpu.unavailable_reason() is not None:
         return None
     return str(gpu.cupy().cuda.runtime.getDeviceProperties(0)["name"].decode())
 

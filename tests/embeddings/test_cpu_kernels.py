@@ -19,11 +19,11 @@ QUICK_KERNELS = pytest.mark.parametrize("case", [c for c in CASES.values() if c.
 
 def assert_equal_to_the_reference(case: Case, shard: Shard, draws: Draws, settings: KernelSettings) -> None:
     wanted, seen = train(case, shard, draws, settings, compiled=False)
-    found, tally = train(case, shard, draws, settings, compiled=True)
+    found, stats = train(case, shard, draws, settings, compiled=True)
     assert seen.pairs > 0
-    assert tally.pairs == seen.pairs
-    assert tally.active == seen.active
-    assert tally.loss == pytest.approx(seen.loss, rel=1e-4)
+    assert stats.pairs == seen.pairs
+    assert stats.active == seen.active
+    assert stats.loss == pytest.approx(seen.loss, rel=1e-4)
     for one, other in zip(found, wanted, strict=True):
         np.testing.assert_allclose(one, other, rtol=3e-4, atol=3e-5)
 
@@ -89,11 +89,11 @@ def test_long_baskets_are_cut_and_lose_no_pair(case: Case, shared: bool) -> None
 def test_rate_zero_changes_nothing(case: Case) -> None:
     shard = make_shard(SIZES, 40, users=case.users)
     settings = SETTINGS._replace(rate=0.0, last_rate=0.0, block=2)
-    tables, tally = train(case, shard, make_draws(shard), settings, compiled=True)
+    tables, stats = train(case, shard, make_draws(shard), settings, compiled=True)
     for found, start in zip(tables, make_tables(case, 40, settings.dim), strict=True):
         np.testing.assert_array_equal(found, start)
     _, wanted = train(case, shard, make_draws(shard), settings, compiled=False)
-    assert tally.loss == pytest.approx(wanted.loss, rel=1e-4)
+    assert stats.loss == pytest.approx(wanted.loss, rel=1e-4)
 
 
 @EVERY_KERNEL
@@ -103,10 +103,10 @@ def test_blocks_give_the_same_bits_at_any_number_of_threads(case: Case, threads:
     shard = make_shard(sizes, 60, users=case.users)
     settings, draws = SETTINGS._replace(block=16), make_draws(shard)
     wanted, seen = train(case, shard, draws, settings, compiled=True)
-    found, tally = train(case, shard, draws, settings, compiled=True, threads=threads)
+    found, stats = train(case, shard, draws, settings, compiled=True, threads=threads)
     for one, other in zip(found, wanted, strict=True):
         np.testing.assert_array_equal(one, other)
-    assert tally == seen
+    assert stats == seen
 
 
 @EVERY_KERNEL

@@ -16,15 +16,23 @@ from hypothesis import strategies as st
 from helpers.kernel_cases import CASES, SETTINGS
 from neatrec.errors import MissingDependencyError, NeatrecError, ParameterError, ResourceError
 from neatrec.models import Run, make_model
-from neatrec.models.embeddings.kernels import gpu, gpu_call, gpu_shape
+from neatrec.models.embeddings.kernels import gpu, gpu_call, gpu_launch
 from neatrec.models.embeddings.kernels.arguments import units_of
 from neatrec.models.embeddings.kernels.dispatch import chosen_device, kernel
 from neatrec.models.embeddings.kernels.gpu_call import CALL, FLAGS, POINTERS, REAL, WHOLE
 from neatrec.models.embeddings.kernels.gpu_feed import units_on_gpu
-from neatrec.models.embeddings.kernels.gpu_shape import SOURCES, Card, Shape, launches, max_warps, room_bytes, shape_of
+from neatrec.models.embeddings.kernels.gpu_launch import (
+    SOURCES,
+    GpuProperties,
+    LaunchConfig,
+    launch_config,
+    launches,
+    max_warps,
+    workspace_bytes,
+)
 
-H200 = Card(132, 233_472, 232_448)
-T4 = Card(40, 65_536, 65_536)
+H200 = GpuProperties(132, 233_472, 232_448)
+T4 = GpuProperties(40, 65_536, 65_536)
 
 
 class CompileError(RuntimeError):
@@ -45,7 +53,7 @@ class FakeModule:
         return SimpleNamespace()
 
 
-def fake_cupy(count: Any = 1, free: int = 10**9, fault: Exception | None = None, card: Card = H200) -> Any:
+def fake_cupy(count: Any = 1, free: int = 10**9, fault: Exception | None = None, card: GpuProperties = H200) -> Any:
     """As much of CuPy as is asked before a kernel runs; `count` may be an exception that asking raises."""
 
     def device_count() -> int:
@@ -66,7 +74,7 @@ def fake_cupy(count: Any = 1, free: int = 10**9, fault: Exception | None = None,
 
 @pytest.fixture(autouse=True)
 def _forget_modules() -> Any:
-    kept = (gpu.compiled_module, gpu_call.card, gpu_call._function)
+    kept = (gpu.compiled_module, gpu_call.gpu_properties, gpu_call._function)
     for function in kept:
         function.cache_clear()
     yield
@@ -185,7 +193,7 @@ FALLS_BACK: dict[str, tuple[Any, dict[str, Any], type[Exception], str]] = {
         {"card": T4},
         {"dim": 512, "window": 10},
         ParameterError,
-        r"`window` must be smaller at dim 512 on device gpu \(.* of 65,536 bytes a warp\), got 10",
+        r"`window` must be smaller at dim 512 on device gpu \(.* of 65,536 bytes per warp\), got 10",
     ),
     "no compiler": (
         {"fault": ImportError("libnvrtc.so.13")},
@@ -236,7 +244,7 @@ def test_launches_cover_the_span_once_with_warps_that_grow(first: int, size: int
     ("items", "warps"), [(1, 1), (22, 1), (32, 2), (1_000, 62), (49_688, 132 * 3 * 6), (10**7, 132 * 3 * 6)]
 )
 def test_a_small_shop_has_few_warps_at_once(items: int, warps: int) -> None:
-    assert max_warps(H200, Shape(6, 3, 1024), items) == warps
+    assert max_warps(H200, LaunchConfig(6, 3, 1024), items) == warps
 
 
 def test_a_fit_that_is_under_way_is_one_launch() -> None:
@@ -246,28 +254,30 @@ def test_a_fit_that_is_under_way_is_one_launch() -> None:
 @pytest.mark.parametrize("name", list(SOURCES))
 @pytest.mark.parametrize("card", [H200, T4], ids=["H200", "T4"])
 @given(st.integers(1, 512), st.integers(1, 16))
-def test_a_shape_fits_into_shared_memory_and_registers(name: str, card: Card, dim: int, window: int) -> None:
+def test_a_shape_fits_into_shared_memory_and_registers(name: str, card: GpuProperties, dim: int, window: int) -> None:
     settings = SETTINGS._replace(dim=dim, window=window)
-    if room_bytes(name, settings) > card.shared_memory_of_block:
+    if workspace_bytes(name, settings) > card.shared_memory_of_block:
         with pytest.raises(ParameterError, match=f"`window` must be smaller at dim {dim} on device gpu"):
-            shape_of(name, settings, card)
+            launch_config(name, settings, card)
         return
-    shape = shape_of(name, settings, card)
+    shape = launch_config(name, settings, card)
     assert shape.warps >= 1
     assert shape.blocks >= 1
     assert shape.shared_memory <= card.shared_memory_of_block
-    assert shape.blocks == 1 or shape.blocks * (shape.shared_memory + gpu_shape.RESERVED) <= card.shared_memory
-    assert shape.room % 16 == 0
+    assert shape.blocks == 1 or shape.blocks * (shape.shared_memory + gpu_launch.RESERVED) <= card.shared_memory
+    assert shape.workspace % 16 == 0
 
 
 def test_constants_of_the_compiled_code() -> None:
-    options = Shape(8, 2, 1024).options("neat_bpr", SETTINGS._replace(shared=False))
-    assert {"-DDIM=10", "-DWINDOW=3", "-DNEGATIVES=5", "-DGROUPS=6", "-DRANKING=1", "-DROOM_BYTES=1024"} <= set(options)
+    options = LaunchConfig(8, 2, 1024).options("neat_bpr", SETTINGS._replace(shared=False))
+    assert {"-DDIM=10", "-DWINDOW=3", "-DNEGATIVES=5", "-DGROUPS=6", "-DRANKING=1", "-DWORKSPACE_BYTES=1024"} <= set(
+        options
+    )
 
 
 def test_every_kernel_of_the_cpu_is_there_or_refused() -> None:
     for name in CASES:
-        refused = gpu_shape.refusal(name, SETTINGS, reproducible=False)
+        refused = gpu_launch.refusal(name, SETTINGS, reproducible=False)
         assert (refused is None) == (name in SOURCES)
 
 

@@ -82,8 +82,8 @@ def test_one_item_baskets_of_one_and_one_category_make_no_pairs(case: Case) -> N
     for shard in (alone, same):
         tables = make_tables(case, len(shard.category), SETTINGS.dim)
         before = [table.copy() for table in tables]
-        tally = kernel(case.name, "gpu")(tables, shard, make_draws(shard), SETTINGS, 0, len(shard.start), 1)
-        assert tally == (0, 0.0, 0)
+        stats = kernel(case.name, "gpu")(tables, shard, make_draws(shard), SETTINGS, 0, len(shard.start), 1)
+        assert stats == (0, 0.0, 0)
         for found, start in zip(tables, before, strict=True):
             np.testing.assert_array_equal(found, start)
 
@@ -93,12 +93,12 @@ def test_rate_zero_changes_nothing(case: Case) -> None:
     shard = make_shard(SIZES, 5_000, users=case.users)
     settings = SETTINGS._replace(rate=0.0, last_rate=0.0)
     tables = large_tables(case, 5_000, settings.dim)
-    tally = kernel(case.name, "gpu")(tables, shard, make_draws(shard), settings, 0, len(shard.start), 1)
+    stats = kernel(case.name, "gpu")(tables, shard, make_draws(shard), settings, 0, len(shard.start), 1)
     for found, start in zip(tables, large_tables(case, 5_000, settings.dim), strict=True):
         np.testing.assert_array_equal(found, start)
     wanted = one_by_one(case, "reference", tables, shard, make_draws(shard), settings)
-    assert tally.pairs == wanted.pairs
-    assert tally.loss == pytest.approx(wanted.loss, rel=1e-4)
+    assert stats.pairs == wanted.pairs
+    assert stats.loss == pytest.approx(wanted.loss, rel=1e-4)
 
 
 @EVERY_KERNEL

@@ -33,10 +33,10 @@ class There(np.ndarray):
 
 
 class FakeCard:
-    """NumPy behind the names of CuPy; the allocation numbered `room` and those after it fail."""
+    """NumPy behind the names of CuPy; the allocation numbered `fails_at` and those after it fail."""
 
-    def __init__(self, room: int = 10**9, free: int = 10**9) -> None:
-        self.room, self.made, self.bytes, self.free = room, 0, 0, free
+    def __init__(self, fails_at: int = 10**9, free: int = 10**9) -> None:
+        self.fails_at, self.made, self.bytes, self.free = fails_at, 0, 0, free
         self.cuda = SimpleNamespace(
             memory=SimpleNamespace(OutOfMemoryError=FullError),
             runtime=SimpleNamespace(getDeviceCount=lambda: 1, memGetInfo=lambda: (self.free - self.bytes, free)),
@@ -49,7 +49,7 @@ class FakeCard:
 
     def _maker(self, make: Callable[..., Any]) -> Callable[..., Any]:
         def made(*arguments: Any, **options: Any) -> Any:
-            if self.made >= self.room:
+            if self.made >= self.fails_at:
                 raise FullError("out of memory")
             self.made += 1
             array = make(*arguments, **options).view(There)
@@ -63,11 +63,11 @@ class FakeCard:
 def card(monkeypatch: pytest.MonkeyPatch) -> Callable[..., FakeCard]:
     """Puts a card in place of CuPy; kernels that run there do nothing."""
     module = SimpleNamespace(get_function=lambda name: lambda *launch: None)
-    for room in (gpu_feed, gpu_ranking):
-        monkeypatch.setattr(room, "compiled_module", lambda sources, options: module)
+    for user in (gpu_feed, gpu_ranking):
+        monkeypatch.setattr(user, "compiled_module", lambda sources, options: module)
     monkeypatch.setattr(gpu_ranking, "_rows", lambda arrays: None)
     # the real one copies beside the work, on a stream of its own
-    monkeypatch.setattr(gpu_feed.Feed, "_ahead", lambda feed, bring, wanted: map(bring, wanted))
+    monkeypatch.setattr(gpu_feed.GpuBasketFeed, "_ahead", lambda feed, bring, wanted: map(bring, wanted))
 
     def put(**options: Any) -> FakeCard:
         found = FakeCard(**options)
@@ -80,8 +80,10 @@ def card(monkeypatch: pytest.MonkeyPatch) -> Callable[..., FakeCard]:
 def feed_baskets() -> None:
     baskets = toy_baskets()
     rows = np.arange(len(baskets.catalog), dtype=np.int32)
-    raw = gpu_feed.Raw(baskets.items, baskets.offsets, np.zeros(0, np.int32), ordered=False)
-    pieces = list(gpu_feed.Feed(rows, rows, baskets.lines, limit=10**8, piece_lines=500).pieces(raw, 0, seed=3))
+    raw = gpu_feed.HostBaskets(baskets.items, baskets.offsets, np.zeros(0, np.int32), ordered=False)
+    pieces = list(
+        gpu_feed.GpuBasketFeed(rows, rows, baskets.lines, limit=10**8, piece_lines=500).pieces(raw, 0, seed=3)
+    )
     assert pieces[-1].end == baskets.lines
 
 
@@ -109,8 +111,8 @@ def test_whatever_does_not_fit_is_a_sentence(work: Callable[[], None], card: Cal
     enough = card()
     work()
     assert enough.made > 2
-    for room in range(enough.made):
-        card(room=room)
+    for fails_at in range(enough.made):
+        card(fails_at=fails_at)
         with pytest.raises(ResourceError, match=r"needs \d+\.\d MB of GPU memory\. Use a smaller `dim`, or device cpu"):
             work()
 
@@ -123,7 +125,7 @@ def test_baskets_stay_only_where_there_is_room_beside_what_is_refused(
     visits = VisitOrder([baskets], baskets.item_counts, baskets.catalog.category_of(), with_users=False)
     lines = 20_000
     card(free=10**6)
-    assert lines * gpu_feed.BYTES_A_LINE < gpu_feed.SHARE * 10**6
+    assert lines * gpu_feed.BYTES_PER_LINE < gpu_feed.SHARE * 10**6
     place = GpuDevice(visits, lines)
     place.upload_draws(Draws(np.uint64(0), np.zeros(8, np.uint64), np.zeros(filter_bytes // 8, np.uint64), np.zeros(0)))
     assert place.feed.stays is stays

@@ -9,7 +9,7 @@ from helpers.gpu_cases import needs_gpu
 from neatrec.errors import DivergedError, ParameterError
 from neatrec.evaluation.candidates import CandidateSet, CatalogCandidates
 from neatrec.evaluation.ranks import LabelQueries, LabelRanks, rank_labels
-from neatrec.models.embeddings.kernels.gpu_ranking import Ranked, RankedLabels, Ranker
+from neatrec.models.embeddings.kernels.gpu_ranking import RankedLabels, Ranker, RankingResult
 
 pytestmark = needs_gpu
 
@@ -40,7 +40,7 @@ def asked_of(queries: np.ndarray, items: int, seed: int = 1) -> LabelQueries:
     return LabelQueries.from_pairs(query, item)
 
 
-def assert_same(found: Ranked, wanted: LabelRanks) -> None:
+def assert_same(found: RankingResult, wanted: LabelRanks) -> None:
     np.testing.assert_array_equal(found.higher, wanted.higher)
     np.testing.assert_array_equal(found.equal, wanted.equal)
     np.testing.assert_array_equal(found.best, wanted.best)

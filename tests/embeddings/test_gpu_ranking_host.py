@@ -19,7 +19,7 @@ from neatrec.models.base import Model
 from neatrec.models.embeddings.item2vec import Item2Vec, Item2VecProduct
 from neatrec.models.embeddings.kernels import dispatch, gpu, gpu_ranking
 from neatrec.models.embeddings.kernels.dispatch import ranking_device
-from neatrec.models.embeddings.kernels.gpu_ranking import Ranked, RankedLabels
+from neatrec.models.embeddings.kernels.gpu_ranking import RankedLabels, RankingResult
 from neatrec.serving import rewrite_index, save_indexed, topk
 from neatrec.serving.build import table_device
 from neatrec.serving.topk import best_answers
@@ -31,7 +31,7 @@ class PlainRanker:
     def __init__(self, vectors: np.ndarray, partners: np.ndarray | None = None) -> None:
         self.scores = vectors @ (vectors if partners is None else partners).T
 
-    def catalogue(self, queries: Any, sold: Any, category: Any, labels: Any = None, top: int = 20) -> Ranked:
+    def catalogue(self, queries: Any, sold: Any, category: Any, labels: Any = None, top: int = 20) -> RankingResult:
         every = np.arange(len(sold))
         rows = []
         for q in queries:
@@ -39,10 +39,10 @@ class PlainRanker:
             rows.append(every[sold & ~own & (every != q)])
         return self._ranked(queries, rows, labels or RankedLabels.none(len(queries)), top)
 
-    def lists(self, queries: Any, offsets: Any, items: Any, labels: Any, top: int = 20) -> Ranked:
+    def lists(self, queries: Any, offsets: Any, items: Any, labels: Any, top: int = 20) -> RankingResult:
         return self._ranked(queries, np.split(items, offsets[1:-1]), labels, top)
 
-    def _ranked(self, queries: Any, rows: Any, labels: RankedLabels, top: int) -> Ranked:
+    def _ranked(self, queries: Any, rows: Any, labels: RankedLabels, top: int) -> RankingResult:
         if np.isnan(self.scores).any():
             raise DivergedError("a score is not a number (NaN)", hint="Train the model anew.")
         best = np.full((len(queries), top), -1, dtype=np.int32)
@@ -55,7 +55,7 @@ class PlainRanker:
                 own, others = self.scores[q, v], self.scores[q, items]
                 ranks.append(((others > own).sum(), (others == own).sum()) if v in items else (0, 0))
         higher, equal = np.array(ranks, dtype=np.int32).reshape(-1, 2).T
-        return Ranked(higher, equal, best, scores)
+        return RankingResult(higher, equal, best, scores)
 
 
 @pytest.fixture
@@ -249,8 +249,8 @@ def test_vectors_that_are_not_numbers_make_no_table() -> None:
 @pytest.mark.usefixtures("plain_gpu")
 def test_bundles_get_their_tables_from_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     used: list[str] = []
-    plain = topk.Search.by_gpu
-    monkeypatch.setattr(topk.Search, "by_gpu", lambda self, *factors: (used.append("gpu"), plain(self, *factors)))
+    plain = topk.TopKSearch.by_gpu
+    monkeypatch.setattr(topk.TopKSearch, "by_gpu", lambda self, *factors: (used.append("gpu"), plain(self, *factors)))
     model = make_model("item2vec", dim=4, epochs=1).fit(toy_baskets(), Run(device="cpu", threads=1))
     save_indexed(model, tmp_path / "bundle", toy_baskets(), seed=0, k=3)
     rewrite_index(tmp_path / "bundle", k=4, device="gpu")

@@ -18,7 +18,7 @@ from neatrec.models.embeddings.synchronize import Synchronizer
 from neatrec.training.distributed import LaunchEnvironment, process_group
 
 MODELS = ("neat", "neat-bpr", "item2vec", "triple2vec")
-TROUBLE = gpu.trouble()
+TROUBLE = gpu.unavailable_reason()
 pytestmark = [
     pytest.mark.skipif(TROUBLE is not None, reason=f"needs a GPU: {TROUBLE}"),
     pytest.mark.skipif(find_spec("torch") is None, reason="needs torch: pip install 'neatrec[distributed]'"),

@@ -17,7 +17,7 @@ from neatrec.models.base import Model
 from neatrec.models.embeddings.kernels import gpu, gpu_call, gpu_feed
 from neatrec.models.run import Progress
 
-TROUBLE = gpu.trouble()
+TROUBLE = gpu.unavailable_reason()
 pytestmark = pytest.mark.skipif(TROUBLE is not None, reason=f"needs a GPU: {TROUBLE}")
 MODELS = ("neat", "neat-bpr", "item2vec", "triple2vec")
 ON_GPU = Run(rng=5, device="gpu")
@@ -57,15 +57,17 @@ def test_baskets_in_pieces_see_the_same_pairs(monkeypatch: pytest.MonkeyPatch) -
 
     whole = pairs()
     monkeypatch.setattr(gpu_feed, "PIECE_LINES", 2**10)
-    monkeypatch.setattr(gpu_feed.Feed.__init__, "__kwdefaults__", {"limit": 10_000, "piece_lines": 1_000})
+    monkeypatch.setattr(gpu_feed.GpuBasketFeed.__init__, "__kwdefaults__", {"limit": 10_000, "piece_lines": 1_000})
     assert pairs() == whole
 
 
 def test_a_feed_that_does_not_keep_gives_what_one_that_keeps_gives() -> None:
     baskets = toy_baskets()
     rows = np.arange(len(baskets.catalog), dtype=np.int32)
-    raw = gpu_feed.Raw(baskets.items, baskets.offsets, np.zeros(0, np.int32), baskets.ordered)
-    feeds = [gpu_feed.Feed(rows, rows, baskets.lines, limit=limit, piece_lines=500) for limit in (10_000, 10**9)]
+    raw = gpu_feed.HostBaskets(baskets.items, baskets.offsets, np.zeros(0, np.int32), baskets.ordered)
+    feeds = [
+        gpu_feed.GpuBasketFeed(rows, rows, baskets.lines, limit=limit, piece_lines=500) for limit in (10_000, 10**9)
+    ]
     assert [feed.stays for feed in feeds] == [False, True]
     one, other = (list(feed.pieces(raw, 0, seed=3)) for feed in feeds)
     assert len(one) == len(other) > 2
@@ -81,13 +83,13 @@ def test_a_feed_waits_for_rows_that_are_still_being_copied() -> None:
     cp = gpu.cupy()
     baskets = toy_baskets()
     rows = np.arange(len(baskets.catalog), dtype=np.int32)[::-1].copy()
-    raw = gpu_feed.Raw(baskets.items, baskets.offsets, np.zeros(0, np.int32), ordered=True)
+    raw = gpu_feed.HostBaskets(baskets.items, baskets.offsets, np.zeros(0, np.int32), ordered=True)
     large = cp.ones((8192, 8192), dtype=np.float32)
     cp.matmul(large, large)  # the first product also sets things up
     cp.cuda.get_current_stream().synchronize()
     for _ in range(30):
         cp.matmul(large, large, out=cp.empty_like(large))
-    (piece,) = gpu_feed.Feed(rows, rows, baskets.lines).pieces(raw, 0, seed=3)
+    (piece,) = gpu_feed.GpuBasketFeed(rows, rows, baskets.lines).pieces(raw, 0, seed=3)
     np.testing.assert_array_equal(piece.shard.items.get(), rows[baskets.items])
 
 
@@ -118,8 +120,8 @@ def test_units_and_shuffled_lines_equal_those_of_the_cpu() -> None:
     sizes = np.array([3, 1, 700, 2, 0, 40])
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     items = np.arange(offsets[-1], dtype=np.int32)
-    raw = gpu_feed.Raw(items, offsets, np.zeros(0, np.int32), ordered=False)
-    (piece,) = gpu_feed.Feed(items, items, len(items)).pieces(raw, 0, seed=11)
+    raw = gpu_feed.HostBaskets(items, offsets, np.zeros(0, np.int32), ordered=False)
+    (piece,) = gpu_feed.GpuBasketFeed(items, items, len(items)).pieces(raw, 0, seed=11)
     order = np.argsort(piece.shard.start.get())
     for found, wanted in zip((piece.shard.basket, piece.shard.start, piece.shard.stop), units_of(offsets), strict=True):
         np.testing.assert_array_equal(found.get()[order], wanted)

@@ -22,7 +22,7 @@ from neatrec.models.embeddings.kernels import gpu
 from neatrec.serving.topk import best_answers
 from neatrec.simulator import supermarket
 
-TROUBLE = gpu.trouble()
+TROUBLE = gpu.unavailable_reason()
 pytestmark = pytest.mark.skipif(TROUBLE is not None, reason=f"needs a GPU: {TROUBLE}")
 PRODUCTS = ("neat", "neat-bpr", "item2vec", "item2vec-product", "triple2vec")
 

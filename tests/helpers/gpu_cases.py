@@ -11,7 +11,7 @@ from neatrec.models.embeddings.kernels.arguments import Draws, KernelSettings, S
 from neatrec.models.embeddings.kernels.dispatch import kernel
 from neatrec.models.embeddings.kernels.layout import Table
 
-TROUBLE = gpu.trouble()
+TROUBLE = gpu.unavailable_reason()
 needs_gpu = pytest.mark.skipif(TROUBLE is not None, reason=f"needs a GPU: {TROUBLE}")
 MANY_USERS = 100_000
 
@@ -37,14 +37,14 @@ def one_by_one(
 
 
 def assert_equal_to_the_reference(case: Case, shard: Shard, draws: Draws, settings: KernelSettings) -> None:
-    """Tables and tally of the GPU, unit by unit, against the reference."""
+    """Tables and stats of the GPU, unit by unit, against the reference."""
     items = len(shard.category)
     wanted = large_tables(case, items, settings.dim)
     found = tuple(table.copy() for table in wanted)
-    tally = one_by_one(case, "gpu", found, shard, draws, settings)
+    stats = one_by_one(case, "gpu", found, shard, draws, settings)
     seen = getattr(reference, case.name)(wanted, shard, draws, settings._replace(block=1), 0, len(shard.start))
-    assert tally.pairs == seen.pairs
-    assert tally.active == seen.active
-    assert tally.loss == pytest.approx(seen.loss, rel=1e-4, abs=1e-6)
+    assert stats.pairs == seen.pairs
+    assert stats.active == seen.active
+    assert stats.loss == pytest.approx(seen.loss, rel=1e-4, abs=1e-6)
     for one, other in zip(found, wanted, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-3, atol=5e-5)

@@ -105,10 +105,10 @@ def make_tables(case: Case, items: int, dim: int) -> tuple[Table, ...]:
 def train(
     case: Case, shard: Shard, draws: Draws, settings: KernelSettings, *, compiled: bool, threads: int = 1
 ) -> tuple[tuple[Table, ...], StepStats]:
-    """The tables and the tally after one pass, of the compiled kernel or of the reference."""
+    """The tables and the stats after one pass, of the compiled kernel or of the reference."""
     tables = make_tables(case, len(shard.category), settings.dim)
     function = kernel(case.name) if compiled else getattr(reference, case.name)
-    tally = function(tables, shard, draws, settings, 0, len(shard.start), threads)
+    stats = function(tables, shard, draws, settings, 0, len(shard.start), threads)
     for table in tables:
         tail(table, settings.dim, VISITOR)[:] = 0  # the quick kernels' own note
-    return tables, tally
+    return tables, stats

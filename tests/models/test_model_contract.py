@@ -31,7 +31,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 RUN = {"cpu": Run(rng=3, device="cpu", threads=1, reproducible=True), "gpu": Run(rng=3, device="gpu", threads=1)}
 COUNTED = ("pop", "popco", "lift", "shrunk-lift", "shrunk-lift-tuned", "llr", "jaccard")
-TROUBLE = gpu.trouble()
+TROUBLE = gpu.unavailable_reason()
 NEEDS_GPU = pytest.mark.skipif(TROUBLE is not None, reason=f"needs a GPU: {TROUBLE}")
 ON_CPU = [pytest.param(name, "cpu", id=name) for name in MODEL_NAMES]
 ON_GPU = [

@@ -118,7 +118,7 @@ def process_group(launch: LaunchEnvironment, device: str) -> Iterator[TorchProce
         raise MissingDependencyError(
             "training by several processes needs torch", hint="pip install 'neatrec[distributed]'"
         ) from error
-    with gpu.taken(launch.local_rank) if device != "cpu" else nullcontext() as card:
+    with gpu.select_gpu(launch.local_rank) if device != "cpu" else nullcontext() as card:
         try:
             torch.distributed.init_process_group("gloo", timeout=TIMEOUT)
         except (RuntimeError, ValueError) as error:

@@ -15,7 +15,7 @@ from neatrec.models.embeddings.sampling import VisitOrder
 
 if TYPE_CHECKING:
     from neatrec.models.embeddings.kernels.gpu_call import GpuTables
-    from neatrec.models.embeddings.kernels.gpu_feed import Feed
+    from neatrec.models.embeddings.kernels.gpu_feed import GpuBasketFeed
 
 CHUNK = 2**17
 """Lines per kernel call, between two checks of `Run.stop`. Fixed: reproducible runs must not depend on threads."""
@@ -101,17 +101,17 @@ class GpuDevice:
 
     def __init__(self, visits: VisitOrder, lines: int) -> None:
         self.visits, self.lines = visits, lines
-        self._feed: Feed | None = None
+        self._feed: GpuBasketFeed | None = None
         self._tables: GpuTables | None = None
         self._users: dict[int, npt.NDArray[np.int32]] = {}  # by shard: looking them up takes longer than an epoch
 
     def spans(self, shard: Baskets, number: int, epoch: int, seed: int, first: int) -> Iterator[Span]:
-        from neatrec.models.embeddings.kernels.gpu_feed import Raw
+        from neatrec.models.embeddings.kernels.gpu_feed import HostBaskets
 
         rng = np.random.default_rng([seed, 1, epoch, number])
         if number not in self._users:
             self._users[number] = self.visits.users_of(shard)
-        raw = Raw(shard.items, shard.offsets, self._users[number], shard.ordered)
+        raw = HostBaskets(shard.items, shard.offsets, self._users[number], shard.ordered)
         for piece in self.feed.pieces(raw, number, int(rng.integers(2**62)), first):
             yield Span(piece.shard, 0, len(piece.shard.start), piece.begin, piece.end)
 
@@ -120,12 +120,12 @@ class GpuDevice:
         return max(1, (end - first) * (span.end - span.begin) // (span.last - span.first))
 
     @property
-    def feed(self) -> Feed:
+    def feed(self) -> GpuBasketFeed:
         """Created on first use: the free memory is known once tables and draws are uploaded."""
-        from neatrec.models.embeddings.kernels.gpu_feed import Feed
+        from neatrec.models.embeddings.kernels.gpu_feed import GpuBasketFeed
 
         if self._feed is None:
-            self._feed = Feed(self.visits.row_of_item, self.visits.category, self.lines)
+            self._feed = GpuBasketFeed(self.visits.row_of_item, self.visits.category, self.lines)
         return self._feed
 
     def upload(self, tables: Mapping[str, Table]) -> tuple[Table, ...]:

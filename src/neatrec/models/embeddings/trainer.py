@@ -22,8 +22,7 @@ from neatrec.errors import DivergedError
 from neatrec.models.embeddings.checkpoints import Checkpoint, CheckpointPosition, load_checkpoint, save_checkpoint
 from neatrec.models.embeddings.devices import training_device
 from neatrec.models.embeddings.kernels.arguments import KernelSettings, StepStats
-from neatrec.models.embeddings.kernels.compiling import said_when_compiling
-from neatrec.models.embeddings.kernels.dispatch import Kernel, chosen_device, kernel
+from neatrec.models.embeddings.kernels.dispatch import Kernel, chosen_device, kernel, on_first_compile
 from neatrec.models.embeddings.kernels.layout import SQUARES, Table, tail, vector
 from neatrec.models.embeddings.sampling import ValidationPairs, VisitOrder, new_draws
 from neatrec.models.embeddings.synchronize import Synchronizer
@@ -90,7 +89,7 @@ class TrainedTables:
 
 def train(task: TrainingTask, shards: Iterable[Baskets], run: Run) -> TrainedTables:
     """Train the task's tables on a stream of shards; memory holds the tables and one shard at a time."""
-    with said_when_compiling(lambda: log.info("compiling %s kernels (first run only)", task.kernel)):
+    with on_first_compile(lambda: log.info("compiling %s kernels (first run only)", task.kernel)):
         return _TrainingLoop(task, shards, run).run_epochs()
 
 

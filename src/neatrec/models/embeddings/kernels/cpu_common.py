@@ -114,7 +114,7 @@ class ThreadTeam(NamedTuple):
     """How many have come, and how often all have."""
 
 
-# ---- the lines of a unit and their negatives: `reference_draws` says which
+# ---- the lines of a unit and their negatives: `reference.groups` says which
 
 
 @compiled(inline="always")

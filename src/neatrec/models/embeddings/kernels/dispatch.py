@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Protocol
 
+from numba.core import event
+
 from neatrec.errors import MissingDependencyError, ParameterError, must_be, must_be_one_of
-from neatrec.models.embeddings.kernels import gpu, gpu_call, gpu_ranking, gpu_shape
+from neatrec.models.embeddings.kernels import gpu, gpu_call, gpu_launch, gpu_ranking
 from neatrec.models.embeddings.kernels.arguments import Draws, KernelSettings, Shard, StepStats
 from neatrec.models.embeddings.kernels.layout import Table
 from neatrec.text import printable
@@ -96,7 +99,7 @@ def able(device: str, require_gpu: Callable[[], None]) -> tuple[str, str | None]
 def _require_gpu(name: str, settings: KernelSettings, reproducible: bool) -> None:
     """Raise what keeps this from being trained on a GPU: none there, a setting it cannot honour, no compiler."""
     gpu.cupy()
-    refused = gpu_shape.refusal(name, settings, reproducible)
+    refused = gpu_launch.refusal(name, settings, reproducible)
     if refused is not None:
         raise refused
     gpu_call.prepare(name, settings)
@@ -121,7 +124,27 @@ def ranking_device(model: str, device: str, *, product: bool, top: int) -> str:
 def _require_gpu_ranking(model: str, product: bool, top: int) -> None:
     if not product:
         raise must_be("device", f"cpu for model {printable(model)!r}, whose score is no product of vectors", "gpu")
-    if not 1 <= top <= gpu_ranking.MOST_BEST:
-        raise must_be("k", f"from 1 to {gpu_ranking.MOST_BEST} on device gpu", top, hint="Use device cpu.")
+    if not 1 <= top <= gpu_ranking.MAX_TOP:
+        raise must_be("k", f"from 1 to {gpu_ranking.MAX_TOP} on device gpu", top, hint="Use device cpu.")
     gpu.cupy()
     gpu_ranking.prepare()
+
+
+class _Once(event.Listener):  # type: ignore[misc]
+    def __init__(self, notify: Callable[[], None]) -> None:
+        self.notify: Callable[[], None] | None = notify
+
+    def on_start(self, event: event.Event) -> None:
+        if self.notify is not None:
+            notify, self.notify = self.notify, None
+            notify()
+
+    def on_end(self, event: event.Event) -> None:
+        pass
+
+
+@contextmanager
+def on_first_compile(notify: Callable[[], None]) -> Iterator[None]:
+    """Within the block `notify` is called once, when something is compiled that no cache had."""
+    with event.install_listener("numba:compile", _Once(notify)):
+        yield

@@ -32,7 +32,7 @@ def cupy() -> Any:
     return found
 
 
-class Taken(NamedTuple):
+class SelectedGpu(NamedTuple):
     """The GPU that a process works on."""
 
     number: int
@@ -41,18 +41,18 @@ class Taken(NamedTuple):
 
 
 @contextmanager
-def taken(place: int) -> Iterator[Taken | None]:
+def select_gpu(place: int) -> Iterator[SelectedGpu | None]:
     """Within the block the GPU numbered `place` is worked on, counted round where there are fewer; None without any."""
-    if trouble() is not None:
+    if unavailable_reason() is not None:
         yield None
         return
     cp = cupy()
-    cards = cp.cuda.runtime.getDeviceCount()
-    with cp.cuda.Device(place % cards):
-        yield Taken(place % cards, cards)
+    gpus = cp.cuda.runtime.getDeviceCount()
+    with cp.cuda.Device(place % gpus):
+        yield SelectedGpu(place % gpus, gpus)
 
 
-def trouble() -> str | None:
+def unavailable_reason() -> str | None:
     """Why no GPU can be used; None where one can."""
     try:
         cupy()
@@ -101,7 +101,7 @@ def require_memory(needed: int, what: str) -> None:
 
 @contextmanager
 def memory_for(needed: int, what: str) -> Iterator[None]:
-    """Within the block a GPU whose memory is full is told of by what was to lie there and its size in bytes."""
+    """Within the block a GPU whose memory is full is reported with what was to lie there and its size in bytes."""
     cp = cupy()
     try:
         yield

@@ -14,7 +14,15 @@ import numpy as np
 
 from neatrec.models.embeddings.kernels.arguments import Draws, KernelSettings, Shard, StepStats
 from neatrec.models.embeddings.kernels.gpu import compiled_module, cupy, memory_for, require_memory
-from neatrec.models.embeddings.kernels.gpu_shape import SOURCES, Card, Shape, launches, max_warps, refusal, shape_of
+from neatrec.models.embeddings.kernels.gpu_launch import (
+    SOURCES,
+    GpuProperties,
+    LaunchConfig,
+    launch_config,
+    launches,
+    max_warps,
+    refusal,
+)
 from neatrec.models.embeddings.kernels.layout import LOG_VARIANCE, Table, width
 
 POINTERS = (
@@ -60,18 +68,18 @@ def largest(table: Any, dim: int) -> float:
     bits = cp.zeros(1, dtype=np.uint32)
     function = compiled_module(("visits",), ()).get_function("largest")
     function(
-        (8 * card().multiprocessors,),
+        (8 * gpu_properties().multiprocessors,),
         (256,),
-        (table, np.int64(len(table)), np.int32(table.shape[1]), np.int32(dim), bits),
+        (table, np.int64(len(table)), np.int32(table.config[1]), np.int32(dim), bits),
     )
     return float(bits.get().view(np.float32)[0])
 
 
 @cache
-def card() -> Card:
+def gpu_properties() -> GpuProperties:
     """The GPU at hand."""
     attributes = cupy().cuda.Device().attributes
-    return Card(
+    return GpuProperties(
         attributes["MultiProcessorCount"],
         attributes["MaxSharedMemoryPerMultiprocessor"],
         attributes["MaxSharedMemoryPerBlockOptin"],
@@ -86,10 +94,10 @@ def _function(name: str, options: tuple[str, ...], shared_memory: int) -> Any:
 
 
 def prepare(name: str, settings: KernelSettings) -> None:
-    """Compile the kernel for the GPU at hand, or say what is missing there: room for these settings, the compiler."""
-    shape = shape_of(name, settings, card())
+    """Compile the kernel for the GPU at hand, or say what is missing there: shared memory, the compiler."""
+    config = launch_config(name, settings, gpu_properties())
     compiled_module(("visits",), ())
-    _function(name, shape.options(name, settings), shape.shared_memory)
+    _function(name, config.options(name, settings), config.shared_memory)
 
 
 def run(
@@ -100,16 +108,18 @@ def run(
     settings: KernelSettings,
     first: int,
     last: int,
-    shape: Shape | None = None,
+    config: LaunchConfig | None = None,
 ) -> StepStats:
-    """Train on units `first` to `last`; `shape` is for those who measure."""
+    """Train on units `first` to `last`; `config` is for benchmarks."""
     refused = refusal(name, settings, bool(settings.block) and _learns(settings))
     if refused is not None:
         raise refused
     if first == last:
         return StepStats(0, 0.0, 0)
     resident = tables if isinstance(tables, GpuTables) else to_gpu(tables)
-    tally = _launch(name, resident, shard, draws, settings, first, last, shape or shape_of(name, settings, card()))
+    tally = _launch(
+        name, resident, shard, draws, settings, first, last, config or launch_config(name, settings, gpu_properties())
+    )
     if resident is not tables:
         from_gpu(resident, tables)
     return tally
@@ -134,14 +144,14 @@ def _launch(
     settings: KernelSettings,
     first: int,
     last: int,
-    shape: Shape,
+    config: LaunchConfig,
 ) -> StepStats:
     cp = cupy()
-    function = _function(name, shape.options(name, settings), shape.shared_memory)
+    function = _function(name, config.options(name, settings), config.shared_memory)
     needed = sum(array.nbytes for array in shard)
     with memory_for(needed, "this shard"):
         arrays = _arrays(cp, tables, shard, draws)
-    parts = list(launches(first, last, tables.done, max_warps(card(), shape, len(tables[0]))))
+    parts = list(launches(first, last, tables.done, max_warps(gpu_properties(), config, len(tables[0]))))
     counters = cp.zeros(len(parts) + 3, dtype=np.uint64)  # next unit of each launch; pairs, active hinges, loss
     call = _call(arrays, tables, settings, counters, len(parts), draws)
     span = last - first
@@ -150,9 +160,9 @@ def _launch(
         call["first"], call["last"] = start, end
         call["rate"] = settings.rate + (settings.last_rate - settings.rate) * (start - first) / span
         call["last_rate"] = settings.rate + (settings.last_rate - settings.rate) * (end - first) / span
-        blocks = min(-(-warps // shape.warps), -(-(end - start) // shape.warps))
-        threads = 32 * min(warps, shape.warps)
-        function((blocks,), (threads,), (call[()],), shared_mem=shape.shared_memory)
+        blocks = min(-(-warps // config.warps), -(-(end - start) // config.warps))
+        threads = 32 * min(warps, config.warps)
+        function((blocks,), (threads,), (call[()],), shared_mem=config.shared_memory)
     if _learns(settings):
         tables.done += span
         if settings.low < settings.high:

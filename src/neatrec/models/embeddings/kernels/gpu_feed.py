@@ -17,15 +17,15 @@ from neatrec.text import plural
 
 PIECE_LINES = 2**26
 """Lines of a piece: a launch takes about a tenth of a second, so progress and stop are never far away."""
-BYTES_A_LINE = 24
-"""On the GPU, with baskets of a few lines: item, offsets, units and their order, and room to arrange them."""
+BYTES_PER_LINE = 24
+"""On the GPU, with baskets of a few lines: item, offsets, units and their order, and space to arrange them."""
 SHARE = 0.7
 """Of the memory that is free."""
 
 log = logging.getLogger(__name__)
 
 
-class Raw(NamedTuple):
+class HostBaskets(NamedTuple):
     """Baskets of one shard in the memory of the host."""
 
     items: npt.NDArray[np.int32]
@@ -35,7 +35,7 @@ class Raw(NamedTuple):
     ordered: bool
 
 
-class Piece(NamedTuple):
+class BasketPiece(NamedTuple):
     """Some baskets as kernels see them, and which lines of their shard they are."""
 
     shard: Shard
@@ -43,7 +43,7 @@ class Piece(NamedTuple):
     end: int
 
 
-class Feed:
+class GpuBasketFeed:
     """Gives a shard's baskets to the GPU piece by piece, in a random order of their own for each epoch."""
 
     def __init__(
@@ -64,14 +64,14 @@ class Feed:
         # copies are under way when `asarray` returns, and the stream that looks rows up waits for no other one
         self.cp.cuda.get_current_stream().synchronize()
         self.free = limit if limit is not None else int(SHARE * self.cp.cuda.runtime.memGetInfo()[0])
-        self.piece_lines = min(piece_lines, max(self.free // (3 * BYTES_A_LINE), 2**16))
-        self.stays = lines * BYTES_A_LINE <= self.free
+        self.piece_lines = min(piece_lines, max(self.free // (3 * BYTES_PER_LINE), 2**16))
+        self.stays = lines * BYTES_PER_LINE <= self.free
         self.stream = self.cp.cuda.Stream(non_blocking=True)  # one for all copies: memory goes back to its stream
         self.kept: dict[tuple[int, int], Shard] = {}
         if not self.stays:
-            log.info("the baskets (%s) do not fit on the GPU and are brought in pieces", sized(lines * BYTES_A_LINE))
+            log.info("the baskets (%s) do not fit on the GPU and are brought in pieces", sized(lines * BYTES_PER_LINE))
 
-    def pieces(self, raw: Raw, number: int, seed: int, first: int = 0) -> Iterator[Piece]:
+    def pieces(self, raw: HostBaskets, number: int, seed: int, first: int = 0) -> Iterator[BasketPiece]:
         """The pieces of shard `number` from piece `first` on; the next is brought while one is worked on."""
         cuts = self._cuts(raw.offsets)
         wanted = range(first, len(cuts) - 1)
@@ -82,14 +82,14 @@ class Feed:
         for n, shard in zip(wanted, self._ahead(bring, wanted), strict=True):
             with self._memory(raw, cuts[n], cuts[n + 1]):
                 arranged = self._arranged(shard, raw.ordered, seed + n)
-            yield Piece(arranged, int(raw.offsets[cuts[n]]), int(raw.offsets[cuts[n + 1]]))
+            yield BasketPiece(arranged, int(raw.offsets[cuts[n]]), int(raw.offsets[cuts[n + 1]]))
 
     def _cuts(self, offsets: npt.NDArray[np.int64]) -> list[int]:
         """Baskets where pieces begin and the last one ends."""
         ends = np.searchsorted(offsets, np.arange(self.piece_lines, int(offsets[-1]), self.piece_lines))
         return [0, *sorted({int(n) for n in ends} - {0, len(offsets) - 1}), len(offsets) - 1]
 
-    def _bring(self, raw: Raw, key: tuple[int, int], first: int, last: int) -> Shard:
+    def _bring(self, raw: HostBaskets, key: tuple[int, int], first: int, last: int) -> Shard:
         if key not in self.kept:
             with self._memory(raw, first, last):
                 shard = self._copied(raw, first, last)
@@ -98,11 +98,11 @@ class Feed:
             self.kept[key] = shard
         return self.kept[key]
 
-    def _memory(self, raw: Raw, first: int, last: int) -> AbstractContextManager[None]:
+    def _memory(self, raw: HostBaskets, first: int, last: int) -> AbstractContextManager[None]:
         lines = int(raw.offsets[last] - raw.offsets[first])
-        return memory_for(lines * BYTES_A_LINE, f"a piece of {plural(lines, 'line')}")
+        return memory_for(lines * BYTES_PER_LINE, f"a piece of {plural(lines, 'line')}")
 
-    def _copied(self, raw: Raw, first: int, last: int) -> Shard:
+    def _copied(self, raw: HostBaskets, first: int, last: int) -> Shard:
         cp = self.cp
         offsets = cp.asarray(raw.offsets[first : last + 1] - raw.offsets[first])
         items = self.row_of_item[cp.asarray(raw.items[raw.offsets[first] : raw.offsets[last]])]

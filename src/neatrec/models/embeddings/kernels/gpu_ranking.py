@@ -18,13 +18,13 @@ Scores = npt.NDArray[np.float32]
 BLOCK_SCORES = 2**28
 """Scores on the GPU at a time: 1 GB. Never items x items."""
 THREADS = 256
-MOST_BEST = 256
+MAX_TOP = 256
 """A list of the best is at most this long."""
 ROWS = np.dtype([(name, np.uint64) for name in ("scores", "begin", "items", "queries", "sold", "category")])
 """struct Rows of cuda/ranking.cu."""
 
 
-class Ranked(NamedTuple):
+class RankingResult(NamedTuple):
     """For each label the candidates above and level with it, for each query its best and their scores."""
 
     higher: Codes
@@ -55,12 +55,14 @@ class Ranker:
             there = [self.cp.asarray(part) for part in given]
         self.vectors, self.partners = there[0], there[-1]
 
-    def lists(self, queries: Codes, offsets: Numbers, items: Codes, labels: RankedLabels, top: int = 20) -> Ranked:
+    def lists(
+        self, queries: Codes, offsets: Numbers, items: Codes, labels: RankedLabels, top: int = 20
+    ) -> RankingResult:
         """Ranks within a list of candidates for each query: items[offsets[r]:offsets[r + 1]] are those of query r."""
         with memory_for(8 * len(items), f"lists of {plural(len(items), 'candidate')}"):
             return self._lists(queries, offsets, items, labels, top)
 
-    def _lists(self, queries: Codes, offsets: Numbers, items: Codes, labels: RankedLabels, top: int) -> Ranked:
+    def _lists(self, queries: Codes, offsets: Numbers, items: Codes, labels: RankedLabels, top: int) -> RankingResult:
         cp = self.cp
         arrays = {"begin": cp.asarray(offsets), "items": cp.asarray(items), "queries": cp.asarray(queries)}
         arrays["scores"] = cp.empty(len(items), dtype=np.float32)
@@ -76,7 +78,7 @@ class Ranker:
         category: Codes | None = None,
         labels: RankedLabels | None = None,
         top: int = 20,
-    ) -> Ranked:
+    ) -> RankingResult:
         """Ranks among all items that are sold, except the query and what shares its category (below 0: nobody's)."""
         labels = RankedLabels.none(len(queries)) if labels is None else labels
         items = len(self.partners)
@@ -87,9 +89,11 @@ class Ranker:
                 for first in range(0, len(queries), rows)
             ]
         joined = [np.concatenate(column) for column in zip(*parts, strict=True)]
-        return Ranked(*joined) if joined else self._ranked({}, 0, labels, top)
+        return RankingResult(*joined) if joined else self._ranked({}, 0, labels, top)
 
-    def _block(self, queries: Codes, part: slice, sold: Any, category: Any, labels: RankedLabels, top: int) -> Ranked:
+    def _block(
+        self, queries: Codes, part: slice, sold: Any, category: Any, labels: RankedLabels, top: int
+    ) -> RankingResult:
         cp, asked = self.cp, queries[part]
         items = len(self.partners)
         scores = self.vectors[cp.asarray(asked)] @ self.partners.T  # (rows, items)
@@ -107,10 +111,10 @@ class Ranker:
             arrays, len(asked), RankedLabels(offsets - offsets[0], labels.items[offsets[0] : offsets[-1]]), top
         )
 
-    def _ranked(self, arrays: dict[str, Any], queries: int, labels: RankedLabels, top: int) -> Ranked:
+    def _ranked(self, arrays: dict[str, Any], queries: int, labels: RankedLabels, top: int) -> RankingResult:
         cp = self.cp
-        if not 1 <= top <= MOST_BEST:
-            raise must_be("top", f"from 1 to {MOST_BEST} on device gpu", top)
+        if not 1 <= top <= MAX_TOP:
+            raise must_be("top", f"from 1 to {MAX_TOP} on device gpu", top)
         count = len(labels.items)
         higher, equal = cp.zeros(count, dtype=np.int32), cp.zeros(count, dtype=np.int32)
         best, scores = cp.full((queries, top), -1, dtype=np.int32), cp.zeros((queries, top), dtype=np.float32)
@@ -124,7 +128,7 @@ class Ranker:
                 self._function("rank_labels")((count,), (THREADS,), arguments)
         if int(nan[0]):
             raise DivergedError("a score is not a number (NaN)", hint="Train the model anew.")
-        return Ranked(higher.get(), equal.get(), best.get(), scores.get())
+        return RankingResult(higher.get(), equal.get(), best.get(), scores.get())
 
     def _function(self, name: str) -> Any:
         return compiled_module(("ranking",), ()).get_function(name)

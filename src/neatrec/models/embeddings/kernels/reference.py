@@ -1,7 +1,7 @@
 """What the kernels mean: the same names and arguments, in plain NumPy, one step after the other.
 
 Every line of a unit (a basket) is a query in turn; its partners are the lines within the window that are of another
-category; its negatives are drawn, never from the unit itself (`reference_draws`). Gradients (`formulas`) make a list of
+category; its negatives are drawn, never from the unit itself (`groups`). Gradients (`formulas`) make a list of
 changes, each a row and a way down, which are then applied one by one:
 
 - `settings.block` = n: the gradients of n units are taken at the same tables, then applied; row-wise Adagrad;
@@ -14,24 +14,155 @@ At rate 0 a kernel only looks: nothing changes, not even the sums of squares. On
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from neatrec.models.embeddings.kernels import formulas
-from neatrec.models.embeddings.kernels.arguments import Draws, KernelSettings, Shard, StepStats
+from neatrec.models.embeddings.kernels.arguments import Draws, KernelSettings, Shard, StepStats, groups_of
+from neatrec.models.embeddings.kernels.draws import TRIES, Words
 from neatrec.models.embeddings.kernels.formulas import Gaussians, Triple
 from neatrec.models.embeddings.kernels.layout import LOG_VARIANCE, SQUARES, VARIANCE_SQUARES, Table, width
-from neatrec.models.embeddings.kernels.reference_draws import Group, groups
 
 Array = npt.NDArray[np.float64]
 Tables = tuple[Table, ...]
 NOTHING = np.zeros(0)
 TINY = 1e-10
-LARGEST_STEP = 0.3
+MAX_STEP = 0.3
 """A log-variance moves by at most this much at a time."""
+
+
+# ---- the groups of a unit: queries, partners and negatives
+
+WORD = 2**64 - 1
+HALF = 2**32 - 1
+PARTNERS, QUERIES, USERS = 0, 1, 2
+"""Streams of draws: what stands in for the partner, for the query, for the user."""
+
+
+class Group(NamedTuple):
+    """A query line, the partners that share its negatives, and the negatives (rows; those left out are not in it)."""
+
+    line: int
+    query: int
+    partner_lines: list[int]
+    partners: list[int]
+    negatives: list[int]
+    other_queries: list[int]
+    other_users: list[int]
+    user: int
+
+
+def mixed(x: int) -> int:
+    """`x` with every bit depending on every other."""
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & WORD
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & WORD
+    return x ^ (x >> 31)
+
+
+def basket_key(seed: int, number: int) -> int:
+    """What the draws of a basket are counted under."""
+    return mixed((seed + number * 0xD1B54A32D192ED03) & WORD)
+
+
+def counted(key: int, number: int) -> int:
+    """Random bits number `number` under `key`."""
+    return mixed((key + number * 0x9E3779B97F4A7C15) & WORD)
+
+
+def picked(bits: int, alias: Words) -> int:
+    """The row that random `bits` pick from an alias table."""
+    slot = ((bits >> 32) * len(alias)) >> 32
+    entry = int(alias[slot])
+    return slot if (bits & HALF) < (entry >> 32) else entry & HALF
+
+
+def holds(words: Words, a: int, b: int) -> bool:
+    """Whether the filter `words` holds (a, b)."""
+    bits = mixed(((a << 32) + b) & WORD)
+    mask = 1 << (bits & 63) | 1 << ((bits >> 6) & 63) | 1 << ((bits >> 12) & 63)
+    return int(words[((bits >> 32) * len(words)) >> 32]) & mask == mask
+
+
+def groups(
+    shard: Shard, draws: Draws, settings: KernelSettings, unit: int, pairs: range | None = None, users: int = 0
+) -> Iterator[Group]:
+    """The groups of a unit that have partners; with `pairs` only those whose pair's number is in the range.
+
+    `users` is how many user rows there are to draw other users from.
+    """
+    basket, start, stop = int(shard.basket[unit]), int(shard.start[unit]), int(shard.stop[unit])
+    begin, end = int(shard.offsets[basket]), int(shard.offsets[basket + 1])
+    key = basket_key(int(draws.seed), int(shard.number[basket]))
+    inside = {int(row) for row in shard.items[max(begin, start - settings.window) : min(end, stop + settings.window)]}
+    user = int(shard.users[basket]) if len(shard.users) else -1
+    several, seen = groups_of(settings), 0
+    for line in range(start, stop):
+        query = int(shard.items[line])
+        near = [*range(line + 1, line + 1 + settings.window), *range(line - 1, line - 1 - settings.window, -1)]
+        for g in range(several):
+            places = near if settings.shared else [near[g]]
+            partner_lines = [j for j in places if begin <= j < end and _is_pair(shard, query, int(shard.items[j]))]
+            if not partner_lines:
+                continue
+            seen += len(partner_lines)
+            if pairs is not None and seen - 1 not in pairs:
+                continue
+            number = (line - begin) * several + g
+            yield Group(
+                line,
+                query,
+                partner_lines,
+                [int(shard.items[j]) for j in partner_lines],
+                _items(draws, settings, key, number, inside, query, user),
+                _items(draws, settings, mixed((key + QUERIES) & WORD), number, inside, query, user),
+                _others(settings, mixed((key + USERS) & WORD), number, users, user),
+                user,
+            )
+
+
+def _is_pair(shard: Shard, query: int, partner: int) -> bool:
+    same = shard.category[query] >= 0 and shard.category[query] == shard.category[partner]
+    return query != partner and not same
+
+
+def _items(
+    draws: Draws, settings: KernelSettings, key: int, number: int, inside: set[int], query: int, user: int
+) -> list[int]:
+    out = []
+    for k in range(settings.negatives):
+        bits = counted(key, number * settings.negatives + k)
+        for _ in range(TRIES):
+            row = picked(bits, draws.alias)
+            if row not in inside and not _refused(draws, query, user, row):
+                out.append(row)
+                break
+            bits = mixed((bits + 1) & WORD)
+    return out
+
+
+def _refused(draws: Draws, query: int, user: int, row: int) -> bool:
+    if len(draws.observed) and holds(draws.observed, query, row):
+        return True
+    return len(draws.bought) > 0 and holds(draws.bought, user, row)
+
+
+def _others(settings: KernelSettings, key: int, number: int, users: int, user: int) -> list[int]:
+    out = []
+    for k in range(settings.negatives if users else 0):
+        bits = counted(key, number * settings.negatives + k)
+        for _ in range(TRIES):
+            row = ((bits >> 32) * users) >> 32
+            if row != user:
+                out.append(row)
+                break
+            bits = mixed((bits + 1) & WORD)
+    return out
+
+
+# ---- what a group asks for
 
 
 class Change(NamedTuple):
@@ -43,15 +174,15 @@ class Change(NamedTuple):
     spread: Array = NOTHING
 
 
-class Asked(NamedTuple):
-    """What a group asks for: changes of its negatives and users; of lines (table, line, change); and what it saw."""
+class GroupGradients(NamedTuple):
+    """Changes of a group's negatives and users; of lines (line, change); and its sums."""
 
     changes: list[Change]
     lines: list[tuple[int, Change]]
-    tally: StepStats
+    stats: StepStats
 
 
-Ask = Callable[[Tables, Group, KernelSettings], Asked]
+GradientFunction = Callable[[Tables, Group, KernelSettings], GroupGradients]
 
 
 # ---- rows
@@ -81,7 +212,7 @@ def _gaussian(table: Table, row: int, dim: int) -> Gaussians:
     return Gaussians(found.mean[0], found.log_variance[0])
 
 
-# ---- what a group asks for
+# ---- gradients of a group
 
 
 class Hinges(NamedTuple):
@@ -91,7 +222,7 @@ class Hinges(NamedTuple):
     partners: Gaussians
     negatives: Gaussians
     active: npt.NDArray[np.int64]
-    tally: StepStats
+    stats: StepStats
 
 
 def _hinges(table: Table, group: Group, settings: KernelSettings) -> Hinges:
@@ -102,19 +233,19 @@ def _hinges(table: Table, group: Group, settings: KernelSettings) -> Hinges:
     )
     heights = formulas.hinges(query, partners, negatives, settings.margin)  # (partners, negatives)
     gradients = formulas.max_margin_gradients(query, partners, negatives, settings.margin)
-    tally = StepStats(len(group.partners), float(np.maximum(heights, 0).sum()), int((heights > 0).sum()))
+    stats = StepStats(len(group.partners), float(np.maximum(heights, 0).sum()), int((heights > 0).sum()))
     query, partners, negatives = (Gaussians(-g.mean, -g.log_variance) for g in gradients)
-    return Hinges(query, partners, negatives, (heights > 0).sum(axis=0), tally)
+    return Hinges(query, partners, negatives, (heights > 0).sum(axis=0), stats)
 
 
-def _neat(tables: Tables, group: Group, settings: KernelSettings) -> Asked:
+def _neat(tables: Tables, group: Group, settings: KernelSettings) -> GroupGradients:
     found = _hinges(tables[0], group, settings)
     changes = [
         Change(0, row, found.negatives.mean[k], found.negatives.log_variance[k])
         for k, row in enumerate(group.negatives)
         if found.active[k]
     ]
-    return Asked(changes, _pulled(group, found), found.tally)
+    return GroupGradients(changes, _pulled(group, found), found.stats)
 
 
 def _pulled(group: Group, found: Hinges) -> list[tuple[int, Change]]:
@@ -124,7 +255,7 @@ def _pulled(group: Group, found: Hinges) -> list[tuple[int, Change]]:
     return lines
 
 
-def _neat_bpr(tables: Tables, group: Group, settings: KernelSettings) -> Asked:
+def _neat_bpr(tables: Tables, group: Group, settings: KernelSettings) -> GroupGradients:
     """What NEAT asks for, and ranking losses: of v over each v', and of q over each q' once for every partner."""
     found, dim, logistic = _hinges(tables[0], group, settings), settings.dim, settings.logistic
     user = _vector(tables[1], group.user, dim)
@@ -145,10 +276,10 @@ def _neat_bpr(tables: Tables, group: Group, settings: KernelSettings) -> Asked:
     lines = [*_pulled(group, found), (group.line, Change(0, group.query, b.sum() * user, flat))]
     for n, (line, row) in enumerate(zip(group.partner_lines, group.partners, strict=True)):
         lines.append((line, Change(0, row, a[n].sum() * user, flat)))
-    return Asked(changes, lines, found.tally._replace(loss=found.tally.loss + float(loss)))
+    return GroupGradients(changes, lines, found.stats._replace(loss=found.stats.loss + float(loss)))
 
 
-def _item2vec(tables: Tables, group: Group, settings: KernelSettings) -> Asked:
+def _item2vec(tables: Tables, group: Group, settings: KernelSettings) -> GroupGradients:
     dim = settings.dim
     query = _vector(tables[0], group.query, dim)
     partners, negatives = _vectors(tables[1], group.partners, dim), _vectors(tables[1], group.negatives, dim)
@@ -157,10 +288,10 @@ def _item2vec(tables: Tables, group: Group, settings: KernelSettings) -> Asked:
     lines = [(group.line, Change(0, group.query, -by_query))]
     for n, (line, row) in enumerate(zip(group.partner_lines, group.partners, strict=True)):
         lines.append((line, Change(1, row, -by_partners[n])))
-    return Asked(changes, lines, StepStats(len(partners), formulas.skip_gram(query, partners, negatives), 0))
+    return GroupGradients(changes, lines, StepStats(len(partners), formulas.skip_gram(query, partners, negatives), 0))
 
 
-def _triple2vec(tables: Tables, group: Group, settings: KernelSettings) -> Asked:
+def _triple2vec(tables: Tables, group: Group, settings: KernelSettings) -> GroupGradients:
     dim = settings.dim
     triple = Triple(
         _vector(tables[0], group.query, dim),
@@ -178,7 +309,7 @@ def _triple2vec(tables: Tables, group: Group, settings: KernelSettings) -> Asked
     lines = [(group.line, Change(0, group.query, -by.query))]
     for n, (line, row) in enumerate(zip(group.partner_lines, group.partners, strict=True)):
         lines.append((line, Change(1, row, -by.partners[n])))
-    return Asked(changes, lines, StepStats(len(group.partners), formulas.triplets(triple), 0))
+    return GroupGradients(changes, lines, StepStats(len(group.partners), formulas.triplets(triple), 0))
 
 
 # ---- applying changes
@@ -200,7 +331,7 @@ def _descend_spread(table: Table, change: Change, settings: KernelSettings, rate
     tail, place = width(settings.dim), _spread(settings.dim)
     table[change.row, tail + VARIANCE_SQUARES] += (change.spread**2).mean()
     root = np.sqrt(table[change.row, tail + VARIANCE_SQUARES] + TINY)
-    step = np.clip(rate * settings.variance_rate * change.spread / root, -LARGEST_STEP, LARGEST_STEP)
+    step = np.clip(rate * settings.variance_rate * change.spread / root, -MAX_STEP, MAX_STEP)
     table[change.row, place] = np.clip(table[change.row, place] + step, settings.low, settings.high)
 
 
@@ -237,7 +368,7 @@ def _gathered(lines: list[tuple[int, Change]]) -> list[Change]:
 
 
 def _unit(
-    ask: Ask,
+    gradients_of: GradientFunction,
     tables: Tables,
     shard: Shard,
     draws: Draws,
@@ -247,50 +378,62 @@ def _unit(
 ) -> tuple[list[Change], StepStats]:
     changes: list[Change] = []
     lines: list[tuple[int, Change]] = []
-    tally = StepStats(0, 0.0, 0)
+    stats = StepStats(0, 0.0, 0)
     for group in groups(shard, draws, settings, unit, pairs, len(tables[-1])):
-        asked = ask(tables, group, settings)
-        changes += asked.changes
-        lines += asked.lines
-        tally = _added(tally, asked.tally)
-    return changes + _gathered(lines), tally
+        found = gradients_of(tables, group, settings)
+        changes += found.changes
+        lines += found.lines
+        stats = _added(stats, found.stats)
+    return changes + _gathered(lines), stats
 
 
 def _in_blocks(
-    ask: Ask, tables: Tables, shard: Shard, draws: Draws, settings: KernelSettings, first: int, last: int
+    gradients_of: GradientFunction,
+    tables: Tables,
+    shard: Shard,
+    draws: Draws,
+    settings: KernelSettings,
+    first: int,
+    last: int,
 ) -> StepStats:
-    tally, size = StepStats(0, 0.0, 0), max(1, settings.block)
+    stats, size = StepStats(0, 0.0, 0), max(1, settings.block)
     for start in range(first, last, size):
         units = range(start, min(start + size, last))
-        found = [_unit(ask, tables, shard, draws, settings, unit) for unit in units]
+        found = [_unit(gradients_of, tables, shard, draws, settings, unit) for unit in units]
         for unit, (changes, seen) in zip(units, found, strict=True):
-            tally = _added(tally, seen)
+            stats = _added(stats, seen)
             for change in changes if _learns(settings) else []:
                 _descend(tables, change, settings, _rate(settings, unit, first, last))
-    return tally
+    return stats
 
 
 def _in_batches(
-    ask: Ask, tables: Tables, shard: Shard, draws: Draws, settings: KernelSettings, first: int, last: int
+    gradients_of: GradientFunction,
+    tables: Tables,
+    shard: Shard,
+    draws: Draws,
+    settings: KernelSettings,
+    first: int,
+    last: int,
 ) -> StepStats:
     """Batches of exactly `settings.batch` pairs, cut wherever they fall; the rate is that of the batch's last unit."""
-    tally, room = StepStats(0, 0.0, 0), settings.batch
+    stats, free = StepStats(0, 0.0, 0), settings.batch
     changes: list[Change] = []
     scale = 1 / settings.batch if settings.average else 1.0
     for unit in range(first, last):
         rate = _rate(settings, unit, first, last) * scale
         done = 0
         while True:
-            asked, seen = _unit(ask, tables, shard, draws, settings, unit, range(done, done + room))
-            changes += asked
-            tally = _added(tally, seen)
-            done, room = done + seen.pairs, room - seen.pairs
-            if room:
+            found, seen = _unit(gradients_of, tables, shard, draws, settings, unit, range(done, done + free))
+            changes += found
+            stats = _added(stats, seen)
+            done, free = done + seen.pairs, free - seen.pairs
+            if free:
                 break
             _descend_together(tables, changes, settings, rate)
-            changes, room = [], settings.batch
+            changes, free = [], settings.batch
     _descend_together(tables, changes, settings, _rate(settings, last - 1, first, last) * scale)
-    return tally
+    return stats
 
 
 def _rate(settings: KernelSettings, unit: int, first: int, last: int) -> float:
@@ -333,7 +476,13 @@ def triple2vec(
 
 
 def _train(
-    ask: Ask, tables: Tables, shard: Shard, draws: Draws, settings: KernelSettings, first: int, last: int
+    gradients_of: GradientFunction,
+    tables: Tables,
+    shard: Shard,
+    draws: Draws,
+    settings: KernelSettings,
+    first: int,
+    last: int,
 ) -> StepStats:
     visit = _in_batches if settings.batch else _in_blocks
-    return visit(ask, tables, shard, draws, settings, first, last)
+    return visit(gradients_of, tables, shard, draws, settings, first, last)

@@ -2,8 +2,8 @@
 //
 // A warp works on one unit (a basket) at a time. A lane holds the float4s lane, lane + 32, ... of a vector, so that
 // vectors in shared memory are each lane's own; numbers about pairs and negatives are spread over the lanes instead.
-// DIM, WINDOW, NEGATIVES, GROUPS, WARPS, BLOCKS, TAKEN, RANKING and ROOM_BYTES come from the compiler's command line
-// (`gpu_shape.py`).
+// DIM, WINDOW, NEGATIVES, GROUPS, WARPS, BLOCKS, UNITS_PER_FETCH, RANKING and WORKSPACE_BYTES come from the compiler's command line
+// (`gpu_launch.py`).
 
 typedef unsigned int u32;
 typedef unsigned long long u64;
@@ -53,17 +53,17 @@ struct Vector {
 struct Lane {
     int id;
     int column;  // of its last part, in floats of a row
-    int shelf;   // of its last part, in float4s of a vector in shared memory
+    int shared;   // of its last part, in float4s of a vector in shared memory
     bool full;   // whether its last part is one of the vector
 
     __device__ __forceinline__ explicit Lane(int thread) : id(thread & 31) {
         const int last = (PARTS - 1) * 32 + id;
         full = last < VECTORS;
         column = full ? 4 * last : ZEROS;
-        shelf = full ? last : VECTORS;
+        shared = full ? last : VECTORS;
     }
     __device__ __forceinline__ int in_row(int part) const { return part + 1 < PARTS ? (part * 32 + id) * 4 : column; }
-    __device__ __forceinline__ int on_shelf(int part) const { return part + 1 < PARTS ? part * 32 + id : shelf; }
+    __device__ __forceinline__ int in_shared(int part) const { return part + 1 < PARTS ? part * 32 + id : shared; }
     __device__ __forceinline__ bool has(int part) const { return part + 1 < PARTS || full; }
 };
 
@@ -114,15 +114,15 @@ __device__ __forceinline__ void add_difference(Vector& y, float s, const Vector&
 
 // ---- vectors in shared memory, STRIDE float4s each
 
-__device__ __forceinline__ Vector kept(const float4* shelf, int slot, const Lane& lane) {
+__device__ __forceinline__ Vector kept(const float4* shared, int slot, const Lane& lane) {
     Vector v;
 #pragma unroll
-    for (int n = 0; n < PARTS; n++) v.part[n] = shelf[slot * STRIDE + lane.on_shelf(n)];
+    for (int n = 0; n < PARTS; n++) v.part[n] = shared[slot * STRIDE + lane.in_shared(n)];
     return v;
 }
-__device__ __forceinline__ void keep(float4* shelf, int slot, const Lane& lane, const Vector& v) {
+__device__ __forceinline__ void keep(float4* shared, int slot, const Lane& lane, const Vector& v) {
 #pragma unroll
-    for (int n = 0; n < PARTS; n++) shelf[slot * STRIDE + lane.on_shelf(n)] = v.part[n];
+    for (int n = 0; n < PARTS; n++) shared[slot * STRIDE + lane.in_shared(n)] = v.part[n];
 }
 
 // ---- rows of a table; reads go past the first cache, where other warps' sums would not be seen
@@ -136,7 +136,7 @@ __device__ __forceinline__ Vector row_of(const float* table, int row, const Lane
 __device__ __forceinline__ float4 tail_of(const float* table, int row) {
     return __ldcg((const float4*)(table + (i64)row * ROW + TAIL));
 }
-// A register whose value nobody reads is given away while its load is under way, and who gets it must wait for the load.
+// A register whose value nobody reads is given away while its load is under update, and who gets it must wait for the load.
 __device__ __forceinline__ void hold(float4 v) { asm volatile("" ::"f"(v.w)); }
 __device__ __forceinline__ void raise(float* to, float4 v) {
 #if __CUDA_ARCH__ >= 900
@@ -196,7 +196,7 @@ __device__ __forceinline__ float totals(const float (&v)[N], int lane) {
     return out;
 }
 
-// ---- draws: `reference_draws` says which
+// ---- draws: `reference.groups` says which
 
 __device__ __forceinline__ u64 mixed(u64 x) {
     x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ull;
@@ -297,7 +297,7 @@ __device__ __forceinline__ bool is_pair(int item, int category, int other, int o
     return item != other && !(category >= 0 && category == other_category);
 }
 
-// The step of row-wise Adagrad for a row whose sum of squares was `before`, by a way down of length^2 `squared`.
+// The step of row-wise Adagrad for a row whose sum of squares was `before`, by a update down of length^2 `squared`.
 __device__ __forceinline__ float step_of(float rate, float before, float squared) {
     return rate * rsqrtf(before + squared * (1.0f / DIM) + TINY);
 }
@@ -335,10 +335,10 @@ struct Queue {
 __device__ __forceinline__ i64 take(const Call& call, Queue& queue, int lane) {
     if (queue.at == queue.end) {
         u64 found = 0;
-        if (lane == 0) found = atomicAdd(call.next, (u64)TAKEN);
+        if (lane == 0) found = atomicAdd(call.next, (u64)UNITS_PER_FETCH);
         found = __shfl_sync(ALL, found, 0);
         queue.at = call.first + (i64)found;
-        queue.end = queue.at + TAKEN < call.last ? queue.at + TAKEN : call.last;
+        queue.end = queue.at + UNITS_PER_FETCH < call.last ? queue.at + UNITS_PER_FETCH : call.last;
         if (queue.at >= call.last) return -1;
     }
     return queue.at++;

@@ -6,7 +6,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) train(const Cal
     extern __shared__ char memory[];
     const Lane warp(threadIdx.x);
     const int lane = warp.id;
-    const Room room = room_at(memory + (threadIdx.x >> 5) * ROOM_BYTES);
+    const Workspace workspace = workspace_at(memory + (threadIdx.x >> 5) * WORKSPACE_BYTES);
     float *const input = call.table[0], *const output = call.table[1];
     Queue queue = {0, 0};
     Seen seen = {0, 0, 0};
@@ -28,9 +28,9 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) train(const Cal
             auto look = [&](int group) {  // ask for the negatives of a group
                 if (group / TOGETHER != drawn) {
                     drawn = group / TOGETHER;
-                    draw_items(call, unit, unit.key, drawn, room.negative, lane);
+                    draw_items(call, unit, unit.key, drawn, workspace.negative, lane);
                 }
-                const int* from = room.negative + group % TOGETHER * NEGATIVES;
+                const int* from = workspace.negative + group % TOGETHER * NEGATIVES;
                 if constexpr (KEEPS) {
 #pragma unroll
                     for (int k = 0; k < NEGATIVES; k++) negatives[k] = row_of(output, max(from[k], 0), warp);
@@ -39,8 +39,8 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) train(const Cal
                 far_before = tail_of(output, max(negative, 0)).y;
             };
             if (is_query) {
-                query = row_of(input, room.item[slot], warp);
-                before = tail_of(input, room.item[slot]).y;
+                query = row_of(input, workspace.item[slot], warp);
+                before = tail_of(input, workspace.item[slot]).y;
                 if (GROUPS == 1) look(first);
             }
             if (t < unit.count) {
@@ -51,20 +51,20 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) train(const Cal
                     next = row_of(output, row, warp);
                     next_before = tail_of(output, row).y;
                 }
-                arrive(call, unit, room, t, here, here_before, 0, warp);
+                load_line(call, unit, workspace, t, here, here_before, 0, warp);
             }
             if (is_query) {
-                const int partner = partner_of(unit, room, i, lane);
+                const int partner = partner_of(unit, workspace, i, lane);
                 float sums[2 * WINDOW];
 #pragma unroll
                 for (int p = 0; p < 2 * WINDOW; p++) {
                     const int from = __shfl_sync(ALL, partner, p);
-                    sums[p] = from >= 0 ? dot(query, kept(room.x, from, warp)) : 0;
+                    sums[p] = from >= 0 ? dot(query, kept(workspace.x, from, warp)) : 0;
                 }
                 const float near = totals(sums, lane), length = total(dot(query, query));
                 const float weight = partner >= 0 ? sigmoid(-near) : 0;
                 if (partner >= 0) loss += softplus(-near);
-                Vector way = zeros();
+                Vector update = zeros();
                 for (int g = 0; g < GROUPS; g++) {
                     const int partners = __popc(__ballot_sync(ALL, partner >= 0 && (GROUPS == 1 || lane == g)));
                     if (!partners) continue;
@@ -85,7 +85,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) train(const Cal
                         const float share = __shfl_sync(ALL, push, k), scale = __shfl_sync(ALL, step, k);
                         const int k_row = __shfl_sync(ALL, negative, k);
                         if (share == 0) continue;
-                        add(way, share, KEEPS ? negatives[KEEPS ? k : 0] : row_of(output, k_row, warp));
+                        add(update, share, KEEPS ? negatives[KEEPS ? k : 0] : row_of(output, k_row, warp));
                         if (call.learns) raise_row(output, k_row, warp, scale, query);
                     }
                 }
@@ -94,14 +94,14 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) train(const Cal
                     const int from = __shfl_sync(ALL, partner, p);
                     const float share = __shfl_sync(ALL, weight, p);
                     if (share == 0) continue;
-                    add(way, share, kept(room.x, from, warp));
-                    add_to_way(room, from, share, query, warp);
+                    add(update, share, kept(workspace.x, from, warp));
+                    add_to_update(workspace, from, share, query, warp);
                 }
-                change_row(call, input, room.item[slot], before, way, rate, warp);
+                change_row(call, input, workspace.item[slot], before, update, rate, warp);
             }
-            if (i >= WINDOW) leave(call, room, i - WINDOW, rate, warp);
+            if (i >= WINDOW) apply_line(call, workspace, i - WINDOW, rate, warp);
         }
-        for (int j = max(unit.count - WINDOW, 0); j < unit.count; j++) leave(call, room, j, rate, warp);
+        for (int j = max(unit.count - WINDOW, 0); j < unit.count; j++) apply_line(call, workspace, j, rate, warp);
         seen.loss += loss;
         seen.pairs += pairs;
         __syncwarp();

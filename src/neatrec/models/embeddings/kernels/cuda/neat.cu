@@ -1,6 +1,6 @@
 // NEAT, spherical Gaussians, and with RANKING the users' losses of NEAT+bpr: `reference.neat` and `reference.neat_bpr`.
 //
-// Lines arrive one by one. The distance of a line to those within the window before it is taken when it arrives, line i
+// Lines load_line one by one. The distance of a line to those within the window before it is taken when it arrives, line i
 // is the query when line i + WINDOW has arrived, the pairs of i with the lines before it are settled then (both
 // directions are known), and line i - WINDOW, which has no more pairs, changes its row: one load and one change a line.
 
@@ -11,9 +11,9 @@ constexpr bool KEEPS = NEGATIVES * PARTS <= 8;  // negatives stay in registers; 
 
 constexpr int WAYS = WINDOW + 1;  // lines that have pairs to come
 
-struct Room {
+struct Workspace {
     float4* x;        // (SLOTS, STRIDE): lines by number % SLOTS
-    float4* way;      // (WAYS, STRIDE): ways down, by number % WAYS
+    float4* update;      // (WAYS, STRIDE): updates down, by number % WAYS
     float* likely;    // (SLOTS, WINDOW): of line r and line r - 1 - o; NO_PAIR where they make no pair
     float* precision; // (SLOTS, WINDOW)
     float* far;       // (SLOTS, WINDOW): square distances
@@ -21,7 +21,7 @@ struct Room {
     float4* tail;     // (SLOTS,)
     float* variance;  // (SLOTS,)
     float* slope;     // (WAYS,)
-    float* taste;     // (SLOTS,) user . line
+    float* user_product;     // (SLOTS,) user . line
     float* liked;     // (SLOTS,) how much of the user's vector the line is moved by
     int* item;        // (SLOTS,)
     int* category;    // (SLOTS,)
@@ -29,28 +29,28 @@ struct Room {
     int* other;       // (32,) other queries
 };
 
-constexpr int ROOM = 16 * ((SLOTS + WAYS) * STRIDE + SLOTS) +
+constexpr int WORKSPACE = 16 * ((SLOTS + WAYS) * STRIDE + SLOTS) +
                      4 * (3 * SLOTS * WINDOW + WAYS * WINDOW + 5 * SLOTS + WAYS + 64);
-static_assert(ROOM <= ROOM_BYTES, "gpu_shape.py gives a warp too little shared memory");
+static_assert(WORKSPACE <= WORKSPACE_BYTES, "gpu_launch.py gives a warp too little shared memory");
 
-__device__ __forceinline__ Room room_at(char* memory) {
-    Room room;
-    room.x = (float4*)memory;
-    room.way = room.x + SLOTS * STRIDE;
-    room.tail = room.way + WAYS * STRIDE;
-    room.likely = (float*)(room.tail + SLOTS);
-    room.precision = room.likely + SLOTS * WINDOW;
-    room.far = room.precision + SLOTS * WINDOW;
-    room.forth = room.far + SLOTS * WINDOW;
-    room.variance = room.forth + WAYS * WINDOW;
-    room.slope = room.variance + SLOTS;
-    room.taste = room.slope + WAYS;
-    room.liked = room.taste + SLOTS;
-    room.item = (int*)(room.liked + SLOTS);
-    room.category = room.item + SLOTS;
-    room.negative = room.category + SLOTS;
-    room.other = room.negative + 32;
-    return room;
+__device__ __forceinline__ Workspace workspace_at(char* memory) {
+    Workspace workspace;
+    workspace.x = (float4*)memory;
+    workspace.update = workspace.x + SLOTS * STRIDE;
+    workspace.tail = workspace.update + WAYS * STRIDE;
+    workspace.likely = (float*)(workspace.tail + SLOTS);
+    workspace.precision = workspace.likely + SLOTS * WINDOW;
+    workspace.far = workspace.precision + SLOTS * WINDOW;
+    workspace.forth = workspace.far + SLOTS * WINDOW;
+    workspace.variance = workspace.forth + WAYS * WINDOW;
+    workspace.slope = workspace.variance + SLOTS;
+    workspace.user_product = workspace.slope + WAYS;
+    workspace.liked = workspace.user_product + SLOTS;
+    workspace.item = (int*)(workspace.liked + SLOTS);
+    workspace.category = workspace.item + SLOTS;
+    workspace.negative = workspace.category + SLOTS;
+    workspace.other = workspace.negative + 32;
+    return workspace;
 }
 
 struct User {
@@ -58,39 +58,39 @@ struct User {
     float squared, before, squares;  // |vector|^2; the row's sum of squares, and what is added to it
 };
 
-// Everything about line t goes on the shelf; `next` is its row, already loaded.
-__device__ __forceinline__ void arrive(const Call& call, const Unit& unit, const Room& room, int t, const Vector& next,
+// Everything about line t goes to shared memory; `next` is its row, already loaded.
+__device__ __forceinline__ void load_line(const Call& call, const Unit& unit, const Workspace& workspace, int t, const Vector& next,
                                        float4 tail, const User& user, const Lane& warp) {
     const int lane = warp.id;
     int slot = (u32)t % SLOTS, row = __ldg(call.items + unit.low + t), category = __ldg(call.category + row);
     float variance = __expf(between(tail.x, call.low, call.high));
-    keep(room.x, slot, warp, next);
+    keep(workspace.x, slot, warp, next);
     float sums[WINDOW + (RANKING ? 1 : 0)];
 #pragma unroll
     for (int o = 0; o < WINDOW; o++)
-        sums[o] = distance(next, kept(room.x, (u32)(t - 1 - o) % SLOTS, warp));  // of no use where o >= t
+        sums[o] = distance(next, kept(workspace.x, (u32)(t - 1 - o) % SLOTS, warp));  // of no use where o >= t
     if constexpr (RANKING) sums[WINDOW] = dot(next, user.vector);
     float found = totals(sums, lane);
     if (lane < WINDOW) {
         float likely = NO_PAIR, precision = 0;
         if (lane < t) {
             int before = (u32)(t - 1 - lane) % SLOTS;
-            float both = variance + room.variance[before];
+            float both = variance + workspace.variance[before];
             precision = 1.0f / both;
-            if (is_pair(row, category, room.item[before], room.category[before]))
+            if (is_pair(row, category, workspace.item[before], workspace.category[before]))
                 likely = -0.5f * DIM * __logf(both) - 0.5f * found * precision;
         }
-        room.likely[slot * WINDOW + lane] = likely;
-        room.precision[slot * WINDOW + lane] = precision;
-        room.far[slot * WINDOW + lane] = found;
+        workspace.likely[slot * WINDOW + lane] = likely;
+        workspace.precision[slot * WINDOW + lane] = precision;
+        workspace.far[slot * WINDOW + lane] = found;
     }
-    if (RANKING && lane == WINDOW) room.taste[slot] = found;
+    if (RANKING && lane == WINDOW) workspace.user_product[slot] = found;
     if (lane == 0) {
-        room.tail[slot] = tail;
-        room.variance[slot] = variance;
-        room.item[slot] = row;
-        room.category[slot] = category;
-        room.liked[slot] = 0;
+        workspace.tail[slot] = tail;
+        workspace.variance[slot] = variance;
+        workspace.item[slot] = row;
+        workspace.category[slot] = category;
+        workspace.liked[slot] = 0;
     }
     __syncwarp();
 }
@@ -104,18 +104,18 @@ __device__ __forceinline__ float move_of(const Call& call, float rate, float4 ta
 }
 
 // The change of line j's row.
-__device__ __forceinline__ void leave(const Call& call, const Room& room, int j, float rate, const User& user,
+__device__ __forceinline__ void apply_line(const Call& call, const Workspace& workspace, int j, float rate, const User& user,
                                       const Lane& warp) {
     const int lane = warp.id;
-    Vector way = kept(room.way, (u32)j % WAYS, warp);
-    int slot = (u32)j % SLOTS, row = room.item[slot];
-    if constexpr (RANKING) add(way, room.liked[slot], user.vector);
-    float squared = total(dot(way, way));
+    Vector update = kept(workspace.update, (u32)j % WAYS, warp);
+    int slot = (u32)j % SLOTS, row = workspace.item[slot];
+    if constexpr (RANKING) add(update, workspace.liked[slot], user.vector);
+    float squared = total(dot(update, update));
     if (squared > 0 && call.learns) {
-        float4 tail = room.tail[slot];
-        raise_row(call.table[0], row, warp, step_of(rate, tail.y, squared), way);
+        float4 tail = workspace.tail[slot];
+        raise_row(call.table[0], row, warp, step_of(rate, tail.y, squared), update);
         if (lane == 0) {
-            float spread = room.slope[(u32)j % WAYS] * room.variance[slot];
+            float spread = workspace.slope[(u32)j % WAYS] * workspace.variance[slot];
             raise_tail(call.table[0], row, move_of(call, rate, tail, spread), squared * (1.0f / DIM), spread * spread);
         }
     }
@@ -132,10 +132,10 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) train(const Cal
     extern __shared__ char memory[];
     const Lane warp(threadIdx.x);
     const int lane = warp.id;
-    const Room room = room_at(memory + (threadIdx.x >> 5) * ROOM_BYTES);
+    const Workspace workspace = workspace_at(memory + (threadIdx.x >> 5) * WORKSPACE_BYTES);
     float* const table = call.table[0];
-    for (int n = 0; n < SLOTS; n++) keep(room.x, n, warp, zeros());  // no NaN where a line has nobody before it
-    for (int n = 0; n < WAYS; n++) keep(room.way, n, warp, zeros());
+    for (int n = 0; n < SLOTS; n++) keep(workspace.x, n, warp, zeros());  // no NaN where a line has nobody before it
+    for (int n = 0; n < WAYS; n++) keep(workspace.update, n, warp, zeros());
     Queue queue = {0, 0};
     Seen seen = {0, 0, 0};
     for (i64 number = take(call, queue, lane); number >= 0; number = take(call, queue, lane)) {
@@ -165,10 +165,10 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) train(const Cal
             auto look = [&](int group) {  // ask for the negatives of a group
                 if (group / TOGETHER != drawn) {
                     drawn = group / TOGETHER;
-                    draw_items(call, unit, unit.key, drawn, room.negative, lane);
-                    if constexpr (RANKING) draw_items(call, unit, mixed(unit.key + 1), drawn, room.other, lane);
+                    draw_items(call, unit, unit.key, drawn, workspace.negative, lane);
+                    if constexpr (RANKING) draw_items(call, unit, mixed(unit.key + 1), drawn, workspace.other, lane);
                 }
-                const int* from = room.negative + group % TOGETHER * NEGATIVES;
+                const int* from = workspace.negative + group % TOGETHER * NEGATIVES;
                 if constexpr (KEEPS) {
 #pragma unroll
                     for (int k = 0; k < NEGATIVES; k++) {
@@ -188,26 +188,26 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) train(const Cal
                     next = row_of(table, row, warp);
                     next_tail = tail_of(table, row);
                 }
-                arrive(call, unit, room, t, here, here_tail, user, warp);
+                load_line(call, unit, workspace, t, here, here_tail, user, warp);
                 hold(here_tail);
             }
             if (i < 0) continue;
-            // line i: its way down so far, its slope (spread over the lanes), hinges of its pairs (a lane a partner)
+            // line i: its update down so far, its slope (spread over the lanes), hinges of its pairs (a lane a partner)
             const int slot = (u32)i % SLOTS, place = (u32)i % WAYS;
-            const Vector query = kept(room.x, slot, warp);
-            Vector way = zeros();
+            const Vector query = kept(workspace.x, slot, warp);
+            Vector update = zeros();
             float slope = 0, hinges = 0;
             if (is_query) {
                 float likely = NO_PAIR;
                 int partner = slot;
                 if (lane < WINDOW && i + 1 + lane < unit.count) {
                     partner = (u32)(i + 1 + lane) % SLOTS;
-                    likely = room.likely[partner * WINDOW + lane];
+                    likely = workspace.likely[partner * WINDOW + lane];
                 } else if (lane >= WINDOW && lane < 2 * WINDOW) {
-                    likely = room.likely[slot * WINDOW + lane - WINDOW];
+                    likely = workspace.likely[slot * WINDOW + lane - WINDOW];
                     partner = (u32)(i - 1 - (lane - WINDOW)) % SLOTS;
                 }
-                const float variance = room.variance[slot];
+                const float variance = workspace.variance[slot];
                 for (int g = 0; g < GROUPS; g++) {
                     const bool live = likely < 1e38f && (GROUPS == 1 || lane == g);
                     const int partners = __popc(__ballot_sync(ALL, live));
@@ -245,21 +245,21 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) train(const Cal
                     Vector towards;
                     if constexpr (RANKING) {
                         towards = zeros();
-                        const float taste = totals(liking, lane), own = room.taste[slot];
-                        const float theirs = room.taste[partner];
+                        const float user_product = totals(liking, lane), own = workspace.user_product[slot];
+                        const float theirs = workspace.user_product[partner];
                         float weights[NEGATIVES], all = 0;
 #pragma unroll
                         for (int k = 0; k < NEGATIVES; k++) {
                             const int k_row = __shfl_sync(ALL, negative, k);
                             const bool counts = live && k_row >= 0;
-                            const float2 found = ranking(theirs - __shfl_sync(ALL, taste, k), call.logistic);
+                            const float2 found = ranking(theirs - __shfl_sync(ALL, user_product, k), call.logistic);
                             weights[k] = counts ? found.y : 0;
                             loss += counts ? found.x : 0;
                             all += weights[k];
                         }
                         dislike = totals(weights, lane);  // lane k: of negative k
-                        if (live) room.liked[partner] += all;
-                        const int other = lane < NEGATIVES ? room.other[(first + g) % TOGETHER * NEGATIVES + lane] : -1;
+                        if (live) workspace.liked[partner] += all;
+                        const int other = lane < NEGATIVES ? workspace.other[(first + g) % TOGETHER * NEGATIVES + lane] : -1;
                         Vector others[KEEPS ? NEGATIVES : 1];
                         float scores[NEGATIVES];
 #pragma unroll
@@ -275,7 +275,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) train(const Cal
                         add(towards, towards_query, query);
                         for (int p = 0; p < 2 * WINDOW; p++) {
                             const float share = __shfl_sync(ALL, live ? all : 0.0f, p);
-                            if (share != 0) add(towards, share, kept(room.x, __shfl_sync(ALL, partner, p), warp));
+                            if (share != 0) add(towards, share, kept(workspace.x, __shfl_sync(ALL, partner, p), warp));
                         }
                         const float pushed = weight * weight * user.squared;
                         const float step = -weight * step_of(rate, tail_of(table, max(other, 0)).y, pushed);
@@ -288,9 +288,9 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) train(const Cal
                             add(towards, -share, KEEPS ? others[KEEPS ? k : 0] : row_of(table, k_row, warp));
                             if (call.learns) raise_row(table, k_row, warp, __shfl_sync(ALL, step, k), user.vector);
                         }
-                        if (lane == 0) room.liked[slot] += towards_query;
+                        if (lane == 0) workspace.liked[slot] += towards_query;
                         __syncwarp();
-                        squared += dislike * (2 * force * (own - taste) + dislike * user.squared);
+                        squared += dislike * (2 * force * (own - user_product) + dislike * user.squared);
                     }
                     // negatives are pushed away; lane k knows about negative k
                     const float step = -step_of(rate, tail.y, squared);
@@ -311,7 +311,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) train(const Cal
                         const Vector far_row = KEEPS ? negatives[KEEPS ? k : 0] : row_of(table, max(k_row, 0), warp);
                         Vector away = zeros();
                         add_difference(away, push, query, far_row);
-                        add(way, 1.0f, away);
+                        add(update, 1.0f, away);
                         if constexpr (RANKING) {
                             add(towards, -hate, far_row);
                             add(away, hate, user.vector);
@@ -335,39 +335,39 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) train(const Cal
                         }
                     }
                 }
-                if (lane < WINDOW) room.forth[place * WINDOW + lane] = hinges;
+                if (lane < WINDOW) workspace.forth[place * WINDOW + lane] = hinges;
             } else if (lane < WINDOW) {
-                room.forth[place * WINDOW + lane] = 0;
+                workspace.forth[place * WINDOW + lane] = 0;
             }
             __syncwarp();
             // the pairs of line i with the lines before it, both directions; lane WINDOW + o knows about line i - 1 - o
             const int o = lane - WINDOW, back = i - 1 - o;
             float weight = 0;
             if (o >= 0 && o < WINDOW && back >= 0) {
-                const float both = hinges + room.forth[(u32)back % WAYS * WINDOW + o];
-                const float precision = room.precision[slot * WINDOW + o];
+                const float both = hinges + workspace.forth[(u32)back % WAYS * WINDOW + o];
+                const float precision = workspace.precision[slot * WINDOW + o];
                 weight = both * precision;
-                const float bend = weight * (0.5f * room.far[slot * WINDOW + o] * precision - 0.5f * DIM);
-                room.slope[(u32)back % WAYS] += bend;
+                const float bend = weight * (0.5f * workspace.far[slot * WINDOW + o] * precision - 0.5f * DIM);
+                workspace.slope[(u32)back % WAYS] += bend;
                 slope += bend;
             }
             slope = total(slope);
-            if (lane == 0) room.slope[place] = slope;
+            if (lane == 0) workspace.slope[place] = slope;
             __syncwarp();
 #pragma unroll
             for (int n = 0; n < WINDOW; n++) {
                 const float pull = __shfl_sync(ALL, weight, WINDOW + n);
                 const int other = (u32)(i - 1 - n) % WAYS;
-                const Vector x = kept(room.x, (u32)(i - 1 - n) % SLOTS, warp);
-                add_difference(way, pull, x, query);
-                Vector theirs = kept(room.way, other, warp);
+                const Vector x = kept(workspace.x, (u32)(i - 1 - n) % SLOTS, warp);
+                add_difference(update, pull, x, query);
+                Vector theirs = kept(workspace.update, other, warp);
                 add_difference(theirs, pull, query, x);
-                keep(room.way, other, warp, theirs);
+                keep(workspace.update, other, warp, theirs);
             }
-            keep(room.way, place, warp, way);
-            if (i >= WINDOW) leave(call, room, i - WINDOW, rate, user, warp);
+            keep(workspace.update, place, warp, update);
+            if (i >= WINDOW) apply_line(call, workspace, i - WINDOW, rate, user, warp);
         }
-        for (int j = max(unit.count - WINDOW, 0); j < unit.count; j++) leave(call, room, j, rate, user, warp);
+        for (int j = max(unit.count - WINDOW, 0); j < unit.count; j++) apply_line(call, workspace, j, rate, user, warp);
         if constexpr (RANKING) {
             if (call.learns && user.squares > 0) {
                 raise_row(call.table[1], unit.user, warp, 1.0f, user.change);

@@ -11,29 +11,29 @@ from neatrec.models.embeddings.kernels.arguments import KernelSettings, groups_o
 SOURCES = {
     "neat": ("common", "neat"),
     "neat_bpr": ("common", "neat"),
-    "item2vec": ("common", "shelf", "item2vec"),
-    "triple2vec": ("common", "shelf", "triple2vec"),
+    "item2vec": ("common", "partners", "item2vec"),
+    "triple2vec": ("common", "partners", "triple2vec"),
 }
-MOST_WINDOW = 16
+MAX_WINDOW = 16
 """A lane of the warp for each partner of a query."""
-MOST_NEGATIVES = 32
+MAX_NEGATIVES = 32
 """A lane of the warp for each negative."""
 RESERVED = 1024
 """Shared memory the system takes from each block."""
 REGISTERS = 65536
 """Of one multiprocessor."""
-TAKEN = 4
+UNITS_PER_FETCH = 4
 """Units that a warp takes from the queue at a time."""
-FEWEST_WARPS = 8
-UNITS_A_WARP = 16
-"""At the start a warp more is set to work for each so many units done."""
+MIN_WARPS = 8
+UNITS_PER_WARP = 16
+"""At the start one more warp works for each so many units done."""
 
 
-ITEMS_A_WARP = 16
+ITEMS_PER_WARP = 16
 """No more warps at once than one for so many items."""
 
 
-class Card(NamedTuple):
+class GpuProperties(NamedTuple):
     """What a launch must know of the GPU."""
 
     multiprocessors: int
@@ -42,19 +42,19 @@ class Card(NamedTuple):
     shared_memory_of_block: int
 
 
-class Shape(NamedTuple):
+class LaunchConfig(NamedTuple):
     """Constants of one compiled kernel."""
 
     warps: int
     """To a block."""
     blocks: int
     """To a multiprocessor."""
-    room: int
-    """Bytes of shared memory a warp."""
+    workspace: int
+    """Bytes of shared memory per warp."""
 
     @property
     def shared_memory(self) -> int:
-        return self.warps * self.room
+        return self.warps * self.workspace
 
     def options(self, name: str, settings: KernelSettings) -> tuple[str, ...]:
         """The compiler's command line."""
@@ -66,13 +66,13 @@ class Shape(NamedTuple):
             "RANKING": int(name == "neat_bpr"),
             "WARPS": self.warps,
             "BLOCKS": self.blocks,
-            "TAKEN": TAKEN,
-            "ROOM_BYTES": self.room,
+            "UNITS_PER_FETCH": UNITS_PER_FETCH,
+            "WORKSPACE_BYTES": self.workspace,
         }
         return tuple(f"-D{key}={value}" for key, value in numbers.items())
 
 
-def room_bytes(name: str, settings: KernelSettings) -> int:
+def workspace_bytes(name: str, settings: KernelSettings) -> int:
     """Shared memory of one warp: the lines within a window on both sides of a query, and numbers about them."""
     stride, window = -(-settings.dim // 4) + 1, settings.window
     slots, ways = 2 * window + 1, window + 1
@@ -90,37 +90,38 @@ def registers(name: str, settings: KernelSettings) -> int:
     return min(255, least + (-(-settings.dim // 128) - 1) * 32)
 
 
-def shape_of(name: str, settings: KernelSettings, card: Card) -> Shape:
+def launch_config(name: str, settings: KernelSettings, gpu: GpuProperties) -> LaunchConfig:
     """Warps and blocks that fill a multiprocessor as far as its shared memory and registers go."""
-    room = room_bytes(name, settings)
-    if room > card.shared_memory_of_block:
+    workspace = workspace_bytes(name, settings)
+    if workspace > gpu.shared_memory_of_block:
         raise must_be(
             "window",
-            f"smaller at dim {settings.dim} on device gpu ({room:,} of {card.shared_memory_of_block:,} bytes a warp)",
+            f"smaller at dim {settings.dim} on device gpu "
+            f"({workspace:,} of {gpu.shared_memory_of_block:,} bytes per warp)",
             settings.window,
             hint="Use device cpu.",
         )
     by_registers = REGISTERS // (registers(name, settings) * 32)
 
     def blocks(warps: int) -> int:
-        if warps * room > card.shared_memory_of_block:
+        if warps * workspace > gpu.shared_memory_of_block:
             return 0
-        return min(card.shared_memory // (warps * room + RESERVED), by_registers // warps)
+        return min(gpu.shared_memory // (warps * workspace + RESERVED), by_registers // warps)
 
     warps = max((8, 4, 2), key=lambda n: (n * blocks(n), n))
-    return Shape(warps, blocks(warps), room) if blocks(warps) else Shape(1, 1, room)
+    return LaunchConfig(warps, blocks(warps), workspace) if blocks(warps) else LaunchConfig(1, 1, workspace)
 
 
-def max_warps(card: Card, shape: Shape, items: int) -> int:
-    """How many warps may work at once: as many as the card holds, fewer where a shop has few items.
+def max_warps(gpu: GpuProperties, shape: LaunchConfig, items: int) -> int:
+    """How many warps may work at once: as many as the GPU holds, fewer where a shop has few items.
 
     Warps that change the same rows at the same time do not see each other's steps. With more of them than items a fit
     learns less, or runs away.
 
-    >>> [max_warps(Card(132, 233_472, 232_448), Shape(6, 3, 12_000), items) for items in (22, 49_688)]
+    >>> [max_warps(GpuProperties(132, 233_472, 232_448), LaunchConfig(6, 3, 12_000), items) for items in (22, 49_688)]
     [1, 2376]
     """
-    return min(card.multiprocessors * shape.blocks * shape.warps, max(1, items // ITEMS_A_WARP))
+    return min(gpu.multiprocessors * shape.blocks * shape.warps, max(1, items // ITEMS_PER_WARP))
 
 
 def refusal(name: str, settings: KernelSettings, reproducible: bool) -> ParameterError | None:
@@ -130,10 +131,10 @@ def refusal(name: str, settings: KernelSettings, reproducible: bool) -> Paramete
         return must_be("reproducible", "false on device gpu, where sums come in any order", True, hint=hint)
     if settings.batch:
         return must_be("optimizer", "adagrad on device gpu: mini-batches run on the CPU", "sgd", hint=hint)
-    if settings.window > MOST_WINDOW:
-        return must_be("window", f"at most {MOST_WINDOW} on device gpu", settings.window, hint=hint)
-    if settings.negatives > MOST_NEGATIVES:
-        return must_be("negatives", f"at most {MOST_NEGATIVES} on device gpu", settings.negatives, hint=hint)
+    if settings.window > MAX_WINDOW:
+        return must_be("window", f"at most {MAX_WINDOW} on device gpu", settings.window, hint=hint)
+    if settings.negatives > MAX_NEGATIVES:
+        return must_be("negatives", f"at most {MAX_NEGATIVES} on device gpu", settings.negatives, hint=hint)
     return None
 
 
@@ -147,8 +148,8 @@ def launches(first: int, last: int, done: int, max_warps: int) -> Iterator[tuple
     [(0, 256, 8), (256, 512, 16), (512, 1000, 32)]
     """
     while first < last:
-        warps = min(max_warps, max(FEWEST_WARPS, done // UNITS_A_WARP))
-        size = last - first if warps == max_warps else max(done, FEWEST_WARPS * UNITS_A_WARP * 2)
+        warps = min(max_warps, max(MIN_WARPS, done // UNITS_PER_WARP))
+        size = last - first if warps == max_warps else max(done, MIN_WARPS * UNITS_PER_WARP * 2)
         end = min(last, first + size)
         yield first, end, warps
         done += end - first
