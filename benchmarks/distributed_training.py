@@ -65,8 +65,8 @@ def worker(source: str, out: str, model: str, epochs: str, seed: str, sync_every
             report = train_bundle(streaming, Path(out), choice, options, Synchronizer(group, int(sync_every)))
     if report:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
-        said = {"seconds": round(report["train_seconds"], 1), "peak_mib": peak}
-        print(json.dumps({**said, "mb_sent": statistics.fmean(sent.megabytes or [0.0])}))
+        cost = {"seconds": round(report["train_seconds"], 1), "peak_mib": peak}
+        print(json.dumps({**cost, "mb_sent": statistics.fmean(sent.megabytes or [0.0])}))
 
 
 def trained(source: Path, out: Path, options: list[str], processes: int) -> dict[str, Any]:
@@ -79,8 +79,8 @@ def trained(source: Path, out: Path, options: list[str], processes: int) -> dict
         sys.exit(done.stderr)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    said: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return {**said, "wall": round(time.perf_counter() - began, 1), "cpu": round(cpu, 1)}
+    cost: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return {**cost, "wall": round(time.perf_counter() - began, 1), "cpu": round(cpu, 1)}
 
 
 def main(model: str, epochs: int, sync_every: list[int], half: bool, seeds: int) -> None:

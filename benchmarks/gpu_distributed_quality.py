@@ -70,12 +70,12 @@ def main(baskets: Path | None, every: int, seeds: int) -> None:
     one = [fitted(part.train, seed, None) for seed in range(seeds)]
     models = {"one process": one, f"two, every {every:,} baskets": by_two(baskets, every, seeds, one[0])}
     task = part.task
-    judged = {
+    ranks = {
         name: [rank_labels(model, task.candidate_set, task.label_queries) for model in found]
         for name, found in models.items()
     }
     rows: dict[str, dict[str, Any]] = {}
-    for standing in summarize_ranks(judged, task.label_queries).models:
+    for standing in summarize_ranks(ranks, task.label_queries).models:
         numbers = {"hr@10": standing.mean["hr@10"], "low": standing.low["hr@10"], "high": standing.high["hr@10"]}
         losses = [model.fit_info()["losses"][-1] for model in models[standing.name]]
         rows[standing.name] = {**{key: round(value, 4) for key, value in numbers.items()}, "last_losses": losses}

@@ -1,4 +1,4 @@
-"""A warm start beside a fit from nothing: epochs, CPU seconds, and how much the answers change.
+"""A warm start against a cold start: epochs, CPU seconds, and how much the answers change.
 
     python -m benchmarks.warm_start [--baskets 6000] [--items 200] [--dim 32]
 
@@ -60,7 +60,7 @@ def main(baskets: int, items: int, dim: int) -> None:
     shop = read_baskets(f"supermarket:baskets={baskets},items={items}")
     runs = {name: measured(name, dim, shop) for name in ("neat", "item2vec")}
     keys = list(runs["neat"])
-    print("from nothing, warm")
+    print("cold, warm")
     print(table([["model", *keys], *([name, *(str(run[key]) for key in keys)] for name, run in runs.items())]))
     save("warm_start", {"about": {"baskets": baskets, "items": items, "dim": dim}, "runs": runs}, ("numpy",))
 

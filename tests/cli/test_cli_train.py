@@ -170,8 +170,8 @@ def test_without_a_model_the_best_of_our_table_is_taken_and_named(tmp_path: Path
     assert exit_code_of(["train", SMALL, "--out", str(tmp_path / "bundle"), "--no-index"]) == 0
     said = capsys.readouterr()
     name = read_manifest(tmp_path / "bundle").model
-    assert f"model {name}: the best" in said.err
-    assert "choose another with --model" in said.err
+    assert f"using model {name}, the best by" in said.err
+    assert "--model chooses another" in said.err
 
 
 def test_the_same_seed_gives_the_same_bits_at_any_thread_count(tmp_path: Path) -> None:

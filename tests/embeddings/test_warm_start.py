@@ -37,7 +37,7 @@ def test_a_warm_start_copies_the_older_tables(name: str, models: dict[str, Any])
     cold: Any = fit(name, replace(REPRODUCIBLE, rng=6), epochs=60)
     assert len(warm.history) == 3
     start, end = old.history[0], old.history[-1]
-    assert warm.history[0] < end + 0.2 * (start - end)  # not back where a fit from nothing begins
+    assert warm.history[0] < end + 0.2 * (start - end)  # not back at the start of a cold start
     assert drift(old, warm).cosine > drift(old, cold).cosine
     assert drift(old, warm).cosine > 0.9
 
