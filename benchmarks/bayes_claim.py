@@ -59,10 +59,10 @@ def board(name: str, train: Baskets, test: Baskets, protocols: tuple[str, ...], 
 
 def slim(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Of results or slices: HR@10 and NDCG@10 of each model, and the intervals of the differences."""
-    told = ("level", "candidates", "by", "slice", "labels", "queries")
+    shown = ("level", "candidates", "by", "slice", "labels", "queries")
     out = []
     for part in parts:
-        one: dict[str, Any] = {key: part[key] for key in told if key in part}
+        one: dict[str, Any] = {key: part[key] for key in shown if key in part}
         one["hr@10, ndcg@10"] = {
             model["name"]: (_at_ten(model, "hr"), _at_ten(model, "ndcg")) for model in part["models"]
         }

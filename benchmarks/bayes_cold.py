@@ -23,8 +23,8 @@ HIDDEN = 0.1
 """Share of the items with at least `OFTEN` purchases that are hidden."""
 OFTEN = 50
 KEPT = (0, 3, 10)
-SPEAKERS, FIRST = 20, 100
-"""Best sellers of a category that speak for it, and how many answers each gives."""
+BEST_SELLERS, FIRST = 20, 100
+"""Best sellers of a category that vote, and how many answers each gives."""
 
 
 class Votes:
@@ -46,9 +46,9 @@ class Votes:
         if category not in self.of_category:
             votes = np.zeros(len(self.category))
             sales = np.where(self.category == category, self.model.item_count, 0)
-            for speaker in np.argsort(-sales, kind="stable")[:SPEAKERS]:
-                if sales[speaker]:
-                    votes[self.model.recommend(int(speaker), FIRST).codes] += sales[speaker]
+            for seller in np.argsort(-sales, kind="stable")[:BEST_SELLERS]:
+                if sales[seller]:
+                    votes[self.model.recommend(int(seller), FIRST).codes] += sales[seller]
             self.of_category[category] = votes
         return self.of_category[category]
 

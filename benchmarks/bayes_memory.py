@@ -3,7 +3,7 @@
     python -m benchmarks.bayes_memory [--baskets 100000 300000 1000000] [--items 50000] [--most 8000000] [--save [FILE]]
 
 Simulated supermarkets. Each fit runs in a process of its own; its peak is the largest resident memory while it learns,
-looked at fifty times a second, baskets and compiled code included; what was resident before is told beside it.
+sampled fifty times per second, baskets and compiled code included; the resident memory before the fit is reported too.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def test_too_few_strong_pairs_make_it_shrunk_lift(caplog: pytest.LogCaptureFixtu
 
 
 def test_priors_that_do_not_help_make_it_shrunk_lift(caplog: pytest.LogCaptureFixture) -> None:
-    """Pairs that nothing foretells: each item has one partner, and its other companions are drawn anew each time."""
+    """Pairs that nothing foretells: each item has one partner, and its other companions are drawn at random."""
     rng = np.random.default_rng(4)
     lists = []
     for _ in range(8000):

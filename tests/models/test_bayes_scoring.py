@@ -20,6 +20,7 @@ from neatrec.models.bayes.features import (
     FeatureOptions,
     PairFeatures,
 )
+from neatrec.models.bayes.old_bundles import upgraded
 from neatrec.models.bayes.prior import Prior
 from neatrec.models.bayes.scoring import PairScorer, fast_log, make_scorer
 from neatrec.models.counts import CountParameters, PairCounts
@@ -152,3 +153,16 @@ def test_near_pairs_add_up_to_all_pairs() -> None:
         assert expected.sum() == pytest.approx(features.counts.records)
     without = toy_features(ordered=False).count_and_expected(QUERY, ITEM, 1.0)[0]
     np.testing.assert_array_equal(without.reshape(ITEMS, ITEMS), PairCounts(features.counts.matrix).matrix.toarray())
+
+
+def test_old_weights_of_pruned_features_are_ignored_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    old = {"weights": np.arange(8.0), "ranking": np.arange(9.0), "lessons": np.zeros(5), "company_start": np.zeros(1)}
+    with caplog.at_level("WARNING", logger="neatrec"):
+        found = upgraded(old)
+    assert "features that do not exist any more: log_expected, item_order" in caplog.text
+    ranker = dict(zip(("level", *RANKER_FEATURES), found["lift_ranker"], strict=True))
+    assert (ranker["level"], ranker["log_lift"], ranker["log_count"], ranker["neighbours"]) == (0.0, 1.0, 3.0, 8.0)
+    np.testing.assert_array_equal(found["prior"], np.arange(8.0))
+    assert len(found["sure_ranker"]) == 0
+    assert len(found["fit_summary"]) == 7
+    assert upgraded(found) is found
