@@ -67,7 +67,7 @@ def test_no_models_have_no_lift() -> None:
 
 def test_too_few_answers_are_refused_by_name() -> None:
     held = held_out_pairs(random_baskets(np.random.default_rng(1)), np.array([0, 1], dtype=np.int32))
-    with pytest.raises(ParameterError, match="'m' must have 5 answers for each of the 2 queries"):
+    with pytest.raises(ParameterError, match="'m' must have 5 recommendations for each of the 2 queries"):
         held_out_lifts({"m": np.zeros((2, 3), dtype=np.int32)}, held, ks=(5,))
 
 

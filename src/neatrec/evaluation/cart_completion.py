@@ -84,7 +84,7 @@ def _alone_in_category(category: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]
 def hidden_item_ranks(model: Recommender, hidden: HiddenItems, *, k: int = max(KS)) -> ItemRanks:
     """Rank of the hidden item among the first k recommendations, from 0; -1 where it is missing, shape (carts,)."""
     together = getattr(model, "recommend_carts", None)
-    # threads of the matrix product wait for work by spinning, beside our own
+    # threads of the matrix product would spin while our own threads work
     with one_blas_thread():
         found = together(hidden.carts, k) if together else [model.recommend(cart, k).codes for cart in hidden.carts]
 

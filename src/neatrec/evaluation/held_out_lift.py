@@ -2,8 +2,8 @@
 
 No labels are needed: sum of O over sum of E of the recommended pairs, O counted in the test baskets, E what chance
 would give there (quasi-independence: same-category pairs are not counted, and chance must not put records there).
-The lift is pooled, so that pairs with a tiny expected count do not dominate. A model that answers only where it is
-certain gets a higher lift: the share of sales that its answers cover is reported with it.
+The lift is pooled, so that pairs with a tiny expected count do not dominate. A model that recommends only
+where it is certain gets a higher lift: the share of sales that it covers is reported with it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class HeldOutLift:
     expected: dict[int, float]
     """Times chance would have given."""
     queries: int
-    """Queries that got an answer."""
+    """Queries with recommendations."""
     sales_covered: float
     """Share of the test sales (lines) whose item is one of these queries."""
 
@@ -82,7 +82,7 @@ def held_out_lifts(
     rng: Seed | None = 0,
 ) -> dict[str, HeldOutLift]:
     """The pooled lift of each model's recommendations (queries, at least max(ks)), with intervals over queries."""
-    totals = {name: _totals(name, answers, held, ks) for name, answers in best.items()}
+    totals = {name: _totals(name, found, held, ks) for name, found in best.items()}
     if not totals:
         return {}
     observed = np.concatenate([above for above, _ in totals.values()], axis=1)  # (queries, models x ks)
@@ -96,7 +96,7 @@ def _totals(name: str, best: Codes, held: HeldOutPairs, ks: Sequence[int]) -> tu
     """O and E of each query's first k recommendations, shape (queries, ks) each."""
     if best.shape[0] != len(held.queries) or best.shape[1] < max(ks):
         raise ParameterError(
-            f"{printable(name)!r} must have {max(ks)} answers for each of the {len(held.queries)} queries"
+            f"{printable(name)!r} must have {max(ks)} recommendations for each of the {len(held.queries)} queries"
         )
     columns = np.array(ks) - 1
     observed, expected = (np.cumsum(part, axis=1)[:, columns] for part in _pairs(best, held))
@@ -120,7 +120,7 @@ def _lift(
 
 
 def _pairs(best: Codes, held: HeldOutPairs) -> tuple[Floats, Floats]:
-    """O and E of each recommended pair, 0 where there is none, shape (queries, answers) each."""
+    """O and E of each recommended pair, 0 where there is none, shape (queries, recommendations) each."""
     there = best >= 0
     query = np.broadcast_to(held.queries[:, None], best.shape)[there]
     item = best[there]

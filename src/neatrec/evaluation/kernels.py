@@ -6,9 +6,36 @@ turns it into an error that names the model.
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from neatrec.compiled import compiled, offer_best, sort_best
+
+
+class LabelRows(NamedTuple):
+    """Labels of each query, and where their ranks go."""
+
+    offsets: Any
+    """Where each query's labels start, (queries + 1,)."""
+    items: Any
+    higher: Any
+    equal: Any
+    """(labels,) each"""
+
+
+class BestRows(NamedTuple):
+    """Where the best candidates of each query go, (queries, k) each."""
+
+    items: Any
+    scores: Any
+
+
+class CategorizedItems(NamedTuple):
+    """Codes of items and their categories, (items,) each."""
+
+    codes: Any
+    categories: Any
 
 
 @compiled
@@ -24,11 +51,11 @@ def count_above(scores, own):
 
 
 @compiled
-def rank_lists(scores, offsets, items, label_offsets, label_items, higher, equal, best_item, best_score, out_nan):
+def rank_lists(scores, offsets, items, labels, best, out_nan):
     """Ranks within a list of candidates for each query.
 
-    scores, items: (candidates of all queries,), those of query r from offsets[r] to offsets[r + 1]; label_items:
-    (labels,), by label_offsets; higher, equal: (labels,); best_item, best_score: (queries, k).
+    scores, items: (candidates of all queries,), those of query r from offsets[r] to offsets[r + 1]; labels: LabelRows;
+    best: BestRows.
     """
     for r in range(len(offsets) - 1):
         start, end = offsets[r], offsets[r + 1]
@@ -38,73 +65,72 @@ def rank_lists(scores, offsets, items, label_offsets, label_items, higher, equal
                 out_nan[0] = r
                 out_nan[1] = items[c]
                 return
-            if best_item.shape[1]:
-                filled = offer_best(best_score[r], best_item[r], filled, scores[c], items[c])
-        sort_best(best_score[r], best_item[r], filled)
-        for label in range(label_offsets[r], label_offsets[r + 1]):
+            if best.items.shape[1]:
+                filled = offer_best(best.scores[r], best.items[r], filled, scores[c], items[c])
+        sort_best(best.scores[r], best.items[r], filled)
+        for label in range(labels.offsets[r], labels.offsets[r + 1]):
             own = -1
             for c in range(start, end):
-                if items[c] == label_items[label]:
+                if items[c] == labels.items[label]:
                     own = c
             if own < 0:
                 continue
-            higher[label], equal[label] = count_above(scores[start:end], scores[own])
+            labels.higher[label], labels.equal[label] = count_above(scores[start:end], scores[own])
 
 
 @compiled
-def compete(scores, query, own, sold, category, out_scores, out_items):
-    """How many items compete; their scores and codes go to the front of out_scores and out_items, (items,).
+def catalog_candidates(scores, query, category, sold, out_scores, out_items):
+    """The number of candidates of a query; scores and codes go to the front of out_scores and out_items, (items,).
 
-    All of `sold`, (items sold,) ascending, except the query and what has its category `own`, which no item has where it
-    is unknown; category: of each of `sold`; scores: (items,).
+    Candidates are all `sold` items (CategorizedItems, ascending) except the query and the items of its `category`,
+    which no item has where it is unknown; scores: (items,).
     """
     count = 0
-    for i in range(len(sold)):
-        v = sold[i]
+    for i in range(len(sold.codes)):
+        v = sold.codes[i]
         out_scores[count] = scores[v]
         out_items[count] = v
-        count += (category[i] != own) & (v != query)
+        count += (sold.categories[i] != category) & (v != query)
     return count
 
 
 @compiled
-def best_rivals(rival, rival_item, best_item, best_score):
-    """Put the best into best_item and best_score, (k,); the place of the first score that is no number, or -1."""
-    k, filled = len(best_item), 0
-    for c in range(len(rival)):
+def best_candidates(scores, items, best_items, best_scores):
+    """Put the best into best_items and best_scores, (k,); the position of the first NaN, or -1."""
+    k, filled = len(best_items), 0
+    for c in range(len(scores)):
         # nearly all scores are below the worst of the best; NaN is not
-        if k and filled == k and rival[c] <= best_score[0]:
+        if k and filled == k and scores[c] <= best_scores[0]:
             continue
-        if rival[c] != rival[c]:
+        if scores[c] != scores[c]:
             return c
         if k:
-            filled = offer_best(best_score, best_item, filled, rival[c], rival_item[c])
-    sort_best(best_score, best_item, filled)
+            filled = offer_best(best_scores, best_items, filled, scores[c], items[c])
+    sort_best(best_scores, best_items, filled)
     return -1
 
 
 @compiled
-def rank_rows(
-    scores, queries, own, sold, category, label_offsets, label_items, higher, equal, best_item, best_score, out_nan
-):
+def rank_rows(scores, queries, sold, labels, best, out_nan):
     """Ranks among all items that are sold, except the query and its category.
 
-    scores: (rows, items); queries, own: (rows,), the categories of the queries, ones that no item has where unknown;
-    sold, category: (items sold,), ascending codes and their categories; label_items, higher, equal: (labels,), by
-    label_offsets; best_*: (rows, k).
+    scores: (rows, items); queries: CategorizedItems, with a category that no item has where it is unknown; sold:
+    CategorizedItems, ascending; labels: LabelRows; best: BestRows.
     """
-    rival = np.empty(len(sold), dtype=scores.dtype)
-    rival_item = np.empty(len(sold), dtype=np.uint32)
+    candidate_scores = np.empty(len(sold.codes), dtype=scores.dtype)
+    candidates = np.empty(len(sold.codes), dtype=np.uint32)
     for r in range(len(scores)):
-        count = compete(scores[r], queries[r], own[r], sold, category, rival, rival_item)
-        nan = best_rivals(rival[:count], rival_item[:count], best_item[r], best_score[r])
+        count = catalog_candidates(
+            scores[r], queries.codes[r], queries.categories[r], sold, candidate_scores, candidates
+        )
+        nan = best_candidates(candidate_scores[:count], candidates[:count], best.items[r], best.scores[r])
         if nan >= 0:
             out_nan[0] = r
-            out_nan[1] = rival_item[nan]
+            out_nan[1] = candidates[nan]
             return
-        for label in range(label_offsets[r], label_offsets[r + 1]):
-            item = label_items[label]
-            place = np.searchsorted(rival_item[:count], item)
-            if place == count or rival_item[place] != item:
+        for label in range(labels.offsets[r], labels.offsets[r + 1]):
+            item = labels.items[label]
+            place = np.searchsorted(candidates[:count], item)
+            if place == count or candidates[place] != item:
                 continue
-            higher[label], equal[label] = count_above(rival[:count], rival[place])
+            labels.higher[label], labels.equal[label] = count_above(candidate_scores[:count], candidate_scores[place])

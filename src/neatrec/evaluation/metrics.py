@@ -3,7 +3,7 @@
 A label record is one pair (query, item). What a model did with it is two whole numbers: `higher`, how many candidates
 of the query score higher than the item, and `equal`, how many score the same, the item itself included. The item's
 rank is then any of higher + 1 … higher + equal, each as likely, and a metric is its mean over them: no tie is broken
-in favour of anybody. `equal` = 0 says that the item is no candidate: a miss, which stays in the denominator.
+in favour of a model. `equal` = 0: the item is no candidate, a miss that stays in the denominator.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def check_ks(ks: Sequence[int]) -> tuple[int, ...]:
 
 
 def hit_rate(higher: Counts, equal: Counts, k: int) -> Floats:
-    """The chance that each item stands among the first k: clip((k - higher) / equal, 0, 1).
+    """The chance that each item is among the first k: clip((k - higher) / equal, 0, 1).
 
     >>> hit_rate(np.array([0, 9, 9, 0]), np.array([1, 1, 2, 0]), 10).tolist()
     [1.0, 1.0, 0.5, 0.0]

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from neatrec.data.catalog import Catalog, string_array
 from neatrec.errors import DivergedError, ParameterError
 from neatrec.evaluation.candidates import Candidates, CandidateSet, CatalogCandidates, Codes, Numbers
-from neatrec.evaluation.kernels import rank_lists, rank_rows
+from neatrec.evaluation.kernels import BestRows, CategorizedItems, LabelRows, rank_lists, rank_rows
 from neatrec.models.embeddings.kernels.dispatch import ranking_device
 from neatrec.models.parallel import one_blas_thread, parallel_slices
 from neatrec.text import printable
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 Factors = tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]
 BLOCK_SCORES = 4_000_000
-"""Scores in memory at a time: rows of the catalogue are asked for in blocks of about this many."""
+"""Scores in memory at a time: the catalogue is scored in blocks of about this many."""
 NO_CATEGORY = np.int32(-2)
 """Of a query whose category is unknown: no item shares it."""
 RANK_COLUMNS = ("candidates", "model", "seed", "query", "item", "higher", "equal")
@@ -67,7 +67,7 @@ class LabelQueries:
 
     @property
     def row(self) -> npt.NDArray[np.int64]:
-        """Which of `queries` each record asks, shape (labels,)."""
+        """The row in `queries` of each record, shape (labels,)."""
         return np.repeat(np.arange(len(self.queries)), np.diff(self.offsets))
 
 
@@ -104,7 +104,7 @@ def rank_labels(
     if isinstance(candidates, CandidateSet):
         _rank_candidate_lists(model, candidates, label_queries, out)
     else:
-        # threads of the matrix product wait for work by spinning, beside our own
+        # threads of the matrix product would spin while our own threads work
         with one_blas_thread():
             _rank_catalog(model, candidates, label_queries, out)
     return out
@@ -118,7 +118,7 @@ def name_of(model: Scorer) -> str:
 def resolve_ranking_device(model: Scorer, device: str) -> str:
     """`device`, or `auto` for a model that no GPU can rank: a table has models of both kinds.
 
-    The log says so, and where `auto` is a GPU.
+    Both choices are logged.
     """
     product = _factors(model) is not None
     if device == "auto" and ranking_device(name_of(model), device, product=product, top=1) == "gpu":
@@ -154,21 +154,13 @@ def _rank_candidate_lists(
         items = candidates.items[start:end]
         scores = np.asarray(model.score(query[start:end], items), dtype=np.float64)
         _check_shape(model, scores, items.shape)
-        labels = slice(label_queries.offsets[first], label_queries.offsets[last])
-        nan = np.full(2, -1, dtype=np.int64)
+        part = slice(label_queries.offsets[first], label_queries.offsets[last])
+        starts = label_queries.offsets[first : last + 1] - label_queries.offsets[first]
+        labels = LabelRows(starts, label_queries.item[part], out.higher[part], out.equal[part])
         best = out.best[first:last]
-        rank_lists(
-            scores,
-            candidates.offsets[first : last + 1] - start,
-            items,
-            label_queries.offsets[first : last + 1] - label_queries.offsets[first],
-            label_queries.item[labels],
-            out.higher[labels],
-            out.equal[labels],
-            best,
-            np.empty(best.shape, dtype=scores.dtype),
-            nan,
-        )
+        nan = np.full(2, -1, dtype=np.int64)
+        offsets = candidates.offsets[first : last + 1] - start
+        rank_lists(scores, offsets, items, labels, BestRows(best, np.empty(best.shape, dtype=scores.dtype)), nan)
         _refuse_nan(model, candidates.queries[first:last], nan)
 
 
@@ -191,27 +183,17 @@ def _rank_block(
     out: LabelRanks,
 ) -> None:
     """The ranks for the queries from `first` on, whose scores these are, shared out among the cores."""
-    sold = np.flatnonzero(candidates.sold).astype(np.uint32)
-    category = candidates.category[sold]
+    codes = np.flatnonzero(candidates.sold).astype(np.uint32)
+    sold = CategorizedItems(codes, candidates.category[codes])
 
     def work(part: slice) -> None:
         start, stop = first + part.start, first + part.stop
         queries, best = candidates.queries[start:stop], out.best[start:stop]
+        categories = np.where(candidates.category[queries] < 0, NO_CATEGORY, candidates.category[queries])
+        rows = CategorizedItems(queries.astype(np.uint32), categories)
+        labels = LabelRows(label_queries.offsets[start : stop + 1], label_queries.item, out.higher, out.equal)
         nan = np.full(2, -1, dtype=np.int64)
-        rank_rows(
-            scores[part],
-            queries.astype(np.uint32),
-            np.where(candidates.category[queries] < 0, NO_CATEGORY, candidates.category[queries]),
-            sold,
-            category,
-            label_queries.offsets[start : stop + 1],
-            label_queries.item,
-            out.higher,
-            out.equal,
-            best,
-            np.empty(best.shape, dtype=scores.dtype),
-            nan,
-        )
+        rank_rows(scores[part], rows, sold, labels, BestRows(best, np.empty(best.shape, dtype=scores.dtype)), nan)
         _refuse_nan(model, queries, nan)
 
     parallel_slices(len(scores), work)
@@ -247,7 +229,7 @@ def _check_shape(model: Scorer, scores: npt.NDArray[Any], shape: tuple[int, ...]
     if scores.shape != shape:
         raise ParameterError(
             f"model {printable(name_of(model))!r} must give scores of shape {shape}, got {scores.shape}",
-            hint="`score` gives one number a pair, `score_all` one row a query with a number an item.",
+            hint="`score` gives one number per pair, `score_all` one row per query with one number per item.",
         )
 
 
@@ -256,7 +238,7 @@ def _refuse_nan(model: Scorer, queries: Codes, nan: npt.NDArray[np.int64]) -> No
         raise DivergedError(
             f"model {printable(name_of(model))!r} gives a score that is not a number (NaN) to item code {nan[1]} "
             f"for query code {queries[nan[0]]}",
-            hint="A score must be a number for every pair; 0 or -inf says that a model knows nothing.",
+            hint="A score must be a number for every pair; 0 or -inf where a model knows nothing.",
         )
 
 

@@ -322,7 +322,7 @@ def summarize(
                 results[level, name] = _level_result(task, label_ranks, level, name, options)
             slices[name] = _slices(task, label_ranks, levels[0], options)
 
-    # threads of the matrix product wait for work by spinning, beside our own
+    # threads of the matrix product would spin while our own threads work
     with one_blas_thread():
         parallel_slices(len(names), work)
         return EvaluationResult(

@@ -38,7 +38,7 @@ class TrainingResult:
 
     ranks: ModelRanks
     train_seconds: float | None
-    """None where the training was found in a bundle that does not say."""
+    """None for a bundle that does not record it."""
     peak_mb: float | None
     rank_seconds: float
     """Seconds for the ranks of the labels."""

@@ -53,7 +53,7 @@ def held_out(attachment: Mapping[str, Any] | None, model: str) -> float | None:
 
 
 def comparable(old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> str | None:
-    """Why the measures of two attachments say nothing about each other; None where they do, or where one is missing."""
+    """Why the measures of two attachments cannot be compared; None where they can, or where one is missing."""
     if old is None or new is None:
         return None
     leaderboards = [attachment.get("leaderboard", {}) for attachment in (old, new)]

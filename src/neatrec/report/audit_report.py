@@ -56,7 +56,7 @@ def _remove_earlier(folder: Path, keep: Container[str]) -> None:
 
 
 def _write(path: Path, text: str) -> Path:
-    """Written beside and renamed: a file is there whole or not at all."""
+    """Written under a temporary name and renamed: never half a file."""
     temporary = path.with_name(f".{path.name}.part")
     temporary.write_text(text, encoding="utf-8")
     os.replace(temporary, path)
@@ -111,7 +111,7 @@ def text_table(table: ReportTable) -> str:
 
 
 def audit_tables(audit: Audit) -> list[ReportTable]:
-    """The tables of the study, in the order a reader needs them; those with nothing to say are left out."""
+    """The tables of the audit in reading order; empty ones are left out."""
     tables = [
         _labels(audit),
         _false_discoveries(audit),
@@ -379,7 +379,7 @@ def level_text(labels: Labels, level: float) -> str:
 def audit_section(audit: Audit, without: Sequence[str] = ()) -> tuple[Section, list[ReportTable]]:
     """The study of the labels by both protocols, and the tables that are too long for the page.
 
-    `without` names parts that stand elsewhere on the page.
+    `without` names parts to leave out.
     """
     tables = {table.name: table for table in audit_tables(audit)}
     figures = tuple(audit_figures(audit))

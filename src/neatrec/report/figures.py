@@ -86,7 +86,14 @@ class Curve:
 
 
 def line_chart(
-    name: str, x: Sequence[float], curves: Sequence[Curve], x_title: str, y_title: str, caption: str, height: int = 250
+    name: str,
+    x: Sequence[float],
+    curves: Sequence[Curve],
+    x_title: str,
+    y_title: str,
+    caption: str,
+    *,
+    height: int = 250,
 ) -> Figure:
     """Lines over evenly spaced `x`, each named at its right end."""
     with canvas(WIDTH, height) as (drawing, axes):
@@ -129,7 +136,7 @@ def _name_lines(axes: Any, last: float, highlighted: Sequence[Curve], height: in
 
 
 def spread_out(values: Floats, gap: float, top: float) -> Floats:
-    """`values` moved as little as needed to stand at least `gap` apart, between 0 and `top` where they fit.
+    """`values` moved as little as needed to be at least `gap` apart, between 0 and `top` where they fit.
 
     >>> spread_out(np.array([0.5, 0.5]), 0.2, 1.0).round(2).tolist()
     [0.4, 0.6]

@@ -35,7 +35,7 @@ def write_folder(
     parquet: Mapping[str, pa.Table],
     more_tables: Iterable[ReportTable] = (),
 ) -> Path:
-    """The folder `out` with everything in it; `parquet` are tables by name, `more_tables` stand in no section.
+    """The folder `out` with everything in it; `parquet` are tables by name, `more_tables` are files only.
 
     A folder that is not empty is replaced only where it is a report.
     """
@@ -90,7 +90,7 @@ def _fill(
 
 
 def _new_folder(out: Path) -> Path:
-    """A hidden folder beside `out`, with the rights that new folders have."""
+    """A hidden folder next to `out`, with the permissions of new folders."""
     folder = out.with_name(f".{out.name}.{secrets.token_hex(4)}")
     folder.mkdir()
     return folder

@@ -280,8 +280,8 @@ def log_correlation(purchases: npt.NDArray[np.float64], log_variance: npt.NDArra
     return round(float(np.corrcoef(logs, log_variance)[0, 1]), 12)
 
 
-QUERIES = 10
-ANSWERS = 5
+EXAMPLE_QUERIES = 10
+RECOMMENDATIONS = 5
 
 
 def examples_section(
@@ -290,15 +290,15 @@ def examples_section(
     catalog: Catalog,
     purchases: npt.NDArray[np.int64],
     *,
-    queries: int = QUERIES,
-    answers: int = ANSWERS,
+    queries: int = EXAMPLE_QUERIES,
+    count: int = RECOMMENDATIONS,
 ) -> Section:
-    """Some queries from rare to popular. `best` holds for each model its answers, shape (queries, answers)."""
+    """Some queries from rare to popular. `best` holds the recommendations of each model, shape (queries, k)."""
     rows = chosen_queries(label_queries, purchases, queries)
-    lines = [_line(label_queries, row, best, catalog, answers) for row in rows]
+    lines = [_line(label_queries, row, best, catalog, count) for row in rows]
     words = Paragraph(
         f"{len(lines)} queries with labels, evenly spaced from the rarest to the most popular, and the first "
-        f"{answers} recommendations of each model. A tick marks a recommendation that is a label. One without a tick "
+        f"{count} recommendations of each model. A tick marks a recommendation that is a label. One without a tick "
         "may still be right: the pair may be too rare to be tested."
     )
     return Section("examples", "What the models recommend", (words, ExampleList(tuple(lines))))
@@ -316,13 +316,13 @@ def chosen_queries(label_queries: LabelQueries, purchases: npt.NDArray[np.int64]
 
 
 def _line(
-    label_queries: LabelQueries, row: int, best: Mapping[str, npt.NDArray[np.int32]], catalog: Catalog, answers: int
+    label_queries: LabelQueries, row: int, best: Mapping[str, npt.NDArray[np.int32]], catalog: Catalog, count: int
 ) -> ExampleQuery:
     code = int(label_queries.queries[row])
     labels = set(label_queries.item[label_queries.offsets[row] : label_queries.offsets[row + 1]].tolist())
-    shown = tuple((name, _answers(codes[row, :answers].tolist(), labels, catalog)) for name, codes in best.items())
+    shown = tuple((name, _items(codes[row, :count].tolist(), labels, catalog)) for name, codes in best.items())
     return ExampleQuery(catalog.name(code), " / ".join(catalog.category_path(code)), len(labels), shown)
 
 
-def _answers(codes: Sequence[int], labels: set[int], catalog: Catalog) -> tuple[ExampleItem, ...]:
+def _items(codes: Sequence[int], labels: set[int], catalog: Catalog) -> tuple[ExampleItem, ...]:
     return tuple(ExampleItem(catalog.name(code), code in labels) for code in codes if code >= 0)

@@ -97,7 +97,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """The whole: a title, the answer in a few sentences, sections."""
+    """A title, the conclusion in a few sentences, sections."""
 
     title: str
     lead: tuple[str, ...]

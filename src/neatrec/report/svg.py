@@ -97,7 +97,7 @@ class Figure:
     alt: str
     """What the drawing shows, in words."""
     drawing: str
-    """The SVG element, to stand inside the page: its colours are the page's."""
+    """The SVG element for the page, which defines its colours."""
 
     def file(self) -> str:
         """The drawing as a file of its own, light or dark as the reader's system is."""

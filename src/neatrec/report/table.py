@@ -15,7 +15,7 @@ from neatrec.text import printable
 NAME_LIMIT = 200
 """Names from data longer than this are cut off with an ellipsis."""
 MISSING = "–"
-"""What stands where there is no value."""
+"""Text of a missing value."""
 
 
 def format_text(value: object) -> str:

@@ -1,4 +1,4 @@
-"""The data of the paper and what stands in their place: who trains, who tests, what labels there are."""
+"""The data of the paper, and Complete Journey in place of what is not public: training and test baskets, labels."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class InstacartData:
         return {"method": "the paper's own: prior orders train, train orders test" if self.has_prior else "half"}
 
     def data_sets(self) -> dict[str, PaperDataSet]:
-        """What the data set table asks, by the paper's names."""
+        """Sizes for the data set table, by the paper's names."""
         categories = len(self.ins_e.catalog.category_names[-1])
         prior = self.train if self.has_prior else None
         return {
@@ -91,7 +91,7 @@ class JourneyData:
     """Paper labels of the test weeks, both items of which the training weeks have."""
 
     def data_sets(self) -> dict[str, PaperDataSet]:
-        """What the data set table asks."""
+        """Sizes for the data set table."""
         out = {}
         for name, part in (("training", self.train), ("test", self.test)):
             sold = part.item_counts > 0

@@ -24,7 +24,7 @@ WITHIN = 0.0005
 
 @dataclass(frozen=True)
 class PaperDataSet:
-    """What the data set table says of one data set; None where it is not known."""
+    """Sizes of one data set; None where unknown."""
 
     transactions: int | None
     items: int | None
@@ -223,9 +223,7 @@ def pop_table(paper: Paper, labels: Labels) -> ReportTable:
         TableColumn("ndcg_ours", "Here", "number", 4),
         MARK,
     )
-    notes = (
-        "The paper's list of popular items stands for the prior orders; the labels are those of the train orders.",
-    )
+    notes = ("The paper's list of popular items replaces the prior orders; the labels are those of the train orders.",)
     return ReportTable(
         "paper-pop", "Pop on the labels of the train orders (the paper's Tables IX to XI)", columns, tuple(rows), notes
     )

@@ -34,7 +34,7 @@ MARKS_NOTE = (
     "Every row is marked. Exact: the same quantity on the same data, equal to the digits printed in the paper (or "
     "within the tolerance in the note of the table). Comparable: the same quantity on other data or another "
     "split, so that sizes and order can be compared but digits cannot. Not checkable here: the data are missing, "
-    "and the mark says which. A row that should be exact and is not says that it differs."
+    "and the mark names them. A row that should be exact and is not is marked as differing."
 )
 
 
