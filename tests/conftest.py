@@ -54,6 +54,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not even import the slow folders where they would be deselected."""
+    slow = collection_path.parent == HERE and collection_path.name in SLOW_FOLDERS
+    return True if slow and "not slow" in config.option.markexpr else None
+
+
 @cache
 def _is_slow_file(file: Path) -> bool:
     text = file.read_text()
