@@ -131,20 +131,20 @@ def _require_gpu_ranking(model: str, product: bool, top: int) -> None:
 
 
 class _Once(event.Listener):  # type: ignore[misc]
-    def __init__(self, notify: Callable[[], None]) -> None:
-        self.notify: Callable[[], None] | None = notify
+    def __init__(self, callback: Callable[[], None]) -> None:
+        self.callback: Callable[[], None] | None = callback
 
     def on_start(self, event: event.Event) -> None:
-        if self.notify is not None:
-            notify, self.notify = self.notify, None
-            notify()
+        if self.callback is not None:
+            callback, self.callback = self.callback, None
+            callback()
 
     def on_end(self, event: event.Event) -> None:
         pass
 
 
 @contextmanager
-def on_first_compile(notify: Callable[[], None]) -> Iterator[None]:
-    """Within the block `notify` is called once, when something is compiled that no cache had."""
-    with event.install_listener("numba:compile", _Once(notify)):
+def on_first_compile(callback: Callable[[], None]) -> Iterator[None]:
+    """Within the block `callback` is called once, when something is compiled that no cache had."""
+    with event.install_listener("numba:compile", _Once(callback)):
         yield

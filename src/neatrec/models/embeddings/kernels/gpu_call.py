@@ -70,7 +70,7 @@ def largest(table: Any, dim: int) -> float:
     function(
         (8 * gpu_properties().multiprocessors,),
         (256,),
-        (table, np.int64(len(table)), np.int32(table.config[1]), np.int32(dim), bits),
+        (table, np.int64(len(table)), np.int32(table.shape[1]), np.int32(dim), bits),
     )
     return float(bits.get().view(np.float32)[0])
 
