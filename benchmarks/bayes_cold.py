@@ -80,8 +80,8 @@ def _record(train: Baskets, test: Baskets, labels: Any, chosen: npt.NDArray[np.b
 
 def _by_query(model: Any, task: EvaluationTask) -> Floats:
     """Sums of hits and gains over the labels of each query, and how many labels, (queries, 3)."""
-    judged = rank_labels(model, task.catalogue, task.label_queries)
-    hits, gains = (metric(judged.higher, judged.equal, 10) for metric in (hit_rate, ndcg))
+    ranks = rank_labels(model, task.catalogue, task.label_queries)
+    hits, gains = (metric(ranks.higher, ranks.equal, 10) for metric in (hit_rate, ndcg))
     sums: Floats = np.add.reduceat(np.stack([hits, gains, np.ones(len(hits))], axis=1), task.label_queries.offsets[:-1])
     return sums
 

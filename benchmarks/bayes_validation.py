@@ -56,8 +56,8 @@ def by_query(model: Model, task: EvaluationTask, level: float) -> dict[str, Floa
     """Sums over the labels of each query of hits and gains, and how many labels, (queries, 3), by candidate set."""
     chosen = task.mask(level)
     out = {}
-    for name, judged in evaluate_model(model, task, label_free=False).label_ranks.items():
-        values = [hit_rate(judged.higher, judged.equal, K), ndcg(judged.higher, judged.equal, K), np.ones(len(chosen))]
+    for name, ranks in evaluate_model(model, task, label_free=False).label_ranks.items():
+        values = [hit_rate(ranks.higher, ranks.equal, K), ndcg(ranks.higher, ranks.equal, K), np.ones(len(chosen))]
         sums = np.add.reduceat(np.stack(values, axis=1) * chosen[:, None], task.label_queries.offsets[:-1])
         out[name] = sums
     return out

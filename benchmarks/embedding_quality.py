@@ -27,7 +27,7 @@ from neatrec.evaluation.summary import Summary, summarize_ranks
 
 PAPER = ("neat", "neat-bpr", "item2vec", "triple2vec")
 AS_GENSIM = {"epochs": 20, "window": 5, "negatives": 5, "negative_exponent": 0.75}
-"""Pairs and draws that both can be told; each has the learning rate that did best on validation baskets."""
+"""Settings that both models share; each has the learning rate that did best on validation baskets."""
 ROWS: dict[str, Trial] = {
     **{name: Trial(name, {}) for name in (*PAPER, "neat-likelihood", "item2vec-product", "popco", "shrunk-lift")},
     "popco, window 5": Trial("popco", {"window": 5}),
@@ -134,8 +134,8 @@ def main() -> None:
         row = row_of[repr(outcome.trial)]
         outcomes[row].append(outcome)
         print(row, outcome.trial.seed, outcome.means(), outcome.correlation, outcome.seconds, flush=True)
-    judged: dict[str, list[LabelRanks]] = {row: [outcome.judged[0] for outcome in outcomes[row]] for row in rows}
-    found = summarize_ranks(judged, parts(options.baskets, False)[0].task.label_queries)
+    ranks: dict[str, list[LabelRanks]] = {row: [outcome.ranks[0] for outcome in outcomes[row]] for row in rows}
+    found = summarize_ranks(ranks, parts(options.baskets, False)[0].task.label_queries)
     tables = {"standings": model_rows(found, outcomes), "differences": differences(found)}
     for name, lines in tables.items():
         print(f"\n{name}\n{table(as_rows(lines))}")

@@ -30,7 +30,7 @@ ROWS: dict[str, tuple[str, ...]] = {
     **{f"{name}, preset paper": ("--model", name, "--preset", "paper", *ONE_EPOCH) for name in EMBEDDINGS},
     "neat, reproducible": ("--model", "neat", "--reproducible", *ONE_EPOCH),
 }
-"""Row -> what `train` is told."""
+"""Row -> arguments of `train`."""
 
 
 def write_shop(file: Path) -> None:

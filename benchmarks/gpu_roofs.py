@@ -1,4 +1,4 @@
-"""What a card can do at most with rows of a table that lives in its second cache: gathers and scatter-adds a second."""
+"""The limits of a GPU for rows of a table that fits its second cache: gathers and scatter-adds per second."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ from neatrec.models.embeddings.kernels import gpu
 from neatrec.models.run import Progress
 
 MODELS = ("neat", "neat-bpr", "item2vec", "triple2vec")
-PARTS = ("speed", "roofs", "bundle", "top", "judged", "together", "torch", "bpr", "sweep", "quality", "large")
+PARTS = ("speed", "roofs", "bundle", "top", "ranking", "together", "torch", "bpr", "sweep", "quality", "large")
 PACKAGES = ("numpy", "numba", "cupy-cuda13x", "torch", "implicit")
 SEEDS = 5
 CURVE = (1, 2, 5, 10, 20, 40, 80)
@@ -158,7 +158,7 @@ def top(baskets: Baskets) -> list[Row]:
     return [{"items": 50_000, "k": 20, "seconds": round(float(np.median(times[1:])), 4), "largest_error": error}]
 
 
-def judged(baskets: Baskets) -> list[Row]:
+def ranking(baskets: Baskets) -> list[Row]:
     """Ranks of label records and the serving table of one fitted model, by each device; the share that is the same."""
     from neatrec.evaluation.candidates import candidate_set, catalogue, partners
     from neatrec.evaluation.ranks import LabelQueries, rank_labels
@@ -258,12 +258,12 @@ def quality(folder: Path) -> list[Row]:
     part = parts(folder, False)[0]
     train, task = part.train, part.task
     fits = {device: [_by_defaults(train, device, seed) for seed in range(SEEDS)] for device in ("gpu", "cpu")}
-    judged = {
+    ranks = {
         device: [rank_labels(model, task.candidate_set, task.label_queries) for model, _ in of]
         for device, of in fits.items()
     }
     rows = []
-    for standing in summarize_ranks(judged, task.label_queries).models:
+    for standing in summarize_ranks(ranks, task.label_queries).models:
         losses = np.mean([model.fit_info()["losses"] for model, _ in fits[standing.name]], axis=0)
         epochs = [n for n in CURVE if n < len(losses)] + [len(losses)]
         rows.append(
@@ -327,7 +327,7 @@ def main() -> None:
             ("roofs", roofs),
             ("bundle", bundle),
             ("top", top),
-            ("judged", judged),
+            ("ranking", ranking),
             ("together", together),
             ("torch", torch),
             ("bpr", bpr),

@@ -39,7 +39,7 @@ class Trial:
 @dataclass(frozen=True)
 class Outcome:
     trial: Trial
-    judged: list[LabelRanks]
+    ranks: list[LabelRanks]
     """One a part, in the order of `parts`."""
     correlation: float | None
     """Of log-variance with log popularity, where there is a variance."""
@@ -47,8 +47,8 @@ class Outcome:
 
     def means(self) -> dict[str, Any]:
         """HR@10 and NDCG@10, means over the parts."""
-        hr = [float(hit_rate(j.higher, j.equal, 10).mean()) for j in self.judged]
-        gain = [float(ndcg(j.higher, j.equal, 10).mean()) for j in self.judged]
+        hr = [float(hit_rate(j.higher, j.equal, 10).mean()) for j in self.ranks]
+        gain = [float(ndcg(j.higher, j.equal, 10).mean()) for j in self.ranks]
         return {"hr@10": round(float(np.mean(hr)), 4), "ndcg@10": round(float(np.mean(gain)), 4), "parts": hr}
 
 
@@ -88,14 +88,14 @@ def attempt(
     trial: Trial, folder: Path | None, validation: bool, threads: int | None, kept: Path | None = None
 ) -> Outcome:
     """Train on each part (or load from the folder `kept` of a leaderboard) and rank the labels in candidate sets."""
-    judged, follows, seconds = [], [], 0.0
+    ranks, follows, seconds = [], [], 0.0
     for part in parts(folder, validation):
         model, took = _fitted(trial, part.train, Run(rng=trial.seed, device=trial.device, threads=threads), kept)
         seconds += took
         if isinstance(model, Neat):
             follows.append(variance_against_popularity(model))
-        judged.append(rank_labels(model, part.task.candidate_set, part.task.label_queries))
-    return Outcome(trial, judged, float(np.mean(follows)) if follows else None, round(seconds, 2))
+        ranks.append(rank_labels(model, part.task.candidate_set, part.task.label_queries))
+    return Outcome(trial, ranks, float(np.mean(follows)) if follows else None, round(seconds, 2))
 
 
 def _fitted(trial: Trial, train: Baskets, run: Run, kept: Path | None) -> tuple[Model, float]:

@@ -166,8 +166,8 @@ def synchronizations(target: Target, processes: int, tables: int, cluster: Clust
     """
     times = 0.0 if processes == 1 else target.epochs * target.baskets / (processes * target.sync_every)
     rows = target.items if gpus else changed_rows(target, processes)
-    told = 0.0 if gpus else target.items
-    sent = 2.0 * tables * (table_bytes(rows, target.dim) + told)
+    flags = 0.0 if gpus else target.items
+    sent = 2.0 * tables * (table_bytes(rows, target.dim) + flags)
     return {"times": times, "rows": rows, "bytes_each": sent, "hours": times * sent / cluster.network / 3600}
 
 

@@ -1,4 +1,4 @@
-"""What is fitted to measured runs: exponents and bytes come back from made data, and predictions are judged."""
+"""What is fitted to measured runs: exponents and bytes come back from made data, and predictions are checked."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_bytes_come_back_and_are_never_negative() -> None:
     assert min(falling.fixed, falling.by_line, falling.by_item) == 0
 
 
-def test_a_held_out_run_is_judged_by_what_was_predicted() -> None:
+def test_a_held_out_run_is_compared_with_what_was_predicted() -> None:
     far = Point(7e7, 5e4, 1e7, 2e-6 * 7e7, 3e8 + 24e7)
     good, slow, large = check(
         {"count": made(1.0, 0.0, noise=0.05)},

@@ -158,7 +158,7 @@ def test_a_reader_starts_again_when_the_folder_is_replaced(
 
     monkeypatch.setattr(store, "verify_files", move_after_verifying)
     assert version_in(bundle) == (2 if moved == "put aside and replaced" else 1)
-    again = moved != "removed and written again"  # there the very same files came back: nothing to read anew
+    again = moved != "removed and written again"  # there the very same files came back: nothing to read again
     assert len(rounds) == 2 + again, rounds
 
 
@@ -173,14 +173,14 @@ def no_file_larger_than(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-@pytest.mark.parametrize("room", [150, 600, 1500, 4000])
-def test_a_full_disk_leaves_the_old_bundle(tmp_path: Path, room: int) -> None:
-    """With more and more room the arrays, the items and the manifest are the first that do not fit."""
+@pytest.mark.parametrize("space", [150, 600, 1500, 4000])
+def test_a_full_disk_leaves_the_old_bundle(tmp_path: Path, space: int) -> None:
+    """With more and more space the arrays, the items and the manifest are the first that do not fit."""
     bundle = tmp_path / "bundle"
     save(1, bundle)
     new = model_of(2)
     with (
-        no_file_larger_than(room),
+        no_file_larger_than(space),
         pytest.raises(ResourceError, match=r"cannot write the bundle .*bundle: .*Free some space"),
     ):
         save_bundle(new, bundle, baskets_hash="2", seed=0, notes={"version": 2, "padding": "x" * 5000})

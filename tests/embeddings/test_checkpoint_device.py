@@ -1,4 +1,4 @@
-"""A fit may go on on another device after a whole epoch, and is told so in a sentence within one."""
+"""A fit may resume on another device after a whole epoch; within an epoch it is refused with a sentence."""
 
 from __future__ import annotations
 

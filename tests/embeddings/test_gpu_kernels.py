@@ -123,9 +123,9 @@ def test_a_small_shop_at_its_start_learns_as_the_reference_does(case: Case, nega
     found, wanted = (make_tables(case, 22, SETTINGS.dim) for _ in range(2))
     for _ in range(2):
         seen = kernel(case.name, "gpu")(found, shard, draws, settings, 0, len(shard.start), 1)
-        told = getattr(reference, case.name)(wanted, shard, draws, settings, 0, len(shard.start))
-        assert seen.pairs == told.pairs
-        assert told.loss / 2 < seen.loss < told.loss * 2  # one that runs away is out by a hundred
+        expected = getattr(reference, case.name)(wanted, shard, draws, settings, 0, len(shard.start))
+        assert seen.pairs == expected.pairs
+        assert expected.loss / 2 < seen.loss < expected.loss * 2  # one that runs away is out by a hundred
 
 
 @EVERY_KERNEL

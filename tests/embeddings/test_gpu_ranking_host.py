@@ -44,7 +44,7 @@ class PlainRanker:
 
     def _ranked(self, queries: Any, rows: Any, labels: RankedLabels, top: int) -> RankingResult:
         if np.isnan(self.scores).any():
-            raise DivergedError("a score is not a number (NaN)", hint="Train the model anew.")
+            raise DivergedError("a score is not a number (NaN)", hint="Train the model again.")
         best = np.full((len(queries), top), -1, dtype=np.int32)
         scores = np.zeros((len(queries), top), dtype=np.float32)
         ranks = []

@@ -221,7 +221,7 @@ def test_a_fit_stops_early_when_the_validation_loss_no_longer_falls() -> None:
 
 
 def _validation_losses(run: Run, learned: Baskets) -> list[float]:
-    """What progress told after each epoch; before the first has ended there is nothing to tell."""
+    """What progress reports after each epoch; before the first has ended there is nothing to report."""
     seen: dict[int, float | None] = {}
     watched = replace(run, progress=lambda p: seen.update({p.epoch: p.validation_loss}))
     model = fit(run=watched, baskets=learned, epochs=500, learning_rate=0.5)
@@ -311,7 +311,7 @@ def test_a_diverging_variance_is_named() -> None:
 
 
 class Shards:
-    """The toy baskets in pieces, made anew each time they are asked for."""
+    """The toy baskets in pieces, made again each time they are asked for."""
 
     def __init__(self, pieces: int) -> None:
         self.pieces = np.array_split(np.arange(len(toy_baskets())), pieces)

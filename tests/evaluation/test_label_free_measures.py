@@ -92,7 +92,7 @@ def test_the_hidden_item_shares_no_category_with_the_cart_and_is_known() -> None
     left = leave_one_out(TRAIN, test, carts=40)
     assert len(left) == 40
     hidden = {CATALOG.id(code) for code in left.hidden}
-    assert hidden == {"tea", "milk"}  # oats and bran have company of their category, new was never sold
+    assert hidden == {"tea", "milk"}  # oats and bran share their category with another item, new was never sold
     for cart, item in zip(left.carts, left.hidden, strict=True):
         assert item not in cart
         assert CATALOG.code_of["new"] not in cart

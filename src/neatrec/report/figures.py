@@ -1,7 +1,7 @@
 """The figures: dots with intervals, curves, shares by bin, popularity against variance, densities.
 
 All are drawn narrow, so that their text stays readable on a phone; several panels are several figures, which the page
-sets side by side where there is room.
+sets side by side where they fit.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ class TableBlock:
 
 @dataclass(frozen=True)
 class FigureRow:
-    """Figures side by side where there is room."""
+    """Figures side by side where they fit."""
 
     kind: ClassVar[str] = "figures"
     figures: tuple[Figure, ...]

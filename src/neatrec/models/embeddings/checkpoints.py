@@ -63,7 +63,7 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
             fresh.unlink()
         raise ResourceError(
             f"cannot write a checkpoint into {printable(folder)}: {printable(error)}",
-            hint="Make room on the disk, or train without checkpoints.",
+            hint="Free some disk space, or train without checkpoints.",
         ) from error
 
 

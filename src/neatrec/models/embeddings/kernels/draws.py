@@ -62,7 +62,7 @@ def _mask(bits):
 
 @compiled
 def _fill_alias(weight, alias, small, large):
-    """Vose's method: every slot keeps its own item up to a threshold and lends the rest to one other."""
+    """Vose's method: every slot keeps its own item up to a threshold and gives the rest to one other item."""
     count = len(weight)
     few, many = 0, 0
     for i in range(count):

@@ -117,12 +117,12 @@ def run(
     if first == last:
         return StepStats(0, 0.0, 0)
     resident = tables if isinstance(tables, GpuTables) else to_gpu(tables)
-    tally = _launch(
+    stats = _launch(
         name, resident, shard, draws, settings, first, last, config or launch_config(name, settings, gpu_properties())
     )
     if resident is not tables:
         from_gpu(resident, tables)
-    return tally
+    return stats
 
 
 def _learns(settings: KernelSettings) -> bool:

@@ -127,7 +127,7 @@ class Ranker:
                 arguments = (rows, cp.asarray(row), cp.asarray(labels.items.astype(np.int32)), higher, equal)
                 self._function("rank_labels")((count,), (THREADS,), arguments)
         if int(nan[0]):
-            raise DivergedError("a score is not a number (NaN)", hint="Train the model anew.")
+            raise DivergedError("a score is not a number (NaN)", hint="Train the model again.")
         return RankingResult(higher.get(), equal.get(), best.get(), scores.get())
 
     def _function(self, name: str) -> Any:
