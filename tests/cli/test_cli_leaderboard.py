@@ -105,7 +105,7 @@ def test_scores_from_elsewhere_stand_beside_ours(capfd, tmp_path: Path) -> None:
     file = write_scores(tmp_path / "theirs.parquet", query=query, item=item, score=score)
     got = answer(capfd, "--models", "popco", "--scores", f"theirs={file}", *LEVEL)
     line = next(line for line in got["models"] if line["name"] == "theirs")
-    assert line["kind"] == "outside"
+    assert line["kind"] == "external"
     assert line["ci"]["hr"]["10"][0] <= line["hr"]["10"]
 
 

@@ -67,23 +67,22 @@ class InputSummary:
 def summarize(baskets: BasketStream, counting: CountOptions) -> InputSummary:
     """One look at every shard: whether it can be counted with these options, and how large it is."""
     shards = as_shards(baskets)
-    first: Baskets | None = None
+    known: tuple[Catalog, bool, bool] | None = None  # not the first shard itself, whose lines would stay in memory
     sizes = []
     for shard in shards:
         if not isinstance(shard, Baskets):
             raise must_be("baskets", "Baskets or shards of them", [type(shard).__name__])
-        if first is None:
-            first = shard
+        if known is None:
+            known = (shard.catalog, shard.ordered, shard.users is not None)
             check_options(counting, shard.catalog, ordered=shard.ordered, users_known=shard.users is not None)
-        _check_alike(first, shard)
+        _check_alike(*known, shard)
         if len(shard):
             longest = int(shard.sizes.argmax())
             check_basket_size(shard.ids[longest].as_py(), int(shard.sizes[longest]), counting)
         sizes.append(shard.sizes)
-    if first is None:
+    if known is None:
         raise must_be("baskets", "Baskets or shards of them", [])
-    users_known = first.users is not None
-    return InputSummary(shards, counting, first.catalog, first.ordered, users_known, np.concatenate(sizes))
+    return InputSummary(shards, counting, *known, np.concatenate(sizes))
 
 
 def pairs_of_size(sizes: npt.NDArray[np.int64], window: int | None) -> Int64:
@@ -209,8 +208,8 @@ def check_basket_size(basket: str, size: int, counting: CountOptions) -> None:
         )
 
 
-def _check_alike(first: Baskets, shard: Baskets) -> None:
-    if shard.catalog is not first.catalog and shard.catalog.hash != first.catalog.hash:
+def _check_alike(catalog: Catalog, ordered: bool, users_known: bool, shard: Baskets) -> None:
+    if shard.catalog is not catalog and shard.catalog.hash != catalog.hash:
         raise ParameterError("shards must share one catalogue, got two that differ")
-    if (shard.ordered, shard.users is None) != (first.ordered, first.users is None):
+    if (shard.ordered, shard.users is not None) != (ordered, users_known):
         raise ParameterError("shards must agree on whether cart order and users are known")
