@@ -136,7 +136,7 @@ __device__ __forceinline__ Vector row_of(const float* table, int row, const Lane
 __device__ __forceinline__ float4 tail_of(const float* table, int row) {
     return __ldcg((const float4*)(table + (i64)row * ROW + TAIL));
 }
-// A register whose value nobody reads is given away while its load is under update, and who gets it must wait for the load.
+// A register whose value nobody reads is given away while its load is under way, and who gets it must wait for the load.
 __device__ __forceinline__ void hold(float4 v) { asm volatile("" ::"f"(v.w)); }
 __device__ __forceinline__ void raise(float* to, float4 v) {
 #if __CUDA_ARCH__ >= 900
@@ -297,7 +297,7 @@ __device__ __forceinline__ bool is_pair(int item, int category, int other, int o
     return item != other && !(category >= 0 && category == other_category);
 }
 
-// The step of row-wise Adagrad for a row whose sum of squares was `before`, by a update down of length^2 `squared`.
+// The step of row-wise Adagrad for a row whose sum of squares was `before`, by an update of length^2 `squared`.
 __device__ __forceinline__ float step_of(float rate, float before, float squared) {
     return rate * rsqrtf(before + squared * (1.0f / DIM) + TINY);
 }

@@ -1,6 +1,6 @@
 // NEAT, spherical Gaussians, and with RANKING the users' losses of NEAT+bpr: `reference.neat` and `reference.neat_bpr`.
 //
-// Lines load_line one by one. The distance of a line to those within the window before it is taken when it arrives, line i
+// Lines arrive one by one. The distance of a line to those within the window before it is taken when it arrives, line i
 // is the query when line i + WINDOW has arrived, the pairs of i with the lines before it are settled then (both
 // directions are known), and line i - WINDOW, which has no more pairs, changes its row: one load and one change a line.
 
@@ -13,7 +13,7 @@ constexpr int WAYS = WINDOW + 1;  // lines that have pairs to come
 
 struct Workspace {
     float4* x;        // (SLOTS, STRIDE): lines by number % SLOTS
-    float4* update;      // (WAYS, STRIDE): updates down, by number % WAYS
+    float4* update;      // (WAYS, STRIDE): updates, by number % WAYS
     float* likely;    // (SLOTS, WINDOW): of line r and line r - 1 - o; NO_PAIR where they make no pair
     float* precision; // (SLOTS, WINDOW)
     float* far;       // (SLOTS, WINDOW): square distances
@@ -192,7 +192,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) train(const Cal
                 hold(here_tail);
             }
             if (i < 0) continue;
-            // line i: its update down so far, its slope (spread over the lanes), hinges of its pairs (a lane a partner)
+            // line i: its update so far, its slope (spread over the lanes), hinges of its pairs (a lane a partner)
             const int slot = (u32)i % SLOTS, place = (u32)i % WAYS;
             const Vector query = kept(workspace.x, slot, warp);
             Vector update = zeros();

@@ -1,10 +1,10 @@
-// Partners of skip-gram models: the lines within the window of a query, with their updates down, in shared memory.
+// Partners of skip-gram models: the lines within the window of a query, with their updates, in shared memory.
 //
 // Line t arrives, line t - WINDOW is the query, line t - 2 WINDOW has had all its queries and changes its row.
 
 struct Workspace {
     float4* x;     // (SLOTS, STRIDE): lines as partners, by number % SLOTS
-    float4* update;   // (SLOTS, STRIDE): their updates down
+    float4* update;   // (SLOTS, STRIDE): their updates
     float* before; // (SLOTS,): sums of squares of their rows
     float* user_product;  // (SLOTS,): user . line
     int* item;     // (SLOTS,)

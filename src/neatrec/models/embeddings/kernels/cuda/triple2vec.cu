@@ -17,7 +17,7 @@ __device__ __forceinline__ float negative_weight(const Workspace& workspace, con
     return live ? sigmoid(s) : 0;
 }
 
-// Its update down, minus the sum over partners of weight g_v; the partners move away from it by their weights.
+// Its update, minus the sum over partners of weight g_v; the partners move away from it by their weights.
 __device__ __forceinline__ Vector negative_update(const Workspace& workspace, const Vector& other, int partner, float weight, const Lane& warp) {
     Vector update = zeros();
     for (int p = 0; p < 2 * WINDOW; p++) {
