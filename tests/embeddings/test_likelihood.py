@@ -1,4 +1,4 @@
-"""The expected likelihood of GaussianTable, against scipy's density of their difference at zero."""
+"""The expected likelihood of Gaussians, against scipy's density of their difference at zero."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def test_ties_go_to_the_smaller_code(monkeypatch: pytest.MonkeyPatch) -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.integers(1, 60), st.integers(1, 70), st.integers(1, 12), st.integers(1, 30), st.integers(0, 10**6))
 def test_the_scan_keeps_what_sorting_would(queries: int, items: int, k: int, levels: int, seed: int) -> None:
-    """Whole-number scores, so that there are many ties; groups, so that some are left out; a min_score."""
+    """Whole-number scores, so that there are many ties; groups, so that some are left out; a minimum score."""
     rng = np.random.default_rng(seed)
     scores = rng.integers(0, levels, (queries, items)).astype(np.float64)
     size = max(queries, items)

@@ -64,7 +64,7 @@ def make_labels(
 
 
 def _passing(config: LabelConfig, tester: PairTester, tested: PairTest, basket_hash: str) -> Labels:
-    """The pairs that pass, with their tested."""
+    """The pairs that pass, with their evidence."""
     thresholds = tester.thresholds(tested, config.levels)
     chosen = np.flatnonzero(tester.passes(tested, thresholds[max(config.levels)]))
     pairs, totals = tested.pairs, tested.pairs.margins

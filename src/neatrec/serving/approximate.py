@@ -31,12 +31,12 @@ log = logging.getLogger(__name__)
 FIRST = 10
 """Answers that a shop shows: their recall is the one that is aimed at."""
 TARGET = 0.97
-"""InvertedLists are added until the trial items have this share of their exact first ten."""
+"""Lists are added until the trial items have this share of their exact first ten."""
 ENOUGH_RECALL, ENOUGH_ITEMS = 0.95, 200_000
 """Below either, the exact table is the better one, and a warning is logged."""
 TRIAL, SAMPLE = 500, 1000
 """Items on which the number of lists is chosen, and others on which the recall is then measured."""
-MIN_ROWS_PER_THREAD, ROUNDS, OF_A_LIST = 39, 10, 64
+MIN_ITEMS_PER_LIST, ROUNDS, OF_A_LIST = 39, 10, 64
 """k-means: items a list needs at least, rounds, and items of a list that it learns from."""
 FIRST_PROBES = 4
 BLOCK = 65_536
@@ -138,7 +138,7 @@ def part(faiss: Any, right: Vectors, threads: int) -> InvertedLists:
     """The items in about 4 sqrt(items) lists by direction; with one thread the same items give the same lists."""
     length = np.linalg.norm(right, axis=1, keepdims=True)
     directions = np.ascontiguousarray(right / np.where(length == 0, 1.0, length), dtype=np.float32)
-    count = max(1, min(round(4 * len(right) ** 0.5), len(right) // MIN_ROWS_PER_THREAD))
+    count = max(1, min(round(4 * len(right) ** 0.5), len(right) // MIN_ITEMS_PER_LIST))
     with _faiss_threads(faiss, threads):
         means = faiss.Kmeans(
             right.shape[1], count, niter=ROUNDS, spherical=True, seed=1, max_points_per_centroid=OF_A_LIST

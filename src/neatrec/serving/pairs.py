@@ -100,7 +100,7 @@ class PairTable:
         return found
 
     def columns(self, queries: npt.ArrayLike, items: npt.ArrayLike) -> dict[str, npt.NDArray[Any]]:
-        """The evidence of aligned pairs: a column for each number of `Evidence` that comes from counts, and `grade`."""
+        """The evidence of aligned pairs: a column for each number of `PairEvidence` from counts, and `grade`."""
         one, other = np.asarray(queries, dtype=np.int32), np.asarray(items, dtype=np.int32)
         place = self.find(one, other)
         uncounted = (self.category[one] == self.category[other]) & (self.category[one] >= 0) | (one == other)

@@ -152,7 +152,7 @@ class ServingTable:
         self.version = manifest.content_hash
         self.k = int(about["k"])
         self.recall: dict[str, Any] | None = about.get("recall")
-        """What an approximate table has of the exact one (`approximate.Recall`); None: the table is exact."""
+        """What an approximate table has of the exact one (`approximate.MeasuredRecall`); None: the table is exact."""
         self.catalog = Catalog.load(folder / CATALOG)
         self.item_count = _read_counts(folder / CATALOG)
         self.attachment: dict[str, Any] | None = read_attachment(folder, manifest)

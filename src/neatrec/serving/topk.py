@@ -274,7 +274,7 @@ class TopKSearch:
         self.best = np.take_along_axis(scores, worst_first, axis=1)
 
     def by_seen_pairs(self, model: CountModel) -> None:
-        """Only pairs that were seen score above the min_score of a model of counts: the others are not looked at."""
+        """Only seen pairs score above the minimum score of a model of counts: the others are not looked at."""
         matrix = model.counts.matrix
         length = np.diff(matrix.indptr)[self.query].astype(np.int64)
         # as many queries at once as have about BLOCK_NUMBERS pairs
