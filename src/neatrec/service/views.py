@@ -101,14 +101,14 @@ def drawn(evidence: PairEvidence, public: bool) -> Markup:
 
 
 @dataclass(frozen=True)
-class ModelRow:
+class PeerComparison:
     """An item among its peers."""
 
     sentence: str
     drawing: Markup
 
 
-def popularity(bundle: LoadedBundle, code: int) -> ModelRow | None:
+def popularity(bundle: LoadedBundle, code: int) -> PeerComparison | None:
     """How often it is bought, among the items of its category."""
     peers, who = _peers(bundle, code)
     count = np.asarray(bundle.index.item_count)
@@ -117,10 +117,10 @@ def popularity(bundle: LoadedBundle, code: int) -> ModelRow | None:
     less = float(np.mean(count[peers] < count[code]))
     sentence = f"In {plural(int(count[code]), 'basket')}: more often than {100 * less:.0f} % of {who}."
     picture = histogram(count[peers].astype(np.float64), float(count[code]), sentence, "seldom", "often")
-    return ModelRow(sentence, picture)
+    return PeerComparison(sentence, picture)
 
 
-def spread(bundle: LoadedBundle, code: int) -> ModelRow | None:
+def spread(bundle: LoadedBundle, code: int) -> PeerComparison | None:
     """How varied the items are that it goes with: the variance that a Gaussian model learned, among its peers."""
     variance = bundle.index.variance
     peers, who = _peers(bundle, code)
@@ -131,7 +131,7 @@ def spread(bundle: LoadedBundle, code: int) -> ModelRow | None:
     sentence = f"Variance {variance[code]:.3g}: larger than that of {100 * less:.0f} % of {who}."
     sentence += f" It {kind}." if kind else ""
     picture = histogram(variance[peers].astype(np.float64), float(variance[code]), sentence, "narrow", "wide")
-    return ModelRow(sentence, picture)
+    return PeerComparison(sentence, picture)
 
 
 def _peers(bundle: LoadedBundle, code: int) -> tuple[npt.NDArray[np.int64], str]:
