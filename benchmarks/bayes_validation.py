@@ -30,7 +30,6 @@ from neatrec.models import Model, Run, make_model
 Floats = npt.NDArray[np.float64]
 K = 10
 WEEK = 7 * 86_400 * 10**6
-CANDIDATES = ("top200", "catalogue")
 
 
 def the_split(source: str, method: str) -> Split:

@@ -168,10 +168,10 @@ def ranking(baskets: Baskets) -> list[Row]:
     model, _, _ = fit("neat", some, epochs=3)
     best_sellers = np.sort(np.argsort(-some.item_counts, kind="stable")[:2_000]).astype(np.int32)
     bought_with = partners(some, best_sellers)
-    recall = candidate_set(bought_with, 200)
-    rows = np.repeat(recall.queries, np.diff(recall.offsets))
+    candidates = candidate_set(bought_with, 200)
+    rows = np.repeat(candidates.queries, np.diff(candidates.offsets))
     picked = np.random.default_rng(0).random(len(rows)) < 0.1
-    pairs = np.array(sorted(zip(rows[picked].tolist(), recall.items[picked].tolist(), strict=True)))
+    pairs = np.array(sorted(zip(rows[picked].tolist(), candidates.items[picked].tolist(), strict=True)))
     asked = LabelQueries.from_pairs(pairs[:, 0], pairs[:, 1])
     kept = candidate_set(partners(some, asked.queries), 200)
     jobs: dict[str, Callable[[str], Any]] = {

@@ -132,7 +132,7 @@ def forecast(
     gpu_pairs_a_second: float,
     spark_seconds: float,
 ) -> list[Run]:
-    """Stage after stage of a target on a cluster; `spark_seconds` of CPU for a record that Spark counts and judges."""
+    """Stage after stage of a target on a cluster; `spark_seconds` of CPU for a record that Spark counts and tests."""
     known = points(runs, held_out=False)
     largest = {stage: max(of_stage, key=lambda point: point.lines) for stage, of_stage in known.items()}
     rows = []

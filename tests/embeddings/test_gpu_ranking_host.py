@@ -145,7 +145,7 @@ def test_a_device_that_does_not_exist_is_refused() -> None:
         rank_labels(whole_numbers(), catalogue, asked, device="tpu")
 
 
-# ---- judging
+# ---- evaluation
 
 
 def assert_same(one: LabelRanks, other: LabelRanks) -> None:

@@ -1,4 +1,4 @@
-"""Writes the golden bundles of the present format: `python tests/bundle/make_golden.py NAME...` from the repository.
+"""Writes the golden bundles of the present format: `PYTHONPATH=tests python -m helpers.make_golden NAME...`.
 
 They are written once for each format version and never again: that they still load is the point.
 """
@@ -31,5 +31,4 @@ def main(names: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parents[1]))
     main(sys.argv[1:])

@@ -87,7 +87,7 @@ def test_ids_that_the_rule_puts_on_one_side_are_halved_by_a_hash() -> None:
 
 
 def test_with_known_times_the_last_fifth_validates() -> None:
-    """Partners change over time: what judges must be the last fifth, and only that, in whatever shards it comes."""
+    """Partners change over time: what validates must be the last fifth, and only that, in whatever shards it comes."""
     early = [["tea", "milk", f"noise-{n % 50}"] for n in range(800)]
     late = [[f"l-{n % 60}", f"r-{n % 60}"] for n in range(1600)]
     baskets = replace(Baskets.from_lists(early[:640] + late + early[640:]), times=np.arange(2400))

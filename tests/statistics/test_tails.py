@@ -84,6 +84,6 @@ def test_confidence_must_be_between_0_and_1():
 
 @given(st.integers(1, 400), MEANS)
 def test_the_normal_tail_never_exceeds_the_poisson_tail(count, mean):
-    """What the calibrated protocol's screen rests on."""
+    """What the calibrated protocol's filter rests on."""
     if count > mean:
         assert stats.norm.sf((count - mean) / np.sqrt(mean)) <= float(poisson_tail(count, mean)) * (1 + 1e-9)
