@@ -57,7 +57,7 @@ class LabelQueries:
 
     @classmethod
     def from_pairs(cls, query: npt.ArrayLike, item: npt.ArrayLike) -> LabelQueries:
-        """Records from pairs that are sorted by query, then item, and unique, as `RankedLabels` are."""
+        """Records from pairs that are sorted by query, then item, and unique, as `Labels` are."""
         pairs = np.asarray(query, dtype=np.int32), np.asarray(item, dtype=np.int32)
         order = np.lexsort((pairs[1], pairs[0]))
         if not np.array_equal(order, np.arange(len(order))):
