@@ -10,6 +10,7 @@ import pytest
 from helpers.make_golden import QUERIES
 from neatrec.bundle import load_bundle, read_manifest
 from neatrec.serving import ServingTable, ask
+from neatrec.training.train import ModelChoice, WarmStart
 
 HERE = Path(__file__).parent
 GOLDEN = sorted(path.with_name(path.name.split(".")[0]) for path in HERE.glob("golden-v*/*.answers.json"))
@@ -45,3 +46,11 @@ def test_a_golden_bundle_with_a_serving_table_still_answers() -> None:
     tea = table.answers(next(code for code in range(len(table)) if table.catalog.name(code) == "Tea"))
     assert tea.evidence(0).count > 0
     assert ask(table, ["Tea"], 3).answers
+
+
+@pytest.mark.parametrize("name", ["neat", "neat-bpr", "item2vec", "triple2vec"])
+def test_a_training_can_start_from_a_golden_bundle(name: str) -> None:
+    start = WarmStart.of(HERE / "golden-v1" / name)
+    model = start.updated(ModelChoice()).make()
+    assert model.name == name
+    assert start.for_model(model) is start

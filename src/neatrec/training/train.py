@@ -74,8 +74,8 @@ class WarmStart:
     @classmethod
     def of(cls, bundle: Path) -> WarmStart:
         bundle = bundle_in(bundle)
-        manifest = read_manifest(bundle, verify=False)
-        return cls(load_bundle(bundle), manifest.content_hash, manifest.parameters)
+        model = load_bundle(bundle)  # whose parameters have their current names, which those of a manifest may not
+        return cls(model, read_manifest(bundle, verify=False).content_hash, model.parameters.to_dict())
 
     def updated(self, choice: ModelChoice) -> ModelChoice:
         """`choice`; where it names no model: this one and, unless a preset is named, its parameters but `epochs`."""
