@@ -197,9 +197,9 @@ def _write_ranks(path: Path, key: dict[str, Any], training: TrainingResult) -> N
 
 
 def _read_ranks(path: Path, key: dict[str, Any]) -> TrainingResult | None:
-    arrays, record = path.with_suffix(path.suffix + ".safetensors"), path.with_suffix(path.suffix + ".json")
+    arrays, file = path.with_suffix(path.suffix + ".safetensors"), path.with_suffix(path.suffix + ".json")
     try:
-        record = json.loads(record.read_text())
+        record = json.loads(file.read_text())
         if record["key"] != key or record["sha256"] != _sha256(arrays):
             return None
         with safe_open(arrays, framework="numpy") as tensors:
@@ -208,7 +208,7 @@ def _read_ranks(path: Path, key: dict[str, Any]) -> TrainingResult | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
-        log.warning("ranking again: cannot use %s (%s)", printable(record), printable(error))
+        log.warning("ranking again: cannot use %s (%s)", printable(file), printable(error))
         return None
 
 
