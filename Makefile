@@ -51,7 +51,7 @@ java:
 	    else echo "The Spark engine is tested with Java 17: install the package 'openjdk-17-jre-headless', or set JAVA_HOME." >&2; fi; }
 
 test: check browser java  ## everything CI runs
-	$(BIN)/pytest -m "not long"
+	$(BIN)/pytest -m "not long" -n 2 --dist loadfile
 
 test-fast: $(READY)  ## unit tests only: no browser, Java, torch, network, child process or training kernels
 	$(BIN)/pytest -n 2 --dist loadfile -m "not slow and not long"
