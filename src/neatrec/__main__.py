@@ -1,5 +1,5 @@
 """`python -m neatrec` is the command line."""
 
-from neatrec.cli.main import run
+from neatrec.cli import run
 
 run()

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from neatrec.cli.main import exit_code_of
+from neatrec.cli.main import PANELS, exit_code_of
 from neatrec.errors import GateError
+from neatrec.io.options import option_infos
 
 SMALL = "supermarket:baskets=400,items=80"
 
@@ -24,8 +25,27 @@ def test_the_version_is_said(neatrec) -> None:
 
 def test_help_names_every_command(neatrec) -> None:
     shown = neatrec("--help").stdout
-    for command in ("check", "labels", "audit", "demo"):
-        assert command in shown
+    for panel, commands in PANELS.items():
+        assert panel in shown
+        assert all(f"│ {command} " in shown for command in commands)
+
+
+def test_the_version_needs_no_parser() -> None:
+    code = "import sys; import neatrec.cli; neatrec.cli.run(); print('typer' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code, "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == "neatrec 0.1.0\nFalse\n"
+
+
+def test_options_of_the_data_are_listed_once(capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code_of(["help", "data"]) == 0
+    shown = capsys.readouterr().out
+    named = [f"--{name.replace('_', '-')} " for name, info in option_infos().items() if info.panel]
+    assert all(name in shown for name in named)
+    assert exit_code_of(["help", "labels"]) == 0
+    shown = capsys.readouterr().out
+    assert not any(name in shown for name in named)
+    assert "help data" in " ".join(shown.split())
+    assert exit_code_of(["help", "nonsense"]) == 2
 
 
 @pytest.mark.parametrize(

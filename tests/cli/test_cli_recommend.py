@@ -129,19 +129,17 @@ def test_show_without_a_bundle_names_every_model(capsys: pytest.CaptureFixture[s
 
 
 def test_config_is_toml_with_every_default(capsys: pytest.CaptureFixture[str]) -> None:
-    assert exit_code_of(["config", "--model", "neat"]) == 0
+    assert exit_code_of(["train", "--print-config", "neat"]) == 0
     file = tomllib.loads(capsys.readouterr().out)
     assert file["model"] == "neat"
     wanted = {name: value for name, value in make_model("neat").parameters.to_dict().items() if value is not None}
     assert file["parameters"] == wanted
-    assert exit_code_of(["config", "--full"]) == 0
+    assert exit_code_of(["train", "--print-config", "all"]) == 0
     shown = capsys.readouterr().out
     assert all(f'model = "{name}"' in shown for name in MODEL_NAMES)
     assert tomllib.loads(shown) == {}  # one file trains one model: all of it is a comment
 
 
-def test_config_must_be_asked_for_something(capsys: pytest.CaptureFixture[str]) -> None:
-    assert exit_code_of(["config"]) == 2
-    assert "--full or for one --model NAME" in capsys.readouterr().err
-    assert exit_code_of(["config", "--model", "net"]) == 2
+def test_the_config_of_an_unknown_model_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code_of(["train", "--print-config", "net"]) == 2
     assert "Did you mean 'neat'" in capsys.readouterr().err

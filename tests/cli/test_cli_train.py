@@ -93,7 +93,7 @@ def test_preset_config_and_set_are_put_over_each_other(tmp_path: Path) -> None:
 
 
 def test_the_printed_config_trains_what_it_shows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert exit_code_of(["config", "--model", "item2vec"]) == 0
+    assert exit_code_of(["train", "--print-config", "item2vec"]) == 0
     file = tmp_path / "item2vec.toml"
     file.write_text(capsys.readouterr().out)
     out = tmp_path / "bundle"

@@ -123,7 +123,10 @@ def test_without_faiss_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) 
 def test_where_the_exact_table_is_better_it_says_so(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "neatrec"):
         approximate_answers(clustered(), 5)
-    assert "for 2,999 items the exact table takes minutes at most: `neatrec index --exact`" in caplog.text
+    assert (
+        "for 2,999 items the exact table takes minutes at most: `neatrec train BUNDLE --rewrite-table --exact`"
+        in caplog.text
+    )
     assert better_exact(0.99, 1_000_000) is None
     assert "only 90.0 % of the exact first ten answers" in str(better_exact(0.9, 1_000_000))
 

@@ -161,7 +161,9 @@ def test_a_bundle_without_a_table_says_what_to_run(model: Model, tmp_path: Path)
     save_bundle(model, tmp_path / "old", baskets_hash=toy_baskets().hash, seed=0)
     assert not has_table(read_manifest(tmp_path / "old"))
     assert load_bundle(tmp_path / "old").recommend("Bread", 1).names == ["Butter"]
-    with pytest.raises(BundleError, match=r"has no serving table. Run `neatrec index .*old --source SOURCE`"):
+    with pytest.raises(
+        BundleError, match=r"has no serving table. Run `neatrec train SOURCE --out .*old --rewrite-table`"
+    ):
         ServingTable.open(tmp_path / "old")
     with pytest.raises(BundleError, match="has no serving table"):
         rewrite_index(tmp_path / "old")
@@ -213,7 +215,7 @@ def test_a_damaged_table_is_refused_by_name(bundle: Path, name: str, how: str) -
 
 def test_columns_of_another_version_are_refused(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("neatrec.serving.files.COLUMNS_VERSION", 2)
-    with pytest.raises(BundleError, match=r"columns of version 1, this version of neatrec reads 2. Run `neatrec index"):
+    with pytest.raises(BundleError, match=r"columns of version 1, this version of neatrec reads 2. Run `neatrec train"):
         ServingTable.open(bundle)
 
 

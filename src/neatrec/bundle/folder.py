@@ -99,6 +99,11 @@ class BundleFolder:
         sync_folder(self.live.parent)
 
 
+def is_bundle(path: str | Path) -> bool:
+    """Whether a bundle stands at `path`."""
+    return (Path(path) / NAME).is_file()
+
+
 def exchange(one: Path, other: Path) -> bool:
     """Exchange two folders atomically; False where the system or the file system cannot."""
     libc = ctypes.CDLL(None, use_errno=True)

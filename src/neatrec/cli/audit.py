@@ -19,7 +19,9 @@ def audit(
     source: SourceArguments,
     engine: EngineArguments,
     output: OutputOptions,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where text, CSV and SVG files are written.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where text, CSV and SVG files are written.")] = Path(
+        "neatrec-audit"
+    ),
     level: Annotated[
         list[float] | None, typer.Option(help="Significance level; give it again for more. Default: 0.05 0.01 0.001.")
     ] = None,
@@ -33,7 +35,7 @@ def audit(
     min_basket: Annotated[int, typer.Option(help="Smaller baskets are left out.", min=2)] = 5,
     seed: Annotated[int, typer.Option(help="Seed of the shuffle.", min=0)] = 0,
 ) -> None:
-    """The study of the labels: coverage, consistency, accuracy, and what both protocols get wrong."""
+    """Study the labels: coverage, consistency, accuracy, and what both protocols get wrong."""
     from neatrec.labels import LabelOptions
     from neatrec.labels.audit import audit_labels
     from neatrec.labels.null import check_within

@@ -7,7 +7,7 @@ from neatrec.cli.source_options import SourceArguments
 
 
 def check(source: SourceArguments, output: OutputOptions) -> None:
-    """What is in the data, what was dropped, what looks suspect, and how much it can show."""
+    """Report what is in the data, what was dropped, what looks suspect, and how much it can show."""
     from neatrec.check.run import check_baskets
 
     result = check_baskets(source.read().baskets)

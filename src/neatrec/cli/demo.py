@@ -27,7 +27,7 @@ def demo(
     ),
     seed: Annotated[int, typer.Option(help="Seed of the simulated shop.", min=0)] = 0,
 ) -> None:
-    """The main task on a simulated supermarket: which items really go together, and how certain that is."""
+    """Run the main task on a simulated supermarket: which items really go together, and how certain that is."""
     from neatrec.demo import run_demo
 
     done = run_demo(output_folder(out), seed=seed, log=log.info)

@@ -13,9 +13,11 @@ from neatrec.cli.output import OutputOptions, print_json
 def export(
     output: OutputOptions,
     bundle: Annotated[Path, typer.Argument(help="A bundle with its serving table, or a store.", show_default=False)],
-    out: Annotated[Path, typer.Option(metavar="F.parquet|F.csv|F.sql", help="The file to write.")],
+    out: Annotated[Path, typer.Option(metavar="F.parquet|F.csv|F.sql", help="The file to write.")] = Path(
+        "neatrec-answers.parquet"
+    ),
 ) -> None:
-    """The serving table as a file: every item's answers with their evidence."""
+    """Write the serving table as a file: every item's answers with their evidence."""
     from neatrec.release.export import export_table
     from neatrec.release.store import bundle_in
     from neatrec.serving import ServingTable

@@ -69,7 +69,7 @@ def labels(
         ),
     ] = False,
 ) -> None:
-    """Which items really go together: evaluation labels by a protocol, with false-discovery rates."""
+    """Find which items really go together: evaluation labels by a protocol, with false-discovery rates."""
     from neatrec.labels import LabelOptions
     from neatrec.labels.make import run_labels
     from neatrec.labels.null import check_within

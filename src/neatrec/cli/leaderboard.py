@@ -175,7 +175,7 @@ def _shown(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
 
 
-benchmark = typer.Typer(help="The open benchmark: the same split, labels and candidate sets for everyone.")
+benchmark = typer.Typer(help="Write or use the open benchmark: the same split, labels and candidate sets for everyone.")
 
 
 def export(

@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from typing import Any, NoReturn
+from collections.abc import Callable
+from textwrap import fill
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -15,55 +17,69 @@ from neatrec.cli.check import check
 from neatrec.cli.demo import demo
 from neatrec.cli.export import export as export_table
 from neatrec.cli.import_baskets import import_orders
-from neatrec.cli.index import index
 from neatrec.cli.labels import labels
 from neatrec.cli.leaderboard import benchmark, export, leaderboard
 from neatrec.cli.option_groups import with_groups
 from neatrec.cli.output import print_json
-from neatrec.cli.publish import diff, publish, rollback
+from neatrec.cli.publish import publish
 from neatrec.cli.recommend import recommend
 from neatrec.cli.report import report, verify
 from neatrec.cli.reproduce import reproduce
 from neatrec.cli.serve import serve
-from neatrec.cli.show import config, show
+from neatrec.cli.show import show
 from neatrec.cli.signals import TerminatedError, leave_on_sigterm
 from neatrec.cli.train import train
 from neatrec.errors import NeatrecError
+from neatrec.io.options import option_infos
 from neatrec.text import printable
 
 app = typer.Typer(
     name="neatrec",
     help="Finds what goes with what from shopping baskets, and proves how far its answers can be trusted.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (
-    check,
-    labels,
-    audit,
-    train,
-    recommend,
-    show,
-    config,
-    leaderboard,
-    report,
-    verify,
-    reproduce,
-    demo,
-    index,
-    serve,
-    publish,
-    rollback,
-    diff,
-):
-    app.command(command.__name__)(with_groups(command))
-app.command("import")(with_groups(import_orders))
-app.command("export")(with_groups(export_table))
+
+
+def help_topic(
+    topic: Annotated[str, typer.Argument(metavar="[data|COMMAND]", help="What to explain.", show_default=False)] = "",
+) -> None:
+    """Explain a command, or with `data` the options that describe SOURCE in every command."""
+    if topic != "data":
+        raise typer.Exit(exit_code_of([topic, "--help"] if topic else ["--help"]))
+    print("Options that describe SOURCE. Every command that takes one has them; a source.toml may hold them.")
+    panel = None
+    for name, info in option_infos().items():
+        if info.panel is None:
+            continue
+        if info.panel != panel:
+            panel = info.panel
+            print(f"\n{panel}")
+        option = f"  --{name.replace('_', '-')} {info.metavar}".ljust(26)
+        print(fill(info.help, 80, initial_indent=option, subsequent_indent=" " * 26))
+
+
+PANELS: dict[str, dict[str, Callable[..., None]]] = {
+    "Start": {"demo": demo, "check": check, "serve": serve, "help": help_topic},
+    "Work": {
+        "labels": labels,
+        "train": train,
+        "recommend": recommend,
+        "export": export_table,
+        "report": report,
+        "show": show,
+    },
+    "Every night": {"import": import_orders, "publish": publish},
+    "Research": {"leaderboard": leaderboard, "reproduce": reproduce, "verify": verify, "audit": audit},
+}
+"""Panel of `neatrec --help` -> its commands."""
+for panel, commands in PANELS.items():
+    for name, command in commands.items():
+        app.command(name, rich_help_panel=panel)(with_groups(command))
 benchmark.command("export")(with_groups(export))
-app.add_typer(benchmark, name="benchmark")
+app.add_typer(benchmark, name="benchmark", rich_help_panel="Research")
 
 log = logging.getLogger(__name__)
 

@@ -60,7 +60,8 @@ def _parameters_of(group: Any) -> list[inspect.Parameter]:
         if isinstance(info, OptionInfo):
             if info.panel is None:
                 continue
-            option = typer.Option(metavar=info.metavar, help=info.help, rich_help_panel=info.panel)
+            # `neatrec help data` lists them once; in the help of every command they would hide its own options
+            option = typer.Option(metavar=info.metavar, help=info.help, hidden=True)
             hint, default = Annotated[COMMAND_LINE_TYPES.get(info.kind, str | None), option], None
         default = inspect.Parameter.empty if default is MISSING else default
         found.append(inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint))

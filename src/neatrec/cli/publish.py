@@ -1,29 +1,59 @@
-"""`neatrec publish`, `neatrec rollback` and `neatrec diff`."""
+"""`neatrec publish`: publish, roll back, compare, list the versions."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from neatrec.cli.output import OutputOptions, percent, print_json, print_table
+from neatrec.errors import must_be
 
 if TYPE_CHECKING:
     from neatrec.release.diff import BundleDiff
 
-StoreFolder = Annotated[Path, typer.Argument(metavar="STORE", help="The folder of the store.", show_default=False)]
-
 
 def publish(
     output: OutputOptions,
-    bundle: Annotated[Path, typer.Argument(help="The new bundle, with its serving table.", show_default=False)],
-    store: StoreFolder,
+    paths: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="[BUNDLE] STORE", help="The new bundle with its serving table, and the store.", show_default=False
+        ),
+    ],
     gate: Annotated[
         Path | None, typer.Option(metavar="F.toml", help="Limits. Default: gate.toml in the store, else built-in ones.")
     ] = None,
+    show_diff: Annotated[
+        bool, typer.Option("--diff", help="Publish nothing: print what changed from the first path to the second.")
+    ] = False,
+    listed: Annotated[int, typer.Option("--list", metavar="N", help="With --diff: changes named.", min=0)] = 20,
+    rollback: Annotated[
+        bool, typer.Option("--rollback", help="Make the version before the live one of STORE live again.")
+    ] = False,
+    to: Annotated[int | None, typer.Option(metavar="N", help="With --rollback: this version.")] = None,
+    status: Annotated[bool, typer.Option("--status", help="List the versions of STORE.")] = False,
 ) -> None:
-    """Make a bundle live unless it differs too much from the live one (exit code 3)."""
+    """Make a bundle live in a store unless it differs too much from the live one (exit code 3)."""
+    if sum((show_diff, rollback, status)) > 1:
+        raise must_be("publish", "given one of --diff, --rollback and --status", "several")
+    if to is not None and not rollback:
+        raise must_be("--to", "given with --rollback", to)
+    needed = ("A", "B") if show_diff else ("STORE",) if rollback or status else ("BUNDLE", "STORE")
+    if len(paths) != len(needed):
+        raise must_be("publish", f"given {' and '.join(needed)}", " ".join(map(str, paths)))
+    if show_diff:
+        _diff(output, paths[0], paths[1], listed)
+    elif rollback:
+        _rollback(output, paths[0], to)
+    elif status:
+        _status(output, paths[0])
+    else:
+        _publish(output, paths[0], paths[1], gate)
+
+
+def _publish(output: OutputOptions, bundle: Path, store: Path, gate: Path | None) -> None:
     from neatrec.release.limits import PublishLimits
     from neatrec.release.publish import publish as publish_bundle
 
@@ -39,12 +69,7 @@ def publish(
         )
 
 
-def rollback(
-    output: OutputOptions,
-    store: StoreFolder,
-    to: Annotated[int | None, typer.Option(metavar="N", help="This version. Default: the one before.")] = None,
-) -> None:
-    """Make the version before the live one live again."""
+def _rollback(output: OutputOptions, store: Path, to: int | None) -> None:
     from neatrec.release.publish import rollback as roll_back
 
     answer = roll_back(store, to)
@@ -54,13 +79,27 @@ def rollback(
         print(f"version {answer['live']} ({answer['version'][:12]}) is live in {store}")
 
 
-def diff(
-    output: OutputOptions,
-    a: Annotated[Path, typer.Argument(metavar="A", help="A bundle or a store.", show_default=False)],
-    b: Annotated[Path, typer.Argument(metavar="B", help="Another one, the newer.", show_default=False)],
-    listed: Annotated[int, typer.Option("--list", metavar="N", help="How many changes are named.", min=0)] = 20,
-) -> None:
-    """What changed between two bundles: sizes, evidence, answers, and for which items most."""
+def _status(output: OutputOptions, store: Path) -> None:
+    from neatrec.release.store import is_store, versions_in
+
+    if not is_store(store):
+        raise must_be("STORE", "a folder that `neatrec publish` wrote", str(store))
+    if output.as_json:
+        print_json({"store": str(store), "versions": versions_in(store)})
+    else:
+        print_versions(versions_in(store))
+
+
+def print_versions(versions: list[dict[str, Any]]) -> None:
+    rows = []
+    for found in versions:
+        state = "live" if found["live"] else "rolled back" if found["rolled_back"] else ""
+        shown = [found["version"][:12], found["model"], found["created"]] if found["version"] else ["damaged", "", ""]
+        rows.append([found["number"], *shown, state])
+    print_table("Versions", ["number", "version", "model", "made", ""], rows)
+
+
+def _diff(output: OutputOptions, a: Path, b: Path, listed: int) -> None:
     from neatrec.release.diff import compare
     from neatrec.release.store import bundle_in
     from neatrec.serving import ServingTable

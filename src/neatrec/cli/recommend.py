@@ -36,7 +36,7 @@ def recommend(
         bool, typer.Option("--same-category", help="Also items of the cart's own categories.")
     ] = False,
 ) -> None:
-    """What goes with an item, or with a whole cart, and how certain that is."""
+    """Show what goes with an item, or with a whole cart, and how certain that is."""
     from neatrec.bundle import load_bundle, read_manifest
     from neatrec.release.store import bundle_in
     from neatrec.serving import ServingTable, ask, has_table
@@ -87,7 +87,12 @@ def _show_plain(output: OutputOptions, model: Model, answer: Recommendations) ->
     cart = ", ".join(printable(model.catalog.name(code)) for code in answer.cart)
     rows: list[list[object]] = [[r.rank, r.name, r.id, " / ".join(r.category), r.score] for r in answer]
     print_table(f"Goes with {cart} ({model.name})", ["rank", "item", "id", "category", "score"], rows)
-    _print_notes([*answer.notes, "no evidence is shown: the bundle has no serving table (`neatrec index --help`)"])
+    _print_notes(
+        [
+            *answer.notes,
+            "no evidence is shown: the bundle has no serving table (`neatrec train BUNDLE --rewrite-table` writes one)",
+        ]
+    )
 
 
 def _print_notes(notes: Sequence[str]) -> None:

@@ -19,13 +19,13 @@ def report(
     source: SourceArguments,
     comparison: LeaderboardArguments,
     output: OutputOptions,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="The report's folder.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="The report's folder.")] = Path("neatrec-report"),
     keep: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Keep trained models there; a second run reuses them.")
     ] = None,
     null_rounds: Annotated[int, typer.Option(metavar="N", help="Rounds of the shuffle null.", min=0)] = 3,
 ) -> None:
-    """Leaderboard, label audit and examples as one page that opens offline, with every table and figure as a file."""
+    """Write leaderboard, label audit and examples as one page that opens offline, and every table as a file."""
     from neatrec.leaderboard.report import make_report
 
     options, models, scores = comparison.options(), comparison.chosen_models(), comparison.score_files()

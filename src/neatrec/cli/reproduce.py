@@ -18,7 +18,7 @@ def reproduce(
     output: OutputOptions,
     what: Annotated[str, typer.Argument(metavar="instacart", help="The data set.", show_default=False)],
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The official tables.", show_default=False)],
-    out: Annotated[Path, typer.Option(metavar="REPORT", help="The report's folder.")],
+    out: Annotated[Path, typer.Option(metavar="REPORT", help="The report's folder.")] = Path("neatrec-reproduction"),
     models: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="May be repeated. Default: all, and the paper's settings.")
     ] = None,
@@ -39,7 +39,7 @@ def reproduce(
     device: Annotated[str, typer.Option(metavar="auto|cpu|gpu", help="Where models are trained and ranked.")] = "auto",
     threads: Annotated[int | None, typer.Option(help="Default: all cores.", min=1)] = None,
 ) -> None:
-    """The paper in one command: every table beside ours, marked exact, comparable or not checkable here."""
+    """Reproduce the paper in one command: every table beside ours, marked exact, comparable or not checkable here."""
     from neatrec.leaderboard.run import LeaderboardOptions
     from neatrec.reproduction.run import ReproductionOptions, reproduce_instacart
 

@@ -1,4 +1,4 @@
-"""`neatrec show` and `neatrec config`."""
+"""`neatrec show`, and the parameters that `neatrec train --print-config` prints."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from neatrec.cli.index import print_coverage
-from neatrec.cli.output import OutputOptions, print_json, print_table
+from neatrec.cli.output import OutputOptions, percent, print_json, print_table
+from neatrec.cli.publish import print_versions
 from neatrec.text import plural
 
 
@@ -22,7 +22,7 @@ def show(
         ),
     ] = None,
 ) -> None:
-    """What a bundle holds, or a store and its live one; without one, the models, their parameters and defaults."""
+    """Show what a bundle holds, or a store and its live one; without one, the models, their parameters and defaults."""
     from neatrec.release.store import bundle_in, is_store, versions_in
 
     if bundle is None:
@@ -39,7 +39,7 @@ def _show_models(output: OutputOptions) -> None:
         print_json({"models": [model.to_dict() for model in models]})
         return
     print_table("Models", ["name", "kind", "what it is"], [[m.name, m.kind, m.description] for m in models])
-    print("neatrec config --full lists every parameter with its default.")
+    print("neatrec train --print-config all lists every parameter with its default.")
 
 
 def _show_bundle(output: OutputOptions, bundle: Path, versions: list[dict[str, Any]] | None) -> None:
@@ -61,16 +61,7 @@ def _show_bundle(output: OutputOptions, bundle: Path, versions: list[dict[str, A
         print(f"Serving table: {index.k} answers per item. {table_words(index.recall)}")
         print_coverage(coverage)
     if versions is not None:
-        _show_versions(versions)
-
-
-def _show_versions(versions: list[dict[str, Any]]) -> None:
-    rows = []
-    for found in versions:
-        state = "live" if found["live"] else "rolled back" if found["rolled_back"] else ""
-        shown = [found["version"][:12], found["model"], found["created"]] if found["version"] else ["damaged", "", ""]
-        rows.append([found["number"], *shown, state])
-    print_table("Versions", ["number", "version", "model", "made", ""], rows)
+        print_versions(versions)
 
 
 def _learned(learned: Mapping[str, Any]) -> list[list[object]]:
@@ -91,24 +82,13 @@ def _brief(value: Any) -> str:
     return str(value)
 
 
-def config(
-    output: OutputOptions,
-    full: Annotated[bool, typer.Option("--full", help="Every model with every parameter.")] = False,
-    model: Annotated[str | None, typer.Option(metavar="NAME", help="Only this model.")] = None,
-) -> None:
-    """Parameters and their defaults, as a TOML file for `neatrec train --config`."""
-    from neatrec.errors import must_be
+def print_config(model: str) -> None:
+    """The parameters of a model (or of "all") with their defaults, as a TOML file for `neatrec train --config`."""
     from neatrec.models import describe
 
-    if not (full or model):
-        raise must_be("config", "asked for --full or for one --model NAME", "neither")
-    models = describe([model]) if model else describe()
-    if output.as_json:
-        print_json({"models": [entry.to_dict() for entry in models]})
-        return
-    for entry in models:
+    for entry in describe() if model == "all" else describe([model]):
         # one file trains one model, so only a single model is left uncommented
-        mark = "" if model else "# "
+        mark = "# " if model == "all" else ""
         print(f"# {entry.description}\n{mark}model = {_toml(entry.name)}\n{mark}[parameters]")
         for parameter in entry.parameters:
             # TOML has no null: a parameter that is not set stays a comment
@@ -121,3 +101,13 @@ def _toml(value: object) -> str:
     import json
 
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else json.dumps(value)
+
+
+def print_coverage(coverage: dict[str, dict[str, float]]) -> None:
+    """The share of items and of sales at each grade of evidence."""
+    rows = [
+        [grade, percent(shares["items"]), percent(shares["sales"])]
+        for grade, shares in coverage.items()
+        if grade not in ("category", "rule")
+    ]
+    print_table("Best evidence among an item's answers", ["grade", "items", "sales"], rows)

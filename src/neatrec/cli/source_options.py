@@ -29,7 +29,8 @@ class SourceArguments:
         typer.Argument(
             metavar="SOURCE",
             help="A file, folder or glob of CSV, CSV.gz or Parquet; a folder that `neatrec import` wrote; an "
-            "Instacart-layout folder; a source.toml; supermarket[:key=value,...]; or complete-journey.",
+            "Instacart-layout folder; a source.toml; supermarket[:key=value,...]; or complete-journey. `neatrec help "
+            "data` lists the options that describe it.",
             show_default=False,
         ),
     ]

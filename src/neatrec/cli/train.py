@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from neatrec.cli.output import OutputOptions, print_json
 from neatrec.cli.progress import ShowProgress
+from neatrec.cli.show import print_config as print_config_of
+from neatrec.cli.show import print_coverage
 from neatrec.cli.signals import at_a_safe_moment
 from neatrec.cli.source_options import SourceArguments
 from neatrec.cli.toml import read_training_toml
@@ -23,13 +25,22 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 HOW = "Training"
+TABLE = "Serving table"
 LARGE = "Large data, several processes"
+
+
+def _print_config(name: str | None) -> None:
+    if name is not None:
+        print_config_of(name)
+        raise typer.Exit
 
 
 def train(
     source: SourceArguments,
     output: OutputOptions,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="The bundle to write; an older one is replaced at the end.")],
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="The bundle to write; an older one is replaced at the end.")
+    ] = Path("neatrec-bundle"),
     model: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="Default: bayes, the best model of our benchmark by the paper's labels."),
@@ -40,6 +51,15 @@ def train(
     ] = None,
     config: Annotated[
         Path | None, typer.Option(metavar="F.toml", help="Model, preset and parameters from a file.")
+    ] = None,
+    print_config: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME|all",
+            help="Print the parameters of a model and their defaults as TOML for --config, and leave.",
+            is_eager=True,
+            callback=_print_config,
+        ),
     ] = None,
     device: Annotated[
         str, typer.Option(metavar="auto|cpu|gpu", help="Device of the fit and its serving table.", rich_help_panel=HOW)
@@ -66,14 +86,37 @@ def train(
     ] = False,
     index: Annotated[
         bool,
-        typer.Option("--index/--no-index", help="Write the serving table with its evidence.", rich_help_panel=HOW),
+        typer.Option("--index/--no-index", help="Write the serving table with its evidence.", rich_help_panel=TABLE),
     ] = True,
     ann: Annotated[
+        bool | None,
+        typer.Option(
+            "--ann/--exact",
+            help="An approximate serving table, for millions of items (needs faiss; its measured recall is reported).",
+            rich_help_panel=TABLE,
+            show_default=False,
+        ),
+    ] = None,
+    k: Annotated[
+        int | None, typer.Option("-k", help="Answers kept per item. Default: 100.", rich_help_panel=TABLE)
+    ] = None,
+    rewrite_table: Annotated[
         bool,
         typer.Option(
-            "--ann", help="An approximate serving table, for millions of items (needs faiss).", rich_help_panel=HOW
+            "--rewrite-table",
+            help="Train nothing: write the serving table of an existing bundle again. SOURCE is the bundle, or the "
+            "baskets that the bundle DIR learned from if it has no table yet.",
+            rich_help_panel=TABLE,
         ),
     ] = False,
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="REPORT",
+            help="With --rewrite-table: a report whose leaderboard and tables the page shows.",
+            rich_help_panel=TABLE,
+        ),
+    ] = None,
     warm_start: Annotated[
         Path | None,
         typer.Option(
@@ -114,6 +157,11 @@ def train(
 
     Started by torchrun (`torchrun --nproc-per-node 2 -m neatrec train ...`) several processes train one model.
     """
+    if rewrite_table:
+        _rewrite_table(output, source, out, k=k, report=report, ann=ann, threads=threads, device=device)
+        return
+    if report is not None:
+        raise must_be("--report", "given with --rewrite-table", str(report))
     from neatrec.training.distributed import LaunchEnvironment, train_distributed
     from neatrec.training.train import ModelChoice, TrainOptions, train_bundle
 
@@ -132,7 +180,8 @@ def train(
         validation_share=validation,
         keep_users=keep_users,
         index=index,
-        ann=ann,
+        ann=bool(ann),
+        k=k,
         warm_start=warm_start,
         sync_every=sync_every,
         progress=ShowProgress(output),
@@ -153,6 +202,28 @@ def train(
         cost = f"{answer['train_seconds']:.1f} s and at most {answer['peak_mb']:,.0f} MB"
         print(f"{answer['model']} ({answer['kind']}) trained in {cost}, bundle in {out}")
         print(f"ask it: neatrec recommend {out} ITEM")
+
+
+def _rewrite_table(
+    output: OutputOptions, source: SourceArguments, out: Path, *, report: Path | None, **options: Any
+) -> None:
+    from neatrec.bundle import is_bundle
+    from neatrec.report.attachment import read_report
+    from neatrec.serving import ServingTable, rewrite_index, table_words
+
+    attachment = None if report is None else read_report(report)
+    named = is_bundle(Path(source.source))
+    bundle, baskets = (Path(source.source), None) if named else (out, source.read().baskets)
+    rewrite_index(bundle, baskets=baskets, attachment=attachment, **options)
+    opened = ServingTable.open(bundle)
+    if output.as_json:
+        answers = {"answers": len(opened.columns["item"]), "coverage": opened.coverage()}
+        about = {"bundle": str(bundle), "version": opened.version, "k": opened.k, "recall": opened.recall}
+        print_json({**about, **answers})
+        return
+    print(f"{len(opened.columns['item']):,} answers, at most {opened.k} per item, in {bundle}")
+    print(table_words(opened.recall))
+    print_coverage(opened.coverage())
 
 
 def _whole(source: SourceArguments, shard_lines: int | None, memory_limit: str | None) -> Callable[[], Baskets]:

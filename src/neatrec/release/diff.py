@@ -1,4 +1,4 @@
-"""`neatrec diff`: what changed between two bundles, and for which items most."""
+"""What changed between two bundles, and for which items most."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class BundleDiff:
     """Why two attached leaderboards are not compared."""
 
     def to_json(self) -> dict[str, Any]:
-        """As `neatrec diff --json` prints it."""
+        """As `neatrec publish --diff --json` prints it."""
         pairs = {name: list(getattr(self, name)) for name in ("versions", "rows", "items", "coverage")}
         changes = [{**vars(change), "gone": list(change.gone), "came": list(change.came)} for change in self.changes]
         return {

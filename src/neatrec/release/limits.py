@@ -100,7 +100,7 @@ class PublishLimits:
         if reasons := self.violations(change):
             raise GateError(
                 "not published: " + "; ".join(reasons),
-                hint=f"The live bundle is untouched. `neatrec diff` shows the changes; {self._origin()}",
+                hint=f"The live bundle is untouched. `neatrec publish --diff` shows the changes; {self._origin()}",
                 reasons=reasons,
             )
 

@@ -1,4 +1,4 @@
-"""`neatrec publish`, which makes a bundle live within the limits, and `neatrec rollback`."""
+"""`neatrec publish`, which makes a bundle live within the limits, and rollback."""
 
 from __future__ import annotations
 
@@ -56,7 +56,8 @@ def _refuse_rolled_back(place: BundleStore, content_hash: str) -> None:
         if version.mark.exists() and read_manifest(version.folder, verify=False).content_hash == content_hash:
             raise GateError(
                 f"not published: this bundle was rolled back as version {version.number}",
-                hint=f"Publish another one, or `neatrec rollback STORE --to {version.number}` makes it live again.",
+                hint=f"Publish another one, or `neatrec publish --rollback STORE --to {version.number}` makes it live "
+                "again.",
             )
 
 

@@ -82,7 +82,7 @@ class BundleStore:
                 return version
         raise BundleError(
             f"{printable(self.folder)} links to a live version that does not exist: {printable(target)}",
-            hint="`neatrec rollback STORE --to N` makes another one live.",
+            hint="`neatrec publish --rollback STORE --to N` makes another one live.",
         )
 
     @contextmanager

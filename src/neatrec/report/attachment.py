@@ -20,7 +20,7 @@ COMPARED = ("protocol", "split", "split_options", "level", "candidates")
 
 
 def read_report(folder: str | Path) -> dict[str, Any]:
-    """The attachment that `neatrec index --report` puts into a bundle.
+    """The attachment that `neatrec train --rewrite-table --report` puts into a bundle.
 
     `format, source, leaderboard {protocol, split, split_options, level, candidates, labels, queries, models [{name,
     kind, mean, low, high}]}, tables [{name, caption, columns, rows}]`: means and limits by metric ("hr@10"), titles

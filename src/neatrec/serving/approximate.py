@@ -118,10 +118,11 @@ def _no_product(model: Model) -> ParameterError:
 def better_exact(first: float, items: int) -> str | None:
     """Why the exact table would be better; None where the approximate one has its reason."""
     if items < ENOUGH_ITEMS:
-        return f"for {plural(items, 'item')} the exact table takes minutes at most: `neatrec index --exact` writes it"
+        written = "`neatrec train BUNDLE --rewrite-table --exact` writes it"
+        return f"for {plural(items, 'item')} the exact table takes minutes at most: {written}"
     if first < ENOUGH_RECALL:
         found = f"only {100 * first:.1f} % of the exact first ten answers were found"
-        return f"{found}: `neatrec index --exact` finds all, if time allows"
+        return f"{found}: `neatrec train BUNDLE --rewrite-table --exact` finds all, if time allows"
     return None
 
 

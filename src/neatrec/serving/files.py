@@ -128,14 +128,15 @@ def about_table(manifest: Manifest, bundle: object) -> dict[str, Any]:
         raise BundleError(
             f"{printable(bundle)} has no serving table",
             file=str(bundle),
-            hint=f"Run `neatrec index {printable(bundle)} --source SOURCE` with the baskets it was trained on.",
+            hint=f"Run `neatrec train SOURCE --out {printable(bundle)} --rewrite-table` with the baskets it "
+            "was trained on.",
         )
     if about["columns"] != COLUMNS_VERSION:
         raise BundleError(
             f"the serving table of {printable(bundle)} has columns of version {printable(about['columns'])}, "
             f"this version of neatrec reads {COLUMNS_VERSION}",
             file=str(bundle),
-            hint=f"Run `neatrec index {printable(bundle)}`.",
+            hint=f"Run `neatrec train {printable(bundle)} --rewrite-table`.",
         )
     return dict(about)
 

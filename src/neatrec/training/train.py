@@ -127,6 +127,8 @@ class TrainOptions:
     """Write the serving table, made of the training baskets."""
     ann: bool = False
     """Make the serving table approximate."""
+    k: int | None = None
+    """Answers kept per item in the serving table; None: the default."""
     warm_start: Path | None = None
     """A bundle to start from; its model and parameters are the defaults."""
     sync_every: int | None = None
@@ -140,6 +142,8 @@ class TrainOptions:
             raise must_be("validation", "a share between 0 and 1", self.validation_share)
         if self.ann and not self.index:
             raise must_be("ann", "left out where no table is written", self.ann)
+        if self.k is not None and (self.k < 1 or not self.index):
+            raise must_be("k", "at least 1, and left out where no table is written", self.k)
 
 
 def train_bundle(
@@ -259,6 +263,7 @@ def _save(model: Model, out: Path, baskets: BasketStream, options: TrainOptions,
         model,
         out,
         baskets,
+        **({} if options.k is None else {"k": options.k}),
         ann=options.ann,
         threads=options.threads,
         device=table_device(model, options.device, ann=options.ann, reproducible=options.reproducible),

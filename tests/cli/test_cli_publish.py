@@ -1,4 +1,4 @@
-"""`neatrec index`, `publish`, `rollback`, `diff` and `export`: what they print and their exit codes."""
+"""`neatrec train --rewrite-table`, `publish` and `export`: what they print and their exit codes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
 )
 def test_a_device_that_cannot_make_the_table_is_refused(neatrec, shop: Path, device: str, sentence: str) -> None:
-    done = neatrec("index", shop / "one", "--device", device)
+    done = neatrec("train", shop / "one", "--rewrite-table", "--device", device)
     assert done.returncode == 2
     assert sentence in done.stderr
 
@@ -68,7 +68,7 @@ def test_train_writes_the_table_and_show_says_what_it_covers(neatrec, shop: Path
 def test_show_lists_the_versions_of_a_store(neatrec, shop: Path, tmp_path: Path) -> None:
     for night in ("one", "two"):
         neatrec("publish", shop / night, "store", "--gate", _file(tmp_path, WIDE))
-    neatrec("rollback", "store")
+    neatrec("publish", "--rollback", "store")
     newest, oldest = answer(neatrec("show", "store", "--json"))["store"]
     assert (newest["number"], newest["live"], newest["rolled_back"]) == (2, False, True)
     assert (oldest["number"], oldest["live"], oldest["rolled_back"]) == (1, True, False)
@@ -97,33 +97,36 @@ def test_show_says_which_version_of_a_store_is_damaged(neatrec, shop: Path, tmp_
 
 def test_index_writes_another_k(neatrec, shop: Path, tmp_path: Path) -> None:
     neatrec("train", MARKET.format(1), "--model", "pop", "--out", "bundle")
-    got = answer(neatrec("index", "bundle", "--k", "3", "--json"))
+    got = answer(neatrec("train", "bundle", "--rewrite-table", "-k", "3", "--json"))
     assert (got["k"], got["answers"]) == (3, 3 * 120)
-    assert "at most 3 per item" in neatrec("index", "bundle").stdout
-    assert neatrec("index", "bundle", "--k", "0").returncode == 2
+    assert "at most 3 per item" in neatrec("train", "bundle", "--rewrite-table").stdout
+    assert neatrec("train", "bundle", "--rewrite-table", "-k", "0").returncode == 2
 
 
 def test_index_can_be_approximate_and_show_says_so(neatrec, shop: Path) -> None:
     neatrec("train", MARKET.format(1), "--model", "item2vec", "--set", "epochs=1", "--out", "bundle", "--threads", "1")
     assert "Exact: every item's best answers" in neatrec("show", "bundle").stdout
-    got = answer(neatrec("index", "bundle", "--ann", "--json"))
+    got = answer(neatrec("train", "bundle", "--rewrite-table", "--ann", "--json"))
     assert got["recall"]["sample"] == 120
     assert "Serving table: 100 answers per item. Approximate: it holds" in neatrec("show", "bundle").stdout
-    assert "Approximate: it holds" in neatrec("index", "bundle", "--k", "5").stdout  # as before
-    assert "Exact: every item's best answers" in neatrec("index", "bundle", "--exact").stdout
+    assert "Approximate: it holds" in neatrec("train", "bundle", "--rewrite-table", "-k", "5").stdout  # as before
+    assert "Exact: every item's best answers" in neatrec("train", "bundle", "--rewrite-table", "--exact").stdout
     trained = neatrec("train", MARKET.format(1), "--model", "pop", "--out", "pop", "--ann")
     assert trained.returncode == 2
-    refused = neatrec("index", shop / "one", "--ann")
+    refused = neatrec("train", shop / "one", "--rewrite-table", "--ann")
     assert refused.returncode == 2
     assert "a model whose score is a product of vectors" in refused.stderr
 
 
 def test_index_needs_the_baskets_of_a_bundle_without_a_table(neatrec, shop: Path) -> None:
-    done = neatrec("index", shop / "bare")
+    done = neatrec("train", shop / "bare", "--rewrite-table")
     assert done.returncode == 2
     assert "has no serving table" in done.stderr
-    assert "did not learn from these baskets" in neatrec("index", shop / "bare", "--source", MARKET.format(2)).stderr
-    got = answer(neatrec("index", shop / "bare", "--source", MARKET.format(1), "--json"))
+    assert (
+        "did not learn from these baskets"
+        in neatrec("train", MARKET.format(2), "--out", shop / "bare", "--rewrite-table").stderr
+    )
+    got = answer(neatrec("train", MARKET.format(1), "--out", shop / "bare", "--rewrite-table", "--json"))
     assert got["answers"] > 0
 
 
@@ -135,19 +138,24 @@ def test_a_night_at_the_prompt(neatrec, shop: Path) -> None:
     assert error["kind"] == "GateError"
     assert any("top ten answers changed" in reason for reason in error["reasons"])
     assert "error: not published" in neatrec("publish", shop / "two", "store").stderr
-    changed = answer(neatrec("diff", "store", shop / "two", "--json", "--list", "2"))
+    changed = answer(neatrec("publish", "--diff", "store", shop / "two", "--json", "--list", "2"))
     assert len(changed["changes"]) == 2
     assert 0.5 < changed["top10_changed"] <= 1
-    assert changed["changes"][0]["name"] in neatrec("diff", "store", shop / "two").stdout
+    assert changed["changes"][0]["name"] in neatrec("publish", "--diff", "store", shop / "two").stdout
 
 
 def test_a_gate_of_ones_own_and_back(neatrec, shop: Path, tmp_path: Path) -> None:
     (tmp_path / "wide.toml").write_text("top10_changed = 1\n")
     neatrec("publish", shop / "one", "store")
     assert "version 2" in neatrec("publish", shop / "two", "store", "--gate", "wide.toml").stdout
-    assert "version 1" in neatrec("rollback", "store").stdout
-    assert neatrec("rollback", "store").returncode == 2
-    assert answer(neatrec("rollback", "store", "--to", "2", "--json"))["live"] == 2
+    assert "version 1" in neatrec("publish", "--rollback", "store").stdout
+    states = [(v["number"], v["live"]) for v in answer(neatrec("publish", "--status", "store", "--json"))["versions"]]
+    assert states == [(2, False), (1, True)]
+    assert "rolled back" in neatrec("publish", "--status", "store").stdout
+    for words in (["store"], ["--rollback", "--status", "store"], ["--to", "1", "store"], ["--status", "elsewhere"]):
+        assert neatrec("publish", *words).returncode == 2
+    assert neatrec("publish", "--rollback", "store").returncode == 2
+    assert answer(neatrec("publish", "--rollback", "store", "--to", "2", "--json"))["live"] == 2
     assert (
         "Did you mean 'top10_changed'?"
         in neatrec("publish", shop / "one", "store", "--gate", _file(tmp_path, "top10_change = 1")).stderr
