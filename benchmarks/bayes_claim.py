@@ -158,10 +158,11 @@ def simulator() -> Any:
 def _trained(name: str, baskets: Baskets, fitted: dict[str, Model]) -> Model:
     """The model, fitted, or with what one in `fitted` learned that learns the same."""
     model = make_model(name)
-    twin = fitted.get(getattr(model, "shares_fit_with", ""))
+    key = str(model.fit_key())
+    twin = fitted.get(key)
     if twin is None:
-        fitted[name] = model.fit(baskets, Run(rng=0))
-        return fitted[name]
+        fitted[key] = model.fit(baskets, Run(rng=0))
+        return fitted[key]
     return model.from_arrays(model.parameters, baskets.catalog, twin.arrays())
 
 

@@ -18,8 +18,9 @@ from neatrec.models.bayes.features import (
     FeatureOptions,
     PairFeatures,
 )
+from neatrec.models.bayes.fit import GOALS, GoalRanking
 from neatrec.models.bayes.prior import Prior
-from neatrec.models.bayes.ranker import OddsRanker, RankerFit
+from neatrec.models.bayes.ranker import OddsRanker
 from neatrec.models.counts import CountParameters
 
 ITEMS = 22
@@ -37,14 +38,14 @@ def random_weights(seed: int, *, ordered: bool = True) -> tuple[Prior, OddsRanke
     return prior, OddsRanker(float(rng.normal()), rng.normal(0.5, 1.0, len(RANKER_FEATURES)))
 
 
-def toy_bayes(seed: int, *, name: str = "bayes", **parameters: Any) -> Bayes:
+def toy_bayes(seed: int, **parameters: Any) -> Bayes:
     """A model fitted on the small shop, with random weights."""
-    model = make_model(name, rank=6, min_pair_count=1, **parameters).fit(toy_baskets(), Run(rng=0, threads=1))
+    model = make_model("bayes", rank=6, min_pair_count=1, **parameters).fit(toy_baskets(), Run(rng=0, threads=1))
     if not isinstance(model, Bayes):
-        raise TypeError(f"{name} is no model of bayes")
+        raise TypeError(f"{model.name} is no model of bayes")
     prior, ranker = random_weights(seed)
-    fit = RankerFit(ranker)
-    model._set_fit(model.features, replace(model.summary, prior=prior, lift_ranker=fit, sure_ranker=fit))
+    rankings = {goal: GoalRanking("odds", ranker) for goal in GOALS}
+    model._set_fit(model.features, replace(model.summary, prior=prior, rankings=rankings))
     return model
 
 

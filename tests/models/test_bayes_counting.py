@@ -21,7 +21,7 @@ from neatrec.models import Run, make_model
 from neatrec.models.bayes import Bayes, similarity
 from neatrec.models.bayes.counting import PairCollector, count_chosen_pairs, count_near_pairs, count_pairs
 from neatrec.models.bayes.features import CatalogFeatures
-from neatrec.models.bayes.fit import FitSummary, Fold, _calibration_pairs
+from neatrec.models.bayes.fit import FitSummary, Fold, _calibration_pairs, rankings_of
 from neatrec.models.bayes.prior import Prior
 from neatrec.models.bayes.similarity import (
     common_words,
@@ -191,7 +191,8 @@ def test_calibration_counts_held_out_pairs_that_were_dropped() -> None:
     baskets = supermarket(baskets=6_000, items=300, seed=3).baskets
     held_out = HeldOut(model.features.counts, None, partial(count_chosen_pairs, baskets, counting, 1))
     sampler = PairSampler(model.catalog.category_of(), np.random.default_rng(0))
-    pairs = _calibration_pairs(Fold(model.features, held_out), FitSummary(Prior(1.0), 0), sampler)
+    summary = FitSummary(Prior(1.0), 0, rankings=rankings_of(Prior(1.0), None, None))
+    pairs = _calibration_pairs(Fold(model.features, held_out), summary, sampler)
     assert pairs.held_out_count.sum() > pairs.count.sum() > 0
 
 

@@ -20,6 +20,7 @@ from neatrec.models.bayes.features import (
     FeatureOptions,
     PairFeatures,
 )
+from neatrec.models.bayes.fit import GOALS, FitSummary, GoalRanking
 from neatrec.models.bayes.old_bundles import upgraded
 from neatrec.models.bayes.prior import Prior
 from neatrec.models.bayes.scoring import PairScorer, fast_log, make_scorer
@@ -92,13 +93,17 @@ def test_a_prior_without_weights_is_shrunk_lift() -> None:
         PairScorer(features, Prior(2.0))
 
 
-@pytest.mark.parametrize("name", ["bayes", "bayes-sure"])
-def test_models_score_by_their_ranker(name: str) -> None:
-    model = toy_bayes(2, name=name)
-    summary = model.summary
-    wanted = reference_scores(model.features, summary.prior, summary.lift_ranker.ranker, QUERY, ITEM)
-    np.testing.assert_allclose(model.score_all(EVERY).ravel(), wanted, rtol=1e-4)
-    np.testing.assert_allclose(model.score(QUERY, ITEM), wanted, rtol=1e-4)
+@pytest.mark.parametrize("goal", GOALS)
+def test_each_goal_scores_by_its_ranker(goal: str) -> None:
+    model = toy_bayes(2, goal="lift")
+    rankings = {name: GoalRanking("odds", random_weights(seed)[1]) for seed, name in enumerate(GOALS)}
+    model._set_fit(model.features, replace(model.summary, rankings=rankings))
+    wanted = reference_scores(model.features, model.summary.prior, rankings[goal].ranker, QUERY, ITEM)
+    answering = model.with_goal(goal)
+    np.testing.assert_allclose(answering.score_all(EVERY).ravel(), wanted, rtol=1e-4)
+    np.testing.assert_allclose(answering.score(QUERY, ITEM), wanted, rtol=1e-4)
+    assert (answering.parameters.goal, model.parameters.goal) == (goal, "lift")
+    assert answering.features is model.features
 
 
 @settings(max_examples=100, deadline=None)
@@ -156,13 +161,32 @@ def test_near_pairs_add_up_to_all_pairs() -> None:
 
 
 def test_old_weights_of_pruned_features_are_ignored_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
-    old = {"weights": np.arange(8.0), "ranking": np.arange(9.0), "lessons": np.zeros(5), "company_start": np.zeros(1)}
+    old = {"weights": np.arange(8.0), "ranking": np.arange(9.0), "lessons": np.array([5, 0.4, 0.3, 0.2, 0.1])}
+    old |= {"calibration": np.arange(3.0), "company_start": np.zeros(1)}
     with caplog.at_level("WARNING", logger="neatrec"):
         found = upgraded(old)
     assert "features that do not exist any more: log_expected, item_order" in caplog.text
     ranker = dict(zip(("level", *RANKER_FEATURES), found["lift_ranker"], strict=True))
     assert (ranker["level"], ranker["log_lift"], ranker["log_count"], ranker["neighbours"]) == (0.0, 1.0, 3.0, 8.0)
     np.testing.assert_array_equal(found["prior"], np.arange(8.0))
-    assert len(found["sure_ranker"]) == 0
-    assert len(found["fit_summary"]) == 7
+    summary = FitSummary.from_arrays(found)
+    assert {goal: ranking.name for goal, ranking in summary.rankings.items()} == {
+        "balanced": "odds",
+        "lift": "odds",
+        "evidence": "llr",
+    }
+    assert (summary.strong_pairs, summary.prior_gain, summary.shrunk_lift_gain) == (5, 0.4, 0.3)
+    assert "company_start" not in found
     assert upgraded(found) is found
+
+
+def test_arrays_of_two_named_rankers_are_upgraded() -> None:
+    """As they were written between version 1 and the goals."""
+    lift, sure = (random_weights(seed)[1] for seed in (1, 2))
+    old = {"prior": np.arange(8.0), "calibration": np.arange(3.0), "fit_summary": np.arange(7.0)}
+    rankings = FitSummary.from_arrays(
+        upgraded(old | {"lift_ranker": lift.to_array(), "sure_ranker": sure.to_array()})
+    ).rankings
+    np.testing.assert_array_equal(rankings["lift"].ranker.weights, lift.weights)
+    np.testing.assert_array_equal(rankings["evidence"].ranker.weights, sure.weights)
+    np.testing.assert_allclose(rankings["balanced"].ranker.to_array(), (lift.to_array() + sure.to_array()) / 2)

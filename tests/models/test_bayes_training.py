@@ -1,4 +1,4 @@
-"""How `bayes` is trained: held-out pairs, prior, rankers, calibration, and what `bayes-sure` makes of them."""
+"""How `bayes` is trained: held-out pairs, prior, rankers, calibration, and what each goal makes of them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from scipy import stats
 
 from helpers.bayes_cases import ITEMS, toy_features
 from helpers.toyshop import toy_baskets, toy_catalog
+from neatrec.errors import ParameterError
 from neatrec.models import Run, make_model
-from neatrec.models.bayes import Bayes, BayesSure
+from neatrec.models.bayes import GOALS, Bayes
 from neatrec.models.bayes.calibration import UNCALIBRATED, CalibrationPairs, calibrate, negative_binomial
 from neatrec.models.bayes.features import RANKER_FEATURES
 from neatrec.models.bayes.fit import BAYES_FEATURES, Fold, lift_training_set, prior_training_set
@@ -86,7 +87,7 @@ def training_set(weights: dict[str, float], queries: int = 800) -> RankerTrainin
 
 def test_the_ranker_finds_the_weights_that_made_pairs_positive() -> None:
     weights = {"log_lift": 1.0, "cosine": 1.5, "category_order": -0.5, "significance": 0.5}
-    found = fit_ranker(training_set(weights), BAYES_FEATURES, "log_lift", model="bayes")
+    found = fit_ranker(training_set(weights), BAYES_FEATURES, "log_lift", goal="lift")
     assert found.ranker is not None
     fitted = dict(zip(RANKER_FEATURES, found.ranker.weights, strict=True))
     assert fitted["significance"] == 0.0
@@ -96,11 +97,11 @@ def test_the_ranker_finds_the_weights_that_made_pairs_positive() -> None:
 
 
 def test_features_without_information_leave_the_baseline_to_rank() -> None:
-    found = fit_ranker(training_set({"log_lift": 2.0}, 400), BAYES_FEATURES, "log_lift", model="bayes")
+    found = fit_ranker(training_set({"log_lift": 2.0}, 400), BAYES_FEATURES, "log_lift", goal="lift")
     assert found.ranker is None
     assert found.gain == pytest.approx(found.baseline_gain, abs=0.02)
     few = training_set({"log_lift": 2.0}, 5)
-    assert fit_ranker(few, BAYES_FEATURES, "log_lift", model="bayes") is NOT_FITTED
+    assert fit_ranker(few, BAYES_FEATURES, "log_lift", goal="lift") is NOT_FITTED
 
 
 def test_the_negative_binomial_is_that_of_scipy() -> None:
@@ -138,28 +139,33 @@ def test_a_calibration_that_ends_at_a_bound_is_logged(sloped: bool, caplog: pyte
     assert calibrate(CalibrationPairs(*(np.ones(5) for _ in range(5))), sloped=sloped) is UNCALIBRATED
 
 
-# ---- bayes-sure
+# ---- goals
 
 
 @cache
-def both() -> tuple[Bayes, BayesSure]:
+def by_goal() -> dict[str, Bayes]:
     baskets = supermarket(baskets=12_000, items=500, seed=2).baskets
     bayes = make_model("bayes", rank=32).fit(baskets, Run(threads=1))
     assert isinstance(bayes, Bayes)
-    return bayes, BayesSure.from_arrays(bayes.parameters, bayes.catalog, bayes.arrays())
+    return {goal: bayes.with_goal(goal) for goal in GOALS}
 
 
-def test_bayes_sure_shares_the_fit_of_bayes() -> None:
-    bayes, sure = both()
-    assert sure.fit_info() == bayes.fit_info()
-    assert sure.fit_info()["sure_ranks_by"] == "odds of a dependent pair"
-    assert tuple(sure.fit_info()["sure_ranker"]) == tuple(RANKER_FEATURES)
-    gains = sure.fit_info()["validation_of_sure_ranker"]
-    assert gains["odds"] > gains["g2"] > 0
+def test_goals_share_a_fit() -> None:
+    models = by_goal()
+    assert models["balanced"].fit_info() == models["evidence"].fit_info()
+    assert len({str(model.fit_key()) for model in models.values()}) == 1
+    goals = models["lift"].fit_info()["goals"]
+    assert tuple(goals) == GOALS
+    assert tuple(goals["evidence"]["weights"]) == tuple(RANKER_FEATURES)
+    rows = {row["name"]: row for row in models["lift"].fit_info()["comparison"]}
+    odds, g2 = rows["bayes evidence"], rows["llr"]
+    assert odds["evidence_gain"] > g2["evidence_gain"] > g2["evidence_low"] > 0
+    assert odds["lift_gain"] is None
 
 
-def test_bayes_sure_prefers_the_more_significant_of_two_pairs() -> None:
-    bayes, sure = both()
+def test_goal_evidence_prefers_the_more_significant_of_two_pairs() -> None:
+    models = by_goal()
+    bayes = models["lift"]
     queries, counts = np.argsort(-bayes.item_count)[:100], bayes.features.counts
 
     def times(model: Bayes) -> float:
@@ -167,11 +173,18 @@ def test_bayes_sure_prefers_the_more_significant_of_two_pairs() -> None:
         query = np.repeat(queries, [len(codes) for codes in answers]).astype(np.int32)
         return float(counts.of_pairs(query, np.concatenate(answers)).mean())
 
-    assert times(sure) > times(bayes)
+    assert times(models["evidence"]) > times(models["balanced"]) > times(models["lift"])
 
 
-def test_without_a_sure_ranker_g2_ranks() -> None:
-    sure, llr = (make_model(name).fit(toy_baskets(60)) for name in ("bayes-sure", "llr"))
-    assert sure.fit_info()["sure_ranks_by"] == "G^2"
-    np.testing.assert_allclose(sure.score_all(np.arange(22)), llr.score_all(np.arange(22)))
-    np.testing.assert_allclose(sure.score([1, 2], [5, 6]), llr.score([1, 2], [5, 6]))
+def test_without_odds_of_evidence_g2_ranks() -> None:
+    evidence, llr = (make_model(name).fit(toy_baskets(60)) for name in ("bayes-sure", "llr"))
+    assert evidence.fit_info()["goals"]["evidence"] == {"ranks_by": "llr"}
+    np.testing.assert_allclose(evidence.score_all(np.arange(22)), llr.score_all(np.arange(22)))
+    np.testing.assert_allclose(evidence.score([1, 2], [5, 6]), llr.score([1, 2], [5, 6]))
+
+
+def test_the_older_name_of_goal_evidence_is_a_model() -> None:
+    assert make_model("bayes-sure").parameters == make_model("bayes", goal="evidence").parameters
+    assert make_model("bayes").parameters.goal == "balanced"
+    with pytest.raises(ParameterError, match="`goal` must be one of balanced, lift, evidence, got 'best'"):
+        make_model("bayes", goal="best")

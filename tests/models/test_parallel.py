@@ -12,7 +12,7 @@ import threadpoolctl
 from helpers.bayes_cases import random_weights, toy_features
 from helpers.toyshop import toy_baskets
 from neatrec.models import Run, make_model, parallel, vectors
-from neatrec.models.bayes import scoring
+from neatrec.models.bayes import GOALS, scoring
 from neatrec.models.bayes.scoring import PairScorer
 from neatrec.models.embeddings import likelihood
 from neatrec.models.embeddings.likelihood import likelihood_pairs
@@ -113,9 +113,9 @@ def test_rows_of_bayes_are_the_same_at_any_number_of_threads() -> None:
 
 
 @pytest.mark.usefixtures("three_cores")
-@pytest.mark.parametrize("name", ["bayes", "bayes-sure"])
-def test_pairs_of_bayes_score_the_same_at_any_number_of_threads(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    fitted = make_model(name).fit(toy_baskets(), Run(rng=0))
+@pytest.mark.parametrize("goal", GOALS)
+def test_pairs_of_bayes_score_the_same_at_any_number_of_threads(goal: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    fitted = make_model("bayes", goal=goal).fit(toy_baskets(), Run(rng=0))
     queries, items = np.random.default_rng(2).integers(0, len(fitted.catalog), (2, 60))
     alone = fitted.score(queries, items)
     monkeypatch.setattr(scoring, "MIN_PAIRS_PER_THREAD", 9)

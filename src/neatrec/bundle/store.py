@@ -28,7 +28,7 @@ from neatrec.data.baskets import BasketStream, as_shards
 from neatrec.data.catalog import Catalog, string_array
 from neatrec.errors import BundleError, InputError, NeatrecError
 from neatrec.models.base import Model
-from neatrec.models.registry import MODEL_CLASSES, model_class
+from neatrec.models.registry import ALIASES, MODEL_CLASSES, alias_settings, model_class
 from neatrec.text import printable
 
 ARRAYS, ITEMS, USERS = "arrays.safetensors", "items.parquet", "users.parquet"
@@ -283,13 +283,13 @@ def _model(folder: Path, manifest: Manifest) -> Model:
 
 def model_of(manifest: Manifest, catalog: Catalog, arrays: Mapping[str, Any], folder: Path) -> Model:
     """The model of a manifest, a catalog and arrays."""
-    if manifest.model not in MODEL_CLASSES:
+    if manifest.model not in {*MODEL_CLASSES, *ALIASES}:
         raise BundleError(
             f"{printable(folder)} holds a model {printable(manifest.model)!r}, which this version does not have"
         )
     kind = model_class(manifest.model)
     try:
-        parameters = kind.Parameters.from_saved(manifest.parameters)
+        parameters = kind.Parameters.from_saved({**alias_settings(manifest.model), **manifest.parameters})
     except (TypeError, InputError) as error:
         raise damaged(folder / NAME, f"the parameters do not fit the model ({printable(error)})") from error
     return kind.from_arrays(parameters, catalog, arrays)

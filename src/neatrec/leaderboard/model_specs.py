@@ -21,7 +21,7 @@ from neatrec.bundle.manifest import file_record
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog, string_array
 from neatrec.errors import ParameterError, SourceError, must_be
-from neatrec.models import MODEL_NAMES, Model, make_model
+from neatrec.models import MODEL_NAMES, Model, make_model, model_class
 from neatrec.text import plural, printable
 
 KIND = "external"
@@ -192,7 +192,7 @@ def model_specs(
     """
     skipped: dict[str, str] = {}
     chosen: list[ModelSpec] = []
-    wanted: Models = MODEL_NAMES if models is None else models
+    wanted: Models = default_rows() if models is None else models
     named = wanted.items() if isinstance(wanted, Mapping) else ((None, model) for model in wanted)
     for name, model in named:
         spec = _model_spec(model)
@@ -212,6 +212,12 @@ def model_specs(
     if not chosen:
         raise ParameterError("a leaderboard needs at least one model")
     return tuple(chosen), skipped
+
+
+def default_rows() -> list[str]:
+    """Every model of ours, and each of its further goals: those share one training."""
+    goals = {name: model_class(name).goals[1:] for name in MODEL_NAMES}
+    return [row for name in MODEL_NAMES for row in (name, *(f"{name}@{goal}" for goal in goals[name]))]
 
 
 def _model_spec(model: str | Model) -> ModelSpec:

@@ -50,6 +50,9 @@ class Model(ABC):
     min_score: ClassVar[float] = -np.inf
     """`recommend` leaves out items that score no higher: 0 where 0 means never bought together."""
 
+    goals: ClassVar[tuple[str, ...]] = ()
+    """What one fit can rank its answers for, by the parameter `goal`; the first is the default."""
+
     def __init__(self, parameters: ModelParameters | None = None) -> None:
         self.parameters: Any = self.Parameters() if parameters is None else parameters
         if type(self.parameters) is not self.Parameters:
@@ -140,6 +143,10 @@ class Model(ABC):
         """The category level at which two items count as alike: a name, or None for the deepest."""
         level = getattr(self.parameters, "category_level", None)
         return None if level in (None, "deepest") else str(level)
+
+    def with_goal(self, goal: str) -> Self:
+        """The same fit, ranking its answers for another goal."""
+        raise no_goals(self.name, goal)
 
     # ---- scoring
 
@@ -287,6 +294,11 @@ class Model(ABC):
     @abstractmethod
     def _restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Restore the arrays of `_arrays` (and of `_user_arrays`, where they were saved)."""
+
+
+def no_goals(name: str, goal: str) -> ParameterError:
+    """A goal was asked of a model without any."""
+    return must_be("goal", f"left out: model {name!r} has one ranking", goal, hint="Train `bayes` to choose a goal.")
 
 
 def _check_k(k: int) -> None:

@@ -28,11 +28,13 @@ MODEL_CLASSES: Mapping[str, str] = {
     "llr": "neatrec.models.statistics:LLR",
     "jaccard": "neatrec.models.statistics:Jaccard",
     "bayes": "neatrec.models.bayes:Bayes",
-    "bayes-sure": "neatrec.models.bayes:BayesSure",
 }
 """Name -> module:class. Only the model that is used is imported."""
 
 MODEL_NAMES: tuple[str, ...] = tuple(MODEL_CLASSES)
+
+ALIASES: Mapping[str, tuple[str, Mapping[str, Any]]] = {"bayes-sure": ("bayes", {"goal": "evidence"})}
+"""Older names of models, and the settings they stand for."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,7 @@ class ModelInfo:
 
 def model_class(name: str) -> type[Model]:
     """The class of a built-in model."""
+    name = ALIASES[name][0] if name in ALIASES else name
     if name not in MODEL_CLASSES:
         raise must_be_one_of("model", MODEL_NAMES, name)
     module, _, attribute = MODEL_CLASSES[name].partition(":")
@@ -71,7 +74,12 @@ def make_model(
     given = dict(settings) if isinstance(settings, Mapping) else dict(parse_settings(settings))
     if twice := sorted(given.keys() & more.keys()):
         raise ParameterError(f"setting {twice[0]!r} is given twice")
-    return kind(kind.Parameters.make({**given, **more}, preset=preset))
+    return kind(kind.Parameters.make({**alias_settings(name), **given, **more}, preset=preset))
+
+
+def alias_settings(name: str) -> Mapping[str, Any]:
+    """What an older name of a model sets."""
+    return ALIASES[name][1] if name in ALIASES else {}
 
 
 def describe(names: Iterable[str] = MODEL_NAMES) -> tuple[ModelInfo, ...]:

@@ -17,7 +17,7 @@ from neatrec.labels.audit import Audit, audit_labels
 from neatrec.labels.config import LabelConfig
 from neatrec.labels.paper import DependentPairs, dependent_pairs
 from neatrec.labels.record import Labels
-from neatrec.leaderboard.model_specs import Models
+from neatrec.leaderboard.model_specs import Models, default_rows
 from neatrec.leaderboard.report import (
     VERIFY,
     cache_folder,
@@ -149,9 +149,9 @@ def reproduce_instacart(
 
 
 def all_models() -> list[str]:
-    """Every model of ours, and the paper's settings of those that have some of their own."""
+    """Every model and goal of ours, and the paper's settings of those that have some of their own."""
     presets = [f"{name}@paper" for name in MODEL_NAMES if model_class(name).Parameters.presets.get("paper")]
-    return [*MODEL_NAMES, *presets]
+    return [*default_rows(), *presets]
 
 
 def _audit(context: _Context, ins_e: Baskets) -> tuple[Audit, DependentPairs]:

@@ -51,7 +51,7 @@ RANKER_FEATURES = {
     "query_popularity": "log of the query's total over the mean total",
     "category_order": "log of times before over times after, of the two categories; 0 without cart order",
     "neighbours": "log-lift of the item with the nearest neighbours of the query, the query itself left out",
-    "significance": "log(1 + G^2), 0 for a count below expectation; `bayes-sure` only",
+    "significance": "log(1 + G^2), 0 for a count below expectation; not for goal `lift`",
 }
 """Features of the log-odds by which pairs rank."""
 

@@ -7,9 +7,10 @@ together and features are logarithms of lifts, so weights mean the same for a fo
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -52,6 +53,10 @@ PRIOR_QUERIES, PRIOR_CANDIDATES = 500, 600
 RANKER_QUERIES, RANKER_CANDIDATES = 1_500, 150
 """The most queries per fold, and the candidates per query."""
 BAYES_FEATURES = [name for name in RANKER_FEATURES if name != "significance"]
+NAN = float("nan")
+Z_95 = 1.959964
+GOALS = ("balanced", "lift", "evidence")
+"""What answers may be ranked for; the first is the default."""
 
 log = logging.getLogger(__name__)
 
@@ -61,6 +66,47 @@ class Fold(NamedTuple):
 
     features: PairFeatures
     held_out: HeldOut
+
+
+@dataclass(frozen=True)
+class GoalRanking:
+    """What the answers of one goal are ranked by."""
+
+    name: str
+    """`odds`, `posterior-lift`, or a statistic of the pair counts by the name of its model: `shrunk-lift`, `llr`."""
+    ranker: OddsRanker | None = None
+    """The odds."""
+    k: float | None = None
+    """Of `shrunk-lift`."""
+
+    def linear(self) -> OddsRanker:
+        """The log-odds, or the one feature that ranks as the posterior lift or as G^2 does."""
+        feature = "significance" if self.name == "llr" else "log_lift"
+        return self.ranker or OddsRanker(0.0, (np.array(list(RANKER_FEATURES)) == feature).astype(np.float64))
+
+    def to_dict(self) -> dict[str, Any]:
+        weights = {} if self.ranker is None else {"weights": _named(RANKER_FEATURES, self.ranker.weights)}
+        return {"ranks_by": self.name, **({} if self.k is None else {"k": round(self.k, 6)}), **weights}
+
+
+@dataclass(frozen=True)
+class RankingComparison:
+    """Mean gains (hits + NDCG) of one ranking on held-out training baskets with 95 % intervals; NaN: not measured."""
+
+    name: str
+    """A statistic, or `bayes` with its goal."""
+    lift_gain: float = NAN
+    """By significant pairs of high lift."""
+    lift_low: float = NAN
+    lift_high: float = NAN
+    evidence_gain: float = NAN
+    """By pairs that are dependent beyond doubt."""
+    evidence_low: float = NAN
+    evidence_high: float = NAN
+
+    def to_dict(self) -> dict[str, Any]:
+        numbers = {name: value for name, value in asdict(self).items() if name != "name"}
+        return {"name": self.name, **{n: None if np.isnan(x) else round(x, 6) for n, x in numbers.items()}}
 
 
 @dataclass(frozen=True)
@@ -74,55 +120,80 @@ class FitSummary:
     """Weighted hits and discounted gains under the prior; 0 with too few strong pairs."""
     shrunk_lift_gain: float = 0.0
     """The same of shrunk lift, its strength tuned the same way."""
-    lift_ranker: RankerFit = NOT_FITTED
-    """What `bayes` ranks by; the baseline is the posterior lift."""
-    sure_ranker: RankerFit = NOT_FITTED
-    """What `bayes-sure` ranks by; the baseline is G^2."""
+    rankings: Mapping[str, GoalRanking] = field(default_factory=dict)
+    """By goal."""
+    comparison: tuple[RankingComparison, ...] = ()
+    """The goals beside simple statistics."""
 
     def to_dict(self) -> dict[str, Any]:
         prior = self.prior
         gains = {"bayes": self.prior_gain, "shrunk_lift": self.shrunk_lift_gain}
-        lift, sure = self.lift_ranker, self.sure_ranker
         return {
             "prior": "none: shrunk lift" if prior.weights is None else "features",
             "k": round(prior.k, 6),
             "near": round(prior.near, 6),
             "weights": _named(PRIOR_FEATURES, prior.weights),
-            "ranks_by": "odds of a significant high-lift pair" if lift.ranker else "posterior lift",
-            "ranker": _named(RANKER_FEATURES, None if lift.ranker is None else lift.ranker.weights),
             "posterior": {name: round(value, 6) for name, value in vars(self.calibration).items()},
             "strong_pairs": self.strong_pairs,
             "validation": {n: round(x, 6) for n, x in gains.items() if self.strong_pairs >= MIN_STRONG_PAIRS},
-            "validation_of_ranker": {"odds": round(lift.gain, 6), "posterior_lift": round(lift.baseline_gain, 6)},
-            "sure_ranks_by": "odds of a dependent pair" if sure.ranker else "G^2",
-            "sure_ranker": _named(RANKER_FEATURES, None if sure.ranker is None else sure.ranker.weights),
-            "validation_of_sure_ranker": {"odds": round(sure.gain, 6), "g2": round(sure.baseline_gain, 6)},
+            "goals": {goal: ranking.to_dict() for goal, ranking in self.rankings.items()},
+            "comparison": [row.to_dict() for row in self.comparison],
         }
 
-    def to_arrays(self) -> dict[str, npt.NDArray[np.float64]]:
-        lift, sure = self.lift_ranker, self.sure_ranker
-        gains = self.prior_gain, self.shrunk_lift_gain, lift.gain, lift.baseline_gain, sure.gain, sure.baseline_gain
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        named = {goal: {"name": ranking.name, "k": ranking.k} for goal, ranking in self.rankings.items()}
+        rankings = json.dumps({"goals": named, "comparison": [asdict(row) for row in self.comparison]})
+        rankers = {f"{goal}_ranker": ranking.ranker for goal, ranking in self.rankings.items()}
         return {
             "prior": self.prior.to_array(),
             "calibration": self.calibration.to_array(),
-            "lift_ranker": np.zeros(0) if lift.ranker is None else lift.ranker.to_array(),
-            "sure_ranker": np.zeros(0) if sure.ranker is None else sure.ranker.to_array(),
-            "fit_summary": np.array([self.strong_pairs, *gains]),
+            **{name: ranker.to_array() for name, ranker in rankers.items() if ranker is not None},
+            "fit_summary": np.array([self.strong_pairs, self.prior_gain, self.shrunk_lift_gain]),
+            "rankings": np.frombuffer(rankings.encode(), dtype=np.uint8),
         }
 
     @classmethod
     def from_arrays(cls, arrays: Any) -> FitSummary:
-        strong, *gains = arrays["fit_summary"].tolist()
-        lift, sure = (OddsRanker.from_array(arrays[name]) for name in ("lift_ranker", "sure_ranker"))
+        strong, prior_gain, shrunk_lift_gain = arrays["fit_summary"].tolist()
+        saved = json.loads(arrays["rankings"].tobytes())
+        rankers = {goal: arrays.get(f"{goal}_ranker", np.zeros(0)) for goal in saved["goals"]}
         return cls(
             Prior.from_array(arrays["prior"]),
             int(strong),
             Calibration.from_array(arrays["calibration"]),
-            prior_gain=gains[0],
-            shrunk_lift_gain=gains[1],
-            lift_ranker=RankerFit(lift, *gains[2:4]),
-            sure_ranker=RankerFit(sure, *gains[4:6]),
+            prior_gain=prior_gain,
+            shrunk_lift_gain=shrunk_lift_gain,
+            rankings={
+                goal: GoalRanking(ranking["name"], OddsRanker.from_array(rankers[goal]), ranking["k"])
+                for goal, ranking in saved["goals"].items()
+            },
+            comparison=tuple(RankingComparison(**row) for row in saved["comparison"]),
         )
+
+
+def rankings_of(prior: Prior, lift: OddsRanker | None, evidence: OddsRanker | None) -> dict[str, GoalRanking]:
+    """By goal: the odds, or what ranks where they do not help; balanced is the mean of both log-odds."""
+    by_lift = GoalRanking("posterior-lift") if lift is None else GoalRanking("odds", lift)
+    by_evidence = GoalRanking("llr") if evidence is None else GoalRanking("odds", evidence)
+    if prior.weights is None:
+        by_lift = GoalRanking("shrunk-lift", k=prior.k)
+        return {"balanced": by_lift, "lift": by_lift, "evidence": by_evidence}
+    one, other = by_lift.linear(), by_evidence.linear()
+    blend = OddsRanker((one.level + other.level) / 2, (one.weights + other.weights) / 2)
+    return {"balanced": GoalRanking("odds", blend), "lift": by_lift, "evidence": by_evidence}
+
+
+def compared(lift: RankerFit, evidence: RankerFit) -> tuple[RankingComparison, ...]:
+    """The odds of each goal and what they had to beat."""
+    rows = []
+    for goal, fit, baseline in (("lift", lift, "posterior-lift"), ("evidence", evidence, "llr")):
+        measured = ((f"bayes {goal}", fit.gain, fit.gain_error), (baseline, fit.baseline_gain, fit.baseline_error))
+        for name, gain, error in measured if fit is not NOT_FITTED else ():
+            values = gain, gain - Z_95 * error, gain + Z_95 * error
+            rows.append(
+                RankingComparison(name, *values) if goal == "lift" else RankingComparison(name, *3 * (NAN,), *values)
+            )
+    return tuple(rows)
 
 
 def _named(names: Iterable[str], weights: npt.NDArray[np.float64] | None) -> dict[str, float]:
@@ -205,12 +276,15 @@ def fit_weights(
     """Prior, rankers and calibration, each fitted on all folds."""
     summary = fit_prior(folds, prior_training_set(folds, category, min_lift, next(rngs)))
     prior, pairs = summary.prior, PairSampler(category, next(rngs))
+    lift = evidence = NOT_FITTED
     if prior.weights is not None:
-        summary = replace(
-            summary,
-            lift_ranker=fit_lift_ranker(lift_training_set(folds, prior, pairs, min_lift)),
-            sure_ranker=_fit_sure_ranker(folds, prior, PairSampler(category, next(rngs))),
-        )
+        lift = fit_lift_ranker(lift_training_set(folds, prior, pairs, min_lift))
+        evidence = _fit_evidence_ranker(folds, prior, PairSampler(category, next(rngs)))
+    summary = replace(
+        summary,
+        rankings=rankings_of(prior, lift.ranker, evidence.ranker),
+        comparison=compared(lift, evidence),
+    )
     if summary.strong_pairs >= MIN_STRONG_PAIRS:
         found = [_calibration_pairs(fold, summary, pairs) for fold in folds]
         calibrated = calibrate(CalibrationPairs.joined(found), sloped=prior.weights is not None)
@@ -278,10 +352,10 @@ def lift_training_set(
 def fit_lift_ranker(parts: list[RankerTrainingSet]) -> RankerFit:
     if not parts:
         return NOT_FITTED
-    return fit_ranker(RankerTrainingSet.joined(parts), BAYES_FEATURES, "log_lift", model="bayes")
+    return fit_ranker(RankerTrainingSet.joined(parts), BAYES_FEATURES, "log_lift", goal="lift")
 
 
-def _fit_sure_ranker(folds: Sequence[Fold], prior: Prior, pairs: PairSampler) -> RankerFit:
+def _fit_evidence_ranker(folds: Sequence[Fold], prior: Prior, pairs: PairSampler) -> RankerFit:
     """On the most significant pairs, of which those are positive that are dependent in the held-out part."""
     parts = []
     for features, held_out in folds:
@@ -292,7 +366,7 @@ def _fit_sure_ranker(folds: Sequence[Fold], prior: Prior, pairs: PairSampler) ->
             parts.append(ranker_training_set(PairScorer(features, prior), chosen, positive))
     if not parts:
         return NOT_FITTED
-    return fit_ranker(RankerTrainingSet.joined(parts), list(RANKER_FEATURES), "significance", model="bayes-sure")
+    return fit_ranker(RankerTrainingSet.joined(parts), list(RANKER_FEATURES), "significance", goal="evidence")
 
 
 def _calibration_pairs(fold: Fold, summary: FitSummary, pairs: PairSampler) -> CalibrationPairs:
@@ -302,7 +376,7 @@ def _calibration_pairs(fold: Fold, summary: FitSummary, pairs: PairSampler) -> C
     share = counts.total / max(counts.records, 1)
     size = min(calibration.MAX_QUERIES, int((share > 0).sum()))
     queries = np.sort(pairs.rng.choice(len(share), size, replace=False, p=share)).astype(np.int32)
-    scorer = make_scorer(features, summary.prior, summary.lift_ranker.ranker)
+    scorer = make_scorer(features, summary.prior, summary.rankings["lift"].ranker)
     query, item = pairs.best(scorer, queries, calibration.FIRST)
     # a pair dropped for memory must not look like one never seen
     found = held.of_pairs(query, item) if held_out.count_chosen is None else held_out.count_chosen(query, item)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
+from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -15,15 +16,14 @@ from neatrec.data.baskets import Baskets
 from neatrec.errors import must_be
 from neatrec.models.base import Codes, Model, Scores
 from neatrec.models.bayes.features import CatalogFeatures, PairFeatures
-from neatrec.models.bayes.fit import FitSummary, fit_bayes
+from neatrec.models.bayes.fit import GOALS, FitSummary, GoalRanking, fit_bayes
 from neatrec.models.bayes.old_bundles import upgraded
-from neatrec.models.bayes.ranker import OddsRanker
 from neatrec.models.bayes.scoring import PairScorer, ShrunkLiftScorer, make_scorer
-from neatrec.models.counts import CountParameters, PairCounts
+from neatrec.models.counts import CountModel, CountParameters, PairCounts
 from neatrec.models.parallel import one_blas_thread
 from neatrec.models.parameters import ModelParameters, parameter
 from neatrec.models.run import Run
-from neatrec.models.statistics import LLR
+from neatrec.models.statistics import LLR, Jaccard, Lift, ShrunkLift
 
 BLOCK_NUMBERS = 4_000_000
 """Scores computed at a time."""
@@ -39,6 +39,11 @@ class BayesParameters(CountParameters):
     min_pair_count: int = parameter(2, "Pairs seen fewer times are left out of the low-rank part.", low=1)
     strong_lift: float = parameter(4.0, "Held-out pairs are positive from this lift on.", low=1.0)
     max_pairs: int = parameter(100_000_000, "Of more different pairs the rarest are dropped, for memory.", low=1)
+    goal: str = parameter(
+        GOALS[0], "Rank high lifts first (lift), certain pairs (evidence), or both (balanced).", choices=GOALS
+    )
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {goal: {"goal": goal} for goal in GOALS}
+    legacy_defaults: ClassVar[Mapping[str, Any]] = {"goal": "lift"}
 
 
 @dataclass(frozen=True)
@@ -51,12 +56,13 @@ class Posterior:
 
 
 class Bayes(Model):
-    """Posterior lifts, ranked by the odds that new baskets show them as significant high-lift pairs.
+    """Posterior lifts, ranked by the odds that new baskets show the pair: one fit, a ranking per goal.
 
     The posterior lift is (C + k m) / (E + k): counts, shrunk towards a prior mean m that is worth k expected times
     together. log m is a weighted sum of PRIOR_FEATURES; weights and k are those that rank most strong pairs of held-out
     training baskets among the first ten. Where they do not beat shrunk lift there, m is 0 and the model is shrunk lift.
-    The score is the odds by RANKER_FEATURES, or the posterior lift where the odds do not rank held-out baskets better.
+    The score is the odds by RANKER_FEATURES of a significant high-lift pair (goal `lift`), of a dependent pair however
+    small its lift (`evidence`), or of both (`balanced`); or a statistic, where no odds rank held-out baskets better.
     """
 
     name: ClassVar[str] = "bayes"
@@ -66,9 +72,14 @@ class Bayes(Model):
     )
     Parameters: ClassVar[type[ModelParameters]] = BayesParameters
     min_score: ClassVar[float] = 0.0
+    goals: ClassVar[tuple[str, ...]] = GOALS
     features: PairFeatures
     summary: FitSummary
     scorer: PairScorer | ShrunkLiftScorer
+    ranking: GoalRanking
+    """Of the goal."""
+    statistic: CountModel | None
+    """What ranks instead of the scorer."""
 
     def check_run(self, run: Run, *, validation: bool = False) -> None:
         """Device gpu is accepted: the fit runs on the CPU all the same, and logs it."""
@@ -83,24 +94,40 @@ class Bayes(Model):
 
     def _set_fit(self, features: PairFeatures, summary: FitSummary) -> None:
         self.features, self.summary = features, summary
-        self.scorer = make_scorer(features, summary.prior, self._ranker())
-        # shrunk lift has no score for an item that was never bought
-        self.scores_unseen_items = summary.prior.weights is not None  # type: ignore[misc]
+        self.scorer = make_scorer(features, summary.prior, None)
+        self._set_goal(self.parameters.goal)
 
-    def _ranker(self) -> OddsRanker | None:
-        return self.summary.lift_ranker.ranker
+    def _set_goal(self, goal: str) -> None:
+        ranking = self.ranking = self.summary.rankings[goal]
+        self.statistic = _statistic(ranking, self.features.counts)
+        if isinstance(self.scorer, PairScorer):
+            self.scorer = self.scorer.with_ranker(ranking.ranker)
+        # statistics have no score for an item that was never bought
+        self.scores_unseen_items = self.statistic is None  # type: ignore[misc]
+
+    def with_goal(self, goal: str) -> Self:
+        """The same fit, ranking by another goal; arrays are shared."""
+        other = copy(self)
+        other.parameters = replace(self.parameters, goal=goal)
+        other._set_goal(goal)
+        return other
+
+    def fit_key(self) -> tuple[str, dict[str, Any]]:
+        """One fit serves all goals."""
+        return self.name, {name: value for name, value in self.parameters.to_dict().items() if name != "goal"}
 
     def _score_all(self, queries: Codes) -> Scores:
+        scores_of = self.scorer.rows if self.statistic is None else self.statistic._score_all
         block = max(1, BLOCK_NUMBERS // max(len(self.catalog), 1))
         if len(queries) <= block:
-            return self.scorer.rows(queries)
+            return scores_of(queries)
         out = np.empty((len(queries), len(self.catalog)), dtype=np.float32)
         for first in range(0, len(queries), block):
-            out[first : first + block] = self.scorer.rows(queries[first : first + block])
+            out[first : first + block] = scores_of(queries[first : first + block])
         return out
 
     def _score(self, queries: Codes, items: Codes) -> Scores:
-        return self.scorer.pairs(queries, items)
+        return (self.scorer.pairs if self.statistic is None else self.statistic._score)(queries, items)
 
     def posterior(self, queries: npt.ArrayLike, items: npt.ArrayLike, level: float = 0.95) -> Posterior:
         """Mean and central credible interval of each pair's lift: codes in, as for `score`.
@@ -180,26 +207,12 @@ class Bayes(Model):
         return matrix
 
 
-class BayesSure(Bayes):
-    """The fit of `bayes`, ranked by the odds that new baskets show a dependence beyond doubt, whatever its lift.
-
-    Where these odds do not rank held-out baskets better than G^2 does, G^2 ranks.
-    """
-
-    name: ClassVar[str] = "bayes-sure"
-    shares_fit_with: ClassVar[str] = "bayes"
-    description: ClassVar[str] = "The fit of bayes, ranked by the significance of a pair, however small its lift."
-
-    def _ranker(self) -> OddsRanker | None:
-        return self.summary.sure_ranker.ranker
-
-    def _score(self, queries: Codes, items: Codes) -> Scores:
-        return super()._score(queries, items) if self._ranker() else self._g2()._score(queries, items)
-
-    def _score_all(self, queries: Codes) -> Scores:
-        return super()._score_all(queries) if self._ranker() else self._g2()._score_all(queries)
-
-    def _g2(self) -> LLR:
-        model = LLR()
-        model.counts = self.features.counts
-        return model
+def _statistic(ranking: GoalRanking, counts: PairCounts) -> CountModel | None:
+    """The model of counts that ranks for a goal; None where the scorer does."""
+    kinds: dict[str, type[CountModel]] = {kind.name: kind for kind in (Lift, ShrunkLift, LLR, Jaccard)}
+    if ranking.name not in kinds:
+        return None
+    kind = kinds[ranking.name]
+    model = kind(kind.Parameters.make({} if ranking.k is None else {"k": ranking.k}))
+    model.counts = counts
+    return model

@@ -9,7 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from neatrec.models.bayes.calibration import Calibration
 from neatrec.models.bayes.features import PRIOR_FEATURES, RANKER_FEATURES
+from neatrec.models.bayes.fit import FitSummary, rankings_of
+from neatrec.models.bayes.prior import Prior
+from neatrec.models.bayes.ranker import OddsRanker
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 log = logging.getLogger(__name__)
@@ -26,18 +30,26 @@ OLD_RANKER = (
 
 def upgraded(arrays: Arrays) -> Arrays:
     """The arrays as today's version writes them; those of today's version are returned as they are."""
-    if "weights" not in arrays:
+    if "rankings" in arrays:
         return arrays
+    out = dict(arrays) if "weights" not in arrays else _renamed(arrays)
+    prior, gains = Prior.from_array(out["prior"]), out["fit_summary"].tolist()
+    lift, evidence = (OddsRanker.from_array(out.pop(name)) for name in ("lift_ranker", "sure_ranker"))
+    calibration, rankings = Calibration.from_array(out["calibration"]), rankings_of(prior, lift, evidence)
+    return out | FitSummary(prior, int(gains[0]), calibration, gains[1], gains[2], rankings).to_arrays()
+
+
+def _renamed(arrays: Arrays) -> dict[str, npt.NDArray[Any]]:
+    """Those of version 1."""
     out: dict[str, npt.NDArray[Any]] = {}
     for name, array in arrays.items():
         first, _, rest = name.partition("_")
         out[RENAMED.get(name) or (f"{RENAMED[first]}_{rest}" if first in RENAMED else name)] = array
-    prior, gains = out.pop("weights"), out["fit_summary"]
+    prior = out.pop("weights")
     out["prior"] = np.concatenate([prior[:2], _reordered(prior[2:], OLD_PRIOR, list(PRIOR_FEATURES))])
     for new, old in (("lift_ranker", "ranking"), ("sure_ranker", "sure_ranking")):
         found = out.pop(old, np.zeros(0))
         out[new] = np.concatenate([found[:1], _reordered(found[1:], OLD_RANKER, list(RANKER_FEATURES))])
-    out["fit_summary"] = np.concatenate([gains, np.zeros(7 - len(gains))])
     return out
 
 

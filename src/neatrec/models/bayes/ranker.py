@@ -58,33 +58,42 @@ class RankerFit:
     gain: float = 0.0
     """0 where there were too few positive pairs."""
     baseline_gain: float = 0.0
+    gain_error: float = 0.0
+    """Standard errors of both gains, over queries."""
+    baseline_error: float = 0.0
 
 
 NOT_FITTED = RankerFit()
 
 
-def fit_ranker(whole: RankerTrainingSet, used: Sequence[str], baseline: str, *, model: str) -> RankerFit:
+def fit_ranker(whole: RankerTrainingSet, used: Sequence[str], baseline: str, *, goal: str) -> RankerFit:
     """A ranker by the features `used` that beats the feature `baseline` on queries it was not fitted on."""
     if whole.positive.sum() < MIN_STRONG_PAIRS:
         return NOT_FITTED
     mask = np.array([name in used for name in RANKER_FEATURES])
     column = list(RANKER_FEATURES).index(baseline)
     half = np.arange(whole.queries) % 2 == 0
-    gains, differences = [], []
+    gains, differences, by_query = [], [], []
     for fitted_on in (half, ~half):
         test = whole.of_queries(~fitted_on)
         ranker = logistic_ranker(whole.of_queries(fitted_on), mask)
         gain = np.stack([test.gains(test.features @ ranker.weights), test.gains(test.features[:, column])])
         gains.append(gain)
         differences.append(test.by_query(gain[0] - gain[1]))
+        by_query.append([test.by_query(values) for values in (*gain, np.ones(gain.shape[1]))])
     with_ranker, with_baseline = (float(value) for value in np.concatenate(gains, axis=1).mean(axis=1))
     difference = np.concatenate(differences)
+    of_ranker, of_baseline, size = np.concatenate(by_query, axis=1)
+    errors = [
+        float(np.linalg.norm(of - mean * size) / size.sum())
+        for of, mean in ((of_ranker, with_ranker), (of_baseline, with_baseline))
+    ]
     better = bool(difference.sum() > MIN_GAIN * np.sqrt(np.square(difference).sum()))
     log.info(
-        "%s: gain of the odds on held-out queries %.4f, of %s %.4f: ranking by %s",
-        *(model, with_ranker, baseline, with_baseline, "odds" if better else baseline),
+        "goal %s: gain of the odds on held-out queries %.4f, of %s %.4f: ranking by %s",
+        *(goal, with_ranker, baseline, with_baseline, "odds" if better else baseline),
     )
-    return RankerFit(logistic_ranker(whole, mask) if better else None, with_ranker, with_baseline)
+    return RankerFit(logistic_ranker(whole, mask) if better else None, with_ranker, with_baseline, *errors)
 
 
 def logistic_ranker(training: RankerTrainingSet, mask: npt.NDArray[np.bool_]) -> OddsRanker:

@@ -7,6 +7,7 @@ which needs logarithms that the processor takes eight at a time, and then adds w
 from __future__ import annotations
 
 from collections import namedtuple
+from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -195,6 +196,13 @@ class PairScorer:
         above, below = features.values > 0, features.values < 0
         self.parts = above, below
         self.sides = [np.ascontiguousarray(features.scaled[:, part]) for part in self.parts] + [features.word_vectors]
+
+    def with_ranker(self, ranker: OddsRanker | None) -> PairScorer:
+        """The same features and prior, ranked by another ranker."""
+        other = copy(self)
+        other.ranker = LIFT_ONLY if ranker is None else ranker
+        other.settings = self.settings._replace(ranker=RankerWeights(*other.ranker.weights.astype(np.float32)))
+        return other
 
     def rows(self, queries: Codes) -> Vectors:
         """Scores of each query with every item, shape (queries, items)."""
