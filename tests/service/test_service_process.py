@@ -166,8 +166,31 @@ def test_mistakes_are_said_before_it_starts(bundle: Path, tmp_path: Path) -> Non
         return done.stderr
 
     assert "loopback address unless there is an API key" in refused(bundle, "--host", "0.0.0.0")
-    assert "there is no bundle" in refused(tmp_path / "nothing")
+    assert "nothing" in refused(tmp_path / "nothing")
+    assert "orders where options describe" in refused(bundle, "--item", "sku")
     assert "cannot read" in refused(bundle, "--rules", tmp_path / "rules.csv")
+
+
+def test_orders_are_trained_on_and_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [f"{order},{item}" for order in range(300) for item in ("chips", "salsa", f"item {order % 37}")]
+    (tmp_path / "orders.csv").write_text("order_id,product\n" + "\n".join(lines) + "\n")
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {tmp_path}/opened\n')
+    browser.chmod(0o755)
+    monkeypatch.setenv("BROWSER", str(browser))
+    out = tmp_path / "bundle"
+    words = [tmp_path / "orders.csv", "--basket", "order_id", "--item", "product", "--out", out]
+    with serving(*words, "--open") as (_, url):
+        assert httpx.get(f"{url}/v1/complements?item=chips").status_code == 200
+        for _ in range(100):
+            if (tmp_path / "opened").exists():
+                break
+            time.sleep(0.1)
+        assert (tmp_path / "opened").read_text().strip() == url
+    written = (out / "manifest.json").stat().st_mtime_ns
+    with serving(*words) as (_, url):
+        assert httpx.get(f"{url}/v1/model").status_code == 200
+    assert (out / "manifest.json").stat().st_mtime_ns == written
 
 
 def test_the_container_can_be_reached_and_needs_a_key(bundle: Path) -> None:

@@ -2,23 +2,49 @@
 
 from __future__ import annotations
 
+import logging
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from neatrec.cli.output import OutputOptions
+from neatrec.cli.progress import ShowProgress
+from neatrec.cli.source_options import SourceArguments
+from neatrec.errors import must_be
+from neatrec.io.options import SourceOptions
 from neatrec.service.settings import IN_FLIGHT
+from neatrec.text import printable
+
+log = logging.getLogger(__name__)
 
 ACCESS = "Access"
 CURATION = "Rules and stock"
 
 
+@dataclass(frozen=True)
+class ServedSource(SourceArguments):
+    """What to serve: a bundle, a store, or orders to train on first."""
+
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="BUNDLE|STORE|SOURCE",
+            help="A bundle, a store whose `current` is live, or orders to train on (`neatrec help data` lists the "
+            "options that describe them).",
+            show_default=False,
+        ),
+    ]
+
+
 def serve(
     output: OutputOptions,
-    bundle: Annotated[
-        Path, typer.Argument(metavar="BUNDLE|STORE", help="A bundle, or a store whose `current` is live.")
-    ],
+    source: ServedSource,
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="With SOURCE: where the bundle is written and looked for.")
+    ] = Path("neatrec-bundle"),
+    browse: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     compare: Annotated[
         list[Path] | None, typer.Option(metavar="BUNDLE", help="Another model beside it; may be repeated.")
     ] = None,
@@ -52,12 +78,21 @@ def serve(
         int, typer.Option(min=1, max=10_000, help="Requests served at the same time; more get 503.")
     ] = IN_FLIGHT,
 ) -> None:
-    """Serve answers with their evidence: an API for shops, a page for people."""
+    """Serve answers with their evidence: an API for shops, a page for people.
+
+    `neatrec serve orders.csv` trains the default model first, unless DIR holds a bundle of the same baskets.
+    """
+    import webbrowser
+
+    from neatrec.bundle import is_bundle
+    from neatrec.release.store import is_store
+    from neatrec.service.run import bound, require_api_key
     from neatrec.service.run import serve as run
     from neatrec.service.settings import ServiceSettings
 
+    trained = is_bundle(source.source) or is_store(Path(source.source))
     settings = ServiceSettings(
-        bundle=bundle.absolute(),
+        bundle=Path(source.source if trained else out).absolute(),
         compare=tuple(path.absolute() for path in compare or ()),
         rules=rules and rules.absolute(),
         available=available and available.absolute(),
@@ -66,7 +101,26 @@ def serve(
         public=public,
         in_flight=in_flight,
     )
-    run(settings, host=host, port=port, workers=workers, log_config=log_config(output))
+    if not trained:
+        require_api_key(host, settings)  # and a port in use: before the minutes of training
+        bound(host, port).close()
+        _train(source, out, output)
+    elif source.options != SourceOptions():
+        raise must_be("SOURCE", "orders where options describe columns or rows", source.source)
+    opened = {"ready": webbrowser.open} if browse else {}
+    run(settings, host=host, port=port, workers=workers, log_config=log_config(output), **opened)
+
+
+def _train(source: ServedSource, out: Path, output: OutputOptions) -> None:
+    """The default model of the orders that were named, unless `out` holds it already."""
+    from neatrec.bundle import is_bundle, read_manifest, stream_hash
+    from neatrec.training.train import ModelChoice, TrainOptions, train_bundle
+
+    baskets = source.read().baskets
+    if is_bundle(out) and read_manifest(out).data_hash == stream_hash(baskets):
+        log.info("serving the bundle in %s, which was trained on the same baskets", printable(out))
+    else:
+        train_bundle(lambda: baskets, out, ModelChoice(), TrainOptions(progress=ShowProgress(output)))
 
 
 def log_config(output: OutputOptions) -> dict[str, Any]:

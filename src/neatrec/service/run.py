@@ -9,7 +9,7 @@ import signal
 import socket
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -53,14 +53,25 @@ def bound(host: str, port: int) -> socket.socket:
     return listener
 
 
-def serve(settings: ServiceSettings, *, host: str, port: int, workers: int, log_config: dict[str, Any] | None) -> None:
-    """Serve until SIGTERM or Ctrl-C; requests in progress finish, then the signal has its usual effect."""
+def serve(
+    settings: ServiceSettings,
+    *,
+    host: str,
+    port: int,
+    workers: int,
+    log_config: dict[str, Any] | None,
+    ready: Callable[[str], object] = lambda address: None,
+) -> None:
+    """Serve until SIGTERM or Ctrl-C; requests in progress finish, then the signal has its usual effect.
+
+    `ready` is called with the address once the service accepts connections.
+    """
     require_api_key(host, settings)
     settings = replace(settings, host=host)
     with bound(host, port) as listener:
         port = listener.getsockname()[1]  # port 0: the one that was free
         app = make_app(settings)  # a bad bundle is refused here, not by every worker
-        with announced(settings.bundle, host, port):
+        with announced(settings.bundle, host, port, ready):
             if workers == 1:
                 uvicorn.Server(uvicorn.Config(app, **options(host, port, log_config))).run([listener])
                 return
@@ -99,7 +110,7 @@ def serve_by_workers(settings: ServiceSettings, workers: int, uvicorn_options: d
 
 
 @contextmanager
-def announced(bundle: Path, host: str, port: int) -> Iterator[None]:
+def announced(bundle: Path, host: str, port: int, ready: Callable[[str], object]) -> Iterator[None]:
     """Log the address of the service once it accepts connections."""
     over = threading.Event()
     address = f"[{host}]" if ":" in host else host
@@ -110,7 +121,9 @@ def announced(bundle: Path, host: str, port: int) -> Iterator[None]:
                 socket.create_connection((host, port), timeout=1).close()
             except OSError:
                 continue
-            log.info("serving %s on http://%s:%d (Ctrl-C ends it)", printable(bundle), printable(address), port)
+            url = f"http://{printable(address)}:{port}"
+            log.info("serving %s on %s (Ctrl-C ends it)", printable(bundle), url)
+            ready(url)
             return
 
     waiting = threading.Thread(target=wait_until_listening, name="neatrec-announce", daemon=True)
