@@ -106,6 +106,15 @@ def test_each_goal_scores_by_its_ranker(goal: str) -> None:
     assert answering.features is model.features
 
 
+def test_several_rankers_score_in_one_pass_as_each_does_alone() -> None:
+    scorer = PairScorer(toy_features(), random_weights(0)[0])
+    rankers = [None, *(random_weights(seed)[1] for seed in (1, 2))]
+    together = scorer.with_rankers(*rankers).rows_by_ranker(EVERY)
+    assert together.shape == (3, ITEMS, ITEMS)
+    for ranker, rows in zip(rankers, together, strict=True):
+        np.testing.assert_array_equal(rows, scorer.with_rankers(ranker).rows(EVERY))
+
+
 @settings(max_examples=100, deadline=None)
 @given(st.floats(2.0**-100, 2.0**100, width=32))
 def test_the_fast_logarithm_is_a_logarithm(value: float) -> None:

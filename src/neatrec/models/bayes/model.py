@@ -101,7 +101,7 @@ class Bayes(Model):
         ranking = self.ranking = self.summary.rankings[goal]
         self.statistic = _statistic(ranking, self.features.counts)
         if isinstance(self.scorer, PairScorer):
-            self.scorer = self.scorer.with_ranker(ranking.ranker)
+            self.scorer = self.scorer.with_rankers(ranking.ranker)
         # statistics have no score for an item that was never bought
         self.scores_unseen_items = self.statistic is None  # type: ignore[misc]
 

@@ -7,6 +7,7 @@ which needs logarithms that the processor takes eight at a time, and then adds w
 from __future__ import annotations
 
 from collections import namedtuple
+from collections.abc import Sequence
 from copy import copy
 from typing import Any, NamedTuple
 
@@ -33,8 +34,9 @@ Floats = npt.NDArray[np.float64]
 
 MIN_ROWS_PER_THREAD = 4
 PriorWeights = namedtuple("PriorWeights", list(PRIOR_FEATURES))  # type: ignore[misc]
-RankerWeights = namedtuple("RankerWeights", list(RANKER_FEATURES))  # type: ignore[misc]
 """A float32 weight per feature, by name: what compiled code reads."""
+RankerWeights = namedtuple("RankerWeights", list(RANKER_FEATURES))  # type: ignore[misc]
+"""Float32 weights of each feature, one per ranker."""
 LIFT_ONLY = OddsRanker(0.0, (np.array(list(RANKER_FEATURES)) == "log_lift").astype(np.float64))
 """Ranks by the posterior lift."""
 # log(1 + f) = f - f^2 / 2 + f^3 (L0 + L1 f + ...) for f from -1/3 to 1/3, to 1e-8; fitted at Chebyshev points
@@ -91,10 +93,9 @@ class QueryColumns(NamedTuple):
     near_total: Vectors
     similar_total: Vectors
     neighbour_total: Vectors
-    odds: Vectors
-    """Part of the log-odds: level and query popularity."""
-    cosine: Vectors
-    """Weight of the cosine over the length of the query's low-rank vector."""
+    popularity: Vectors
+    inverse_length: Vectors
+    """Of its low-rank vector."""
 
 
 class PairColumns(NamedTuple):
@@ -111,7 +112,7 @@ class PairColumns(NamedTuple):
     around: Vectors
     """Counts of the query's neighbours without the query itself."""
     category_prior: Vectors
-    category_odds: Vectors
+    category_order: Vectors
     times: Vectors
     blended: Vectors
     """The count, a share of it replaced by that of near pairs."""
@@ -126,6 +127,8 @@ class Settings(NamedTuple):
     near_scale: Any
     prior: Any
     """PriorWeights."""
+    level: Vectors
+    """Of the log-odds, one per ranker."""
     ranker: Any
     """RankerWeights."""
 
@@ -165,14 +168,14 @@ class PairScorer:
     def __init__(self, features: PairFeatures, prior: Prior, ranker: OddsRanker | None = None) -> None:
         if prior.weights is None:
             raise ValueError("shrunk lift needs no scorer")
-        self.features, self.ranker = features, LIFT_ONLY if ranker is None else ranker
+        self.features = features
         near = features.counts if features.near is None or not features.near_scale else features.near
         self.settings = Settings(
             np.float32(prior.k),
             np.float32(prior.near),
             np.float32(features.near_scale or 1.0),
             PriorWeights(*prior.weights.astype(np.float32)),
-            RankerWeights(*self.ranker.weights.astype(np.float32)),
+            *_weights_of([ranker]),
         )
         self.near = near
         self.tables = Tables(
@@ -197,32 +200,37 @@ class PairScorer:
         self.parts = above, below
         self.sides = [np.ascontiguousarray(features.scaled[:, part]) for part in self.parts] + [features.word_vectors]
 
-    def with_ranker(self, ranker: OddsRanker | None) -> PairScorer:
-        """The same features and prior, ranked by another ranker."""
+    def with_rankers(self, *rankers: OddsRanker | None) -> PairScorer:
+        """The same features and prior, ranked by other rankers."""
         other = copy(self)
-        other.ranker = LIFT_ONLY if ranker is None else ranker
-        other.settings = self.settings._replace(ranker=RankerWeights(*other.ranker.weights.astype(np.float32)))
+        level, weights = _weights_of(rankers)
+        other.settings = self.settings._replace(level=level, ranker=weights)
         return other
 
     def rows(self, queries: Codes) -> Vectors:
-        """Scores of each query with every item, shape (queries, items)."""
+        """Scores of each query with every item by the first ranker, shape (queries, items)."""
+        by_first: Vectors = self.rows_by_ranker(queries)[0]
+        return by_first
+
+    def rows_by_ranker(self, queries: Codes) -> Vectors:
+        """Scores of each query with every item, shape (rankers, queries, items); features are computed once."""
         items = len(self.features.category)
-        out = np.empty((len(queries), items), dtype=np.float32)
+        out = np.empty((len(self.settings.level), len(queries), items), dtype=np.float32)
         products = [all_products(pair) for pair in zip(self._query_sides(queries), self.sides, strict=True)]
 
         def work(part: slice) -> None:
             some = queries[part]
             offsets = np.arange(len(some) + 1, dtype=np.int64) * items
             flat = [product[part].reshape(-1) for product in products]
-            scores = out[part].reshape(-1)
+            scores = np.empty((len(out), len(some) * items), dtype=np.float32)
             self._run(some, offsets, np.zeros(0, dtype=np.int32), flat, scores, np.zeros(0, dtype=np.float32))
-            np.exp(scores, out=scores)
+            np.exp(scores.reshape(len(out), len(some), items), out=out[:, part])
 
         parallel_slices(len(queries), work, min_rows=MIN_ROWS_PER_THREAD)
         return out
 
     def pairs(self, queries: Codes, items: Codes) -> Vectors:
-        """Scores of pairs, shape (pairs,)."""
+        """Scores of pairs by the first ranker, shape (pairs,)."""
         return np.exp(self._of_pairs(queries, items)[0])
 
     def log_prior(self, queries: Codes, items: Codes) -> Floats:
@@ -241,9 +249,10 @@ class PairScorer:
             products = [np.empty(len(mine), dtype=np.float32) for _ in self.sides]
             for left, right, out in zip(self._query_sides(different), self.sides, products, strict=True):
                 pair_products(left, right, offsets, found, out)
-            score, prior = np.empty(len(mine), dtype=np.float32), np.empty(len(mine), dtype=np.float32)
+            score = np.empty((len(self.settings.level), len(mine)), dtype=np.float32)
+            prior = np.empty(len(mine), dtype=np.float32)
             self._run(different, offsets, found, products, score, prior)
-            scores[order[part]], priors[order[part]] = score, prior
+            scores[order[part]], priors[order[part]] = score[0], prior
 
         parallel_slices(len(queries), work, min_rows=MIN_PAIRS_PER_THREAD)
         return scores, priors
@@ -259,10 +268,7 @@ class PairScorer:
     ) -> None:
         features, settings = self.features, self.settings
         mine = features.category[queries]
-        categories = (
-            settings.prior.categories * features.category_lift[mine],
-            settings.ranker.category_order * features.category_order[mine],
-        )
+        categories = settings.prior.categories * features.category_lift[mine], features.category_order[mine]
         score_queries(
             queries,
             offsets,
@@ -288,27 +294,34 @@ class PairScorer:
                 settings.near * near.total[queries] * settings.near_scale / near_records,
                 features.similar_total[queries] / (records * NAMES_PSEUDO),
                 features.neighbour_total[queries] / (records * NEIGHBOUR_PSEUDO),
-                self.ranker.level + settings.ranker.query_popularity * features.popularity[queries],
-                settings.ranker.cosine / np.where(length > 0, length, 1.0),
+                features.popularity[queries],
+                1.0 / np.where(length > 0, length, 1.0),
             )
         )
 
     def _significance(self, queries: Codes) -> tuple[npt.NDArray[np.int64], Vectors]:
-        """The weighted significance of the seen pairs of `queries`, and where each query's pairs start."""
-        counts, weight = self.features.counts, self.settings.ranker.significance
+        """The significance of the seen pairs of `queries`, none if no ranker weighs it; where each query's start."""
+        counts = self.features.counts
         start = self.tables.counts.start
         offsets = np.concatenate([[0], np.cumsum(start[queries + 1] - start[queries])]).astype(np.int64)
-        if not weight:
+        if not self.settings.ranker.significance.any():
             return offsets, np.zeros(0, dtype=np.float32)
         rows, total = counts.matrix[queries], counts.total
         query = np.repeat(queries, np.diff(offsets))
         g2 = statistics.signed_llr(rows.data, total[query], total[rows.indices], counts.records)
-        return offsets, (weight * np.log1p(np.maximum(g2, 0.0))).astype(np.float32)
+        return offsets, np.log1p(np.maximum(g2, 0.0)).astype(np.float32)
 
 
 def make_scorer(features: PairFeatures, prior: Prior, ranker: OddsRanker | None) -> PairScorer | ShrunkLiftScorer:
     """The scorer of a fitted prior and ranker."""
     return ShrunkLiftScorer(features, prior.k) if prior.weights is None else PairScorer(features, prior, ranker)
+
+
+def _weights_of(rankers: Sequence[OddsRanker | None]) -> tuple[Vectors, Any]:
+    """The levels of rankers, and their RankerWeights."""
+    chosen = [LIFT_ONLY if ranker is None else ranker for ranker in rankers]
+    weights = np.array([ranker.weights for ranker in chosen], dtype=np.float32).T
+    return np.array([ranker.level for ranker in chosen], dtype=np.float32), RankerWeights(*weights)
 
 
 def _float32(*columns: npt.NDArray[Any]) -> list[Vectors]:
@@ -362,16 +375,16 @@ def score_queries(  # type: ignore[no-untyped-def]
 ):
     """Log-scores of each query with its items, from offsets[r] to offsets[r + 1]; no `items`: all, in order.
 
-    prior_out: the logs of the prior means too; empty: not wanted.
+    out: a row per ranker. prior_out: the logs of the prior means too; empty: not wanted.
     """
     positive, negative, words = products
-    category_prior, category_odds = categories
+    category_prior, category_order = categories
     significance_start, significance_value = significance
     counts, near, similar = tables.counts, tables.near, tables.similar
     size = len(tables.category)
     reached, pooled, around = np.zeros(size, np.float32), np.zeros(size, np.float32), np.zeros(size, np.float32)
     count, blended, certain = np.zeros(size, np.float32), np.zeros(size, np.float32), np.zeros(size, np.float32)
-    prior, odds = np.empty(size, np.float32), np.empty(size, np.float32)
+    prior, order = np.empty(size, np.float32), np.empty(size, np.float32)
     for r in range(len(queries)):
         q = queries[r]
         if len(similar.start):
@@ -387,13 +400,13 @@ def score_queries(  # type: ignore[no-untyped-def]
         for place in range(near.start[q], near.start[q + 1]):
             blended[near.item[place]] += settings.near * settings.near_scale * np.float32(near.value[place])
         for v in range(size):
-            prior[v], odds[v] = category_prior[r, tables.category[v]], category_odds[r, tables.category[v]]
+            prior[v], order[v] = category_prior[r, tables.category[v]], category_order[r, tables.category[v]]
         part = slice(offsets[r], offsets[r + 1])
         by_vectors = (positive[part], negative[part], words[part])
         if len(items):
             v = items[part]
             of_pair = PairColumns(
-                *by_vectors, pooled[v], around[v], prior[v], odds[v], count[v], blended[v], certain[v]
+                *by_vectors, pooled[v], around[v], prior[v], order[v], count[v], blended[v], certain[v]
             )
             chosen = ItemColumns(
                 of_item.total[v],
@@ -402,14 +415,14 @@ def score_queries(  # type: ignore[no-untyped-def]
                 of_item.prior[v],
                 of_item.inverse_length[v],
             )
-            add_unseen(r, of_pair, of_query, chosen, settings, out[part])
-            add_seen(of_pair, settings, out[part])
+            add_unseen(r, of_pair, of_query, chosen, settings, out[:, part])
+            add_seen(of_pair, settings, out[:, part])
             if len(prior_out):
                 prior_out[part] = of_pair.category_prior
         else:
-            of_pair = PairColumns(*by_vectors, pooled, around, prior, odds, count, blended, certain)
-            add_unseen(r, of_pair, of_query, of_item, settings, out[part])
-            add_seen(of_pair, settings, out[part])
+            of_pair = PairColumns(*by_vectors, pooled, around, prior, order, count, blended, certain)
+            add_unseen(r, of_pair, of_query, of_item, settings, out[:, part])
+            add_seen(of_pair, settings, out[:, part])
         pooled[:] = ZERO
         around[:] = ZERO
         for place in range(counts.start[q], counts.start[q + 1]):
@@ -419,34 +432,48 @@ def score_queries(  # type: ignore[no-untyped-def]
 
 @compiled
 def add_unseen(r, of_pair, of_query, of_item, settings, out):  # type: ignore[no-untyped-def]
-    """Log-scores of a query as if no pair had been seen; `category_prior` becomes the whole log-prior."""
+    """Log-scores of a query as if no pair had been seen; `category_prior` becomes the whole log-prior.
+
+    Columns that are no longer needed take the features: `positive` the cosine, `words` the log-lift, `around` the
+    neighbours.
+    """
     w_prior, w_rank, k = settings.prior, settings.ranker, settings.k
     total, near_total, similar_total = of_query.total[r], of_query.near_total[r], of_query.similar_total[r]
-    neighbour_total, query_odds, cosine = of_query.neighbour_total[r], of_query.odds[r], of_query.cosine[r]
+    neighbour_total, inverse_length = of_query.neighbour_total[r], of_query.inverse_length[r]
     log_k, limit = np.float32(np.log(k)), np.float32(MAX_LOG_PRIOR)
     per_names, per_neighbours = np.float32(1.0 / NAMES_PSEUDO), np.float32(1.0 / NEIGHBOUR_PSEUDO)
-    for v in range(len(out)):
+    for v in range(out.shape[1]):
         names = fast_log((of_pair.pooled[v] * per_names + ONE) / (similar_total * of_item.similar_total[v] + ONE))
         mean = of_item.prior[v] + of_pair.category_prior[v] + of_pair.words[v] + w_prior.similar_names * names
         mean += w_prior.low_rank * (of_pair.positive[v] - of_pair.negative[v])
         mean = min(max(mean, -limit), limit)
         of_pair.category_prior[v] = mean
-        score = query_odds + of_pair.category_odds[v]
-        score += cosine * of_item.inverse_length[v] * (of_pair.positive[v] + of_pair.negative[v])
+        of_pair.positive[v] = inverse_length * of_item.inverse_length[v] * (of_pair.positive[v] + of_pair.negative[v])
         expected = total * of_item.total[v] + near_total * of_item.near_total[v]
-        score += w_rank.log_lift * (mean + log_k - fast_log(k + expected))
+        of_pair.words[v] = mean + log_k - fast_log(k + expected)
         around = max(of_pair.around[v], ZERO) * per_neighbours + ONE
-        score += w_rank.neighbours * fast_log(around / (neighbour_total * of_item.total[v] + ONE))
-        out[v] = score
+        of_pair.around[v] = fast_log(around / (neighbour_total * of_item.total[v] + ONE))
+    for ranker in range(len(out)):
+        level = settings.level[ranker] + w_rank.query_popularity[ranker] * of_query.popularity[r]
+        cosine, lift = w_rank.cosine[ranker], w_rank.log_lift[ranker]
+        neighbours, order = w_rank.neighbours[ranker], w_rank.category_order[ranker]
+        row = out[ranker]
+        for v in range(len(row)):
+            score = level + order * of_pair.category_order[v] + cosine * of_pair.positive[v]
+            row[v] = score + lift * of_pair.words[v] + neighbours * of_pair.around[v]
 
 
 @compiled
 def add_seen(of_pair, settings, out):  # type: ignore[no-untyped-def]
     """Add what the counts of seen pairs contribute, and clip the log-scores."""
     k, weights, limit = settings.k, settings.ranker, np.float32(MAX_LOG_ODDS)
-    for v in range(len(out)):
+    for v in range(out.shape[1]):
         if of_pair.times[v] > ZERO:
             prior = k * np.exp(of_pair.category_prior[v])
-            out[v] += weights.log_lift * np.log1p(of_pair.blended[v] / prior)
-            out[v] += weights.log_count * np.log1p(of_pair.times[v]) + of_pair.significance[v]
-        out[v] = min(max(out[v], -limit), limit)
+            lift, count = np.log1p(of_pair.blended[v] / prior), np.log1p(of_pair.times[v])
+            for ranker in range(len(out)):
+                out[ranker, v] += weights.log_lift[ranker] * lift + weights.log_count[ranker] * count
+                out[ranker, v] += weights.significance[ranker] * of_pair.significance[v]
+    for ranker in range(len(out)):
+        for v in range(out.shape[1]):
+            out[ranker, v] = min(max(out[ranker, v], -limit), limit)
