@@ -5,16 +5,19 @@ from __future__ import annotations
 import errno
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from helpers.bayes_cases import random_weights, toy_bayes
 from helpers.toyshop import code, toy_baskets, toy_catalog
 from neatrec.bundle import load_bundle, read_manifest, save_bundle
 from neatrec.errors import BundleError, ParameterError, ResourceError
 from neatrec.models import Model, Run, make_model
-from neatrec.serving import GRADES, ServingTable, has_table, rewrite_index, save_indexed
+from neatrec.models.bayes.fit import GOALS, GoalRanking
+from neatrec.serving import GRADES, ServingTable, ask, has_table, rewrite_index, save_indexed
 
 ONE = Run(rng=3, threads=1, device="cpu")
 
@@ -155,6 +158,60 @@ def test_a_model_with_a_posterior_gives_it(tmp_path: Path) -> None:
     np.testing.assert_allclose(index.answers(bread).posterior_low, wanted.low, rtol=1e-5)
     outside = next(v for v in index.beyond(bread, k=30).item if v not in index.answers(bread).item)
     assert index.evidence(bread, int(outside)).posterior > 0
+
+
+@pytest.fixture(scope="module")
+def goals_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    model = toy_bayes(4, goal="lift")
+    rankings = {goal: GoalRanking("odds", random_weights(seed)[1]) for seed, goal in enumerate(GOALS)}
+    model._set_fit(model.features, replace(model.summary, rankings=rankings))
+    path = tmp_path_factory.mktemp("goals") / "bundle"
+    save_indexed(model, path, toy_baskets(), seed=0, k=4)
+    return path
+
+
+@pytest.mark.parametrize("goal", [None, *GOALS])
+def test_a_bundle_answers_by_any_goal_of_its_model(goals_bundle: Path, goal: str | None) -> None:
+    index = ServingTable.open(goals_bundle)
+    assert (index.goal, index.goals) == ("lift", GOALS)
+    by_goal, model = index.with_goal(goal), load_bundle(goals_bundle).with_goal(goal or "lift")
+    assert by_goal.goal == (goal or "lift")
+    for item in range(len(toy_catalog())):
+        answers, wanted = by_goal.answers(item), model.recommend(item, 4)
+        assert answers.item.tolist() == wanted.codes.tolist()
+        np.testing.assert_allclose(answers.score, wanted.scores, rtol=1e-6)
+        for row, other in enumerate(answers.item.tolist()):
+            assert answers.evidence(row).to_dict() == by_goal.evidence(item, other).to_dict()
+    bread = code("bread")
+    went_on = by_goal.answers(bread).followed_by(by_goal.beyond(bread, skip=by_goal.answers(bread).item, k=3))
+    assert went_on.item.tolist() == model.recommend(bread, 7).codes.tolist()
+    found = [line.answer.id for line in ask(index, ["Bread"], 4, min_evidence="predicted", goal=goal).answers]
+    assert found == model.recommend("Bread", 4).ids
+    assert by_goal.with_goal(None) is index
+    assert len(index.columns["item"]) == index.start[-1]
+
+
+def test_a_table_without_the_other_goals_answers_by_exact_scores(goals_bundle: Path, tmp_path: Path) -> None:
+    """As bundles were written before there were goals."""
+    model = load_bundle(goals_bundle)
+    alone = type(model).goals
+    try:
+        type(model).goals = ()  # type: ignore[misc]
+        save_indexed(model, tmp_path / "old", toy_baskets(), seed=0, k=4)
+    finally:
+        type(model).goals = alone  # type: ignore[misc]
+    answers = ServingTable.open(tmp_path / "old").with_goal("evidence").answers(code("bread"))
+    assert answers.item.tolist() == model.with_goal("evidence").recommend("Bread", 4).codes.tolist()
+
+
+def test_goals_that_there_are_not_are_refused(bundle: Path, goals_bundle: Path) -> None:
+    with pytest.raises(ParameterError, match="`goal` must be one of balanced, lift, evidence, got 'best'"):
+        ServingTable.open(goals_bundle).with_goal("best")
+    refused = "`goal` must be left out: model 'shrunk-lift' has one ranking, got 'lift'. Train `bayes`"
+    with pytest.raises(ParameterError, match=refused):
+        ServingTable.open(bundle).with_goal("lift")
+    with pytest.raises(ParameterError, match=refused):
+        load_bundle(bundle).with_goal("lift")
 
 
 def test_a_bundle_without_a_table_says_what_to_run(model: Model, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -9,14 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers.bayes_cases import random_weights, toy_bayes
 from helpers.table_checks import assert_holds_what_recommend_names
 from helpers.toyshop import code, toy_baskets, toy_catalog
 from neatrec.data.catalog import Catalog
 from neatrec.errors import DivergedError, ParameterError
 from neatrec.models import MODEL_NAMES, Model, Run, make_model
+from neatrec.models.bayes.fit import GOALS, GoalRanking
 from neatrec.models.embeddings.item2vec import Item2Vec
 from neatrec.serving import topk
-from neatrec.serving.topk import TopKSearch, best_answers
+from neatrec.serving.topk import TopKSearch, best_answers, best_by_goal
 
 EMBEDDING = {"dim": 16, "epochs": 20}
 SETTINGS = {
@@ -46,6 +49,21 @@ def test_scores_that_are_not_a_product_give_the_very_same_order(name: str) -> No
     for query in range(len(toy_catalog())):
         row = slice(found.start[query], found.start[query + 1])
         assert found.item[row].tolist() == model.recommend(query, 7).codes.tolist()
+
+
+@pytest.mark.parametrize("goal", GOALS)
+def test_the_best_by_each_goal_come_from_one_pass(goal: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topk, "BLOCK_NUMBERS", 200)  # several blocks
+    model = toy_bayes(4)
+    rankings = {"balanced": GoalRanking("odds", random_weights(1)[1]), "lift": GoalRanking("posterior-lift")}
+    rankings["evidence"] = GoalRanking("llr")  # which has no answers for an item never bought
+    model._set_fit(model.features, replace(model.summary, rankings=rankings))
+    found, alone = best_by_goal(model, 7, threads=2)[goal], best_answers(model.with_goal(goal), 7)
+    np.testing.assert_array_equal(found.start, alone.start)
+    np.testing.assert_array_equal(found.item, alone.item)
+    np.testing.assert_array_equal(found.score, alone.score)
+    saffron = code("saffron")
+    assert (found.start[saffron] == found.start[saffron + 1]) == (goal == "evidence")
 
 
 def test_an_item_never_bought_has_no_answers_and_is_none() -> None:

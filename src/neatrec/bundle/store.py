@@ -28,6 +28,7 @@ from neatrec.data.baskets import BasketStream, as_shards
 from neatrec.data.catalog import Catalog, string_array
 from neatrec.errors import BundleError, InputError, NeatrecError
 from neatrec.models.base import Model
+from neatrec.models.parameters import ModelParameters
 from neatrec.models.registry import ALIASES, MODEL_CLASSES, alias_settings, model_class
 from neatrec.text import printable
 
@@ -283,16 +284,21 @@ def _model(folder: Path, manifest: Manifest) -> Model:
 
 def model_of(manifest: Manifest, catalog: Catalog, arrays: Mapping[str, Any], folder: Path) -> Model:
     """The model of a manifest, a catalog and arrays."""
+    parameters = parameters_of(manifest, folder)
+    return model_class(manifest.model).from_arrays(parameters, catalog, arrays)
+
+
+def parameters_of(manifest: Manifest, folder: Path) -> ModelParameters:
+    """The parameters of the model, also where the manifest is older than some of them."""
     if manifest.model not in {*MODEL_CLASSES, *ALIASES}:
         raise BundleError(
             f"{printable(folder)} holds a model {printable(manifest.model)!r}, which this version does not have"
         )
-    kind = model_class(manifest.model)
+    saved = {**alias_settings(manifest.model), **manifest.parameters}
     try:
-        parameters = kind.Parameters.from_saved({**alias_settings(manifest.model), **manifest.parameters})
+        return model_class(manifest.model).Parameters.from_saved(saved)
     except (TypeError, InputError) as error:
         raise damaged(folder / NAME, f"the parameters do not fit the model ({printable(error)})") from error
-    return kind.from_arrays(parameters, catalog, arrays)
 
 
 def _read_arrays(file: Path) -> dict[str, np.ndarray[Any, Any]]:

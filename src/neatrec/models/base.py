@@ -161,6 +161,10 @@ class Model(ABC):
         """The scores of all items for each query, shape (queries, items). It is dense: call it in blocks."""
         return self._without_nan(self._score_all(self._codes("queries", queries)))
 
+    def score_goals(self, queries: npt.ArrayLike) -> dict[str, Scores]:
+        """`score_all` by each goal."""
+        return {goal: self.with_goal(goal).score_all(queries) for goal in self.goals}
+
     @abstractmethod
     def _score(self, queries: Codes, items: Codes) -> Scores: ...
 

@@ -19,11 +19,11 @@ from neatrec.errors import BundleError, must_be
 from neatrec.models.base import Model
 from neatrec.models.counts import CountModel
 from neatrec.serving.approximate import MeasuredRecall, approximate_answers
-from neatrec.serving.files import FOLDER, NOTE, ServingArrays, write_index
+from neatrec.serving.files import FOLDER, NOTE, GoalOrder, ServingArrays, write_index
 from neatrec.serving.pairs import PairTable
 from neatrec.serving.projection import map_items
 from neatrec.serving.table import ServingTable, posterior_of
-from neatrec.serving.topk import TopK, best_answers, found_on_gpu
+from neatrec.serving.topk import TopK, best_answers, best_by_goal, found_on_gpu
 from neatrec.text import plural, printable
 
 log = logging.getLogger(__name__)
@@ -66,17 +66,19 @@ def index_of(
 ) -> ServingArrays:
     """The table of a fitted model whose pairs are counted already."""
     started = time.perf_counter()
-    best, recall = _best(model, k, ann, threads, device)
-    query = best.query
-    columns = pairs.columns(query, best.item)
-    columns |= _posterior(model, query, best.item, threads)
+    best, others, recall = _best(model, k, ann, threads, device)
+    query, item, goals = _pooled(best, others)
+    columns = pairs.columns(query, item)
+    columns |= _posterior(model, query, item, threads)
     log.info(
         "serving table: %s for %s in %.1f s",
         plural(len(best.item), "answer"),
         plural(len(best.start) - 1, "item"),
         time.perf_counter() - started,
     )
-    return ServingArrays(k, best, columns, pairs, _variance(model), map_items(model, pairs), _reason(model), recall)
+    more = item[len(best.item) :]
+    about_items = _variance(model), map_items(model, pairs), _reason(model)
+    return ServingArrays(k, best, columns, pairs, *about_items, recall, more, goals)
 
 
 def table_device(model: Model, device: str, *, ann: bool, reproducible: bool) -> str:
@@ -89,11 +91,36 @@ def table_device(model: Model, device: str, *, ann: bool, reproducible: bool) ->
     return device
 
 
-def _best(model: Model, k: int, ann: bool, threads: int | None, device: str) -> tuple[TopK, MeasuredRecall | None]:
-    if not ann:
-        return best_answers(model, k, threads=threads, device=device), None
-    _refuse_gpu(device)
-    return approximate_answers(model, k, threads=threads)
+def _best(
+    model: Model, k: int, ann: bool, threads: int | None, device: str
+) -> tuple[TopK, dict[str, TopK], MeasuredRecall | None]:
+    """The best by the model's own goal, and by its other ones."""
+    if ann:
+        _refuse_gpu(device)
+        best, recall = approximate_answers(model, k, threads=threads)
+        return best, {}, recall
+    if not model.goals:
+        return best_answers(model, k, threads=threads, device=device), {}, None
+    found = best_by_goal(model, k, threads=threads)
+    return found.pop(model.parameters.goal), found, None
+
+
+def _pooled(
+    best: TopK, others: Mapping[str, TopK]
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], dict[str, GoalOrder]]:
+    """Query and item of all answers without repetition, those of `best` first; where those of the others stand."""
+    if not others:
+        return best.query, best.item, {}
+    items = len(best.start) - 1
+    keys = [top.query.astype(np.int64) * items + top.item for top in (best, *others.values())]
+    distinct, first, inverse = np.unique(np.concatenate(keys), return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    place = np.empty(len(order), dtype=np.int32 if len(order) < 2**31 else np.int64)
+    place[order] = np.arange(len(order))
+    rows = np.split(place[inverse], np.cumsum([len(key) for key in keys[:-1]]))[1:]
+    query, item = np.divmod(distinct[order], items)
+    goals = {goal: GoalOrder(top.start, row, top.score) for (goal, top), row in zip(others.items(), rows, strict=True)}
+    return query.astype(np.int32), item.astype(np.int32), goals
 
 
 def _refuse_gpu(device: str) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +34,16 @@ UNKNOWN_COLUMNS = ("customers", "forward", "backward")
 """Left out of the file where they are not known of any pair."""
 
 
+class GoalOrder(NamedTuple):
+    """The answers by one goal, item after item, best first."""
+
+    start: npt.NDArray[np.int64]
+    """Where the answers of each item start, shape (items + 1,)."""
+    row: npt.NDArray[Any]
+    """Where each answer stands among the columns."""
+    score: npt.NDArray[np.float32]
+
+
 @dataclass(frozen=True, eq=False)
 class ServingArrays:
     """All that the table's files hold."""
@@ -48,6 +58,10 @@ class ServingArrays:
     reason: str
     recall: MeasuredRecall | None = None
     """What an approximate table has of the exact one; None for the exact one."""
+    more_items: npt.NDArray[np.int32] | None = None
+    """Answers by other goals only: `columns` has their rows behind those of `best`."""
+    goals: Mapping[str, GoalOrder] = field(default_factory=dict)
+    """The answers by each other goal of the model."""
 
 
 def write_index(arrays: ServingArrays, folder: Path, attachment: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -55,7 +69,12 @@ def write_index(arrays: ServingArrays, folder: Path, attachment: Mapping[str, An
     place = folder / FOLDER
     place.mkdir()
     columns = {name: values for name, values in arrays.columns.items() if _known(name, values)}
-    _write(place / ANSWERS, {"item": arrays.best.item, "score": arrays.best.score, **columns})
+    more = np.zeros(0, dtype=np.int32) if arrays.more_items is None else arrays.more_items
+    item = np.concatenate([arrays.best.item, more])
+    score = np.concatenate([arrays.best.score, np.full(len(more), np.nan, dtype=np.float32)])
+    _write(place / ANSWERS, {"item": item, "score": score, **columns})
+    for goal, order in arrays.goals.items():
+        _write(place / goal_file(goal), {"row": order.row, "score": order.score})
     _write(place / ITEMS, _item_columns(arrays))
     pairs = {name: getattr(arrays.pairs, name) for name in ("item", "count", "customers", "forward", "q")}
     _write(place / PAIRS, {name: values for name, values in pairs.items() if values is not None})
@@ -69,6 +88,7 @@ def write_index(arrays: ServingArrays, folder: Path, attachment: Mapping[str, An
         "grades": thresholds(),
         "evidence": dict(arrays.pairs.about()),
         **({} if arrays.recall is None else {"recall": arrays.recall.to_dict()}),
+        **({"goals": list(arrays.goals)} if arrays.goals else {}),
     }
     return {NOTE: about}
 
@@ -87,6 +107,7 @@ def _item_columns(arrays: ServingArrays) -> dict[str, npt.NDArray[Any]]:
         "item_factor": pairs.item_factor,
         "category": pairs.category,
     }
+    columns |= {f"answers_{goal}": np.diff(order.start) for goal, order in arrays.goals.items()}
     if arrays.variance is not None:
         columns["variance"] = arrays.variance
     if arrays.position is not None:
@@ -110,6 +131,19 @@ def read_columns(folder: Path, name: str) -> dict[str, npt.NDArray[Any]]:
         return {column: batch.column(i).to_numpy() for i, column in enumerate(batch.schema.names)}
     except (OSError, pa.ArrowException) as error:
         raise damaged(file, printable(error)) from error
+
+
+def goal_file(goal: str) -> str:
+    return f"answers-{goal}.arrow"
+
+
+def read_goals(folder: Path, about: Mapping[str, Any], items: Columns) -> dict[str, GoalOrder]:
+    """The answers by the other goals that the table holds."""
+    found = {}
+    for goal in about.get("goals", ()):
+        columns = read_columns(folder, goal_file(goal))
+        found[goal] = GoalOrder(starts(items[f"answers_{goal}"]), columns["row"], columns["score"])
+    return found
 
 
 def read_attachment(folder: Path, manifest: Manifest) -> dict[str, Any] | None:

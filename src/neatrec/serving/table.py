@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Iterable, Mapping
+from copy import copy
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,15 +14,25 @@ import numpy.typing as npt
 import pyarrow.parquet as pq
 
 from neatrec.bundle import Manifest, read_bundle
-from neatrec.bundle.store import ARRAYS, model_of
+from neatrec.bundle.store import ARRAYS, model_of, parameters_of
 from neatrec.bundle.store import ITEMS as CATALOG
 from neatrec.data.catalog import Catalog
-from neatrec.errors import must_be
-from neatrec.models.base import Model
+from neatrec.errors import must_be, must_be_one_of
+from neatrec.models.base import Model, no_goals
 from neatrec.models.items import same_category_as
 from neatrec.models.recommendations import best
+from neatrec.models.registry import model_class
 from neatrec.serving.evidence import GRADES, PREDICTED, RULE, PairEvidence
-from neatrec.serving.files import ANSWERS, about_table, read_attachment, read_columns, read_pairs, starts
+from neatrec.serving.files import (
+    ANSWERS,
+    GoalOrder,
+    about_table,
+    read_attachment,
+    read_columns,
+    read_goals,
+    read_pairs,
+    starts,
+)
 from neatrec.serving.pairs import PairTable
 from neatrec.serving.projection import Positions
 
@@ -99,7 +110,11 @@ class ItemAnswers:
     posterior_high: npt.NDArray[np.float32]
 
     def __init__(
-        self, query: int, facts: ItemFacts, columns: Mapping[str, npt.NDArray[Any]], rows: slice = EVERY
+        self,
+        query: int,
+        facts: ItemFacts,
+        columns: Mapping[str, npt.NDArray[Any]],
+        rows: slice | npt.NDArray[np.integer[Any]] = EVERY,
     ) -> None:
         """The answers of one query that stand in these rows of `columns`."""
         self.query = query
@@ -144,7 +159,8 @@ class ServingTable:
     >>> index = ServingTable.open("bundle")  # doctest: +SKIP
     >>> index.answers(17).item[:10]  # doctest: +SKIP
 
-    `columns` are those of all answers, item after item; those of an item begin at `start[code]`.
+    `columns` are those of all answers by the bundle's own goal, item after item; those of an item begin at
+    `start[code]`.
     """
 
     def __init__(self, folder: Path, manifest: Manifest, about: dict[str, Any]) -> None:
@@ -163,9 +179,19 @@ class ServingTable:
         columns = read_columns(folder, ANSWERS)
         self._has_posterior = "posterior" in columns
         rows = len(columns["item"])
-        self.columns = {name: columns[name] if name in columns else missing(name, rows) for name in COLUMNS}
+        self._pool = {name: columns[name] if name in columns else missing(name, rows) for name in COLUMNS}
+        """Of the answers by any goal."""
         self.start = starts(items["answers"])
         self._start: list[int] = self.start.tolist()
+        self.columns = {name: values[: self._start[-1]] for name, values in self._pool.items()}
+        self.goal: str | None = getattr(parameters_of(manifest, folder), "goal", None)
+        """What it answers by; None for a model with one ranking."""
+        self.goals = model_class(manifest.model).goals
+        """What it can answer by."""
+        self._own: ServingTable | None = None
+        """The table of the bundle's own goal; None: this one."""
+        self._orders = read_goals(folder, about, items)
+        self._order: GoalOrder | None = None
         self._facts = ItemFacts(self.item_count, self.variance, str(about["reason"]))
         self._folder, self._arrays = folder, _mapped(folder / ARRAYS)
 
@@ -184,14 +210,43 @@ class ServingTable:
         """The model itself, for what the table does not hold; read at the first use."""
         from safetensors.numpy import load
 
+        if self._own is not None and self.goal is not None:
+            return self._own.model.with_goal(self.goal)
         return model_of(self.manifest, self.catalog, load(self._arrays[:]), self._folder)
 
+    def with_goal(self, goal: str | None) -> ServingTable:
+        """The same bundle, answering by another goal of its model; None: by its own."""
+        own = self if self._own is None else self._own
+        if goal is None or goal == own.goal:
+            return own
+        if not self.goals:
+            raise no_goals(self.manifest.model, goal)
+        if goal not in self.goals:
+            raise must_be_one_of("goal", self.goals, goal)
+        other = copy(own)
+        other.__dict__.pop("model", None)
+        other.goal, other._own, other._order = goal, own, own._orders.get(goal)
+        return other
+
     def answers(self, code: int) -> ItemAnswers:
-        """The best of an item by the table, at most `k`: slices, nothing is copied."""
+        """The best of an item by the table, at most `k`; by the bundle's own goal slices, nothing is copied."""
+        if self._own is not None:
+            return self._by_order(code)
         return ItemAnswers(code, self._facts, self.columns, slice(self._start[code], self._start[code + 1]))
+
+    def _by_order(self, code: int) -> ItemAnswers:
+        if self._order is None:  # an older table
+            return self.beyond(code)
+        start, row, score = self._order
+        part = slice(int(start[code]), int(start[code + 1]))
+        found = ItemAnswers(code, self._facts, self._pool, row[part])
+        found.score = score[part]
+        return found
 
     def evidence(self, query: int, item: int) -> PairEvidence:
         """What the training baskets say about any pair, in the table or not."""
+        if self._own is not None:
+            return self._own.evidence(query, item)
         for code in (query, item):
             if not 0 <= code < len(self):
                 raise must_be("item", f"a code of the catalogue (0 to {len(self) - 1})", code)

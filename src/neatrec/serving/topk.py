@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -179,6 +180,13 @@ def best_answers(model: Model, k: int, *, threads: int | None = None, device: st
     return search.answers()
 
 
+def best_by_goal(model: Model, k: int, *, threads: int | None = None) -> dict[str, TopK]:
+    """`best_answers` for each goal of a model: what goals share is scored once."""
+    searches = {goal: search_of(model.with_goal(goal), k) for goal in model.goals}
+    scan_blocks(searches, model.score_goals, thread_count(threads))
+    return {goal: search.answers() for goal, search in searches.items()}
+
+
 def search_of(model: Model, k: int) -> TopKSearch:
     """A search for what `model` may answer, nothing found yet."""
     if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
@@ -289,16 +297,7 @@ class TopKSearch:
 
     def by_blocks(self, model: Model, threads: int) -> None:
         """All scores, some queries at a time."""
-        size = max(1, BLOCK_NUMBERS // max(len(self.group), 1))
-
-        def work(first: int) -> None:
-            with thread_limit(1):
-                scores = model.score_all(self.query[first : first + size])
-            rows = np.arange(first, first + len(scores))
-            self.scan(np.ascontiguousarray(scores[:, self.code], dtype=np.float64), rows, self.code)
-
-        with one_blas_thread(), ThreadPoolExecutor(threads) as pool:
-            list(pool.map(work, range(0, len(self.query), size)))
+        scan_blocks({"": self}, lambda queries: {"": model.score_all(queries)}, threads)
 
     def scan(self, scores: npt.NDArray[Any], rows: npt.NDArray[np.int64], code: Codes) -> None:
         """Offer the scores (rows, codes) of the queries at the places `rows`."""
@@ -322,6 +321,28 @@ class TopKSearch:
         chosen = np.arange(self.k)[None] < self.filled[:, None]  # (queries, k)
         start = np.concatenate([[0], np.cumsum(found)]).astype(np.int64)
         return TopK(start, self.best_item[chosen], self.best[chosen].astype(np.float32))
+
+
+def scan_blocks(
+    searches: Mapping[str, TopKSearch], score: Callable[[Codes], Mapping[str, npt.NDArray[Any]]], threads: int
+) -> None:
+    """Offer each search its scores (queries, items), which `score` computes for all of them, some queries at a time."""
+    queries = np.unique(np.concatenate([search.query for search in searches.values()]))
+    items = max(len(search.group) for search in searches.values())
+    size = max(1, BLOCK_NUMBERS // max(items * len(searches), 1))
+
+    def work(first: int) -> None:
+        block = queries[first : first + size]
+        with thread_limit(1):
+            scores = score(block)
+        for name, search in searches.items():
+            asked = np.isin(block, search.query)  # an item never bought has answers by some goals only
+            rows = np.searchsorted(search.query, block[asked])
+            mine = scores[name] if asked.all() else scores[name][asked]
+            search.scan(np.ascontiguousarray(mine[:, search.code], dtype=np.float64), rows, search.code)
+
+    with one_blas_thread(), ThreadPoolExecutor(threads) as pool:
+        list(pool.map(work, range(0, len(queries), size)))
 
 
 def _refuse_nan(queries: Vectors, items: Vectors) -> None:

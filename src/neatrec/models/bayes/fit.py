@@ -84,6 +84,10 @@ class GoalRanking:
         feature = "significance" if self.name == "llr" else "log_lift"
         return self.ranker or OddsRanker(0.0, (np.array(list(RANKER_FEATURES)) == feature).astype(np.float64))
 
+    def settings(self) -> dict[str, float]:
+        """The parameters of the statistic."""
+        return {} if self.k is None else {"k": self.k}
+
     def to_dict(self) -> dict[str, Any]:
         weights = {} if self.ranker is None else {"weights": _named(RANKER_FEATURES, self.ranker.weights)}
         return {"ranks_by": self.name, **({} if self.k is None else {"k": round(self.k, 6)}), **weights}

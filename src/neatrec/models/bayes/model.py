@@ -99,7 +99,10 @@ class Bayes(Model):
 
     def _set_goal(self, goal: str) -> None:
         ranking = self.ranking = self.summary.rankings[goal]
-        self.statistic = _statistic(ranking, self.features.counts)
+        kind = _statistic(ranking)
+        self.statistic = None if kind is None else kind(kind.Parameters.make(ranking.settings()))
+        if self.statistic is not None:
+            self.statistic.counts = self.features.counts
         if isinstance(self.scorer, PairScorer):
             self.scorer = self.scorer.with_rankers(ranking.ranker)
         # statistics have no score for an item that was never bought
@@ -125,6 +128,17 @@ class Bayes(Model):
         for first in range(0, len(queries), block):
             out[first : first + block] = scores_of(queries[first : first + block])
         return out
+
+    def score_goals(self, queries: npt.ArrayLike) -> dict[str, Scores]:
+        """`score_all` by each goal: the features of all odds are computed once. Call it in blocks."""
+        by_odds = [goal for goal, ranking in self.summary.rankings.items() if not _statistic(ranking)]
+        if not isinstance(self.scorer, PairScorer) or not by_odds:
+            return super().score_goals(queries)
+        scorer = self.scorer.with_rankers(*(self.summary.rankings[goal].ranker for goal in by_odds))
+        found = dict(zip(by_odds, scorer.rows_by_ranker(self._codes("queries", queries)), strict=True))
+        others = [goal for goal in self.goals if goal not in found]
+        found |= {goal: self.with_goal(goal).score_all(queries) for goal in others}
+        return {goal: self._without_nan(found[goal]) for goal in self.goals}
 
     def _score(self, queries: Codes, items: Codes) -> Scores:
         return (self.scorer.pairs if self.statistic is None else self.statistic._score)(queries, items)
@@ -207,12 +221,7 @@ class Bayes(Model):
         return matrix
 
 
-def _statistic(ranking: GoalRanking, counts: PairCounts) -> CountModel | None:
+def _statistic(ranking: GoalRanking) -> type[CountModel] | None:
     """The model of counts that ranks for a goal; None where the scorer does."""
-    kinds: dict[str, type[CountModel]] = {kind.name: kind for kind in (Lift, ShrunkLift, LLR, Jaccard)}
-    if ranking.name not in kinds:
-        return None
-    kind = kinds[ranking.name]
-    model = kind(kind.Parameters.make({} if ranking.k is None else {"k": ranking.k}))
-    model.counts = counts
-    return model
+    kinds: tuple[type[CountModel], ...] = (Lift, ShrunkLift, LLR, Jaccard)
+    return next((kind for kind in kinds if kind.name == ranking.name), None)
