@@ -9,6 +9,7 @@ import numpy as np
 from neatrec.data.baskets import Baskets
 from neatrec.models import make_model
 from neatrec.models.embeddings.kernels import gpu_call
+from neatrec.models.embeddings.kernels.arguments import KernelInput
 from neatrec.models.embeddings.kernels.gpu import cupy
 from neatrec.models.embeddings.kernels.gpu_feed import GpuBasketFeed, HostBaskets
 from neatrec.models.embeddings.model import EmbeddingModel
@@ -38,7 +39,9 @@ def kernel_speed(name: str, baskets: Baskets, settings: dict[str, Any]) -> float
             start, end = cp.cuda.Event(), cp.cuda.Event()
             start.record()
             seeded = there._replace(seed=np.uint64(epoch))
-            stats = gpu_call.run(model._kernel(), tables, piece.shard, seeded, given, 0, len(piece.shard.start))
+            stats = gpu_call.run(
+                model._kernel(), KernelInput(tables, piece.shard, seeded, given), 0, len(piece.shard.start)
+            )
             end.record()
             end.synchronize()
             speeds.append(stats.pairs / cp.cuda.get_elapsed_time(start, end) * 1e3)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from helpers.kernel_cases import CASES, SETTINGS, Case, make_draws, make_shard, make_tables, train
-from neatrec.models.embeddings.kernels.arguments import Draws, KernelSettings, Shard
+from neatrec.models.embeddings.kernels.arguments import Draws, KernelInput, KernelSettings, Shard
 from neatrec.models.embeddings.kernels.dispatch import kernel
 from neatrec.models.embeddings.kernels.layout import Table, width
 
@@ -117,7 +117,7 @@ def test_threads_side_by_side_see_every_pair_and_learn(case: Case) -> None:
     draws, looking = make_draws(shard), SETTINGS._replace(rate=0.0, last_rate=0.0)
 
     def loss(tables: tuple[Table, ...]) -> float:
-        return kernel(case.name)(tables, shard, draws, looking, 0, len(shard.start), 1).loss
+        return kernel(case.name)(KernelInput(tables, shard, draws, looking), 0, len(shard.start), 1).loss
 
     by_one, alone = train(case, shard, draws, SETTINGS, compiled=True)
     by_three, several = train(case, shard, draws, SETTINGS, compiled=True, threads=3)
@@ -130,7 +130,7 @@ def test_threads_side_by_side_see_every_pair_and_learn(case: Case) -> None:
 def test_a_second_pass_costs_less(case: Case) -> None:
     shard = make_shard([8] * 60, 200, users=case.users)
     tables, draws = make_tables(case, 200, SETTINGS.dim), make_draws(shard)
-    losses = [kernel(case.name)(tables, shard, draws, SETTINGS, 0, 60, 1).loss for _ in range(4)]
+    losses = [kernel(case.name)(KernelInput(tables, shard, draws, SETTINGS), 0, 60, 1).loss for _ in range(4)]
     assert losses[-1] < 0.8 * losses[0]
 
 

@@ -11,6 +11,7 @@ from helpers.gpu_cases import assert_equal_to_the_reference, large_tables, needs
 from helpers.kernel_cases import CASES, SETTINGS, Case, make_draws, make_shard, make_tables
 from neatrec.errors import ParameterError
 from neatrec.models.embeddings.kernels import reference
+from neatrec.models.embeddings.kernels.arguments import KernelInput
 from neatrec.models.embeddings.kernels.dispatch import kernel
 from neatrec.models.embeddings.kernels.gpu_call import to_gpu
 from neatrec.models.embeddings.kernels.layout import LOG_VARIANCE, tail, width
@@ -82,7 +83,9 @@ def test_one_item_baskets_of_one_and_one_category_make_no_pairs(case: Case) -> N
     for shard in (alone, same):
         tables = make_tables(case, len(shard.category), SETTINGS.dim)
         before = [table.copy() for table in tables]
-        stats = kernel(case.name, "gpu")(tables, shard, make_draws(shard), SETTINGS, 0, len(shard.start), 1)
+        stats = kernel(case.name, "gpu")(
+            KernelInput(tables, shard, make_draws(shard), SETTINGS), 0, len(shard.start), 1
+        )
         assert stats == (0, 0.0, 0)
         for found, start in zip(tables, before, strict=True):
             np.testing.assert_array_equal(found, start)
@@ -93,7 +96,7 @@ def test_rate_zero_changes_nothing(case: Case) -> None:
     shard = make_shard(SIZES, 5_000, users=case.users)
     settings = SETTINGS._replace(rate=0.0, last_rate=0.0)
     tables = large_tables(case, 5_000, settings.dim)
-    stats = kernel(case.name, "gpu")(tables, shard, make_draws(shard), settings, 0, len(shard.start), 1)
+    stats = kernel(case.name, "gpu")(KernelInput(tables, shard, make_draws(shard), settings), 0, len(shard.start), 1)
     for found, start in zip(tables, large_tables(case, 5_000, settings.dim), strict=True):
         np.testing.assert_array_equal(found, start)
     wanted = one_by_one(case, "reference", tables, shard, make_draws(shard), settings)
@@ -108,7 +111,7 @@ def test_thousands_of_units_at_once_see_every_pair_and_learn_as_much(case: Case)
     draws = make_draws(shard)
     together, in_turn = (to_gpu(make_tables(case, 300, SETTINGS.dim)) for _ in range(2))
     for epoch in range(3):
-        several = kernel(case.name, "gpu")(together, shard, draws, SETTINGS, 0, len(shard.start), 1)
+        several = kernel(case.name, "gpu")(KernelInput(together, shard, draws, SETTINGS), 0, len(shard.start), 1)
         alone = one_by_one(case, "gpu", in_turn, shard, draws, SETTINGS)
         assert several.pairs == alone.pairs
         assert several.loss == pytest.approx(alone.loss, rel=0.15 if epoch == 0 else 0.07)
@@ -122,8 +125,8 @@ def test_a_small_shop_at_its_start_learns_as_the_reference_does(case: Case, nega
     draws, settings = make_draws(shard), SETTINGS._replace(negatives=negatives, rate=0.3)
     found, wanted = (make_tables(case, 22, SETTINGS.dim) for _ in range(2))
     for _ in range(2):
-        seen = kernel(case.name, "gpu")(found, shard, draws, settings, 0, len(shard.start), 1)
-        expected = getattr(reference, case.name)(wanted, shard, draws, settings, 0, len(shard.start))
+        seen = kernel(case.name, "gpu")(KernelInput(found, shard, draws, settings), 0, len(shard.start), 1)
+        expected = getattr(reference, case.name)(KernelInput(wanted, shard, draws, settings), 0, len(shard.start))
         assert seen.pairs == expected.pairs
         assert expected.loss / 2 < seen.loss < expected.loss * 2  # one that runs away is out by a hundred
 
@@ -133,7 +136,7 @@ def test_padding_stays_zero_and_variances_inside_their_bounds(case: Case) -> Non
     shard = make_shard([12] * 3_000, 40, users=case.users)
     tables = make_tables(case, 40, SETTINGS.dim)
     settings = SETTINGS._replace(low=-0.5, high=0.5, variance_rate=3.0)
-    kernel(case.name, "gpu")(tables, shard, make_draws(shard), settings, 0, len(shard.start), 1)
+    kernel(case.name, "gpu")(KernelInput(tables, shard, make_draws(shard), settings), 0, len(shard.start), 1)
     for table in tables:
         assert not table[:, 10 : width(10)].any()
         assert not table[:, width(10) + 3 :].any()
@@ -147,8 +150,9 @@ def test_a_part_of_a_shard_can_be_trained_on(case: Case) -> None:
     draws = make_draws(shard)
     settings = SETTINGS._replace(rate=0.0, last_rate=0.0)
     function, tables = kernel(case.name, "gpu"), make_tables(case, 30_000, SETTINGS.dim)
-    whole = function(tables, shard, draws, settings, 0, 6, 1)
-    parts = [function(tables, shard, draws, settings, *span, 1) for span in ((0, 2), (2, 2), (2, 6))]
+    data = KernelInput(tables, shard, draws, settings)
+    whole = function(data, 0, 6, 1)
+    parts = [function(data, *span, 1) for span in ((0, 2), (2, 2), (2, 6))]
     assert sum(part.pairs for part in parts) == whole.pairs
     assert sum(part.loss for part in parts) == pytest.approx(whole.loss, rel=1e-5)
 
@@ -168,4 +172,4 @@ def test_what_a_gpu_cannot_do_is_refused(changes: dict[str, Any], message: str) 
     settings = SETTINGS._replace(**changes)
     tables = make_tables(CASES["neat"], 10, settings.dim)
     with pytest.raises(ParameterError, match=message):
-        kernel("neat", "gpu")(tables, shard, make_draws(shard), settings, 0, 1, 1)
+        kernel("neat", "gpu")(KernelInput(tables, shard, make_draws(shard), settings), 0, 1, 1)

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers.kernel_cases import assert_equal_arrays
 from helpers.toyshop import toy_baskets
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import string_array
@@ -31,13 +32,6 @@ MODELS = ("neat", "neat-bpr", "item2vec", "triple2vec")
 
 def fit(name: str = "neat", run: Run = REPRODUCIBLE, baskets: Any = None, **changes: Any) -> Model:
     return make_model(name, {**SETTINGS, **changes}).fit(toy_baskets() if baskets is None else baskets, run)
-
-
-def assert_same(one: Model, other: Model) -> None:
-    a, b = one.arrays(users=True), other.arrays(users=True)
-    assert a.keys() == b.keys()
-    for name, array in a.items():
-        np.testing.assert_array_equal(array, b[name], err_msg=name)
 
 
 @pytest.fixture
@@ -61,7 +55,7 @@ class Stopper:
 @pytest.mark.usefixtures("small_chunks")
 def test_the_same_seed_gives_the_same_bits_at_any_number_of_threads(name: str) -> None:
     alone = fit(name)
-    assert_same(alone, fit(name, replace(REPRODUCIBLE, threads=3)))
+    assert_equal_arrays(alone, fit(name, replace(REPRODUCIBLE, threads=3)))
     assert not np.array_equal(alone.item_vectors(), fit(name, replace(REPRODUCIBLE, rng=6)).item_vectors())
 
 
@@ -73,7 +67,7 @@ def test_a_stopped_fit_resumes_to_the_same_bits(name: str, looks: int, tmp_path:
     with pytest.raises(KeyboardInterrupt):
         fit(name, replace(run, stop=Stopper(looks)))
     assert (tmp_path / "checkpoint" / FILE).exists()
-    assert_same(fit(name, replace(run, resume=True)), fit(name))
+    assert_equal_arrays(fit(name, replace(run, resume=True)), fit(name))
 
 
 def test_a_killed_fit_resumes_after_the_last_epoch(tmp_path: Path) -> None:
@@ -88,17 +82,17 @@ def test_a_killed_fit_resumes_after_the_last_epoch(tmp_path: Path) -> None:
     with pytest.raises(Died):
         fit(run=replace(run, progress=die))
     seen: list[Progress] = []
-    assert_same(fit(run=replace(run, resume=True, progress=seen.append)), fit())
+    assert_equal_arrays(fit(run=replace(run, resume=True, progress=seen.append)), fit())
     assert seen[0].epoch == 2  # the third epoch had not been kept
 
 
 def test_resuming_without_a_checkpoint_starts_at_the_beginning(tmp_path: Path) -> None:
-    assert_same(fit(run=replace(REPRODUCIBLE, checkpoints=tmp_path, resume=True)), fit())
+    assert_equal_arrays(fit(run=replace(REPRODUCIBLE, checkpoints=tmp_path, resume=True)), fit())
 
 
 def test_resuming_a_finished_fit_gives_the_same_model(tmp_path: Path) -> None:
     run = replace(REPRODUCIBLE, checkpoints=tmp_path)
-    assert_same(fit(run=run), fit(run=replace(run, resume=True)))
+    assert_equal_arrays(fit(run=run), fit(run=replace(run, resume=True)))
 
 
 @pytest.mark.parametrize(
@@ -326,7 +320,7 @@ def test_a_fit_resumes_within_its_shards(name: str, tmp_path: Path) -> None:
     run = replace(REPRODUCIBLE, checkpoints=tmp_path)
     with pytest.raises(KeyboardInterrupt):
         fit(name, replace(run, stop=Stopper(4)), Shards(3))
-    assert_same(fit(name, replace(run, resume=True), Shards(3)), fit(name, baskets=Shards(3)))
+    assert_equal_arrays(fit(name, replace(run, resume=True), Shards(3)), fit(name, baskets=Shards(3)))
 
 
 def test_threads_learn_as_well_as_one() -> None:

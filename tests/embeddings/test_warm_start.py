@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from helpers.kernel_cases import assert_equal_arrays
 from helpers.toyshop import code, toy_baskets, toy_catalog
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog, string_array
@@ -55,9 +56,7 @@ def test_users_of_the_older_model_keep_their_vectors(models: dict[str, Any]) -> 
 @pytest.mark.parametrize("name", MODELS)
 def test_the_same_seed_gives_the_same_bits(name: str, models: dict[str, Any]) -> None:
     run = replace(REPRODUCIBLE, warm_start=models[name])
-    one, other = (fit(name, replace(run, threads=threads), epochs=2).arrays(users=True) for threads in (1, 2))
-    for key, array in one.items():
-        np.testing.assert_array_equal(array, other[key], err_msg=key)
+    assert_equal_arrays(*(fit(name, replace(run, threads=threads), epochs=2) for threads in (1, 2)))
 
 
 def test_default_epochs_are_a_fifth_of_a_cold_start(models: dict[str, Any]) -> None:

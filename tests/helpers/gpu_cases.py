@@ -7,7 +7,7 @@ import pytest
 
 from helpers.kernel_cases import Case, make_table
 from neatrec.models.embeddings.kernels import gpu, reference
-from neatrec.models.embeddings.kernels.arguments import Draws, KernelSettings, Shard, StepStats
+from neatrec.models.embeddings.kernels.arguments import Draws, KernelInput, KernelSettings, Shard, StepStats
 from neatrec.models.embeddings.kernels.dispatch import kernel
 from neatrec.models.embeddings.kernels.layout import Table
 
@@ -30,8 +30,9 @@ def one_by_one(
     total = StepStats(0, 0.0, 0)
     units = len(shard.start)
     for unit in range(units):
-        rate = settings.rate + (settings.last_rate - settings.rate) * unit / units
-        seen = function(tables, shard, draws, settings._replace(rate=rate, last_rate=rate), unit, unit + 1, 1)
+        rate = settings.rate_at(unit, 0, units)
+        data = KernelInput(tables, shard, draws, settings._replace(rate=rate, last_rate=rate))
+        seen = function(data, unit, unit + 1, 1)
         total = StepStats(total.pairs + seen.pairs, total.loss + seen.loss, total.active + seen.active)
     return total
 
@@ -42,7 +43,9 @@ def assert_equal_to_the_reference(case: Case, shard: Shard, draws: Draws, settin
     wanted = large_tables(case, items, settings.dim)
     found = tuple(table.copy() for table in wanted)
     stats = one_by_one(case, "gpu", found, shard, draws, settings)
-    seen = getattr(reference, case.name)(wanted, shard, draws, settings._replace(block=1), 0, len(shard.start))
+    seen = getattr(reference, case.name)(
+        KernelInput(wanted, shard, draws, settings._replace(block=1)), 0, len(shard.start)
+    )
     assert stats.pairs == seen.pairs
     assert stats.active == seen.active
     assert stats.loss == pytest.approx(seen.loss, rel=1e-4, abs=1e-6)

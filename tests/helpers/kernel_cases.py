@@ -1,4 +1,4 @@
-"""Small tables, shards and settings for the kernel tests."""
+"""Small tables, shards and settings for the kernel tests; models compared bit by bit."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from neatrec.models.base import Model
 from neatrec.models.embeddings.kernels import draws as kernel_draws
 from neatrec.models.embeddings.kernels import reference
-from neatrec.models.embeddings.kernels.arguments import Draws, KernelSettings, Shard, StepStats, units_of
+from neatrec.models.embeddings.kernels.arguments import Draws, KernelInput, KernelSettings, Shard, StepStats, units_of
 from neatrec.models.embeddings.kernels.dispatch import kernel
 from neatrec.models.embeddings.kernels.layout import LOG_VARIANCE, VISITOR, Table, new_table, tail, vector
 
@@ -108,7 +109,15 @@ def train(
     """The tables and the stats after one pass, of the compiled kernel or of the reference."""
     tables = make_tables(case, len(shard.category), settings.dim)
     function = kernel(case.name) if compiled else getattr(reference, case.name)
-    stats = function(tables, shard, draws, settings, 0, len(shard.start), threads)
+    stats = function(KernelInput(tables, shard, draws, settings), 0, len(shard.start), threads)
     for table in tables:
         tail(table, settings.dim, VISITOR)[:] = 0  # the quick kernels' own note
     return tables, stats
+
+
+def assert_equal_arrays(one: Model, other: Model) -> None:
+    """Two models have the same arrays, to the bit."""
+    expected, found = one.arrays(users=True), other.arrays(users=True)
+    assert expected.keys() == found.keys()
+    for name, array in expected.items():
+        np.testing.assert_array_equal(found[name], array, err_msg=name)

@@ -5,21 +5,19 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from itertools import count
 from pathlib import Path
 
 from neatrec.cli.main import run
 from neatrec.models.embeddings.synchronize import Synchronizer
 
-check_equal = Synchronizer.check_equal
-calls = 0
+check_equal, calls = Synchronizer.check_equal, count(1)
 
 
 def check_equal_or_die(self: Synchronizer, *arguments: object) -> None:
     """Called at the start and after each epoch: a place in the work, not a moment."""
-    global calls
-    calls += 1
     killed = Path(os.environ["KILL_FILE"])
-    if calls == 4 and self.group.rank == 1 and not killed.exists():
+    if next(calls) == 4 and self.group.rank == 1 and not killed.exists():
         killed.touch()
         os.kill(os.getpid(), signal.SIGKILL)
     check_equal(self, *arguments)  # type: ignore[arg-type]

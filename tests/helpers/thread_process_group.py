@@ -10,8 +10,6 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from neatrec.models.base import Model
-
 Result = TypeVar("Result")
 
 
@@ -51,11 +49,3 @@ def run_processes(size: int, work: Callable[[ThreadProcessGroup], Result]) -> Se
         if errors:
             raise (causes or errors)[0]
         return [future.result() for future in futures]
-
-
-def assert_equal_arrays(one: Model, other: Model) -> None:
-    """Two models have the same arrays, to the bit."""
-    expected, found = one.arrays(users=True), other.arrays(users=True)
-    assert expected.keys() == found.keys()
-    for name, array in expected.items():
-        np.testing.assert_array_equal(found[name], array, err_msg=name)

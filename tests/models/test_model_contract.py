@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from helpers.kernel_cases import assert_equal_arrays
 from helpers.toyshop import PARTNERS, code, toy_baskets, toy_catalog
 from neatrec.errors import BundleError, ParameterError, UnknownItemError
 from neatrec.models import MODEL_NAMES, Model, Run, describe, make_model, model_class
@@ -241,10 +242,7 @@ def test_refuses_arrays_that_are_not_its_own(name: str, device: str) -> None:
 
 @pytest.mark.parametrize(("name", "device"), ON_CPU)  # on a GPU sums come in any order
 def test_the_same_seed_gives_the_same_bits(name: str, device: str) -> None:
-    again = new(name).fit(toy_baskets(), RUN[device])
-    first, second = fitted(name, device).arrays(users=True), again.arrays(users=True)
-    assert first.keys() == second.keys()
-    assert all(np.array_equal(first[key], second[key]) for key in first)
+    assert_equal_arrays(new(name).fit(toy_baskets(), RUN[device]), fitted(name, device))
 
 
 @EVERY_MODEL

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -12,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from helpers.thread_process_group import ThreadProcessGroup, assert_equal_arrays, run_processes
+from helpers.kernel_cases import assert_equal_arrays
+from helpers.thread_process_group import run_processes
 from neatrec.bundle import load_bundle, read_manifest
 from neatrec.io import SourceOptions
 from neatrec.models.base import Model
@@ -39,18 +41,16 @@ def torchrun(processes: int, *arguments: object, **env: object) -> subprocess.Co
     return python("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", processes, *arguments, **env)
 
 
+STREAMING = StreamOptions(SOURCE, SourceOptions(), at_least=8)
+CHOICE = ModelChoice(model="neat", settings=("dim=8", "epochs=5"))
+OPTIONS = TrainOptions(threads=1, reproducible=True, index=False, sync_every=SYNC_EVERY)
+
+
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory: pytest.TempPathFactory) -> Model:
     """The model of two undisturbed processes, by threads in place of processes."""
     out = tmp_path_factory.mktemp("expected") / "bundle"
-    streaming = StreamOptions(SOURCE, SourceOptions(), at_least=8)
-    choice = ModelChoice(model="neat", settings=("dim=8", "epochs=5"))
-    options = TrainOptions(threads=1, reproducible=True, index=False)
-
-    def work(group: ThreadProcessGroup) -> None:
-        train_bundle(streaming, out, choice, options, Synchronizer(group, SYNC_EVERY))
-
-    run_processes(2, work)
+    run_processes(2, lambda group: train_bundle(STREAMING, out, CHOICE, OPTIONS, Synchronizer(group, SYNC_EVERY)))
     return load_bundle(out)
 
 
@@ -104,26 +104,21 @@ def test_an_unreadable_source_is_reported_once_and_leaves_no_file(tmp_path: Path
 
 
 SPARK = """
-import sys
+import pickle, sys
 from pathlib import Path
 from neatrec.cooccurrence.spark import connect
-from neatrec.training.streaming import StreamOptions
-from neatrec.training.train import ModelChoice, TrainOptions
 from neatrec.training.distributed import train_on_spark
-from neatrec.io import SourceOptions
 
 connect("local[2]")
-streaming = StreamOptions(sys.argv[1], SourceOptions(), at_least=8)
-choice = ModelChoice(model="neat", settings=("dim=8", "epochs=5"))
-options = TrainOptions(threads=1, reproducible=True, index=False, sync_every=int(sys.argv[3]))
-report = train_on_spark(streaming, Path(sys.argv[2]), choice, options, processes=2, local=True)
-print(report["model"])
+streaming, choice, options = pickle.loads(bytes.fromhex(sys.argv[1]))
+print(train_on_spark(streaming, Path(sys.argv[2]), choice, options, processes=2, local=True)["model"])
 """
 
 
 @pytest.mark.skipif(find_spec("pyspark") is None, reason="needs PySpark: pip install 'neatrec[spark]'")
 def test_spark_comes_to_the_same_bits(expected: Model, tmp_path: Path) -> None:
-    done = python("-c", SPARK, SOURCE, tmp_path / "bundle", SYNC_EVERY, PYSPARK_PYTHON=sys.executable)
+    fit = pickle.dumps((STREAMING, CHOICE, OPTIONS)).hex()
+    done = python("-c", SPARK, fit, tmp_path / "bundle", PYSPARK_PYTHON=sys.executable)
     if "needs Java" in done.stderr:
         pytest.skip(f"needs Java: {done.stderr.splitlines()[-1]}")
     assert done.returncode == 0, done.stderr

@@ -78,10 +78,6 @@ class TorchProcessGroup:
                 self._nccl = torch.distributed.new_group(backend="nccl")
             log.info("summing arrays on GPUs by NCCL")
 
-    @property
-    def uses_nccl(self) -> bool:
-        return self._nccl is not None
-
     def all_reduce(self, array: Any) -> None:
         """Replace `array` (NumPy or CuPy) by the sum over the processes, in place; the same bits everywhere."""
         if not array.flags.c_contiguous:
@@ -111,13 +107,7 @@ class TorchProcessGroup:
 @contextmanager
 def process_group(launch: LaunchEnvironment, device: str) -> Iterator[TorchProcessGroup]:
     """The process group while the block runs; unless `device` is cpu, each process uses the GPU of its local rank."""
-    try:
-        torch = importlib.import_module("torch")
-        importlib.import_module("torch.distributed")
-    except ImportError as error:
-        raise MissingDependencyError(
-            "training by several processes needs torch", hint="pip install 'neatrec[distributed]'"
-        ) from error
+    torch = _imported("torch", "training by several processes needs torch", "distributed")
     with gpu.select_gpu(launch.local_rank) if device != "cpu" else nullcontext() as card:
         try:
             torch.distributed.init_process_group("gloo", timeout=TIMEOUT)
@@ -154,29 +144,25 @@ def train_distributed(
 
 
 def train_on_spark(
-    streaming: StreamOptions,
-    out: Path,
-    choice: ModelChoice,
-    options: TrainOptions,
-    *,
-    processes: int,
-    local: bool = False,
+    streaming: StreamOptions, out: Path, choice: ModelChoice, options: TrainOptions, processes: int, local: bool = False
 ) -> dict[str, Any]:
     """Train by `processes` tasks of the active Spark session, through its TorchDistributor; `train_bundle`'s report.
 
     `local`: as processes of the driver's machine. Executors elsewhere need neatrec and torch, and a folder `out` that
     they and the driver see under one name.
     """
-    try:
-        spark = importlib.import_module("pyspark.ml.torch.distributor")
-    except ImportError as error:
-        raise MissingDependencyError(
-            "training on Spark needs PySpark with its TorchDistributor",
-            hint="pip install 'neatrec[spark,distributed]'",
-        ) from error
+    needs = "training on Spark needs PySpark with its TorchDistributor"
+    spark = _imported("pyspark.ml.torch.distributor", needs, "spark,distributed")
     distributor = spark.TorchDistributor(num_processes=processes, local_mode=local, use_gpu=False)
     report: dict[str, Any] = distributor.run(train_distributed, None, streaming, out, choice, options)
     return report
+
+
+def _imported(module: str, needs: str, extras: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise MissingDependencyError(needs, hint=f"pip install 'neatrec[{extras}]'") from error
 
 
 def _first_line(error: Exception) -> str:

@@ -140,7 +140,6 @@ class EmbeddingModel(CosineModel):
             reject_observed=self.parameters.reject_observed,
             learning_rate=self.parameters.learning_rate,
             epochs=epochs,
-            vectors=self._vectors_per_row(),
             epochs_before=before,
             warm_start=None if old is None else partial(self._start_from, old),
             warm_start_hash=None if old is None else hash_of(old.arrays(users=True)),
@@ -200,11 +199,8 @@ class EmbeddingModel(CosineModel):
 
     def _adagrad_sums(self, table: Table) -> Table:
         """Adagrad's sums of squares per row: of its vector and of its log-variance."""
-        start = width(self.parameters.dim) * self._vectors_per_row() + SQUARES
+        start = width(self.parameters.dim) + SQUARES
         return table[:, start : start + 2]
-
-    def _vectors_per_row(self) -> int:
-        return 1
 
     def _item_squares(self, tables: Mapping[str, Table]) -> dict[str, Table]:
         """The sums of all item tables, for a later warm start; none with SGD."""
@@ -268,8 +264,8 @@ class EmbeddingModel(CosineModel):
         return {"losses": [round(loss, 6) for loss in self.history]}
 
 
-def random_table(rng: np.random.Generator, rows: int, dim: int, scale: float, vectors: int = 1) -> Table:
-    """A table whose first vectors are uniform between -scale and scale."""
-    table = new_table(rows, dim, vectors)
+def random_table(rng: np.random.Generator, rows: int, dim: int, scale: float) -> Table:
+    """A table whose vectors are uniform between -scale and scale."""
+    table = new_table(rows, dim)
     vector(table, dim)[:] = rng.random((rows, dim), dtype=np.float32) * np.float32(2 * scale) - np.float32(scale)
     return table

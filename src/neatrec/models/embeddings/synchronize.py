@@ -67,12 +67,12 @@ class Synchronizer:
         """Baskets per process between two synchronizations on `cpu` or `gpu`."""
         return SYNC_EVERY[device] if self.sync_every is None else self.sync_every
 
-    def synchronize(self, table: Any, previous: Any, dim: int, vectors: int) -> int:
+    def synchronize(self, table: Any, previous: Any, dim: int) -> int:
         """Add all processes' changes since `previous` to both tables; returns the bytes that this process sent.
 
         `table` and `previous` are NumPy or CuPy arrays; `previous` must be equal in all processes.
         """
-        visitor = width(dim) * vectors + VISITOR  # a mark of one process and one kernel call
+        visitor = width(dim) + VISITOR  # a mark of one process and one kernel call
         table[:, visitor] = previous[:, visitor]
         if not isinstance(table, np.ndarray):  # on a GPU
             return self._sum_changes(table, previous, slice(None))
@@ -92,7 +92,7 @@ class Synchronizer:
 
     def _changed_rows(self, table: Table, previous: Table) -> tuple[npt.NDArray[np.intp], int]:
         """The rows that at least one process changed, the same in all processes, and the bytes sent to find them."""
-        changed = np.zeros(len(table), dtype=np.uint8 if self.group.size < 256 else np.int32)
+        changed = np.zeros(len(table), dtype=np.int32)
         for first in range(0, len(table), ROWS_PER_STEP):
             step = slice(first, first + ROWS_PER_STEP)
             # bits, not numbers: -0.0 in one process and 0.0 in another would stay unequal
@@ -118,10 +118,8 @@ class Synchronizer:
         digest = hashlib.sha256()
         for name in sorted(tables):
             digest.update(np.ascontiguousarray(tables[name]).data)
-        own = np.frombuffer(digest.digest(), dtype="<u4").astype(np.int64)
-        total = own.copy()
-        self.group.all_reduce(total)
-        if not np.array_equal(total, own * self.group.size):
+        own = np.frombuffer(digest.digest(), dtype="<u4").tolist()
+        if self.sum(*own) != [self.group.size * number for number in own]:
             raise ResourceError(
                 f"the tables of process {self.group.rank} differ from those of the others {when}",
                 hint="All processes must read the same files and run the same version; train without --resume.",

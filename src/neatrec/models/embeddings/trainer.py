@@ -20,8 +20,8 @@ from neatrec.data.catalog import UNKNOWN, Catalog
 from neatrec.data.randomness import kernel_seed
 from neatrec.errors import DivergedError
 from neatrec.models.embeddings.checkpoints import Checkpoint, CheckpointPosition, load_checkpoint, save_checkpoint
-from neatrec.models.embeddings.devices import training_device
-from neatrec.models.embeddings.kernels.arguments import KernelSettings, StepStats
+from neatrec.models.embeddings.devices import Span, training_device
+from neatrec.models.embeddings.kernels.arguments import Draws, KernelInput, KernelSettings, StepStats
 from neatrec.models.embeddings.kernels.dispatch import Kernel, chosen_device, kernel, on_first_compile
 from neatrec.models.embeddings.kernels.layout import SQUARES, Table, tail, vector
 from neatrec.models.embeddings.sampling import ValidationPairs, VisitOrder, new_draws
@@ -68,8 +68,6 @@ class TrainingTask:
     reject_bought: bool = False
     log_variance: Callable[[Mapping[str, Table]], npt.NDArray[np.float32]] | None = None
     """The view of the log-variances in the tables, for models that have them."""
-    vectors: int = 1
-    """Vectors per row of the tables."""
     epochs_before: int = 0
     """Epochs of a cold start that a warm start skips: the learning rate starts where it would be after them."""
     warm_start: Callable[[dict[str, Table], npt.NDArray[np.int32], pa.LargeStringArray | None], None] | None = None
@@ -150,7 +148,7 @@ class _TrainingLoop:
         for name, table in tables.items():
             if "user" in name:
                 vector(table, self.task.settings.dim)[few] = 0
-                tail(table, self.task.settings.dim, SQUARES, self.task.vectors)[few] = FROZEN_SQUARES
+                tail(table, self.task.settings.dim, SQUARES)[few] = FROZEN_SQUARES
 
     @cached_property
     def _fingerprint(self) -> dict[str, Any]:
@@ -206,9 +204,7 @@ class _TrainingLoop:
             settings = self.settings._replace(
                 rate=self._rate(lines_before + span.begin), last_rate=self._rate(lines_before + span.end)
             )
-            stats = self.kernel(
-                self.kernel_tables, span.visit, draws, settings, span.first, span.last, self.run.thread_count
-            )
+            stats = self._call_kernel(span, draws, settings)
             self.position = replace(
                 self.position,
                 shard=number,
@@ -222,6 +218,10 @@ class _TrainingLoop:
             self._report(lines_before + span.end)
             self._maybe_stop()
         self.position = replace(self.position, shard=number + 1, chunk=0)
+
+    def _call_kernel(self, span: Span, draws: Draws, settings: KernelSettings) -> StepStats:
+        data = KernelInput(self.kernel_tables, span.visit, draws, settings)
+        return self.kernel(data, span.first, span.last, self.run.thread_count)
 
     # ---- an epoch by several processes
 
@@ -271,17 +271,12 @@ class _TrainingLoop:
                     lines = self.device.count_lines(span, first, end)
                     ahead = min(self.lines_done + group.size * lines, self.lines)  # the others train as many
                     settings = self.settings._replace(rate=self._rate(self.lines_done), last_rate=self._rate(ahead))
-                    yield (
-                        self.kernel(self.kernel_tables, span.visit, draws, settings, first, end, self.run.thread_count),
-                        lines,
-                    )
+                    yield self._call_kernel(span._replace(first=first, last=end), draws, settings), lines
 
     def _synchronize(self, synchronizer: Synchronizer, last: Mapping[str, Table]) -> int:
         """Returns the bytes sent."""
-        dim, vectors = self.settings.dim, self.task.vectors
-        sent = sum(
-            synchronizer.synchronize(table, last[name], dim, vectors) for name, table in self.device_tables.items()
-        )
+        dim = self.settings.dim
+        sent = sum(synchronizer.synchronize(table, last[name], dim) for name, table in self.device_tables.items())
         if self.task.log_variance is not None:
             for tables in (self.device_tables, last):
                 found = self.task.log_variance(tables)
@@ -333,7 +328,7 @@ class _TrainingLoop:
         for number, shard in enumerate(validation):
             visit = self.visits.arranged(shard, number, 0, self.seed)
             draws = self.visits.seeded(self.draws, self.seed, -1, number)
-            stats = self.kernel(self.kernel_tables, visit, draws, settings, 0, len(visit.start), self.run.thread_count)
+            stats = self._call_kernel(Span(visit, 0, len(visit.start), 0, shard.lines), draws, settings)
             pairs, loss = pairs + stats.pairs, loss + stats.loss
         return loss / max(pairs, 1)
 

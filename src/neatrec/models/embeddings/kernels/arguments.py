@@ -7,6 +7,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from neatrec.models.embeddings.kernels.layout import Table
+
 LONGEST = 256
 """Query lines in one unit of work: longer baskets are cut, each piece seeing the partners beyond its ends."""
 
@@ -74,6 +76,26 @@ class KernelSettings(NamedTuple):
     """Above 0: synchronous mini-batches of this many pairs, plain gradient descent."""
     average: bool
     """Whether a mini-batch's gradient is the mean over its pairs rather than the sum."""
+
+    def rate_at(self, unit: int, first: int, last: int) -> float:
+        """The learning rate at a unit of the span `first` to `last`."""
+        return self.rate + (self.last_rate - self.rate) * (unit - first) / (last - first)
+
+    @property
+    def learns(self) -> bool:
+        """Whether the tables change: at rate 0 a kernel only looks."""
+        return self.rate != 0 or self.last_rate != 0
+
+
+class KernelInput(NamedTuple):
+    """What a kernel reads and, the tables, changes."""
+
+    tables: tuple[Table, ...]
+    shard: Shard
+    draws: Draws
+    settings: KernelSettings
+    dims: tuple[int, ...] = ()
+    """For compiled code: as long as a row's vector has registers, see `layout.chunks`."""
 
 
 class StepStats(NamedTuple):

@@ -11,14 +11,13 @@ from numpy import float32 as f32
 from neatrec.compiled import compiled
 from neatrec.models.embeddings.kernels.arguments import KernelSettings, groups_of
 from neatrec.models.embeddings.kernels.cpu_common import (
-    CompiledKernel,
+    Query,
     UnitWorkspace,
     adagrad_step,
     add_entry,
-    basket_key,
     copy_items,
-    draw_bits,
     draw_candidates,
+    draw_unit_bits,
     finish_unit,
     group_count,
     is_pair,
@@ -26,9 +25,14 @@ from neatrec.models.embeddings.kernels.cpu_common import (
     replace_refused,
     unit_lines,
     unit_workspace,
+    write_lines,
 )
+from neatrec.models.embeddings.kernels.cpu_kernel import CompiledKernel
 from neatrec.models.embeddings.kernels.cpu_rows import (
     RELAXED,
+    Floats,
+    Line,
+    RowWeights,
     add_row,
     add_rows,
     clear_row,
@@ -43,7 +47,6 @@ from neatrec.models.embeddings.kernels.layout import width
 NO_PAIR = -100.0
 """The score of two lines that are no pair, and of a negative that is left out: its sigmoid is below `TINY`."""
 TINY = 1e-30
-Floats = npt.NDArray[np.float32]
 
 
 class SkipGramWorkspace(NamedTuple):
@@ -54,7 +57,7 @@ class SkipGramWorkspace(NamedTuple):
     g: Floats  # (lines, width) output rows
     f_gradient: Floats  # (lines, width) minus the gradient
     g_gradient: Floats  # (lines, width)
-    norm: Floats  # (lines,) squared length of f, then of the gradient of g
+    norm: Floats  # (lines,) squared length of f
     forward: Floats  # (lines, window) 1 - sigmoid(f_i . g_j) of line i and line j = i + 1 + o
     forwards: Floats  # the same numbers, flat
     backward: Floats  # (lines, window) 1 - sigmoid(f_j . g_i)
@@ -69,6 +72,15 @@ class SkipGramWorkspace(NamedTuple):
     partners: Floats  # (groups,)
     partner: npt.NDArray[np.int64]  # (2 window,) lines that draw the line at hand
     weight: Floats  # (2 window,) and how strongly
+
+
+class Attraction(NamedTuple):
+    """What draws the lines of a unit: their gradients, the rows of their partners, and weights as in `forward`."""
+
+    gradient: Floats
+    rows: Floats
+    ahead: Floats
+    behind: Floats
 
 
 def new_workspace(lines: int, settings: KernelSettings) -> SkipGramWorkspace:
@@ -119,9 +131,9 @@ def _gather(data, work, low, count):
 
 
 @compiled(inline="always")
-def _compare_pairs(work, count, start, stop, settings, dims):
+def _compare_pairs(data, work, count, start, stop):
     """Sigmoids and losses of all pairs within the window, in both directions; only queries' directions count."""
-    window = settings.window
+    window, dims = data.settings.window, data.dims
     for i in range(count):
         for o in range(min(window, count - 1 - i)):
             j = i + 1 + o
@@ -152,7 +164,7 @@ def _partners(work, i, count, g, settings):
 def _compare(data, work, count, start, stop):
     """Compare all pairs of the unit: (pairs, loss, 0)."""
     groups, pairs, loss = group_count(data.settings), 0.0, 0.0
-    _compare_pairs(work, count, start, stop, data.settings, data.dims)
+    _compare_pairs(data, work, count, start, stop)
     for n in range((stop - start) * groups):
         partners, cost = _partners(work, start + n // groups, count, n % groups, data.settings)
         work.partners[n] = partners
@@ -162,14 +174,14 @@ def _compare(data, work, count, start, stop):
 
 
 @compiled(inline="always")
-def _compare_negatives(table, work, i, first, last, settings, dims):
+def _compare_negatives(data, work, i, first, last):
     """Weights (minus sigmoids) of the negatives of groups `first` to `last` of line i; what they cost."""
-    negatives, query, loss = settings.negatives, work.unit.item[i], f32(0)
+    negatives, query, loss = data.settings.negatives, work.unit.item[i], f32(0)
     for n in range(first, last):
         if work.partners[n] > f32(0):
             for k in range(negatives):
                 row = work.unit.negative[n, k]
-                score = dot(work.f, i, table, row, dims)
+                score = dot(work.f, i, data.tables[1], row, data.dims)
                 work.sigmoid[n, k] = f32(NO_PAIR) if row == query else score
     begin, end = first * negatives, last * negatives
     sigmoids(work.flat_sigmoid[begin:end], work.flat_loss[begin:end])
@@ -183,108 +195,96 @@ def _compare_negatives(table, work, i, first, last, settings, dims):
 
 
 @compiled(inline="always")
-def _push(data, work, i, first, last, unit, rate):
+def _push(data, work, i, first, unit, rate):
     """Compare line i with the negatives of its groups and push them away; what that cost."""
-    table, settings, dims = data.tables[1], data.settings, data.dims
-    loss = _compare_negatives(table, work, i, first, last, settings, dims)
+    table, settings, line = data.tables[1], data.settings, Line(work.f, work.f_gradient, i)
+    last = first + group_count(settings)
+    loss = _compare_negatives(data, work, i, first, last)
     for n in range(first, last):
         if work.partners[n] > f32(0):
             for k in range(settings.negatives):
                 row, weight = work.unit.negative[n, k], work.sigmoid[n, k]
-                step = weight * adagrad_step(table, row, weight * weight * work.norm[i], rate, settings, dims)
-                exchange(table, row, work.f, i, work.f_gradient, weight, step, dims)
+                step = weight * adagrad_step(data, table, row, weight * weight * work.norm[i], rate)
+                exchange(table, row, line, weight, step, data.dims)
     return loss
 
 
 @compiled(inline="always")
-def _add_partners(gradient, i, rows, work, ahead, behind, count, settings, dims):
-    """gradient[i] += rows of the partners of line i, weighted; its sum of squares comes back."""
-    partners = 0
-    for o in range(min(settings.window, count - 1 - i)):
-        if ahead[i, o] > f32(TINY):
-            work.partner[partners], work.weight[partners] = i + 1 + o, ahead[i, o]
+def _add_partners(data, work, attraction, i, count):
+    """Add the weighted rows of the partners of line i to its gradient, whose sum of squares comes back."""
+    partners, window = 0, data.settings.window
+    for o in range(min(window, count - 1 - i)):
+        if attraction.ahead[i, o] > f32(TINY):
+            work.partner[partners], work.weight[partners] = i + 1 + o, attraction.ahead[i, o]
             partners += 1
-    for o in range(min(settings.window, i)):
-        if behind[i - 1 - o, o] > f32(TINY):
-            work.partner[partners], work.weight[partners] = i - 1 - o, behind[i - 1 - o, o]
+    for o in range(min(window, i)):
+        if attraction.behind[i - 1 - o, o] > f32(TINY):
+            work.partner[partners], work.weight[partners] = i - 1 - o, attraction.behind[i - 1 - o, o]
             partners += 1
-    return add_rows(gradient, i, work.weight, rows, work.partner, partners, dims)
+    weights = RowWeights(work.partner, work.weight, partners)
+    return add_rows(attraction.gradient, i, attraction.rows, weights, data.dims)
 
 
 @compiled(inline="always")
-def _draw_to_partners(work, i, count, settings, dims):
+def _draw_to_partners(data, work, i, count):
     """Finish the gradients of line i; their sums of squares come back."""
-    f = _add_partners(work.f_gradient, i, work.g, work, work.forward, work.backward, count, settings, dims)
-    g = _add_partners(work.g_gradient, i, work.f, work, work.backward, work.forward, count, settings, dims)
-    return f, g
-
-
-@compiled(inline="always")
-def _move(table, row, gradient, i, squared, settings, rate, dims):
-    if squared > f32(0):
-        add_row(table, row, adagrad_step(table, row, squared, rate, settings, dims), gradient, i, dims)
+    of_f = Attraction(work.f_gradient, work.g, work.forward, work.backward)
+    of_g = Attraction(work.g_gradient, work.f, work.backward, work.forward)
+    return _add_partners(data, work, of_f, i, count), _add_partners(data, work, of_g, i, count)
 
 
 @compiled(inline="always")
 def _settle(data, work, count, rate):
     """Change the rows of each line by their gradients."""
-    settings, dims = data.settings, data.dims
+    f_table, g_table, dims = data.tables[0], data.tables[1], data.dims
     for i in range(count):
-        f, g = _draw_to_partners(work, i, count, settings, dims)
-        _move(data.tables[0], work.unit.item[i], work.f_gradient, i, f, settings, rate, dims)
-        _move(data.tables[1], work.unit.item[i], work.g_gradient, i, g, settings, rate, dims)
+        row = work.unit.item[i]
+        f, g = _draw_to_partners(data, work, i, count)
+        if f > f32(0):
+            add_row(f_table, row, adagrad_step(data, f_table, row, f, rate), work.f_gradient, i, dims)
+        if g > f32(0):
+            add_row(g_table, row, adagrad_step(data, g_table, row, g, rate), work.g_gradient, i, dims)
 
 
 @compiled(fastmath=RELAXED)
-def item2vec_gradients(data, work, buffer, slot, unit, first_pair, last_pair):
-    """Write a unit's gradients to the buffer; of its pairs only those numbered from `first_pair` to `last_pair`."""
-    tables, shard, draws, settings, dims = data
-    table, window, negatives, groups = tables[1], settings.window, settings.negatives, group_count(settings)
-    low, count, start, stop = unit_lines(shard, unit, window)
-    basket, every = shard.basket[unit], (stop - start) * groups
-    key = basket_key(draws.seed, shard.number[basket])
-    place = (shard.start[unit] - shard.offsets[basket]) * groups
-    for n in range(every):
-        draw_bits(draws.alias, key, place + n, work.unit.random_bits, n, negatives)
-    _gather(data, work, low, count)
-    for n in range(every):
-        draw_candidates(table, draws.alias, work.unit.random_bits, work.unit.negative, n, negatives, dims)
-    _compare_pairs(work, count, start, stop, settings, dims)
-    seen, pairs, loss = 0, 0.0, 0.0
+def item2vec_gradients(data, work, buffer, slot, unit, pairs):
+    """Write a unit's gradients to the buffer, of its pairs only those of a `PairRange`."""
+    settings, dims, table, of_unit = data.settings, data.dims, data.tables[1], work.unit
+    lines, window, groups = unit_lines(data, unit), settings.window, group_count(settings)
+    draw_unit_bits(data, of_unit, lines, 0)
+    _gather(data, work, lines.low, lines.loaded)
+    for n in range(lines.groups):
+        draw_candidates(data, table, of_unit.random_bits, of_unit.negative, n)
+    _compare_pairs(data, work, lines.loaded, lines.start, lines.stop)
+    seen, found, loss = 0, 0.0, 0.0
     at = buffer.start[slot]
-    for n in range(every):
-        i, g = start + n // groups, n % groups
-        partners, cost = _partners(work, i, count, g, settings)
+    for n in range(lines.groups):
+        i, g = lines.start + n // groups, n % groups
+        partners, cost = _partners(work, i, lines.loaded, g, settings)
         work.partners[n] = partners
         if partners == 0:
             continue
         seen += 1
-        if not (settings.shared or first_pair < seen <= last_pair):
+        if not (settings.shared or pairs.first < seen <= pairs.last):
             if g < window:
                 work.forward[i, g] = f32(0)
             else:
                 work.backward[i - 1 - (g - window), g - window] = f32(0)
             continue
-        replace_refused(work.unit, n, negatives, count, work.unit.item[i], -1, draws)
-        pairs += partners
-        loss += cost + _compare_negatives(table, work, i, n, n + 1, settings, dims)
-        for k in range(negatives):
-            weight, row = work.sigmoid[n, k], work.unit.negative[n, k]
+        replace_refused(data, of_unit, n, Query(of_unit.item[i], -1, lines.loaded))
+        found += partners
+        loss += cost + _compare_negatives(data, work, i, n, n + 1)
+        for k in range(settings.negatives):
+            weight, row = work.sigmoid[n, k], of_unit.negative[n, k]
             if weight != f32(0):
                 add_entry(buffer, at, 1, row)
                 set_row(buffer.vector, at, weight, work.f, i, dims)
                 add_row(work.f_gradient, i, weight, table, row, dims)
                 at += 1
-    for which in range(2):
-        for i in range(count):
-            squared = work.norm[i]
-            if which == 0:
-                squared, work.norm[i] = _draw_to_partners(work, i, count, settings, dims)
-            if squared > f32(0):
-                add_entry(buffer, at, which, work.unit.item[i])
-                copy_row(buffer.vector, at, work.f_gradient if which == 0 else work.g_gradient, i, dims)
-                at += 1
-    finish_unit(buffer, slot, at, pairs, loss, 0.0)
+    for i in range(lines.loaded):
+        _draw_to_partners(data, work, i, lines.loaded)
+    at = write_lines(data, work, buffer, at, lines.loaded)
+    finish_unit(buffer, slot, at, found, loss, 0.0)
 
 
 item2vec = CompiledKernel(

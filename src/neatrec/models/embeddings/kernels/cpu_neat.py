@@ -15,14 +15,13 @@ from numpy import float32 as f32
 from neatrec.compiled import compiled
 from neatrec.models.embeddings.kernels.arguments import KernelSettings, groups_of
 from neatrec.models.embeddings.kernels.cpu_common import (
-    CompiledKernel,
+    Query,
     UnitWorkspace,
     adagrad_step,
     add_entry,
-    basket_key,
     copy_items,
-    draw_bits,
     draw_candidates,
+    draw_unit_bits,
     finish_unit,
     group_count,
     has_partner,
@@ -33,8 +32,12 @@ from neatrec.models.embeddings.kernels.cpu_common import (
     unit_workspace,
     variance_step,
 )
+from neatrec.models.embeddings.kernels.cpu_kernel import CompiledKernel
 from neatrec.models.embeddings.kernels.cpu_rows import (
     RELAXED,
+    Floats,
+    Line,
+    RowWeights,
     add_row,
     add_rows,
     clear_row,
@@ -52,7 +55,6 @@ NO_PAIR = 3e38
 """The threshold of two lines that are no pair: no negative passes it."""
 NEVER = 1e37
 """The square distance of a negative that is left out: it passes no threshold."""
-Floats = npt.NDArray[np.float32]
 
 
 class GaussianWorkspace(NamedTuple):
@@ -80,6 +82,14 @@ class GaussianWorkspace(NamedTuple):
     active: Floats  # thresholds that the negative passes
     partner: npt.NDArray[np.int64]  # (2 window,) lines that draw the line at hand
     weight: Floats  # (2 window,) and how strongly
+
+
+class Negative(NamedTuple):
+    """A negative of a unit: of a line, in a group, and which of the group."""
+
+    line: int
+    group: int
+    number: int
 
 
 def new_workspace(lines: int, settings: KernelSettings, kinds: int = 1) -> GaussianWorkspace:
@@ -135,8 +145,9 @@ def gather(data, work, low, count):
 
 
 @compiled(inline="always")
-def compare_pairs(work, count, settings, dims):
+def compare_pairs(data, work, count):
     """Likelihoods of all pairs within the window, once for both directions: the thresholds that negatives must pass."""
+    settings, dims = data.settings, data.dims
     half, margin, window = f32(0.5 * settings.dim), f32(settings.margin), settings.window
     for i in range(count):
         for o in range(min(window, count - 1 - i)):
@@ -152,9 +163,10 @@ def compare_pairs(work, count, settings, dims):
 
 
 @compiled(inline="always")
-def compare_negatives(table, work, start, groups, count, settings, dims):
-    """Likelihoods of the negatives of the first `count` groups, `groups` of them for each line from `start` on."""
-    half, negatives, tail = f32(0.5 * settings.dim), settings.negatives, LANES * len(dims)
+def compare_negatives(data, work, start, count):
+    """Likelihoods of the negatives of the first `count` groups, those of the lines from `start` on."""
+    table, settings, dims = data.tables[0], data.settings, data.dims
+    half, negatives, groups = f32(0.5 * settings.dim), settings.negatives, group_count(settings)
     for n in range(count):
         if work.taken[n]:
             i = start + n // groups
@@ -163,7 +175,7 @@ def compare_negatives(table, work, start, groups, count, settings, dims):
                 row = work.unit.negative[n, k]
                 apart = square_distance(work.x, i, table, row, dims)
                 work.distance[n, k] = f32(NEVER) if row == query else apart
-                work.negative_variance[n, k] = table[row, tail + LOG_VARIANCE]
+                work.negative_variance[n, k] = table[row, LANES * len(dims) + LOG_VARIANCE]
     exponentials(work.negative_variances[: count * negatives])
     for n in range(count):
         for k in range(negatives):
@@ -217,13 +229,12 @@ def hinges(work, n, i, g, count, settings):
 @compiled(inline="always")
 def _compare(data, work, count, start, stop):
     """Compare all pairs of the unit and all negatives of its lines: (pairs, loss, active hinges)."""
-    settings, dims = data.settings, data.dims
-    groups = group_count(settings)
+    settings, groups = data.settings, group_count(data.settings)
     pairs, loss, active = 0.0, 0.0, 0.0
-    compare_pairs(work, count, settings, dims)
+    compare_pairs(data, work, count)
     for n in range((stop - start) * groups):
         work.taken[n] = has_partner(work.unit, start + n // groups, count, n % groups, settings)
-    compare_negatives(data.tables[0], work, start, groups, (stop - start) * groups, settings, dims)
+    compare_negatives(data, work, start, (stop - start) * groups)
     for n in range((stop - start) * groups):
         if work.taken[n]:
             p, e, a = hinges(work, n, start + n // groups, n % groups, count, settings)
@@ -234,12 +245,12 @@ def _compare(data, work, count, start, stop):
 
 
 @compiled(inline="always")
-def _push(data, work, i, first, last, unit, rate):
-    """Push the active negatives of line i's groups away from it."""
+def _push(data, work, i, first, unit, rate):
+    """Push the active negatives of line i away from where they stand, and change them at once."""
     table, settings, dims = data.tables[0], data.settings, data.dims
-    half, visitor = f32(0.5 * settings.dim), LANES * len(dims) + VISITOR
+    half, visitor, line = f32(0.5 * settings.dim), LANES * len(dims) + VISITOR, Line(work.x, work.gradient, i)
     total = f32(0)
-    for n in range(first, last):
+    for n in range(first, first + group_count(settings)):
         if not work.taken[n]:
             continue
         for k in range(settings.negatives):
@@ -250,19 +261,19 @@ def _push(data, work, i, first, last, unit, rate):
                     # drawn before in this unit and pushed since: from where it stands now
                     distance = square_distance(work.x, i, table, row, dims)
                 table[row, visitor] = f32(unit + 1)
-                step = force * adagrad_step(table, row, force * force * distance, rate, settings, dims)
-                repel(table, row, work.x, i, work.gradient, force, step, dims)
+                step = force * adagrad_step(data, table, row, force * force * distance, rate)
+                repel(table, row, line, force, step, dims)
                 slope = force * (half - f32(0.5) * distance * precision)
                 total += slope
-                variance_step(table, row, slope * work.negative_variance[n, k], rate, settings, dims)
+                variance_step(data, table, row, slope * work.negative_variance[n, k], rate)
     work.slope[i] += total
     return f32(0)
 
 
 @compiled(inline="always")
-def draw_to_partners(work, i, count, settings, dims):
+def draw_to_partners(data, work, i, count):
     """Finish the gradient of line i: it is drawn to its partners. Its sum of squares and its slope come back."""
-    half, window = f32(0.5 * settings.dim), settings.window
+    half, window = f32(0.5 * data.settings.dim), data.settings.window
     partners, drawn, slope = 0, f32(0), work.slope[i]
     for side in range(2):
         for o in range(min(window, count - 1 - i) if side == 0 else min(window, i)):
@@ -275,95 +286,96 @@ def draw_to_partners(work, i, count, settings, dims):
                 partners += 1
                 drawn += weight
                 slope += weight * (f32(0.5) * work.pair_distance[first, o] * precision - half)
-    add_row(work.gradient, i, -drawn, work.x, i, dims)
-    squared = add_rows(work.gradient, i, work.weight, work.x, work.partner, partners, dims)
+    add_row(work.gradient, i, -drawn, work.x, i, data.dims)
+    squared = add_rows(work.gradient, i, work.x, RowWeights(work.partner, work.weight, partners), data.dims)
     return squared, slope * work.variance[i]
 
 
 @compiled(inline="always")
 def _settle(data, work, count, rate):
     """Change the row of each line by its gradient."""
-    table, settings, dims = data.tables[0], data.settings, data.dims
+    table = data.tables[0]
     for i in range(count):
-        squared, slope = draw_to_partners(work, i, count, settings, dims)
+        squared, slope = draw_to_partners(data, work, i, count)
         if squared > f32(0):
             row = work.unit.item[i]
-            add_row(table, row, adagrad_step(table, row, squared, rate, settings, dims), work.gradient, i, dims)
-            variance_step(table, row, slope, rate, settings, dims)
+            add_row(table, row, adagrad_step(data, table, row, squared, rate), work.gradient, i, data.dims)
+            variance_step(data, table, row, slope, rate)
 
 
 @compiled(inline="always")
-def write_negative(table, work, buffer, at, n, k, i, settings, dims):
-    """Write the gradient of negative k of group n, of line i, to entry `at`; the line's gradient gets its part."""
+def write_negative(data, work, buffer, at, negative):
+    """Write the gradient of a negative to entry `at`; the gradient of its line gets its part."""
+    (i, n, k), dims = negative, data.dims
     row, precision = work.unit.negative[n, k], work.precision[n, k]
     force = work.active[n, k] * precision
     add_entry(buffer, at, 0, row)
-    set_row(buffer.vector, at, force, table, row, dims)
+    set_row(buffer.vector, at, force, data.tables[0], row, dims)
     add_row(buffer.vector, at, -force, work.x, i, dims)
     add_row(work.gradient, i, f32(-1), buffer.vector, at, dims)
-    slope = force * (f32(0.5 * settings.dim) - f32(0.5) * work.distance[n, k] * precision)
+    slope = force * (f32(0.5 * data.settings.dim) - f32(0.5) * work.distance[n, k] * precision)
     work.slope[i] += slope
     buffer.slope[at] = slope * work.negative_variance[n, k]
 
 
 @compiled(inline="always")
-def write_lines(work, buffer, at, count, settings, dims):
+def write_gaussians(data, work, buffer, at, count):
     """Write the gradient of each line of the unit from entry `at` on; the next free entry comes back."""
     for i in range(count):
-        squared, slope = draw_to_partners(work, i, count, settings, dims)
+        squared, slope = draw_to_partners(data, work, i, count)
         if squared > f32(0):
             add_entry(buffer, at, 0, work.unit.item[i])
-            copy_row(buffer.vector, at, work.gradient, i, dims)
+            copy_row(buffer.vector, at, work.gradient, i, data.dims)
             buffer.slope[at] = slope
             at += 1
     return at
 
 
 @compiled(inline="always")
-def take_groups(work, count, start, groups, every, first_pair, last_pair, settings):
-    """Note which of `every` groups have partners and, where each has one pair, are in the range of pairs asked for."""
-    seen = 0
-    for n in range(every):
-        found = has_partner(work.unit, start + n // groups, count, n % groups, settings)
+def compare_unit(data, work, lines, pairs, user, kinds):
+    """Draw the negatives of a unit, of so many kinds, and compare those of the first kind.
+
+    `taken` are the groups that have partners and, where each has one pair, whose pair is in the range.
+    """
+    unit, settings, start, seen = work.unit, data.settings, lines.start, 0
+    groups = group_count(settings)
+    for kind in range(kinds):
+        draw_unit_bits(data, unit, lines, kind)
+    gather(data, work, lines.low, lines.loaded)
+    for n in range(kinds * lines.groups):
+        draw_candidates(data, data.tables[0], unit.random_bits, unit.negative, n)
+    compare_pairs(data, work, lines.loaded)
+    for n in range(lines.groups):
+        i = start + n // groups
+        found = has_partner(unit, i, lines.loaded, n % groups, settings)
         seen += found
-        work.taken[n] = found and (settings.shared or first_pair < seen <= last_pair)
+        work.taken[n] = found and (settings.shared or pairs.first < seen <= pairs.last)
+        if work.taken[n]:
+            for kind in range(kinds):
+                replace_refused(data, unit, kind * lines.groups + n, Query(unit.item[i], user, lines.loaded))
+    compare_negatives(data, work, start, lines.groups)
 
 
 @compiled(fastmath=RELAXED)
-def neat_gradients(data, work, buffer, slot, unit, first_pair, last_pair):
-    """Write a unit's gradients to the buffer; of its pairs only those numbered from `first_pair` to `last_pair`."""
-    tables, shard, draws, settings, dims = data
-    table, negatives, groups = tables[0], settings.negatives, group_count(settings)
-    low, count, start, stop = unit_lines(shard, unit, settings.window)
-    basket, every = shard.basket[unit], (stop - start) * groups
-    key = basket_key(draws.seed, shard.number[basket])
-    place = (shard.start[unit] - shard.offsets[basket]) * groups
-    for n in range(every):
-        draw_bits(draws.alias, key, place + n, work.unit.random_bits, n, negatives)
-    gather(data, work, low, count)
-    for n in range(every):
-        draw_candidates(table, draws.alias, work.unit.random_bits, work.unit.negative, n, negatives, dims)
-    compare_pairs(work, count, settings, dims)
-    take_groups(work, count, start, groups, every, first_pair, last_pair, settings)
-    for n in range(every):
-        if work.taken[n]:
-            replace_refused(work.unit, n, negatives, count, work.unit.item[start + n // groups], -1, draws)
-    compare_negatives(table, work, start, groups, every, settings, dims)
-    pairs, loss, active = 0.0, 0.0, 0.0
+def neat_gradients(data, work, buffer, slot, unit, pairs):
+    """Write a unit's gradients to the buffer, of its pairs only those of a `PairRange`."""
+    lines, settings, groups = unit_lines(data, unit), data.settings, group_count(data.settings)
+    compare_unit(data, work, lines, pairs, -1, 1)
+    found, loss, active = 0.0, 0.0, 0.0
     at = buffer.start[slot]
-    for n in range(every):
+    for n in range(lines.groups):
         if work.taken[n]:
-            i = start + n // groups
-            p, e, a = hinges(work, n, i, n % groups, count, settings)
-            pairs += p
+            i = lines.start + n // groups
+            p, e, a = hinges(work, n, i, n % groups, lines.loaded, settings)
+            found += p
             loss += e
             active += a
-            for k in range(negatives):
+            for k in range(settings.negatives):
                 if work.active[n, k] > f32(0):
-                    write_negative(table, work, buffer, at, n, k, i, settings, dims)
+                    write_negative(data, work, buffer, at, Negative(i, n, k))
                     at += 1
-    at = write_lines(work, buffer, at, count, settings, dims)
-    finish_unit(buffer, slot, at, pairs, loss, active)
+    at = write_gaussians(data, work, buffer, at, lines.loaded)
+    finish_unit(buffer, slot, at, found, loss, active)
 
 
 neat = CompiledKernel(

@@ -5,39 +5,33 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from numpy import float32 as f32
-from numpy import uint64 as u64
 
 from neatrec.compiled import compiled
 from neatrec.models.embeddings.kernels.arguments import KernelSettings
 from neatrec.models.embeddings.kernels.cpu_common import (
-    CompiledKernel,
     UnitWorkspace,
     add_entry,
-    basket_key,
-    draw_bits,
-    draw_candidates,
     finish_unit,
     group_count,
     is_pair,
     partner_range,
-    replace_refused,
     unit_lines,
 )
+from neatrec.models.embeddings.kernels.cpu_kernel import CompiledKernel
 from neatrec.models.embeddings.kernels.cpu_neat import (
     GaussianWorkspace,
-    compare_negatives,
-    compare_pairs,
-    gather,
+    Negative,
+    compare_unit,
     hinges,
     new_workspace,
-    take_groups,
-    write_lines,
+    write_gaussians,
     write_negative,
 )
 from neatrec.models.embeddings.kernels.cpu_rows import (
     RELAXED,
+    Floats,
+    RowWeights,
     add_row,
     add_rows,
     clear_row,
@@ -47,10 +41,8 @@ from neatrec.models.embeddings.kernels.cpu_rows import (
     set_row,
     sigmoid_and_loss,
 )
-from neatrec.models.embeddings.kernels.draws import mixed
 from neatrec.models.embeddings.kernels.layout import width
 
-Floats = npt.NDArray[np.float32]
 WORSE, OTHER = 0, 1
 """Rows of the arrays about what a user did not buy: in place of the partner, in place of the query."""
 
@@ -61,15 +53,26 @@ class UserWorkspace(NamedTuple):
     unit: UnitWorkspace
     items: GaussianWorkspace
     user: Floats  # (1, width) theta_u
+    user_gradient: Floats  # (1, width) of the group at hand
     liking: Floats  # (lines,) theta_u . mu of each line
     product: Floats  # (2, negatives) theta_u . mu' of each negative
     real: Floats  # (2, negatives) 1 for a negative, 0 for one that is left out
     weight: Floats  # (2, negatives) minus how strongly it is pushed
 
 
+class RankedGroup(NamedTuple):
+    """A group of a unit."""
+
+    line: int
+    place: int  # which of the line's groups
+    worse: int  # row of the negatives in place of its partners
+    other: int  # row of the negatives in place of the query
+    partners: float
+
+
 def _new_workspace(lines: int, settings: KernelSettings) -> UserWorkspace:
     items = new_workspace(lines, settings, kinds=2)
-    shapes = ((1, width(settings.dim)), (lines,), *[(2, settings.negatives)] * 3)
+    shapes = (*[(1, width(settings.dim))] * 2, (lines,), *[(2, settings.negatives)] * 3)
     return UserWorkspace(items.unit, items, *(np.zeros(shape, np.float32) for shape in shapes))
 
 
@@ -92,105 +95,81 @@ def _rank(work, kind, liking, times, settings):
 
 
 @compiled(inline="always")
-def _rank_line(work, j, kind, times, buffer, mine, settings, dims):
-    """The user prefers line j to each negative of a kind; what that costs. The user's gradient is entry `mine`."""
-    drawn, loss = _rank(work, kind, work.liking[j], times, settings)
-    add_row(work.items.gradient, j, drawn, work.user, 0, dims)
-    add_row(buffer.vector, mine, drawn, work.items.x, j, dims)
+def _rank_line(data, work, j, kind, times):
+    """The user prefers line j to each negative of a kind; what that costs."""
+    drawn, loss = _rank(work, kind, work.liking[j], times, data.settings)
+    add_row(work.items.gradient, j, drawn, work.user, 0, data.dims)
+    add_row(work.user_gradient, 0, drawn, work.items.x, j, data.dims)
     return loss
 
 
 @compiled(inline="always")
-def _rank_group(table, work, buffer, mine, i, g, count, n, other, partners, settings, dims):
-    """The user prefers each partner to the worse ones, and line i to the other queries; what that costs."""
-    unit, loss = work.unit, f32(0)
+def _rank_group(data, work, group, count):
+    """The user prefers each partner to the worse ones, and the query to the other queries; what that costs."""
+    unit, settings, i, loss = work.unit, data.settings, group.line, f32(0)
+    clear_row(work.user_gradient, 0, data.dims)
     for k in range(settings.negatives):
         for kind in range(2):
-            row = unit.negative[n if kind == WORSE else other, k]
+            row = unit.negative[group.worse if kind == WORSE else group.other, k]
             work.real[kind, k] = f32(row != unit.item[i])
-            work.product[kind, k] = dot(work.user, 0, table, row, dims)
+            work.product[kind, k] = dot(work.user, 0, data.tables[0], row, data.dims)
             work.weight[kind, k] = f32(0)
-    first, last, begin, end = partner_range(i, count, g, settings)
+    first, last, begin, end = partner_range(i, count, group.place, settings)
     for o in range(first, last):
         if is_pair(unit, i, i + 1 + o):
-            loss += _rank_line(work, i + 1 + o, WORSE, f32(1), buffer, mine, settings, dims)
+            loss += _rank_line(data, work, i + 1 + o, WORSE, f32(1))
     for o in range(begin, end):
         if is_pair(unit, i, i - 1 - o):
-            loss += _rank_line(work, i - 1 - o, WORSE, f32(1), buffer, mine, settings, dims)
-    return loss + _rank_line(work, i, OTHER, f32(partners), buffer, mine, settings, dims)
+            loss += _rank_line(data, work, i - 1 - o, WORSE, f32(1))
+    return loss + _rank_line(data, work, i, OTHER, f32(group.partners))
 
 
 @compiled(inline="always")
-def _write_group(table, work, buffer, at, i, n, other, settings, dims):
-    """Write the gradients of the group's negatives; one that is left out is written as no change.
-
-    The user's entry stands after them.
-    """
-    unit, negatives = work.unit, settings.negatives
+def _write_group(data, work, buffer, at, group, user):
+    """Write the gradients of the group's negatives and of its user; a negative that is left out is no change."""
+    unit, negatives, table, dims = work.unit, data.settings.negatives, data.tables[0], data.dims
     mine = at + 2 * negatives
     for k in range(negatives):
         if work.real[WORSE, k] > f32(0):
-            write_negative(table, work.items, buffer, at + k, n, k, i, settings, dims)
+            write_negative(data, work.items, buffer, at + k, Negative(group.line, group.worse, k))
             add_row(buffer.vector, at + k, work.weight[WORSE, k], work.user, 0, dims)
         else:
-            add_entry(buffer, at + k, 0, unit.negative[n, k])
+            add_entry(buffer, at + k, 0, unit.negative[group.worse, k])
             clear_row(buffer.vector, at + k, dims)
-        add_entry(buffer, at + negatives + k, 0, unit.negative[other, k])
+        add_entry(buffer, at + negatives + k, 0, unit.negative[group.other, k])
         set_row(buffer.vector, at + negatives + k, work.weight[OTHER, k], work.user, 0, dims)
-    add_rows(buffer.vector, mine, work.weight[WORSE], table, unit.negative[n], negatives, dims)
-    add_rows(buffer.vector, mine, work.weight[OTHER], table, unit.negative[other], negatives, dims)
-
-
-@compiled(inline="always")
-def _prepare(data, work, unit, low, count, every, user):
-    """Draw all negatives of the unit, first `every` groups of worse partners, then as many of other queries."""
-    tables, shard, draws, settings, dims = data
-    lines_of, negatives, basket = work.unit, settings.negatives, shard.basket[unit]
-    key = basket_key(draws.seed, shard.number[basket])
-    place = (shard.start[unit] - shard.offsets[basket]) * group_count(settings)
-    prefetch_row(tables[1], user, dims)
-    for n in range(every):
-        draw_bits(draws.alias, key, place + n, lines_of.random_bits, n, negatives)
-        draw_bits(draws.alias, mixed(key + u64(1)), place + n, lines_of.random_bits, every + n, negatives)
-    gather(data, work.items, low, count)
-    for n in range(2 * every):
-        draw_candidates(tables[0], draws.alias, lines_of.random_bits, lines_of.negative, n, negatives, dims)
-    copy_row(work.user, 0, tables[1], user, dims)
-    for i in range(count):
-        work.liking[i] = dot(work.user, 0, work.items.x, i, dims)
+    add_entry(buffer, mine, 1, user)
+    copy_row(buffer.vector, mine, work.user_gradient, 0, dims)
+    worse = RowWeights(unit.negative[group.worse], work.weight[WORSE], negatives)
+    other = RowWeights(unit.negative[group.other], work.weight[OTHER], negatives)
+    add_rows(buffer.vector, mine, table, worse, dims)
+    add_rows(buffer.vector, mine, table, other, dims)
+    return mine + 1
 
 
 @compiled(fastmath=RELAXED)
-def neat_bpr_gradients(data, work, buffer, slot, unit, first_pair, last_pair):
-    """Write a unit's gradients to the buffer; of its pairs only those numbered from `first_pair` to `last_pair`."""
-    tables, shard, draws, settings, dims = data
-    table, items, negatives, groups = tables[0], work.items, settings.negatives, group_count(settings)
-    low, count, start, stop = unit_lines(shard, unit, settings.window)
-    every, user = (stop - start) * groups, shard.users[shard.basket[unit]]
-    _prepare(data, work, unit, low, count, every, user)
-    compare_pairs(items, count, settings, dims)
-    take_groups(items, count, start, groups, every, first_pair, last_pair, settings)
-    for n in range(every):
-        if items.taken[n]:
-            query = work.unit.item[start + n // groups]
-            for row in (n, every + n):
-                replace_refused(work.unit, row, negatives, count, query, user, draws)
-    compare_negatives(table, items, start, groups, every, settings, dims)
-    pairs, loss, active = 0.0, 0.0, 0.0
+def neat_bpr_gradients(data, work, buffer, slot, unit, pairs):
+    """Write a unit's gradients to the buffer, of its pairs only those of a `PairRange`."""
+    lines, items, groups = unit_lines(data, unit), work.items, group_count(data.settings)
+    user = data.shard.users[data.shard.basket[unit]]
+    prefetch_row(data.tables[1], user, data.dims)
+    compare_unit(data, items, lines, pairs, user, 2)
+    copy_row(work.user, 0, data.tables[1], user, data.dims)
+    for i in range(lines.loaded):
+        work.liking[i] = dot(work.user, 0, items.x, i, data.dims)
+    found, loss, active = 0.0, 0.0, 0.0
     at = buffer.start[slot]
-    for n in range(every):
+    for n in range(lines.groups):
         if items.taken[n]:
-            i, g, mine = start + n // groups, n % groups, at + 2 * negatives
-            p, e, a = hinges(items, n, i, g, count, settings)
-            add_entry(buffer, mine, 1, user)
-            clear_row(buffer.vector, mine, dims)
-            loss += e + _rank_group(table, work, buffer, mine, i, g, count, n, every + n, p, settings, dims)
-            pairs += p
+            i, g = lines.start + n // groups, n % groups
+            p, e, a = hinges(items, n, i, g, lines.loaded, data.settings)
+            group = RankedGroup(i, g, n, lines.groups + n, p)
+            loss += e + _rank_group(data, work, group, lines.loaded)
+            found += p
             active += a
-            _write_group(table, work, buffer, at, i, n, every + n, settings, dims)
-            at = mine + 1
-    at = write_lines(items, buffer, at, count, settings, dims)
-    finish_unit(buffer, slot, at, pairs, loss, active)
+            at = _write_group(data, work, buffer, at, group, user)
+    at = write_gaussians(data, items, buffer, at, lines.loaded)
+    finish_unit(buffer, slot, at, found, loss, active)
 
 
 neat_bpr = CompiledKernel("neat_bpr", _new_workspace, neat_bpr_gradients, negative_kinds=2)

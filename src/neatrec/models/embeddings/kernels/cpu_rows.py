@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from numpy import float32 as f32
 from numpy import int32 as i32
 
@@ -14,6 +16,7 @@ from neatrec.models.embeddings.kernels.intrinsics import LANES, load, store, tot
 RELAXED = {"reassoc", "contract", "nsz", "arcp"}
 """What the compiler may do with sums; it may not assume that there are no NaN."""
 CACHE_LINE = 16  # floats
+Floats = npt.NDArray[np.float32]
 
 # (e^x - 1 - x) / x^2 for |x| <= log(2) / 2, and (log(1 + m) - m + m^2 / 2) / m^3 for sqrt(1/2) <= 1 + m <= sqrt(2):
 # least maximum error over the interval, found by reweighted least squares
@@ -41,6 +44,22 @@ MANTISSA_BITS = i32(0x7FFFFF)
 
 
 # ---- rows
+
+
+class Line(NamedTuple):
+    """A line of a unit: row i of its vectors as they were, and of their gradients."""
+
+    x: Floats
+    gradient: Floats
+    i: int
+
+
+class RowWeights(NamedTuple):
+    """The first `size` numbers of rows of a table, and the weight of each."""
+
+    number: npt.NDArray[np.int64]
+    weight: Floats
+    size: int
 
 
 @compiled(forceinline=True, fastmath=RELAXED)
@@ -98,35 +117,35 @@ def add_row(to, i, scale, source, j, dims):
 
 
 @compiled(forceinline=True, fastmath=RELAXED)
-def add_rows(to, i, weight, rows, number, count, dims):
-    """to[i] += sum over n < count of weight[n] rows[number[n]]; the sum of squares of to[i] comes back"""
+def add_rows(to, i, rows, weights, dims):
+    """to[i] += sum over n < size of weight[n] rows[number[n]]; the sum of squares of to[i] comes back"""
     squares = zeros()
     for c in range(len(dims)):
         sums = load(to, i, c)
-        for n in range(count):
-            sums = sums + weight[n] * load(rows, number[n], c)
+        for n in range(weights.size):
+            sums = sums + weights.weight[n] * load(rows, weights.number[n], c)
         store(to, i, c, sums)
         squares = squares + sums * sums
     return total(squares)
 
 
 @compiled(forceinline=True, fastmath=RELAXED)
-def repel(table, row, x, i, gradient, force, step, dims):
+def repel(table, row, line, force, step, dims):
     """z = x[i] - table[row];  gradient[i] += force z;  table[row] -= step z"""
     for c in range(len(dims)):
         here = load(table, row, c)
-        z = load(x, i, c) - here
-        store(gradient, i, c, load(gradient, i, c) + force * z)
+        z = load(line.x, line.i, c) - here
+        store(line.gradient, line.i, c, load(line.gradient, line.i, c) + force * z)
         store(table, row, c, here - step * z)
 
 
 @compiled(forceinline=True, fastmath=RELAXED)
-def exchange(table, row, x, i, gradient, weight, step, dims):
+def exchange(table, row, line, weight, step, dims):
     """gradient[i] += weight table[row];  table[row] += step x[i]"""
     for c in range(len(dims)):
         here = load(table, row, c)
-        store(gradient, i, c, load(gradient, i, c) + weight * here)
-        store(table, row, c, here + step * load(x, i, c))
+        store(line.gradient, line.i, c, load(line.gradient, line.i, c) + weight * here)
+        store(table, row, c, here + step * load(line.x, line.i, c))
 
 
 # ---- numbers

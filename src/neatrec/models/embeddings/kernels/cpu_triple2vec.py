@@ -12,14 +12,13 @@ from numpy import uint64 as u64
 from neatrec.compiled import compiled
 from neatrec.models.embeddings.kernels.arguments import KernelSettings
 from neatrec.models.embeddings.kernels.cpu_common import (
-    CompiledKernel,
+    Query,
     UnitWorkspace,
     add_entry,
-    basket_key,
     copy_items,
-    draw_bits,
     draw_candidates,
     draw_other_users,
+    draw_unit_bits,
     finish_unit,
     group_count,
     is_pair,
@@ -27,9 +26,13 @@ from neatrec.models.embeddings.kernels.cpu_common import (
     replace_refused,
     unit_lines,
     unit_workspace,
+    write_lines,
 )
+from neatrec.models.embeddings.kernels.cpu_kernel import CompiledKernel
 from neatrec.models.embeddings.kernels.cpu_rows import (
     RELAXED,
+    Floats,
+    RowWeights,
     add_row,
     add_rows,
     clear_row,
@@ -42,7 +45,6 @@ from neatrec.models.embeddings.kernels.cpu_rows import (
 from neatrec.models.embeddings.kernels.draws import mixed
 from neatrec.models.embeddings.kernels.layout import width
 
-Floats = npt.NDArray[np.float32]
 PARTNER, QUERY, USER = 0, 1, 2
 """Kinds of negatives, and rows of the arrays about them: in place of the partner, of the query, of the user."""
 KINDS = 3
@@ -51,7 +53,7 @@ KINDS = 3
 class TripleWorkspace(NamedTuple):
     """A unit and its user. Weights are minus the derivatives of the loss."""
 
-    unit: UnitWorkspace  # negatives: KINDS rows for each group
+    unit: UnitWorkspace  # negatives: one row for each group, kind by kind
     f: Floats  # (lines, width) rows as queries, as they were
     g: Floats  # (lines, width) rows as partners
     f_gradient: Floats  # (lines, width) minus the gradient
@@ -70,6 +72,16 @@ class TripleWorkspace(NamedTuple):
     here_query: Floats  # (2 window, negatives) the same, by partner
     here_user: Floats  # (2 window, negatives)
     weight: Floats  # (kinds, negatives) over all partners
+
+
+class TripleGroup(NamedTuple):
+    """A group of a unit: the rows of its negatives, by kind."""
+
+    line: int
+    user: int
+    partner: int
+    query: int
+    others: int
 
 
 def _new_workspace(lines: int, settings: KernelSettings) -> TripleWorkspace:
@@ -132,58 +144,61 @@ def _find_partners(work, i, count, g, settings):
 
 
 @compiled(inline="always")
-def _draw_group(data, work, n, number, key, user):
-    """Random bits for what stands in for partners and queries of group n; other users at once."""
-    tables, draws, settings, dims = data.tables, data.draws, data.settings, data.dims
-    negatives, at = settings.negatives, KINDS * n
-    draw_bits(draws.alias, key, number, work.unit.random_bits, at + PARTNER, negatives)
-    draw_bits(draws.alias, mixed(key + u64(1)), number, work.unit.random_bits, at + QUERY, negatives)
-    draw_other_users(mixed(key + u64(2)), number, work.unit.negative, at + USER, negatives, len(tables[2]), user)
-    for k in range(negatives):
-        prefetch_row(tables[2], work.unit.negative[at + USER, k], dims)
+def _draw_negatives(data, work, lines, user):
+    """Random bits for what stands in for partners and queries of all groups; other users at once."""
+    table, negative = data.tables[2], work.unit.negative
+    draw_unit_bits(data, work.unit, lines, PARTNER)
+    draw_unit_bits(data, work.unit, lines, QUERY)
+    key = mixed(lines.key + u64(USER))
+    for n in range(lines.groups):
+        row = USER * lines.groups + n
+        draw_other_users(key, lines.place + n, negative, row, len(table), user)
+        for k in range(data.settings.negatives):
+            prefetch_row(table, negative[row, k], data.dims)
 
 
 @compiled(inline="always")
-def _prepare_negatives(data, work, i, count, at, user):
-    """The negatives of line i, rows at ... at + 2 of `negative`, and the part of s that all partners share."""
-    tables, draws, settings, dims = data.tables, data.draws, data.settings, data.dims
-    unit, query = work.unit, work.unit.item[i]
-    replace_refused(unit, at + PARTNER, settings.negatives, count, query, user, draws)
-    replace_refused(unit, at + QUERY, settings.negatives, count, query, user, draws)
+def _prepare_negatives(data, work, group, count):
+    """The negatives of a group, and the part of s that all its partners share."""
+    tables, settings, dims = data.tables, data.settings, data.dims
+    unit, i, query = work.unit, group.line, work.unit.item[group.line]
+    replace_refused(data, unit, group.partner, Query(query, group.user, count))
+    replace_refused(data, unit, group.query, Query(query, group.user, count))
     for k in range(settings.negatives):
-        partner, other, others = unit.negative[at, k], unit.negative[at + QUERY, k], unit.negative[at + USER, k]
+        partner, other = unit.negative[group.partner, k], unit.negative[group.query, k]
+        other_user = unit.negative[group.others, k]
         work.real[PARTNER, k] = f32(partner != query)
         work.real[QUERY, k] = f32(other != query)
-        work.real[USER, k] = f32(others != user)
+        work.real[USER, k] = f32(other_user != group.user)
         by_query, by_user = dot(work.f, i, tables[1], partner, dims), dot(work.h, 0, tables[1], partner, dims)
         work.shared[PARTNER, k] = by_query + by_user + work.f_user[i]
         work.shared[QUERY, k] = dot(work.h, 0, tables[0], other, dims)
-        work.shared[USER, k] = dot(work.f, i, tables[2], others, dims)
+        work.shared[USER, k] = dot(work.f, i, tables[2], other_user, dims)
         for kind in range(KINDS):
             work.weight[kind, k] = f32(0)
 
 
 @compiled(inline="always")
-def _compare(data, work, i, n, at):
-    """Compare the triple of line i and its partner number n with its negatives; what it costs."""
-    tables, settings, dims = data.tables, data.settings, data.dims
-    j, unit = work.partner[n], work.unit
+def _compare(data, work, group, n):
+    """Compare the triple of a group's query and its partner number n with its negatives; what it costs."""
+    tables, dims = data.tables, data.dims
+    i, j, unit = group.line, work.partner[n], work.unit
     both = dot(work.f, i, work.g, j, dims)
     miss, cost = sigmoid_and_loss(-(both + work.f_user[i] + work.g_user[j]))
     near, loss = f32(3) * miss, f32(3) * cost
     work.near[n], work.pair[n], work.with_user[n] = near, near, near
-    for k in range(settings.negatives):
+    for k in range(data.settings.negatives):
         here, cost = sigmoid_and_loss(work.shared[PARTNER, k])
         loss += cost * work.real[PARTNER, k]
         work.weight[PARTNER, k] -= here * work.real[PARTNER, k]
-        by_query = dot(work.g, j, tables[0], unit.negative[at + QUERY, k], dims)
+        by_query = dot(work.g, j, tables[0], unit.negative[group.query, k], dims)
         here, cost = sigmoid_and_loss(by_query + work.shared[QUERY, k] + work.g_user[j])
         here *= work.real[QUERY, k]
         loss += cost * work.real[QUERY, k]
         work.here_query[n, k], work.of_query[k, n] = -here, -here
         work.weight[QUERY, k] -= here
         work.with_user[n] -= here
-        by_user = dot(work.g, j, tables[2], unit.negative[at + USER, k], dims)
+        by_user = dot(work.g, j, tables[2], unit.negative[group.others, k], dims)
         here, cost = sigmoid_and_loss(by_user + work.shared[USER, k] + both)
         here *= work.real[USER, k]
         loss += cost * work.real[USER, k]
@@ -194,17 +209,13 @@ def _compare(data, work, i, n, at):
 
 
 @compiled(inline="always")
-def _write_group(data, work, buffer, at, i, count, drawn, user):
-    """Write the gradients of a group of `count` partners, and add to those of its lines."""
-    tables, settings, dims = data.tables, data.settings, data.dims
-    unit, negatives = work.unit, settings.negatives
+def _write_group(data, work, buffer, at, group, count):
+    """Write the gradients of a group of `count` partners, and add to those of its lines; the next free entry."""
+    tables, negatives, dims, i = data.tables, data.settings.negatives, data.dims, group.line
     queries, others, mine = at + negatives, at + 2 * negatives, at + 3 * negatives
-    partner, query, user_rows = (
-        unit.negative[drawn + PARTNER],
-        unit.negative[drawn + QUERY],
-        unit.negative[drawn + USER],
-    )
-    add_entry(buffer, mine, 2, user)
+    partner, query = work.unit.negative[group.partner], work.unit.negative[group.query]
+    users = work.unit.negative[group.others]
+    add_entry(buffer, mine, 2, group.user)
     clear_row(buffer.vector, mine, dims)
     total = f32(0)  # weight of f_q . h_u
     for n in range(count):
@@ -212,8 +223,8 @@ def _write_group(data, work, buffer, at, i, count, drawn, user):
         total += work.near[n]
         add_row(work.g_gradient, j, work.pair[n], work.f, i, dims)
         add_row(work.g_gradient, j, work.with_user[n], work.h, 0, dims)
-        add_rows(work.g_gradient, j, work.here_query[n], tables[0], query, negatives, dims)
-        add_rows(work.g_gradient, j, work.here_user[n], tables[2], user_rows, negatives, dims)
+        add_rows(work.g_gradient, j, tables[0], RowWeights(query, work.here_query[n], negatives), dims)
+        add_rows(work.g_gradient, j, tables[2], RowWeights(users, work.here_user[n], negatives), dims)
     for k in range(negatives):
         a, b, c = work.weight[PARTNER, k], work.weight[QUERY, k], work.weight[USER, k]
         total += a
@@ -222,59 +233,47 @@ def _write_group(data, work, buffer, at, i, count, drawn, user):
         add_row(buffer.vector, at + k, a, work.h, 0, dims)
         add_entry(buffer, queries + k, 0, query[k])
         set_row(buffer.vector, queries + k, b, work.h, 0, dims)
-        add_rows(buffer.vector, queries + k, work.of_query[k], work.g, work.partner, count, dims)
-        add_entry(buffer, others + k, 2, user_rows[k])
+        add_rows(buffer.vector, queries + k, work.g, RowWeights(work.partner, work.of_query[k], count), dims)
+        add_entry(buffer, others + k, 2, users[k])
         set_row(buffer.vector, others + k, c, work.f, i, dims)
-        add_rows(buffer.vector, others + k, work.of_user[k], work.g, work.partner, count, dims)
+        add_rows(buffer.vector, others + k, work.g, RowWeights(work.partner, work.of_user[k], count), dims)
+    by_partner = RowWeights(partner, work.weight[PARTNER], negatives)
     add_row(work.f_gradient, i, total, work.h, 0, dims)
-    add_rows(work.f_gradient, i, work.pair, work.g, work.partner, count, dims)
-    add_rows(work.f_gradient, i, work.weight[PARTNER], tables[1], partner, negatives, dims)
-    add_rows(work.f_gradient, i, work.weight[USER], tables[2], user_rows, negatives, dims)
+    add_rows(work.f_gradient, i, work.g, RowWeights(work.partner, work.pair, count), dims)
+    add_rows(work.f_gradient, i, tables[1], by_partner, dims)
+    add_rows(work.f_gradient, i, tables[2], RowWeights(users, work.weight[USER], negatives), dims)
     add_row(buffer.vector, mine, total, work.f, i, dims)
-    add_rows(buffer.vector, mine, work.with_user, work.g, work.partner, count, dims)
-    add_rows(buffer.vector, mine, work.weight[PARTNER], tables[1], partner, negatives, dims)
-    add_rows(buffer.vector, mine, work.weight[QUERY], tables[0], query, negatives, dims)
+    add_rows(buffer.vector, mine, work.g, RowWeights(work.partner, work.with_user, count), dims)
+    add_rows(buffer.vector, mine, tables[1], by_partner, dims)
+    add_rows(buffer.vector, mine, tables[0], RowWeights(query, work.weight[QUERY], negatives), dims)
+    return mine + 1
 
 
 @compiled(fastmath=RELAXED)
-def triple2vec_gradients(data, work, buffer, slot, unit, first_pair, last_pair):
-    """Write a unit's gradients to the buffer; of its pairs only those numbered from `first_pair` to `last_pair`."""
-    tables, shard, draws, settings, dims = data
-    negatives, groups = settings.negatives, group_count(settings)
-    low, count, start, stop = unit_lines(shard, unit, settings.window)
-    basket, every = shard.basket[unit], (stop - start) * groups
-    user = shard.users[basket]
-    key = basket_key(draws.seed, shard.number[basket])
-    place = (shard.start[unit] - shard.offsets[basket]) * groups
-    for n in range(every):
-        _draw_group(data, work, n, place + n, key, user)
-    _gather(data, work, low, count, user)
-    for n in range(every):
-        for kind in (PARTNER, QUERY):
-            table, row = tables[1 - kind], KINDS * n + kind
-            draw_candidates(table, draws.alias, work.unit.random_bits, work.unit.negative, row, negatives, dims)
-    seen, pairs, loss = 0, 0.0, 0.0
+def triple2vec_gradients(data, work, buffer, slot, unit, pairs):
+    """Write a unit's gradients to the buffer, of its pairs only those of a `PairRange`."""
+    lines, settings, groups = unit_lines(data, unit), data.settings, group_count(data.settings)
+    user, of_unit = data.shard.users[data.shard.basket[unit]], work.unit
+    _draw_negatives(data, work, lines, user)
+    _gather(data, work, lines.low, lines.loaded, user)
+    for kind in (PARTNER, QUERY):
+        for n in range(kind * lines.groups, (kind + 1) * lines.groups):
+            draw_candidates(data, data.tables[1 - kind], of_unit.random_bits, of_unit.negative, n)
+    seen, found, loss = 0, 0.0, 0.0
     at = buffer.start[slot]
-    for n in range(every):
-        i, drawn = start + n // groups, KINDS * n
-        partners = _find_partners(work, i, count, n % groups, settings)
+    for n in range(lines.groups):
+        group = TripleGroup(lines.start + n // groups, user, n, lines.groups + n, 2 * lines.groups + n)
+        partners = _find_partners(work, group.line, lines.loaded, n % groups, settings)
         seen += partners
-        if partners == 0 or not (settings.shared or first_pair < seen <= last_pair):
+        if partners == 0 or not (settings.shared or pairs.first < seen <= pairs.last):
             continue
-        _prepare_negatives(data, work, i, count, drawn, user)
+        _prepare_negatives(data, work, group, lines.loaded)
         for partner in range(partners):
-            loss += _compare(data, work, i, partner, drawn)
-        pairs += partners
-        _write_group(data, work, buffer, at, i, partners, drawn, user)
-        at += KINDS * negatives + 1
-    for which in range(2):
-        gradient = work.f_gradient if which == 0 else work.g_gradient
-        for i in range(count):
-            if dot(gradient, i, gradient, i, dims) > f32(0):
-                add_entry(buffer, at, which, work.unit.item[i])
-                copy_row(buffer.vector, at, gradient, i, dims)
-                at += 1
-    finish_unit(buffer, slot, at, pairs, loss, 0.0)
+            loss += _compare(data, work, group, partner)
+        found += partners
+        at = _write_group(data, work, buffer, at, group, partners)
+    at = write_lines(data, work, buffer, at, lines.loaded)
+    finish_unit(buffer, slot, at, found, loss, 0.0)
 
 
 triple2vec = CompiledKernel("triple2vec", _new_workspace, triple2vec_gradients, line_tables=2, negative_kinds=KINDS)

@@ -12,8 +12,7 @@ from numba.core import event
 
 from neatrec.errors import MissingDependencyError, ParameterError, must_be, must_be_one_of
 from neatrec.models.embeddings.kernels import gpu, gpu_call, gpu_launch, gpu_ranking
-from neatrec.models.embeddings.kernels.arguments import Draws, KernelSettings, Shard, StepStats
-from neatrec.models.embeddings.kernels.layout import Table
+from neatrec.models.embeddings.kernels.arguments import KernelInput, KernelSettings, StepStats
 from neatrec.text import printable
 
 log = logging.getLogger(__name__)
@@ -22,16 +21,7 @@ log = logging.getLogger(__name__)
 class Kernel(Protocol):
     """Trains the tables on units `first` to `last` of a shard, in place."""
 
-    def __call__(
-        self,
-        tables: tuple[Table, ...],
-        shard: Shard,
-        draws: Draws,
-        settings: KernelSettings,
-        first: int,
-        last: int,
-        threads: int,
-    ) -> StepStats: ...
+    def __call__(self, data: KernelInput, first: int, last: int, threads: int) -> StepStats: ...
 
 
 CPU = {

@@ -7,17 +7,16 @@ those that do not are copied there, and tables back.
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
-from neatrec.models.embeddings.kernels.arguments import Draws, KernelSettings, Shard, StepStats
+from neatrec.models.embeddings.kernels.arguments import Draws, KernelInput, KernelSettings, Shard, StepStats
 from neatrec.models.embeddings.kernels.gpu import compiled_module, cupy, memory_for, require_memory
 from neatrec.models.embeddings.kernels.gpu_launch import (
     SOURCES,
     GpuProperties,
-    LaunchConfig,
     launch_config,
     launches,
     max_warps,
@@ -100,33 +99,19 @@ def prepare(name: str, settings: KernelSettings) -> None:
     _function(name, config.options(name, settings), config.shared_memory)
 
 
-def run(
-    name: str,
-    tables: tuple[Any, ...],
-    shard: Shard,
-    draws: Draws,
-    settings: KernelSettings,
-    first: int,
-    last: int,
-    config: LaunchConfig | None = None,
-) -> StepStats:
-    """Train on units `first` to `last`; `config` is for benchmarks."""
-    refused = refusal(name, settings, bool(settings.block) and _learns(settings))
+def run(name: str, data: KernelInput, first: int, last: int, threads: int = 1) -> StepStats:
+    """Train on units `first` to `last`; the GPU has threads of its own."""
+    settings, tables = data.settings, data.tables
+    refused = refusal(name, settings, bool(settings.block) and settings.learns)
     if refused is not None:
         raise refused
     if first == last:
         return StepStats(0, 0.0, 0)
     resident = tables if isinstance(tables, GpuTables) else to_gpu(tables)
-    stats = _launch(
-        name, resident, shard, draws, settings, first, last, config or launch_config(name, settings, gpu_properties())
-    )
+    stats = _launch(name, data._replace(tables=resident), first, last)
     if resident is not tables:
         from_gpu(resident, tables)
     return stats
-
-
-def _learns(settings: KernelSettings) -> bool:
-    return settings.rate != 0 or settings.last_rate != 0
 
 
 def draws_to_gpu(draws: Draws) -> Draws:
@@ -136,16 +121,10 @@ def draws_to_gpu(draws: Draws) -> Draws:
         return Draws(draws.seed, *(cp.asarray(array) for array in draws[1:]))
 
 
-def _launch(
-    name: str,
-    tables: GpuTables,
-    shard: Shard,
-    draws: Draws,
-    settings: KernelSettings,
-    first: int,
-    last: int,
-    config: LaunchConfig,
-) -> StepStats:
+def _launch(name: str, data: KernelInput, first: int, last: int) -> StepStats:
+    tables: Any = data.tables
+    shard, draws, settings = data.shard, data.draws, data.settings
+    config = launch_config(name, settings, gpu_properties())
     cp = cupy()
     function = _function(name, config.options(name, settings), config.shared_memory)
     needed = sum(array.nbytes for array in shard)
@@ -154,17 +133,16 @@ def _launch(
     parts = list(launches(first, last, tables.done, max_warps(gpu_properties(), config, len(tables[0]))))
     counters = cp.zeros(len(parts) + 3, dtype=np.uint64)  # next unit of each launch; pairs, active hinges, loss
     call = _call(arrays, tables, settings, counters, len(parts), draws)
-    span = last - first
     for number, (start, end, warps) in enumerate(parts):
         call["next"] = counters.data.ptr + 8 * number
         call["first"], call["last"] = start, end
-        call["rate"] = settings.rate + (settings.last_rate - settings.rate) * (start - first) / span
-        call["last_rate"] = settings.rate + (settings.last_rate - settings.rate) * (end - first) / span
+        call["rate"] = settings.rate_at(start, first, last)
+        call["last_rate"] = settings.rate_at(end, first, last)
         blocks = min(-(-warps // config.warps), -(-(end - start) // config.warps))
         threads = 32 * min(warps, config.warps)
         function((blocks,), (threads,), (call[()],), shared_mem=config.shared_memory)
-    if _learns(settings):
-        tables.done += span
+    if settings.learns:
+        tables.done += last - first
         if settings.low < settings.high:
             with memory_for(needed, "this shard"):
                 _keep_variances_inside(cp, tables[0], settings)
@@ -199,57 +177,8 @@ def _call(
     call["user_rows"] = len(tables[-1])
     for name in ("variance_rate", "margin", "low", "high", "logistic"):
         call[name] = getattr(settings, name)
-    call["learns"] = _learns(settings)
+    call["learns"] = settings.learns
     return call
 
 
-def neat(
-    tables: tuple[Table, ...],
-    shard: Shard,
-    draws: Draws,
-    settings: KernelSettings,
-    first: int,
-    last: int,
-    threads: int = 1,
-) -> StepStats:
-    """Gaussian items by the max-margin loss on their log expected likelihood; tables: (items,)."""
-    return run("neat", tables, shard, draws, settings, first, last)
-
-
-def neat_bpr(
-    tables: tuple[Table, ...],
-    shard: Shard,
-    draws: Draws,
-    settings: KernelSettings,
-    first: int,
-    last: int,
-    threads: int = 1,
-) -> StepStats:
-    """NEAT with ranking losses of users; tables: (items, users)."""
-    return run("neat_bpr", tables, shard, draws, settings, first, last)
-
-
-def item2vec(
-    tables: tuple[Table, ...],
-    shard: Shard,
-    draws: Draws,
-    settings: KernelSettings,
-    first: int,
-    last: int,
-    threads: int = 1,
-) -> StepStats:
-    """Skip-gram with negative sampling; tables: (input, output)."""
-    return run("item2vec", tables, shard, draws, settings, first, last)
-
-
-def triple2vec(
-    tables: tuple[Table, ...],
-    shard: Shard,
-    draws: Draws,
-    settings: KernelSettings,
-    first: int,
-    last: int,
-    threads: int = 1,
-) -> StepStats:
-    """Cohesion of query, partner and user; tables: (queries, partners, users)."""
-    return run("triple2vec", tables, shard, draws, settings, first, last)
+neat, neat_bpr, item2vec, triple2vec = (partial(run, name) for name in ("neat", "neat_bpr", "item2vec", "triple2vec"))

@@ -1,6 +1,6 @@
 """How a table of vectors lies in memory: one row an item (or user), everything about it side by side.
 
-    row = | vector: dim floats, zeros up to `width` | further vectors | tail: 8 floats | zeros to a whole cache line |
+    row = | vector: dim floats, zeros up to `width` | tail: 8 floats | zeros to a whole cache line |
 
 The tail holds the row's log-variance and the sums that row-wise Adagrad divides by, so that one fetch of a row brings
 all of it: at dim 100 that is 112 floats, seven cache lines.
@@ -16,7 +16,7 @@ LANES = 8
 LOG_VARIANCE = 0
 """Place in the tail: the log-variance of a spherical Gaussian."""
 SQUARES = 1
-"""Place in the tail: the sum, over past gradients of the (first) vector, of their mean square."""
+"""Place in the tail: the sum, over past gradients of the vector, of their mean square."""
 VARIANCE_SQUARES = 2
 """Place in the tail: the same for the log-variance."""
 VISITOR = 3
@@ -35,23 +35,22 @@ def width(dim: int) -> int:
     return -(-dim // LANES) * LANES
 
 
-def new_table(rows: int, dim: int, vectors: int = 1) -> Table:
-    """Zeros for `rows` rows of `vectors` vectors of `dim`, each row starting on a cache line."""
-    floats = -(-(vectors * width(dim) + LANES) // CACHE_LINE) * CACHE_LINE
+def new_table(rows: int, dim: int) -> Table:
+    """Zeros for `rows` rows with a vector of `dim`, each row starting on a cache line."""
+    floats = -(-(width(dim) + LANES) // CACHE_LINE) * CACHE_LINE
     memory = np.zeros(rows * floats + CACHE_LINE, dtype=np.float32)
     start = (-memory.ctypes.data // memory.itemsize) % CACHE_LINE
     return memory[start : start + rows * floats].reshape(rows, floats)
 
 
-def vector(table: Table, dim: int, number: int = 0) -> Table:
-    """A view of vector `number` of every row, shape (rows, dim)."""
-    start = number * width(dim)
-    return table[:, start : start + dim]
+def vector(table: Table, dim: int) -> Table:
+    """A view of the vector of every row, shape (rows, dim)."""
+    return table[:, :dim]
 
 
-def tail(table: Table, dim: int, place: int, vectors: int = 1) -> Table:
+def tail(table: Table, dim: int, place: int) -> Table:
     """A view of one number of every row's tail, shape (rows,)."""
-    return table[:, vectors * width(dim) + place]
+    return table[:, width(dim) + place]
 
 
 def chunks(count: int) -> tuple[int, ...]:

@@ -15,13 +15,14 @@ At rate 0 a kernel only looks: nothing changes, not even the sums of squares. On
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from neatrec.models.embeddings.kernels import formulas
-from neatrec.models.embeddings.kernels.arguments import Draws, KernelSettings, Shard, StepStats, groups_of
+from neatrec.models.embeddings.kernels.arguments import Draws, KernelInput, KernelSettings, Shard, StepStats, groups_of
 from neatrec.models.embeddings.kernels.draws import TRIES, Words
 from neatrec.models.embeddings.kernels.formulas import Gaussians, Triple
 from neatrec.models.embeddings.kernels.layout import LOG_VARIANCE, SQUARES, VARIANCE_SQUARES, Table, width
@@ -80,19 +81,17 @@ def picked(bits: int, alias: Words) -> int:
 
 
 def holds(words: Words, a: int, b: int) -> bool:
-    """Whether the filter `words` holds (a, b)."""
+    """Whether the filter `words` holds (a, b); an empty one holds nothing."""
+    if not len(words):
+        return False
     bits = mixed(((a << 32) + b) & WORD)
     mask = 1 << (bits & 63) | 1 << ((bits >> 6) & 63) | 1 << ((bits >> 12) & 63)
     return int(words[((bits >> 32) * len(words)) >> 32]) & mask == mask
 
 
-def groups(
-    shard: Shard, draws: Draws, settings: KernelSettings, unit: int, pairs: range | None = None, users: int = 0
-) -> Iterator[Group]:
-    """The groups of a unit that have partners; with `pairs` only those whose pair's number is in the range.
-
-    `users` is how many user rows there are to draw other users from.
-    """
+def groups(data: KernelInput, unit: int, pairs: range | None = None) -> Iterator[Group]:
+    """The groups of a unit that have partners; with `pairs` only those whose pair's number is in the range."""
+    shard, draws, settings, users = data.shard, data.draws, data.settings, len(data.tables[-1])
     basket, start, stop = int(shard.basket[unit]), int(shard.start[unit]), int(shard.stop[unit])
     begin, end = int(shard.offsets[basket]), int(shard.offsets[basket + 1])
     key = basket_key(int(draws.seed), int(shard.number[basket]))
@@ -110,15 +109,16 @@ def groups(
             seen += len(partner_lines)
             if pairs is not None and seen - 1 not in pairs:
                 continue
-            number = (line - begin) * several + g
+            draw = partial(_drawn, (line - begin) * several + g, settings.negatives)
+            pick, refused = partial(picked, alias=draws.alias), partial(_refused, draws, inside, query, user)
             yield Group(
                 line,
                 query,
                 partner_lines,
                 [int(shard.items[j]) for j in partner_lines],
-                _items(draws, settings, key, number, inside, query, user),
-                _items(draws, settings, mixed((key + QUERIES) & WORD), number, inside, query, user),
-                _others(settings, mixed((key + USERS) & WORD), number, users, user),
+                draw(key, pick, refused),
+                draw(mixed((key + QUERIES) & WORD), pick, refused),
+                draw(mixed((key + USERS) & WORD), lambda bits: ((bits >> 32) * users) >> 32, partial(int.__eq__, user)),
                 user,
             )
 
@@ -128,34 +128,19 @@ def _is_pair(shard: Shard, query: int, partner: int) -> bool:
     return query != partner and not same
 
 
-def _items(
-    draws: Draws, settings: KernelSettings, key: int, number: int, inside: set[int], query: int, user: int
+def _refused(draws: Draws, inside: set[int], query: int, user: int, row: int) -> bool:
+    return row in inside or holds(draws.observed, query, row) or holds(draws.bought, user, row)
+
+
+def _drawn(
+    number: int, negatives: int, key: int, pick: Callable[[int], int], refused: Callable[[int], bool]
 ) -> list[int]:
+    """The negatives of group `number` under `key`: each the first of some tries that is not refused."""
     out = []
-    for k in range(settings.negatives):
-        bits = counted(key, number * settings.negatives + k)
+    for k in range(negatives):
+        bits = counted(key, number * negatives + k)
         for _ in range(TRIES):
-            row = picked(bits, draws.alias)
-            if row not in inside and not _refused(draws, query, user, row):
-                out.append(row)
-                break
-            bits = mixed((bits + 1) & WORD)
-    return out
-
-
-def _refused(draws: Draws, query: int, user: int, row: int) -> bool:
-    if len(draws.observed) and holds(draws.observed, query, row):
-        return True
-    return len(draws.bought) > 0 and holds(draws.bought, user, row)
-
-
-def _others(settings: KernelSettings, key: int, number: int, users: int, user: int) -> list[int]:
-    out = []
-    for k in range(settings.negatives if users else 0):
-        bits = counted(key, number * settings.negatives + k)
-        for _ in range(TRIES):
-            row = ((bits >> 32) * users) >> 32
-            if row != user:
+            if not refused(row := pick(bits)):
                 out.append(row)
                 break
             bits = mixed((bits + 1) & WORD)
@@ -249,10 +234,15 @@ def _neat(tables: Tables, group: Group, settings: KernelSettings) -> GroupGradie
 
 
 def _pulled(group: Group, found: Hinges) -> list[tuple[int, Change]]:
-    lines = [(group.line, Change(0, group.query, found.query.mean, found.query.log_variance))]
-    for n, (line, row) in enumerate(zip(group.partner_lines, group.partners, strict=True)):
-        lines.append((line, Change(0, row, found.partners.mean[n], found.partners.log_variance[n])))
-    return lines
+    spreads = list(found.partners.log_variance)
+    query = Change(0, group.query, found.query.mean, found.query.log_variance)
+    return [(group.line, query), *_of_partners(group, 0, found.partners.mean, spreads)]
+
+
+def _of_partners(group: Group, table: int, vectors: Array, spreads: list[Array]) -> list[tuple[int, Change]]:
+    """The changes of a group's partners in a table; `spreads` is empty where they have no log-variance."""
+    places = enumerate(zip(group.partner_lines, group.partners, strict=True))
+    return [(line, Change(table, row, vectors[n], spreads[n] if spreads else NOTHING)) for n, (line, row) in places]
 
 
 def _neat_bpr(tables: Tables, group: Group, settings: KernelSettings) -> GroupGradients:
@@ -274,8 +264,7 @@ def _neat_bpr(tables: Tables, group: Group, settings: KernelSettings) -> GroupGr
     towards = a.sum(axis=1) @ partners - a.sum(axis=0) @ worse + b.sum() * query - b @ other
     changes.append(Change(1, group.user, towards))
     lines = [*_pulled(group, found), (group.line, Change(0, group.query, b.sum() * user, flat))]
-    for n, (line, row) in enumerate(zip(group.partner_lines, group.partners, strict=True)):
-        lines.append((line, Change(0, row, a[n].sum() * user, flat)))
+    lines += _of_partners(group, 0, a.sum(axis=1)[:, None] * user, [flat] * len(partners))
     return GroupGradients(changes, lines, found.stats._replace(loss=found.stats.loss + float(loss)))
 
 
@@ -285,9 +274,7 @@ def _item2vec(tables: Tables, group: Group, settings: KernelSettings) -> GroupGr
     partners, negatives = _vectors(tables[1], group.partners, dim), _vectors(tables[1], group.negatives, dim)
     by_query, by_partners, by_negatives = formulas.skip_gram_gradients(query, partners, negatives)
     changes = [Change(1, row, -by_negatives[k]) for k, row in enumerate(group.negatives)]
-    lines = [(group.line, Change(0, group.query, -by_query))]
-    for n, (line, row) in enumerate(zip(group.partner_lines, group.partners, strict=True)):
-        lines.append((line, Change(1, row, -by_partners[n])))
+    lines = [(group.line, Change(0, group.query, -by_query)), *_of_partners(group, 1, -by_partners, [])]
     return GroupGradients(changes, lines, StepStats(len(partners), formulas.skip_gram(query, partners, negatives), 0))
 
 
@@ -306,9 +293,7 @@ def _triple2vec(tables: Tables, group: Group, settings: KernelSettings) -> Group
     changes += [Change(0, row, -by.other_queries[k]) for k, row in enumerate(group.other_queries)]
     changes += [Change(2, row, -by.other_users[k]) for k, row in enumerate(group.other_users)]
     changes.append(Change(2, group.user, -by.user))
-    lines = [(group.line, Change(0, group.query, -by.query))]
-    for n, (line, row) in enumerate(zip(group.partner_lines, group.partners, strict=True)):
-        lines.append((line, Change(1, row, -by.partners[n])))
+    lines = [(group.line, Change(0, group.query, -by.query)), *_of_partners(group, 1, -by.partners, [])]
     return GroupGradients(changes, lines, StepStats(len(group.partners), formulas.triplets(triple), 0))
 
 
@@ -368,121 +353,64 @@ def _gathered(lines: list[tuple[int, Change]]) -> list[Change]:
 
 
 def _unit(
-    gradients_of: GradientFunction,
-    tables: Tables,
-    shard: Shard,
-    draws: Draws,
-    settings: KernelSettings,
-    unit: int,
-    pairs: range | None = None,
+    gradients_of: GradientFunction, data: KernelInput, unit: int, pairs: range | None = None
 ) -> tuple[list[Change], StepStats]:
     changes: list[Change] = []
     lines: list[tuple[int, Change]] = []
     stats = StepStats(0, 0.0, 0)
-    for group in groups(shard, draws, settings, unit, pairs, len(tables[-1])):
-        found = gradients_of(tables, group, settings)
+    for group in groups(data, unit, pairs):
+        found = gradients_of(data.tables, group, data.settings)
         changes += found.changes
         lines += found.lines
         stats = _added(stats, found.stats)
     return changes + _gathered(lines), stats
 
 
-def _in_blocks(
-    gradients_of: GradientFunction,
-    tables: Tables,
-    shard: Shard,
-    draws: Draws,
-    settings: KernelSettings,
-    first: int,
-    last: int,
-) -> StepStats:
-    stats, size = StepStats(0, 0.0, 0), max(1, settings.block)
+def _in_blocks(gradients_of: GradientFunction, data: KernelInput, first: int, last: int) -> StepStats:
+    stats, settings, size = StepStats(0, 0.0, 0), data.settings, max(1, data.settings.block)
     for start in range(first, last, size):
         units = range(start, min(start + size, last))
-        found = [_unit(gradients_of, tables, shard, draws, settings, unit) for unit in units]
+        found = [_unit(gradients_of, data, unit) for unit in units]
         for unit, (changes, seen) in zip(units, found, strict=True):
             stats = _added(stats, seen)
-            for change in changes if _learns(settings) else []:
-                _descend(tables, change, settings, _rate(settings, unit, first, last))
+            for change in changes if settings.learns else []:
+                _descend(data.tables, change, settings, settings.rate_at(unit, first, last))
     return stats
 
 
-def _in_batches(
-    gradients_of: GradientFunction,
-    tables: Tables,
-    shard: Shard,
-    draws: Draws,
-    settings: KernelSettings,
-    first: int,
-    last: int,
-) -> StepStats:
+def _in_batches(gradients_of: GradientFunction, data: KernelInput, first: int, last: int) -> StepStats:
     """Batches of exactly `settings.batch` pairs, cut wherever they fall; the rate is that of the batch's last unit."""
+    tables, settings = data.tables, data.settings
     stats, free = StepStats(0, 0.0, 0), settings.batch
     changes: list[Change] = []
     scale = 1 / settings.batch if settings.average else 1.0
     for unit in range(first, last):
-        rate = _rate(settings, unit, first, last) * scale
         done = 0
         while True:
-            found, seen = _unit(gradients_of, tables, shard, draws, settings, unit, range(done, done + free))
+            found, seen = _unit(gradients_of, data, unit, range(done, done + free))
             changes += found
             stats = _added(stats, seen)
             done, free = done + seen.pairs, free - seen.pairs
             if free:
                 break
-            _descend_together(tables, changes, settings, rate)
+            _descend_together(tables, changes, settings, settings.rate_at(unit, first, last) * scale)
             changes, free = [], settings.batch
-    _descend_together(tables, changes, settings, _rate(settings, last - 1, first, last) * scale)
+    _descend_together(tables, changes, settings, settings.rate_at(last - 1, first, last) * scale)
     return stats
-
-
-def _rate(settings: KernelSettings, unit: int, first: int, last: int) -> float:
-    return settings.rate + (settings.last_rate - settings.rate) * (unit - first) / (last - first)
-
-
-def _learns(settings: KernelSettings) -> bool:
-    return settings.rate != 0 or settings.last_rate != 0
 
 
 # ---- the kernels
 
 
-def neat(
-    tables: Tables, shard: Shard, draws: Draws, settings: KernelSettings, first: int, last: int, threads: int = 1
-) -> StepStats:
-    """Gaussian items by the max-margin loss on their log expected likelihood; tables: (items,)."""
-    return _train(_neat, tables, shard, draws, settings, first, last)
+def _train(gradients_of: GradientFunction, data: KernelInput, first: int, last: int, threads: int = 1) -> StepStats:
+    return (_in_batches if data.settings.batch else _in_blocks)(gradients_of, data, first, last)
 
 
-def neat_bpr(
-    tables: Tables, shard: Shard, draws: Draws, settings: KernelSettings, first: int, last: int, threads: int = 1
-) -> StepStats:
-    """NEAT with ranking losses of users; tables: (items, users)."""
-    return _train(_neat_bpr, tables, shard, draws, settings, first, last)
-
-
-def item2vec(
-    tables: Tables, shard: Shard, draws: Draws, settings: KernelSettings, first: int, last: int, threads: int = 1
-) -> StepStats:
-    """Skip-gram with negative sampling; tables: (input, output)."""
-    return _train(_item2vec, tables, shard, draws, settings, first, last)
-
-
-def triple2vec(
-    tables: Tables, shard: Shard, draws: Draws, settings: KernelSettings, first: int, last: int, threads: int = 1
-) -> StepStats:
-    """Cohesion of query, partner and user; tables: (queries, partners, users)."""
-    return _train(_triple2vec, tables, shard, draws, settings, first, last)
-
-
-def _train(
-    gradients_of: GradientFunction,
-    tables: Tables,
-    shard: Shard,
-    draws: Draws,
-    settings: KernelSettings,
-    first: int,
-    last: int,
-) -> StepStats:
-    visit = _in_batches if settings.batch else _in_blocks
-    return visit(gradients_of, tables, shard, draws, settings, first, last)
+neat = partial(_train, _neat)
+"""Gaussian items by the max-margin loss on their log expected likelihood; tables: (items,)."""
+neat_bpr = partial(_train, _neat_bpr)
+"""NEAT with ranking losses of users; tables: (items, users)."""
+item2vec = partial(_train, _item2vec)
+"""Skip-gram with negative sampling; tables: (input, output)."""
+triple2vec = partial(_train, _triple2vec)
+"""Cohesion of query, partner and user; tables: (queries, partners, users)."""
