@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from helpers.counting_reference import plan_of
 from neatrec.cooccurrence import CountOptions, count, margins
 from neatrec.cooccurrence.candidates import candidate_pairs
-from neatrec.cooccurrence.spark.engine import plan_of
 from neatrec.cooccurrence.spark.lines import as_spark_lines
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog

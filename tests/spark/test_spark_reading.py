@@ -12,9 +12,9 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
 
+from helpers.counting_reference import plan_of
 from neatrec.cli.main import exit_code_of
 from neatrec.cooccurrence import CountOptions
-from neatrec.cooccurrence.spark.engine import plan_of
 from neatrec.errors import ParameterError, ResourceError, SourceError
 from neatrec.io import SourceOptions, read_baskets
 from neatrec.io.spark_lines import read_spark_lines

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from neatrec.cooccurrence.count_input import summarize
@@ -13,6 +15,22 @@ from neatrec.data.baskets import BasketStream
 from neatrec.errors import must_be_one_of
 
 ENGINES = ("memory", "duckdb", "spark")
+
+
+def best_partners(offsets: Int64, count: Int64, place: Int64, size: int) -> tuple[Int64, Int64]:
+    """Where the `size` largest counts of each row stand, best first, and where each row's start among them.
+
+    Row r is offsets[r]:offsets[r + 1] of `count` and `place`; equal counts go by ascending `place`.
+    """
+    # one whole number sorts by count, largest first, then by place
+    key = -count * (int(place.max(initial=0)) + 1) + place
+    chosen = []
+    for start, end in pairwise(offsets):
+        row = key[start:end]
+        best = np.argpartition(row, size - 1)[:size] if len(row) > size else np.arange(len(row))
+        chosen.append(start + best[np.argsort(row[best])])
+    picked = np.concatenate([*chosen, np.zeros(0, dtype=np.int64)]).astype(np.int64)
+    return picked, np.concatenate([[0], np.cumsum([len(rows) for rows in chosen])]).astype(np.int64)
 
 
 def candidate_pairs(
@@ -31,9 +49,7 @@ def candidate_pairs(
     """
     if engine == "memory":
         pairs = count(baskets, counting, engine="memory", memory_limit=memory_limit, threads=threads).symmetric()
-        order = np.lexsort((place[pairs.item], -pairs.count, pairs.query))
-        rank = np.arange(len(order)) - pairs.indptr[pairs.query[order]]
-        chosen = order[rank < size]
+        chosen, _ = best_partners(pairs.indptr, pairs.count, place[pairs.item], size)
         return PairBlock(pairs.query[chosen], pairs.item[chosen], pairs.count[chosen])
     workers = thread_count(threads)
     if engine == "duckdb":

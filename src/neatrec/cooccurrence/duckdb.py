@@ -165,14 +165,9 @@ def _is_narrow(summary: InputSummary) -> bool:
 
 
 def _margins(con: Any, summary: InputSummary, pairs: int) -> Margins:
-    counting = summary.counting
-    found = con.execute(MARGINS.query).fetchnumpy()
-    columns = ("records_first", "records_second") if counting.directed else ("records_either", "records_either")
-    first, second = (np.zeros(len(summary.catalog), dtype=np.int64) for _ in columns)
-    first[found["item"]], second[found["item"]] = (found[column] for column in columns)
-    records = int(first.sum()) if counting.directed else int(first.sum()) // 2
+    rows = con.execute(MARGINS.query).fetchnumpy()
     baskets = int(con.execute("SELECT COUNT(*) FROM counted_baskets").fetchall()[0][0])
-    return Margins(first, second, records, pairs, baskets, counting.category_of(summary.catalog))
+    return Margins.of_sql(rows, summary.counting, summary.catalog, pairs, baskets)
 
 
 def _blocks(con: Any, query: str, counting: CountOptions, customers: bool) -> Iterator[PairBlock]:

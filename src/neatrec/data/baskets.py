@@ -346,3 +346,18 @@ def as_shards(baskets: BasketStream) -> Iterable[Baskets]:
             hint="Pass a list of shards, or an object whose __iter__ starts again.",
         )
     return baskets
+
+
+def customers_return(shards: BasketStream) -> bool:
+    """Whether some customer has more than one basket, in one shard or in two."""
+    seen: set[str] = set()
+    several = sum(1 for _ in as_shards(shards)) > 1
+    for shard in as_shards(shards):
+        if shard.users is None or shard.user_ids is None:
+            return False
+        present = np.unique(shard.users)
+        names = [shard.user_ids[int(user)].as_py() for user in present] if several else []
+        if len(present) < len(shard) or not seen.isdisjoint(names):
+            return True
+        seen.update(names)
+    return False

@@ -7,7 +7,6 @@ holds every item of the training baskets except the query and what shares its ca
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +15,8 @@ import pyarrow.compute as pc
 from scipy import sparse
 
 from neatrec.cooccurrence import CountOptions, Margins, PairBlock, count
+from neatrec.cooccurrence.candidates import best_partners
+from neatrec.cooccurrence.count_kernels import find_pairs
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog
 from neatrec.errors import must_be
@@ -44,21 +45,10 @@ class PartnerCounts:
 
     def count_of(self, query: Codes, item: Codes) -> Numbers:
         """Times each pair was bought together, 0 where never; every query must be one of `queries`."""
-        return _look_up(self._keys, self.counts, self._key(query, item))
-
-    @cached_property
-    def _keys(self) -> Numbers:
-        return self._key(np.repeat(self.queries, np.diff(self.offsets)), self.items)
-
-    def _key(self, query: Codes, item: Codes) -> Numbers:
-        return query.astype(np.int64) * len(self.catalog) + item
-
-
-def _look_up(keys: Numbers, values: Numbers, wanted: Numbers) -> Numbers:
-    if not len(keys):
-        return np.zeros(len(wanted), dtype=np.int64)
-    place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    return np.where(keys[place] == wanted, values[place], 0)
+        place = find_pairs(self.offsets, self.items, np.searchsorted(self.queries, query), item)
+        found = np.zeros(len(place), dtype=np.int64)
+        found[place >= 0] = self.counts[place[place >= 0]]
+        return found
 
 
 def partners(baskets: Baskets, queries: Codes, counting: CountOptions = CANDIDATE_COUNTING) -> PartnerCounts:
@@ -132,16 +122,8 @@ def candidate_set(bought_with: PartnerCounts, size: int = 200) -> CandidateSet:
     """The `size` items bought most often with each query; equal counts by ascending item id."""
     if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
         raise must_be("candidates", "a whole number of at least 1", size)
-    place = id_order(bought_with.catalog)
-    # one whole number sorts by count, largest first, then by id
-    key = -bought_with.counts * len(place) + place[bought_with.items]
-    chosen = []
-    for start, end in zip(bought_with.offsets[:-1], bought_with.offsets[1:], strict=True):
-        row = key[start:end]
-        best = np.argpartition(row, size - 1)[:size] if len(row) > size else np.arange(len(row))
-        chosen.append(start + best[np.argsort(row[best])])
-    picked = np.concatenate([*chosen, np.zeros(0, dtype=np.int64)]).astype(np.int64)
-    offsets = np.concatenate([[0], np.cumsum([len(rows) for rows in chosen])]).astype(np.int64)
+    place = id_order(bought_with.catalog)[bought_with.items]
+    picked, offsets = best_partners(bought_with.offsets, bought_with.counts, place, size)
     return CandidateSet(
         f"top{size}", bought_with.queries, offsets, bought_with.items[picked], bought_with.counts[picked]
     )

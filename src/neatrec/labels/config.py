@@ -6,12 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-import numpy as np
-
 from neatrec.cooccurrence import CountOptions, Margins, count
 from neatrec.cooccurrence.counts import DEEPEST, MAX_BASKET_PAIRS
 from neatrec.cooccurrence.spark.lines import SparkLines
-from neatrec.data.baskets import Baskets
+from neatrec.data.baskets import Baskets, customers_return
 from neatrec.data.catalog import Catalog
 from neatrec.errors import ParameterError, must_be, must_be_one_of
 from neatrec.labels.calibrated import CalibratedTest
@@ -69,7 +67,9 @@ class LabelOptions:
         """Directed where cart order is known, once per customer where customers return."""
         values = {field.name: getattr(self, field.name) for field in fields(LabelOptions)}
         if self.once_per_customer is None:
-            values["once_per_customer"] = self.protocol == "calibrated" and _customers_return(baskets)
+            spark = isinstance(baskets, SparkLines)
+            again = baskets.customers_return if spark else customers_return(baskets)  # type: ignore[union-attr,arg-type]
+            values["once_per_customer"] = self.protocol == "calibrated" and again
         values["category_level"] = _level_of(baskets.catalog, self.category_level)
         return LabelConfig(**values, directed=baskets.ordered)
 
@@ -154,10 +154,3 @@ def _checked_levels(levels: Sequence[float]) -> tuple[float, ...]:
         if not 0 < level < 1:
             raise must_be("level", "between 0 and 1", level)
     return numbers
-
-
-def _customers_return(baskets: Baskets | SparkLines) -> bool:
-    """Whether users are known and some user has more than one basket."""
-    if isinstance(baskets, SparkLines):
-        return baskets.customers_return
-    return baskets.users is not None and len(baskets) > 0 and int(np.bincount(baskets.users).max()) > 1

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from neatrec.compiled import compiled
 from neatrec.cooccurrence import CountOptions, count
+from neatrec.cooccurrence.count_kernels import find_pairs
 from neatrec.data.baskets import Baskets, BasketStream
 from neatrec.models.base import Codes, Model, Scores
 from neatrec.models.parameters import ModelParameters, parameter
@@ -45,23 +45,6 @@ class CountParameters(ModelParameters):
             category_level=self.category_level,
             once_per_customer=self.once_per_customer,
         )
-
-
-@compiled
-def lookup_counts(start, item, times, queries, items, out):  # type: ignore[no-untyped-def]
-    """The count of each pair, 0 left where it was never seen; items of a row ascend; the last three: (pairs,)."""
-    for pair in range(len(queries)):
-        first, end = start[queries[pair]], start[queries[pair] + 1]
-        wanted = items[pair]
-        last = end
-        while first < last:
-            middle = (first + last) // 2
-            if item[middle] < wanted:
-                first = middle + 1
-            else:
-                last = middle
-        if first < end and item[first] == wanted:
-            out[pair] = times[first]
 
 
 class PairCounts:
@@ -103,8 +86,9 @@ class PairCounts:
     def of_pairs(self, queries: Codes, items: Codes) -> Counts:
         """C of each pair, 0 for one never seen, shape (pairs,)."""
         matrix = self.matrix
-        out = np.zeros(len(queries), dtype=matrix.dtype)
-        lookup_counts(matrix.indptr, matrix.indices, matrix.data, queries, items, out)
+        place = find_pairs(matrix.indptr, matrix.indices, queries, items)
+        out = np.zeros(len(place), dtype=matrix.dtype)
+        out[place >= 0] = matrix.data[place[place >= 0]]
         return out
 
     def row(self, query: int) -> tuple[Codes, Counts]:

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from neatrec.compiled import compiled
 from neatrec.cooccurrence import (
     CooccurrenceCounts,
     CountOptions,
@@ -20,7 +19,8 @@ from neatrec.cooccurrence import (
     forecast,
     margins,
 )
-from neatrec.data.baskets import BasketStream, as_shards
+from neatrec.cooccurrence.count_kernels import find_pairs
+from neatrec.data.baskets import BasketStream, as_shards, customers_return
 from neatrec.serving.evidence import grade_pairs
 from neatrec.statistics import (
     benjamini_hochberg,
@@ -83,7 +83,7 @@ class PairTable:
             min_count = 1 if forecast(shards, counting, threads=threads).pairs <= MAX_PAIRS else 2
         keep = FilteredPairs(lambda _: PairFilter(min_count=min_count), lambda block, _: block.count >= min_count)
         pairs = count(shards, counting, keep=keep, threads=threads)
-        by_customer = pairs.customers is not None and _customers_return(shards)
+        by_customer = pairs.customers is not None and customers_return(shards)
         once = replace(counting, once_per_customer=True)
         totals = margins(shards, once, threads=threads) if by_customer else pairs.margins
         return _tested(pairs, totals, by_customer, min_count, _first_ways(shards, pairs, threads))
@@ -96,7 +96,7 @@ class PairTable:
     def find(self, queries: npt.ArrayLike, items: npt.ArrayLike) -> npt.NDArray[np.int64]:
         """Where each pair stands, -1 where it is not kept; aligned codes in any order."""
         one, other = np.asarray(queries, dtype=np.int32), np.asarray(items, dtype=np.int32)
-        found: npt.NDArray[np.int64] = _find(self.start, self.item, np.minimum(one, other), np.maximum(one, other))
+        found: npt.NDArray[np.int64] = find_pairs(self.start, self.item, np.minimum(one, other), np.maximum(one, other))
         return found
 
     def columns(self, queries: npt.ArrayLike, items: npt.ArrayLike) -> dict[str, npt.NDArray[Any]]:
@@ -174,26 +174,8 @@ def _first_ways(shards: BasketStream, pairs: CooccurrenceCounts, threads: int | 
         keep=lambda block, _: block.query < block.item,
         threads=threads,
     )
-    place = _find(directed.indptr, directed.item, pairs.query, pairs.item)
+    place = find_pairs(directed.indptr, directed.item, pairs.query, pairs.item)
     return np.asarray(_at(directed.count, place, 0), dtype=np.int64)
-
-
-def _customers_return(shards: BasketStream) -> bool:
-    """Whether some customer has more than one basket, in one shard or in two."""
-    seen: set[str] = set()
-    for shard in as_shards(shards):
-        if shard.users is None or shard.user_ids is None:
-            return False
-        present = np.unique(shard.users)
-        names = [shard.user_ids[int(user)].as_py() for user in present] if len(seen) or _more(shards) else []
-        if len(present) < len(shard) or not seen.isdisjoint(names):
-            return True
-        seen.update(names)
-    return False
-
-
-def _more(shards: BasketStream) -> bool:
-    return sum(1 for _ in as_shards(shards)) > 1
 
 
 def _lifts(times: npt.NDArray[Any], expected: Floats) -> tuple[Floats, Floats, Floats]:
@@ -210,22 +192,3 @@ def _at(values: npt.NDArray[Any] | None, place: npt.NDArray[np.int64], missing: 
     if values is None or not len(values):
         return np.full(len(place), missing)
     return np.where(place < 0, missing, values[np.maximum(place, 0)])
-
-
-@compiled
-def _find(start, item, smaller, larger):
-    """out[i] = the place p in item[start[s]:start[s + 1]] (ascending) with item[p] = l, or -1, where s = smaller[i] and
-    l = larger[i]."""
-    out = np.full(len(smaller), -1, np.int64)
-    for i in range(len(smaller)):
-        low, high = start[smaller[i]], start[smaller[i] + 1]
-        end = high
-        while low < high:
-            middle = (low + high) // 2
-            if item[middle] < larger[i]:
-                low = middle + 1
-            else:
-                high = middle
-        if low < end and item[low] == larger[i]:
-            out[i] = low
-    return out

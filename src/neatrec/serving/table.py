@@ -140,11 +140,6 @@ class ItemAnswers:
             chosen = chosen.astype(np.intp)
         return ItemAnswers(self.query, self._facts, {name: getattr(self, name)[chosen] for name in COLUMNS})
 
-    def followed_by(self, other: ItemAnswers) -> ItemAnswers:
-        """These answers, then the other ones."""
-        joined = {name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in COLUMNS}
-        return ItemAnswers(self.query, self._facts, joined)
-
     def evidence(self, row: int) -> PairEvidence:
         """The evidence of one answer."""
         numbers = {name: getattr(self, name)[row].item() for name in NUMBERS}

@@ -39,7 +39,7 @@ def count_in_spark(
     lines: SparkLines, counting: CountOptions, keep: Keep | None, threads: int | None = None
 ) -> tuple[PairBlock, Margins]:
     """The kept pairs, sorted, and the margins of all pairs."""
-    with _counted(lines, counting, threads) as session:
+    with counted_pairs(lines, counting, threads) as session:
         pairs = session.table("pairs")
         totals = _margins(session, lines, counting, pairs.count())
         if keep is None:
@@ -51,7 +51,7 @@ def count_in_spark(
 
 def margins_in_spark(lines: SparkLines, counting: CountOptions, threads: int | None = None) -> Margins:
     """The totals without the pairs."""
-    with _counted(lines, counting, threads) as session:
+    with counted_pairs(lines, counting, threads) as session:
         return _margins(session, lines, counting, 0)
 
 
@@ -59,21 +59,15 @@ def candidates_in_spark(
     lines: SparkLines, counting: CountOptions, size: int, place: Int64, threads: int | None = None
 ) -> PairBlock:
     """For each query its `size` items bought with it most often, best first; equal counts by ascending `place`."""
-    with _counted(lines, counting, threads, candidates=size, place=place) as session:
+    with counted_pairs(lines, counting, threads, candidates=size, place=place) as session:
         for step in CANDIDATE_STEPS:
             session.sql(step.query).createOrReplaceTempView(step.name)
         found = _collected(session.sql("SELECT * FROM candidate_sets ORDER BY query, best"))
         return PairBlock(*(found[name].to_numpy() for name in ("query", "item", "pair_count")))
 
 
-def plan_of(lines: SparkLines, counting: CountOptions, threads: int | None = None) -> str:
-    """How Spark would count the pairs, in its own words."""
-    with _counted(lines, counting, threads) as session:
-        return str(session.table("pairs")._jdf.queryExecution().toString())
-
-
 @contextmanager
-def _counted(
+def counted_pairs(
     lines: SparkLines,
     counting: CountOptions,
     threads: int | None,
@@ -125,14 +119,9 @@ def _collected(frame: Any) -> pa.Table:
 
 
 def _margins(session: Any, lines: SparkLines, counting: CountOptions, pairs: int) -> Margins:
-    found = _collected(session.sql(MARGINS.query))
-    columns = ("records_first", "records_second") if counting.directed else ("records_either", "records_either")
-    first, second = (np.zeros(len(lines.catalog), dtype=np.int64) for _ in columns)
-    item = found["item"].to_numpy()
-    first[item], second[item] = (found[column].to_numpy() for column in columns)
-    records = int(first.sum()) if counting.directed else int(first.sum()) // 2
-    baskets = lines.counted(counting.min_basket)
-    return Margins(first, second, records, pairs, baskets, counting.category_of(lines.catalog))
+    rows = _collected(session.sql(MARGINS.query))
+    arrays = {name: rows[name].to_numpy() for name in rows.schema.names}
+    return Margins.of_sql(arrays, counting, lines.catalog, pairs, lines.counted(counting.min_basket))
 
 
 def _kept(pairs: Any, totals: Margins, keep: Keep, counting: CountOptions, *, customers: bool) -> PairBlock:
