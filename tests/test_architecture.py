@@ -79,6 +79,10 @@ for name in set(MODEL_NAMES) - {"cf", "bprmf"}:  # those two are the library `im
         assert load_bundle(folder + "/bundle").name == name
     print(name, len(ranks.label_ranks))
 """
+LONG_SIGNATURES = {
+    "models/bayes/scoring.py:score_queries": "arrays of several dtypes that one compiled loop reads",
+}
+"""Functions with more than six positional parameters -> the reason."""
 FILES = sorted(file for file in PACKAGE.rglob("*.py") if file != PACKAGE / "__init__.py")
 
 
@@ -145,6 +149,23 @@ def test_a_class_name_means_one_thing() -> None:
                 places[node.name].add(str(file.relative_to(PACKAGE)))
     twice = {name: sorted(files) for name, files in places.items() if len(files) > 1}
     assert not twice, f"two classes of one name: {twice}"
+
+
+def positional_parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
+    found = [parameter.arg for parameter in (*function.args.posonlyargs, *function.args.args)]
+    return found[1:] if found[:1] in (["self"], ["cls"]) else found
+
+
+def test_no_function_takes_more_than_six_positional_arguments() -> None:
+    """Records or keywords are passed instead: nobody remembers the order of seven arguments."""
+    found = {
+        f"{file.relative_to(PACKAGE)}:{node.name}"
+        for file in FILES
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and len(positional_parameters(node)) > 6
+    }
+    long = found - LONG_SIGNATURES.keys()
+    assert not long, f"more than six positional arguments: {sorted(long)}"
 
 
 def test_compiled_functions_stay_in_their_package() -> None:

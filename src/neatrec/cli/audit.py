@@ -19,6 +19,7 @@ def audit(
     source: SourceArguments,
     engine: EngineArguments,
     output: OutputOptions,
+    *,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where text, CSV and SVG files are written.")] = Path(
         "neatrec-audit"
     ),

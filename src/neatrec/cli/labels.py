@@ -25,6 +25,7 @@ def labels(
     source: SourceArguments,
     engine: EngineArguments,
     output: OutputOptions,
+    *,
     protocol: Annotated[
         str, typer.Option(metavar="calibrated|paper", help="How a pair becomes a label.")
     ] = "calibrated",

@@ -22,6 +22,7 @@ def publish(
             metavar="[BUNDLE] STORE", help="The new bundle with its serving table, and the store.", show_default=False
         ),
     ],
+    *,
     gate: Annotated[
         Path | None, typer.Option(metavar="F.toml", help="Limits. Default: gate.toml in the store, else built-in ones.")
     ] = None,

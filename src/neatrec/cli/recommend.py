@@ -26,6 +26,7 @@ def recommend(
     items: Annotated[
         list[str], typer.Argument(metavar="ITEM...", help="Ids or names; several are a cart.", show_default=False)
     ],
+    *,
     k: Annotated[int, typer.Option("-k", help="How many answers.", min=1)] = 10,
     min_evidence: Annotated[
         str, typer.Option(metavar="strong|some|predicted", help="Only answers with at least this evidence.")

@@ -18,6 +18,7 @@ def reproduce(
     output: OutputOptions,
     what: Annotated[str, typer.Argument(metavar="instacart", help="The data set.", show_default=False)],
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The official tables.", show_default=False)],
+    *,
     out: Annotated[Path, typer.Option(metavar="REPORT", help="The report's folder.")] = Path("neatrec-reproduction"),
     models: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="May be repeated. Default: all, and the paper's settings.")

@@ -41,6 +41,7 @@ class ServedSource(SourceArguments):
 def serve(
     output: OutputOptions,
     source: ServedSource,
+    *,
     out: Annotated[
         Path, typer.Option(metavar="DIR", help="With SOURCE: where the bundle is written and looked for.")
     ] = Path("neatrec-bundle"),

@@ -38,6 +38,7 @@ def _print_config(name: str | None) -> None:
 def train(
     source: SourceArguments,
     output: OutputOptions,
+    *,
     out: Annotated[
         Path, typer.Option(metavar="DIR", help="The bundle to write; an older one is replaced at the end.")
     ] = Path("neatrec-bundle"),
