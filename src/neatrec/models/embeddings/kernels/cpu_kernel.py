@@ -54,9 +54,14 @@ from neatrec.models.embeddings.kernels.intrinsics import atomic_add, borrowed
 from neatrec.models.embeddings.kernels.layout import chunks, width
 
 SPINS = 2000
-"""Looks before a waiting thread offers its processor to others."""
+"""Looks before a waiting thread sleeps."""
+MICROSECONDS = 50
+"""It sleeps so long at a time: on shared processors a thread that spins pays for it when it has work to do."""
+CAME, TURN, NEXT = 0, 8, 16
+"""Places in `ThreadTeam.counters`, each in a cache line of its own."""
+COUNTERS = 24
 
-offer_processor = types.ExternalFunction("sched_yield", types.int32())
+sleep = types.ExternalFunction("usleep", types.int32(types.uint32))
 Sums = tuple[float, float, float]
 """Pairs, loss, active hinges."""
 
@@ -66,25 +71,25 @@ class ThreadTeam(NamedTuple):
 
     member: int
     size: int
-    barrier: npt.NDArray[np.int64]
-    """How many have come, and how often all have."""
+    counters: npt.NDArray[np.int64]
+    """How many have come to a wait, how often all have, and the next unit of the block that nobody works on."""
 
 
 @compiled
 def wait_for_all(team):
     """Return when all members of the team have called."""
-    barrier = team.barrier
+    counters = team.counters
     if team.size == 1:
         return
-    turn = atomic_add(barrier, 1, 0)
-    if (atomic_add(barrier, 0, 1) + 1) % team.size == 0:
-        atomic_add(barrier, 1, 1)
+    turn = atomic_add(counters, TURN, 0)
+    if (atomic_add(counters, CAME, 1) + 1) % team.size == 0:
+        atomic_add(counters, TURN, 1)
         return
     spins = 0
-    while atomic_add(barrier, 1, 0) == turn:
+    while atomic_add(counters, TURN, 0) == turn:
         spins += 1
         if spins > SPINS:
-            offer_processor()
+            sleep(MICROSECONDS)
 
 
 def _in_threads(calls: list[Callable[[], Sums]]) -> StepStats:
@@ -178,22 +183,27 @@ def train_fast(data, work, first, last):
 
 
 def train_blocks(data, work, buffer, team, first, last):
-    """Blocks of units: members share the units, wait, share the rows, wait again. Member 0 gets the sums."""
-    data, work, buffer = borrowed(data), borrowed(work), borrowed(buffer)
+    """Blocks of units: members share the units, wait, share the rows, wait again. Member 0 gets the sums.
+
+    Who is free takes the next unit: gradients do not depend on who computes them.
+    """
+    data, work, buffer, team = borrowed(data), borrowed(work), borrowed(buffer), borrowed(team)
     shard, settings, member, size = data.shard, data.settings, team.member, max(1, data.settings.block)
     learns = settings.rate != 0.0 or settings.last_rate != 0.0
     pairs, loss, active = 0.0, 0.0, 0.0
     for begin in range(first, last, size):
         count = min(size, last - begin)
         if member == 0:
-            place = 0
+            place, team.counters[NEXT] = 0, 0
             for slot in range(count):
                 buffer.start[slot] = place
                 lines = shard.stop[begin + slot] - shard.start[begin + slot] + 2 * settings.window
                 place += buffer.line_entries * lines
         wait_for_all(team)
-        for slot in range(member, count, team.size):
+        slot = atomic_add(team.counters, NEXT, 1)
+        while slot < count:
             unit_gradients(data, work, buffer, slot, begin + slot, PairRange(0, ALL_PAIRS))
+            slot = atomic_add(team.counters, NEXT, 1)
         wait_for_all(team)
         for slot in range(count):
             if learns:
@@ -283,8 +293,8 @@ class CompiledKernel:
             buffer = self._buffer(data.shard, settings, first, last)
             return _stats([self._batches(data, self._workspace(settings), buffer, first, last)])
         if settings.block:
-            buffer, barrier = self._buffer(data.shard, settings, first, last), np.zeros(2, dtype=np.int64)
-            teams = [ThreadTeam(member, threads, barrier) for member in range(threads)]
+            buffer, counters = self._buffer(data.shard, settings, first, last), np.zeros(COUNTERS, dtype=np.int64)
+            teams = [ThreadTeam(member, threads, counters) for member in range(threads)]
             return _in_threads([partial(self._in_blocks, data, buffer, team, first, last) for team in teams])
         ends = sorted({first + (last - first) * n // threads for n in range(threads + 1)})
         rates = pairwise([settings.rate_at(end, first, last) for end in ends])
@@ -295,7 +305,7 @@ class CompiledKernel:
         if self.fast is not None:
             return self._fast(data, self._workspace(data.settings), first, last)  # type: ignore[no-any-return]
         data = data._replace(settings=data.settings._replace(block=1))
-        alone = ThreadTeam(0, 1, np.zeros(2, dtype=np.int64))
+        alone = ThreadTeam(0, 1, np.zeros(COUNTERS, dtype=np.int64))
         return self._in_blocks(data, self._buffer(data.shard, data.settings, first, last), alone, first, last)
 
     def _in_blocks(self, data: KernelInput, buffer: GradientBuffer, team: ThreadTeam, first: int, last: int) -> Sums:
