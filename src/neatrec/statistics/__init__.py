@@ -10,18 +10,36 @@ from neatrec.statistics.association import (
     signed_llr,
 )
 from neatrec.statistics.discovery import Discoveries, benjamini_hochberg
-from neatrec.statistics.independence import QuasiIndependence, possible_pairs, quasi_independence
+from neatrec.statistics.independence import (
+    QuasiIndependence,
+    possible_pairs,
+    quasi_independence,
+    sample_possible_pairs,
+)
 from neatrec.statistics.resampling import bootstrap_interval
+from neatrec.statistics.shrinkage import (
+    LiftEstimate,
+    LiftPrior,
+    PairSample,
+    exact_estimate,
+    fit_lift_prior,
+    with_halves,
+)
 from neatrec.statistics.tails import garwood_interval, largest_mean, poisson_log_tail, poisson_tail
 
 __all__ = [
     "Discoveries",
+    "LiftEstimate",
+    "LiftPrior",
+    "PairSample",
     "QuasiIndependence",
     "benjamini_hochberg",
     "bootstrap_interval",
     "chi_squared",
     "chi_squared_p",
     "chi_squared_threshold",
+    "exact_estimate",
+    "fit_lift_prior",
     "garwood_interval",
     "jaccard",
     "largest_mean",
@@ -30,6 +48,8 @@ __all__ = [
     "poisson_tail",
     "possible_pairs",
     "quasi_independence",
+    "sample_possible_pairs",
     "shrunk_lift",
     "signed_llr",
+    "with_halves",
 ]

@@ -71,6 +71,32 @@ def possible_pairs(first: Numbers, second: Numbers, category: Counts, *, directe
     return pairs if directed else pairs // 2
 
 
+def sample_possible_pairs(
+    first: Numbers, second: Numbers, category: Counts, *, directed: bool = True, size: int = 400_000
+) -> tuple[Codes, Codes, Floats]:
+    """Some of the M possible pairs as (query, item, weight); the weights sum to M, and frequent items are drawn more.
+
+    >>> query, item, weight = sample_possible_pairs([3, 1, 0], [1, 1, 2], np.array([0, 1, 2]), size=1_000)
+    >>> sorted(set(zip(query.tolist(), item.tolist()))), round(float(weight.sum()), 9)
+    ([(0, 1), (0, 2), (1, 0), (1, 2)], 4.0)
+    """
+    total = possible_pairs(first, second, category, directed=directed)
+    if not total:
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0)
+    rng, drawn, weight = np.random.default_rng(0), [], np.ones(size)
+    for margin in (as_floats(first), as_floats(second)):
+        seen = np.flatnonzero(margin > 0)
+        # half of the draws in proportion to the root of the margin: pairs of frequent items are few
+        chance = 0.5 * np.sqrt(margin[seen]) / np.sqrt(margin[seen]).sum() + 0.5 / len(seen)
+        chosen = rng.choice(len(seen), size, p=chance)
+        drawn.append(seen[chosen])
+        weight /= chance[chosen]
+    group = groups_of(category)
+    apart = group[drawn[0]] != group[drawn[1]]
+    weight = weight[apart]
+    return drawn[0][apart], drawn[1][apart], weight * (total / max(weight.sum(), 1e-300))
+
+
 def groups_of(category: Counts) -> Codes:
     """Category codes in which each item of an unknown category has one of its own."""
     codes = np.array(category, dtype=np.int64)

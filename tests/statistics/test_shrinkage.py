@@ -1,0 +1,183 @@
+"""The lift prior: drawn lifts are covered within every range of counts, however pairs are picked by their counts."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from neatrec.statistics import LiftPrior, PairSample, exact_estimate, fit_lift_prior, poisson_tail, with_halves
+from neatrec.statistics.shrinkage import DISPERSION_COUNTS, count_dispersion
+from neatrec.statistics.tails import garwood_interval, largest_mean
+
+Floats = npt.NDArray[np.float64]
+PAIRS = 1_000_000
+COUNT_BINS = ((2, 4), (5, 9), (10, 29), (30, 10**6))
+
+
+class Shop(NamedTuple):
+    """All pairs of a shop."""
+
+    lift: Floats
+    expected: Floats
+    times: Floats
+
+
+@cache
+def shop() -> Shop:
+    """Most pairs near chance, one in twenty bought together several times as often; rare pairs have larger lifts."""
+    rng = np.random.default_rng(1)
+    expected = np.exp(rng.normal(-2.5, 2.0, PAIRS))
+    together = rng.random(PAIRS) < 0.05
+    centre = np.where(together, 1.5 - 0.2 * np.log(expected), 0.0)
+    lift = np.exp(rng.normal(centre, np.where(together, 0.7, 0.3)))
+    return Shop(lift, expected, rng.poisson(lift * expected).astype(np.float64))
+
+
+def sample(largest_expected: Floats, made: Shop | None = None) -> PairSample:
+    """What is kept by these limits; the pairs that could have been seen are a tenth of all."""
+    _, expected, count = made or shop()
+    kept = expected <= largest_expected[np.minimum(count.astype(int), len(largest_expected) - 1)]
+    return PairSample(count[kept], expected[kept], expected[::10], np.full(len(expected[::10]), 10.0), largest_expected)
+
+
+EVERY_SEEN = np.array([-np.inf, np.inf])
+
+
+@cache
+def prior() -> LiftPrior:
+    found = fit_lift_prior(sample(EVERY_SEEN))
+    assert found is not None
+    return found
+
+
+def limits(p: float) -> Floats:
+    """The largest expected count at which each count has a tail of at most p."""
+    return largest_mean(np.arange(1024), p)
+
+
+def coverage(fitted: LiftPrior, chosen: npt.NDArray[np.bool_]) -> list[float]:
+    """The share of true lifts in their intervals, by COUNT_BINS."""
+    lift, expected, count = shop()
+    out = []
+    for low, high in COUNT_BINS:
+        part = chosen & (count >= low) & (count <= high)
+        assert part.sum() > 200
+        found = fitted.estimate(count[part], expected[part])
+        out.append(float(((lift[part] >= found.low) & (lift[part] <= found.high)).mean()))
+    return out
+
+
+@pytest.mark.parametrize("p", [1.0, 1e-3, 1e-5])
+def test_intervals_cover_the_true_lift_of_pairs_picked_by_their_counts(p: float) -> None:
+    chosen = poisson_tail(shop().times, shop().expected) <= p
+    assert coverage(prior(), chosen) == pytest.approx([0.95] * 4, abs=0.02)
+
+
+def test_the_exact_interval_does_not_cover_picked_pairs() -> None:
+    """The winner's curse that the prior corrects for."""
+    lift, expected, count = shop()
+    picked = (poisson_tail(count, expected) <= 1e-4) & (count <= 4)
+    exact = exact_estimate(count[picked], expected[picked])
+    assert (lift[picked] >= exact.low).mean() < 0.9
+    assert count[picked].sum() > 1.3 * (lift * expected)[picked].sum()
+
+
+def test_means_are_what_new_baskets_show() -> None:
+    lift, expected, count = shop()
+    for low, high in COUNT_BINS:
+        part = (poisson_tail(count, expected) <= 1e-4) & (count >= low) & (count <= high)
+        promised = (prior().estimate(count[part], expected[part]).lift * expected[part]).sum()
+        assert promised == pytest.approx((lift * expected)[part].sum(), rel=0.05)
+
+
+def test_pairs_that_were_not_kept_are_taken_into_account() -> None:
+    """Labels keep pairs with small p-values only: the prior of these and of the number of the others is as good."""
+    fitted = fit_lift_prior(sample(limits(1e-3)))
+    assert fitted is not None
+    assert coverage(fitted, poisson_tail(shop().times, shop().expected) <= 1e-4) == pytest.approx([0.95] * 4, abs=0.025)
+
+
+def test_estimates_are_interpolated_between_nodes() -> None:
+    count, expected = np.array([0.0, 2.0, 3.0, 40.0, 2_000.0]), np.array([0.5, 0.01, 0.2, 4.0, 700.0])
+    at, weight = prior()._posterior(count, np.log(expected))
+    np.testing.assert_allclose(prior().estimate(count, expected).lift, (np.exp(at) * weight).sum(axis=1), rtol=2e-3)
+
+
+def test_the_interval_holds_the_estimate_and_narrows_with_the_count() -> None:
+    count = np.array([2.0, 8.0, 30.0, 200.0, 5_000.0])
+    found = prior().estimate(count, count / 3)
+    assert (found.low < found.lift).all()
+    assert (found.lift < found.high).all()
+    assert (np.diff(found.high / found.low) < 0).all()
+    assert found.lift[-1] == pytest.approx(3, rel=0.01)
+
+
+def test_nothing_is_known_without_a_count_or_an_expected_count() -> None:
+    for found in (prior().estimate([-1, 2], [0.5, 0.0]), exact_estimate([-1, 2], [0.5, 0.0])):
+        assert all(np.isnan(values).all() for values in vars(found).values())
+    assert prior().estimate([], []).lift.shape == (0,)
+
+
+def test_too_few_pairs_have_no_prior() -> None:
+    few = PairSample(np.ones(99), np.ones(99), np.ones(99), np.ones(99), EVERY_SEEN)
+    assert fit_lift_prior(few) is None
+
+
+def halves(spread: float) -> tuple[Floats, Floats, Floats, Floats]:
+    """Counts, expected counts, counts and shares of a half; lifts differ between the halves by this spread of logs."""
+    rng = np.random.default_rng(2)
+    lift, expected, _ = shop()
+    first, second = (rng.poisson(lift * np.exp(rng.normal(0, spread, PAIRS)) * expected / 2) for _ in range(2))
+    kept = first + second >= 1
+    count = (first + second)[kept].astype(np.float64)
+    return count, expected[kept], first[kept].astype(np.float64), np.full(len(count), 0.5)
+
+
+def test_halves_that_agree_leave_the_prior_as_it_is() -> None:
+    checked = with_halves(prior(), *halves(0.0))
+    assert checked.dispersion == pytest.approx(np.ones(len(DISPERSION_COUNTS)), abs=0.15)
+    assert checked.coverage == pytest.approx(0.95, abs=0.02)
+    assert checked.describes_the_data
+
+
+def test_halves_that_disagree_widen_the_interval() -> None:
+    apart = halves(0.5)
+    dispersion = count_dispersion(apart[0], *apart[2:])
+    assert (np.diff(dispersion) > 0).all()
+    assert dispersion[-1] > 4
+    wide = with_halves(prior(), *apart).estimate([300.0], [100.0])
+    narrow = prior().estimate([300.0], [100.0])
+    assert wide.low < narrow.low
+    assert wide.high > narrow.high
+
+
+def test_a_prior_that_does_not_describe_the_data_falls_back_to_the_wider_interval() -> None:
+    doubted = replace(prior(), coverage=0.8)
+    count, expected = np.array([2.0, 40.0]), np.array([0.001, 4.0])
+    found, (low, high) = doubted.estimate(count, expected), garwood_interval(count)
+    assert (found.low <= np.minimum(low / expected, prior().estimate(count, expected).low)).all()
+    assert (found.high >= np.maximum(high / expected, prior().estimate(count, expected).high)).all()
+
+
+def test_a_wrong_prior_is_found_out() -> None:
+    """One that was fitted to a shop where nothing goes together."""
+    rng = np.random.default_rng(3)
+    dull = Shop(np.ones(PAIRS), shop().expected, rng.poisson(shop().expected).astype(np.float64))
+    fitted = fit_lift_prior(sample(EVERY_SEEN, dull))
+    assert fitted is not None
+    assert not with_halves(fitted, *halves(0.0)).describes_the_data
+
+
+def test_a_prior_is_the_same_after_json() -> None:
+    def estimate(fitted: LiftPrior) -> Any:
+        return list(vars(fitted.estimate([3.0, 50.0], [0.1, 9.0])).values())
+
+    again = LiftPrior.from_dict(json.loads(json.dumps(prior().to_dict())))
+    np.testing.assert_allclose(estimate(again), estimate(prior()), rtol=1e-3)
+    assert again.describes_the_data
