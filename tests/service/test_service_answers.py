@@ -6,17 +6,22 @@ import json
 import shutil
 from itertools import pairwise
 from pathlib import Path
+from typing import get_args
 from urllib.parse import quote
 
 import pytest
 from starlette.testclient import TestClient
 
 from helpers.service_bundle import AWKWARD, INJECTIONS, id_of
+from neatrec.bundle import load_bundle
+from neatrec.models.bayes import GOALS
 from neatrec.service import answers as answers_module
 from neatrec.service.answers import lines_of
 from neatrec.service.app import make_app
 from neatrec.service.loaded_bundle import LoadedBundle
+from neatrec.service.problems import CHOICES
 from neatrec.service.render import evidence_json
+from neatrec.service.schemas import Goal
 from neatrec.service.settings import ServiceSettings
 from neatrec.serving import ServingTable, rewrite_index
 
@@ -337,3 +342,43 @@ def test_an_approximate_table_says_so(gaussian_bundle: Path, tmp_path: Path) -> 
     with TestClient(make_app(ServiceSettings(gaussian_bundle))) as exact:
         model = exact.get("/v1/model").json()["models"][0]
         assert (model["table"], model["recall"]) == ("Exact: every item's best answers by the model.", None)
+
+
+@pytest.mark.parametrize("goal", [None, *CHOICES["goal"]])
+def test_an_item_and_a_cart_are_answered_by_the_goal_asked_for(goals_bundle: Path, goal: str | None) -> None:
+    model = load_bundle(goals_bundle).with_goal(goal or "balanced")
+    asked = {} if goal is None else {"goal": goal}
+    spaghetti, cart = id_of("Spaghetti"), [id_of("Spaghetti"), id_of("Green Tea")]
+    with TestClient(make_app(ServiceSettings(goals_bundle))) as client:
+        for _ in range(2):  # the second answer is the cached one
+            found = ask(client, item=spaghetti, k=20, min_evidence="predicted", **asked)
+            assert [line["id"] for line in found["complements"]] == model.recommend(spaghetti, 20).ids
+            assert found["goal"] == (goal or "balanced")
+        by_path = client.get(
+            f"/v1/items/{spaghetti}/complements", params={"k": 20, "min_evidence": "predicted", **asked}
+        )
+        assert by_path.json() == found
+        body = {"items": cart, "k": 9, "min_evidence": "predicted", **asked}
+        completed = client.post("/v1/cart/complements", json=body).json()
+        assert [line["id"] for line in completed["complements"]] == model.recommend(cart, 9).ids
+        assert completed["goal"] == (goal or "balanced")
+        assert client.get("/v1/model").json()["models"][0]["goals"] == list(CHOICES["goal"])
+
+
+def test_goals_give_other_orders_and_wrong_ones_are_refused(client: TestClient, goals_bundle: Path) -> None:
+    spaghetti = id_of("Spaghetti")
+    with TestClient(make_app(ServiceSettings(goals_bundle))) as by_goals:
+        lift, evidence = (
+            ask(by_goals, item=spaghetti, k=20, min_evidence="predicted", goal=goal) for goal in ("lift", "evidence")
+        )
+        assert [line["id"] for line in lift["complements"]] != [line["id"] for line in evidence["complements"]]
+        wrong = by_goals.get("/v1/complements", params={"item": spaghetti, "goal": "evidnce"})
+        assert (wrong.status_code, wrong.json()["error"]["hint"]) == (422, "Did you mean 'evidence'?")
+    refused = client.get("/v1/complements", params={"item": spaghetti, "goal": "lift"})
+    assert refused.status_code == 404
+    assert "`goal` must be left out: model shrunk-lift has one ranking" in refused.json()["error"]["message"]
+    assert "goal" not in ask(client, item=spaghetti)
+
+
+def test_the_goals_of_the_api_are_those_of_the_model() -> None:
+    assert get_args(Goal) == CHOICES["goal"] == GOALS

@@ -107,6 +107,28 @@ def test_filters_change_the_list(page: Page) -> None:
     expect(page.locator(".card").nth(before)).to_be_visible()
 
 
+def test_a_switch_ranks_for_another_goal(browser: Browser, goals_bundle: Path, running: Callable[[Any], str]) -> None:
+    context = browser.new_context(base_url=running(make_app(ServiceSettings(goals_bundle))))
+    page = context.new_page()
+    names = page.locator(".card h3")
+    switch = page.get_by_role("navigation", name="Ranked by")
+    page.goto(f"/item?id={id_of('Spaghetti')}&min_evidence=predicted")
+    expect(switch.locator("[aria-current]")).to_have_text("balanced")
+    balanced = names.all_inner_texts()
+    switch.get_by_role("link", name="most certain").click()
+    expect(switch.locator("[aria-current]")).to_have_text("most certain")
+    assert "min_evidence=predicted" in page.url
+    assert names.all_inner_texts() != balanced
+    page.get_by_role("button", name="Apply").click()
+    expect(switch.locator("[aria-current]")).to_have_text("most certain")
+    page.get_by_role("link", name="Start a cart with it").click()
+    switch.get_by_role("link", name="highest lift").click()
+    expect(switch.locator("[aria-current]")).to_have_text("highest lift")
+    expect(page.locator(".cart-list li")).to_have_count(1)
+    assert Axe().run(page).violations_count == 0
+    context.close()
+
+
 def test_a_cart_is_built_and_completed(page: Page) -> None:
     page.goto("/cart")
     page.get_by_label("Add an item").press_sequentially("tortilla")

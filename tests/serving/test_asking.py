@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from helpers.toyshop import PARTNERS, toy_baskets
+from neatrec.bundle import load_bundle, save_bundle
 from neatrec.cli.main import exit_code_of
 from neatrec.errors import ParameterError
 from neatrec.models import make_model
+from neatrec.models.bayes import GOALS
 from neatrec.release.publish import publish
 from neatrec.serving import GRADES, ServingTable, ask, save_indexed
 
@@ -70,3 +72,38 @@ def test_recommend_prints_the_evidence_and_says_what_it_left_out(
     assert answer["items"][0]["name"] == start.title()
     assert {line["grade"] for line in answer["recommendations"]} == {"strong"}
     assert answer["recommendations"][0]["evidence"]["count"] > 0
+
+
+@pytest.fixture(scope="module")
+def goals_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("goals") / "bundle"
+    save_indexed(make_model("bayes").fit(toy_baskets()), path, toy_baskets(), seed=0)
+    return path
+
+
+@pytest.mark.parametrize("table", [True, False])
+def test_recommend_ranks_for_the_goal_asked_for(
+    goals_bundle: Path, tmp_path: Path, table: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, path = load_bundle(goals_bundle), goals_bundle
+    if not table:
+        path = tmp_path / "plain"
+        save_bundle(model, path, baskets_hash="x", seed=0)
+    for cart in (["Bread"], ["Bread", "Tea"]):
+        for goal in GOALS:
+            asked = ["recommend", str(path), *cart, "-k", "5", "--min-evidence", "predicted", "--goal", goal]
+            assert exit_code_of([*asked, "--json"]) == 0
+            found = json.loads(capsys.readouterr().out)
+            assert [line["id"] for line in found["recommendations"]] == model.with_goal(goal).recommend(cart, 5).ids
+            assert found["goal"] == goal
+            assert exit_code_of(asked) == 0
+            assert f"(bayes, goal {goal})" in capsys.readouterr().out
+
+
+def test_recommend_refuses_a_goal_that_there_is_not(
+    bundle: Path, goals_bundle: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert exit_code_of(["recommend", str(goals_bundle), "Bread", "--goal", "best"]) == 2
+    assert "`goal` must be one of balanced, lift, evidence, got 'best'" in capsys.readouterr().err
+    assert exit_code_of(["recommend", str(bundle), "Bread", "--goal", "lift"]) == 2
+    assert "model 'shrunk-lift' has one ranking, got 'lift'. Train `bayes` to choose a goal." in capsys.readouterr().err

@@ -31,6 +31,13 @@ def recommend(
     min_evidence: Annotated[
         str, typer.Option(metavar="strong|some|predicted", help="Only answers with at least this evidence.")
     ] = "some",
+    goal: Annotated[
+        str | None,
+        typer.Option(
+            metavar="balanced|lift|evidence",
+            help="Of a `bayes` bundle: high lifts first, certain pairs first, or both. Default: as it was trained.",
+        ),
+    ] = None,
     category: Annotated[list[str] | None, typer.Option(help="Only items of this category; may be repeated.")] = None,
     exclude: Annotated[list[str] | None, typer.Option(help="Never this item; may be repeated.")] = None,
     same_category: Annotated[
@@ -45,10 +52,11 @@ def recommend(
     bundle = bundle_in(bundle)
     narrowed: dict[str, Any] = {"category": category, "exclude": exclude or (), "same_category": same_category}
     if has_table(read_manifest(bundle, verify=False)):
-        index = ServingTable.open(bundle)
+        index = ServingTable.open(bundle).with_goal(goal)
         _show_with_evidence(output, index, ask(index, items, k, min_evidence=min_evidence, **narrowed), min_evidence)
     else:
         model = load_bundle(bundle)
+        model = model if goal is None else model.with_goal(goal)
         _show_plain(output, model, model.recommend(items, k, **narrowed))
 
 
@@ -64,13 +72,15 @@ def _show_with_evidence(output: OutputOptions, index: ServingTable, asked: Query
             {
                 "model": manifest.model,
                 "kind": manifest.kind,
+                **({} if index.goal is None else {"goal": index.goal}),
                 "items": [{"id": catalog.id(code), "name": catalog.name(code)} for code in asked.cart],
                 "recommendations": [line.to_dict() for line in asked.answers],
                 "notes": notes,
             }
         )
         return
-    print(f"Goes with {', '.join(printable(catalog.name(code)) for code in asked.cart)} ({manifest.model})\n")
+    cart = ", ".join(printable(catalog.name(code)) for code in asked.cart)
+    print(f"Goes with {cart} ({_ranked_by(manifest.model, index.goal)})\n")
     for line in asked.answers:
         print(
             f"{line.answer.rank:3}  {printable(line.answer.name)} ({printable(line.answer.id)}), {line.evidence.grade}"
@@ -82,18 +92,24 @@ def _show_with_evidence(output: OutputOptions, index: ServingTable, asked: Query
 
 def _show_plain(output: OutputOptions, model: Model, answer: Recommendations) -> None:
     """A bundle without a serving table has no evidence to show."""
+    goal = getattr(model.parameters, "goal", None)
     if output.as_json:
-        print_json({"model": model.name, "kind": model.kind, **answer.to_dict()})
+        ranked_for = {} if goal is None else {"goal": goal}
+        print_json({"model": model.name, "kind": model.kind, **ranked_for, **answer.to_dict()})
         return
     cart = ", ".join(printable(model.catalog.name(code)) for code in answer.cart)
     rows: list[list[object]] = [[r.rank, r.name, r.id, " / ".join(r.category), r.score] for r in answer]
-    print_table(f"Goes with {cart} ({model.name})", ["rank", "item", "id", "category", "score"], rows)
+    print_table(f"Goes with {cart} ({_ranked_by(model.name, goal)})", ["rank", "item", "id", "category", "score"], rows)
     _print_notes(
         [
             *answer.notes,
             "no evidence is shown: the bundle has no serving table (`neatrec train BUNDLE --rewrite-table` writes one)",
         ]
     )
+
+
+def _ranked_by(model: str, goal: str | None) -> str:
+    return model if goal is None else f"{model}, goal {goal}"
 
 
 def _print_notes(notes: Sequence[str]) -> None:

@@ -59,6 +59,7 @@ def goes_with(
     """What goes with an item. None, unless `exact`: the table does not suffice, and exact scores take longer."""
     rules = snapshot.rules[bundle.name]
     item_filter = ItemFilter(bundle, rules, filters, [code])
+    bundle = bundle.with_goal(filters.goal)
     pins = _pins(bundle, rules, code, filters.k, item_filter)
     wanted = filters.k - len(pins)
     is_new = not bundle.count[code]
@@ -86,6 +87,7 @@ def for_new_item(snapshot: ServingSnapshot, bundle: LoadedBundle, category: str,
     members = bundle.in_category(category)
     item_filter = ItemFilter(bundle, snapshot.rules[bundle.name], filters, [])
     item_filter.own = bundle.same_category(np.flatnonzero(members).tolist())
+    bundle = bundle.with_goal(filters.goal)
     note = f"A new item: answered from its category, {printable(category)}."
     if filters.min_evidence not in (None, "category"):
         return AnsweredQuery(bundle, [], [note], filters.k)
@@ -257,6 +259,7 @@ def completes(snapshot: ServingSnapshot, bundle: LoadedBundle, query: CartQuery)
         f"{printable(bundle.names[code], 60)} is in no training basket." for code in cart if not bundle.count[code]
     ]
     item_filter = ItemFilter(bundle, snapshot.rules[bundle.name], query, cart)
+    bundle = bundle.with_goal(query.goal)
     level = LEVELS.index(query.min_evidence or "some")
     queries = [code for code in cart if bundle.count[code] or bundle.index.model.scores_unseen_items]
     lines = _cart_lines(bundle, queries, query.k, level, item_filter) if queries else []

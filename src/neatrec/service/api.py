@@ -247,6 +247,7 @@ def served(bundle: LoadedBundle, public: bool) -> dict[str, Any]:
         "created": manifest.created,
         "items": None if public else manifest.items,
         "k": bundle.index.k,
+        "goals": list(bundle.index.goals),
         "table": table_words(bundle.index.recall, public),
         "recall": recall_out(bundle.index.recall, public),
         "coverage": coverage_of(bundle, public),

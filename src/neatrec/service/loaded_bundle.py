@@ -12,11 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.data.catalog import UNKNOWN, Catalog
-from neatrec.service.problems import unknown_choice, unknown_item
+from neatrec.service.problems import Problem, unknown_choice, unknown_item
 from neatrec.service.search import NameSearch
 from neatrec.service.settings import CATEGORY_BYTES, MAX_GUESS
 from neatrec.serving import ServingTable
 from neatrec.serving.evidence import PREDICTED, SOME_Q
+from neatrec.text import printable
 
 Members = npt.NDArray[np.bool_]
 Key = tuple[str, ...]
@@ -107,12 +108,26 @@ class LoadedBundle:
         self.variance: list[float] | None = None if index.variance is None else index.variance.tolist()
         self.reason = str(index.manifest.notes["topk"]["reason"])
         self._briefs: dict[int, str] = {}
+        self._by_goal: dict[str, LoadedBundle] = {}
 
     def renamed(self, name: str) -> LoadedBundle:
         """The same bundle under another name, where two are of one model."""
         other = copy(self)
-        other.name = name
+        other.name, other._by_goal = name, {}
         return other
+
+    def with_goal(self, goal: str | None) -> LoadedBundle:
+        """The same bundle, answering by another goal of its model."""
+        if goal is None or goal == self.index.goal:
+            return self
+        if not self.index.goals:
+            message = f"`goal` must be left out: model {printable(self.name)} has one ranking"
+            raise Problem(404, "ParameterError", message, argument="goal")
+        if goal not in self._by_goal:
+            other = copy(self)
+            other.index = self.index.with_goal(goal)
+            self._by_goal[goal] = other
+        return self._by_goal[goal]
 
     def _names(self) -> list[str]:
         if self.catalog.names is None:

@@ -18,10 +18,11 @@ from neatrec.service.api import CheckedRoute, find, json_response, snapshot_of
 from neatrec.service.drawings import MAX_POINTS, ItemMap, dots
 from neatrec.service.loaded_bundle import LoadedBundle
 from neatrec.service.problems import Problem, bad
-from neatrec.service.schemas import LEVELS, CartQuery, Filters, Id, Level, Name, NoQuery, RequestModel
+from neatrec.service.schemas import LEVELS, CartQuery, Filters, Goal, Id, Level, Name, NoQuery, RequestModel
 from neatrec.service.settings import MAX_CATEGORIES, MAX_ITEMS, MAX_SEARCH
 from neatrec.service.snapshot import ServingSnapshot
 from neatrec.service.views import (
+    GOAL_NAMES,
     GRADE_NAMES,
     address,
     best_sellers,
@@ -43,6 +44,7 @@ Search = Annotated[str, StringConstraints(strip_whitespace=True, max_length=MAX_
 EMPTY_IS_NONE = BeforeValidator(lambda value: value or None)
 """A form sends an empty text for what was not chosen."""
 Chosen = Annotated[Level | None, EMPTY_IS_NONE]
+ChosenGoal = Annotated[Goal | None, EMPTY_IS_NONE]
 ChosenName = Annotated[Name | None, EMPTY_IS_NONE]
 
 
@@ -55,6 +57,7 @@ class ItemForm(RequestModel):
     min_evidence: Chosen = None
     diversify: str | None = None
     model: ChosenName = None
+    goal: ChosenGoal = None
     category: list[ChosenName] = Field(default=[], max_length=MAX_CATEGORIES)
 
 
@@ -73,6 +76,7 @@ class CartForm(RequestModel):
     q: Search = ""
     add: Id | None = None
     diversify: str | None = None
+    goal: ChosenGoal = None
     item: list[Id] = Field(default=[], max_length=MAX_ITEMS)
 
 
@@ -109,6 +113,7 @@ class Pages:
             min_evidence=form.min_evidence,
             diversify=form.diversify is not None,
             model=form.model,
+            goal=form.goal,
         )
         bundle = snapshot.bundle(filters.model)
         code = bundle.known(form.id)
@@ -123,6 +128,9 @@ class Pages:
             filters=filters,
             levels=[(level, GRADE_NAMES[level]) for level in LEVELS],
             categories=bundle.category_names[:400],
+            goals=bundle.index.goals,
+            goal=form.goal or bundle.index.goal,
+            kept={name: value for name, value in form if value and name != "goal"},
             popularity=None if self.public else popularity(bundle, code),
             spread=None if self.public else spread(bundle, code),
             is_new=not bundle.count[code],
@@ -175,7 +183,7 @@ class Pages:
         if len(held) > MAX_ITEMS:
             raise bad("item", f"given at most {MAX_ITEMS} times", len(held))
         diversify = form.diversify is not None
-        query = CartQuery(items=held, k=SHOWN, diversify=diversify) if held else None
+        query = CartQuery(items=held, k=SHOWN, diversify=diversify, goal=form.goal) if held else None
         answered = completes(snapshot, bundle, query) if query else None
         found = [bundle.brief(code) for code in find(bundle, form.q, 8)] if form.q else []
         return self._page(
@@ -189,6 +197,8 @@ class Pages:
             text=form.q,
             unknown=len(wanted) > len(held),
             diversify=diversify,
+            goals=bundle.index.goals,
+            goal=form.goal or bundle.index.goal,
             best=best_sellers(bundle, 8) if not held else [],
         )
 
@@ -275,7 +285,7 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    templates.globals |= {"address": address, "grade_names": GRADE_NAMES}
+    templates.globals |= {"address": address, "grade_names": GRADE_NAMES, "goal_names": GOAL_NAMES}
     templates.filters |= {"share": lambda value: unbroken(f"{100 * value:.0f} %"), "unbroken": unbroken}
     return templates
 

@@ -10,7 +10,10 @@ from neatrec.errors import NeatrecError
 from neatrec.service.settings import MAX_K, MAX_NAME, MAX_QUERY_STRING
 from neatrec.text import printable
 
-CHOICES = {"min_evidence": ("strong", "some", "predicted", "category")}
+CHOICES = {
+    "min_evidence": ("strong", "some", "predicted", "category"),
+    "goal": ("balanced", "lift", "evidence"),
+}
 NAMES = frozenset({"category", "category_of", "model", "q"})
 """Parameters of limited length; ids are limited only by the request."""
 

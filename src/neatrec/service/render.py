@@ -104,7 +104,8 @@ def pair_out(bundle: LoadedBundle, a: int, b: int, public: bool) -> bytes:
 
 
 def _head(bundle: LoadedBundle) -> dict[str, Any]:
-    return {"bundle": bundle.version, "model": bundle.name}
+    goal = {} if bundle.index.goal is None else {"goal": bundle.index.goal}
+    return {"bundle": bundle.version, "model": bundle.name, **goal}
 
 
 def _rendered(body: bytes, answered: AnsweredQuery | AnsweredCart, grades: Counter[str]) -> Rendered:

@@ -32,6 +32,7 @@ Words = Annotated[
 Level = Literal["strong", "some", "predicted", "category"]
 LEVELS = get_args(Level)
 """What `min_evidence` may be, the strictest first. A rule of the shop needs no evidence."""
+Goal = Literal["balanced", "lift", "evidence"]
 Grade = Literal["strong", "some", "predicted", "category", "rule"]
 WORDS = (
     "In 37 orders by 31 customers; 2.3 expected by chance; at least 9x chance (95 %). Of pairs with evidence this "
@@ -68,6 +69,7 @@ SERVED: Any = {
     "created": "2024-05-01T03:10:00+00:00",
     "items": 49688,
     "k": 100,
+    "goals": [],
     "table": table_words(None),
     "recall": None,
     "coverage": {"strong": {"items": 0.21, "sales": 0.83}, "some": {"items": 0.12, "sales": 0.08}},
@@ -133,6 +135,12 @@ class Filters(RequestModel):
     )
     diversify: bool = Field(default=False, description="At most one answer per category.")
     model: Name | Absent = Field(default=None, description=WHICH_MODEL, json_schema_extra=_without_default)
+    goal: Goal | Absent = Field(
+        default=None,
+        description="Rank high lifts first (`lift`), certain pairs (`evidence`) or both (`balanced`), where the model "
+        "can. Default: as it was trained, usually balanced.",
+        json_schema_extra=_without_default,
+    )
 
 
 class ItemFilters(Filters):
@@ -230,6 +238,7 @@ class Complements(BaseModel):
     model_config = _example(**HEAD, query=PASTA, complements=[COMPLEMENT], **TAIL)
     bundle: str = Field(description="The version of the bundle that answered: the hash of its content.")
     model: str
+    goal: str | None = Field(default=None, description="What it ranks for; none of a model with one ranking.")
     query: Item
     complements: list[Complement]
     notes: list[str] = Field(description="What a reader should know: a new item, for example.")
@@ -256,6 +265,7 @@ class CartComplements(BaseModel):
     model_config = _example(**HEAD, cart=[PASTA], complements=[CART_LINE], **TAIL)
     bundle: str
     model: str
+    goal: str | None = Field(default=None, description="What it ranks for; none of a model with one ranking.")
     cart: list[Item]
     complements: list[CartComplement]
     notes: list[str]
@@ -268,6 +278,7 @@ class Pair(BaseModel):
     model_config = _example(**HEAD, a=PASTA, b=SAUCE, score=4.21, grade="strong", evidence=EVIDENCE, footer=FOOTER)
     bundle: str
     model: str
+    goal: str | None = Field(default=None, description="What it ranks for; none of a model with one ranking.")
     a: Item
     b: Item
     score: float | None
@@ -302,6 +313,7 @@ class ServedBundle(BaseModel):
     created: str
     items: int | None = Field(description="Items of the catalogue; withheld by --public.")
     k: int = Field(description="Answers per item in the table.")
+    goals: list[str] = Field(description="What `goal` may be; none of a model with one ranking.")
     table: str = Field(description="Whether the table is exact, in words.")
     recall: RecallOut | None = Field(default=None, description="Of an approximate table; null where it is exact.")
     coverage: dict[str, dict[str, float]] = Field(

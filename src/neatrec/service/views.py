@@ -27,6 +27,7 @@ GRADE_NAMES = {
     "category": "by category",
     "rule": "the shop's choice",
 }
+GOAL_NAMES = {"balanced": "balanced", "lift": "highest lift", "evidence": "most certain"}
 
 
 def address(path: str, **fields: object) -> str:

@@ -63,11 +63,11 @@ def ask(
 ) -> QueryResult:
     """The first `k` answers of the bundle's model that have at least the evidence asked for.
 
-    `goal`: of a model that has several; None is the bundle's own.
+    `goal`: of a model that has several; None is that of `index`.
     """
     if min_evidence not in PAIR_GRADES:
         raise must_be_one_of("min_evidence", PAIR_GRADES, min_evidence)
-    index = index.with_goal(goal)
+    index = index if goal is None else index.with_goal(goal)
     found = index.model.recommend(items, max(k, DEPTH), category=category, exclude=exclude, same_category=same_category)
     enough = PAIR_GRADES[: PAIR_GRADES.index(min_evidence) + 1]
     kept: list[AnswerWithEvidence] = []
