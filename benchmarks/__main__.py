@@ -22,6 +22,7 @@ SHORT: dict[str, tuple[str, float]] = {
     "first_start": ("", 3),
     "warm_start": ("", 1),
     "simulator_fidelity": ("", 2),
+    "interval_coverage": ("--save", 4),
     "bayes_claim": ("half --save", 3),
     "bayes_cost": ("--table none --save", 1),
     "leaderboard_time": ("", 4),

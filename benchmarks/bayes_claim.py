@@ -47,7 +47,7 @@ def board(name: str, train: Baskets, test: Baskets, protocols: tuple[str, ...], 
     found = {}
     with TemporaryDirectory() as folder:
         for protocol in protocols:
-            options = LeaderboardOptions(protocol=protocol, queries=1000, flips=1000)
+            options = LeaderboardOptions(protocol=protocol, queries=1000)
             result = run_leaderboard(train, test, ROWS, options, labels=labels, out=Path(folder)).to_json()
             _print_results(name, protocol, result)
             found[protocol] = {"seed": result["seed"], "hashes": result["hashes"], "results": slim(result["results"])}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -65,6 +67,70 @@ def test_people_get_a_table_that_says_what_one_training_leaves_out(capfd) -> Non
     assert "popco" in out
     assert "best possible HR@10" in out
     assert "the intervals do not cover how trainings differ" in out
+
+
+def test_the_table_compares_with_the_best_statistic_in_80_columns(capfd) -> None:
+    assert exit_code_of(["leaderboard", MARKET, "--models", "pop,shrunk-lift-tuned,popco,llr", *LEVEL, "-q"]) == 0
+    shown = capfd.readouterr().out
+    table, _, note = shown.rpartition("labels of")
+    lines = table.splitlines()[:-1]
+    assert max(map(len, lines)) <= 80
+    assert any(line.startswith("pop ") and re.search(r"-\d\.\d{3} to -\d\.\d{3}", line) for line in lines), shown
+    assert sum("best statistic" in line for line in lines) == 1
+    assert "with 0 inside it is a tie" in " ".join(note.split())
+
+
+def test_each_model_stands_beside_the_best_statistic_in_the_json(capfd) -> None:
+    first = answer(capfd, "--models", "pop,lift,llr", *LEVEL)["results"][0]
+    statistic = first["best_statistic"]
+    lines = {line["name"]: line for line in first["models"]}
+    assert lines[statistic]["over_best_statistic"] is None
+    assert lines[statistic]["hr"]["10"] == max(lines[name]["hr"]["10"] for name in ("lift", "llr"))
+    found = lines["pop"]["over_best_statistic"]
+    assert found["difference"] == pytest.approx(lines["pop"]["hr"]["10"] - lines[statistic]["hr"]["10"], abs=2e-6)
+    assert found["ci"][0] < found["difference"] < found["ci"][1] < 0
+
+
+def bakery(folder: Path) -> Path:
+    """2,000 baskets of two to four of 40 items, none of them five; items 0 and 1, 2 and 3, ... go together."""
+    rng = np.random.default_rng(0)
+    lines = ["basket,item"]
+    for number in range(2_000):
+        pair = 2 * rng.integers(0, 20)
+        items = {pair, pair + int(rng.random() < 0.7), *rng.choice(40, size=rng.integers(0, 3)).tolist()}
+        lines += [f"{number},roll {item}" for item in sorted(items)]
+    file = folder / "bakery.csv"
+    file.write_text("\n".join(lines) + "\n")
+    return file
+
+
+def test_without_labels_it_says_so_and_suggests_smaller_baskets(capfd, tmp_path: Path) -> None:
+    file = bakery(tmp_path)
+    run = ["leaderboard", str(file), "--models", "llr,pop", "-q"]
+    assert exit_code_of(run) == 0
+    shown = capfd.readouterr().out
+    assert "No labels (protocol calibrated, q = 0.05): nothing to compare models by." in shown
+    suggested = int(re.search(r"0 labels from baskets of 5 or more items: --min-basket 2 would give (\d+)", shown)[1])
+    assert "0.000" not in shown
+    assert exit_code_of([*run, "--json"]) == 0
+    got = json.loads(capfd.readouterr().out)
+    assert got["models"][0]["hr"]["10"] is None
+    assert got["results"][0]["best_statistic"] is None
+    assert exit_code_of([*run, "--min-basket", "2", "--json"]) == 0
+    got = json.loads(capfd.readouterr().out)
+    assert got["results"][0]["labels"] == suggested > 20
+    assert (got["options"]["min_basket"], got["advice"]) == (2, "")
+
+
+@pytest.mark.parametrize("command", ["check", "labels"])
+def test_other_commands_suggest_smaller_baskets_too(capfd, tmp_path: Path, command: str) -> None:
+    file = bakery(tmp_path)
+    assert exit_code_of([command, str(file), "-q"]) == 0
+    found = re.search(
+        r"0 labels from baskets of 5 or more items: --min-basket 2 would give (\d+)", capfd.readouterr().out
+    )
+    assert exit_code_of(["labels", str(file), "--min-basket", "2", "--json", "-q"]) == 0
+    assert json.loads(capfd.readouterr().out)["labels"]["0.05"] == int(found[1]) > 20
 
 
 @pytest.mark.parametrize(

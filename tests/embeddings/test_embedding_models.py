@@ -93,7 +93,7 @@ def test_variants_share_a_fit() -> None:
 def test_a_leaderboard_trains_variants_once(name: str, variant: str) -> None:
     split = half(toy_baskets())
     rows = [make_model(row, SMALL) for row in (name, variant)]
-    quick: dict[str, Any] = {"candidates": 16, "rounds": 100, "flips": 20, "queries": 6, "carts": 10}
+    quick: dict[str, Any] = {"candidates": 16, "rounds": 100, "queries": 6, "carts": 10}
     options = LeaderboardOptions(protocol="paper", seed=3, threads=1, **quick)
     together = run_leaderboard(split.train, split.test, rows, options).trainings
     assert together[name][0].reused is None

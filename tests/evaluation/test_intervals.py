@@ -1,13 +1,100 @@
-"""Intervals resample queries, and seeds where there are several."""
+"""Intervals of means over label records, which share items, and by resampling what is independent."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from benchmarks.interval_coverage import Population, coverage, leaderboard_intervals
 
 from neatrec.errors import ParameterError
-from neatrec.evaluation import intervals as bootstrap
-from neatrec.evaluation.intervals import interval, resampled_means
+from neatrec.evaluation import intervals
+from neatrec.evaluation.intervals import Dyads, interval, resampled_means
+
+
+def plain_variance(query: np.ndarray, item: np.ndarray, values: np.ndarray) -> float:
+    """By definition: how far the mean moves without each item, less the same without each pair, all means anew."""
+    pairs = [frozenset(pair) for pair in zip(query.tolist(), item.tolist(), strict=True)]
+
+    def moved(without: list[bool]) -> float:
+        return float(values[~np.array(without)].mean() - values.mean())
+
+    items = sum(moved([i in pair for pair in pairs]) ** 2 for i in set(query.tolist()) | set(item.tolist()))
+    apart = sum(moved([one == pair for pair in pairs]) ** 2 for one in set(pairs))
+    return max(items - apart, apart)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_variance_is_that_of_means_without_an_item_less_those_without_a_pair(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    query, item = np.unique(rng.integers(0, 9, size=(30, 2)), axis=0).T
+    query, item = query[query != item], item[query != item]
+    values = rng.random((len(query), 2))
+    found = Dyads.from_pairs(query, item).influence(values).variance
+    assert found == pytest.approx([plain_variance(query, item, values[:, column]) for column in (0, 1)])
+
+
+def test_a_label_in_both_directions_is_one_observation() -> None:
+    """Every record twice, the other way round: as wide as each once."""
+    rng = np.random.default_rng(0)
+    query, item, hits = np.arange(100), np.arange(100, 200), (rng.random((100, 1)) < 0.4).astype(float)
+    once, twice = Dyads.from_pairs(query, item), Dyads.from_pairs(np.append(query, item), np.append(item, query))
+    both = np.concatenate([hits, hits])
+    assert twice.influence(both).variance == pytest.approx(once.influence(hits).variance)
+    assert twice.independent_pairs == pytest.approx(once.independent_pairs) == pytest.approx(100)
+
+
+def test_disjoint_pairs_have_the_binomial_variance() -> None:
+    hits = np.repeat([1.0, 0.0], [40, 60])[:, None]
+    dyads = Dyads.from_pairs(np.arange(100), np.arange(100, 200))
+    assert dyads.influence(hits).variance == pytest.approx(0.4 * 0.6 / 99, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    "population",
+    [
+        Population(items=60, pairs=40),
+        Population(),
+        Population(effect=1.5),
+        Population(directed=True),
+        Population(effect=0.0, hubs=0.0),
+    ],
+    ids=["few labels", "unequal items", "strong items", "directed", "independent"],
+)
+def test_intervals_of_shares_and_differences_cover_a_planted_population(population: Population) -> None:
+    found = coverage(population, 400, {"dyads": leaderboard_intervals})["dyads"]
+    assert 0.925 <= found["share"] <= 0.995  # 0.95 +- 0.011 with 400 draws; wider where labels are few
+    assert 0.925 <= found["difference"] <= 0.995
+
+
+def test_resampling_queries_alone_would_not_cover_it() -> None:
+    assert coverage(Population(), 200)["queries"]["share"] < 0.85
+
+
+@pytest.mark.parametrize(("mean", "end"), [(1.0, 0), (0.0, 1)])
+def test_a_dozen_labels_all_alike_do_not_prove_it(mean: float, end: int) -> None:
+    """Six pairs in both directions, all hit (or none): as Wilson's interval of six."""
+    query, item = np.arange(12), np.roll(np.arange(12), 6)
+    dyads = Dyads.from_pairs(query, item)
+    moved = dyads.influence(np.full((12, 1), mean))
+    ends = dyads.share_interval(np.array([mean]), moved.variance)
+    assert ends[1 - end][0] == pytest.approx(mean)
+    assert abs(ends[end][0] - mean) == pytest.approx(1.96**2 / (6 + 1.96**2), rel=1e-3)
+    error = dyads.paired_error((moved.column(0) - moved.column(0)).variance)
+    low, high = dyads.paired_interval(np.zeros(1), np.array([error]))
+    assert -low[0] == high[0] > 0.1
+
+
+def test_labels_of_a_single_item_count_as_one_pair() -> None:
+    star = Dyads.from_pairs(np.zeros(12, dtype=int), np.arange(1, 13))
+    assert star.independent_pairs == pytest.approx(1.0)
+    low, high = star.share_interval(np.ones(1), star.influence(np.ones((12, 1))).variance)
+    assert (low[0], high[0]) == (pytest.approx(0.2065, abs=1e-4), 1.0)
+
+
+def test_no_label_has_no_interval() -> None:
+    nothing = Dyads.from_pairs([], [])
+    ends = nothing.share_interval(np.full(2, np.nan), nothing.influence(np.zeros((0, 2))).variance)
+    assert np.isnan(ends).all()
 
 
 def test_labels_of_one_query_are_drawn_together() -> None:
@@ -43,17 +130,8 @@ def test_the_same_seed_draws_the_same_queries_for_every_column_and_call() -> Non
 def test_blocks_do_not_change_the_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     totals = np.random.default_rng(0).random((30, 2))
     whole = resampled_means(totals, np.ones(30), rounds=50)
-    monkeypatch.setattr(bootstrap, "BLOCK_WEIGHTS", 100)
+    monkeypatch.setattr(intervals, "BLOCK_WEIGHTS", 100)
     assert np.allclose(whole, resampled_means(totals, np.ones(30), rounds=50))
-
-
-def test_training_seeds_add_their_own_spread() -> None:
-    """Queries all alike: what is left is the spread between trainings."""
-    by_seed = np.stack([np.full((100, 1), value) for value in (0.2, 0.4, 0.6)])
-    means = resampled_means(by_seed, np.ones(100), rounds=2_000)
-    # three seeds drawn with replacement: the variance of the mean is the population variance over 3
-    assert means.std() == pytest.approx(np.std([0.2, 0.4, 0.6]) / np.sqrt(3), rel=0.05)
-    assert means.mean() == pytest.approx(0.4, abs=0.01)
 
 
 def test_rounds_without_a_single_label_are_left_out_of_the_interval() -> None:

@@ -82,7 +82,7 @@ def test_a_leaderboard_trains_and_ranks_on_the_gpu_what_can_be(caplog: pytest.Lo
         "neat-likelihood": make_model("neat-likelihood", dim=16, epochs=3),
     }
     said: list[str] = []
-    quick: dict[str, Any] = {"levels": (0.05,), "rounds": 100, "flips": 100, "queries": 50, "carts": 10}
+    quick: dict[str, Any] = {"levels": (0.05,), "rounds": 100, "queries": 50, "carts": 10}
     options = LeaderboardOptions(protocol="paper", device="gpu", **quick)
     with caplog.at_level(logging.DEBUG, logger="neatrec"):
         result = run_leaderboard(shop().train, shop().test, models, options, progress=said.append)

@@ -37,7 +37,7 @@ INJECTIONS = (
 )
 ITEMS = 48
 MODELS = ("pop", "popco", "lift", "shrunk-lift", "llr")
-QUICK = LeaderboardOptions(rounds=200, flips=200, queries=20, carts=20)
+QUICK = LeaderboardOptions(rounds=200, queries=20, carts=20)
 
 
 def small_baskets(seed: int = 0, baskets: int = 3000) -> Baskets:

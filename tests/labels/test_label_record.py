@@ -155,5 +155,14 @@ def test_the_strongest_labels_come_first(baskets):
         labels.strongest(1, by="p")
 
 
+def test_a_pair_without_direction_is_listed_once(baskets):
+    unordered = replace(baskets, ordered=False)
+    labels = make_labels(unordered, min_basket=2)
+    assert len(labels) == 6
+    best = labels.strongest(5)
+    assert len(best) == 3
+    assert (labels.query[best] < labels.item[best]).all()
+
+
 def test_labels_say_what_they_are(baskets):
     assert repr(make_labels(baskets, levels=(0.05,), min_basket=2)) == "<Labels calibrated: 3 at 0.05>"

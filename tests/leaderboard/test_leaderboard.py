@@ -26,7 +26,7 @@ from neatrec.models.popularity import PopCo
 from neatrec.models.statistics import LLR, Jaccard
 
 NAMES = [f"{name}{i}" for i in range(6) for name in ("bun", "sausage", "tea", "milk")]
-QUICK = LeaderboardOptions(protocol="paper", candidates=16, rounds=100, flips=200, queries=6, carts=10)
+QUICK = LeaderboardOptions(protocol="paper", candidates=16, rounds=100, queries=6, carts=10)
 
 
 def planted(baskets: int = 800) -> Baskets:
@@ -167,7 +167,7 @@ def test_a_model_that_depends_on_the_seed_is_trained_with_each(split: Split) -> 
     lines = lines_of(leaderboard.to_json())
     assert lines["shuffled"]["seeds"] == 3
     assert lines["shuffled"]["seed_sd"]["hr"]["10"] > 0
-    assert lines["shuffled"]["variance"] == "queries and training seeds"
+    assert lines["shuffled"]["variance"] == "the choice of items and training seeds"
     # popco comes out the same: the second training is the last
     assert lines["popco"]["seeds"] == 2
     assert lines["popco"]["seed_sd"]["hr"]["10"] == 0

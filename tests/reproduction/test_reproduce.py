@@ -37,7 +37,7 @@ from neatrec.reproduction.studies import margin_cache, margin_study
 
 MODELS = ["popco", "shrunk-lift"]
 QUICK = ReproductionOptions(
-    LeaderboardOptions(protocol="paper", rounds=100, flips=100, queries=0, carts=0),
+    LeaderboardOptions(protocol="paper", rounds=100, queries=0, carts=0),
     journey=False,
     margin_seeds=0,
     null_rounds=0,

@@ -17,6 +17,7 @@ from neatrec.statistics import poisson_tail, possible_pairs
 LEVEL = 0.05
 POWER = 0.8
 MIN_BASKET = 5
+TRIAL = LabelOptions(levels=(LEVEL,), min_basket=MIN_BASKET)
 Floats = npt.NDArray[np.float64]
 
 
@@ -54,7 +55,7 @@ class Power:
 
 def measure_power(baskets: Baskets, threads: int | None = None) -> Power | None:
     """The calibrated protocol at q = 0.05, tried on the baskets; None where no basket makes a pair to count."""
-    config = LabelOptions(levels=(LEVEL,), min_basket=MIN_BASKET).resolve(baskets)
+    config = TRIAL.resolve(baskets)
     tester, tested = config.test_pairs(baskets, {"threads": threads})
     margins = tested.pairs.margins
     if not margins.records:

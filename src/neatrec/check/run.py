@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 
 from neatrec._version import __version__
-from neatrec.check.power import LEVEL, MIN_BASKET, POWER, Power, measure_power
+from neatrec.check.power import LEVEL, MIN_BASKET, POWER, TRIAL, Power, measure_power
 from neatrec.check.suspects import FrequentItem, InseparablePair, frequent_items, inseparable_items
 from neatrec.cooccurrence import CountOptions, Forecast, forecast
 from neatrec.cooccurrence.count_input import pairs_of_size
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import UNKNOWN
 from neatrec.io.assemble import GUEST
+from neatrec.labels.make import smaller_baskets
 from neatrec.text import plural
 
 log = logging.getLogger(__name__)
@@ -77,6 +78,8 @@ class CheckResult:
     max_pairs: int
     """Pairs of lines of the largest basket."""
     power: Power | None
+    advice: str
+    """A sentence on how to get more labels, where there are few."""
     forecast: Forecast
     warnings: tuple[str, ...] = ()
 
@@ -117,6 +120,7 @@ class CheckResult:
             "power": None if self.power is None else _power_json(self.power),
             "forecast": asdict(self.forecast),
             "warnings": list(self.warnings),
+            "advice": self.advice,
         }
 
     def to_text(self) -> str:
@@ -143,6 +147,7 @@ def check_baskets(baskets: Baskets, *, threads: int | None = None) -> CheckResul
     affordable = trial.seconds <= MAX_COUNT_SECONDS
     if not affordable:
         log.warning("counting would take about %.0f s: pairs are not counted here", trial.seconds)
+    power = measure_power(shopping, threads) if affordable else None
     sales, deepest = baskets.item_counts, baskets.catalog.category_of()
     levels = zip(baskets.catalog.levels, baskets.catalog.category_names, strict=True)
     found = CheckResult(
@@ -166,7 +171,8 @@ def check_baskets(baskets: Baskets, *, threads: int | None = None) -> CheckResul
         long_lines=int(baskets.sizes[long].sum()),
         over_cap=int((pairs > CAP).sum()),
         max_pairs=int(pairs.max(initial=0)),
-        power=measure_power(shopping, threads) if affordable else None,
+        power=power,
+        advice=smaller_baskets(shopping, power.labels if power else 0, TRIAL, threads=threads) if affordable else "",
         forecast=cost,
     )
     return replace(found, warnings=tuple(_warnings(found)))
@@ -226,6 +232,8 @@ def _warnings(found: CheckResult) -> list[str]:
             f"`labels` will refuse {plural(found.over_cap, 'basket')} of more than {CAP:,} pairs of lines (the largest "
             f"has {found.max_pairs:,}): raise --max-basket-pairs, or leave such baskets out."
         )
+    if found.advice:
+        warnings.append(found.advice)
     left_out = sum(found.dropped.values())
     if left_out > 0.1 * (left_out + found.lines):
         warnings.append(f"{left_out / (left_out + found.lines):.0%} of the rows were left out.")

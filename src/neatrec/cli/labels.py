@@ -135,6 +135,7 @@ def show_labels(run: LabelRun, strongest: int = 10) -> None:
     note = (
         f"{labels.baskets:,} of {run.baskets:,} baskets have {labels.options['min_basket']} or more items: "
         f"{labels.records:,} co-purchase records, {labels.pairs:,} different pairs"
+        + (f"\n{run.advice}" if run.advice else "")
     )
     print_table(f"Labels, protocol {labels.protocol}", columns, rows, note=note)
     best = labels.strongest(strongest)

@@ -60,9 +60,10 @@ class LeaderboardArguments:
     level: Annotated[
         list[float] | None, typer.Option(help="Significance level; give it again for more. Default: 0.05 0.01 0.001.")
     ] = None
+    min_basket: Annotated[int, typer.Option(help="Labels come from baskets of at least so many items.", min=2)] = 5
     candidates: Annotated[int, typer.Option(help="Size of the candidate set.", min=1)] = 200
     seeds: Annotated[int, typer.Option(help="How often each model is trained.", min=1)] = 1
-    seed: Annotated[int, typer.Option(help="Seed of the first training, the intervals and the tests.", min=0)] = 0
+    seed: Annotated[int, typer.Option(help="Seed of the first training and of the label-free intervals.", min=0)] = 0
     device: Annotated[
         str, typer.Option(metavar="auto|cpu|gpu", help="Where models are trained and ranked, if they support it.")
     ] = "auto"
@@ -96,6 +97,7 @@ class LeaderboardArguments:
         return LeaderboardOptions(
             protocol=self.protocol,
             levels=tuple(self.level or LEVELS),
+            min_basket=self.min_basket,
             candidates=self.candidates,
             seeds=self.seeds,
             seed=self.seed,
@@ -144,30 +146,47 @@ def _run(
 
 
 def show_leaderboard(result: LeaderboardResult) -> None:
-    """The first level on the candidate set, best first."""
+    """The first level on the candidate set, best first; without labels a sentence that says so."""
     board = result.to_json()
     first = board["results"][0]
+    made = f"protocol {board['protocol']}, {board['level_kind']} = {first['level']:g}"
+    advice = f" {result.advice}" if result.advice else ""
+    if not first["labels"]:
+        print(f"No labels ({made}): nothing to compare models by.{advice}")
+        return
+    statistic = first["best_statistic"]
     rows = [
         [
             line["name"],
-            line["kind"],
             _shown(line["hr"]["10"]),
             " to ".join(_shown(end) for end in line["ci"]["hr"]["10"]),
             _shown(line["ndcg"]["10"]),
-            _shown(line["mrr"]),
-            "-" if line["coverage"] is None else f"{100 * line['coverage']:.0f} %",
+            _over(line, statistic),
             line["train_seconds"],
         ]
         for line in first["models"]
     ]
-    columns = ["model", "kind", "HR@10", "95 % interval", "NDCG@10", "MRR", "coverage", "seconds"]
+    columns = ["model", "HR@10", "95 % interval", "NDCG\n@10", "HR@10 over\nstatistic", "seconds"]
     note = (
-        f"{first['labels']:,} labels of {first['queries']:,} queries, protocol {board['protocol']}, "
-        f"{board['level_kind']} = {first['level']:g}, best possible HR@10 {_shown(first['ceiling']['10'])}."
+        f"{first['labels']:,} labels of {first['queries']:,} queries, {made}; best possible HR@10 "
+        f"{_shown(first['ceiling']['10'])}."
     )
+    if statistic is not None:
+        note += (
+            f" HR@10 over statistic: 95 % interval of the difference to {printable(statistic)}, the best statistic, on "
+            "the same labels; with 0 inside it is a tie."
+        )
     if result.options.seeds == 1:
         note += " Each model is trained once: the intervals do not cover how trainings differ (--seeds)."
-    print_table(f"Leaderboard, {first['candidates']}", columns, rows, note=note)
+    print_table(f"Leaderboard, {first['candidates']}", columns, rows, note=note + advice)
+
+
+def _over(line: dict[str, Any], statistic: str | None) -> str:
+    """The interval of a model's difference to the best statistic."""
+    if line["name"] == statistic:
+        return "best statistic"
+    found = line["over_best_statistic"]
+    return "-" if found is None else " to ".join(f"{end:+.3f}" for end in found["ci"])
 
 
 def _shown(value: float | None) -> str:

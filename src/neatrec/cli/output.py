@@ -76,7 +76,9 @@ def print_table(title: str, columns: list[str], rows: list[list[Any]], *, note: 
             # rich would leave with exit code 1; a reader that has seen enough is no failure
             raise BrokenPipeError
 
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, title_style="bold")
+    table = Table(
+        title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, show_edge=False, title_style="bold"
+    )
     for position, column in enumerate(columns):
         numbers = all(isinstance(row[position], int | float) or row[position] in ("", "-") for row in rows)
         table.add_column(column, justify="right" if numbers and rows else "left", overflow="fold")

@@ -14,7 +14,7 @@ from neatrec.evaluation.candidates import (
 )
 from neatrec.evaluation.held_out_lift import HeldOutLift, held_out_lifts, held_out_pairs
 from neatrec.evaluation.metrics import KS, ceiling, hit_rate, ndcg, reciprocal_rank
-from neatrec.evaluation.paired_tests import holm, sign_flip_p
+from neatrec.evaluation.paired_tests import holm, paired_p
 from neatrec.evaluation.ranks import LabelQueries, LabelRanks, Scorer, rank_labels
 from neatrec.evaluation.summary import (
     EvaluationResult,
@@ -55,10 +55,10 @@ __all__ = [
     "hit_rate",
     "holm",
     "ndcg",
+    "paired_p",
     "partners",
     "rank_labels",
     "reciprocal_rank",
-    "sign_flip_p",
     "summarize",
     "summarize_ranks",
 ]

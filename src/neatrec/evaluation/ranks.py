@@ -286,11 +286,9 @@ def _empty(columns: Sequence[str]) -> pa.Table:
 
 def label_queries_from_table(query: pa.ChunkedArray, item: pa.ChunkedArray) -> LabelQueries:
     """The label records of a saved label table in the order of its rows, in which they were ranked."""
-    codes = []
-    for column in (query, item):
-        # codes by first appearance among queries keep the rows in order: they were sorted by query
-        encoded = string_array(column).dictionary_encode()
-        codes.append(encoded.indices.to_numpy(zero_copy_only=False).astype(np.int32))
+    # one code per item, whichever end it is at; by first appearance, queries first: the rows stay in order
+    encoded = pa.concat_arrays([string_array(query), string_array(item)]).dictionary_encode()
+    codes = np.split(encoded.indices.to_numpy(zero_copy_only=False).astype(np.int32), 2)
     starts = np.flatnonzero(np.diff(codes[0], prepend=-1))
     if len(starts) != (int(codes[0].max(initial=-1)) + 1):
         raise ParameterError("the rows of a label table must be sorted by query")

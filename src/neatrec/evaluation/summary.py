@@ -5,10 +5,9 @@ Means, intervals and tests come from ranks and label records alone, so they can 
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations, product
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -17,9 +16,9 @@ import numpy.typing as npt
 from neatrec.errors import ParameterError
 from neatrec.evaluation.cart_completion import CartCompletion, completion
 from neatrec.evaluation.held_out_lift import HeldOutLift, held_out_lifts
-from neatrec.evaluation.intervals import ROUNDS, interval, resampled_means
+from neatrec.evaluation.intervals import ROUNDS, Dyads, Influence
 from neatrec.evaluation.metrics import KS, ceiling, check_ks, metric_names, metric_values
-from neatrec.evaluation.paired_tests import FLIPS, holm, sign_flip_p
+from neatrec.evaluation.paired_tests import holm, paired_p
 from neatrec.evaluation.ranks import LabelQueries, LabelRanks
 from neatrec.evaluation.slices import SliceSpec, slicings
 from neatrec.evaluation.task import TOP, EvaluationTask, ModelRanks
@@ -34,9 +33,9 @@ TESTED = ("hr@10", "ndcg@10")
 """The metrics that models are tested on, where they are among those computed."""
 LIST_LENGTH = 10
 """How many recommendations coverage and popularity look at, and the k of the slices."""
-ONE_SEED = "queries only: one training seed, so the spread between trainings is missing"
-SAME_FOR_ALL_SEEDS = "queries; training does not depend on the seed"
-QUERIES_AND_SEEDS = "queries and training seeds"
+ONE_SEED = "the choice of items only: one training seed, so the spread between trainings is missing"
+SAME_FOR_ALL_SEEDS = "the choice of items; training does not depend on the seed"
+ITEMS_AND_SEEDS = "the choice of items and training seeds"
 
 
 @dataclass(frozen=True)
@@ -45,11 +44,9 @@ class SummaryOptions:
 
     ks: tuple[int, ...] = KS
     rounds: int = ROUNDS
-    """Resamplings of an interval."""
-    flips: int = FLIPS
-    """Sign patterns of a test."""
+    """Resamplings of an interval of the label-free measures."""
     seed: int = 0
-    """Seed of the intervals and of the tests."""
+    """Seed of these resamplings."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "ks", check_ks(self.ks))
@@ -64,7 +61,7 @@ class ModelSummary:
 
     name: str
     mean: dict[str, float]
-    """Means over label records."""
+    """Means over label records; NaN where there are none."""
     low: dict[str, float]
     high: dict[str, float]
     macro: dict[str, float]
@@ -79,7 +76,7 @@ class ModelSummary:
 
 @dataclass(frozen=True)
 class PairedTest:
-    """Whether `better` beats `worse` on the same queries."""
+    """Whether `better` beats `worse` on the same label records."""
 
     better: str
     worse: str
@@ -107,16 +104,23 @@ class Summary:
 
 
 @dataclass(frozen=True)
-class _QueryTotals:
-    """Sums over the labels of each query."""
+class _Means:
+    """The means of one model over the chosen label records."""
 
-    by_seed: Floats  # (seeds, queries, metrics)
-    sizes: Floats  # (queries,): labels
+    by_training: Floats  # (trainings, metrics)
+    macro: Floats  # (metrics,)
+    influence: Influence  # of the mean over trainings
 
     @property
-    def mean(self) -> Floats:  # (queries, metrics)
-        mean: Floats = self.by_seed.mean(axis=0)
+    def mean(self) -> Floats:  # (metrics,)
+        mean: Floats = self.by_training.mean(axis=0)
         return mean
+
+    @property
+    def training_variance(self) -> Floats:  # (metrics,)
+        """What the choice of training seeds adds to the variance of the mean; 0 where it cannot be told."""
+        trainings = len(self.by_training)
+        return self.by_training.var(axis=0, ddof=1) / trainings if trainings > 1 else np.zeros(len(self.macro))
 
 
 def summarize_ranks(
@@ -130,21 +134,19 @@ def summarize_ranks(
 ) -> Summary:
     """Means, intervals and tests of all models over the label records in `chosen` (default: all).
 
-    `values` is what `all_values` gives for `label_ranks`, where it is known already. A model's line depends on the
-    seed and on its own ranks, not on the other models.
+    `values` is what `all_values` gives for `label_ranks`, where it is known already. A model's line depends on its own
+    ranks, not on the other models.
     """
     chosen = np.ones(len(label_queries.query), dtype=bool) if chosen is None else chosen
     names = metric_names(options.ks)
-    places = np.flatnonzero(chosen)
-    _, start, sizes = np.unique(label_queries.query[places], return_index=True, return_counts=True)
+    query = label_queries.query[chosen]
+    start = np.flatnonzero(np.diff(query, prepend=-1))
+    dyads = Dyads.from_pairs(query, label_queries.item[chosen])
     values = all_values(label_ranks, options.ks) if values is None else values
-    totals = {name: _query_totals(runs, places, start, sizes) for name, runs in values.items()}
-    resampled = _resampled(totals, options)
-    ends = _ends(resampled, list(label_ranks))
-    models = [_model_summary(name, totals[name], ends[name], names, label_ranks[name]) for name in label_ranks]
-    wanted = [metric for metric in tested if metric in names]
-    tests = _tests(totals, resampled, names, wanted, options)
-    return Summary(labels=int(chosen.sum()), queries=len(start), models=tuple(models), tests=tests)
+    means = {name: _means([run[chosen] for run in runs], start, dyads) for name, runs in values.items()}
+    models = [_model_summary(name, means[name], dyads, names, label_ranks[name]) for name in label_ranks]
+    tests = _tests(means, dyads, names, [metric for metric in tested if metric in names]) if len(start) else ()
+    return Summary(labels=len(query), queries=len(start), models=tuple(models), tests=tests)
 
 
 def all_values(label_ranks: RanksByModel, ks: Sequence[int]) -> dict[str, list[Floats]]:
@@ -154,67 +156,37 @@ def all_values(label_ranks: RanksByModel, ks: Sequence[int]) -> dict[str, list[F
     return {name: [metric_values(run.higher, run.equal, ks) for run in runs] for name, runs in label_ranks.items()}
 
 
-def _query_totals(
-    values: Sequence[Floats],
-    places: npt.NDArray[np.int64],
-    start: npt.NDArray[np.int64],
-    sizes: npt.NDArray[np.int64],
-) -> _QueryTotals:
-    """Sums over the labels at `places`; those of a query begin at `start`, and there are `sizes` of them."""
-    by_seed = np.zeros((len(values), len(start), values[0].shape[1]))
-    for number, of_labels in enumerate(values if len(start) else ()):
-        np.add.reduceat(of_labels[places], start, out=by_seed[number])
-    return _QueryTotals(by_seed, sizes.astype(np.float64))
-
-
-def _resampled(totals: Mapping[str, _QueryTotals], options: SummaryOptions) -> dict[str, Floats]:
-    """Means of each model under the same draws of queries, shape (rounds, metrics) each."""
-    out: dict[str, Floats] = {}
-    single = [name for name, total in totals.items() if len(total.by_seed) == 1]
-    if single:
-        # one product for all of them: columns side by side
-        wide = np.concatenate([totals[name].by_seed for name in single], axis=2)
-        means = resampled_means(wide, totals[single[0]].sizes, rounds=options.rounds, rng=options.seed)
-        out.update(zip(single, np.split(means, len(single), axis=1), strict=True))
-    for name in totals.keys() - set(single):
-        own = np.random.default_rng([options.seed, zlib.crc32(name.encode())])
-        total = totals[name]
-        out[name] = resampled_means(total.by_seed, total.sizes, rounds=options.rounds, rng=options.seed, seed_rng=own)
-    return out
-
-
-def _ends(resampled: Mapping[str, Floats], names: Sequence[str]) -> dict[str, tuple[Floats, Floats]]:
-    """The ends of the intervals of each model, all found at once."""
-    if not names:
-        return {}
-    low, high = interval(np.concatenate([resampled[name] for name in names], axis=1))
-    ends = zip(np.split(low, len(names)), np.split(high, len(names)), strict=True)
-    return dict(zip(names, ends, strict=True))
+def _means(values: Sequence[Floats], start: npt.NDArray[np.int64], dyads: Dyads) -> _Means:
+    """Of `values`, (labels, metrics) by training; the labels of a query begin at `start`."""
+    of_labels = np.mean(values, axis=0)
+    if not len(start):
+        nothing = np.full(of_labels.shape[1], np.nan)
+        return _Means(np.broadcast_to(nothing, (len(values), len(nothing))), nothing, dyads.influence(of_labels))
+    sizes = np.diff(start, append=len(of_labels))
+    macro: Floats = (np.add.reduceat(of_labels, start) / sizes[:, None]).mean(axis=0)
+    return _Means(np.stack([run.mean(axis=0) for run in values]), macro, dyads.influence(of_labels))
 
 
 def _model_summary(
-    name: str, total: _QueryTotals, ends: tuple[Floats, Floats], names: Sequence[str], runs: Sequence[LabelRanks]
+    name: str, means: _Means, dyads: Dyads, names: Sequence[str], runs: Sequence[LabelRanks]
 ) -> ModelSummary:
-    low, high = ends
-    labels = max(total.sizes.sum(), 1.0)
-    by_training = total.by_seed.sum(axis=1) / labels  # (seeds, metrics)
-    macro = (total.mean / total.sizes[:, None]).mean(axis=0) if len(total.sizes) else np.zeros(len(names))
+    low, high = dyads.share_interval(means.mean, means.influence.variance + means.training_variance)
     several = len(runs) > 1
-    spread = by_training.std(axis=0, ddof=1) if several else None
+    spread = means.by_training.std(axis=0, ddof=1) if several else None
     if not several:
         variance = ONE_SEED
     else:
-        variance = SAME_FOR_ALL_SEEDS if all(same_ranks(runs[0], run) for run in runs[1:]) else QUERIES_AND_SEEDS
+        variance = SAME_FOR_ALL_SEEDS if all(same_ranks(runs[0], run) for run in runs[1:]) else ITEMS_AND_SEEDS
 
     def by_name(values: Floats) -> dict[str, float]:
         return dict(zip(names, values.tolist(), strict=True))
 
     return ModelSummary(
         name=name,
-        mean=by_name(by_training.mean(axis=0)),
+        mean=by_name(means.mean),
         low=by_name(low),
         high=by_name(high),
-        macro=by_name(macro),
+        macro=by_name(means.macro),
         seeds=len(runs),
         seed_sd=None if spread is None else by_name(spread),
         variance=variance,
@@ -227,33 +199,26 @@ def same_ranks(one: LabelRanks, other: LabelRanks) -> bool:
 
 
 def _tests(
-    totals: Mapping[str, _QueryTotals],
-    resampled: Mapping[str, Floats],
-    names: Sequence[str],
-    metrics: Sequence[str],
-    options: SummaryOptions,
+    means: Mapping[str, _Means], dyads: Dyads, names: Sequence[str], metrics: Sequence[str]
 ) -> tuple[PairedTest, ...]:
-    """All pairs of models on each metric, under the same sign patterns."""
-    pairs = list(combinations(totals, 2))
-    if not pairs or not metrics or not len(next(iter(totals.values())).sizes):
+    """All pairs of models on each metric, on the same label records."""
+    pairs = list(combinations(means, 2))
+    if not pairs:
         return ()
-    labels = next(iter(totals.values())).sizes.sum()
-    means = {name: total.mean for name, total in totals.items()}  # (queries, metrics) each
-    compared = []
+    out: list[PairedTest] = []
     for metric in metrics:
         column = names.index(metric)
-        level = {name: float(mean[:, column].sum()) for name, mean in means.items()}
-        compared += [(metric, column, *((a, b) if level[a] >= level[b] else (b, a))) for a, b in pairs]
-    per_query = np.stack([means[a][:, c] - means[b][:, c] for _, c, a, b in compared], axis=1)
-    low, high = interval(np.stack([resampled[a][:, c] - resampled[b][:, c] for _, c, a, b in compared], axis=1))
-    place = {key: number for number, key in enumerate(product(metrics, totals))}
-    per_model = np.stack([means[name][:, names.index(metric)] for metric, name in place], axis=1)
-    flipped = [(place[metric, a], place[metric, b]) for metric, _, a, b in compared]
-    p = sign_flip_p(per_model, flipped, flips=options.flips, rng=options.seed)
-    corrected = np.concatenate([holm(part) for part in np.split(p, len(metrics))])
-    difference = per_query.sum(axis=0) / labels
-    lines: list[Any] = [difference.tolist(), low.tolist(), high.tolist(), p.tolist(), corrected.tolist()]
-    return tuple(PairedTest(a, b, metric, *line) for (metric, _, a, b), *line in zip(compared, *lines, strict=True))
+        mean = {name: own.mean[column] for name, own in means.items()}
+        moved = {name: own.influence.column(column) for name, own in means.items()}
+        spread = {name: own.training_variance[column] for name, own in means.items()}
+        ordered = [(a, b) if mean[a] >= mean[b] else (b, a) for a, b in pairs]
+        difference = np.array([mean[a] - mean[b] for a, b in ordered])
+        variance = np.array([(moved[a] - moved[b]).variance + spread[a] + spread[b] for a, b in ordered])
+        error = dyads.paired_error(variance)
+        p = paired_p(difference, error)
+        lines = zip(difference, *dyads.paired_interval(difference, error), p, holm(p), strict=True)
+        out += [PairedTest(a, b, metric, *map(float, line)) for (a, b), line in zip(ordered, lines, strict=True)]
+    return tuple(out)
 
 
 @dataclass(frozen=True)
@@ -320,7 +285,7 @@ def summarize(
             label_ranks = {model: [run.label_ranks[name] for run in runs] for model, runs in ranks.items()}
             for level in levels:
                 results[level, name] = _level_result(task, label_ranks, level, name, options)
-            slices[name] = _slices(task, label_ranks, levels[0], options)
+            slices[name] = _slices(task, label_ranks, levels[0])
 
     # threads of the matrix product would spin while our own threads work
     with one_blas_thread():
@@ -360,13 +325,11 @@ def _recommendation_stats(runs: Sequence[LabelRanks], rows: np.ndarray, task: Ev
     return RecommendationStats(float(np.mean(coverage)), float(np.mean(popularity)))
 
 
-def _slices(
-    task: EvaluationTask, label_ranks: RanksByModel, level: float, options: SummaryOptions
-) -> tuple[SliceResult, ...]:
+def _slices(task: EvaluationTask, label_ranks: RanksByModel, level: float) -> tuple[SliceResult, ...]:
     labels = task.labels
     masks = {each: labels.at(each) for each in labels.levels}
     cuts = slicings(task.label_queries, labels.catalog, task.purchases, task.pair_count, masks)
-    return summarize_slices(label_ranks, task.label_queries, cuts, task.mask(level), options)
+    return summarize_slices(label_ranks, task.label_queries, cuts, task.mask(level))
 
 
 def summarize_slices(
@@ -374,10 +337,9 @@ def summarize_slices(
     label_queries: LabelQueries,
     cuts: Sequence[SliceSpec],
     chosen: LabelMask,
-    options: SummaryOptions = DEFAULT_OPTIONS,
 ) -> tuple[SliceResult, ...]:
     """Means and intervals at LIST_LENGTH of all models on every slice that has label records; no tests."""
-    own = SummaryOptions((LIST_LENGTH,), options.rounds, options.flips, options.seed)
+    own = SummaryOptions((LIST_LENGTH,))
     values = all_values(label_ranks, own.ks)
     out = []
     for cut in cuts:

@@ -24,6 +24,11 @@ log = logging.getLogger(__name__)
 
 JSON_FORMAT = 1
 DEFAULTS = LabelOptions()
+FEW_LABELS = 100
+WORTHWHILE = 1.5
+"""Smaller baskets are suggested where they give this many times the labels."""
+SMALLEST_BASKET = 2
+"""The smallest basket that holds a pair."""
 Codes = npt.NDArray[np.int32]
 Positions = npt.NDArray[np.int64]
 
@@ -106,6 +111,21 @@ def _both_ways(query: Codes, item: Codes, source: Positions, directed: bool) -> 
     return query[order], item[order], np.append(source, source)[order]
 
 
+def smaller_baskets(baskets: Baskets | SparkLines, found: int, options: LabelOptions, **engine: Any) -> str:
+    """A sentence that suggests --min-basket 2 where few labels were found and it gives many more; else "".
+
+    `found` labels came out with `options`; `engine`: engine, memory_limit, threads.
+    """
+    if found >= FEW_LABELS or options.min_basket <= SMALLEST_BASKET or isinstance(baskets, SparkLines):
+        return ""
+    config = replace(options, min_basket=SMALLEST_BASKET).resolve(baskets)
+    more = len(_passing(config, *config.test_pairs(baskets, engine), baskets.hash))
+    if more < WORTHWHILE * max(found, 1):
+        return ""
+    few = f"{plural(found, 'label')} from baskets of {options.min_basket} or more items"
+    return f"{few}: --min-basket {SMALLEST_BASKET} would give {more:,}."
+
+
 @dataclass(frozen=True)
 class LabelRun:
     """Labels of some baskets and, with null rounds, how many come out by chance."""
@@ -116,6 +136,8 @@ class LabelRun:
     baskets: int
     """Baskets read; the smaller ones among them are not counted."""
     seed: int
+    advice: str = ""
+    """A sentence on how to get more labels, where there are few."""
 
     def to_json(self) -> dict[str, Any]:
         """The object that `neatrec labels --json` prints."""
@@ -126,6 +148,7 @@ class LabelRun:
             **answer,
             "source": self.source,
             "baskets_read": self.baskets,
+            "advice": self.advice,
             "seed": self.seed,
             "version": __version__,
             "options": dict(self.labels.options),
@@ -149,7 +172,8 @@ def run_labels(
     null = None
     if null_rounds and isinstance(baskets, Baskets):
         null = shuffle_null(baskets, labels, null_rounds, within=null_within, seed=seed, **engine)
-    return LabelRun(labels, null, baskets.source, len(baskets), seed)
+    advice = smaller_baskets(baskets, len(labels), options, **engine)
+    return LabelRun(labels, null, baskets.source, len(baskets), seed, advice)
 
 
 def write_labels(labels: Labels, path: Path) -> None:

@@ -105,10 +105,14 @@ class Labels:
         return digest.hexdigest()
 
     def strongest(self, k: int, by: str = "statistic") -> npt.NDArray[np.int64]:
-        """Positions of the k labels with the largest `statistic` or `lift_low`, largest first."""
+        """Positions of the k labels with the largest `statistic` or `lift_low`, largest first.
+
+        Where pairs have no direction, each is named once, not as (q, v) and (v, q).
+        """
         if by not in ("statistic", "lift_low"):
             raise must_be_one_of("by", ("statistic", "lift_low"), by)
-        return np.argsort(-getattr(self, by), kind="stable")[:k]
+        best = np.argsort(-getattr(self, by), kind="stable")
+        return best[:k] if self.options["directed"] else best[self.query[best] < self.item[best]][:k]
 
     def table(self) -> pa.Table:
         """The labels with ids, names and evidence; `level` is the strictest level at which each is one.

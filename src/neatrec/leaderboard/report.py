@@ -169,9 +169,7 @@ def peak_megabytes() -> float:
 def _warnings(result: LeaderboardResult) -> tuple[str, ...]:
     out = []
     if result.options.seeds == 1:
-        out.append(
-            "Each model was trained once: the intervals cover the choice of queries, not the spread of trainings."
-        )
+        out.append("Each model was trained once: the intervals cover the choice of items, not the spread of trainings.")
     out += [f"{name} is left out: {reason}." for name, reason in result.skipped.items()]
     return tuple(out)
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 DIGITS = 6
+MAIN = f"hr@{LIST_LENGTH}"
 
 
 def leaderboard_json(leaderboard: LeaderboardResult) -> dict[str, Any]:
@@ -40,6 +41,7 @@ def leaderboard_json(leaderboard: LeaderboardResult) -> dict[str, Any]:
             "basket_completion": {name: _completion(each) for name, each in leaderboard.evaluation.completion.items()},
         },
         "skipped": dict(leaderboard.skipped),
+        "advice": leaderboard.advice,
         "seconds": {name: round(value, 3) for name, value in leaderboard.seconds.items()},
         "hashes": {"train": leaderboard.task.train_hash, "test": leaderboard.task.test_hash, "labels": labels.hash},
         "list_length": LIST_LENGTH,
@@ -51,7 +53,11 @@ def leaderboard_json(leaderboard: LeaderboardResult) -> dict[str, Any]:
 
 def _result(leaderboard: LeaderboardResult, result: LevelResult) -> dict[str, Any]:
     summary = result.summary
-    lines = [_model(leaderboard, result, model) for model in summary.models]
+    statistic = best_statistic(leaderboard, result)
+    lines = [
+        {**_model(leaderboard, result, model), "over_best_statistic": _over(result, model.name, statistic)}
+        for model in summary.models
+    ]
     best_k = str(max((k for k in leaderboard.options.ks if k <= LIST_LENGTH), default=leaderboard.options.ks[0]))
     return {
         "level": result.level,
@@ -60,11 +66,33 @@ def _result(leaderboard: LeaderboardResult, result: LevelResult) -> dict[str, An
         "labels": summary.labels,
         "queries": summary.queries,
         "ceiling": {str(k): rounded(value) for k, value in result.ceiling.items()},
+        "best_statistic": statistic,
         "models": sorted(
             lines, key=lambda line: (*(-(line[metric][best_k] or 0.0) for metric in ("hr", "ndcg")), line["name"])
         ),
         "tests": [_test(test) for test in summary.tests],
     }
+
+
+def best_statistic(leaderboard: LeaderboardResult, result: LevelResult) -> str | None:
+    """The statistic with the highest HR@10; None without one, or without labels."""
+    kinds = {spec.name: spec.kind for spec in leaderboard.model_specs}
+    means = {m.name: m.mean.get(MAIN, math.nan) for m in result.summary.models if kinds[m.name] == "statistic"}
+    return max(means, key=lambda name: means[name]) if means and result.summary.labels else None
+
+
+def _over(result: LevelResult, name: str, statistic: str | None) -> dict[str, Any] | None:
+    """By how much HR@10 of a model is above that of the best statistic, on the same labels."""
+    for test in result.summary.tests:
+        if test.metric == MAIN and {test.better, test.worse} == {name, statistic}:
+            sign = 1 if test.better == name else -1
+            ends = sorted([sign * test.low, sign * test.high])
+            return {
+                "difference": rounded(sign * test.difference),
+                "ci": _rounded_all(ends),
+                "p_holm": rounded(test.p_holm),
+            }
+    return None
 
 
 def _model(leaderboard: LeaderboardResult, result: LevelResult, model: ModelSummary) -> dict[str, Any]:

@@ -21,7 +21,9 @@ from neatrec.evaluation.held_out_lift import QUERIES
 from neatrec.evaluation.ranks import best_table, ranks_table
 from neatrec.evaluation.summary import EvaluationResult, SummaryOptions, same_ranks, summarize
 from neatrec.evaluation.task import EvaluationTask, build_task
-from neatrec.labels import Labels, make_labels
+from neatrec.labels import LabelOptions, Labels, make_labels
+from neatrec.labels.config import LabelConfig
+from neatrec.labels.make import smaller_baskets
 from neatrec.leaderboard.model_specs import Models, ModelSpec, model_specs
 from neatrec.leaderboard.result_cache import FitContext, ResultCache, TrainingResult, fit_and_evaluate, task_key
 from neatrec.leaderboard.results_json import leaderboard_json, write_json
@@ -42,10 +44,12 @@ class LeaderboardOptions(SummaryOptions):
     protocol: str = "calibrated"
     """Of the labels."""
     levels: tuple[float, ...] = LEVELS
+    min_basket: int = LabelOptions.min_basket
+    """Labels come from baskets of at least so many items."""
     candidates: int = 200
     """Size of the candidate set: the items bought most often with the query."""
     seeds: int = 1
-    """Trainings of each model; `seed` is that of the first training, of the intervals and of the tests."""
+    """Trainings of each model; `seed` is that of the first training and of the label-free intervals."""
     queries: int = QUERIES
     """Best sellers that the held-out lift is computed for; 0 leaves it out."""
     carts: int = CARTS
@@ -58,7 +62,7 @@ class LeaderboardOptions(SummaryOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "levels", tuple(float(level) for level in self.levels))
-        minimum = {"candidates": 1, "seeds": 1, "seed": 0, "flips": 1, "queries": 0, "carts": 0, "rounds": 100}
+        minimum = {"min_basket": 2, "candidates": 1, "seeds": 1, "seed": 0, "queries": 0, "carts": 0, "rounds": 100}
         for name, least in minimum.items():
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
@@ -92,6 +96,8 @@ class LeaderboardResult:
     evaluation: EvaluationResult
     seconds: Mapping[str, float] = field(default_factory=dict)
     """Seconds of each step; for trainings from the cache those of the run that made them."""
+    advice: str = ""
+    """A sentence on how to get more labels, where there are few."""
 
     def to_json(self) -> dict[str, Any]:
         """The JSON object that `--json` prints."""
@@ -144,11 +150,12 @@ def run_leaderboard(
     run reuses what has the same data, parameters and seed. `progress` is called with a line per step.
     """
     if labels is not None:
-        options = replace(options, protocol=labels.protocol, levels=tuple(labels.levels))
+        shortest = labels.options["min_basket"]
+        options = replace(options, protocol=labels.protocol, levels=tuple(labels.levels), min_basket=shortest)
     report = progress or log.info
     refuse_overlap(train, test)
     chosen, skipped = model_specs(models, scores or {}, train)
-    task, seconds = _prepare(train, test, labels, options, report)
+    task, advice, seconds = _prepare(train, test, labels, options, report)
     run = LeaderboardRun(options, train, task, _result_cache(out, task, options, chosen), report)
     with thread_limit(options.threads):
         trainings = run.run(chosen, skipped, skip=models is None)
@@ -162,7 +169,7 @@ def run_leaderboard(
         "label-free measures": sum(training.label_free_seconds for training in done),
         "summary": summary.seconds,
     }
-    result = LeaderboardResult(options, split or {}, chosen, skipped, task, trainings, summary.result, seconds)
+    result = LeaderboardResult(options, split or {}, chosen, skipped, task, trainings, summary.result, seconds, advice)
     if out is not None:
         result.write(out)
     return result
@@ -170,15 +177,17 @@ def run_leaderboard(
 
 def _prepare(
     train: Baskets, test: Baskets, labels: Labels | None, options: LeaderboardOptions, report: Callable[[str], None]
-) -> tuple[EvaluationTask, dict[str, float]]:
-    """The task, and the seconds that labels and task took."""
+) -> tuple[EvaluationTask, str, dict[str, float]]:
+    """The task, advice on how to get more labels, and the seconds that labels and task took."""
     start = time.perf_counter()
     if labels is None:
-        labels = make_labels(test, protocol=options.protocol, levels=options.levels, threads=options.threads)
+        wanted = LabelOptions(options.protocol, options.levels, min_basket=options.min_basket)
+        labels = make_labels(test, wanted, threads=options.threads)
+    advice = smaller_baskets(test, len(labels), LabelConfig.of(labels), threads=options.threads)
     labelled = time.perf_counter()
     report(f"{plural(len(labels), 'label')} from {plural(len(test), 'test basket')} ({options.protocol} protocol)")
     task = build_task(train, test, labels, **options.task_options)
-    return task, {"labels": labelled - start, "task": time.perf_counter() - labelled}
+    return task, advice, {"labels": labelled - start, "task": time.perf_counter() - labelled}
 
 
 def _result_cache(

@@ -139,7 +139,7 @@ def _labels(audit: Audit) -> ReportTable:
         (c.protocol, f"{MARK[c.protocol]} = {c.level:g}", c.labels, c.queries, c.most_of_one_query)
         for c in audit.clustering
     ]
-    note = "Labels of one query are not independent: intervals must resample queries."
+    note = "Labels that share an item are not independent: intervals must allow for both items of a pair."
     return ReportTable("summary", "Labels by both protocols", columns, tuple(rows), (note,))
 
 

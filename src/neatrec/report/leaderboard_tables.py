@@ -195,9 +195,9 @@ def tests_table(leaderboard: LeaderboardTables, result: LevelResult, *, only_bes
     tests = [t for t in result.summary.tests if not only_best or (t.better == first and t.metric == metric)]
     tests = sorted(tests, key=lambda t: (t.metric, -t.difference, t.better, t.worse))
     what = f"{first} against each other model" if only_best else "All pairs of models"
-    caption = f"{what}, paired query by query: {_how_many(leaderboard, result)}"
+    caption = f"{what}, paired label by label: {_how_many(leaderboard, result)}"
     notes = (
-        "Difference of the means with its 95 % interval; p by flipping signs of whole queries, corrected by Holm "
+        "Difference of the means with its 95 % interval, as of pairs that share items; p corrected by Holm "
         f"for all {len([t for t in result.summary.tests if t.metric == metric]):,} pairs of models on a metric.",
     )
     name = leaderboard.file("tests-best" if only_best else "tests", result)

@@ -69,7 +69,7 @@ def recomputed_results(leaderboard: Mapping[str, Any], ranks: pa.Table, labels: 
         return kept
     label_queries = label_queries_from_table(labels["query"], labels["item"])
     level_of = labels["level"].to_numpy()
-    options = SummaryOptions(**{name: leaderboard["options"][name] for name in ("ks", "rounds", "flips", "seed")})
+    options = SummaryOptions(tuple(leaderboard["options"]["ks"]))
     out = []
     for old in kept:
         label_ranks = label_ranks_from_table(ranks, labels["query"], labels["item"], old["candidates"])
