@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from collections.abc import Sequence
 from functools import partial
 from itertools import combinations
 
@@ -24,6 +25,7 @@ from neatrec.models.bayes.features import CatalogFeatures
 from neatrec.models.bayes.fit import FitSummary, Fold, _calibration_pairs, rankings_of
 from neatrec.models.bayes.prior import Prior
 from neatrec.models.bayes.similarity import (
+    character_pieces,
     common_words,
     log_lifts,
     low_rank_factors,
@@ -201,31 +203,80 @@ def test_calibration_counts_held_out_pairs_that_were_dropped() -> None:
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("Beef Hot Dogs", ["beef", "dog", "hot"]), (None, []), ("7 x 100%", []), ("Glass Jars", ["glass", "jar"])],
+    [
+        ("Beef Hot Dogs", ["beef", "dogs", "hot"]),
+        (None, []),
+        ("7 x 100%", []),
+        ("Huile d'Olive, CRÈME brûlée", ["brûlée", "crème", "huile", "olive"]),
+        ("Пельмени сибирские 500 г", ["пельмени", "сибирские"]),
+        ("हिन्दी चावल", ["चावल", "हिन्दी"]),  # vowel signs are part of a word
+        ("نیم\u200cفاصله", ["نیمفاصله"]),  # and so is an invisible joiner
+        ("Ｆｕｌｌ wi\u00addth", ["full", "width"]),
+        ("緑茶ラテ 500ml", ["ml", "ラテ", "緑茶", "茶ラ"]),  # no spaces: pairs of characters
+        ("茶", ["茶"]),
+        ("ข้าว", ["ข้", "าว", "้า"]),
+        ("김치 찌개", ["김치", "찌개"]),
+    ],
 )
-def test_words_of_a_name(name: str | None, words: list[str]) -> None:
+def test_words_of_a_name_in_any_language(name: str | None, words: list[str]) -> None:
     assert words_of(name) == words
 
 
-def test_names_are_similar_within_their_category_only() -> None:
-    names = ["Plain Bagels", "Mini Plain Bagels", "Plain Yogurt", "Rye Bread", None]
-    catalog = Catalog.from_ids("abcde", names=names, categories=["bakery", "bakery", "dairy", "bakery", None])
-    table = word_table(catalog)
-    assert table is not None
-    similar = similar_names(table, catalog.category_of()).toarray()
+def similar_of(names: Sequence[str | None], categories: Sequence[str | None] | None = None) -> np.ndarray:
+    catalog = Catalog.from_ids([str(code) for code in range(len(names))], categories=categories)
+    found = similar_names([words_of(name) for name in names], catalog.category_of())
+    assert found is not None
+    return found.toarray()
+
+
+def test_names_are_similar_within_their_category() -> None:
+    names = ["Plain Bagels", "Mini Plain Bagel", "Plain Yogurt", "Rye Bread", None]
+    similar = similar_of(names, ["bakery", "bakery", "dairy", "bakery", "dairy"])
     assert np.diag(similar).tolist() == [1.0] * 5
-    np.testing.assert_allclose(similar, similar.T)
+    np.testing.assert_allclose(similar, similar.T, rtol=1e-6)
     assert similar[0, 1] > 0.25**2
     assert similar[0, 2] == similar[0, 3] == similar[4, 0] == 0
-    assert word_table(Catalog.from_ids("abc", names=["1", "2", "3"])) is None
+    assert similar_names([[], []], np.zeros(2, dtype=np.int32)) is None
+
+
+def test_an_item_without_category_is_compared_with_all() -> None:
+    others = ["Mustard", "Olive Oil", "Basil", "Green Tea", "Coffee", "Honey", "Whole Milk", "Salt", "Pepper", "Sugar"]
+    names = ["Plain Bagels", "Mini Plain Bagels", "Rye Bread", "Plain Bagles", *others]
+    similar = similar_of(names, ["bakery", "frozen", "bakery", None, *["other"] * len(others)])
+    assert similar[0, 1] == 0
+    assert similar[3, 0] > similar[3, 1] > 0.25**2  # misspelt as it is
+    assert similar[3, 2] == 0
+    assert not similar[3, 4:].any()
+    without = similar_of(names)
+    assert without[0, 1] > without[0, 2]
+
+
+def test_compiled_neighbours_equal_the_cosines() -> None:
+    rng = np.random.default_rng(4)
+    names = ["".join(rng.choice(list("abcde"), 6)) for _ in range(40)]
+    similar = similar_of(names)
+    lists = [character_pieces(str(name)) for name in names]
+    pieces = sorted({piece for of_name in lists for piece in of_name})
+    ones = np.array([[piece in of_name for piece in pieces] for of_name in lists], dtype=np.float64)
+    weighted = ones * np.log(len(names) / ones.sum(axis=0))
+    unit = weighted / np.linalg.norm(weighted, axis=1, keepdims=True)
+    cosine = unit @ unit.T
+    kept = similar > 0
+    np.testing.assert_allclose(similar[kept], cosine[kept] ** 2, rtol=1e-4)
+    for row in range(len(names)):
+        assert (
+            cosine[row][~kept[row]] <= max(similarity.MIN_NAME_COSINE, np.sqrt(similar[row][kept[row]].min()))
+        ).all()
+        assert kept[row].sum() <= similarity.NEIGHBOURS
 
 
 def test_a_word_of_few_items_is_left_out() -> None:
-    table = word_table(Catalog.from_ids([str(n) for n in range(6)], names=["Red Soup"] * 5 + ["Blue Soup"]))
+    table = word_table([words_of(name) for name in ["Red Soup"] * 5 + ["Blue Soup"]])
     assert table is not None
     common = common_words(table)
     assert common is not None
     np.testing.assert_allclose(common.toarray(), [[0.5, 0.5]] * 5 + [[0.0, 1.0]])
+    assert word_table([[], []]) is None
 
 
 def test_factors_give_back_a_matrix_of_low_rank() -> None:

@@ -29,6 +29,7 @@ from neatrec.models.bayes.similarity import (
     unit_vectors,
     vector_neighbours,
     word_table,
+    words_of,
 )
 from neatrec.models.counts import PairCounts
 
@@ -80,8 +81,8 @@ class CatalogFeatures:
         category = catalog.category_of() if catalog.levels else np.full(len(catalog), UNKNOWN, dtype=np.int32)
         if category.max(initial=UNKNOWN) >= MAX_CATEGORIES:
             category = np.full(len(catalog), UNKNOWN, dtype=np.int32)
-        table = word_table(catalog)
-        similar = None if table is None else similar_names(table, category)
+        words = [words_of(name) for name in ([] if catalog.names is None else catalog.names.to_pylist())]
+        table, similar = word_table(words), similar_names(words, category)
         if similar is not None and similar.nnz <= len(catalog):
             similar = None
         return cls(category, None if table is None else common_words(table), similar)

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
-from itertools import pairwise
+import unicodedata
+from collections.abc import Callable, Sequence
+from functools import cache
+from itertools import groupby, pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from neatrec.data.catalog import UNKNOWN, Catalog
+from neatrec.compiled import compiled, offer_best
+from neatrec.data.catalog import UNKNOWN
 from neatrec.models.counts import PairCounts, frequent_pairs
 from neatrec.models.parallel import one_blas_thread, parallel_slices
 
 MAX_WORDS = 3_000
 """Only the most frequent words are used: word pairs make a table of this number squared."""
 MIN_ITEMS_PER_WORD = 5
+PIECE, MAX_ITEMS_PER_PIECE = 3, 2_000
+"""Characters of a piece of a name; over the whole catalogue commoner pieces are left out."""
+UNSPACED_SCRIPTS = ("CJK", "IDEOGRAPHIC", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN")
+"""How the Unicode names of characters begin whose words no spaces part."""
+INVISIBLE = dict.fromkeys([0x00AD, 0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF])
+"""Soft hyphens and joiners inside words: removed."""
 NEIGHBOURS = 20
 """Similar items per item, itself included."""
 MIN_NAME_COSINE, MIN_VECTOR_COSINE = 0.25, 0.2
@@ -38,26 +46,49 @@ Found = tuple[Places, Places, Vectors]
 
 
 def words_of(name: str | None) -> list[str]:
-    """The distinct words of a name in lower case, without the plural s.
+    """The distinct words of a name in any language, in lower case; pairs of characters where no spaces part words.
 
     >>> words_of("Organic Taco Shells, 12 CT Shells")
-    ['ct', 'organic', 'shell', 'taco']
+    ['ct', 'organic', 'shells', 'taco']
+    >>> words_of("緑茶 Crème")
+    ['crème', '緑茶']
     """
-    found = re.findall(r"[^\W\d_]{2,}", (name or "").lower())
-    return sorted({word[:-1] if len(word) > 3 and word[-1] == "s" != word[-2] else word for word in found})
+    words: set[str] = set()
+    for kind, characters in groupby(unicodedata.normalize("NFKC", name or "").casefold(), _kind):
+        word = "".join(characters).translate(INVISIBLE)
+        if kind == "unspaced":
+            words.update(word[place : place + 2] for place in range(max(1, len(word) - 1)))
+        elif kind == "word" and len(word) > 1:
+            words.add(word)
+    return sorted(words)
 
 
-def word_table(catalog: Catalog) -> sparse.csr_matrix | None:
-    """Which item has which word, ones of shape (items, words); None without names."""
-    if catalog.names is None:
-        return None
-    lists = [words_of(name) for name in catalog.names.to_pylist()]
-    word_code = {word: code for code, word in enumerate(sorted({word for words in lists for word in words}))}
+@cache
+def _kind(character: str) -> str:
+    """`word` or `unspaced` for what belongs to a word (letters, marks, invisible joiners), else ``."""
+    if not (unicodedata.category(character)[0] in "LM" or ord(character) in INVISIBLE):
+        return ""
+    return "unspaced" if unicodedata.name(character, "").startswith(UNSPACED_SCRIPTS) else "word"
+
+
+def character_pieces(word: str) -> list[str]:
+    """Runs of PIECE characters of a word, whose ends are marked.
+
+    >>> character_pieces("rice")
+    ['<ri', 'ric', 'ice', 'ce>']
+    """
+    marked = f"<{word}>"
+    return [marked[place : place + PIECE] for place in range(len(marked) - PIECE + 1)]
+
+
+def word_table(words: Sequence[Sequence[str]]) -> sparse.csr_matrix | None:
+    """Which item has which word (or piece), ones of shape (items, words), from the words of each; None without any."""
+    word_code = {word: code for code, word in enumerate(sorted({word for of_item in words for word in of_item}))}
     if not word_code:
         return None
-    codes = np.array([word_code[word] for words in lists for word in words], dtype=np.int32)
-    starts = np.concatenate([[0], np.cumsum([len(words) for words in lists])])
-    return sparse.csr_matrix((np.ones(len(codes), np.float32), codes, starts), shape=(len(catalog), len(word_code)))
+    codes = np.array([word_code[word] for of_item in words for word in of_item], dtype=np.int32)
+    starts = np.concatenate([[0], np.cumsum([len(of_item) for of_item in words])])
+    return sparse.csr_matrix((np.ones(len(codes), np.float32), codes, starts), shape=(len(words), len(word_code)))
 
 
 def common_words(table: sparse.csr_matrix) -> sparse.csr_matrix | None:
@@ -72,17 +103,77 @@ def common_words(table: sparse.csr_matrix) -> sparse.csr_matrix | None:
     return sparse.csr_matrix(sparse.diags(1 / size) @ part, dtype=np.float32)
 
 
-def similar_names(table: sparse.csr_matrix, category: npt.NDArray[np.int32]) -> sparse.csr_matrix:
-    """Squared cosine of the names' words, rare words weighing more, within categories, shape (items, items)."""
+def similar_names(words: Sequence[Sequence[str]], category: npt.NDArray[np.int32]) -> sparse.csr_matrix | None:
+    """Squared cosine of the names' character pieces, rare ones weighing more, shape (items, items); None without names.
+
+    Pieces find what words cannot: plurals, compounds, typos, in any language. Items are compared with their category,
+    those without category with all items; 1 for the item itself.
+    """
+    table = word_table([sorted({piece for word in of_item for piece in character_pieces(word)}) for of_item in words])
+    if table is None:
+        return None
+    size = len(category)
     items = np.asarray(table.sum(axis=0)).ravel()
-    weighted = table @ sparse.diags(np.log(table.shape[0] / np.maximum(items, 1)))
-    length = np.sqrt(np.asarray(weighted.multiply(weighted).sum(axis=1)).ravel())
-    unit = sparse.csr_matrix(sparse.diags(1 / np.where(length > 0, length, 1)) @ weighted, dtype=np.float32)
+    weighted = sparse.csr_matrix(table @ sparse.diags(np.log(size / items)))
+    unit = _unit_rows(weighted)
+    groups: list[tuple[Places, Places, sparse.csr_matrix]] = []
+    for code in np.unique(category[category != UNKNOWN]):
+        members = np.flatnonzero(category == code)
+        groups.append((members, members, unit))
+    if len(alone := np.flatnonzero(category == UNKNOWN)):
+        # the commonest pieces tell little and would take most of the time
+        groups.append((alone, np.arange(size), _unit_rows(weighted[:, items <= MAX_ITEMS_PER_PIECE])))
+    found: list[Found] = [(np.arange(size), np.arange(size), np.ones(size, dtype=np.float32))]
+    for rows, members, of_items in groups:
+        found.append(_nearest_names(of_items, rows, members))
+    row, column, value = (np.concatenate(part) for part in zip(*found, strict=True))
+    return sparse.csr_matrix((value, (row, column)), shape=(size, size))
 
-    def cosines(rows: Places, members: Places) -> Vectors:
-        return np.asarray((unit[rows] @ unit[members].T).toarray(), dtype=np.float32)
 
-    return _within_categories(category, cosines, MIN_NAME_COSINE)
+def _unit_rows(table: sparse.csr_matrix) -> sparse.csr_matrix:
+    length = np.sqrt(np.asarray(table.multiply(table).sum(axis=1)).ravel())
+    return sparse.csr_matrix(sparse.diags(1 / np.where(length > 0, length, 1)) @ table, dtype=np.float32)
+
+
+def _nearest_names(unit: sparse.csr_matrix, rows: Places, members: Places) -> Found:
+    """The members most similar to each row, itself left out."""
+    mine, theirs = unit[rows], unit[members].T.tocsr()
+    cosine = np.zeros((len(rows), NEIGHBOURS - 1), dtype=np.float32)
+    item, filled = np.zeros(cosine.shape, dtype=np.int32), np.zeros(len(rows), dtype=np.int64)
+    myself = np.searchsorted(members, rows)
+
+    def work(part: slice) -> None:
+        own = mine[part]
+        tables = own.indptr, own.indices, own.data, theirs.indptr, theirs.indices, theirs.data
+        nearest_names(tables, len(members), myself[part], MIN_NAME_COSINE, cosine[part], item[part], filled[part])
+
+    parallel_slices(len(rows), work, min_rows=ROWS)
+    row, place = np.nonzero(np.arange(cosine.shape[1]) < filled[:, None])
+    return rows[row], members[item[row, place]], cosine[row, place] ** 2
+
+
+@compiled
+def nearest_names(tables, size, myself, min_cosine, best, item, filled):  # type: ignore[no-untyped-def]
+    """Fill the heaps `best` and `item` of each row with the columns of the highest products, from `min_cosine` on.
+
+    tables: start, piece and value of the rows, then the same of the pieces (start, column, value).
+    """
+    start, piece, value, piece_start, column, other_value = tables
+    product, reached = np.zeros(size, np.float32), np.empty(size, np.int32)
+    for row in range(len(myself)):
+        count = 0
+        for place in range(start[row], start[row + 1]):
+            for other in range(piece_start[piece[place]], piece_start[piece[place] + 1]):
+                v = column[other]
+                if product[v] == 0:
+                    reached[count] = v
+                    count += 1
+                product[v] += value[place] * other_value[other]
+        for number in range(count):
+            v = reached[number]
+            if product[v] >= min_cosine and v != myself[row]:
+                filled[row] = offer_best(best[row], item[row], filled[row], product[v], v)
+            product[v] = 0
 
 
 def vector_neighbours(unit: Vectors, category: npt.NDArray[np.int32]) -> sparse.csr_matrix:
