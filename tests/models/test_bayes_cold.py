@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 
 import numpy as np
+from scipy import sparse
 
 from helpers.toyshop import toy_baskets
+from neatrec.bundle import load_bundle, save_bundle
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog
 from neatrec.models import Run, make_model
 from neatrec.models.bayes import Bayes
-from neatrec.models.bayes.cold_start import ColdStartMeans
+from neatrec.models.bayes.cold_start import OWN_WEIGHT, RARE, ColdStartMeans, StandIns
 from neatrec.simulator import supermarket
 
 
@@ -48,6 +51,85 @@ def test_means_of_a_category_go_by_purchases() -> None:
     means = ColdStartMeans(vectors, np.array([30, 10, 0, 4, 0]), np.array([0, 0, 0, 1, -1], dtype=np.int32))
     found = means.query_vectors(vectors, np.arange(5))
     np.testing.assert_allclose(found, [[1, 0], [0, 1], [0.75, 0.25], [5, 5], [0, 0]])
+
+
+def stand_ins_of_five() -> StandIns:
+    """Item 3 is new and like 0 and 1, item 4 was bought once and is like 2; nothing is like itself."""
+    alike = np.eye(5)
+    alike[3, 0], alike[3, 1], alike[4, 2], alike[0, 1] = 0.8, 0.4, 0.5, 0.9
+    return StandIns.of(np.array([95, 5, 15, 0, 1]), np.full(5, -1, dtype=np.int32), sparse.csr_matrix(alike))
+
+
+def test_stand_ins_weigh_by_similarity_and_purchases() -> None:
+    weights = stand_ins_of_five().weights.toarray()
+    assert not weights[:3].any()  # bought often enough
+    new, rare = np.array([0.8 * 0.95, 0.4 * 0.5]), 0.5 * 0.75
+    np.testing.assert_allclose(weights[3, :2], new / (new.sum() + OWN_WEIGHT), rtol=1e-6)
+    np.testing.assert_allclose(weights[4, 2], rare / (rare + 2 * OWN_WEIGHT), rtol=1e-6)
+
+
+def test_scores_of_stand_ins_are_averaged_on_both_sides() -> None:
+    stand_ins, table = stand_ins_of_five(), np.random.default_rng(0).random((5, 5)) + 0.1
+    weights = stand_ins.weights.toarray().astype(np.float64)
+    others = table * ~np.eye(5, dtype=bool)  # an item does not go with itself
+    rows = weights @ others + (1 - weights.sum(axis=1))[:, None] * others
+    rows[:, 3] = rows @ (weights[3] / weights[3].sum())
+    every = np.arange(5, dtype=np.int32)
+    found = stand_ins.rows(table[stand_ins.asked(every)], every)
+    off = ~np.eye(5, dtype=bool)
+    np.testing.assert_allclose(found[off], rows[off], rtol=1e-5)
+    queries, items = np.repeat(every, 5), np.tile(every, 5)
+    pairs = stand_ins.pairs(lambda q, v: table[q, v], queries, items).reshape(5, 5)
+    np.testing.assert_allclose(pairs[off], rows[off], rtol=1e-5)
+
+
+def test_often_bought_items_keep_their_scores_to_the_bit() -> None:
+    stand_ins, table = stand_ins_of_five(), np.random.default_rng(0).random((5, 5)).astype(np.float32)
+    often = np.array([0, 1, 2], dtype=np.int32)
+    found = stand_ins.rows(table[stand_ins.asked(often)], often)
+    assert np.array_equal(found[:, [0, 1, 2, 4]], table[:3][:, [0, 1, 2, 4]])
+    assert np.array_equal(stand_ins.pairs(lambda q, v: table[q, v], often, often[::-1]), table[often, often[::-1]])
+
+
+def test_names_answer_for_a_new_item_without_categories() -> None:
+    """Twenty kinds of items that go with twenty others; one of each kind is new, and only its name tells its kind."""
+    rng = np.random.default_rng(1)
+    kinds = ["".join(rng.choice(list("bcdfghklmnprst"), 5)) for _ in range(40)]
+    names = [f"{kind} {n}{chr(97 + n)}{chr(98 + n)}" for kind in kinds for n in range(6)]
+    catalog = Catalog.from_ids([str(code) for code in range(240)], names=names)
+    lists = []
+    for pair, other, *drawn in rng.integers(0, [20, 40, 5, 5, 6], (6000, 5)):
+        lists.append(list(dict.fromkeys(str(v) for v in (pair * 6 + drawn[0], (20 + pair) * 6 + drawn[1], other * 6))))
+    fitted = make_model("bayes", rank=16).fit(Baskets.from_lists(lists, catalog=catalog))
+    new = 7 * 6 + 5
+    assert fitted.item_count[new] == 0
+    first = fitted.recommend(str(new), 3).codes
+    assert (first // 6 == 27).all()
+
+
+def test_vectors_choose_stand_ins_for_rare_items_only() -> None:
+    angle = np.array([0.1, 1.6, 3.1, 0.2, 1.5, np.nan, 4.6])
+    vectors = np.stack([np.cos(angle), np.sin(angle)], axis=1).astype(np.float32)
+    count, category = np.array([50, 50, 50, 0, 2, 0, 50]), np.full(7, -1, dtype=np.int32)
+    weights = StandIns.of(count, category, None, vectors).weights.toarray()
+    assert weights[3].argmax() == 0
+    assert weights[4].argmax() == 1
+    assert weights[3, 0] > weights[4, 1] > 0  # two purchases of its own
+    assert not weights[[0, 1, 2, 5, 6]].any()
+    within = StandIns.of(count, np.array([0, 1, 0, 1, 1, 1, 0], dtype=np.int32), None, vectors).weights.toarray()
+    assert not within[3, [0, 2, 6]].any()
+
+
+def test_vectors_change_nothing_for_items_bought_often(tmp_path: Path) -> None:
+    baskets = toy_baskets()
+    vectors = np.random.default_rng(0).standard_normal((len(baskets.catalog), 4)).astype(np.float32)
+    plain, with_vectors = (make_model("bayes").fit(baskets, Run(vectors=given)) for given in (None, vectors))
+    often = np.flatnonzero(plain.item_count >= RARE)
+    sold = np.flatnonzero(plain.item_count > 0)
+    assert np.array_equal(plain.score_all(often)[:, sold], with_vectors.score_all(often)[:, sold])
+    save_bundle(with_vectors, tmp_path / "b", baskets_hash=baskets.hash, seed=0)
+    every = np.arange(len(baskets.catalog))
+    assert np.array_equal(load_bundle(tmp_path / "b").score_all(every), with_vectors.score_all(every))
 
 
 def test_an_item_in_no_basket_is_answered_from_its_category_with_a_note() -> None:

@@ -118,6 +118,15 @@ def train(
             rich_help_panel=TABLE,
         ),
     ] = None,
+    vectors: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="F.parquet",
+            help="Vectors of items by any encoder of names or pictures (columns id, vector), for items that few or "
+            "no baskets hold. For bayes.",
+            rich_help_panel=HOW,
+        ),
+    ] = None,
     warm_start: Annotated[
         Path | None,
         typer.Option(
@@ -183,6 +192,7 @@ def train(
         index=index,
         ann=bool(ann),
         k=k,
+        vectors=vectors,
         warm_start=warm_start,
         sync_every=sync_every,
         progress=ShowProgress(output),

@@ -45,6 +45,8 @@ class Model(ABC):
     """Whether it recommends for an item that no training basket holds."""
     devices: ClassVar[tuple[str, ...]] = ("cpu",)
     """Where it can be fitted."""
+    uses_vectors: ClassVar[bool] = False
+    """Whether a fit uses `Run.vectors`."""
     trains_in_epochs: ClassVar[bool] = False
     """Whether a fit can use validation baskets, stop early and be resumed."""
     min_score: ClassVar[float] = -np.inf
@@ -69,6 +71,7 @@ class Model(ABC):
         self.check_run(run, validation=run.validation is not None)
         shards = as_shards(baskets)
         catalog, count = self._scan_shards(shards)
+        _check_vectors(run, len(catalog))
         self._catalog, self._item_count, self.user_ids = catalog, count, None
         with thread_limit(run.threads):
             self._fit(shards, run)
@@ -87,6 +90,13 @@ class Model(ABC):
                     hint=f"Leave {option} out, or choose a model that does, such as neat.",
                     argument=option,
                 )
+
+        if run.vectors is not None and not self.uses_vectors:
+            raise ParameterError(
+                f"`vectors` are of no use to model {self.name!r}, which learns from baskets alone",
+                hint="Leave vectors out, or choose a model that uses them, such as bayes.",
+                argument="vectors",
+            )
 
     def fit_key(self) -> tuple[str, dict[str, Any]]:
         """Models with equal keys have equal arrays after a fit: one fit serves them all."""
@@ -303,6 +313,11 @@ class Model(ABC):
 def no_goals(name: str, goal: str) -> ParameterError:
     """A goal was asked of a model without any."""
     return must_be("goal", f"left out: model {name!r} has one ranking", goal, hint="Train `bayes` to choose a goal.")
+
+
+def _check_vectors(run: Run, items: int) -> None:
+    if run.vectors is not None and (run.vectors.ndim != 2 or len(run.vectors) != items):
+        raise must_be("vectors", f"of shape (items, dim) with {items:,} items", run.vectors.shape)
 
 
 def _check_k(k: int) -> None:

@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
+import numpy.typing as npt
+
 from neatrec.data.baskets import BasketStream
 from neatrec.data.randomness import Seed, as_generator
 from neatrec.errors import must_be, must_be_one_of
@@ -65,6 +68,9 @@ class Run:
     patience: int = 2
     warm_start: Model | None = field(default=None, compare=False)
     """A model of the same kind to start from. Embedding models use it; the others count all baskets."""
+    vectors: npt.NDArray[np.float32] | None = field(default=None, compare=False)
+    """A vector per item of the catalogue by an encoder of names or pictures, (items, dim); rows of NaN where there is
+    none. Models that `use_vectors` compare items by them that were bought seldom or never."""
     synchronizer: Synchronizer | None = field(default=None, compare=False)
     """Synchronizes several processes; each must be given all shards, in one order. None: a single process."""
     stop: Callable[[], bool] | None = field(default=None, compare=False)

@@ -328,7 +328,9 @@ def scan_blocks(
 ) -> None:
     """Offer each search its scores (queries, items), which `score` computes for all of them, some queries at a time."""
     queries = np.unique(np.concatenate([search.query for search in searches.values()]))
-    items = max(len(search.group) for search in searches.values())
+    group = max((search.group for search in searches.values()), key=len)
+    queries = queries[np.argsort(group[queries], kind="stable")]  # items of a category have stand-ins in common
+    items = len(group)
     size = max(1, BLOCK_NUMBERS // max(items * len(searches), 1))
 
     def work(first: int) -> None:

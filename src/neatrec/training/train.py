@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any, cast
 
 from neatrec.bundle import BundleLock, Manifest, load_bundle, read_manifest, save_bundle, stream_hash
-from neatrec.data.baskets import Baskets, BasketStream
+from neatrec.data.baskets import Baskets, BasketStream, as_shards
 from neatrec.data.splits import validation_split
 from neatrec.errors import ParameterError, must_be
 from neatrec.io.shards import ShardFolder
+from neatrec.io.vectors import read_vectors
 from neatrec.models import make_model
 from neatrec.models.base import Model
 from neatrec.models.embeddings.model import EmbeddingModel
@@ -129,6 +130,8 @@ class TrainOptions:
     """Make the serving table approximate."""
     k: int | None = None
     """Answers kept per item in the serving table; None: the default."""
+    vectors: Path | None = None
+    """A Parquet file of item vectors (columns id, vector), for items that few or no baskets hold."""
     warm_start: Path | None = None
     """A bundle to start from; its model and parameters are the defaults."""
     sync_every: int | None = None
@@ -169,6 +172,7 @@ def train_bundle(
     model, lock = choice.make(), BundleLock(out)
     if start is not None:
         start = start.for_model(model)
+    vectors = None if options.vectors is None else read_vectors(options.vectors)
     run = Run(
         rng=options.seed,
         device=options.device,
@@ -178,6 +182,7 @@ def train_bundle(
         checkpoints=lock.checkpoints,
         resume=options.resume,
         warm_start=None if start is None else start.model,
+        vectors=None if vectors is None else vectors.vectors,
         synchronizer=synchronizer,
     )
     _check(model, run, read, options)
@@ -186,6 +191,8 @@ def train_bundle(
         validation: BasketStream | None = None
         if options.validation_share:
             baskets, validation = _split(baskets, options)
+        if vectors is not None:
+            run = replace(run, vectors=vectors.of_catalog(next(iter(as_shards(baskets))).catalog))
         with options.stopping() as stop:
             fit_run = replace(run, validation=validation, stop=stop)
             cost = measured(lambda: model.fit(baskets, fit_run))

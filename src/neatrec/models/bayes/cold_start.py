@@ -1,10 +1,12 @@
-"""Queries that no training basket holds: the mean of their category replaces what only baskets can show.
+"""Items that few training baskets hold, or none: bought items with similar names or vectors stand in for them.
 
-Only queries have such means: an item that nobody bought is never an answer.
+Where nothing is similar, the mean of its category replaces the vector of a query that was never bought.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,9 +14,119 @@ import numpy.typing as npt
 from scipy import sparse
 
 from neatrec.data.catalog import UNKNOWN
-from neatrec.models.bayes.similarity import MIN_VECTOR_COSINE, Vectors, nearest, unit_vectors
+from neatrec.models.bayes.similarity import MIN_VECTOR_COSINE, Vectors, nearest, similar_vectors, unit_vectors
 
 Codes = npt.NDArray[np.integer[Any]]
+Scores = npt.NDArray[np.floating[Any]]
+
+STAND_INS = 10
+"""Items that stand in for another one by their names, and as many by their vectors."""
+RARE = 3
+"""Items bought fewer times have stand-ins."""
+OWN_WEIGHT = 1.0
+"""Weight of an item's own scores, plus as much per purchase, beside those of its stand-ins, each below 1."""
+RELIABLE = 5.0
+"""Purchases at which a stand-in has half of its weight."""
+
+
+@dataclass(frozen=True, eq=False)
+class StandIns:
+    """Whose scores are averaged for items that were bought seldom or never."""
+
+    weights: sparse.csr_matrix
+    """Shares of the stand-ins, (items, items); what a row lacks to 1 is the item's own share."""
+    item_count: npt.NDArray[np.int64]
+    new: npt.NDArray[np.bool_] = field(init=False, repr=False)
+    """Items that nobody bought and that have stand-ins, shape (items,)."""
+    of_query: sparse.csr_matrix = field(init=False, repr=False)
+    """`weights` with the own shares."""
+    of_answer: sparse.csr_matrix = field(init=False, repr=False)
+    """The same of answers: a new item has no scores of its own, and all others have only these."""
+
+    def __post_init__(self) -> None:
+        shares = np.asarray(self.weights.sum(axis=1)).ravel()
+        new = (self.item_count == 0) & (shares > 0)
+        only_new = sparse.diags(np.where(new, 1 / np.where(new, shares, 1), 0)) @ self.weights
+        set_field = object.__setattr__
+        set_field(self, "new", new)
+        set_field(self, "of_query", sparse.csr_matrix(self.weights + sparse.diags(1 - shares), dtype=np.float32))
+        set_field(self, "of_answer", sparse.csr_matrix(only_new + sparse.diags(1.0 - new), dtype=np.float32))
+        self.of_query.eliminate_zeros()
+        self.of_answer.eliminate_zeros()
+
+    @classmethod
+    def none(cls, item_count: npt.NDArray[np.int64]) -> StandIns:
+        """No item has stand-ins."""
+        return cls(sparse.csr_matrix((len(item_count), len(item_count)), dtype=np.float32), item_count)
+
+    @classmethod
+    def of(
+        cls,
+        item_count: npt.NDArray[np.int64],
+        category: npt.NDArray[np.int32],
+        similar: sparse.csr_matrix | None,
+        vectors: Vectors | None = None,
+    ) -> StandIns:
+        """The bought items most similar to each rare one: by their names (`similar`, squared cosines), by `vectors`
+        (items, dim), or by the sum of both.
+        """
+        size, rare = len(item_count), np.flatnonzero(item_count < RARE)
+        tables = [] if similar is None else [similar]
+        if vectors is not None:
+            tables.append(similar_vectors(vectors, category, rare, np.flatnonzero(item_count)))
+        found = sum((table[rare] for table in tables), start=sparse.csr_matrix((len(rare), size), dtype=np.float32))
+        found = (found @ sparse.diags(item_count / (item_count + RELIABLE))).tocoo()
+        order = np.lexsort((found.col, -found.data, found.row))
+        row, item, weight = rare[found.row[order]], found.col[order], found.data[order]
+        other = (row != item) & (weight > 0)
+        row, item, weight = row[other], item[other], weight[other]
+        best = np.arange(len(row)) - np.searchsorted(row, row) < STAND_INS * len(tables)
+        weights = sparse.csr_matrix((weight[best], (row[best], item[best])), shape=(size, size))
+        mass = np.asarray(weights.sum(axis=1)).ravel() + OWN_WEIGHT * (1 + item_count)
+        return cls(sparse.csr_matrix(sparse.diags(1 / mass) @ weights, dtype=np.float32), item_count)
+
+    def asked(self, queries: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+        """The queries whose own scores `rows` needs: these and their stand-ins."""
+        mixture = self.of_query[queries]
+        return queries if mixture.nnz == len(queries) else np.unique(mixture.indices).astype(np.int32)
+
+    def rows(self, scores: Scores, queries: npt.NDArray[np.int32]) -> Scores:
+        """The scores of each query with every item, (queries, items), from those of the queries of `asked`."""
+        mixture, each = self.of_query[queries], np.arange(len(queries))
+        if mixture.nnz > len(queries):
+            asked, place = np.unique(mixture.indices, return_inverse=True)
+            scores[np.arange(len(asked)), asked] = 0  # an item does not go with itself
+            scores = sparse.csr_matrix((mixture.data, place, mixture.indptr), (len(queries), len(asked))) @ scores
+        if self.new.any():
+            own = scores[each, queries]
+            scores[each, queries] = 0
+            scores[:, self.new] = (self.of_answer[self.new] @ scores.T).T
+            bought = self.item_count[queries] > 0
+            scores[each[bought], queries[bought]] = own[bought]
+        return scores
+
+    def pairs(
+        self,
+        scores_of: Callable[[npt.NDArray[np.int32], npt.NDArray[np.int32]], Scores],
+        queries: npt.NDArray[np.int32],
+        items: npt.NDArray[np.int32],
+    ) -> Scores:
+        """The scores of pairs, shape (pairs,), from a function that knows no stand-ins."""
+        pair, query, share = _expanded(self.of_query, queries)
+        inner, item, item_share = _expanded(self.of_answer, items[pair])
+        if len(inner) == len(queries):
+            return scores_of(queries, items)
+        query, pair = query[inner], pair[inner]
+        score = np.where(query == item, 0, scores_of(query, item)) * share[inner] * item_share
+        return np.bincount(pair, weights=score, minlength=len(queries)).astype(np.float64)
+
+
+def _expanded(matrix: sparse.csr_matrix, rows: npt.NDArray[np.int32]) -> tuple[Codes, npt.NDArray[np.int32], Scores]:
+    """All entries of the given rows of a matrix: which of the rows, column and value."""
+    sizes = np.diff(matrix.indptr)[rows]
+    which = np.repeat(np.arange(len(rows)), sizes)
+    place = np.arange(len(which)) + np.repeat(matrix.indptr[rows] - np.cumsum(sizes) + sizes, sizes)
+    return which, matrix.indices[place].astype(np.int32), matrix.data[place]
 
 
 class ColdStartMeans:

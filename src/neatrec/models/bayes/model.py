@@ -15,6 +15,7 @@ from scipy import sparse, special
 from neatrec.data.baskets import Baskets
 from neatrec.errors import must_be
 from neatrec.models.base import Codes, Model, Scores
+from neatrec.models.bayes.cold_start import StandIns
 from neatrec.models.bayes.features import CatalogFeatures, PairFeatures
 from neatrec.models.bayes.fit import GOALS, FitSummary, GoalRanking, fit_bayes
 from neatrec.models.bayes.old_bundles import upgraded
@@ -72,9 +73,11 @@ class Bayes(Model):
     )
     Parameters: ClassVar[type[ModelParameters]] = BayesParameters
     min_score: ClassVar[float] = 0.0
+    uses_vectors: ClassVar[bool] = True
     goals: ClassVar[tuple[str, ...]] = GOALS
     features: PairFeatures
     summary: FitSummary
+    stand_ins: StandIns
     scorer: PairScorer | ShrunkLiftScorer
     ranking: GoalRanking
     """Of the goal."""
@@ -89,7 +92,9 @@ class Bayes(Model):
         if run.device == "gpu":
             log.info("fitting %s on the CPU: it has no GPU kernels", self.name)
         with one_blas_thread():  # rows have threads of their own
-            found = fit_bayes(shards, self.parameters, CatalogFeatures.of(self.catalog), run)
+            catalog = CatalogFeatures.of(self.catalog)
+            found = fit_bayes(shards, self.parameters, catalog, run)
+        self.stand_ins = StandIns.of(self.item_count, catalog.category, catalog.similar, run.vectors)
         self._set_fit(*found)
 
     def _set_fit(self, features: PairFeatures, summary: FitSummary) -> None:
@@ -105,8 +110,8 @@ class Bayes(Model):
             self.statistic.counts = self.features.counts
         if isinstance(self.scorer, PairScorer):
             self.scorer = self.scorer.with_rankers(ranking.ranker)
-        # statistics have no score for an item that was never bought
-        self.scores_unseen_items = self.statistic is None  # type: ignore[misc]
+        # statistics have no score for an item that was never bought, unless others stand in for it
+        self.scores_unseen_items = self.statistic is None or bool(self.stand_ins.new.any())  # type: ignore[misc]
 
     def with_goal(self, goal: str) -> Self:
         """The same fit, ranking by another goal; arrays are shared."""
@@ -123,10 +128,11 @@ class Bayes(Model):
         scores_of = self.scorer.rows if self.statistic is None else self.statistic._score_all
         block = max(1, BLOCK_NUMBERS // max(len(self.catalog), 1))
         if len(queries) <= block:
-            return scores_of(queries)
+            return self.stand_ins.rows(scores_of(self.stand_ins.asked(queries)), queries)
         out = np.empty((len(queries), len(self.catalog)), dtype=np.float32)
         for first in range(0, len(queries), block):
-            out[first : first + block] = scores_of(queries[first : first + block])
+            some = queries[first : first + block]
+            out[first : first + block] = self.stand_ins.rows(scores_of(self.stand_ins.asked(some)), some)
         return out
 
     def score_goals(self, queries: npt.ArrayLike) -> dict[str, Scores]:
@@ -135,13 +141,16 @@ class Bayes(Model):
         if not isinstance(self.scorer, PairScorer) or not by_odds:
             return super().score_goals(queries)
         scorer = self.scorer.with_rankers(*(self.summary.rankings[goal].ranker for goal in by_odds))
-        found = dict(zip(by_odds, scorer.rows_by_ranker(self._codes("queries", queries)), strict=True))
+        codes = self._codes("queries", queries)
+        by_ranker = scorer.rows_by_ranker(self.stand_ins.asked(codes))
+        found = {goal: self.stand_ins.rows(rows, codes) for goal, rows in zip(by_odds, by_ranker, strict=True)}
         others = [goal for goal in self.goals if goal not in found]
         found |= {goal: self.with_goal(goal).score_all(queries) for goal in others}
         return {goal: self._without_nan(found[goal]) for goal in self.goals}
 
     def _score(self, queries: Codes, items: Codes) -> Scores:
-        return (self.scorer.pairs if self.statistic is None else self.statistic._score)(queries, items)
+        scores_of = self.scorer.pairs if self.statistic is None else self.statistic._score
+        return self.stand_ins.pairs(scores_of, queries, items)
 
     def posterior(self, queries: npt.ArrayLike, items: npt.ArrayLike, level: float = 0.95) -> Posterior:
         """Mean and central credible interval of each pair's lift: codes in, as for `score`.
@@ -163,7 +172,9 @@ class Bayes(Model):
         if len(queries) != len(items):
             raise must_be("items", f"as long as `queries` ({len(queries)})", len(items))
         counted = self.features.count_and_expected(queries, items, 0.0)
-        return self.summary.calibration.shape_and_rate(*counted, self.scorer.log_prior(queries, items))
+        return self.summary.calibration.shape_and_rate(
+            *counted, self.stand_ins.pairs(self.scorer.log_prior, queries, items)
+        )
 
     def item_vectors(self) -> npt.NDArray[np.float32] | None:
         """Low-rank factors scaled by the root of their values, shape (items, rank)."""
@@ -184,6 +195,7 @@ class Bayes(Model):
         near = None if features.near is None else features.near.matrix
         matrices = {"pair": features.counts.matrix, "near": near}
         matrices |= {"similar": features.similar, "neighbours": features.neighbours}
+        matrices |= {"stand_ins": self.stand_ins.weights if self.stand_ins.weights.nnz else None}
         for name, matrix in matrices.items():
             if matrix is not None:
                 arrays[f"{name}_start"] = matrix.indptr.astype(np.int64)
@@ -203,6 +215,8 @@ class Bayes(Model):
         features = PairFeatures(
             counts=counts, near=near, similar=similar, neighbours=neighbours, **{name: arrays[name] for name in DENSE}
         )
+        weights = self._matrix("stand_ins", arrays)
+        self.stand_ins = StandIns.none(self.item_count) if weights is None else StandIns(weights, self.item_count)
         self._set_fit(features, FitSummary.from_arrays(arrays))
 
     def _counts(self, name: str, arrays: Mapping[str, npt.NDArray[Any]]) -> PairCounts | None:

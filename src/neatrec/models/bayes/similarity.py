@@ -182,6 +182,31 @@ def vector_neighbours(unit: Vectors, category: npt.NDArray[np.int32]) -> sparse.
         return _within_categories(category, lambda rows, members: unit[rows] @ unit[members].T, MIN_VECTOR_COSINE)
 
 
+def similar_vectors(
+    vectors: Vectors, category: npt.NDArray[np.int32], rows: Places, members: Places
+) -> sparse.csr_matrix:
+    """Squared cosine of the vectors (items, dim) of `rows` with those of the nearest `members`, shape (items, items).
+
+    Members of the row's category, all where it is not known. Items whose vector is NaN have none. The mean vector is
+    subtracted: encoders give all texts a common direction.
+    """
+    given: npt.NDArray[np.bool_] = np.asarray(np.isfinite(vectors).all(axis=1))
+    unit = np.zeros_like(vectors, dtype=np.float32)
+    unit[given] = unit_vectors(vectors[given] - vectors[given].mean(axis=0))
+    rows, members, size = rows[given[rows]], members[given[members]], len(vectors)
+    found: list[Found] = [(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.float32))]
+    for code in np.unique(category[rows]):
+        mine, theirs = rows[category[rows] == code], members
+        if code != UNKNOWN:
+            theirs = members[category[members] == code]
+        step = max(1, MAX_COSINES // max(len(theirs), 1))
+        for first in range(0, len(mine), step):
+            some = mine[first : first + step]
+            found.append(nearest(unit[some] @ unit[theirs].T, some, theirs, MIN_VECTOR_COSINE))
+    row, column, value = (np.concatenate(part) for part in zip(*found, strict=True))
+    return sparse.csr_matrix((value, (row, column)), shape=(size, size))
+
+
 def _within_categories(
     category: npt.NDArray[np.int32], cosines: Callable[[Places, Places], Vectors], min_cosine: float
 ) -> sparse.csr_matrix:
