@@ -14,7 +14,7 @@ from neatrec.labels.ground_truth import TruthScore, score_against
 from neatrec.leaderboard.report import make_report
 from neatrec.leaderboard.run import LeaderboardOptions, LeaderboardResult
 from neatrec.models import Model, Run, make_model
-from neatrec.serving import QueryResult, ServingTable, ask, save_indexed
+from neatrec.serving import PairEvidence, QueryResult, ServingTable, ask, save_indexed
 from neatrec.simulator import Supermarket, supermarket
 from neatrec.training.train import DEFAULT_MODEL
 
@@ -59,6 +59,12 @@ class Demo:
         labels = self.stratified
         return list(dict.fromkeys(int(labels.query[i]) for i in labels.strongest(len(labels))))[:QUERIES]
 
+    def strongest(self, count: int) -> list[tuple[int, PairEvidence]]:
+        """The strongest labels within strata: their place, and the evidence that the bundle serves for the pair."""
+        labels, index = self.stratified, ServingTable.open(self.bundle)
+        places = labels.strongest(count).tolist()
+        return [(i, index.evidence(int(labels.query[i]), int(labels.item[i]))) for i in places]
+
     def recommendations(self) -> list[tuple[int, QueryResult]]:
         """What goes with each of them, with evidence: (item, answers)."""
         index = ServingTable.open(self.bundle)
@@ -94,7 +100,7 @@ def run_demo(out: Path, *, seed: int = 0, log: Callable[[str], None] = print) ->
     log("checking the baskets")
     checked = check_baskets(baskets)
     log("labels by both protocols, and how many of them chance alone would make")
-    plain = audit_labels(baskets, truth=truth, null_rounds=2, seed=seed)
+    plain = audit_labels(baskets, truth=truth, null_rounds=2, seed=seed, strata=())
     log("the same within baskets of one size, month and store")
     stratified = make_labels(baskets, protocol="calibrated", levels=(0.05,), strata=STRATA)
     score = score_against(truth, stratified.query, stratified.item, directed=True)
@@ -103,8 +109,8 @@ def run_demo(out: Path, *, seed: int = 0, log: Callable[[str], None] = print) ->
         baskets, out / "report", _model_specs(), LeaderboardOptions(seed=seed), truth=truth, null_rounds=1, progress=log
     )
     log(f"training {DEFAULT_MODEL} on all baskets")
-    model = make_model(DEFAULT_MODEL).fit(baskets, Run(rng=seed))
-    save_indexed(model, out / "bundle", baskets, seed=seed)
+    model = make_model(DEFAULT_MODEL, strata=",".join(STRATA)).fit(baskets, Run(rng=seed))
+    save_indexed(model, out / "bundle", baskets, strata=STRATA, seed=seed)
     return Demo(market, checked, plain, stratified, score, board, model, out / "report" / "index.html", out / "bundle")
 
 

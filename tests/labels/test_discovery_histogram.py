@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neatrec.cooccurrence import CountOptions, PairBlock, count
+from neatrec.cooccurrence.expected_counts import fit_expected
 from neatrec.labels.calibrated import CalibratedTest
-from neatrec.labels.expected_counts import fit_expected
 from neatrec.simulator import supermarket
 from neatrec.statistics import benjamini_hochberg
 from neatrec.statistics.discovery import largest_discovery

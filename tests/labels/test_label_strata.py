@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from helpers.label_reference import expected_plainly, margins_plainly, pairs_of, records_plainly, shops
 from neatrec.cooccurrence import CountOptions, margins
+from neatrec.cooccurrence.expected_counts import fit_strata
+from neatrec.cooccurrence.strata import strata_of, stratum_margins
 from neatrec.data.baskets import Attribute, Baskets
 from neatrec.labels import make_labels
-from neatrec.labels.expected_counts import fit_strata
-from neatrec.labels.strata import strata_of, stratum_margins
 
 
 def in_stores(baskets: Baskets, codes) -> Baskets:

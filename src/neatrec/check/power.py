@@ -9,9 +9,9 @@ import numpy.typing as npt
 from scipy import special
 
 from neatrec.cooccurrence import Margins
+from neatrec.cooccurrence.expected_counts import fit_expected
 from neatrec.data.baskets import Baskets
 from neatrec.labels import LabelOptions
-from neatrec.labels.expected_counts import fit_expected
 from neatrec.statistics import poisson_tail, possible_pairs
 
 LEVEL = 0.05

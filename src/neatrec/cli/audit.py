@@ -45,7 +45,7 @@ def audit(
     out = output_folder(out)
     named, columns = parse_strata(strata)
     levels, choices = tuple(level or LabelOptions.levels), engine.choices()
-    options = LabelOptions(levels=levels, strata=tuple(named), min_basket=min_basket)
+    options = LabelOptions(levels=levels, strata=named, min_basket=min_basket)
     check_within(null_within)
     loaded = source.read(attributes=columns)
     found = audit_labels(

@@ -40,7 +40,7 @@ def demo(
     print(
         f"Within baskets of one size, month and store the calibrated labels are "
         f"{percent(done.stratified_score.precision)} right:\n"
-        "what only a season or a single store brings together is gone.\n"
+        "what only a season or a single store brings together is gone, from labels and from answers.\n"
     )
     _show_strongest(done)
     show_leaderboard(done.board)
@@ -65,20 +65,24 @@ def demo(
 
 
 def _show_strongest(done: Demo) -> None:
+    from neatrec.serving.evidence import at_least, times_chance
+
+    """The strongest labels, with the evidence that the bundle serves: one pair, one set of numbers."""
     labels = done.stratified
     planted = done.market.truth.is_complement(labels.query, labels.item)
     print_table(
-        "Strongest pairs, calibrated protocol within basket size, month and store",
-        ["query", "goes with", "together", "expected", "at least", "planted"],
+        "Strongest pairs within basket size, month and store",
+        ["query", "goes with", "customers", "expected", "times chance", "at least", "planted"],
         [
             [
                 labels.catalog.name(labels.query[i]),
                 labels.catalog.name(labels.item[i]),
-                int(labels.count[i]),
-                float(labels.expected[i]),
-                f"{labels.lift_low[i]:.1f}x chance",
+                evidence.customers,
+                evidence.expected,
+                times_chance(evidence.lift),
+                at_least(evidence.lift_low),
                 bool(planted[i]),
             ]
-            for i in labels.strongest(5)
+            for i, evidence in done.strongest(5)
         ],
     )

@@ -40,7 +40,11 @@ def labels(
     ] = "quasi",
     strata: Annotated[
         list[str] | None,
-        typer.Option(metavar="A,B", help="Compare within basket_size, month or a column such as store (calibrated)."),
+        typer.Option(
+            metavar="A,B|none",
+            help="Compare within baskets of one size, month, or value of a column such as store (calibrated). Default: "
+            "size,month,store, as far as SOURCE has them.",
+        ),
     ] = None,
     null_rounds: Annotated[int, typer.Option(metavar="N", help="Rounds of the shuffle null.", min=0)] = 0,
     null_within: Annotated[
@@ -82,7 +86,7 @@ def labels(
         protocol,
         tuple(level or LabelOptions.levels),
         expected,
-        tuple(named),
+        named,
         min_basket,
         None if category_level == "none" else category_level,
         per_customer,

@@ -142,8 +142,12 @@ def output_folder(path: Path) -> Path:
     return path
 
 
-def parse_strata(strata: list[str] | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The names of `--strata`, each once, and those among them that are columns of the source."""
-    names = (name.strip() for entry in strata or () for name in entry.split(","))
-    named = tuple(dict.fromkeys(name for name in names if name))
-    return named, tuple(name for name in named if name not in ("basket_size", "month"))
+def parse_strata(strata: list[str] | None) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
+    """The names of `--strata`, each once (None: the default), and those among them that are columns of the source."""
+    from neatrec.cooccurrence import strata as strata_module
+
+    if strata is None:
+        return None, ()
+    names = (name.strip() for entry in strata for name in entry.split(","))
+    named = strata_module.parse_strata([name for name in names if name]) or ()
+    return named, tuple(name for name in named if name not in strata_module.BUILT_IN)

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import special
 
 from neatrec.cooccurrence import CooccurrenceCounts, Margins, PairBlock, PairFilter
-from neatrec.labels.expected_counts import Expected, Factors
+from neatrec.cooccurrence.expected_counts import Expected, Factors
 from neatrec.labels.record import Counts, Floats, Mask, PairTest
 from neatrec.statistics import benjamini_hochberg, largest_mean, poisson_log_tail, poisson_tail, possible_pairs
 from neatrec.statistics.discovery import Bin, largest_discovery

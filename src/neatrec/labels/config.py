@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, cast
 
 from neatrec.cooccurrence import CountOptions, Margins, count
 from neatrec.cooccurrence.counts import DEEPEST, MAX_BASKET_PAIRS
+from neatrec.cooccurrence.expected_counts import Expected, StratifiedExpected, fit_expected
 from neatrec.cooccurrence.spark.lines import SparkLines
+from neatrec.cooccurrence.strata import default_strata, parse_strata, strata_groups
 from neatrec.data.baskets import Baskets, customers_return
 from neatrec.data.catalog import Catalog
 from neatrec.errors import ParameterError, must_be, must_be_one_of
 from neatrec.labels.calibrated import CalibratedTest
-from neatrec.labels.expected_counts import Expected, fit_expected, fit_strata
 from neatrec.labels.paper import PaperTest
 from neatrec.labels.record import Labels, PairTest, PairTester
-from neatrec.labels.strata import strata_of, stratum_margins
 
 PROTOCOLS = ("calibrated", "paper")
 EXPECTED = ("quasi", "product")
@@ -38,8 +38,9 @@ class LabelOptions:
     """False-discovery rates (calibrated) or p-values (paper)."""
     expected: str = "quasi"
     """Expected counts of the calibrated protocol: quasi or product."""
-    strata: Sequence[str] = ()
-    """Columns whose differences must not make labels (calibrated): basket_size, month, any attribute of the baskets."""
+    strata: Sequence[str] | None = None
+    """Columns whose differences must not make labels (calibrated): basket_size, month, any attribute of the baskets.
+    None: basket size, month and store, as far as the baskets have them; (): none."""
     min_basket: int = 5
     category_level: str | None = DEEPEST
     """Pairs of one category at this level are left out; None keeps them."""
@@ -53,23 +54,24 @@ class LabelOptions:
             raise must_be_one_of("protocol", PROTOCOLS, self.protocol)
         if self.expected not in EXPECTED:
             raise must_be_one_of("expected", EXPECTED, self.expected)
-        if isinstance(self.strata, str):
-            raise must_be("strata", "a sequence of names", self.strata)
+        object.__setattr__(self, "strata", parse_strata(self.strata))
         if self.protocol == "paper" and (self.strata or self.expected != "quasi"):
             raise ParameterError(
                 "`strata` and `expected` must be left alone with the paper protocol, which has its own expected counts",
                 hint="Use protocol='calibrated'.",
             )
-        object.__setattr__(self, "strata", tuple(self.strata))
         object.__setattr__(self, "levels", _checked_levels(self.levels))
 
     def resolve(self, baskets: Baskets | SparkLines) -> LabelConfig:
-        """Directed where cart order is known, once per customer where customers return."""
+        """Directed where cart order is known, once per customer where customers return, within the strata there are."""
         values = {field.name: getattr(self, field.name) for field in fields(LabelOptions)}
         if self.once_per_customer is None:
             spark = isinstance(baskets, SparkLines)
             again = baskets.customers_return if spark else customers_return(baskets)  # type: ignore[union-attr,arg-type]
             values["once_per_customer"] = self.protocol == "calibrated" and again
+        if self.strata is None:
+            stratified = self.protocol == "calibrated" and isinstance(baskets, Baskets)
+            values["strata"] = default_strata(cast("Baskets", baskets)) if stratified else ()
         values["category_level"] = _level_of(baskets.catalog, self.category_level)
         return LabelConfig(**values, directed=baskets.ordered)
 
@@ -108,7 +110,7 @@ class LabelConfig(LabelOptions):
             "once_per_customer": self.once_per_customer,
             "max_basket_pairs": self.max_basket_pairs,
         }
-        own = {} if self.protocol == "paper" else {"expected": self.expected, "strata": list(self.strata)}
+        own = {} if self.protocol == "paper" else {"expected": self.expected, "strata": list(self.strata or ())}
         return {**common, **own}
 
     def test_pairs(
@@ -127,13 +129,9 @@ class LabelConfig(LabelOptions):
             return lambda margins: fit_expected(margins, self.expected, directed=self.directed)
         if isinstance(baskets, SparkLines):
             raise ParameterError("`strata` need the baskets themselves, which Spark keeps", argument="strata")
-        strata = strata_of(baskets, self.strata)
-
-        def fit(margins: Margins) -> Expected:
-            parts = stratum_margins(baskets, strata, self.counting)
-            return fit_strata(parts, margins.category, self.expected, directed=self.directed)
-
-        return fit
+        whole, names = baskets, self.strata
+        strata_groups(whole, names)  # a column that is not there is refused before anything is counted
+        return lambda _: StratifiedExpected.fit(whole, names, self.counting, self.expected)
 
 
 def _level_of(catalog: Catalog, category_level: str | None) -> str | None:

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from neatrec.cooccurrence.strata import id_rank
 from neatrec.data.baskets import Baskets
 from neatrec.errors import ParameterError, must_be, must_be_one_of
 from neatrec.labels.config import LabelConfig
 from neatrec.labels.record import Labels, level_key
-from neatrec.labels.strata import id_rank
 
 WITHIN = ("none", "size", "size+position")
 Order = npt.NDArray[np.int64]

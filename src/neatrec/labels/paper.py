@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.cooccurrence import CooccurrenceCounts, CountOptions, Margins, PairBlock, PairFilter, count
+from neatrec.cooccurrence.expected_counts import fit_expected
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import UNKNOWN
-from neatrec.labels.expected_counts import fit_expected
 from neatrec.labels.record import Counts, Floats, Mask, PairTest
 from neatrec.statistics import chi_squared, chi_squared_p, chi_squared_threshold
 

@@ -1,10 +1,11 @@
-"""Strata: baskets of about the same size, of one month, of one store. Differences between them make no labels."""
+"""Strata: baskets of about the same size, of one month, of one store. Differences between them are no evidence."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -12,18 +13,83 @@ import numpy.typing as npt
 import pyarrow.compute as pc
 
 from neatrec.compiled import compiled
-from neatrec.cooccurrence import CountOptions
+from neatrec.cooccurrence.counts import CountOptions
 from neatrec.data.baskets import Baskets
-from neatrec.errors import ParameterError, must_be_one_of
+from neatrec.errors import ParameterError, must_be, must_be_one_of
 from neatrec.statistics.independence import groups_of
 from neatrec.text import plural
 
 log = logging.getLogger(__name__)
 Int64 = npt.NDArray[np.int64]
 
-BUILT_IN = ("basket_size", "month")
+SIZE, MONTH = BUILT_IN = ("basket_size", "month")
+STORES = ("store", "store_id", "shop", "shop_id", "branch", "branch_id")
+"""Attributes that are strata by default."""
 FEW_BASKETS = 30
 """A stratum with fewer baskets explains its own pairs away."""
+
+
+def parse_strata(names: Sequence[str] | None) -> tuple[str, ...] | None:
+    """The names of strata, each once; `size` is short for `basket_size`, `none` means no strata. None: the default.
+
+    >>> parse_strata(["size", "store", "store"]), parse_strata(["none"]), parse_strata(None)
+    (('basket_size', 'store'), (), None)
+    """
+    if names is None:
+        return None
+    if isinstance(names, str):
+        raise must_be("strata", "a sequence of names", names)
+    given = tuple(dict.fromkeys(SIZE if name == "size" else name for name in names))
+    if "none" in given and len(given) > 1:
+        raise must_be("strata", "`none` alone, or columns", ",".join(given))
+    return () if given == ("none",) else given
+
+
+def default_strata(baskets: Baskets) -> tuple[str, ...]:
+    """Basket size, month and store, as far as they are known; none where neither month nor store is.
+
+    A column whose values have too few baskets is left out.
+    """
+    known = [MONTH] if baskets.times is not None and len(baskets) else []
+    known += [name for name in STORES if name in baskets.attributes][:1]
+    chosen = [name for name in ([SIZE, *known] if known else []) if _is_coarse(baskets, [name])]
+    return tuple(chosen) if set(chosen) - {SIZE} else ()
+
+
+def strata_groups(baskets: Baskets, names: Sequence[str]) -> list[tuple[str, ...]]:
+    """The columns whose combinations are strata.
+
+    Baskets of one size in one month and one store would be strata so small that they explain their own pairs away: the
+    size stands alone, and so does every other column where combinations have too few baskets.
+    """
+    others = tuple(name for name in names if name != SIZE)
+    together = [others] if others and _is_coarse(baskets, others) else [(name,) for name in others]
+    return [*([(SIZE,)] if SIZE in names else []), *together]
+
+
+def _is_coarse(baskets: Baskets, names: Sequence[str]) -> bool:
+    cells = int(_combined(baskets, names).max(initial=-1)) + 1
+    return len(baskets) >= FEW_BASKETS * cells
+
+
+def usable_strata(shards: Iterable[Baskets], names: Sequence[str] | None) -> tuple[tuple[str, ...], Baskets | None]:
+    """The strata to use (None: the default) and the baskets, which must be in one piece; no strata: no baskets."""
+    chosen = parse_strata(names)
+    if chosen == ():
+        return (), None
+    parts = list(islice(shards, 2))
+    if len(parts) == 1:
+        chosen = default_strata(parts[0]) if chosen is None else chosen
+        return chosen, parts[0] if chosen else None
+    if chosen:
+        raise ParameterError(
+            "`strata` need all baskets in memory at once, which a stream avoids",
+            hint="Train without --stream, or with --strata none.",
+            argument="strata",
+        )
+    if parts:
+        log.warning("a stream has no strata: seasons and stores cannot be ruled out as the reason of a pair")
+    return (), None
 
 
 def strata_of(baskets: Baskets, names: Sequence[str]) -> Int64:
@@ -32,11 +98,7 @@ def strata_of(baskets: Baskets, names: Sequence[str]) -> Int64:
     `basket_size` means bands whose limits grow by the square root of two, `month` the calendar month (of a year) in
     UTC; any other name is one of `baskets.attributes`.
     """
-    cell = np.zeros(len(baskets), dtype=np.int64)
-    for name in names:
-        codes = _column(baskets, name)
-        cell = cell * (codes.max(initial=0) + 1) + codes
-        cell = np.unique(cell, return_inverse=True)[1].astype(np.int64)
+    cell = _combined(baskets, names)
     count = int(cell.max(initial=-1)) + 1
     if count and len(baskets) < FEW_BASKETS * count:
         log.warning(
@@ -47,24 +109,41 @@ def strata_of(baskets: Baskets, names: Sequence[str]) -> Int64:
     return cell
 
 
-def _column(baskets: Baskets, name: str) -> Int64:
+def _combined(baskets: Baskets, names: Sequence[str]) -> Int64:
+    cell = np.zeros(len(baskets), dtype=np.int64)
+    for name in names:
+        codes = stratum_column(baskets, name)
+        cell = cell * (codes.max(initial=0) + 1) + codes
+        cell = np.unique(cell, return_inverse=True)[1].astype(np.int64)
+    return cell
+
+
+def stratum_column(baskets: Baskets, name: str) -> Int64:
+    """The code of each basket in one of the columns that strata are made of."""
     if name in baskets.attributes:
         return np.asarray(baskets.attributes[name].codes, dtype=np.int64)
-    if name == "basket_size":
+    if name == SIZE:
         bands: Int64 = np.floor(2 * np.log2(np.maximum(baskets.sizes, 1))).astype(np.int64)
         return bands
-    if name == "month":
-        return _months(baskets)
+    if name == MONTH:
+        months = _months(baskets)
+        return months - months.min() if len(months) else months
     raise must_be_one_of("strata", [*BUILT_IN, *baskets.attributes], name)
 
 
+def month_of_year(baskets: Baskets) -> Int64:
+    """The calendar month of each basket in UTC, 0 for January."""
+    return _months(baskets) % 12
+
+
 def _months(baskets: Baskets) -> Int64:
+    """Months since January 1970."""
     if baskets.times is None:
         raise ParameterError(
             "`strata` must not name month: these baskets have no times", hint="Name the time column with --time."
         )
     months: Int64 = baskets.times.astype("datetime64[us]").astype("datetime64[M]").astype(np.int64)
-    return months - months.min() if len(months) else months
+    return months
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +154,14 @@ class StratumMargins:
     item: Int64
     first: Int64
     second: Int64
+
+    def merged(self, new: Int64) -> StratumMargins:
+        """The margins of coarser strata: `new` has the new stratum of each old one."""
+        items = int(self.item.max(initial=-1)) + 1
+        key, place = np.unique(new[self.stratum] * items + self.item, return_inverse=True)
+        first, second = (np.bincount(place, values, len(key)).astype(np.int64) for values in (self.first, self.second))
+        stratum, item = np.divmod(key, max(items, 1))
+        return StratumMargins(stratum, item, first, second)
 
 
 def stratum_margins(baskets: Baskets, strata: Int64, counting: CountOptions) -> StratumMargins:
