@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, ClassVar
@@ -14,7 +14,8 @@ from scipy import sparse
 
 from neatrec.cooccurrence import CountOptions, count
 from neatrec.cooccurrence.count_kernels import find_pairs
-from neatrec.data.baskets import Baskets, BasketStream
+from neatrec.cooccurrence.expected_counts import unexplained
+from neatrec.data.baskets import Baskets, BasketStream, as_shards
 from neatrec.models.base import Codes, Model, Scores
 from neatrec.models.parameters import ModelParameters, parameter
 from neatrec.models.run import Run
@@ -47,10 +48,23 @@ class CountParameters(ModelParameters):
         )
 
 
+@dataclass(frozen=True)
+class StrataParameters(CountParameters):
+    """Which pairs are counted, and what must not make one of them stand out."""
+
+    strata: str | None = parameter(
+        None, "Columns (basket_size,month,store) whose share of a count is taken off; `train` sets what there is."
+    )
+
+    @property
+    def strata_names(self) -> tuple[str, ...]:
+        return tuple(self.strata.split(",")) if self.strata else ()
+
+
 class PairCounts:
     """C, the symmetric matrix of pair counts; F, its row sums; N, their sum; E = F_q F_v / N.
 
-    Where pairs with fewer than `least` are left out of the matrix, `total` gives F with them.
+    Where pairs with fewer than `least` are left out of the matrix, or strata have lowered C, `total` gives F as it was.
     """
 
     def __init__(self, matrix: sparse.csr_matrix, total: npt.NDArray[np.int64] | None = None, least: int = 1) -> None:
@@ -61,10 +75,18 @@ class PairCounts:
         self.records = int(self.total.sum())
 
     @classmethod
-    def of(cls, baskets: BasketStream, counting: CountOptions, threads: int | None = None) -> PairCounts:
-        """The counts of undirected pairs, in both directions."""
+    def of(
+        cls, baskets: BasketStream, counting: CountOptions, threads: int | None = None, strata: Sequence[str] = ()
+    ) -> PairCounts:
+        """The counts of undirected pairs, in both directions; what `strata` explain of them is taken off."""
         pairs = count(baskets, counting, threads=threads)
         size = len(pairs.catalog)
+        within = unexplained(as_shards(baskets), strata, counting)
+        if within is not None:
+            lowered = within.lowered(pairs.count, pairs.query, pairs.item)
+            upper = sparse.csr_matrix((lowered, pairs.item, pairs.indptr), shape=(size, size))
+            upper.eliminate_zeros()
+            return cls(sparse.csr_matrix(upper + upper.T), pairs.margins.first)
         # half the memory where counts allow, and there may be hundreds of millions
         dtype = np.int32 if pairs.count.max(initial=0) < 2**31 else np.int64
         upper = sparse.csr_matrix((pairs.count.astype(dtype), pairs.item, pairs.indptr), shape=(size, size))
@@ -132,11 +154,16 @@ class CountModel(Model):
 
     def fit_key(self) -> tuple[str, dict[str, Any]]:
         """Models that count the same pairs share their counts."""
-        counted = {each.name for each in fields(CountParameters)}
-        return "pair counts", {name: value for name, value in self.parameters.to_dict().items() if name in counted}
+        counted = {each.name for each in fields(StrataParameters)}
+        used = {name: value for name, value in self.parameters.to_dict().items() if name in counted}
+        return "pair counts", used if used.get("strata") else {**used, "strata": None}
 
     def _fit(self, shards: Iterable[Baskets], run: Run) -> None:
-        self.counts = PairCounts.of(shards, self.parameters.counting(), run.threads)
+        self.counts = self._count(shards, run)
+
+    def _count(self, baskets: BasketStream, run: Run) -> PairCounts:
+        strata = getattr(self.parameters, "strata_names", ())
+        return PairCounts.of(baskets, self.parameters.counting(), run.threads, strata)
 
     def _score(self, queries: Codes, items: Codes) -> Scores:
         total = self.counts.total.astype(np.float64)
@@ -160,6 +187,7 @@ class CountModel(Model):
             "pair_start": matrix.indptr.astype(np.int64),
             "pair_item": matrix.indices.astype(np.int32, copy=False),
             "pair_count": matrix.data,
+            **({"pair_total": self.counts.total} if getattr(self.parameters, "strata", None) else {}),
         }
 
     def _restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
@@ -167,4 +195,4 @@ class CountModel(Model):
         parts = (arrays["pair_count"], arrays["pair_item"], arrays["pair_start"])
         matrix = sparse.csr_matrix(parts, shape=(size, size))
         matrix.check_format(full_check=True)
-        self.counts = PairCounts(matrix)
+        self.counts = PairCounts(matrix, arrays.get("pair_total"))

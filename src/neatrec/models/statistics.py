@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from neatrec import statistics
-from neatrec.models.counts import CountModel, CountParameters, Counts, Floats
+from neatrec.models.counts import CountModel, Counts, Floats, StrataParameters
 from neatrec.models.parameters import ModelParameters, parameter
 
 
@@ -18,13 +18,14 @@ class Lift(CountModel):
     name: ClassVar[str] = "lift"
     kind: ClassVar[str] = "statistic"
     description: ClassVar[str] = "Count of the pair over its expectation under independence."
+    Parameters: ClassVar[type[ModelParameters]] = StrataParameters
 
     def _value(self, count: Counts, query_total: Floats, item_total: Floats) -> Floats:
         return statistics.lift(count, self.counts.expected(query_total, item_total))
 
 
 @dataclass(frozen=True)
-class ShrunkLiftParameters(CountParameters):
+class ShrunkLiftParameters(StrataParameters):
     k: float = parameter(1.0, "Strength of the shrinkage, in expected counts.", low=0.0)
 
 
@@ -46,6 +47,7 @@ class LLR(CountModel):
     name: ClassVar[str] = "llr"
     kind: ClassVar[str] = "statistic"
     description: ClassVar[str] = "Signed log-likelihood ratio of the 2x2 table: how significant the pair is."
+    Parameters: ClassVar[type[ModelParameters]] = StrataParameters
 
     def _value(self, count: Counts, query_total: Floats, item_total: Floats) -> Floats:
         return statistics.signed_llr(count, query_total, item_total, self.counts.records)

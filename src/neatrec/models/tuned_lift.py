@@ -20,7 +20,7 @@ from neatrec import statistics
 from neatrec.data.baskets import Baskets
 from neatrec.data.randomness import as_generator
 from neatrec.data.splits import moment_of_share, uniform_of_ids, validation_mask
-from neatrec.models.counts import CountModel, CountParameters, Counts, Floats, PairCounts, frequent_pairs
+from neatrec.models.counts import CountModel, Counts, Floats, PairCounts, StrataParameters, frequent_pairs
 from neatrec.models.parameters import ModelParameters, parameter
 from neatrec.models.run import Run
 
@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class TunedLiftParameters(CountParameters):
+class TunedLiftParameters(StrataParameters):
     strong_lift: float = parameter(4.0, "The lift from which a validation pair counts as strong.", low=1.0)
 
 
@@ -84,8 +84,7 @@ class ShrunkLiftTuned(CountModel):
         one, other = (
             [shard.select(mask == part) for shard, mask in zip(shards, first, strict=True)] for part in (True, False)
         )
-        options = self.parameters.counting()
-        counts, validation = (PairCounts.of(part, options, run.threads) for part in (one, other))
+        counts, validation = (self._count(part, run) for part in (one, other))
         yield counts, validation
         if earlier is None:
             yield validation, counts

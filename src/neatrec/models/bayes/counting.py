@@ -18,7 +18,8 @@ from scipy import sparse
 
 from neatrec.compiled import compiled
 from neatrec.cooccurrence import CooccurrenceCounts, CountOptions, Margins, PairBlock, count
-from neatrec.data.baskets import BasketStream
+from neatrec.cooccurrence.expected_counts import StratifiedExpected, unexplained
+from neatrec.data.baskets import BasketStream, as_shards
 from neatrec.models.counts import PairCounts
 
 Array = npt.NDArray[Any]
@@ -36,16 +37,24 @@ class BoundedCounts(NamedTuple):
     """For each membership matrix, the times together of each two groups, symmetric, shape (groups, groups)."""
     directed_groups: Floats | None
     """The same for the first membership matrix with the row's group first; None where carts have no order."""
+    within: StratifiedExpected | None
+    """What counts were lowered by; None without strata."""
 
 
 class PairCollector:
     """A `keep` callback for `count` that holds each pair once, never more than `max_pairs` and one block of them."""
 
     def __init__(
-        self, max_pairs: int | None, members: Sequence[sparse.csr_matrix], *, only: PairCounts | None = None
+        self,
+        max_pairs: int | None,
+        members: Sequence[sparse.csr_matrix],
+        *,
+        only: PairCounts | None = None,
+        within: StratifiedExpected | None = None,
     ) -> None:
-        """`members`: ones of shape (items, groups), whose group counts are summed; `only`: collect no other pairs."""
-        self.max_pairs, self.members, self.only = max_pairs, members, only
+        """`members`: ones of shape (items, groups), whose group counts are summed; `only`: collect no other pairs;
+        `within`: what strata explain of a count is taken off."""
+        self.max_pairs, self.members, self.only, self.within = max_pairs, members, only, within
         self.min_count = 1
         self.blocks: list[tuple[Array, Array, Array, Array]] = []
         """Query, item, times in this order, times in the other order; query < item."""
@@ -53,19 +62,23 @@ class PairCollector:
         self._held = 0
 
     def __call__(self, block: PairBlock, margins: Margins) -> npt.NDArray[np.bool_]:
+        size = len(block)
+        # a directed pair seen in both orders arrives twice
+        mine = slice(None) if block.reverse is None else (block.query < block.item) | (block.reverse == 0)
+        if self.within is not None:
+            block = _lowered(block, self.within)
         for table, groups in zip(self.members, self.groups, strict=True):
             add_groups(block.query, block.item, block.count, table.indptr, table.indices, groups)
-        # a directed pair seen in both orders arrives twice
-        once = block if block.reverse is None else block.where((block.query < block.item) | (block.reverse == 0))
+        once = block.where(mine)
         if self.only is not None:
             once = once.where(self.only.of_pairs(once.query, once.item) > 0)
         self._add(_ascending(once))
         if self.max_pairs is not None and self._held > self.max_pairs:
             self._drop_rarest(self.max_pairs)
-        return np.zeros(len(block), dtype=bool)  # `count` itself need not keep any
+        return np.zeros(size, dtype=bool)  # `count` itself need not keep any
 
     def _add(self, block: tuple[Array, Array, Array, Array]) -> None:
-        if self.min_count > 1:
+        if self.min_count > 1 or self.within is not None:
             often = block[2] + block[3] >= self.min_count
             block = (block[0][often], block[1][often], block[2][often], block[3][often])
         self.blocks.append(block)
@@ -100,12 +113,14 @@ def count_pairs(
     ordered: bool,
     max_pairs: int | None = None,
     members: Sequence[sparse.csr_matrix] = (),
+    strata: Sequence[str] = (),
     threads: int | None = None,
 ) -> BoundedCounts:
     """Counts of undirected pairs, and those of each order where carts have one (`ordered`)."""
+    within = unexplained(as_shards(baskets), strata, counting)
     # a customer who bought a pair in both orders counts once without order and once in each order
     separately = ordered and counting.once_per_customer
-    collector = PairCollector(max_pairs, members)
+    collector = PairCollector(max_pairs, members, within=within)
     found = count(baskets, replace(counting, directed=ordered and not separately), keep=collector, threads=threads)
     if collector.min_count > 1:
         log.info("more than %d pairs: pairs with a count below %d are dropped", max_pairs, collector.min_count)
@@ -114,20 +129,25 @@ def count_pairs(
     counts = PairCounts(matrix, _total(found), collector.min_count)
     groups = collector.groups
     if separately:
-        collector = PairCollector(None, members[:1], only=counts)
+        collector = PairCollector(None, members[:1], only=counts, within=within)
         count(baskets, replace(counting, directed=True), keep=collector, threads=threads)
         directed = collector.matrices(items, directed=True)[1]
     directed_groups = collector.groups[0].copy() if ordered and members else None
     for table in groups:
         table += table.T.copy()
-    return BoundedCounts(counts, directed, groups, directed_groups)
+    return BoundedCounts(counts, directed, groups, directed_groups, within)
 
 
 def count_near_pairs(
-    baskets: BasketStream, counting: CountOptions, counts: PairCounts, threads: int | None
+    baskets: BasketStream,
+    counting: CountOptions,
+    counts: PairCounts,
+    threads: int | None,
+    within: StratifiedExpected | None = None,
 ) -> PairCounts:
     """Counts of undirected pairs by a narrower `counting`, of the pairs in `counts` only."""
-    collector = PairCollector(None, (), only=counts if counts.least > 1 else None)
+    only = counts if counts.least > 1 or within is not None else None
+    collector = PairCollector(None, (), only=only, within=within)
     found = count(baskets, replace(counting, directed=False), keep=collector, threads=threads)
     return PairCounts(collector.matrices(len(found.catalog), directed=False)[0], _total(found), counts.least)
 
@@ -159,6 +179,11 @@ def _total(found: CooccurrenceCounts) -> npt.NDArray[np.int64]:
     """Records that hold each item, shape (items,)."""
     margins = found.margins
     return margins.first + margins.second if found.counting.directed else margins.first
+
+
+def _lowered(block: PairBlock, within: StratifiedExpected) -> PairBlock:
+    columns = (None if x is None else within.lowered(x, block.query, block.item) for x in block.columns[2:4])
+    return PairBlock(block.query, block.item, *columns)  # type: ignore[arg-type]
 
 
 def _ascending(block: PairBlock) -> tuple[Array, Array, Array, Array]:

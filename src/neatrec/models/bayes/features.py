@@ -107,6 +107,8 @@ class FeatureOptions:
     """Pairs seen fewer times are left out of the low-rank factors."""
     max_pairs: int | None = None
     threads: int | None = None
+    strata: tuple[str, ...] = ()
+    """What these explain of a count is taken off."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,10 +164,18 @@ class PairFeatures:
         """The features of `baskets`."""
         members, threads, ordered = catalog.members(), options.threads, options.ordered
         found = count_pairs(
-            baskets, options.counting, ordered=ordered, max_pairs=options.max_pairs, members=members, threads=threads
+            baskets,
+            options.counting,
+            ordered=ordered,
+            max_pairs=options.max_pairs,
+            members=members,
+            strata=options.strata,
+            threads=threads,
         )
         counts, category = found.counts, catalog.category
-        near = count_near_pairs(baskets, _near(options.counting), counts, threads) if ordered else None
+        near = None
+        if ordered:
+            near = count_near_pairs(baskets, _near(options.counting), counts, threads, found.within)
         vectors, values = low_rank_factors(log_lifts(counts, options.min_pair_count), options.rank, rng)
         words = np.zeros((len(category), WORD_RANK), dtype=np.float32), np.zeros(WORD_RANK, dtype=np.float32)
         if catalog.words is not None:

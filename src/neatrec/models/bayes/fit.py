@@ -215,6 +215,7 @@ def fit_bayes(
         parameters.min_pair_count,
         parameters.max_pairs,
         run.threads,
+        parameters.strata_names,
     )
     rngs = iter(children(run.rng, 12))
 
@@ -244,7 +245,14 @@ def make_folds(
     earlier = _before(shards, HELD_OUT_FROM)
     if earlier is not None:
         later = _part(shards, earlier, False)
-        found = count_pairs(later, counting, ordered=options.ordered, max_pairs=options.max_pairs, threads=threads)
+        found = count_pairs(
+            later,
+            counting,
+            ordered=options.ordered,
+            max_pairs=options.max_pairs,
+            strata=options.strata,
+            threads=threads,
+        )
         if len(strong_pairs(found.counts, min_lift)[0]) >= MIN_HELD_OUT_PAIRS:
             yield Fold(features_of(_part(shards, earlier, True)), held_out(later, found.counts, found.directed))
             return

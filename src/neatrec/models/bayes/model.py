@@ -20,7 +20,7 @@ from neatrec.models.bayes.features import CatalogFeatures, PairFeatures
 from neatrec.models.bayes.fit import GOALS, FitSummary, GoalRanking, fit_bayes
 from neatrec.models.bayes.old_bundles import upgraded
 from neatrec.models.bayes.scoring import PairScorer, ShrunkLiftScorer, make_scorer
-from neatrec.models.counts import CountModel, CountParameters, PairCounts
+from neatrec.models.counts import CountModel, PairCounts, StrataParameters
 from neatrec.models.parallel import one_blas_thread
 from neatrec.models.parameters import ModelParameters, parameter
 from neatrec.models.run import Run
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class BayesParameters(CountParameters):
+class BayesParameters(StrataParameters):
     rank: int = parameter(128, "Factors of the low-rank part of the prior.", low=1)
     min_pair_count: int = parameter(2, "Pairs seen fewer times are left out of the low-rank part.", low=1)
     strong_lift: float = parameter(4.0, "Held-out pairs are positive from this lift on.", low=1.0)
@@ -201,7 +201,7 @@ class Bayes(Model):
                 arrays[f"{name}_start"] = matrix.indptr.astype(np.int64)
                 arrays[f"{name}_item"] = matrix.indices.astype(np.int32)
                 arrays[f"{name}_count"] = matrix.data
-        if features.counts.least > 1:
+        if features.counts.least > 1 or self.parameters.strata:
             arrays |= {"least": np.array([features.counts.least]), "pair_total": features.counts.total}
             arrays |= {} if features.near is None else {"near_total": features.near.total}
         return arrays
