@@ -56,11 +56,17 @@ class Manifest:
 
     @property
     def content_hash(self) -> str:
-        """The version of the bundle: SHA-256 of the rest of the manifest, which holds the hash of each file."""
-        return hashlib.sha256(_canonical(asdict(self))).hexdigest()
+        """The version of the bundle: SHA-256 of all entries but `created`. Equal trainings have equal versions."""
+        entries = asdict(self)
+        del entries["created"]
+        return hashlib.sha256(_canonical(entries)).hexdigest()
 
     def to_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "content_hash": self.content_hash}
+        return {**asdict(self), "content_hash": self.content_hash, "manifest_hash": self._whole_hash()}
+
+    def _whole_hash(self) -> str:
+        """SHA-256 of all entries; in manifests written before 0.2 it stands under `content_hash`."""
+        return hashlib.sha256(_canonical(asdict(self))).hexdigest()
 
     def to_bytes(self) -> bytes:
         """The only valid bytes of this manifest."""
@@ -80,14 +86,17 @@ class Manifest:
                 file=str(file),
                 hint="Train it again, or use the version of neatrec that wrote it.",
             )
+        is_old = "manifest_hash" not in entries
         manifest = _from_entries(entries, file)
-        if manifest.to_bytes() != content:
+        old = _canonical({**asdict(manifest), "content_hash": manifest._whole_hash()})
+        if content != (old if is_old else manifest.to_bytes()):
             raise damaged(file, "its content hash does not match")
         return manifest
 
 
 def _from_entries(entries: dict[str, Any], file: Path) -> Manifest:
-    entries.pop("content_hash", None)
+    for name in ("content_hash", "manifest_hash"):
+        entries.pop(name, None)
     try:
         files = {str(name): FileRecord(**record) for name, record in entries.pop("files").items()}
         manifest = Manifest(files=files, **entries)
