@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from neatrec.labels import Labels, make_labels, shuffle_null
     from neatrec.leaderboard.run import LeaderboardOptions, run_leaderboard
     from neatrec.models import Model, make_model
+    from neatrec.serving.query import recommend
     from neatrec.simulator import supermarket
 
 _HOMES = {
@@ -41,6 +42,7 @@ _HOMES = {
     "make_labels": "neatrec.labels",
     "make_model": "neatrec.models",
     "read_baskets": "neatrec.io",
+    "recommend": "neatrec.serving.query",
     "run_leaderboard": "neatrec.leaderboard.run",
     "save_bundle": "neatrec.bundle",
     "shuffle_null": "neatrec.labels",
@@ -66,6 +68,7 @@ __all__ = [
     "make_labels",
     "make_model",
     "read_baskets",
+    "recommend",
     "run_leaderboard",
     "save_bundle",
     "shuffle_null",

@@ -28,7 +28,7 @@ from neatrec.release.publish import publish, rollback
 from neatrec.release.store import BundleStore, bundle_in
 from neatrec.report.attachment import held_out, read_report
 from neatrec.serving import ServingTable, rewrite_index, save_indexed
-from neatrec.serving.evidence import SOME
+from neatrec.serving.evidence import LIKELY
 
 OPEN = PublishLimits(rows_fall=1, rows_rise=100, items_fall=1, items_rise=100, coverage_fall=1, top10_changed=1)
 
@@ -190,7 +190,7 @@ def test_a_difference_names_what_changed_most(tmp_path: Path) -> None:
 def _shown(index: ServingTable, item: str) -> set[str]:
     """The first ten answers of an item that have evidence."""
     answers = index.answers(index.catalog.code_of[item])
-    names = [index.catalog.name(c) for c, grade in zip(answers.item, answers.grade, strict=True) if grade <= SOME]
+    names = [index.catalog.name(c) for c, grade in zip(answers.item, answers.grade, strict=True) if grade <= LIKELY]
     return set(names[:10])
 
 

@@ -12,13 +12,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from helpers.small_report import INJECTIONS
+from helpers.toyshop import toy_baskets
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog
 from neatrec.errors import ParameterError, ResourceError
 from neatrec.models import Run, make_model
 from neatrec.release import export as table_export
 from neatrec.release.export import export_table
-from neatrec.serving import GRADES, ServingTable, save_indexed
+from neatrec.serving import ServingTable, ask, save_indexed
 
 IDS = [
     "=1+1",
@@ -50,7 +51,7 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> ServingTable:
 
 def rows_of(index: ServingTable) -> list[tuple[str, int, str, str]]:
     return [
-        (index.catalog.id(query), rank + 1, index.catalog.id(item), GRADES[grade])
+        (index.catalog.id(query), rank + 1, index.catalog.id(item), index.grades[grade])
         for query in range(len(index))
         for rank, (item, grade) in enumerate(zip(index.answers(query).item, index.answers(query).grade, strict=True))
     ]
@@ -58,7 +59,7 @@ def rows_of(index: ServingTable) -> list[tuple[str, int, str, str]]:
 
 def test_parquet_has_every_answer_with_its_evidence(index: ServingTable, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(table_export, "BLOCK", 17)
-    written = export_table(index, tmp_path / "t.parquet")
+    written = export_table(index, tmp_path / "t.parquet", min_evidence="guess", k=5)
     table = pq.read_table(tmp_path / "t.parquet")
     assert table.num_rows == written == len(index.columns["item"])
     found = list(zip(*(table[name].to_pylist() for name in ("query", "rank", "item", "grade")), strict=True))
@@ -70,7 +71,7 @@ def test_parquet_has_every_answer_with_its_evidence(index: ServingTable, tmp_pat
 
 def test_no_cell_of_the_csv_is_a_formula(index: ServingTable, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(table_export, "BLOCK", 17)
-    export_table(index, tmp_path / "t.csv")
+    export_table(index, tmp_path / "t.csv", min_evidence="guess", k=5)
     with (tmp_path / "t.csv").open(encoding="utf-8", newline="") as stream:
         rows = list(csv.DictReader(stream))
     assert len(rows) == len(index.columns["item"])
@@ -85,7 +86,7 @@ def test_no_cell_of_the_csv_is_a_formula(index: ServingTable, tmp_path: Path, mo
 @pytest.mark.parametrize("engine", ["sqlite", "duckdb"])
 def test_sql_loads_and_gives_back_every_string(index: ServingTable, tmp_path: Path, engine: str, monkeypatch) -> None:
     monkeypatch.setattr(table_export, "ROWS_PER_INSERT", 7)
-    export_table(index, tmp_path / "t.sql")
+    export_table(index, tmp_path / "t.sql", min_evidence="guess", k=5)
     script = (tmp_path / "t.sql").read_bytes().decode()
     question = f"SELECT query, rank, item, grade FROM {table_export.TABLE} ORDER BY query, rank"
     if engine == "sqlite":
@@ -101,6 +102,32 @@ def test_sql_loads_and_gives_back_every_string(index: ServingTable, tmp_path: Pa
     assert sorted(found) == sorted(rows_of(index))
     wanted = {index.catalog.name(code).replace("\x00", "\ufffd") for code in index.columns["item"].tolist()}
     assert names == wanted
+
+
+def test_the_default_are_the_answers_of_recommend(tmp_path: Path) -> None:
+    baskets = toy_baskets()
+    save_indexed(make_model("shrunk-lift").fit(baskets, Run(threads=1)), tmp_path / "b", baskets, seed=0, k=20)
+    index = ServingTable.open(tmp_path / "b")
+    for least, k in (("likely", 10), ("certain", 2)):
+        choice = {} if k == 10 else {"min_evidence": least, "k": k}
+        written = export_table(index, tmp_path / "t.parquet", **choice)
+        table = pq.read_table(tmp_path / "t.parquet")
+        found = list(zip(*(table[name].to_pylist() for name in ("query", "rank", "item", "strength")), strict=True))
+        wanted = [
+            (query, line.answer.rank, line.answer.id, line.evidence.strength)
+            for query in index.catalog.ids.to_pylist()
+            for line in ask(index, [query], k, min_evidence=least).answers
+        ]
+        assert 0 < written < len(index.columns["item"])
+        assert found == wanted
+
+
+@pytest.mark.parametrize(
+    ("choice", "message"), [({"k": 0}, "`k` must be at least 1, got 0"), ({"min_evidence": "sure"}, "certain, likely")]
+)
+def test_a_choice_that_there_is_not_is_refused(index: ServingTable, tmp_path: Path, choice, message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        export_table(index, tmp_path / "t.csv", **choice)
 
 
 def test_an_unknown_file_ending_is_refused(index: ServingTable, tmp_path: Path) -> None:

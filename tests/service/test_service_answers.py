@@ -44,7 +44,7 @@ def test_an_item_is_answered_from_the_table_with_evidence_in_words(client: TestC
     index = ServingTable.open(bundle)
     code = index.catalog.code_of[id_of("Tortilla Chips")]
     assert best["name"] == "Salsa"
-    assert best["grade"] == "strong"
+    assert best["grade"] == "certain"
     assert best["evidence"]["words"] == index.answers(code).evidence(0).words()
     assert best["evidence"]["count"] == index.answers(code).count[0]
     assert best["score"] == pytest.approx(float(index.answers(code).score[0]), rel=1e-5)
@@ -71,22 +71,22 @@ def test_lines_hold_the_evidence_of_the_table_and_json_repeats_it(which: str, re
 
 def test_weak_evidence_is_left_out_unless_asked_for(client: TestClient) -> None:
     usual = ask(client, item=id_of("Tortilla Chips"), k=20)
-    guessed = ask(client, item=id_of("Tortilla Chips"), k=20, min_evidence="predicted")
-    assert {line["grade"] for line in usual["complements"]} <= {"strong", "some"}
+    guessed = ask(client, item=id_of("Tortilla Chips"), k=20, min_evidence="guess")
+    assert {line["grade"] for line in usual["complements"]} <= {"certain", "likely"}
     assert len(guessed["complements"]) > len(usual["complements"])
-    assert {line["grade"] for line in ask(client, item="100", min_evidence="strong")["complements"]} <= {"strong"}
+    assert {line["grade"] for line in ask(client, item="100", min_evidence="certain")["complements"]} <= {"certain"}
 
 
 def test_the_ranks_count_up_and_scores_fall(client: TestClient) -> None:
-    lines = ask(client, item="100", k=30, min_evidence="predicted")["complements"]
+    lines = ask(client, item="100", k=30, min_evidence="guess")["complements"]
     assert [line["rank"] for line in lines] == list(range(1, len(lines) + 1))
     assert all(one["score"] >= other["score"] for one, other in pairwise(lines))
 
 
 @pytest.mark.parametrize("item", AWKWARD)
 def test_any_id_can_be_asked_for_by_parameter_and_by_path(client: TestClient, item: str) -> None:
-    by_parameter = ask(client, item=item, min_evidence="predicted")
-    by_path = client.get(f"/v1/items/{quote(item, safe='')}/complements", params={"min_evidence": "predicted"})
+    by_parameter = ask(client, item=item, min_evidence="guess")
+    by_path = client.get(f"/v1/items/{quote(item, safe='')}/complements", params={"min_evidence": "guess"})
     assert by_parameter["query"]["id"] == item
     assert by_parameter["complements"]
     assert by_path.json() == by_parameter
@@ -106,15 +106,15 @@ def test_an_unknown_item_is_a_404_with_near_names(client: TestClient) -> None:
 
 
 def test_category_exclude_and_diversify_choose(client: TestClient) -> None:
-    everything = ask(client, item="100", k=100, min_evidence="predicted")
+    everything = ask(client, item="100", k=100, min_evidence="guess")
     aisles = [line["category"][-1] if line["category"] else "" for line in everything["complements"]]
-    sauces = ask(client, item="100", k=100, min_evidence="predicted", category="Sauces")
+    sauces = ask(client, item="100", k=100, min_evidence="guess", category="Sauces")
     assert names(sauces) == [n for n, aisle in zip(names(everything), aisles, strict=True) if aisle == "sauces"]
-    by_path = ask(client, item="100", k=100, min_evidence="predicted", category="second half / sauces")
+    by_path = ask(client, item="100", k=100, min_evidence="guess", category="second half / sauces")
     assert names(by_path) == names(sauces)
-    without = ask(client, item="100", k=100, min_evidence="predicted", exclude=id_of("Marinara Sauce"))
+    without = ask(client, item="100", k=100, min_evidence="guess", exclude=id_of("Marinara Sauce"))
     assert names(without) == [name for name in names(everything) if name != "Marinara Sauce"]
-    each = ask(client, item="100", k=100, min_evidence="predicted", diversify="true")
+    each = ask(client, item="100", k=100, min_evidence="guess", diversify="true")
     kept = [line["category"][-1] for line in each["complements"] if line["category"]]
     assert sorted(set(kept)) == sorted(kept)
     assert set(kept) == {aisle for aisle in aisles if aisle}
@@ -128,7 +128,7 @@ def test_an_unknown_category_or_model_is_a_404_with_the_nearest(client: TestClie
 
 
 @pytest.mark.parametrize("filters", [{}, {"category": "names 1"}, {"exclude": ["500", "501"]}, {"diversify": "true"}])
-@pytest.mark.parametrize("level", ["strong", "some", "predicted"])
+@pytest.mark.parametrize("level", ["certain", "likely", "guess"])
 def test_a_used_up_table_is_followed_by_exact_answers(
     client: TestClient, short_bundle: Path, filters: dict, level: str
 ) -> None:
@@ -155,7 +155,7 @@ def test_a_new_item_is_answered_from_its_category(client: TestClient) -> None:
     assert names(answer)[0] == "Butter Biscuits"
     assert {line["grade"] for line in answer["complements"]} == {"category"}
     assert "in no training basket" in answer["notes"][0]
-    assert ask(client, item="900", min_evidence="some")["complements"] == []
+    assert ask(client, item="900", min_evidence="likely")["complements"] == []
 
 
 def test_an_item_the_bundle_never_heard_of_is_answered_from_the_category_the_caller_gives(client: TestClient) -> None:
@@ -163,14 +163,14 @@ def test_an_item_the_bundle_never_heard_of_is_answered_from_the_category_the_cal
     assert answer["query"] == {"id": "brand new", "name": "brand new", "category": ["drinks"]}
     assert names(answer)[0] == "Butter Biscuits"
     assert {line["grade"] for line in answer["complements"]} == {"category"}
-    assert ask(client, item="brand new", category_of="drinks", min_evidence="some")["complements"] == []
+    assert ask(client, item="brand new", category_of="drinks", min_evidence="likely")["complements"] == []
     refused = client.get("/v1/complements", params={"item": "brand new", "category_of": "drunks"})
     assert refused.status_code == 404
 
 
 def test_a_cart_is_completed_and_says_which_items_speak(client: TestClient) -> None:
     cart = ["100", id_of("Tortilla Chips"), "no such item"]
-    answer = client.post("/v1/cart/complements", json={"items": cart, "k": 40, "min_evidence": "predicted"}).json()
+    answer = client.post("/v1/cart/complements", json={"items": cart, "k": 40, "min_evidence": "guess"}).json()
     lines = {line["name"]: line for line in answer["complements"]}
     assert [item["name"] for item in answer["cart"]] == ["Spaghetti", "Tortilla Chips"]
     assert not {"Spaghetti", "Tortilla Chips"} & set(lines)
@@ -195,7 +195,7 @@ def test_a_cart_of_one_is_answered_in_the_order_of_its_item(client: TestClient) 
 @pytest.mark.parametrize(
     "filters", [{}, {"category": ["names 1", "names 2"]}, {"exclude": ["500"]}, {"diversify": True}]
 )
-@pytest.mark.parametrize("level", ["some", "predicted"])
+@pytest.mark.parametrize("level", ["likely", "guess"])
 def test_a_cart_of_one_is_its_item_when_filters_use_up_the_table(short_bundle: Path, filters: dict, level: str) -> None:
     with TestClient(make_app(ServiceSettings(short_bundle))) as short:
         for item in ("100", "a/b/c", "300", "301"):
@@ -209,7 +209,7 @@ def test_a_cart_of_one_is_its_item_when_filters_use_up_the_table(short_bundle: P
 
 
 @pytest.mark.parametrize("filters", [{}, {"category": ["names 1", "names 2"]}, {"diversify": True}])
-@pytest.mark.parametrize("level", ["strong", "some", "predicted"])
+@pytest.mark.parametrize("level", ["certain", "likely", "guess"])
 def test_what_completes_a_cart_does_not_depend_on_the_length_of_the_table(
     client: TestClient, short_bundle: Path, filters: dict, level: str
 ) -> None:
@@ -219,7 +219,7 @@ def test_what_completes_a_cart_does_not_depend_on_the_length_of_the_table(
             few, many = (who.post("/v1/cart/complements", json=asked).json() for who in (short, client))
             assert few["complements"] == many["complements"]
             grades = {contribution["grade"] for line in few["complements"] for contribution in line["goes_with"]}
-            assert grades <= {"strong": {"strong"}, "some": {"strong", "some"}}.get(level, grades)
+            assert grades <= {"certain": {"certain"}, "likely": {"certain", "likely"}}.get(level, grades)
 
 
 @pytest.mark.parametrize("which", ["short_bundle", "gaussian_bundle"])
@@ -231,7 +231,7 @@ def test_a_cart_is_completed_as_the_model_completes_it(
     path = request.getfixturevalue(which)
     items = ["100", "101", "300"]
     with TestClient(make_app(ServiceSettings(path))) as asking:
-        asked = {"items": items, "k": 25, "min_evidence": "predicted"}
+        asked = {"items": items, "k": 25, "min_evidence": "guess"}
         lines = asking.post("/v1/cart/complements", json=asked).json()["complements"]
     exact = ServingTable.open(path).model.recommend(items, 25)
     assert [line["id"] for line in lines] == exact.ids
@@ -246,7 +246,7 @@ def test_a_cart_of_strangers_is_a_404(client: TestClient) -> None:
 
 
 def test_a_cart_with_a_short_table_is_filled_too(client: TestClient, short_bundle: Path) -> None:
-    asked = {"items": ["100", "101"], "k": 30, "min_evidence": "predicted"}
+    asked = {"items": ["100", "101"], "k": 30, "min_evidence": "guess"}
     with TestClient(make_app(ServiceSettings(short_bundle))) as short:
         few = short.post("/v1/cart/complements", json=asked).json()
     many = client.post("/v1/cart/complements", json={**asked, "k": 100}).json()
@@ -258,7 +258,7 @@ def test_a_pair_has_an_evidence_card(client: TestClient) -> None:
     chips, salsa = id_of("Tortilla Chips"), id_of("Salsa")
     answer = client.get("/v1/pairs", params={"a": chips, "b": salsa}).json()
     turned = client.get("/v1/pairs", params={"a": salsa, "b": chips}).json()
-    assert answer["grade"] == "strong"
+    assert answer["grade"] == "certain"
     assert answer["evidence"]["count"] == turned["evidence"]["count"] > 10
     assert answer["evidence"]["forward"] == turned["evidence"]["backward"]
     assert client.get("/v1/pairs", params={"a": "100", "b": "zzz"}).status_code == 404
@@ -283,8 +283,8 @@ def test_the_model_page_says_what_answers(client: TestClient) -> None:
 
 def test_models_side_by_side(bundle: Path, gaussian_bundle: Path) -> None:
     with TestClient(make_app(ServiceSettings(bundle, compare=(gaussian_bundle,)))) as both:
-        first = ask(both, item="100", min_evidence="predicted")
-        second = ask(both, item="100", min_evidence="predicted", model="neat")
+        first = ask(both, item="100", min_evidence="guess")
+        second = ask(both, item="100", min_evidence="guess", model="neat")
         assert [first["model"], second["model"]] == ["shrunk-lift", "neat"]
         assert first["bundle"] != second["bundle"]
         assert second["complements"][0]["evidence"]["item_variance"] > 0
@@ -316,7 +316,7 @@ def test_public_withholds_every_count(bundle: Path) -> None:
 
 
 def test_names_that_look_like_script_stay_text(client: TestClient) -> None:
-    answer = client.get("/v1/complements", params={"item": "100", "k": 100, "min_evidence": "predicted"})
+    answer = client.get("/v1/complements", params={"item": "100", "k": 100, "min_evidence": "guess"})
     assert answer.headers["content-type"] == "application/json"
     assert answer.headers["x-content-type-options"] == "nosniff"
     assert set(INJECTIONS) & {line["name"] for line in answer.json()["complements"]}
@@ -332,7 +332,7 @@ def test_an_approximate_table_says_so(gaussian_bundle: Path, tmp_path: Path) -> 
         assert model["recall"] == {"first": 1.0, "all": 1.0, "sample": len(ServingTable.open(bundle)) - 1}
         assert "Approximate: it holds" in approximate.get("/quality").text
         # beyond the table of three, exact scores, all of them in order
-        scores = [line["score"] for line in ask(approximate, item="100", k=20, min_evidence="predicted")["complements"]]
+        scores = [line["score"] for line in ask(approximate, item="100", k=20, min_evidence="guess")["complements"]]
         assert len(scores) == 20
         assert scores == sorted(scores, reverse=True)
     with TestClient(make_app(ServiceSettings(bundle, public=True))) as public:

@@ -102,7 +102,7 @@ def test_filters_change_the_list(page: Page) -> None:
     page.goto("/item?id=101")
     before = page.locator(".card").count()
     page.get_by_text("Filters", exact=True).click()
-    page.get_by_label("At least").select_option("predicted")
+    page.get_by_label("At least").select_option("guess")
     page.get_by_role("button", name="Apply").click()
     expect(page.locator(".card").nth(before)).to_be_visible()
 

@@ -127,11 +127,11 @@ def test_what_the_page_says_of_new_items_is_true(bundle: Path) -> None:
         for asked in (new, unknown):
             assert set(found(client, **asked)) == {"category"}
             assert set(found(client, **asked, min_evidence="category")) == {"category"}
-            for level in ("strong", "some", "predicted"):
+            for level in ("certain", "likely", "guess"):
                 assert found(client, **asked, min_evidence=level) == []
-        assert found(client, item="not-held", category_of="oddments", min_evidence="predicted") == []
+        assert found(client, item="not-held", category_of="oddments", min_evidence="guess") == []
         item = id_of("Spaghetti")
-        as_category, as_predicted = (found(client, item=item, min_evidence=x) for x in ("category", "predicted"))
+        as_category, as_predicted = (found(client, item=item, min_evidence=x) for x in ("category", "guess"))
         assert as_category == as_predicted
         cart = client.post("/v1/cart/complements", json={"items": [new["item"], item]}).json()
         assert "Oat Drink is in no training basket." in cart["notes"]
@@ -145,11 +145,11 @@ def test_what_the_page_says_of_new_items_is_true(bundle: Path) -> None:
 
 def test_only_a_model_that_answers_for_new_items_predicts_for_them(tmp_path: Path) -> None:
     bundle = write_bundle(tmp_path / "pop", model="pop")
-    asked = {"item": id_of("Oat Drink"), "min_evidence": "predicted"}
+    asked = {"item": id_of("Oat Drink"), "min_evidence": "guess"}
     with TestClient(make_app(ServiceSettings(bundle))) as client:
         lines = client.get("/v1/complements", params=asked).json()["complements"]
         first = client.get("/v1/complements", params={"item": asked["item"], "k": 3}).json()["complements"]
-    assert {line["grade"] for line in lines} == {"predicted"}
+    assert {line["grade"] for line in lines} == {"guess"}
     assert first == lines[:3]
 
 

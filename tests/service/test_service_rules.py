@@ -44,10 +44,10 @@ class Shop:
 
 def test_a_block_takes_an_item_out_and_a_pin_puts_one_in(bundle: Path, tmp_path: Path) -> None:
     shop = Shop(bundle, tmp_path, rules=HEADER)
-    before = shop.ask(CHIPS, min_evidence="predicted")
+    before = shop.ask(CHIPS, min_evidence="guess")
     assert before[0]["id"] == SALSA
     shop.change(rules=HEADER + f"{CHIPS},{SALSA},block,,,sold out\n{CHIPS},{TEA},pin,2,,from the buyer\n")
-    lines = shop.ask(CHIPS, min_evidence="predicted")
+    lines = shop.ask(CHIPS, min_evidence="guess")
     assert SALSA not in [line["id"] for line in lines]
     assert lines[0]["id"] == before[1]["id"]
     assert (lines[1]["id"], lines[1]["grade"], lines[1]["rank"]) == (TEA, "rule", 2)
@@ -60,14 +60,14 @@ def test_a_block_takes_an_item_out_and_a_pin_puts_one_in(bundle: Path, tmp_path:
 
 def test_a_block_for_every_query(bundle: Path, tmp_path: Path) -> None:
     shop = Shop(bundle, tmp_path, rules=HEADER + f"*,{SALSA},block,,,\n")
-    assert SALSA not in [line["id"] for line in shop.ask(CHIPS, k=100, min_evidence="predicted")]
+    assert SALSA not in [line["id"] for line in shop.ask(CHIPS, k=100, min_evidence="guess")]
     cart = shop.client.post("/v1/cart/complements", json={"items": [CHIPS, TEA], "k": 100}).json()
     assert SALSA not in [line["id"] for line in cart["complements"]]
 
 
 def test_a_block_in_a_cart_is_counted_and_its_place_filled(bundle: Path, tmp_path: Path) -> None:
     shop = Shop(bundle, tmp_path, rules=HEADER)
-    asked = {"items": [CHIPS, TEA], "k": 3, "min_evidence": "predicted"}
+    asked = {"items": [CHIPS, TEA], "k": 3, "min_evidence": "guess"}
     before = shop.client.post("/v1/cart/complements", json={**asked, "k": 4}).json()["complements"]
     shop.change(rules=HEADER + f"{CHIPS},{before[1]['id']},block,,,\n")
     after = shop.client.post("/v1/cart/complements", json=asked).json()["complements"]
@@ -94,10 +94,10 @@ def test_a_rule_ends_after_its_last_day(bundle: Path, tmp_path: Path, monkeypatc
 
 def test_only_what_is_available_is_named(bundle: Path, tmp_path: Path) -> None:
     everything = Shop(bundle, tmp_path, available="\n".join([SALSA, TEA, "303", "unknown id"]))
-    lines = everything.ask(CHIPS, k=100, min_evidence="predicted")
+    lines = everything.ask(CHIPS, k=100, min_evidence="guess")
     assert {SALSA} <= {line["id"] for line in lines} <= {SALSA, TEA, "303"}
     everything.change(available="# only tea today\n" + TEA)
-    assert {line["id"] for line in everything.ask(CHIPS, k=100, min_evidence="predicted")} <= {TEA}
+    assert {line["id"] for line in everything.ask(CHIPS, k=100, min_evidence="guess")} <= {TEA}
 
 
 PINS_OF_THREE = "100,200,pin,1,2020-01-01,\n100,201,pin,1,2999-01-01,\n100,202,pin,1,,\n"
@@ -173,7 +173,7 @@ def test_an_empty_list_of_what_is_available_is_refused(bundle: Path, tmp_path: P
         read_available(file)
     shop = Shop(bundle, tmp_path, available=TEA)
     shop.change(available="")
-    assert {line["id"] for line in shop.ask(CHIPS, k=100, min_evidence="predicted")} <= {TEA}
+    assert {line["id"] for line in shop.ask(CHIPS, k=100, min_evidence="guess")} <= {TEA}
 
 
 def test_a_server_does_not_start_with_bad_rules(bundle: Path, tmp_path: Path) -> None:

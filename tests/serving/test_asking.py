@@ -37,7 +37,7 @@ def test_each_answer_has_at_least_the_evidence_asked_for(bundle: Path) -> None:
     assert sizes[0] <= sizes[1] < sizes[2]
     every = index.model.recommend(start.title(), 20)
     assert [line.answer.name for line in found.answers] == every.names
-    with pytest.raises(ParameterError, match="`min_evidence` must be one of strong, some, predicted, got 'sme'"):
+    with pytest.raises(ParameterError, match="`min_evidence` must be one of certain, likely, guess, got 'sme'"):
         ask(index, [start.title()], min_evidence="sme")
 
 
@@ -62,15 +62,15 @@ def test_recommend_prints_the_evidence_and_says_what_it_left_out(
     assert exit_code_of(["recommend", str(bundle), start.title(), "-k", "20"]) == 0
     shown = capsys.readouterr()
     assert partner.title() in shown.out
-    assert "expected by chance; at least" in shown.out
+    assert "more than chance (at least" in shown.out
     assert "Association, not proof of extra sales." in shown.out
-    assert "below 'some': --min-evidence predicted shows them" in shown.err
+    assert "below 'likely': --min-evidence guess shows them" in shown.err
     publish(bundle, tmp_path / "store")
-    asked = ["recommend", str(tmp_path / "store"), start.title(), "--min-evidence", "strong", "--json"]
+    asked = ["recommend", str(tmp_path / "store"), start.title(), "--min-evidence", "certain", "--json"]
     assert exit_code_of(asked) == 0
     answer = json.loads(capsys.readouterr().out)
     assert answer["items"][0]["name"] == start.title()
-    assert {line["grade"] for line in answer["recommendations"]} == {"strong"}
+    assert {line["grade"] for line in answer["recommendations"]} == {"certain"}
     assert answer["recommendations"][0]["evidence"]["count"] > 0
 
 

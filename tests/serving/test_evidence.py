@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from itertools import combinations, pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,10 +14,22 @@ from hypothesis import strategies as st
 from scipy.stats import poisson
 
 from helpers.toyshop import code, toy_baskets
-from neatrec.data.baskets import Baskets
+from neatrec.cooccurrence.strata import strata_groups
+from neatrec.data.baskets import Attribute, Baskets
 from neatrec.data.catalog import Catalog
+from neatrec.errors import ParameterError
 from neatrec.labels import make_labels
-from neatrec.serving.evidence import FOOTER, GRADES, about, at_least, evidence_words, grade_pairs, one_in
+from neatrec.serving.evidence import (
+    FOOTER,
+    GRADES,
+    PairEvidence,
+    at_least,
+    coincidence_words,
+    grade_names,
+    grade_pairs,
+    one_in,
+    strata_words,
+)
 from neatrec.serving.pairs import PairTable
 
 ITEMS = "abcdefgh"
@@ -67,7 +81,7 @@ def test_customers_are_what_is_tested_where_they_return() -> None:
     by_basket = PairTable.of(shop(lists, None)).columns(*pair)
     assert (by_customer["count"][0], by_customer["customers"][0]) == (30, 1)
     assert by_customer["q"][0] > 0.05
-    assert GRADES[by_customer["grade"][0]] == "predicted"
+    assert GRADES[by_customer["grade"][0]] == "guess"
     assert (by_basket["count"][0], by_basket["customers"][0]) == (30, -1)
     assert by_basket["lift"][0] > by_customer["lift"][0]
 
@@ -132,113 +146,226 @@ def test_one_basket_of_one_item_is_no_evidence() -> None:
     pairs = PairTable.of(shop([["a"]], None))
     found = pairs.columns([0], [2])
     assert found["count"][0] == 0
-    assert GRADES[found["grade"][0]] == "predicted"
+    assert GRADES[found["grade"][0]] == "guess"
 
 
 @pytest.mark.parametrize(
     ("times", "low", "q", "grade"),
     [
-        (37, 9.2, 1e-4, "strong"),
-        (3, 2.0, 0.001, "strong"),
-        (2, 9.0, 0.0001, "some"),
-        (9, 1.9, 0.0001, "some"),
-        (9, 9.0, 0.01, "some"),
-        (9, 1.0, 0.01, "predicted"),
-        (9, 9.0, 0.051, "predicted"),
-        (-1, np.nan, np.nan, "predicted"),
+        (37, 9.2, 1e-4, "certain"),
+        (3, 2.0, 0.001, "certain"),
+        (2, 9.0, 0.0001, "likely"),
+        (9, 1.9, 0.0001, "certain"),
+        (9, 9.0, 0.01, "likely"),
+        (9, 1.0, 0.01, "guess"),
+        (9, 9.0, 0.051, "guess"),
+        (-1, np.nan, np.nan, "guess"),
     ],
 )
 def test_grades_follow_the_stated_thresholds(times: int, low: float, q: float, grade: str) -> None:
     assert GRADES[grade_pairs(np.array([times]), np.array([low]), np.array([q]))[0]] == grade
 
 
-WORDS = {"count": 37, "customers": 31, "expected": 2.3, "lift_low": 9.16, "q": 0.001, "reason": "similar"}
+NAN = float("nan")
+PAIR = PairEvidence(
+    *(37, 2.3, 13.5, 9.16, 19.1, 0.001, 31, 21, 16, 14.0, 0, 410, 388),
+    *(NAN, NAN, NAN, NAN, NAN),
+    grade="certain",
+)
+DECEMBER, NOVEMBER = 1 << 11, 1 << 10
 
 
 @pytest.mark.parametrize(
-    ("grade", "changed", "private", "public"),
+    ("changed", "private", "public"),
     [
         (
-            0,
             {},
-            "In 37 orders by 31 customers; 2.3 expected by chance; at least 9x chance (95 %). "
-            "Of pairs with evidence this strong about 1 in 1,000 is expected to be coincidence.",
-            "Bought together at least 9x as often as by chance (95 %). "
-            "Of pairs with evidence this strong about 1 in 1,000 is expected to be coincidence.",
+            "Bought together by 31 customers, 14x more than chance (at least 9.1x).",
+            "Bought together 14x more than chance (at least 9.1x).",
         ),
         (
-            1,
-            {"count": 1, "customers": -1, "q": 0.04, "lift_low": 1.27},
-            "In 1 order; 2.3 expected by chance; at least 1.2x chance (95 %). "
-            "Of pairs with evidence this strong about 1 in 20 is expected to be coincidence.",
-            "Bought together at least 1.2x as often as by chance (95 %). "
-            "Of pairs with evidence this strong about 1 in 20 is expected to be coincidence.",
+            {"count": 1, "customers": -1, "lift": 3.58, "lift_low": 1.27, "grade": "likely"},
+            "Bought together in 1 order, 3.6x more than chance (at least 1.2x).",
+            "Bought together 3.6x more than chance (at least 1.2x).",
         ),
         (
-            0,
-            {"q": 1e-30},
-            "In 37 orders by 31 customers; 2.3 expected by chance; at least 9x chance (95 %). "
-            "Of pairs with evidence this strong fewer than 1 in 1,000,000 is expected to be coincidence.",
-            "Bought together at least 9x as often as by chance (95 %). "
-            "Of pairs with evidence this strong fewer than 1 in 1,000,000 is expected to be coincidence.",
+            {"overall_lift": 11.2, "lift": 1.02, "grade": "seasonal", "season": DECEMBER},
+            "Bought together by 31 customers, 11x overall, 1.0x within December: seasonal.",
+            "Bought together 11x overall, 1.0x within December: seasonal.",
         ),
         (
-            2,
-            {"count": 1},
-            "Bought together once; suggested because similar items go together.",
+            {"overall_lift": 2.6, "lift": 1.02, "grade": "explained by store"},
+            "Bought together by 31 customers, 2.6x overall, 1.0x within one store: explained by store.",
+            "Bought together 2.6x overall, 1.0x within one store: explained by store.",
+        ),
+        (
+            {"customers": 1, "grade": "guess"},
+            "Bought together by 1 customer; suggested because similar items go together.",
             "Suggested because similar items go together.",
         ),
         (
-            2,
-            {"count": 0, "reason": "popular"},
+            {"count": 0, "reason": "popular", "grade": "guess"},
             "Never bought together; suggested because it is bought often.",
             "Suggested because it is bought often.",
         ),
         (
-            2,
-            {"count": 2, "reason": "counts"},
-            "Bought together twice; chance may explain it.",
+            {"customers": 2, "reason": "counts", "grade": "guess"},
+            "Bought together by 2 customers; chance may explain it.",
             "Chance may explain it.",
         ),
         (
-            2,
-            {"count": -1},
+            {"count": -1, "customers": -1, "grade": "guess"},
             "Seldom or never bought together; suggested because similar items go together.",
             "Suggested because similar items go together.",
         ),
         (
-            2,
-            {"count": 1234},
-            "Bought together 1,234 times; suggested because similar items go together.",
-            "Suggested because similar items go together.",
-        ),
-        (
-            2,
-            {"count": -1, "expected": float("nan")},
+            {"count": -1, "expected": NAN, "grade": "guess"},
             "Items of one category are not counted together.",
             "Items of one category are not counted together.",
         ),
         (
-            3,
-            {},
+            {"grade": "category"},
             "A new item: suggested because items of its category go together.",
             "A new item: suggested because items of its category go together.",
         ),
-        (4, {}, "Placed here by a rule of the shop.", "Placed here by a rule of the shop."),
+        ({"grade": "rule"}, "Placed here by a rule of the shop.", "Placed here by a rule of the shop."),
     ],
 )
-def test_evidence_in_words(grade: int, changed: dict[str, object], private: str, public: str) -> None:
-    numbers = {**WORDS, **changed}
-    assert evidence_words(grade, public=False, **numbers) == private  # type: ignore[arg-type]
-    assert evidence_words(grade, public=True, **numbers) == public  # type: ignore[arg-type]
+def test_evidence_in_words(changed: dict[str, Any], private: str, public: str) -> None:
+    evidence = replace(PAIR, **changed)
+    assert evidence.words() == private
+    assert evidence.words(public=True) == public
+
+
+def test_a_pair_that_nobody_suggests_is_not_said_to_be_suggested() -> None:
+    chance = replace(PAIR, lift=0.99, lift_low=0.7, q=1.0, grade="guess")
+    assert chance.words(suggested=False) == "Bought together by 31 customers; not more often than chance."
+    assert chance.words(True, suggested=False) == "Not more often than chance."
+    assert replace(chance, lift=3.0).words(suggested=False) == "Bought together by 31 customers; chance may explain it."
+    assert replace(chance, count=0).words(suggested=False) == "Never bought together."
+
+
+def test_two_words_say_how_sure_and_how_strong() -> None:
+    """692 orders, q = 1e-37, 1.9 times chance: certain and moderate."""
+    salsa = replace(PAIR, count=692, lift=1.9, lift_low=1.76, q=1e-37)
+    assert (salsa.grade, salsa.strength) == ("certain", "moderate")
+    assert PAIR.strength == "strong"
+    assert replace(PAIR, lift_low=1.1).strength == "weak"
+    assert replace(PAIR, grade="guess").strength is None
+    assert replace(PAIR, grade="seasonal").strength is None
+
+
+def test_the_months_of_a_season_have_names_in_json() -> None:
+    found = replace(PAIR, grade="seasonal", season=NOVEMBER | DECEMBER).to_dict()
+    assert found["season"] == ["November", "December"]
+    assert found["strength"] is None
+    assert PAIR.to_dict()["season"] is None
+    assert PAIR.to_dict()["strength"] == "strong"
+
+
+@pytest.mark.parametrize(
+    ("strata", "words"),
+    [
+        ((), "Seasons and stores could not be ruled out as the reason of a pair."),
+        (
+            ("basket_size", "month"),
+            "Evidence is measured within basket size, month. Stores could not be ruled out as the reason of a pair.",
+        ),
+        (("basket_size", "month", "store"), "Evidence is measured within basket size, month, store."),
+    ],
+)
+def test_what_could_not_be_ruled_out_is_said_and_less_is_claimed(strata: tuple[str, ...], words: str) -> None:
+    assert strata_words(strata) == words
+    claimed = "fewer than 1 in 1,000,000" if len(strata) == 3 else "fewer than 1 in 1,000"
+    assert coincidence_words(1e-30, strata) == claimed
+    assert coincidence_words(0.013, strata) == "about 1 in 70"
 
 
 def test_the_footer_claims_no_more() -> None:
     assert FOOTER == "Association, not proof of extra sales."
 
 
-@given(st.floats(1e-6, 1.0), st.floats(1e-9, 1e9), st.floats(1.0, 1e6))
-def test_words_never_claim_more_than_the_numbers(q: float, expected: float, low: float) -> None:
+@given(st.floats(1e-6, 1.0), st.floats(1.0, 1e6))
+def test_words_never_claim_more_than_the_numbers(q: float, low: float) -> None:
     assert one_in(q) <= 1 / q * (1 + 1e-5)
-    assert float(at_least(low).replace(",", "")) <= low
-    assert about(expected)
+    assert float(at_least(low).replace(",", "").removesuffix("x")) <= low * (1 + 1e-6)
+
+
+def dated_shop(seed: int = 5) -> Baskets:
+    """A year: candy and wreaths sell in December only, ice and charcoal in the north only, buns go with sausages."""
+    rng = np.random.default_rng(seed)
+    ids = ["candy", "wreath", "ice", "charcoal", "bun", "sausage", "rice", "pen"]
+    lists, stores, times, users = [], [], [], []
+    for number in range(6_000):
+        month, store = number % 12, int(rng.integers(0, 2))
+        often = {"candy": 0.5 if month == 11 else 0.01, "wreath": 0.5 if month == 11 else 0.01}
+        often |= {"ice": 0.4 if store else 0.01, "charcoal": 0.4 if store else 0.01}
+        often |= {"rice": 0.4, "pen": 0.4, "bun": 0.15}
+        basket = [item for item, chance in often.items() if rng.random() < chance]
+        basket += ["sausage"] if "bun" in basket and rng.random() < 0.6 else []
+        lists.append(basket)
+        stores.append(store)
+        times.append(np.datetime64(f"2025-{month + 1:02}-10", "us").astype(np.int64))
+        users.append(f"u{rng.integers(0, 4_000)}")
+    shop = Baskets.from_lists(lists, catalog=Catalog.from_ids(ids), users=users, ordered=False)
+    return replace(
+        shop, times=np.array(times), attributes={"store": Attribute(np.array(stores, np.int32), ("south", "north"))}
+    )
+
+
+def test_served_evidence_and_calibrated_labels_within_strata_agree_to_the_digit() -> None:
+    baskets = dated_shop()
+    labels = make_labels(baskets, levels=(0.05,), min_basket=2)
+    table = PairTable.of(baskets)
+    assert labels.options["strata"] == list(table.strata) == ["basket_size", "month", "store"]
+    found = table.columns(labels.query, labels.item)
+    assert len(labels) > 0
+    for name in ("expected", "lift", "lift_low", "lift_high"):
+        np.testing.assert_array_equal(found[name], getattr(labels, name).astype(np.float32), err_msg=name)
+    np.testing.assert_array_equal(found["q"], np.maximum(labels.q, 1e-37).astype(np.float32))
+    np.testing.assert_array_equal(found["customers"], labels.count)
+
+
+def test_a_pair_explained_by_its_season_or_its_store_has_a_grade_of_its_own() -> None:
+    baskets = dated_shop()
+    place = baskets.catalog.code_of
+    asked = [("candy", "wreath"), ("ice", "charcoal"), ("bun", "sausage")]
+    query, item = ([place[pair[side]] for pair in asked] for side in (0, 1))
+    within, plain = PairTable.of(baskets), PairTable.of(baskets, strata=("none",))
+    found = within.columns(query, item)
+    names = grade_names(within.strata)
+    assert [names[grade] for grade in found["grade"]] == ["seasonal", "explained by store", "certain"]
+    assert [GRADES[grade] for grade in plain.columns(query, item)["grade"]] == ["certain"] * 3
+    assert found["season"].tolist() == [DECEMBER, 0, 0]
+    np.testing.assert_array_equal(found["overall_lift"], plain.columns(query, item)["lift"])
+    assert found["overall_lift"][0] > 4
+    assert 0.8 < found["lift"][0] < 1.2
+    assert plain.strata == ()
+
+
+def test_baskets_without_month_and_store_have_no_strata_by_default() -> None:
+    baskets = replace(dated_shop(), times=None, attributes={})
+    default, sized = PairTable.of(baskets), PairTable.of(baskets, strata=("size",))
+    assert (default.strata, sized.strata) == ((), ("basket_size",))
+    assert default.expected is None
+
+
+def test_columns_whose_values_have_few_baskets_are_left_out_by_default() -> None:
+    baskets = dated_shop()
+    assert PairTable.of(baskets.select(np.arange(900))).strata == ("basket_size", "month", "store")
+    assert PairTable.of(baskets.select(np.arange(100))).strata == ("store",)
+    assert PairTable.of(baskets.select(np.arange(50))).strata == ()
+
+
+def test_columns_are_combined_where_combinations_have_enough_baskets_and_the_size_never() -> None:
+    baskets, names = dated_shop(), ("basket_size", "month", "store")
+    assert strata_groups(baskets, names) == [("basket_size",), ("month", "store")]
+    assert strata_groups(baskets.select(np.arange(400)), names) == [("basket_size",), ("month",), ("store",)]
+
+
+def test_strata_of_a_stream_are_refused() -> None:
+    baskets = dated_shop()
+    shards = [baskets.select(np.arange(3_000)), baskets.select(np.arange(3_000, 6_000))]
+    assert PairTable.of(shards).strata == ()
+    with pytest.raises(ParameterError, match="`strata` need all baskets in memory at once"):
+        PairTable.of(shards, strata=("month",))

@@ -60,7 +60,7 @@ def test_a_row_of_answers_and_the_pair_itself_have_the_same_evidence(bundle: Pat
     answers = index.answers(bread)
     row = answers.item.tolist().index(butter)
     assert index.evidence(bread, butter).to_dict() == answers.evidence(row).to_dict()
-    assert answers.evidence(row).grade == "strong"
+    assert answers.evidence(row).grade == "certain"
     assert (answers.evidence(row).query_count, answers.evidence(row).item_count) == (
         index.item_count[bread],
         index.item_count[butter],
@@ -86,7 +86,7 @@ def test_a_pair_outside_the_table_has_evidence_too(bundle: Path) -> None:
 def test_answers_are_taken(bundle: Path) -> None:
     answers = ServingTable.open(bundle).answers(code("bread"))
     assert len(answers.take([])) == 0
-    assert answers.take(answers.grade == GRADES.index("strong")).item.tolist() == [code("butter")]
+    assert answers.take(answers.grade == GRADES.index("certain")).item.tolist() == [code("butter")]
     assert answers.take([2, 0]).item.tolist() == answers.item[[2, 0]].tolist()
     assert answers.take(slice(1, None)).evidence(0).to_dict() == answers.evidence(1).to_dict()
 
@@ -106,7 +106,7 @@ def test_beyond_the_table_the_model_goes_on(tmp_path: Path, name: str) -> None:
     assert len(index.beyond(bread, k=1)) == 1
     drinks = np.isin(np.arange(len(index)), [code("cola"), code("juice")])
     assert set(index.beyond(bread, allowed=drinks).item.tolist()) <= {code("cola"), code("juice")}
-    strong = index.beyond(bread, min_grade=GRADES.index("strong"))
+    strong = index.beyond(bread, min_grade=GRADES.index("certain"))
     assert strong.item.tolist() == [code("butter")]
     assert len(index.beyond(bread, allowed=np.zeros(len(index), dtype=bool))) == 0
 
@@ -126,8 +126,8 @@ def test_coverage_is_the_share_of_items_and_of_sales(bundle: Path) -> None:
         assert sum(shares[by] for shares in coverage.values()) == pytest.approx(1.0)
     bought = [item for item in range(len(index)) if index.item_count[item]]
     strong = [item for item in bought if (index.answers(item).grade == 0).any()]
-    assert coverage["strong"]["items"] == pytest.approx(len(strong) / len(bought))
-    assert coverage["strong"]["sales"] == pytest.approx(index.item_count[strong].sum() / index.item_count.sum())
+    assert coverage["certain"]["items"] == pytest.approx(len(strong) / len(bought))
+    assert coverage["certain"]["sales"] == pytest.approx(index.item_count[strong].sum() / index.item_count.sum())
 
 
 def test_variances_and_the_map_travel_with_the_bundle(tmp_path: Path, bundle: Path) -> None:
@@ -270,17 +270,19 @@ def test_a_damaged_table_is_refused_by_name(bundle: Path, name: str, how: str) -
 
 
 def test_columns_of_another_version_are_refused(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("neatrec.serving.files.COLUMNS_VERSION", 2)
-    with pytest.raises(BundleError, match=r"columns of version 1, this version of neatrec reads 2. Run `neatrec train"):
+    monkeypatch.setattr("neatrec.serving.files.COLUMNS_VERSION", 3)
+    with pytest.raises(BundleError, match=r"columns of version 2, this version of neatrec reads 1 and 3. Run `neatrec"):
         ServingTable.open(bundle)
 
 
 def test_the_manifest_states_what_the_evidence_is_made_of(bundle: Path) -> None:
     about = json.loads((bundle / "manifest.json").read_text())["notes"]["topk"]
-    assert (about["columns"], about["k"]) == (1, 4)
+    assert (about["columns"], about["k"]) == (2, 4)
     assert about["evidence"]["min_count"] == 1
     assert about["evidence"]["by_customer"] is True
-    assert about["grades"]["strong"] == {"q": 0.001, "lift_low": 2.0, "times": 3}
+    assert about["evidence"]["strata"] == []
+    assert about["grades"]["certain"] == {"q": 0.001, "lift_low": 1.0, "times": 3}
+    assert about["grades"]["strong"] == {"lift_low": 2.0}
     assert {name for name in read_manifest(bundle).files if name.startswith("topk/")} == {
         "topk/answers.arrow",
         "topk/items.arrow",

@@ -16,13 +16,17 @@ def export(
     out: Annotated[Path, typer.Option(metavar="F.parquet|F.csv|F.sql", help="The file to write.")] = Path(
         "neatrec-answers.parquet"
     ),
+    k: Annotated[int, typer.Option("-k", help="At most so many answers per item.", min=1)] = 10,
+    min_evidence: Annotated[
+        str, typer.Option(metavar="certain|likely|guess", help="Only answers at least this sure.")
+    ] = "likely",
 ) -> None:
     """Write the serving table as a file: every item's answers with their evidence."""
     from neatrec.release.export import export_table
     from neatrec.release.store import bundle_in
     from neatrec.serving import ServingTable
 
-    rows = export_table(ServingTable.open(bundle_in(bundle)), out)
+    rows = export_table(ServingTable.open(bundle_in(bundle)), out, min_evidence=min_evidence, k=k)
     if output.as_json:
         print_json({"out": str(out), "answers": rows})
     else:

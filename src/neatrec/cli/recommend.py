@@ -15,7 +15,7 @@ from neatrec.text import printable
 if TYPE_CHECKING:
     from neatrec.models import Model
     from neatrec.models.recommendations import Recommendations
-    from neatrec.serving import QueryResult, ServingTable
+    from neatrec.serving import AnswerWithEvidence, QueryResult, ServingTable
 
 
 def recommend(
@@ -29,8 +29,8 @@ def recommend(
     *,
     k: Annotated[int, typer.Option("-k", help="How many answers.", min=1)] = 10,
     min_evidence: Annotated[
-        str, typer.Option(metavar="strong|some|predicted", help="Only answers with at least this evidence.")
-    ] = "some",
+        str, typer.Option(metavar="certain|likely|guess", help="Only answers at least this sure.")
+    ] = "likely",
     goal: Annotated[
         str | None,
         typer.Option(
@@ -43,6 +43,13 @@ def recommend(
     same_category: Annotated[
         bool, typer.Option("--same-category", help="Also items of the cart's own categories.")
     ] = False,
+    include_explained: Annotated[
+        bool,
+        typer.Option("--include-explained", help="Also list what only a season, a store or large baskets explain."),
+    ] = False,
+    month: Annotated[
+        int | None, typer.Option(metavar="1-12", min=1, max=12, help="Also list what is in season in this month.")
+    ] = None,
 ) -> None:
     """Show what goes with an item, or with a whole cart, and how certain that is."""
     from neatrec.bundle import load_bundle, read_manifest
@@ -53,6 +60,7 @@ def recommend(
     narrowed: dict[str, Any] = {"category": category, "exclude": exclude or (), "same_category": same_category}
     if has_table(read_manifest(bundle, verify=False)):
         index = ServingTable.open(bundle).with_goal(goal)
+        narrowed |= {"include_explained": include_explained, "month": month}
         _show_with_evidence(output, index, ask(index, items, k, min_evidence=min_evidence, **narrowed), min_evidence)
     else:
         model = load_bundle(bundle)
@@ -61,12 +69,12 @@ def recommend(
 
 
 def _show_with_evidence(output: OutputOptions, index: ServingTable, asked: QueryResult, min_evidence: str) -> None:
-    from neatrec.serving import FOOTER
+    from neatrec.serving import FOOTER, strata_words
 
     manifest, catalog = index.manifest, index.catalog
     notes = list(asked.notes)
     if asked.left_out:
-        notes.append(f"left out {asked.left_out} below {min_evidence!r}: --min-evidence predicted shows them")
+        notes.append(f"left out {asked.left_out} below {min_evidence!r}: --min-evidence guess shows them")
     if output.as_json:
         print_json(
             {
@@ -75,6 +83,8 @@ def _show_with_evidence(output: OutputOptions, index: ServingTable, asked: Query
                 **({} if index.goal is None else {"goal": index.goal}),
                 "items": [{"id": catalog.id(code), "name": catalog.name(code)} for code in asked.cart],
                 "recommendations": [line.to_dict() for line in asked.answers],
+                "explained": [line.to_dict() for line in asked.explained],
+                "strata": list(index.pairs.strata),
                 "notes": notes,
             }
         )
@@ -82,12 +92,20 @@ def _show_with_evidence(output: OutputOptions, index: ServingTable, asked: Query
     cart = ", ".join(printable(catalog.name(code)) for code in asked.cart)
     print(f"Goes with {cart} ({_ranked_by(manifest.model, index.goal)})\n")
     for line in asked.answers:
-        print(
-            f"{line.answer.rank:3}  {printable(line.answer.name)} ({printable(line.answer.id)}), {line.evidence.grade}"
-        )
-        print(f"     {line.evidence.words()}")
-    print(f"\n{FOOTER}" if asked.answers else "Nothing with that much evidence.")
+        _print_line(line)
+    if asked.explained:
+        print("\nOnly by season, store or basket size:\n")
+    for line in asked.explained:
+        _print_line(line)
+    print(f"\n{FOOTER}" if asked.answers or asked.explained else "Nothing with that much evidence.")
+    print(strata_words(index.pairs.strata))
     _print_notes(notes)
+
+
+def _print_line(line: AnswerWithEvidence) -> None:
+    both = ", ".join(filter(None, (line.evidence.grade, line.evidence.strength)))
+    print(f"{line.answer.rank:3}  {printable(line.answer.name)} ({printable(line.answer.id)}), {printable(both)}")
+    print(f"     {printable(line.evidence.words(), 400)}")
 
 
 def _show_plain(output: OutputOptions, model: Model, answer: Recommendations) -> None:

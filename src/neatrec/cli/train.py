@@ -14,7 +14,7 @@ from neatrec.cli.progress import ShowProgress
 from neatrec.cli.show import print_config as print_config_of
 from neatrec.cli.show import print_coverage
 from neatrec.cli.signals import at_a_safe_moment
-from neatrec.cli.source_options import SourceArguments
+from neatrec.cli.source_options import SourceArguments, parse_strata
 from neatrec.cli.toml import read_training_toml
 from neatrec.errors import must_be
 from neatrec.text import parse_size
@@ -82,6 +82,15 @@ def train(
             rich_help_panel=HOW,
         ),
     ] = 0.0,
+    strata: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="A,B|none",
+            help="Measure evidence within baskets of one size, month, or value of a column such as store. Default: "
+            "size,month,store, as far as SOURCE has them.",
+            rich_help_panel=HOW,
+        ),
+    ] = None,
     keep_users: Annotated[
         bool, typer.Option("--keep-users", help="Keep user ids and vectors in the bundle.", rich_help_panel=HOW)
     ] = False,
@@ -167,8 +176,10 @@ def train(
 
     Started by torchrun (`torchrun --nproc-per-node 2 -m neatrec train ...`) several processes train one model.
     """
+    named, columns = parse_strata(strata)
     if rewrite_table:
-        _rewrite_table(output, source, out, k=k, report=report, ann=ann, threads=threads, device=device)
+        options = {"k": k, "strata": named, "ann": ann, "threads": threads, "device": device}
+        _rewrite_table(output, source, out, columns, report=report, **options)
         return
     if report is not None:
         raise must_be("--report", "given with --rewrite-table", str(report))
@@ -189,6 +200,7 @@ def train(
         resume=resume,
         validation_share=validation,
         keep_users=keep_users,
+        strata=named,
         index=index,
         ann=bool(ann),
         k=k,
@@ -204,7 +216,7 @@ def train(
     elif stream:
         answer = train_bundle(_streaming(source, shard_lines, memory_limit), out, choice, options)
     else:
-        answer = train_bundle(_whole(source, shard_lines, memory_limit), out, choice, options)
+        answer = train_bundle(_whole(source, columns, shard_lines, memory_limit), out, choice, options)
     if not answer:
         return  # the first process prints the result
     if output.as_json:
@@ -216,7 +228,13 @@ def train(
 
 
 def _rewrite_table(
-    output: OutputOptions, source: SourceArguments, out: Path, *, report: Path | None, **options: Any
+    output: OutputOptions,
+    source: SourceArguments,
+    out: Path,
+    attributes: tuple[str, ...],
+    *,
+    report: Path | None,
+    **options: Any,
 ) -> None:
     from neatrec.bundle import is_bundle
     from neatrec.report.attachment import read_report
@@ -224,7 +242,7 @@ def _rewrite_table(
 
     attachment = None if report is None else read_report(report)
     named = is_bundle(Path(source.source))
-    bundle, baskets = (Path(source.source), None) if named else (out, source.read().baskets)
+    bundle, baskets = (Path(source.source), None) if named else (out, source.read(attributes=attributes).baskets)
     rewrite_index(bundle, baskets=baskets, attachment=attachment, **options)
     opened = ServingTable.open(bundle)
     if output.as_json:
@@ -237,11 +255,13 @@ def _rewrite_table(
     print_coverage(opened.coverage())
 
 
-def _whole(source: SourceArguments, shard_lines: int | None, memory_limit: str | None) -> Callable[[], Baskets]:
+def _whole(
+    source: SourceArguments, attributes: tuple[str, ...], shard_lines: int | None, memory_limit: str | None
+) -> Callable[[], Baskets]:
     for option, value in (("--shard-lines", shard_lines), ("--memory-limit", memory_limit)):
         if value is not None:
             raise must_be(option, "given with --stream", value)
-    return lambda: source.read().baskets
+    return lambda: source.read(attributes=attributes).baskets
 
 
 def _streaming(source: SourceArguments, shard_lines: int | None, memory_limit: str | None) -> StreamOptions:

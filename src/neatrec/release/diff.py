@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from neatrec.report.attachment import comparable, held_out
 from neatrec.serving import ServingTable
-from neatrec.serving.evidence import SOME
+from neatrec.serving.evidence import LIKELY
 
 TOP = 10
 """Answers compared per item."""
@@ -110,7 +110,7 @@ def _measures(old: ServingTable, new: ServingTable) -> tuple[tuple[float, float]
 
 def _sales_coverage(index: ServingTable) -> float:
     shares = index.coverage()
-    return shares["strong"]["sales"] + shares["some"]["sales"]
+    return shares["certain"]["sales"] + shares["likely"]["sales"]
 
 
 def _old_codes(new: ServingTable, old: ServingTable) -> Codes:
@@ -131,7 +131,7 @@ def top_answers(index: ServingTable, codes: npt.NDArray[np.integer[Any]]) -> Cod
     row = np.repeat(np.arange(len(codes)), lengths)
     before = np.cumsum(lengths) - lengths
     place = np.arange(len(row)) + np.repeat(start - before, lengths)
-    shown = index.columns["grade"][place] <= SOME if len(row) else np.zeros(0, dtype=bool)
+    shown = index.columns["grade"][place] <= LIKELY if len(row) else np.zeros(0, dtype=bool)
     counted = np.concatenate([[0], np.cumsum(shown)])
     rank = counted[:-1] - np.repeat(counted[before], lengths)
     kept = shown & (rank < TOP)

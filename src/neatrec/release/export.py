@@ -9,24 +9,36 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from neatrec.errors import ParameterError, ResourceError, must_be
-from neatrec.serving import GRADES, ServingTable
+from neatrec.errors import ParameterError, ResourceError, must_be, must_be_one_of
+from neatrec.serving import ServingTable
+from neatrec.serving.evidence import strength_of
+from neatrec.serving.query import PAIR_GRADES
 from neatrec.text import printable
 
 TABLE = "neatrec_complements"
 BLOCK = 200_000
 """Answers written at a time."""
 ROWS_PER_INSERT = 500
+Places = npt.NDArray[np.int64]
 SQL_TYPES = {"string": "VARCHAR", "int32": "INTEGER", "float": "DOUBLE PRECISION"}
-TEXTS = ("query", "query_name", "item", "item_name", "grade")
+TEXTS = ("query", "query_name", "item", "item_name", "grade", "strength")
 
 
-def export_table(index: ServingTable, path: str | Path) -> int:
-    """Write the table to `path` in the format of its ending (.parquet, .csv, .sql); returns the number of answers."""
+def export_table(index: ServingTable, path: str | Path, *, min_evidence: str = "likely", k: int = 10) -> int:
+    """Write the first `k` answers of each item that have at least the evidence asked for, as `recommend` gives them.
+
+    The ending of `path` says the format: .parquet, .csv or .sql. Returns the number of answers.
+    """
     path = Path(path)
+    if min_evidence not in PAIR_GRADES:
+        raise must_be_one_of("min_evidence", PAIR_GRADES, min_evidence)
+    if k < 1:
+        raise must_be("k", "at least 1", k)
+    rows, rank = _chosen(index, PAIR_GRADES.index(min_evidence), k)
     writers: dict[str, Callable[[Iterator[pa.Table], Path], None]] = {
         ".parquet": _write_parquet,
         ".csv": _write_csv,
@@ -36,7 +48,7 @@ def export_table(index: ServingTable, path: str | Path) -> int:
         raise must_be("out", "a name that ends in .parquet, .csv or .sql", str(path))
     unfinished = path.with_name(f".{path.name}.writing")
     try:
-        writers[path.suffix](blocks(index), unfinished)
+        writers[path.suffix](blocks(index, rows, rank), unfinished)
         os.replace(unfinished, path)
     except OSError as error:
         kind = ResourceError if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG} else ParameterError
@@ -45,32 +57,45 @@ def export_table(index: ServingTable, path: str | Path) -> int:
         raise kind(f"cannot write {printable(path)}: {why}", file=str(path)) from error
     finally:
         unfinished.unlink(missing_ok=True)
-    return len(index.columns["item"])
+    return len(rows)
 
 
-def blocks(index: ServingTable) -> Iterator[pa.Table]:
-    """The table in blocks, one row per answer; at least one block, so that an empty table has its columns."""
-    rows = len(index.columns["item"])
-    for first in range(0, max(rows, 1), BLOCK):
-        yield _block(index, first, min(first + BLOCK, rows))
+def _chosen(index: ServingTable, level: int, k: int) -> tuple[Places, Places]:
+    """The places of the answers to write, and the rank of each among those of its item, from 1."""
+    enough = np.asarray(index.columns["grade"]) <= level
+    rows = np.flatnonzero(enough)
+    before = np.concatenate([[0], np.cumsum(enough)])[index.start]  # answers written before those of each item
+    rank = np.arange(len(rows)) - before[_queries(index, rows)] + 1
+    return rows[rank <= k], rank[rank <= k]
 
 
-def _block(index: ServingTable, first: int, last: int) -> pa.Table:
-    place = np.arange(first, last)
-    query = (np.searchsorted(index.start, place, side="right") - 1).astype(np.int32)
-    columns = {name: values[first:last] for name, values in index.columns.items()}
+def _queries(index: ServingTable, rows: Places) -> npt.NDArray[np.int32]:
+    return (np.searchsorted(index.start, rows, side="right") - 1).astype(np.int32)
+
+
+def blocks(index: ServingTable, rows: Places, rank: Places) -> Iterator[pa.Table]:
+    """These answers in blocks, one row each; at least one block, so that an empty table has its columns."""
+    for first in range(0, max(len(rows), 1), BLOCK):
+        yield _block(index, rows[first : first + BLOCK], rank[first : first + BLOCK])
+
+
+def _block(index: ServingTable, rows: Places, rank: Places) -> pa.Table:
+    query = _queries(index, rows)
+    columns = {name: values[rows] for name, values in index.columns.items()}
+    grades, lows = columns["grade"].tolist(), columns["lift_low"].tolist()
     ids = index.catalog.ids
     names = ids if index.catalog.names is None else pc.coalesce(index.catalog.names, ids)
     out: dict[str, Any] = {
         "query": ids.take(pa.array(query)),
         "query_name": names.take(pa.array(query)),
-        "rank": pa.array((place - index.start[query] + 1).astype(np.int32)),
+        "rank": pa.array(rank.astype(np.int32)),
         "item": ids.take(pa.array(columns["item"])),
         "item_name": names.take(pa.array(columns["item"])),
-        "grade": pa.array(np.array(GRADES)[columns["grade"]]),
+        "grade": pa.array(np.array(index.grades)[columns["grade"]]),
+        "strength": pa.array([strength_of(grade, low) for grade, low in zip(grades, lows, strict=True)], pa.string()),
     }
     for name, values in columns.items():
-        if name not in {"item", "grade"}:
+        if name not in {"item", "grade", "season"}:
             out[name] = pa.array(values, mask=(values == -1) if values.dtype.kind == "i" else np.isnan(values))
     table = pa.table(out)
     return table.cast(pa.schema([(f.name, pa.string() if f.name in TEXTS else f.type) for f in table.schema]))

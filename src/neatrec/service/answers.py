@@ -15,10 +15,10 @@ import numpy.typing as npt
 from neatrec.data.catalog import UNKNOWN
 from neatrec.service.loaded_bundle import LoadedBundle
 from neatrec.service.rules import CompiledRules, ItemFilter
-from neatrec.service.schemas import LEVELS, CartQuery, Filters
+from neatrec.service.schemas import LEVELS, CartQuery, Filters, ItemFilters
 from neatrec.service.snapshot import ServingSnapshot
-from neatrec.serving import GRADES, ItemAnswers, Model, PairEvidence, best, score_cart
-from neatrec.serving.evidence import PREDICTED
+from neatrec.serving import ItemAnswers, Model, PairEvidence, best, score_cart
+from neatrec.serving.evidence import GUESS, LIKELY
 from neatrec.serving.table import NUMBERS
 from neatrec.text import printable
 
@@ -26,7 +26,6 @@ MEMBERS = 200
 """Best sellers of a category whose answers a new item gets."""
 MAX_SCORES = 4_000_000
 """Scores held at once: a large cart of a large shop is scored a few items at a time."""
-SOME = GRADES.index("some")
 COUNTED = NUMBERS.index("posterior")
 """`PairEvidence` has what is counted of a pair, then the items' own numbers, then the posterior."""
 
@@ -51,6 +50,8 @@ class AnsweredQuery:
     """How many were asked for."""
     rule_hits: tuple[str, ...] = ()
     """Rules that changed the answer: block, pin."""
+    explained: list[AnswerLine] | None = None
+    """On request: pairs that season, store or basket size explain."""
 
 
 def goes_with(
@@ -63,7 +64,7 @@ def goes_with(
     pins = _pins(bundle, rules, code, filters.k, item_filter)
     wanted = filters.k - len(pins)
     is_new = not bundle.count[code]
-    level = LEVELS.index(filters.min_evidence or ("category" if is_new else "some"))
+    level = LEVELS.index(filters.min_evidence or ("category" if is_new else "likely"))
     lines = _from_table(bundle, code, wanted, level, item_filter)
     notes = [_new_note(bundle, code)] if is_new else []
     if len(lines) < wanted and bundle.may_have_more(code, level):
@@ -80,6 +81,22 @@ def goes_with(
         lines.insert(min(position - 1, len(lines)), line)
     hits = (("block",) if item_filter.block_hit else ()) + ("pin",) * len(pins)
     return AnsweredQuery(bundle, lines, notes, filters.k, hits)
+
+
+def explained_by(
+    bundle: LoadedBundle, rules: CompiledRules, code: int, filters: ItemFilters
+) -> list[AnswerLine] | None:
+    """The items that season, store or basket size explain, under the same filters; None where nobody asks for them."""
+    if filters.include is None and filters.month is None:
+        return None
+    item_filter = ItemFilter(bundle, rules, filters, [code])
+    table = bundle.index.explained(code, filters.month, len(bundle.ids))
+    rows: list[int] = []
+    for row, item in enumerate(table.item.tolist()):
+        if len(rows) < filters.k and item_filter.passes(item):
+            item_filter.take(item)
+            rows.append(row)
+    return lines_of(bundle, table, rows)
 
 
 def for_new_item(snapshot: ServingSnapshot, bundle: LoadedBundle, category: str, filters: Filters) -> AnsweredQuery:
@@ -124,12 +141,12 @@ def lines_of(bundle: LoadedBundle, table: ItemAnswers, rows: list[int]) -> list[
     if not rows:
         return []
     columns = {name: getattr(table, name)[rows].tolist() for name in ("item", "score", "grade", *NUMBERS)}
-    query, variance, nan = table.query, bundle.variance, float("nan")
+    query, variance, grades, nan = table.query, bundle.variance, bundle.index.grades, float("nan")
     lines = []
     for item, score, grade, *numbers in zip(*columns.values(), strict=True):
         spread = (nan, nan) if variance is None else (variance[query], variance[item])
         own = (bundle.count[query], bundle.count[item], *spread)
-        evidence = PairEvidence(*(*numbers[:COUNTED], *own, *numbers[COUNTED:], GRADES[grade], bundle.reason))
+        evidence = PairEvidence(*(*numbers[:COUNTED], *own, *numbers[COUNTED:], grades[grade], bundle.reason))
         lines.append(AnswerLine(item, score, evidence))
     return lines
 
@@ -173,7 +190,7 @@ def from_category(
     weight: dict[int, int] = {}
     for seller in sellers.tolist():
         table = bundle.index.answers(seller)
-        for item in table.item[table.grade <= SOME].tolist():
+        for item in table.item[table.grade <= LIKELY].tolist():
             weight[item] = weight.get(item, 0) + int(count[seller])
     total = int(count[sellers].sum())
     lines: list[AnswerLine] = []
@@ -199,6 +216,8 @@ def _by_category(bundle: LoadedBundle, item: int) -> PairEvidence:
         customers=-1,
         forward=-1,
         backward=-1,
+        overall_lift=nan,
+        season=-1,
         query_count=-1,
         item_count=bundle.count[item],
         query_variance=nan,
@@ -224,6 +243,10 @@ class CartContribution:
     evidence: PairEvidence
 
 
+def _sureness(grade: str) -> int:
+    return LEVELS.index(grade) if grade in LEVELS else len(LEVELS)
+
+
 @dataclass(frozen=True, slots=True)
 class CartLine:
     code: int
@@ -234,7 +257,7 @@ class CartLine:
     @property
     def grade(self) -> str:
         """The best grade among the contributions."""
-        return min((one.evidence.grade for one in self.contributions), key=LEVELS.index)
+        return min((one.evidence.grade for one in self.contributions), key=_sureness)
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +283,7 @@ def completes(snapshot: ServingSnapshot, bundle: LoadedBundle, query: CartQuery)
     ]
     item_filter = ItemFilter(bundle, snapshot.rules[bundle.name], query, cart)
     bundle = bundle.with_goal(query.goal)
-    level = LEVELS.index(query.min_evidence or "some")
+    level = LEVELS.index(query.min_evidence or "likely")
     queries = [code for code in cart if bundle.count[code] or bundle.index.model.scores_unseen_items]
     lines = _cart_lines(bundle, queries, query.k, level, item_filter) if queries else []
     return AnsweredCart(bundle, cart, lines, notes, query.k, ("block",) if item_filter.block_hit else ())
@@ -275,7 +298,7 @@ def _cart_lines(
     candidates = np.flatnonzero(allowed).astype(np.int32)
     scored = score_cart(lambda codes: _rows(model, asked, codes), len(asked), candidates, model.min_score)
     codes, total = scored.codes, scored.total
-    if level < PREDICTED:
+    if level < GUESS:
         shown = _with_evidence(bundle, queries, level, allowed)[codes]
         codes, total = codes[shown], total[shown]
     # one answer may forbid others, by rule or by `diversify`: so many may have to be passed over
@@ -334,7 +357,7 @@ def _contributions(
     found = []
     for item, part, grade in zip(codes, parts, grades, strict=True):
         order = np.argsort(-part, kind="stable")
-        chosen = order[(grade[order] <= level) & ((part[order] > 0) | (grade[order] < PREDICTED))]
+        chosen = order[(grade[order] <= level) & ((part[order] > 0) | (grade[order] < GUESS))]
         if not len(chosen):  # below the median of all that it goes with, and yet the best there is
             chosen = order[[np.argmin(grade[order])]]
         found.append(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from typing import Annotated, Any, get_origin
 from urllib.parse import unquote_to_bytes
 
@@ -14,7 +15,7 @@ from pydantic import ValidationError
 
 from neatrec._version import __version__
 from neatrec.service import schemas
-from neatrec.service.answers import completes, for_new_item, goes_with
+from neatrec.service.answers import completes, explained_by, for_new_item, goes_with
 from neatrec.service.loaded_bundle import LoadedBundle
 from neatrec.service.metrics import Metrics
 from neatrec.service.problems import Problem, bad, invalid, too_long
@@ -23,7 +24,7 @@ from neatrec.service.schemas import error_responses
 from neatrec.service.settings import MAX_QUERY_STRING
 from neatrec.service.snapshot import Rendered, ServingSnapshot
 from neatrec.service.views import coverage_of
-from neatrec.serving import table_words
+from neatrec.serving import strata_words, table_words
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
@@ -129,6 +130,9 @@ class Api:
             found = await asyncio.to_thread(goes_with, snapshot, bundle, code, filters, exact=True)
         if found is None:
             raise Problem(500, "Fault", "no answer was found")
+        if filters.include or filters.month:
+            listed = await asyncio.to_thread(explained_by, bundle, snapshot.rules[bundle.name], code, filters)
+            found = replace(found, explained=listed)
         return complements_out(found, bundle.brief(code), self.public)
 
     async def cart(self, request: Request, cart: schemas.CartQuery, _: Annotated[schemas.NoQuery, Query()]) -> Response:
@@ -250,5 +254,7 @@ def served(bundle: LoadedBundle, public: bool) -> dict[str, Any]:
         "goals": list(bundle.index.goals),
         "table": table_words(bundle.index.recall, public),
         "recall": recall_out(bundle.index.recall, public),
+        "strata": list(bundle.index.pairs.strata),
+        "evidence": strata_words(bundle.index.pairs.strata),
         "coverage": coverage_of(bundle, public),
     }

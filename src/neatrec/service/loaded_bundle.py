@@ -16,7 +16,7 @@ from neatrec.service.problems import Problem, unknown_choice, unknown_item
 from neatrec.service.search import NameSearch
 from neatrec.service.settings import CATEGORY_BYTES, MAX_GUESS
 from neatrec.serving import ServingTable
-from neatrec.serving.evidence import PREDICTED, SOME_Q
+from neatrec.serving.evidence import GUESS, LIKELY_Q
 from neatrec.text import printable
 
 Members = npt.NDArray[np.bool_]
@@ -189,22 +189,22 @@ class LoadedBundle:
         table = self.index.answers(code)
         if len(table) < self.index.k:
             return False
-        if level >= PREDICTED:
+        if level >= GUESS:
             return True
         return bool(self.graded[level][code] > int((table.grade <= level).sum()))
 
     @cached_property
     def graded(self) -> tuple[npt.NDArray[np.int64], ...]:
-        """For `strong` and `some`: how many pairs of that grade or better each item has in all, shape (items,).
+        """For `certain` and `likely`: how many pairs of that grade or better each item has in all, shape (items,).
 
         Items whose table holds them all need no exact scores; without this, every short answer would ask for them.
         """
         pairs = self.index.pairs
-        place = np.flatnonzero(np.asarray(pairs.q) <= SOME_Q)  # the others are graded lower whatever their lift
+        place = np.flatnonzero(np.asarray(pairs.q) <= LIKELY_Q)  # the others are graded lower whatever their lift
         query = (np.searchsorted(pairs.start, place, side="right") - 1).astype(np.int32)
         item = np.asarray(pairs.item)[place]
         grade = pairs.columns(query, item)["grade"]
-        return tuple(self._pairs_of(query[grade <= level], item[grade <= level]) for level in range(PREDICTED))
+        return tuple(self._pairs_of(query[grade <= level], item[grade <= level]) for level in range(GUESS))
 
     def _pairs_of(self, query: npt.NDArray[np.int32], item: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
         size = len(self.ids)

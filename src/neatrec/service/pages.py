@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from weakref import WeakKeyDictionary
 
 from fastapi import APIRouter, FastAPI, Query, Request
@@ -13,12 +13,23 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from pydantic import BeforeValidator, Field, StringConstraints
 
 from neatrec._version import __version__
-from neatrec.service.answers import completes, goes_with
+from neatrec.service.answers import completes, explained_by, goes_with
 from neatrec.service.api import CheckedRoute, find, json_response, snapshot_of
 from neatrec.service.drawings import MAX_POINTS, ItemMap, dots
 from neatrec.service.loaded_bundle import LoadedBundle
 from neatrec.service.problems import Problem, bad
-from neatrec.service.schemas import LEVELS, CartQuery, Filters, Goal, Id, Level, Name, NoQuery, RequestModel
+from neatrec.service.schemas import (
+    LEVELS,
+    CartQuery,
+    Filters,
+    Goal,
+    Id,
+    ItemFilters,
+    Level,
+    Name,
+    NoQuery,
+    RequestModel,
+)
 from neatrec.service.settings import MAX_CATEGORIES, MAX_ITEMS, MAX_SEARCH
 from neatrec.service.snapshot import ServingSnapshot
 from neatrec.service.views import (
@@ -30,12 +41,14 @@ from neatrec.service.views import (
     cart_cards,
     covered,
     drawn,
+    grade_name,
     popularity,
     quality,
     spread,
     unbroken,
 )
-from neatrec.serving import FOOTER, GRADES
+from neatrec.serving import FOOTER, GRADES, strata_words
+from neatrec.serving.evidence import coincidence_words
 
 SHOWN = 12
 """Answers on a page."""
@@ -59,6 +72,7 @@ class ItemForm(RequestModel):
     model: ChosenName = None
     goal: ChosenGoal = None
     category: list[ChosenName] = Field(default=[], max_length=MAX_CATEGORIES)
+    include: Annotated[Literal["explained"] | None, EMPTY_IS_NONE] = None
 
 
 class CompareForm(RequestModel):
@@ -107,23 +121,27 @@ class Pages:
 
     def item(self, request: Request, form: Annotated[ItemForm, Query()]) -> Response:
         snapshot = snapshot_of(request)
-        filters = Filters(
+        filters = ItemFilters(
             k=SHOWN,
             category=[name for name in form.category if name],
             min_evidence=form.min_evidence,
             diversify=form.diversify is not None,
             model=form.model,
             goal=form.goal,
+            include=form.include,
         )
         bundle = snapshot.bundle(filters.model)
         code = bundle.known(form.id)
         answered = goes_with(snapshot, bundle, code, filters, exact=True)
+        explained = explained_by(bundle, snapshot.rules[bundle.name], code, filters)
         return self._page(
             "item.html",
             snapshot,
             "lookup",
             item=bundle.brief(code),
-            cards=cards(answered, self.public) if answered else [],
+            cards=cards(bundle, answered.lines, self.public) if answered else [],
+            explained=None if explained is None else cards(bundle, explained, self.public),
+            has_explained=len(bundle.index.explained(code, k=1)) > 0,
             notes=answered.notes if answered else [],
             filters=filters,
             levels=[(level, GRADE_NAMES[level]) for level in LEVELS],
@@ -140,13 +158,13 @@ class Pages:
     def compare(self, request: Request, form: Annotated[CompareForm, Query()]) -> Response:
         snapshot = snapshot_of(request)
         code = snapshot.main.known(form.id)
-        level = form.min_evidence or "predicted"
+        level = form.min_evidence or "guess"
         columns = []
         for bundle in snapshot.bundles.values():
             here = bundle.code(form.id)
             filters = Filters(k=10, min_evidence=level)
             answered = None if here is None else goes_with(snapshot, bundle, here, filters, exact=True)
-            columns.append((bundle, [] if answered is None else cards(answered, self.public)))
+            columns.append((bundle, [] if answered is None else cards(bundle, answered.lines, self.public)))
         return self._page(
             "compare.html",
             snapshot,
@@ -170,8 +188,10 @@ class Pages:
             a=bundle.brief(a),
             b=bundle.brief(b),
             evidence=evidence,
-            words=evidence.words(public=self.public),
-            grade_name=GRADE_NAMES[evidence.grade],
+            words=evidence.words(public=self.public, suggested=False),
+            grade_name=grade_name(evidence.grade, evidence.strength),
+            coincidence=coincidence_words(evidence.q, bundle.index.pairs.strata) if evidence.q < 1 else None,
+            within=strata_words(bundle.index.pairs.strata),
             ruler=drawn(evidence, self.public),
         )
 

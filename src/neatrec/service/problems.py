@@ -11,8 +11,9 @@ from neatrec.service.settings import MAX_K, MAX_NAME, MAX_QUERY_STRING
 from neatrec.text import printable
 
 CHOICES = {
-    "min_evidence": ("strong", "some", "predicted", "category"),
+    "min_evidence": ("certain", "likely", "guess", "category"),
     "goal": ("balanced", "lift", "evidence"),
+    "include": ("explained",),
 }
 NAMES = frozenset({"category", "category_of", "model", "q"})
 """Parameters of limited length; ids are limited only by the request."""
@@ -59,6 +60,8 @@ def invalid(error: Mapping[str, Any]) -> Problem:
 def _wanted(name: str, kind: str) -> str:
     if name == "k":
         return f"a whole number from 1 to {MAX_K}"
+    if name == "month":
+        return "a whole number from 1 to 12"
     if kind.startswith("bool"):
         return "true or false"
     if kind.startswith("string"):

@@ -11,6 +11,7 @@ from neatrec.service.answers import AnsweredCart, AnsweredQuery, AnswerLine, Car
 from neatrec.service.loaded_bundle import LoadedBundle
 from neatrec.service.snapshot import Rendered
 from neatrec.serving import FOOTER, PairEvidence
+from neatrec.serving.evidence import months_of
 
 OPTIONAL = ("query_variance", "item_variance", "posterior", "posterior_low", "posterior_high")
 
@@ -19,23 +20,29 @@ def dumps(answer: Any) -> bytes:
     return json.dumps(answer, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
-def evidence_json(evidence: PairEvidence, public: bool) -> str:
+def evidence_json(evidence: PairEvidence, public: bool, suggested: bool = True) -> str:
     """Words, and the numbers unless withheld, written by hand: it is half the work of an answer.
 
-    The words are our own, so nothing needs escaping. Variances and posteriors are there only where the model has them.
+    Variances and posteriors are there only where the model has them.
     """
     e = evidence
     if public:
-        return f'{{"words":"{e.words(public=True)}"}}'
+        return f'{{"words":{_text(e.words(True, suggested))}}}'
     rest = ""
     if e.item_variance == e.item_variance or e.posterior == e.posterior:
         rest = "".join(f',"{name}":{real(getattr(e, name))}' for name in OPTIONAL)
     return (
-        f'{{"words":"{e.words()}","count":{whole(e.count)},"customers":{whole(e.customers)},'
+        f'{{"words":{_text(e.words(False, suggested))},"count":{whole(e.count)},"customers":{whole(e.customers)},'
         f'"forward":{whole(e.forward)},"backward":{whole(e.backward)},"query_count":{whole(e.query_count)},'
         f'"item_count":{whole(e.item_count)},"expected":{real(e.expected)},"lift":{real(e.lift)},'
-        f'"lift_low":{real(e.lift_low)},"lift_high":{real(e.lift_high)},"q":{real(e.q)}{rest}}}'
+        f'"lift_low":{real(e.lift_low)},"lift_high":{real(e.lift_high)},"q":{real(e.q)},'
+        f'"overall_lift":{real(e.overall_lift)},"season":{json.dumps(months_of(e.season) or None)}{rest}}}'
     )
+
+
+def _text(words: str) -> str:
+    """A sentence as JSON; one may hold the name of a column."""
+    return json.dumps(words, ensure_ascii=False)
 
 
 def whole(value: int) -> str:
@@ -57,7 +64,11 @@ def complements_out(answered: AnsweredQuery, query: dict[str, Any], public: bool
     lines = ",".join(_line_json(bundle, rank, line, public) for rank, line in enumerate(answered.lines, 1))
     head = json.dumps({**_head(bundle), "query": query}, ensure_ascii=False, separators=(",", ":"))
     notes = json.dumps(answered.notes, ensure_ascii=False)
-    body = f'{head[:-1]},"complements":[{lines}],"notes":{notes},"footer":"{FOOTER}"}}'
+    explained = ""
+    if answered.explained is not None:
+        listed = (_line_json(bundle, rank, line, public) for rank, line in enumerate(answered.explained, 1))
+        explained = f',"explained":[{",".join(listed)}]'
+    body = f'{head[:-1]},"complements":[{lines}]{explained},"notes":{notes},"footer":"{FOOTER}"}}'
     grades = Counter(line.evidence.grade for line in answered.lines)
     return _rendered(body.encode("utf-8", "replace"), answered, grades)
 
@@ -66,8 +77,13 @@ def _line_json(bundle: LoadedBundle, rank: int, line: AnswerLine, public: bool) 
     evidence = line.evidence
     return (
         f'{{"rank":{rank},{bundle.brief_json(line.code)},"score":{score_json(line.score, public)},'
-        f'"grade":"{evidence.grade}","evidence":{evidence_json(evidence, public)}}}'
+        f'{_words_json(evidence)},"evidence":{evidence_json(evidence, public)}}}'
     )
+
+
+def _words_json(evidence: PairEvidence) -> str:
+    """The two words: how sure, how strong."""
+    return f'"grade":{_text(evidence.grade)},"strength":{json.dumps(evidence.strength)}'
 
 
 def cart_out(answered: AnsweredCart, public: bool) -> Rendered:
@@ -85,7 +101,12 @@ def cart_out(answered: AnsweredCart, public: bool) -> Rendered:
 
 def _cart_line(bundle: LoadedBundle, rank: int, line: CartLine, public: bool) -> dict[str, Any]:
     goes_with = [
-        {**bundle.brief(one.code), "grade": one.evidence.grade, "words": one.evidence.words(public=public)}
+        {
+            **bundle.brief(one.code),
+            "grade": one.evidence.grade,
+            "strength": one.evidence.strength,
+            "words": one.evidence.words(public=public),
+        }
         for one in line.contributions
     ]
     score = None if public else float(f"{line.score:.6g}")
@@ -98,8 +119,8 @@ def pair_out(bundle: LoadedBundle, a: int, b: int, public: bool) -> bytes:
     score = None if public else float(bundle.index.model.score([a], [b])[0])
     head = dumps({**_head(bundle), "a": bundle.brief(a), "b": bundle.brief(b)}).decode()
     return (
-        f'{head[:-1]},"score":{score_json(score, public)},"grade":"{evidence.grade}",'
-        f'"evidence":{evidence_json(evidence, public)},"footer":"{FOOTER}"}}'
+        f'{head[:-1]},"score":{score_json(score, public)},{_words_json(evidence)},'
+        f'"evidence":{evidence_json(evidence, public, suggested=False)},"footer":"{FOOTER}"}}'
     ).encode()
 
 

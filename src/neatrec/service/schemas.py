@@ -19,7 +19,7 @@ from neatrec.service.settings import (
     MAX_SEARCH,
     K,
 )
-from neatrec.serving import FOOTER, table_words
+from neatrec.serving import FOOTER, strata_words, table_words
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=MAX_NAME, pattern="^[^\\x00]+$")]
 Id = Annotated[str, StringConstraints(min_length=1, pattern="^[^\\x00]+$")]
@@ -29,15 +29,22 @@ Words = Annotated[
         strip_whitespace=True, min_length=1, max_length=MAX_SEARCH, pattern=r"^[^\x00]*[^\s\x00][^\x00]*$"
     ),
 ]
-Level = Literal["strong", "some", "predicted", "category"]
+Level = Literal["certain", "likely", "guess", "category"]
 LEVELS = get_args(Level)
 """What `min_evidence` may be, the strictest first. A rule of the shop needs no evidence."""
 Goal = Literal["balanced", "lift", "evidence"]
-Grade = Literal["strong", "some", "predicted", "category", "rule"]
-WORDS = (
-    "In 37 orders by 31 customers; 2.3 expected by chance; at least 9x chance (95 %). Of pairs with evidence this "
-    "strong about 1 in 1,000 is expected to be coincidence."
-)
+Grade = Annotated[
+    str,
+    Field(
+        description="How sure: certain, likely, guess, category (answered from it) or rule (of the shop); of a pair "
+        "that looks certain only over all baskets: seasonal, or explained by store, by basket size, by another column."
+    ),
+]
+Strength = Annotated[
+    Literal["strong", "moderate", "weak"] | None,
+    Field(description="How strong a certain or likely pair is, by the lower end of its lift; otherwise null."),
+]
+WORDS = "Bought together by 31 customers, 13x more than chance (at least 9.2x)."
 PASTA: Any = {"id": "24852", "name": "Spaghetti", "category": ["dry goods pasta", "dry pasta"]}
 EVIDENCE: Any = {
     "words": WORDS,
@@ -57,9 +64,9 @@ EVIDENCE: Any = {
 
 BUNDLE = "5f0c0f7a4be1c1c5a2f1a6e0a6a5a1f3d4f5b6c7d8e9fa0b1c2d3e4f5a6b7c8d"
 SAUCE: Any = {"id": "21137", "name": "Marinara Sauce", "category": ["dry goods pasta", "pasta sauce"]}
-COMPLEMENT: Any = {"rank": 1, **SAUCE, "score": 4.21, "grade": "strong", "evidence": EVIDENCE}
-GOES_WITH: Any = {**PASTA, "grade": "strong", "words": WORDS}
-CART_LINE: Any = {"rank": 1, **SAUCE, "score": 0.87, "grade": "strong", "goes_with": [GOES_WITH]}
+COMPLEMENT: Any = {"rank": 1, **SAUCE, "score": 4.21, "grade": "certain", "strength": "strong", "evidence": EVIDENCE}
+GOES_WITH: Any = {**PASTA, "grade": "certain", "strength": "strong", "words": WORDS}
+CART_LINE: Any = {"rank": 1, **SAUCE, "score": 0.87, "grade": "certain", "goes_with": [GOES_WITH]}
 HEAD: Any = {"bundle": BUNDLE, "model": "neat"}
 TAIL: Any = {"notes": [], "footer": FOOTER}
 SERVED: Any = {
@@ -72,7 +79,9 @@ SERVED: Any = {
     "goals": [],
     "table": table_words(None),
     "recall": None,
-    "coverage": {"strong": {"items": 0.21, "sales": 0.83}, "some": {"items": 0.12, "sales": 0.08}},
+    "strata": ["basket_size", "month", "store"],
+    "evidence": strata_words(["basket_size", "month", "store"]),
+    "coverage": {"certain": {"items": 0.21, "sales": 0.83}, "likely": {"items": 0.12, "sales": 0.08}},
 }
 ERROR: Any = {
     "kind": "UnknownItemError",
@@ -130,7 +139,7 @@ class Filters(RequestModel):
     exclude: list[Id] = Field(default=[], max_length=MAX_ITEMS, description="Ids to leave out; repeatable.")
     min_evidence: Level | Absent = Field(
         default=None,
-        description="The least evidence an answer must have. Default `some`; for a new item `category`.",
+        description="The least evidence an answer must have. Default `likely`; for a new item `category`.",
         json_schema_extra=_without_default,
     )
     diversify: bool = Field(default=False, description="At most one answer per category.")
@@ -145,6 +154,18 @@ class Filters(RequestModel):
 
 class ItemFilters(Filters):
     """Filters of a request for one item."""
+
+    include: Literal["explained"] | Absent = Field(
+        default=None,
+        description="`explained`: also, in a list of their own, at most k items that look certain over all baskets but "
+        "are explained by their season, store or basket size.",
+        json_schema_extra=_without_default,
+    )
+    month: Annotated[int, Field(ge=1, le=12), BeforeValidator(_whole)] | Absent = Field(
+        default=None,
+        description="The same list, only the seasonal items whose season holds this month.",
+        json_schema_extra=_without_default,
+    )
 
     category_of: Name | Absent = Field(
         default=None,
@@ -203,10 +224,10 @@ class EvidenceOut(BaseModel):
     """What the training baskets say about a pair. Numbers are null where not known, and withheld by --public."""
 
     model_config = _example(**EVIDENCE)
-    words: str = Field(description="The evidence in one or two sentences.")
+    words: str = Field(description="The evidence in one sentence.")
     count: int | None = Field(default=None, description="Baskets that hold both.")
     customers: int | None = Field(default=None, description="Distinct customers who bought both in one basket.")
-    expected: float | None = Field(default=None, description="How many there would be by chance.")
+    expected: float | None = Field(default=None, description="How many there would be by chance, within strata.")
     lift: float | None = Field(default=None, description="Times seen over times expected.")
     lift_low: float | None = Field(default=None, description="Lower end of the 95 % interval of the lift.")
     lift_high: float | None = Field(default=None, description="Upper end of the 95 % interval of the lift.")
@@ -215,6 +236,8 @@ class EvidenceOut(BaseModel):
     backward: int | None = Field(default=None, description="Baskets in which the item did.")
     query_count: int | None = Field(default=None, description="Baskets that hold the query.")
     item_count: int | None = Field(default=None, description="Baskets that hold the item.")
+    overall_lift: float | None = Field(default=None, description="The lift over all baskets, without strata.")
+    season: list[str] | None = Field(default=None, description="The months of a seasonal pair.")
     query_variance: float | None = None
     item_variance: float | None = None
     posterior: float | None = Field(default=None, description="What a Bayesian model makes of the lift.")
@@ -229,6 +252,7 @@ class Complement(Item):
     rank: int
     score: float | None = Field(description="The model's score; null for a rule, withheld by --public.")
     grade: Grade
+    strength: Strength
     evidence: EvidenceOut
 
 
@@ -241,6 +265,7 @@ class Complements(BaseModel):
     goal: str | None = Field(default=None, description="What it ranks for; none of a model with one ranking.")
     query: Item
     complements: list[Complement]
+    explained: list[Complement] | None = Field(default=None, description="What `include` or `month` asks for.")
     notes: list[str] = Field(description="What a reader should know: a new item, for example.")
     footer: str
 
@@ -248,6 +273,7 @@ class Complements(BaseModel):
 class GoesWith(Item):
     model_config = _example(**GOES_WITH)
     grade: Grade
+    strength: Strength
     words: str
 
 
@@ -275,7 +301,9 @@ class CartComplements(BaseModel):
 class Pair(BaseModel):
     """The evidence card of two items."""
 
-    model_config = _example(**HEAD, a=PASTA, b=SAUCE, score=4.21, grade="strong", evidence=EVIDENCE, footer=FOOTER)
+    model_config = _example(
+        **HEAD, a=PASTA, b=SAUCE, score=4.21, grade="certain", strength="strong", evidence=EVIDENCE, footer=FOOTER
+    )
     bundle: str
     model: str
     goal: str | None = Field(default=None, description="What it ranks for; none of a model with one ranking.")
@@ -283,6 +311,7 @@ class Pair(BaseModel):
     b: Item
     score: float | None
     grade: Grade
+    strength: Strength
     evidence: EvidenceOut
     footer: str
 
@@ -316,6 +345,8 @@ class ServedBundle(BaseModel):
     goals: list[str] = Field(description="What `goal` may be; none of a model with one ranking.")
     table: str = Field(description="Whether the table is exact, in words.")
     recall: RecallOut | None = Field(default=None, description="Of an approximate table; null where it is exact.")
+    strata: list[str] = Field(description="Columns within which the evidence is measured; empty: over all baskets.")
+    evidence: str = Field(description="The same in words, with what could not be ruled out.")
     coverage: dict[str, dict[str, float]] = Field(
         description="For each grade the share of items, and of sales (not with --public), with an answer of that grade."
     )

@@ -11,19 +11,20 @@ import numpy as np
 import numpy.typing as npt
 from markupsafe import Markup
 
-from neatrec.service.answers import AnsweredCart, AnsweredQuery, peers_of
+from neatrec.service.answers import AnsweredCart, AnswerLine, peers_of
 from neatrec.service.drawings import histogram, ruler
 from neatrec.service.loaded_bundle import LoadedBundle
 from neatrec.service.snapshot import ServingSnapshot
-from neatrec.serving import PairEvidence, table_words
+from neatrec.serving import PairEvidence, strata_words, table_words
+from neatrec.serving.evidence import LIKELY
 from neatrec.text import plural
 
 MIN_PEERS = 8
 """Where a category has fewer items than this, an item is compared with all items."""
 GRADE_NAMES = {
-    "strong": "strong evidence",
-    "some": "some evidence",
-    "predicted": "predicted",
+    "certain": "certain",
+    "likely": "likely",
+    "guess": "a guess",
     "category": "by category",
     "rule": "the shop's choice",
 }
@@ -57,14 +58,24 @@ class ItemCard:
     ruler: Markup
     contributions: tuple[tuple[str, str], ...] = ()
     """Cart items it goes with: name, evidence in words."""
+    strength: str | None = None
 
     @property
     def grade_name(self) -> str:
-        return GRADE_NAMES[self.grade]
+        return grade_name(self.grade, self.strength)
 
 
-def cards(answered: AnsweredQuery, public: bool) -> list[ItemCard]:
-    bundle = answered.bundle
+def grade_name(grade: str, strength: str | None) -> str:
+    """Both words of a pair: how sure, how strong.
+
+    >>> grade_name("certain", "moderate"), grade_name("explained by store", None)
+    ('certain, moderate', 'explained by store')
+    """
+    sure = GRADE_NAMES.get(grade, grade)
+    return sure if strength is None else f"{sure}, {strength}"
+
+
+def cards(bundle: LoadedBundle, lines: list[AnswerLine], public: bool) -> list[ItemCard]:
     return [
         ItemCard(
             rank,
@@ -74,8 +85,9 @@ def cards(answered: AnsweredQuery, public: bool) -> list[ItemCard]:
             line.evidence.grade,
             line.evidence.words(public=public),
             drawn(line.evidence, public),
+            strength=line.evidence.strength,
         )
-        for rank, line in enumerate(answered.lines, 1)
+        for rank, line in enumerate(lines, 1)
     ]
 
 
@@ -98,7 +110,7 @@ def cart_cards(answered: AnsweredCart, public: bool) -> list[ItemCard]:
 
 def drawn(evidence: PairEvidence, public: bool) -> Markup:
     """The ruler of a pair whose evidence counts."""
-    return ruler(evidence) if evidence.grade in ("strong", "some") and not public else Markup("")
+    return ruler(evidence) if evidence.grade in ("certain", "likely") and not public else Markup("")
 
 
 @dataclass(frozen=True)
@@ -150,7 +162,7 @@ def best_sellers(bundle: LoadedBundle, count: int) -> list[dict[str, Any]]:
     found = []
     for code in np.argsort(-np.asarray(bundle.index.item_count), kind="stable")[: 40 * count].tolist():
         table = bundle.index.answers(code)
-        if len(table) and (table.grade <= 1).any():
+        if len(table) and (table.grade <= LIKELY).any():
             found.append(bundle.brief(code))
         if len(found) == count:
             break
@@ -159,14 +171,14 @@ def best_sellers(bundle: LoadedBundle, count: int) -> list[dict[str, Any]]:
 
 def covered(coverage: dict[str, dict[str, float]]) -> tuple[float, float]:
     """The share of items, and of sales, with an answer that has evidence."""
-    good = [coverage[grade] for grade in ("strong", "some") if grade in coverage]
+    good = [coverage[grade] for grade in ("certain", "likely") if grade in coverage]
     return sum(row["items"] for row in good), sum(row["sales"] for row in good)
 
 
 ROWS = (
-    ("strong", "strong evidence"),
-    ("some", "some evidence"),
-    ("predicted", "predicted only"),
+    ("certain", "certain"),
+    ("likely", "likely"),
+    ("guess", "guesses only"),
     ("none", "no answer"),
 )
 
@@ -191,6 +203,7 @@ def quality(snapshot: ServingSnapshot, public: bool) -> dict[str, Any]:
     attachment = main.index.attachment or {}
     facts = [("Model", f"{main.name} ({manifest.kind})"), ("Bundle", main.version), ("Made", manifest.created)]
     facts += [("Serving table", table_words(main.index.recall, public))]
+    facts += [("Evidence", strata_words(main.index.pairs.strata))]
     if not public:
         facts += [("Items", f"{manifest.items:,}"), ("Lines of training baskets", f"{manifest.lines:,}")]
     return {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,7 @@ def build_index(
     baskets: BasketStream,
     *,
     k: int = K,
+    strata: Sequence[str] | None = None,
     min_count: int | None = None,
     ann: bool = False,
     threads: int | None = None,
@@ -46,12 +47,13 @@ def build_index(
 ) -> ServingArrays:
     """The table of a fitted model: each item's best `k` with the evidence of the baskets it learned from.
 
-    `ann`: the best are looked for in a part of the catalogue, for millions of items; see `approximate`. `device`: where
-    the best are looked for; pairs are counted on the CPU.
+    `strata`: within what the evidence is measured; None: basket size, month and store, as far as they are known, ():
+    nothing. `ann`: the best are looked for in a part of the catalogue, for millions of items; see `approximate`.
+    `device`: where the best are looked for; pairs are counted on the CPU.
     """
     if ann:
         _refuse_gpu(device)
-    pairs = PairTable.of(baskets, model.category_level, min_count=min_count, threads=threads)
+    pairs = PairTable.of(baskets, model.category_level, strata=strata, min_count=min_count, threads=threads)
     return index_of(model, pairs, k=k, ann=ann, threads=threads, device=device)
 
 
@@ -163,6 +165,7 @@ def save_indexed(
     *,
     seed: int | None,
     k: int = K,
+    strata: Sequence[str] | None = None,
     ann: bool = False,
     keep_users: bool = False,
     notes: Mapping[str, Any] | None = None,
@@ -172,7 +175,8 @@ def save_indexed(
     """The manifest of the bundle that now stands at `path`, with the serving table of the baskets it learned from."""
 
     def write_table(folder: Path) -> dict[str, Any]:
-        return write_index(build_index(model, baskets, k=k, ann=ann, threads=threads, device=device), folder)
+        arrays = build_index(model, baskets, k=k, strata=strata, ann=ann, threads=threads, device=device)
+        return write_index(arrays, folder)
 
     return save_bundle(
         model,
@@ -190,6 +194,7 @@ def rewrite_index(
     *,
     baskets: BasketStream | None = None,
     k: int | None = None,
+    strata: Sequence[str] | None = None,
     attachment: Mapping[str, Any] | None = None,
     ann: bool | None = None,
     threads: int | None = None,
@@ -198,20 +203,22 @@ def rewrite_index(
     """The manifest of the bundle after its table was computed again, put in place whole.
 
     From its model and the pair counts it holds, or from the `baskets` it learned from where it has no table yet. `k`
-    None: as many answers as before. `attachment` None: what was attached before stays. `ann`: an approximate table, for
+    None: as many answers as before. `strata` None: those of the old table, or what the baskets have. `attachment` None: what was attached before stays. `ann`: an approximate table, for
     millions of items, whose recall stands in the manifest, or an exact one; None: as before. `device`: where the best
     are looked for; `auto` is a GPU where there is one and it can find them for this model.
     """
     with BundleLock(bundle):
         if ann is None:
             ann = "recall" in read_manifest(bundle, verify=False).notes.get(NOTE, {})
+        if baskets is None and strata is not None:
+            raise must_be("strata", "given with the baskets that the bundle learned from", list(strata))
         if baskets is None:
             old = ServingTable.open(bundle)
             size = old.k if k is None else k
             arrays = index_of(old.model, old.pairs, k=size, ann=ann, threads=threads, device=device)
             kept = old.attachment
         else:
-            arrays = _from_baskets(bundle, baskets, k, ann=ann, threads=threads, device=device)
+            arrays = _from_baskets(bundle, baskets, k, strata, ann=ann, threads=threads, device=device)
             kept = _attached(bundle)
         return rewrite_bundle(
             bundle,
@@ -225,7 +232,9 @@ def has_table(manifest: Manifest) -> bool:
     return NOTE in manifest.notes
 
 
-def _from_baskets(bundle: str | Path, baskets: BasketStream, k: int | None, **how: Any) -> ServingArrays:
+def _from_baskets(
+    bundle: str | Path, baskets: BasketStream, k: int | None, strata: Sequence[str] | None, **how: Any
+) -> ServingArrays:
     manifest = read_manifest(bundle)
     if stream_hash(baskets) != manifest.data_hash:
         raise BundleError(
@@ -234,8 +243,9 @@ def _from_baskets(bundle: str | Path, baskets: BasketStream, k: int | None, **ho
             hint="Evidence must come from the training baskets. Name the source it was trained on, or train again; a "
             "bundle of --stream, --validation or several processes gets its table from `neatrec train` alone.",
         )
-    before = manifest.notes.get(NOTE, {}).get("k", K)
-    return build_index(load_bundle(bundle), baskets, k=before if k is None else k, **how)
+    before = manifest.notes.get(NOTE, {})
+    strata = before.get("evidence", {}).get("strata") if strata is None else strata
+    return build_index(load_bundle(bundle), baskets, k=before.get("k", K) if k is None else k, strata=strata, **how)
 
 
 def _attached(bundle: str | Path) -> dict[str, Any] | None:

@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from neatrec.cooccurrence.strata import MONTH, STORES
 from neatrec.text import plural
 
-GRADES = ("strong", "some", "predicted", "category", "rule")
-"""Best first. The first three are about a pair; `category`: answered from the category; `rule`: set by the shop."""
-STRONG, SOME, PREDICTED, CATEGORY, RULE = range(len(GRADES))
+GRADES = ("certain", "likely", "guess", "category", "rule")
+"""How sure a pair is, best first. The first three are about a pair; `category`: answered from the category; `rule`: set
+by the shop. After these come the explanations of pairs that look certain overall but not within strata."""
+CERTAIN, LIKELY, GUESS, CATEGORY, RULE = range(len(GRADES))
+EXPLAINED = 16
+"""The grade of a pair explained by the first of the strata; by the second: one more; see `grade_names`."""
 
-STRONG_Q, STRONG_LOW, STRONG_TIMES = 0.001, 2.0, 3
-"""Strong: q at most this, the lower end of the 95 % interval of the lift at least this, seen at least so many times."""
-SOME_Q, SOME_LOW = 0.05, 1.0
-"""Some: q at most this, and the interval of the lift above this."""
+CERTAIN_Q, CERTAIN_TIMES = 0.001, 3
+"""Certain: q at most this, seen at least so many times, and the 95 % interval of the lift above 1."""
+LIKELY_Q = 0.05
+"""Likely: q at most this, and the interval of the lift above 1."""
+STRENGTHS = {"strong": 2.0, "moderate": 1.2, "weak": 1.0}
+"""How strong a pair is: the lower end of the 95 % interval of its lift is at least this."""
+MONTHS = (
+    *("January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November"),
+    "December",
+)
 
 Numbers = npt.NDArray[Any]
 
@@ -33,16 +43,38 @@ def grade_pairs(times: Numbers, lift_low: Numbers, q: Numbers) -> npt.NDArray[np
     [0, 1, 2]
     """
     with np.errstate(invalid="ignore"):
-        strong = (q <= STRONG_Q) & (lift_low >= STRONG_LOW) & (times >= STRONG_TIMES)
-        some = (q <= SOME_Q) & (lift_low > SOME_LOW)
-    return np.where(strong, STRONG, np.where(some, SOME, PREDICTED)).astype(np.uint8)
+        likely = (q <= LIKELY_Q) & (lift_low > 1)
+        certain = likely & (q <= CERTAIN_Q) & (times >= CERTAIN_TIMES)
+    return np.where(certain, CERTAIN, np.where(likely, LIKELY, GUESS)).astype(np.uint8)
+
+
+def grade_names(strata: Sequence[str]) -> tuple[str, ...]:
+    """The names of the grades of a table whose evidence is within these strata; numbers without a meaning have none.
+
+    >>> grade_names(["month", "store"])[EXPLAINED:]
+    ('seasonal', 'explained by store')
+    """
+    explained = ("seasonal" if name == "month" else f"explained by {name.replace('_', ' ')}" for name in strata)
+    return (*GRADES, *[""] * (EXPLAINED - len(GRADES)), *explained)
+
+
+def strength_of(grade: int, lift_low: float) -> str | None:
+    """How strong a pair with evidence is; None without evidence.
+
+    >>> strength_of(CERTAIN, 3.1), strength_of(LIKELY, 1.7), strength_of(GUESS, 0.4)
+    ('strong', 'moderate', None)
+    """
+    if grade not in (CERTAIN, LIKELY):
+        return None
+    return next((word for word, low in STRENGTHS.items() if lift_low >= low), None)
 
 
 def thresholds() -> dict[str, dict[str, float]]:
-    """What the grades mean, as a manifest states it."""
+    """What the words mean, as a manifest states it."""
     return {
-        "strong": {"q": STRONG_Q, "lift_low": STRONG_LOW, "times": STRONG_TIMES},
-        "some": {"q": SOME_Q, "lift_low": SOME_LOW, "times": 1},
+        "certain": {"q": CERTAIN_Q, "lift_low": 1.0, "times": CERTAIN_TIMES},
+        "likely": {"q": LIKELY_Q, "lift_low": 1.0, "times": 1},
+        **{word: {"lift_low": low} for word, low in STRENGTHS.items()},
     }
 
 
@@ -50,28 +82,39 @@ FOOTER = "Association, not proof of extra sales."
 
 REASONS = {
     "similar": "suggested because similar items go together",
-    "counts": "chance may explain it",
     "popular": "suggested because it is bought often",
 }
-"""Why a model recommends a pair without evidence in the counts."""
+"""Why a model recommends a pair without evidence in the counts; one that only counts has no reason."""
+NO_LIFT = 1.1
+"""Up to this lift a pair without evidence is said to be bought together no more often than chance."""
 
 
-def evidence_words(
-    grade: int, *, count: int, customers: int, expected: float, lift_low: float, q: float, reason: str, public: bool
-) -> str:
-    """What is known about a pair in one or two sentences; without any count where they are for the `public`."""
-    if grade == CATEGORY:
-        return "A new item: suggested because items of its category go together."
-    if grade == RULE:
-        return "Placed here by a rule of the shop."
-    if count < 0 and math.isnan(expected):
-        return "Items of one category are not counted together."
-    if grade == PREDICTED:
-        return _predicted(count, reason, public)
-    low = at_least(lift_low)
-    if public:
-        return f"Bought together at least {low}x as often as by chance (95 %). {_coincidence(q)}"
-    return f"{_seen(count, customers, expected)}; at least {low}x chance (95 %). {_coincidence(q)}"
+def strata_words(strata: Sequence[str]) -> str:
+    """Within what the evidence of a table is measured, and what it therefore cannot rule out.
+
+    >>> strata_words(["month"])
+    'Evidence is measured within month. Stores could not be ruled out as the reason of a pair.'
+    """
+    named = ", ".join(name.replace("_", " ") for name in strata)
+    open_ = [] if MONTH in strata else ["seasons"]
+    open_ += [] if set(strata) & set(STORES) else ["stores"]
+    within = [f"Evidence is measured within {named}."] if strata else []
+    return " ".join([*within, *([f"{' and '.join(open_).capitalize()} {RULED_OUT}"] if open_ else [])])
+
+
+RULED_OUT = "could not be ruled out as the reason of a pair."
+
+
+def coincidence_words(q: float, strata: Sequence[str]) -> str:
+    """How many pairs with evidence as strong are coincidence; less is claimed where seasons or stores may be behind it.
+
+    >>> coincidence_words(1e-37, ["month", "store"]), coincidence_words(1e-37, []), coincidence_words(0.004, [])
+    ('fewer than 1 in 1,000,000', 'fewer than 1 in 1,000', 'about 1 in 200')
+    """
+    smallest = 1e-3 if RULED_OUT in strata_words(strata) else 1e-6
+    if q < smallest:
+        return f"fewer than 1 in {one_in(smallest):,}"
+    return f"about 1 in {one_in(q):,}"
 
 
 def table_words(recall: Mapping[str, Any] | None, public: bool = False) -> str:
@@ -90,31 +133,6 @@ def _at_most(share: float) -> str:
     return f"{math.floor(1000 * share + 1e-9) / 10:.1f}"
 
 
-def _seen(count: int, customers: int, expected: float) -> str:
-    people = f" by {plural(customers, 'customer')}" if customers >= 0 else ""
-    return f"In {plural(count, 'order')}{people}; {about(expected)} expected by chance"
-
-
-def _predicted(count: int, reason: str, public: bool) -> str:
-    why = REASONS[reason]
-    if public:
-        return f"{why[0].upper()}{why[1:]}."
-    return f"{_times(count)}; {why}."
-
-
-def _times(count: int) -> str:
-    if count < 0:
-        return "Seldom or never bought together"
-    words = {0: "Never bought together", 1: "Bought together once", 2: "Bought together twice"}
-    return words.get(count, f"Bought together {count:,} times")
-
-
-def _coincidence(q: float) -> str:
-    if q < 1e-6:
-        return "Of pairs with evidence this strong fewer than 1 in 1,000,000 is expected to be coincidence."
-    return f"Of pairs with evidence this strong about 1 in {one_in(q):,} is expected to be coincidence."
-
-
 def one_in(q: float) -> int:
     """1 / q to one digit, rounded down: never more than was shown.
 
@@ -126,27 +144,31 @@ def one_in(q: float) -> int:
     return int(str(whole)[0] + "0" * zeros)
 
 
-def about(expected: float) -> str:
-    """An expected count with two digits.
+def times_chance(ratio: float) -> str:
+    """A lift as people read it.
 
-    >>> about(2.3456), about(0.00123), about(47.8), about(1234.5)
-    ('2.3', '0.0012', '48', '1,234')
+    >>> times_chance(3.58), times_chance(11.2), times_chance(1234.5)
+    ('3.6x', '11x', '1,234x')
     """
-    if expected >= 100:
-        return f"{expected:,.0f}"
-    if expected < 0.0001:
-        return "fewer than 0.0001"
-    digits = max(0, 1 - math.floor(math.log10(expected)))
-    return f"{expected:.{digits}f}"
+    return f"{ratio:.1f}x" if ratio < 9.95 else f"{ratio:,.0f}x"
 
 
 def at_least(ratio: float) -> str:
-    """A lower limit, rounded down: whole from 3 on, with one decimal below.
+    """A lower limit, rounded down: whole from 10 on, with one decimal below.
 
     >>> at_least(9.16), at_least(2.19), at_least(1234.5)
-    ('9', '2.1', '1,234')
+    ('9.1x', '2.1x', '1,234x')
     """
-    return f"{math.floor(ratio):,}" if ratio >= 3 else f"{math.floor(ratio * 10) / 10:.1f}"
+    return f"{math.floor(ratio):,}x" if ratio >= 10 else f"{math.floor(ratio * 10 + 1e-9) / 10:.1f}x"
+
+
+def months_of(season: int) -> list[str]:
+    """The names of the months whose bits are set.
+
+    >>> months_of(1 << 10 | 1 << 11)
+    ['November', 'December']
+    """
+    return [name for place, name in enumerate(MONTHS) if season > 0 and season >> place & 1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +178,7 @@ class PairEvidence:
     count: int
     """Baskets that hold both."""
     expected: float
-    """How many there would be by chance; customers instead of baskets where customers return."""
+    """How many there would be by chance, within strata; customers instead of baskets where customers return."""
     lift: float
     """Times seen over times expected: customers where they return, baskets otherwise."""
     lift_low: float
@@ -170,6 +192,10 @@ class PairEvidence:
     """Baskets in which the query went into the cart first."""
     backward: int
     """Baskets in which the item did."""
+    overall_lift: float
+    """The lift over all baskets; `expected`, `lift` and `q` are within strata where the table has them."""
+    season: int
+    """Of a seasonal pair: its months, the first bit for January."""
     query_count: int
     item_count: int
     """Baskets that hold the query, and the item."""
@@ -180,23 +206,53 @@ class PairEvidence:
     posterior_low: float
     posterior_high: float
     grade: str
-    """One of `GRADES`."""
+    """How sure: one of `GRADES`, or `seasonal`, or `explained by` a column."""
     reason: str = "similar"
     """Why the model names a pair without evidence: `similar`, `counts` or `popular`."""
 
-    def words(self, public: bool = False) -> str:
-        """The evidence in one or two sentences; `public` withholds counts."""
-        return evidence_words(
-            GRADES.index(self.grade),
-            count=self.count,
-            customers=self.customers,
-            expected=self.expected,
-            lift_low=self.lift_low,
-            q=self.q,
-            reason=self.reason,
-            public=public,
-        )
+    @property
+    def strength(self) -> str | None:
+        """How strong a pair with evidence is: one of `STRENGTHS`."""
+        return strength_of(GRADES.index(self.grade), self.lift_low) if self.grade in GRADES else None
+
+    def words(self, public: bool = False, suggested: bool = True) -> str:
+        """The evidence in one sentence; `public` withholds counts. `suggested`: whether a model names the pair."""
+        if self.grade == "category":
+            return "A new item: suggested because items of its category go together."
+        if self.grade == "rule":
+            return "Placed here by a rule of the shop."
+        if self.count < 0 and math.isnan(self.expected):
+            return "Items of one category are not counted together."
+        if self.grade == "guess":
+            return self._guess(public, suggested)
+        together = "Bought together" if public else self._together()
+        joined = together if public else f"{together},"
+        if self.grade in GRADES:
+            return f"{joined} {times_chance(self.lift)} more than chance (at least {at_least(self.lift_low)})."
+        within = " or ".join(months_of(self.season)) or f"one {self.grade.removeprefix('explained by ')}"
+        ratios = f"{times_chance(self.overall_lift)} overall, {times_chance(self.lift)} within {within}"
+        return f"{joined} {ratios}: {self.grade}."
+
+    def _together(self) -> str:
+        """How often both were bought, in the unit that was tested: customers where they are known, else orders."""
+        if self.count < 0:
+            return "Seldom or never bought together"
+        if not self.count:
+            return "Never bought together"
+        if self.customers < 0:
+            return f"Bought together in {plural(self.count, 'order')}"
+        return f"Bought together by {plural(self.customers, 'customer')}"
+
+    def _guess(self, public: bool, suggested: bool) -> str:
+        why = "not more often than chance" if self.lift <= NO_LIFT else "chance may explain it"
+        if suggested:
+            why = REASONS.get(self.reason, why)
+        if public:
+            return f"{why[0].upper()}{why[1:]}."
+        never = self.count == 0 and (not suggested or self.reason not in REASONS)
+        return f"{self._together()}." if never else f"{self._together()}; {why}."
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON holds it: what is not known is None."""
-        return {name: None if value == -1 or value != value else value for name, value in asdict(self).items()}
+        """As JSON holds it: what is not known is None, a season the names of its months."""
+        numbers = {name: None if value == -1 or value != value else value for name, value in asdict(self).items()}
+        return {**numbers, "season": months_of(self.season) or None, "strength": self.strength}

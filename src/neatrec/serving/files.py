@@ -26,10 +26,12 @@ FOLDER = "topk"
 NOTE = "topk"
 """The entry of the manifest's notes that describes the table."""
 ANSWERS, ITEMS, PAIRS, ATTACHMENT = "answers.arrow", "items.arrow", "pairs.arrow", "attachment.json"
-COLUMNS_VERSION = 1
-"""Columns may be added under this number; one that changes its meaning raises it."""
+COLUMNS_VERSION = 2
+"""Columns may be added under this number; one that changes its meaning raises it. Version 1 had other grades."""
 
 Columns = Mapping[str, npt.NDArray[Any]]
+PAIR_COLUMNS = ("count", "customers", "forward", "q", "expected", "explained", "season")
+"""Columns of a pair beside its items; all but `count` and `q` may be missing."""
 UNKNOWN_COLUMNS = ("customers", "forward", "backward")
 """Left out of the file where they are not known of any pair."""
 
@@ -76,7 +78,7 @@ def write_index(arrays: ServingArrays, folder: Path, attachment: Mapping[str, An
     for goal, order in arrays.goals.items():
         _write(place / goal_file(goal), {"row": order.row, "score": order.score})
     _write(place / ITEMS, _item_columns(arrays))
-    pairs = {name: getattr(arrays.pairs, name) for name in ("item", "count", "customers", "forward", "q")}
+    pairs = {name: getattr(arrays.pairs, name) for name in ("item", *PAIR_COLUMNS)}
     _write(place / PAIRS, {name: values for name, values in pairs.items() if values is not None})
     if attachment is not None:
         (place / ATTACHMENT).write_text(json.dumps(attachment, sort_keys=True, allow_nan=False))
@@ -165,10 +167,10 @@ def about_table(manifest: Manifest, bundle: object) -> dict[str, Any]:
             hint=f"Run `neatrec train SOURCE --out {printable(bundle)} --rewrite-table` with the baskets it "
             "was trained on.",
         )
-    if about["columns"] != COLUMNS_VERSION:
+    if about["columns"] not in (1, COLUMNS_VERSION):
         raise BundleError(
             f"the serving table of {printable(bundle)} has columns of version {printable(about['columns'])}, "
-            f"this version of neatrec reads {COLUMNS_VERSION}",
+            f"this version of neatrec reads 1 and {COLUMNS_VERSION}",
             file=str(bundle),
             hint=f"Run `neatrec train {printable(bundle)} --rewrite-table`.",
         )
@@ -182,10 +184,8 @@ def read_pairs(folder: Path, about: Mapping[str, Any]) -> tuple[PairTable, dict[
     pairs = PairTable(
         start=starts(items["pairs"]),
         item=columns["item"],
-        count=columns["count"],
-        customers=columns.get("customers"),
-        forward=columns.get("forward"),
-        q=columns["q"],
+        **{name: columns.get(name) for name in PAIR_COLUMNS},  # type: ignore[arg-type]
+        strata=tuple(evidence.get("strata", ())),
         query_factor=items["query_factor"],
         item_factor=items["item_factor"],
         category=items["category"],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,8 +20,10 @@ from neatrec.cooccurrence import (
     margins,
 )
 from neatrec.cooccurrence.count_kernels import find_pairs
+from neatrec.cooccurrence.expected_counts import StratifiedExpected
+from neatrec.cooccurrence.strata import usable_strata
 from neatrec.data.baskets import BasketStream, as_shards, customers_return
-from neatrec.serving.evidence import grade_pairs
+from neatrec.serving.evidence import CERTAIN, EXPLAINED, GUESS, grade_pairs
 from neatrec.statistics import (
     benjamini_hochberg,
     garwood_interval,
@@ -60,6 +62,14 @@ class PairTable:
     """a and b, shape (items,): a[q] b[v] is the expected count of a pair."""
     category: Codes
     """The codes at which pairs of one category are not counted, shape (items,); negative: unknown."""
+    strata: tuple[str, ...]
+    """Columns within which the evidence is measured."""
+    expected: Floats | None
+    """The expected count of each pair within strata; None without strata: the product of the factors."""
+    explained: npt.NDArray[np.uint8] | None
+    """The number (from 1) of the column of `strata` that explains a pair which is certain over all baskets; 0: none."""
+    season: npt.NDArray[np.uint16] | None
+    """Of a pair that its months explain: a bit for each month of its season, the first for January."""
     by_customer: bool
     """Whether a customer counts once in `expected` and `q`."""
     min_count: int
@@ -73,11 +83,16 @@ class PairTable:
         baskets: BasketStream,
         category_level: str | None = None,
         *,
+        strata: Sequence[str] | None = None,
         min_count: int | None = None,
         threads: int | None = None,
     ) -> PairTable:
-        """The pairs of all baskets of two lines and more. A `min_count` of None: 1, or 2 where there are very many."""
+        """The pairs of all baskets of two lines and more. A `min_count` of None: 1, or 2 where there are very many.
+
+        `strata` are those of calibrated labels; None: basket size, month and store, as far as they are known.
+        """
         shards = as_shards(baskets)
+        names, whole = usable_strata(shards, strata)
         counting = CountOptions(directed=False, category_level=category_level or "deepest")
         if min_count is None:
             min_count = 1 if forecast(shards, counting, threads=threads).pairs <= MAX_PAIRS else 2
@@ -86,7 +101,10 @@ class PairTable:
         by_customer = pairs.customers is not None and customers_return(shards)
         once = replace(counting, once_per_customer=True)
         totals = margins(shards, once, threads=threads) if by_customer else pairs.margins
-        return _tested(pairs, totals, by_customer, min_count, _first_ways(shards, pairs, threads))
+        tested = once if by_customer else counting
+        within = None if whole is None else StratifiedExpected.fit(whole, names, tested, "quasi")
+        first = _first_ways(shards, pairs, threads)
+        return _tested(pairs, totals, by_customer, min_count, first, (names, within))
 
     @property
     def times(self) -> Codes:
@@ -107,15 +125,17 @@ class PairTable:
         unseen = 0 if self.min_count == 1 else -1
         number = np.where(uncounted, -1, _at(self.count, place, unseen)).astype(np.int32)
         people = np.where(uncounted, -1, _at(self.customers, place, -1 if self.customers is None else unseen))
-        expected = np.where(uncounted, np.nan, self.query_factor[one] * self.item_factor[other])
+        overall = np.where(uncounted, np.nan, self.query_factor[one] * self.item_factor[other])
+        expected = overall if self.expected is None else np.where(place < 0, overall, _at(self.expected, place, np.nan))
         times = people if self.by_customer else number
         ratio, low, high = _lifts(times, expected)
-        q = np.where(times < 0, np.nan, _at(self.q, place, 1.0))
+        grade = grade_pairs(times, low, q := np.where(times < 0, np.nan, _at(self.q, place, 1.0)))
+        explained = _at(self.explained, place, 0).astype(np.uint8)
         first = _at(self.forward, place, -1 if self.forward is None else unseen)
         first = np.where(uncounted, -1, first)
         turned = np.where((one < other) | (first < 0), first, number - first)
         return {
-            "grade": grade_pairs(times, low, q),
+            "grade": np.where(explained > 0, EXPLAINED - 1 + explained, grade).astype(np.uint8),
             "count": number,
             "expected": expected.astype(np.float32),
             "lift": ratio.astype(np.float32),
@@ -125,6 +145,8 @@ class PairTable:
             "customers": people.astype(np.int32),
             "forward": turned.astype(np.int32),
             "backward": np.where(turned < 0, -1, number - turned).astype(np.int32),
+            "overall_lift": _lifts(times, overall)[0].astype(np.float32),
+            "season": _at(self.season, place, 0).astype(np.int32),
         }
 
     def about(self) -> Mapping[str, Any]:
@@ -135,17 +157,32 @@ class PairTable:
             "baskets": self.baskets,
             "records": self.records,
             "by_customer": self.by_customer,
+            "strata": list(self.strata),
         }
 
 
 def _tested(
-    pairs: CooccurrenceCounts, totals: Margins, by_customer: bool, min_count: int, forward: npt.NDArray[np.int64] | None
+    pairs: CooccurrenceCounts,
+    totals: Margins,
+    by_customer: bool,
+    min_count: int,
+    forward: npt.NDArray[np.int64] | None,
+    stratified: tuple[tuple[str, ...], StratifiedExpected | None],
 ) -> PairTable:
+    strata, within = stratified
     fit = quasi_independence(totals.first, totals.second, totals.category)
     times = pairs.customers if by_customer and pairs.customers is not None else pairs.count
-    p = poisson_tail(times, fit.expected(pairs.query, pairs.item))
-    tests = possible_pairs(totals.first, totals.second, totals.category, directed=False)
-    q = benjamini_hochberg(p, max(tests, len(p))).q
+    tests = max(possible_pairs(totals.first, totals.second, totals.category, directed=False), len(times))
+    overall = fit.expected(pairs.query, pairs.item)
+    expected = overall if within is None else within.of(pairs.query, pairs.item)
+    q = benjamini_hochberg(poisson_tail(times, expected), tests).q
+    explained, season = None, None
+    if within is not None:
+        by_overall = benjamini_hochberg(poisson_tail(times, overall), tests).q
+        grades = [grade_pairs(times, _lifts(times, e)[1], rate) for e, rate in ((overall, by_overall), (expected, q))]
+        lost = np.flatnonzero((grades[0] == CERTAIN) & (grades[1] == GUESS))
+        explained, season = np.zeros(len(times), np.uint8), np.zeros(len(times), np.uint16)
+        explained[lost], season[lost] = within.explain(strata, pairs.query[lost], pairs.item[lost])
     return PairTable(
         start=pairs.indptr,
         item=pairs.item,
@@ -156,6 +193,10 @@ def _tested(
         query_factor=fit.query_factor,
         item_factor=fit.item_factor,
         category=totals.category,
+        strata=strata,
+        expected=None if within is None else expected,
+        explained=explained,
+        season=season,
         by_customer=by_customer,
         min_count=min_count,
         baskets=pairs.margins.baskets,

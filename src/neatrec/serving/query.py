@@ -1,13 +1,14 @@
-"""`ask`: what goes with an item or a cart, each answer with its evidence, and none below the evidence asked for."""
+"""`recommend`: what goes with an item or a cart, each answer with its evidence, none with less than asked for."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
-from neatrec.errors import must_be_one_of
-from neatrec.models.recommendations import Recommendation
+from neatrec.errors import must_be, must_be_one_of
+from neatrec.models.recommendations import Recommendation, Recommendations
 from neatrec.serving.evidence import GRADES, PairEvidence
 from neatrec.serving.table import ServingTable
 
@@ -34,6 +35,7 @@ class AnswerWithEvidence:
             "score": a.score,
             "goes_with": list(a.goes_with),
             "grade": self.evidence.grade,
+            "strength": self.evidence.strength,
             "evidence": {"words": self.evidence.words(), **self.evidence.to_dict()},
         }
 
@@ -48,6 +50,16 @@ class QueryResult:
     left_out: int
     """How many of the first answers had less evidence than asked for."""
     notes: tuple[str, ...]
+    explained: tuple[AnswerWithEvidence, ...] = ()
+    """On request: items that look certain overall, but not within strata."""
+
+
+def recommend(bundle: str | Path, items: str | Sequence[str], k: int = 10, **choices: Any) -> QueryResult:
+    """What goes with an item, or with a cart, by the bundle at a path; `choices` as for `ask`.
+
+    >>> recommend("bundle", "Tortilla Chips").answers[0].evidence.words()  # doctest: +SKIP
+    """
+    return ask(ServingTable.open(bundle), [items] if isinstance(items, str) else items, k, **choices)
 
 
 def ask(
@@ -55,16 +67,21 @@ def ask(
     items: Sequence[str],
     k: int = 10,
     *,
-    min_evidence: str = "some",
+    min_evidence: str = "likely",
     category: Sequence[str] | None = None,
     exclude: Sequence[str] = (),
     same_category: bool = False,
     goal: str | None = None,
+    include_explained: bool = False,
+    month: int | None = None,
 ) -> QueryResult:
     """The first `k` answers of the bundle's model that have at least the evidence asked for.
 
-    `goal`: of a model that has several; None is that of `index`.
+    `goal`: of a model that has several; None is that of `index`. `include_explained`: and the first `k` pairs that
+    their season, their store or the size of baskets explains; with `month` (1 to 12) those in season.
     """
+    if month is not None and not 1 <= month <= 12:
+        raise must_be("month", "a whole number from 1 to 12", month)
     if min_evidence not in PAIR_GRADES:
         raise must_be_one_of("min_evidence", PAIR_GRADES, min_evidence)
     index = index if goal is None else index.with_goal(goal)
@@ -80,8 +97,30 @@ def ask(
             left_out += 1
         if len(kept) == k:
             break
-    return QueryResult(tuple(found.cart.tolist()), tuple(kept), left_out, found.notes)
+    explained = _explained(index, found, k, month) if include_explained or month is not None else ()
+    return QueryResult(tuple(found.cart.tolist()), tuple(kept), left_out, found.notes, explained)
+
+
+def _explained(
+    index: ServingTable, found: Recommendations, k: int, month: int | None
+) -> tuple[AnswerWithEvidence, ...]:
+    """The pairs of each item asked for, the largest overall lift first, each answer once."""
+    cart, catalog = set(found.cart.tolist()), index.catalog
+    best: dict[int, tuple[int, float, PairEvidence]] = {}
+    for asked in found.asked.tolist():
+        table = index.explained(asked, month, k + len(cart))
+        for row, item in enumerate(table.item.tolist()):
+            evidence = table.evidence(row)
+            if item not in cart and (item not in best or evidence.overall_lift > best[item][2].overall_lift):
+                best[item] = asked, float(table.score[row]), evidence
+    ordered = sorted(best.items(), key=lambda each: -each[1][2].overall_lift)[:k]
+    lines = []
+    for rank, (item, (asked, score, evidence)) in enumerate(ordered, 1):
+        about = catalog.id(item), catalog.name(item), catalog.category_path(item)
+        lines.append(AnswerWithEvidence(Recommendation(rank, *about, score, (catalog.name(asked),)), evidence))
+    return tuple(lines)
 
 
 def _weakness(evidence: PairEvidence) -> tuple[int, float]:
-    return GRADES.index(evidence.grade), -evidence.lift_low
+    grade = evidence.grade
+    return GRADES.index(grade) if grade in GRADES else len(GRADES), -evidence.lift_low

@@ -22,7 +22,7 @@ from neatrec.models.base import Model, no_goals
 from neatrec.models.items import same_category_as
 from neatrec.models.recommendations import best
 from neatrec.models.registry import model_class
-from neatrec.serving.evidence import GRADES, PREDICTED, RULE, PairEvidence
+from neatrec.serving.evidence import EXPLAINED, GRADES, GUESS, RULE, PairEvidence, grade_names, grade_pairs
 from neatrec.serving.files import (
     ANSWERS,
     GoalOrder,
@@ -49,6 +49,8 @@ COLUMNS: dict[str, Any] = {
     "customers": np.int32,
     "forward": np.int32,
     "backward": np.int32,
+    "overall_lift": np.float32,
+    "season": np.int32,
     "posterior": np.float32,
     "posterior_low": np.float32,
     "posterior_high": np.float32,
@@ -68,10 +70,16 @@ def missing(name: str, length: int) -> npt.NDArray[Any]:
 class ItemFacts:
     """What is known of each item by itself."""
 
-    __slots__ = ("count", "reason", "variance")
+    __slots__ = ("count", "grades", "reason", "variance")
 
-    def __init__(self, count: npt.NDArray[np.int64], variance: npt.NDArray[np.float32] | None, reason: str) -> None:
-        self.count, self.variance, self.reason = count, variance, reason
+    def __init__(
+        self,
+        count: npt.NDArray[np.int64],
+        variance: npt.NDArray[np.float32] | None,
+        reason: str,
+        grades: tuple[str, ...],
+    ) -> None:
+        self.count, self.variance, self.reason, self.grades = count, variance, reason, grades
 
     def evidence(self, query: int, item: int, grade: int, numbers: Mapping[str, Any]) -> PairEvidence:
         """The evidence of a pair whose columns have these numbers."""
@@ -82,13 +90,14 @@ class ItemFacts:
             item_count=int(self.count[item]),
             query_variance=float("nan") if variance is None else float(variance[query]),
             item_variance=float("nan") if variance is None else float(variance[item]),
-            grade=GRADES[grade],
+            grade=self.grades[grade],
             reason=self.reason,
         )
 
 
 class ItemAnswers:
-    """Arrays of one length, best first: `item`, `score`, `grade` (a number into `GRADES`) and the evidence's numbers.
+    """Arrays of one length, best first: `item`, `score`, `grade` (a number into the table's `grades`) and the numbers
+    of the evidence.
 
     Those of a table are slices of the mapped file, made when they are asked for: nothing is copied.
     """
@@ -105,6 +114,8 @@ class ItemAnswers:
     customers: npt.NDArray[np.int32]
     forward: npt.NDArray[np.int32]
     backward: npt.NDArray[np.int32]
+    overall_lift: npt.NDArray[np.float32]
+    season: npt.NDArray[np.int32]
     posterior: npt.NDArray[np.float32]
     posterior_low: npt.NDArray[np.float32]
     posterior_high: npt.NDArray[np.float32]
@@ -178,6 +189,11 @@ class ServingTable:
         """Of the answers by any goal."""
         self.start = starts(items["answers"])
         self._start: list[int] = self.start.tolist()
+        self.grades = grade_names(self.pairs.strata)
+        """The names of the grades that the table's numbers stand for."""
+        if about["columns"] == 1 and rows:
+            times = self._pool["customers" if self.pairs.by_customer else "count"]
+            self._pool["grade"] = grade_pairs(times, self._pool["lift_low"], self._pool["q"])
         self.columns = {name: values[: self._start[-1]] for name, values in self._pool.items()}
         self.goal: str | None = getattr(parameters_of(manifest, folder), "goal", None)
         """What it answers by; None for a model with one ranking."""
@@ -187,7 +203,7 @@ class ServingTable:
         """The table of the bundle's own goal; None: this one."""
         self._orders = read_goals(folder, about, items)
         self._order: GoalOrder | None = None
-        self._facts = ItemFacts(self.item_count, self.variance, str(about["reason"]))
+        self._facts = ItemFacts(self.item_count, self.variance, str(about["reason"]), self.grades)
         self._folder, self._arrays = folder, _mapped(folder / ARRAYS)
 
     @classmethod
@@ -259,7 +275,7 @@ class ServingTable:
         *,
         skip: Iterable[int] = (),
         allowed: npt.NDArray[np.bool_] | None = None,
-        min_grade: int = PREDICTED,
+        min_grade: int = GUESS,
         k: int | None = None,
     ) -> ItemAnswers:
         """The best by exact scores of the model, when filters have used up the table.
@@ -277,11 +293,34 @@ class ServingTable:
             items, scores = items[scores > self.model.min_score], scores[scores > self.model.min_score]
         else:
             scores = np.zeros(0)
-        if min_grade < PREDICTED and len(items):
+        if min_grade < GUESS and len(items):
             good = self.pairs.columns(np.full(len(items), code), items)["grade"] <= min_grade
             items, scores = items[good], scores[good]
         top = best(scores, self.k if k is None else k)
         return self._answers_of(code, items[top], scores[top])
+
+    def explained(self, code: int, month: int | None = None, k: int | None = None) -> ItemAnswers:
+        """Items that look certain with an item over all baskets, but not within strata: the largest overall lift first.
+
+        `month`: only those whose season holds this month, from 1; at most `k` (default: the table's).
+        """
+        smaller, larger = self._explained_pairs
+        items = np.concatenate([larger[smaller == code], smaller[larger == code]])
+        columns = self._evidence_columns(np.full(len(items), code, dtype=np.int32), items)
+        chosen = np.argsort(-columns["overall_lift"], kind="stable")
+        if month is not None:
+            chosen = chosen[(columns["season"][chosen] >> (month - 1) & 1) > 0]
+        chosen = chosen[: self.k if k is None else k]
+        scores = self.model.score(np.full(len(chosen), code, dtype=np.int32), items[chosen])
+        kept = {name: values[chosen] for name, values in columns.items()}
+        return ItemAnswers(code, self._facts, {"item": items[chosen], "score": scores.astype(np.float32), **kept})
+
+    @cached_property
+    def _explained_pairs(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+        pairs = self.pairs
+        places = np.flatnonzero(pairs.explained) if pairs.explained is not None else np.zeros(0, dtype=np.int64)
+        smaller = np.searchsorted(pairs.start, places, side="right") - 1
+        return smaller.astype(np.int32), pairs.item[places]
 
     def _candidates(self, code: int) -> npt.NDArray[np.bool_]:
         if self.item_count[code] == 0 and not self.model.scores_unseen_items:
@@ -314,6 +353,7 @@ class ServingTable:
         has = np.diff(start) > 0
         # the best evidence among an item's answers, not the grade of its first one
         grade[has] = np.minimum.reduceat(self.columns["grade"], start[:-1][has]) if has.any() else 0
+        grade[has & (grade >= EXPLAINED)] = GUESS
         items = np.bincount(grade[bought], minlength=RULE + 2) / max(int(bought.sum()), 1)
         lines = np.bincount(grade[bought], self.item_count[bought], minlength=RULE + 2)
         sales = lines / max(int(lines.sum()), 1)

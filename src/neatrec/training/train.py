@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
 from neatrec.bundle import BundleLock, Manifest, load_bundle, read_manifest, save_bundle, stream_hash
+from neatrec.cooccurrence.strata import parse_strata, usable_strata
 from neatrec.data.baskets import Baskets, BasketStream, as_shards
 from neatrec.data.splits import validation_split
 from neatrec.errors import ParameterError, must_be
@@ -124,6 +125,9 @@ class TrainOptions:
     validation_share: float = 0.0
     """Share of the baskets that are held out: training stops early when their loss no longer falls."""
     keep_users: bool = False
+    strata: Sequence[str] | None = None
+    """Within what evidence is measured, and what must not make a pair come first: basket_size, month, any attribute.
+    None: basket size, month and store, as far as the baskets have them; (): none."""
     index: bool = True
     """Write the serving table, made of the training baskets."""
     ann: bool = False
@@ -147,6 +151,7 @@ class TrainOptions:
             raise must_be("ann", "left out where no table is written", self.ann)
         if self.k is not None and (self.k < 1 or not self.index):
             raise must_be("k", "at least 1, and left out where no table is written", self.k)
+        object.__setattr__(self, "strata", parse_strata(self.strata))
 
 
 def train_bundle(
@@ -193,13 +198,15 @@ def train_bundle(
             baskets, validation = _split(baskets, options)
         if vectors is not None:
             run = replace(run, vectors=vectors.of_catalog(next(iter(as_shards(baskets))).catalog))
+        strata = usable_strata(as_shards(baskets), options.strata)[0]
+        model.parameters = _ranked_within(model.parameters, strata)
         with options.stopping() as stop:
             fit_run = replace(run, validation=validation, stop=stop)
             cost = measured(lambda: model.fit(baskets, fit_run))
         if not is_main:
             return {}
         notes = {} if start is None else {"warm_start": start.summary(model)}
-        manifest = _save(model, out, baskets, options, notes)
+        manifest = _save(model, out, baskets, replace(options, strata=strata), notes)
         lock.remove_checkpoints()
     log.info("wrote bundle %s", printable(out))
     return {
@@ -215,8 +222,21 @@ def train_bundle(
     }
 
 
+def _ranked_within(parameters: Any, strata: Sequence[str]) -> Any:
+    """The parameters of a model that compares counts with expected ones, within `strata` unless it has its own."""
+    if strata and getattr(parameters, "strata", "") is None:
+        return replace(parameters, strata=",".join(strata))
+    return parameters
+
+
 def _check(model: Model, run: Run, read: Callable[[], Baskets] | StreamOptions, options: TrainOptions) -> None:
     """Refuse options that the model cannot honor, before any basket is read."""
+    if options.strata and isinstance(read, StreamOptions):
+        raise ParameterError(
+            "`strata` need all baskets in memory at once, which a stream avoids",
+            hint="Train without --stream, or leave --strata out.",
+            argument="strata",
+        )
     model.check_run(run, validation=options.validation_share > 0)
     if options.ann:
         check_approximate(model)
@@ -271,6 +291,7 @@ def _save(model: Model, out: Path, baskets: BasketStream, options: TrainOptions,
         out,
         baskets,
         **({} if options.k is None else {"k": options.k}),
+        strata=options.strata,
         ann=options.ann,
         threads=options.threads,
         device=table_device(model, options.device, ann=options.ann, reproducible=options.reproducible),
