@@ -71,7 +71,7 @@ def test_no_labels_is_an_answer(neatrec, tmp_path: Path) -> None:
 
 
 def test_strata_take_columns_of_the_source(neatrec) -> None:
-    plain = answer(neatrec("labels", MARKET, "--json"))
+    plain = answer(neatrec("labels", MARKET, "--strata", "none", "--json"))
     within = answer(neatrec("labels", MARKET, "--strata", "basket_size,month,store", "--json"))
     assert within["hash"] != plain["hash"]
     assert within["records"] == plain["records"]

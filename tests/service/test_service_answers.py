@@ -176,7 +176,7 @@ def test_a_cart_is_completed_and_says_which_items_speak(client: TestClient) -> N
     assert not {"Spaghetti", "Tortilla Chips"} & set(lines)
     assert not any(line["category"][-1:] in (["pasta"], ["snacks"]) for line in lines.values())
     assert lines["Salsa"]["goes_with"][0]["name"] == "Tortilla Chips"
-    assert "orders" in lines["Salsa"]["goes_with"][0]["words"]
+    assert "customers, " in lines["Salsa"]["goes_with"][0]["words"]
     assert "no such item is not in the bundle" in answer["notes"][0]
 
 
@@ -309,9 +309,9 @@ def test_public_withholds_every_count(bundle: Path) -> None:
         assert {name for share in model["coverage"].values() for name in share} == {"items"}
         assert "count" not in public.get("/v1/items", params={"q": "salsa"}).json()["items"][0]
         cart = public.post("/v1/cart/complements", json={"items": ["100"]}).text
-        assert " orders" not in cart
+        assert " customers" not in cart
         page = public.get("/item", params={"id": "100"}, headers={"accept": "text/html"}).text
-        assert " orders" not in page
+        assert " customers" not in page
         assert "baskets" not in page
 
 

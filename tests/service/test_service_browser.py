@@ -22,7 +22,7 @@ STATES = (
     "/?q=tea",
     "/?q=qqqqqq",
     "/item?id=101",
-    "/item?id=901&min_evidence=strong",
+    "/item?id=901&min_evidence=certain",
     "/compare?id=100",
     "/pair?a=101&b=201",
     "/cart",

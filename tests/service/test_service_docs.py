@@ -67,7 +67,7 @@ def run(words: list[str], folder: Path | None = None) -> str:
 def test_the_python_example_prints_evidence(url: str) -> None:
     (code,) = blocks(SHOP, "python")
     said = run([sys.executable, "-c", code.replace(ADDRESS, url)])
-    assert said.startswith("Guacamole strong In ")
+    assert said.startswith("Guacamole certain Bought together by ")
     assert "from bundle" in said
 
 

@@ -79,7 +79,7 @@ def test_the_sentences_say_what_to_do(client: TestClient) -> None:
 
     assert said("/v1/complements?item=100&k=101")[0] == "`k` must be a whole number from 1 to 100, got '101'"
     assert said("/v1/complements?item=100&min_evidnce=some")[1] == "Did you mean 'min_evidence'?"
-    assert said("/v1/complements?item=100&min_evidence=stong")[1] == "Did you mean 'strong'?"
+    assert said("/v1/complements?item=100&min_evidence=certan")[1] == "Did you mean 'certain'?"
     assert said("/v1/complements")[0] == "`item` is missing"
     cart = client.post("/v1/cart/complements", json={"items": ["100"], "k": 500}).json()["error"]
     assert "`k`" in cart["message"]

@@ -86,7 +86,7 @@ def test_every_state_is_a_whole_page_with_nothing_inline_and_nothing_from_outsid
     [
         ("/?q=qqqqqqq", 200, "Nothing is called that"),
         ("/item?id=spagheti", 404, "Did you mean"),
-        ("/item?id=901&min_evidence=strong", 200, "An empty list beats a wrong one"),
+        ("/item?id=901&min_evidence=certain", 200, "An empty list beats a wrong one"),
         ("/item?id=900", 200, "in no training basket"),
         ("/cart?item=gone", 200, "was left out"),
         ("/nowhere", 404, "nothing at this address"),
@@ -175,12 +175,23 @@ def shown(settings: ServiceSettings) -> dict[str, str]:
 def test_no_line_ends_between_a_number_and_its_per_cent_sign(both: TestClient, path: str) -> None:
     text = " ".join(Tags(both.get(path, headers=HTML).text).text)
     assert not re.findall(r"\d\s*[ \n]%", text)
-    assert ("\N{NO-BREAK SPACE}%" in text) == (path != "/compare?id=100")
+    assert ("\N{NO-BREAK SPACE}%" in text) == (path not in ("/compare?id=100", "/cart?item=100&item=101"))
 
 
-def test_the_api_writes_plain_spaces(both: TestClient) -> None:
-    pair = both.get("/v1/pairs?a=101&b=201")
-    assert "(95 %)" in pair.json()["evidence"]["words"]
+def test_a_pair_that_nobody_suggests_is_not_said_to_be_suggested(both: TestClient) -> None:
+    ids = {"a": id_of("Tortilla Chips"), "b": id_of("Spaghetti")}
+    words = both.get("/v1/pairs", params=ids).json()["evidence"]["words"]
+    assert "suggested" not in words
+    page = both.get("/pair", params=ids, headers=HTML).text
+    assert "suggested because" not in page
+
+
+def test_the_details_of_a_pair_are_for_people(both: TestClient) -> None:
+    page = both.get("/pair?a=101&b=201", headers=HTML).text
+    assert "Coincidences among pairs with evidence this strong" in page
+    assert "fewer than 1 in 1,000<" in page
+    assert "Seasons and stores could not be ruled out" in page
+    assert not re.search(r"\de-\d", " ".join(Tags(page).text))
 
 
 def test_zooming_in_shows_what_lies_there(both: TestClient) -> None:

@@ -13,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import poisson
 
+from helpers.dated_shop import dated_shop
 from helpers.toyshop import code, toy_baskets
 from neatrec.cooccurrence.strata import strata_groups
-from neatrec.data.baskets import Attribute, Baskets
+from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog
 from neatrec.errors import ParameterError
 from neatrec.labels import make_labels
@@ -289,28 +290,6 @@ def test_the_footer_claims_no_more() -> None:
 def test_words_never_claim_more_than_the_numbers(q: float, low: float) -> None:
     assert one_in(q) <= 1 / q * (1 + 1e-5)
     assert float(at_least(low).replace(",", "").removesuffix("x")) <= low * (1 + 1e-6)
-
-
-def dated_shop(seed: int = 5) -> Baskets:
-    """A year: candy and wreaths sell in December only, ice and charcoal in the north only, buns go with sausages."""
-    rng = np.random.default_rng(seed)
-    ids = ["candy", "wreath", "ice", "charcoal", "bun", "sausage", "rice", "pen"]
-    lists, stores, times, users = [], [], [], []
-    for number in range(6_000):
-        month, store = number % 12, int(rng.integers(0, 2))
-        often = {"candy": 0.5 if month == 11 else 0.01, "wreath": 0.5 if month == 11 else 0.01}
-        often |= {"ice": 0.4 if store else 0.01, "charcoal": 0.4 if store else 0.01}
-        often |= {"rice": 0.4, "pen": 0.4, "bun": 0.15}
-        basket = [item for item, chance in often.items() if rng.random() < chance]
-        basket += ["sausage"] if "bun" in basket and rng.random() < 0.6 else []
-        lists.append(basket)
-        stores.append(store)
-        times.append(np.datetime64(f"2025-{month + 1:02}-10", "us").astype(np.int64))
-        users.append(f"u{rng.integers(0, 4_000)}")
-    shop = Baskets.from_lists(lists, catalog=Catalog.from_ids(ids), users=users, ordered=False)
-    return replace(
-        shop, times=np.array(times), attributes={"store": Attribute(np.array(stores, np.int32), ("south", "north"))}
-    )
 
 
 def test_served_evidence_and_calibrated_labels_within_strata_agree_to_the_digit() -> None:

@@ -178,8 +178,8 @@ def train(
     """
     named, columns = parse_strata(strata)
     if rewrite_table:
-        options = {"k": k, "strata": named, "ann": ann, "threads": threads, "device": device}
-        _rewrite_table(output, source, out, columns, report=report, **options)
+        table = {"k": k, "strata": named, "ann": ann, "threads": threads, "device": device}
+        _rewrite_table(output, source, out, columns, report=report, **table)
         return
     if report is not None:
         raise must_be("--report", "given with --rewrite-table", str(report))

@@ -84,7 +84,8 @@ class PairCounts:
         within = unexplained(as_shards(baskets), strata, counting)
         if within is not None:
             lowered = within.lowered(pairs.count, pairs.query, pairs.item)
-            upper = sparse.csr_matrix((lowered, pairs.item, pairs.indptr), shape=(size, size))
+            # zeros are removed in place, and the arrays of a count are read-only
+            upper = sparse.csr_matrix((lowered, pairs.item, pairs.indptr), shape=(size, size), copy=True)
             upper.eliminate_zeros()
             return cls(sparse.csr_matrix(upper + upper.T), pairs.margins.first)
         # half the memory where counts allow, and there may be hundreds of millions

@@ -203,9 +203,10 @@ def rewrite_index(
     """The manifest of the bundle after its table was computed again, put in place whole.
 
     From its model and the pair counts it holds, or from the `baskets` it learned from where it has no table yet. `k`
-    None: as many answers as before. `strata` None: those of the old table, or what the baskets have. `attachment` None: what was attached before stays. `ann`: an approximate table, for
-    millions of items, whose recall stands in the manifest, or an exact one; None: as before. `device`: where the best
-    are looked for; `auto` is a GPU where there is one and it can find them for this model.
+    None: as many answers as before. `strata` None: those of the old table, else what the baskets have. `attachment`
+    None: what was attached before stays. `ann`: an approximate table, for millions of items, whose recall stands in the
+    manifest, or an exact one; None: as before. `device`: where the best are looked for; `auto` is a GPU where there is
+    one and it can find them for this model.
     """
     with BundleLock(bundle):
         if ann is None:

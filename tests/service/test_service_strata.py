@@ -1,0 +1,95 @@
+"""The service answers within strata, and lists what they explain when asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from helpers.dated_shop import dated_shop
+from neatrec.cli.main import exit_code_of
+from neatrec.models import Run, make_model
+from neatrec.service.app import make_app
+from neatrec.service.settings import ServiceSettings
+from neatrec.serving import save_indexed
+
+WORDS = "x within December: seasonal."
+
+
+@pytest.fixture(scope="module")
+def dated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place, baskets = tmp_path_factory.mktemp("dated") / "bundle", dated_shop()
+    save_indexed(make_model("shrunk-lift").fit(baskets, Run(threads=1)), place, baskets, seed=0)
+    return place
+
+
+@pytest.fixture(scope="module")
+def client(dated: Path) -> Iterator[TestClient]:
+    with TestClient(make_app(ServiceSettings(dated))) as made:
+        yield made
+
+
+def ask(client: TestClient, **query: Any) -> dict[str, Any]:
+    answer = client.get("/v1/complements", params=query)
+    assert answer.status_code == 200, answer.text
+    return answer.json()  # type: ignore[no-any-return]
+
+
+def test_what_a_season_explains_is_no_answer_and_is_listed_on_request(client: TestClient) -> None:
+    plain = ask(client, item="candy", min_evidence="guess")
+    assert "wreath" not in [line["id"] for line in plain["complements"]]
+    assert "explained" not in plain
+    listed = ask(client, item="candy", include="explained")["explained"]
+    assert [(line["id"], line["grade"], line["strength"]) for line in listed] == [("wreath", "seasonal", None)]
+    assert listed[0]["evidence"]["words"].endswith(WORDS)
+    assert listed[0]["evidence"]["season"] == ["December"]
+    assert [line["grade"] for line in ask(client, item="ice", include="explained")["explained"]] == [
+        "explained by store"
+    ]
+    assert ask(client, item="bun", include="explained")["explained"] == []
+
+
+def test_a_seasonal_item_is_listed_in_its_season(client: TestClient) -> None:
+    assert [line["id"] for line in ask(client, item="candy", month=12)["explained"]] == ["wreath"]
+    assert ask(client, item="candy", month=6)["explained"] == []
+    assert ask(client, item="ice", month=12)["explained"] == []
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [({"month": 13}, "`month` must be a whole number from 1 to 12"), ({"include": "explain"}, "there is no `include`")],
+)
+def test_a_month_or_a_list_that_there_is_not_is_refused(client: TestClient, query: dict[str, Any], said: str) -> None:
+    answer = client.get("/v1/complements", params={"item": "candy", **query})
+    assert answer.status_code == 422
+    assert said in answer.json()["error"]["message"]
+
+
+def test_what_the_evidence_is_measured_within_is_said(client: TestClient) -> None:
+    model = client.get("/v1/model").json()["models"][0]
+    assert model["strata"] == ["basket_size", "month", "store"]
+    assert model["evidence"] == "Evidence is measured within basket size, month, store."
+    html = {"accept": "text/html"}
+    assert model["evidence"] in client.get("/quality", headers=html).text
+    assert model["evidence"] in client.get("/pair?a=bun&b=sausage", headers=html).text
+    page = client.get("/item?id=candy", headers=html).text
+    assert "Show what only a season, a store or large baskets bring together" in page
+    assert "wreath" not in page
+    assert WORDS in client.get("/item?id=candy&include=explained", headers=html).text
+
+
+def test_the_prompt_lists_the_same(dated: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code_of(["recommend", str(dated), "candy"]) == 0
+    plain = capsys.readouterr().out
+    assert "wreath" not in plain
+    assert "Evidence is measured within basket size, month, store." in plain
+    for choice in (["--include-explained"], ["--month", "12"]):
+        assert exit_code_of(["recommend", str(dated), "candy", *choice]) == 0
+        out = capsys.readouterr().out
+        assert "Only by season, store or basket size:" in out
+        assert WORDS in out
+    assert exit_code_of(["recommend", str(dated), "candy", "--month", "7"]) == 0
+    assert "wreath" not in capsys.readouterr().out
