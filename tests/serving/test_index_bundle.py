@@ -184,7 +184,7 @@ def test_a_bundle_answers_by_any_goal_of_its_model(goals_bundle: Path, goal: str
     bread = code("bread")
     went_on = by_goal.answers(bread).followed_by(by_goal.beyond(bread, skip=by_goal.answers(bread).item, k=3))
     assert went_on.item.tolist() == model.recommend(bread, 7).codes.tolist()
-    found = [line.answer.id for line in ask(index, ["Bread"], 4, min_evidence="predicted", goal=goal).answers]
+    found = [line.answer.id for line in ask(index, ["Bread"], 4, min_evidence="guess", goal=goal).answers]
     assert found == model.recommend("Bread", 4).ids
     assert by_goal.with_goal(None) is index
     assert len(index.columns["item"]) == index.start[-1]
