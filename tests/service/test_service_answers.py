@@ -351,14 +351,12 @@ def test_an_item_and_a_cart_are_answered_by_the_goal_asked_for(goals_bundle: Pat
     spaghetti, cart = id_of("Spaghetti"), [id_of("Spaghetti"), id_of("Green Tea")]
     with TestClient(make_app(ServiceSettings(goals_bundle))) as client:
         for _ in range(2):  # the second answer is the cached one
-            found = ask(client, item=spaghetti, k=20, min_evidence="predicted", **asked)
+            found = ask(client, item=spaghetti, k=20, min_evidence="guess", **asked)
             assert [line["id"] for line in found["complements"]] == model.recommend(spaghetti, 20).ids
             assert found["goal"] == (goal or "balanced")
-        by_path = client.get(
-            f"/v1/items/{spaghetti}/complements", params={"k": 20, "min_evidence": "predicted", **asked}
-        )
+        by_path = client.get(f"/v1/items/{spaghetti}/complements", params={"k": 20, "min_evidence": "guess", **asked})
         assert by_path.json() == found
-        body = {"items": cart, "k": 9, "min_evidence": "predicted", **asked}
+        body = {"items": cart, "k": 9, "min_evidence": "guess", **asked}
         completed = client.post("/v1/cart/complements", json=body).json()
         assert [line["id"] for line in completed["complements"]] == model.recommend(cart, 9).ids
         assert completed["goal"] == (goal or "balanced")
@@ -369,7 +367,7 @@ def test_goals_give_other_orders_and_wrong_ones_are_refused(client: TestClient, 
     spaghetti = id_of("Spaghetti")
     with TestClient(make_app(ServiceSettings(goals_bundle))) as by_goals:
         lift, evidence = (
-            ask(by_goals, item=spaghetti, k=20, min_evidence="predicted", goal=goal) for goal in ("lift", "evidence")
+            ask(by_goals, item=spaghetti, k=20, min_evidence="guess", goal=goal) for goal in ("lift", "evidence")
         )
         assert [line["id"] for line in lift["complements"]] != [line["id"] for line in evidence["complements"]]
         wrong = by_goals.get("/v1/complements", params={"item": spaghetti, "goal": "evidnce"})

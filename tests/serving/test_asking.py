@@ -91,7 +91,7 @@ def test_recommend_ranks_for_the_goal_asked_for(
         save_bundle(model, path, baskets_hash="x", seed=0)
     for cart in (["Bread"], ["Bread", "Tea"]):
         for goal in GOALS:
-            asked = ["recommend", str(path), *cart, "-k", "5", "--min-evidence", "predicted", "--goal", goal]
+            asked = ["recommend", str(path), *cart, "-k", "5", "--min-evidence", "guess", "--goal", goal]
             assert exit_code_of([*asked, "--json"]) == 0
             found = json.loads(capsys.readouterr().out)
             assert [line["id"] for line in found["recommendations"]] == model.with_goal(goal).recommend(cart, 5).ids
