@@ -19,6 +19,7 @@ from neatrec.bundle import load_bundle, read_manifest
 from neatrec.cli.main import exit_code_of
 from neatrec.cli.output import OutputOptions
 from neatrec.cli.progress import ShowProgress, sentence
+from neatrec.cli.show import print_rankings
 from neatrec.cli.signals import TerminatedError, at_a_safe_moment
 from neatrec.models.base import Model
 from neatrec.models.run import Progress
@@ -50,6 +51,35 @@ def test_a_bundle_is_trained_and_answers(tmp_path: Path, capsys: pytest.CaptureF
     assert "\r" not in said.err  # plain lines: nobody is looking at a terminal
     assert load_bundle(tmp_path / "bundle").parameters.dim == 8
     assert sorted(file.name for file in tmp_path.iterdir()) == ["bundle"]
+
+
+def test_train_and_show_say_which_ranking_to_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, out = "supermarket:baskets=8000,items=400", tmp_path / "bundle"
+    assert exit_code_of(["train", source, "--out", str(out), "--set", "rank=16", "--no-index", "--quiet"]) == 0
+    trained = capsys.readouterr().out
+    assert exit_code_of(["show", str(out)]) == 0
+    shown = capsys.readouterr().out
+    compared = load_bundle(out).fit_info()["comparison"]
+    assert 4 <= len(compared) <= 8
+    for text in (trained, shown):
+        table = text[text.index("Which ranking to use on these baskets") :].splitlines()
+        rows = table[4 : 4 + len(compared)]
+        assert [row["name"] for row in compared] == [line.strip().split("  ")[0].split(",")[0] for line in rows]
+        assert max(map(len, table[: 8 + len(compared)])) <= 80
+        best = max((row for row in compared if row["lift_gain"]), key=lambda row: row["lift_gain"])
+        assert f"Highest by high-lift pairs: {best['name']}; by certain pairs: " in text
+        assert f"{best['lift_gain']:.3f} ({best['lift_low']:.3f} to {best['lift_high']:.3f})" in text
+    assert "learned comparison" not in shown
+
+
+def test_too_few_pairs_to_compare_rankings_are_said(capsys: pytest.CaptureFixture[str]) -> None:
+    goals = {"balanced": {"ranks_by": "shrunk-lift", "k": 0.5}, "evidence": {"ranks_by": "llr"}}
+    print_rankings({"comparison": [], "goals": goals})
+    said = capsys.readouterr().out
+    assert said.startswith("Too few pairs in held-out training baskets to compare rankings.")
+    assert "balanced: shrunk-lift k=0.5; evidence: llr" in said
+    print_rankings({"losses": [0.1]})
+    assert capsys.readouterr().out == ""
 
 
 def test_quiet_says_the_answer_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ import typer
 from neatrec.cli.output import OutputOptions, print_json
 from neatrec.cli.progress import ShowProgress
 from neatrec.cli.show import print_config as print_config_of
-from neatrec.cli.show import print_coverage
+from neatrec.cli.show import print_coverage, print_rankings
 from neatrec.cli.signals import at_a_safe_moment
 from neatrec.cli.source_options import SourceArguments, parse_strata
 from neatrec.cli.toml import read_training_toml
@@ -44,9 +44,14 @@ def train(
     ] = Path("neatrec-bundle"),
     model: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Default: bayes, the best model of our benchmark by the paper's labels."),
+        typer.Option(
+            metavar="NAME", help="Default: bayes, which ranks for high lifts and certain pairs alike; see --set goal=."
+        ),
     ] = None,
-    preset: Annotated[str | None, typer.Option(metavar="paper", help="The paper's settings as stated.")] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Named settings: `paper`, as the paper states them; a goal of bayes."),
+    ] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A parameter of the model; may be repeated.")
     ] = None,
@@ -224,6 +229,7 @@ def train(
     else:
         cost = f"{answer['train_seconds']:.1f} s and at most {answer['peak_mb']:,.0f} MB"
         print(f"{answer['model']} ({answer['kind']}) trained in {cost}, bundle in {out}")
+        print_rankings(answer)
         print(f"ask it: neatrec recommend {out} ITEM")
 
 

@@ -209,6 +209,7 @@ def train_bundle(
         manifest = _save(model, out, baskets, replace(options, strata=strata), notes)
         lock.remove_checkpoints()
     log.info("wrote bundle %s", printable(out))
+    learned = model.fit_info()
     return {
         "bundle": str(out),
         "model": model.name,
@@ -218,6 +219,7 @@ def train_bundle(
         "seed": options.seed,
         "data_hash": manifest.data_hash,
         "content_hash": manifest.content_hash,
+        **{name: learned[name] for name in ("goals", "comparison") if "comparison" in learned},
         **notes,
     }
 
