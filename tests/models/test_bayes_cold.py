@@ -6,14 +6,17 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+import pytest
 from scipy import sparse
 
+from helpers.new_items import PER_KIND, new_item, shop_with_new_items
 from helpers.toyshop import toy_baskets
 from neatrec.bundle import load_bundle, save_bundle
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog
+from neatrec.errors import ParameterError
 from neatrec.models import Run, make_model
-from neatrec.models.bayes import Bayes
+from neatrec.models.bayes import GOALS, Bayes
 from neatrec.models.bayes.cold_start import OWN_WEIGHT, RARE, ColdStartMeans, StandIns
 from neatrec.simulator import supermarket
 
@@ -91,20 +94,36 @@ def test_often_bought_items_keep_their_scores_to_the_bit() -> None:
     assert np.array_equal(stand_ins.pairs(lambda q, v: table[q, v], often, often[::-1]), table[often, often[::-1]])
 
 
+@cache
+def named_shop() -> Bayes:
+    fitted = make_model("bayes", rank=16).fit(shop_with_new_items())
+    assert isinstance(fitted, Bayes)
+    return fitted
+
+
 def test_names_answer_for_a_new_item_without_categories() -> None:
-    """Twenty kinds of items that go with twenty others; one of each kind is new, and only its name tells its kind."""
-    rng = np.random.default_rng(1)
-    kinds = ["".join(rng.choice(list("bcdfghklmnprst"), 5)) for _ in range(40)]
-    names = [f"{kind} {n}{chr(97 + n)}{chr(98 + n)}" for kind in kinds for n in range(6)]
-    catalog = Catalog.from_ids([str(code) for code in range(240)], names=names)
-    lists = []
-    for pair, other, *drawn in rng.integers(0, [20, 40, 5, 5, 6], (6000, 5)):
-        lists.append(list(dict.fromkeys(str(v) for v in (pair * 6 + drawn[0], (20 + pair) * 6 + drawn[1], other * 6))))
-    fitted = make_model("bayes", rank=16).fit(Baskets.from_lists(lists, catalog=catalog))
-    new = 7 * 6 + 5
-    assert fitted.item_count[new] == 0
-    first = fitted.recommend(str(new), 3).codes
-    assert (first // 6 == 27).all()
+    assert named_shop().item_count[new_item(7)] == 0
+    first = named_shop().recommend(str(new_item(7)), 3).codes
+    assert (first // PER_KIND == 27).all()
+
+
+@pytest.mark.parametrize("goal", GOALS)
+def test_a_new_item_is_an_answer_only_when_asked_for(goal: str) -> None:
+    fitted = named_shop().with_goal(goal)
+    query = str(7 * PER_KIND + 1)
+    usual, with_new = fitted.recommend(query, 12), fitted.recommend(query, 12, include_new=True)
+    assert (fitted.item_count[usual.codes] > 0).all()
+    new = with_new.codes[fitted.item_count[with_new.codes] == 0]
+    assert new[0] == new_item(27)
+    bought = fitted.item_count > 0
+    code = np.array([int(query)], dtype=np.int32)
+    assert np.array_equal(fitted.score_all(code)[0, with_new.codes], with_new.scores.astype(np.float32))
+    assert np.array_equal(usual.codes[:3], with_new.codes[bought[with_new.codes]][:3])
+
+
+def test_models_of_counts_have_no_new_answers() -> None:
+    with pytest.raises(ParameterError, match="`include_new` must be left out: model 'llr' has no scores for items"):
+        make_model("llr").fit(toy_baskets()).recommend("Salsa", include_new=True)
 
 
 def test_vectors_choose_stand_ins_for_rare_items_only() -> None:

@@ -12,8 +12,10 @@ from urllib.parse import quote
 import pytest
 from starlette.testclient import TestClient
 
+from helpers.new_items import PER_KIND, new_item, shop_with_new_items
 from helpers.service_bundle import AWKWARD, INJECTIONS, id_of
 from neatrec.bundle import load_bundle
+from neatrec.models import make_model
 from neatrec.models.bayes import GOALS
 from neatrec.service import answers as answers_module
 from neatrec.service.answers import lines_of
@@ -23,7 +25,7 @@ from neatrec.service.problems import CHOICES
 from neatrec.service.render import evidence_json
 from neatrec.service.schemas import Goal
 from neatrec.service.settings import ServiceSettings
-from neatrec.serving import ServingTable, rewrite_index
+from neatrec.serving import ServingTable, rewrite_index, save_indexed
 
 FOOTER = "Association, not proof of extra sales."
 
@@ -380,3 +382,27 @@ def test_goals_give_other_orders_and_wrong_ones_are_refused(client: TestClient, 
 
 def test_the_goals_of_the_api_are_those_of_the_model() -> None:
     assert get_args(Goal) == CHOICES["goal"] == GOALS
+
+
+def test_new_items_are_answers_when_asked_for(tmp_path: Path, client: TestClient) -> None:
+    baskets = shop_with_new_items()
+    save_indexed(make_model("bayes", rank=16).fit(baskets), tmp_path / "new", baskets, seed=0)
+    query, new = str(7 * PER_KIND + 1), str(new_item(27))
+    with TestClient(make_app(ServiceSettings(tmp_path / "new"))) as shop:
+        for least in ("likely", "guess"):
+            usual = ask(shop, item=query, k=20, min_evidence=least)["complements"]
+            found = ask(shop, item=query, k=20, min_evidence=least, include_new=True)["complements"]
+            assert new not in [line["id"] for line in usual]
+            grades = {line["id"]: line["grade"] for line in found}
+            assert grades[new] == "guess"
+            with_evidence = [line["id"] for line in usual if line["grade"] != "guess"]
+            assert [line["id"] for line in found][: len(with_evidence)] == with_evidence
+        cart = {"items": [query, str(7 * PER_KIND + 2)], "k": 20}
+        usual = shop.post("/v1/cart/complements", json=cart).json()["complements"]
+        found = shop.post("/v1/cart/complements", json={**cart, "include_new": True}).json()["complements"]
+        assert new not in [line["id"] for line in usual]
+        assert new in [line["id"] for line in found]
+        assert [line["id"] for line in found][: len(usual)] == [line["id"] for line in usual]
+    refused = client.get("/v1/complements", params={"item": id_of("Salsa"), "include_new": True})
+    assert refused.status_code == 422
+    assert "has no scores for items that nobody bought" in refused.text

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from helpers.new_items import PER_KIND, new_item, shop_with_new_items
 from helpers.toyshop import PARTNERS, toy_baskets
 from neatrec.bundle import load_bundle, save_bundle
 from neatrec.cli.main import exit_code_of
@@ -107,3 +108,39 @@ def test_recommend_refuses_a_goal_that_there_is_not(
     assert "`goal` must be one of balanced, lift, evidence, got 'best'" in capsys.readouterr().err
     assert exit_code_of(["recommend", str(bundle), "Bread", "--goal", "lift"]) == 2
     assert "model 'shrunk-lift' has one ranking, got 'lift'. Train `bayes` to choose a goal." in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def new_items_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path, baskets = tmp_path_factory.mktemp("asking") / "new", shop_with_new_items()
+    save_indexed(make_model("bayes", rank=16).fit(baskets), path, baskets, seed=0)
+    return path
+
+
+@pytest.mark.parametrize("least", ["certain", "likely", "guess"])
+def test_new_items_stand_below_all_answers_with_evidence(new_items_bundle: Path, least: str) -> None:
+    index, query = ServingTable.open(new_items_bundle), [str(7 * PER_KIND + 1)]
+    usual = ask(index, query, 20, min_evidence=least).answers
+    found = ask(index, query, 20, min_evidence=least, include_new=True).answers
+    assert [line.answer.rank for line in found] == list(range(1, len(found) + 1))
+    new = [line for line in found if line.evidence.item_count == 0]
+    assert str(new_item(27)) in [line.answer.id for line in new]
+    assert {line.evidence.grade for line in new} == {"guess"}
+    assert "Never bought together; suggested because similar items go together." in new[0].evidence.words()
+    with_evidence = [line.answer.id for line in usual if line.evidence.grade != "guess"]
+    assert [line.answer.id for line in found[: len(with_evidence)]] == with_evidence
+    assert all(line.evidence.item_count for line in usual)
+
+
+def test_recommend_includes_new_items_when_asked(new_items_bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["recommend", str(new_items_bundle), str(7 * PER_KIND + 1), "--json"]
+    assert exit_code_of([*command, "--include-new"]) == 0
+    shown = [line["id"] for line in json.loads(capsys.readouterr().out)["recommendations"]]
+    assert str(new_item(27)) in shown
+    assert exit_code_of(command) == 0
+    assert str(new_item(27)) not in [line["id"] for line in json.loads(capsys.readouterr().out)["recommendations"]]
+
+
+def test_a_model_without_new_answers_refuses_to_include_them(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code_of(["recommend", str(bundle), "Salsa", "--include-new"]) == 2
+    assert "model 'shrunk-lift' has no scores for items that nobody bought" in capsys.readouterr().err

@@ -43,6 +43,9 @@ def recommend(
     same_category: Annotated[
         bool, typer.Option("--same-category", help="Also items of the cart's own categories.")
     ] = False,
+    include_new: Annotated[
+        bool, typer.Option("--include-new", help="Also items that nobody has bought yet, below all with evidence.")
+    ] = False,
     include_explained: Annotated[
         bool,
         typer.Option("--include-explained", help="Also list what only a season, a store or large baskets explain."),
@@ -57,7 +60,12 @@ def recommend(
     from neatrec.serving import ServingTable, ask, has_table
 
     bundle = bundle_in(bundle)
-    narrowed: dict[str, Any] = {"category": category, "exclude": exclude or (), "same_category": same_category}
+    narrowed: dict[str, Any] = {
+        "category": category,
+        "exclude": exclude or (),
+        "same_category": same_category,
+        "include_new": include_new,
+    }
     if has_table(read_manifest(bundle, verify=False)):
         index = ServingTable.open(bundle).with_goal(goal)
         narrowed |= {"include_explained": include_explained, "month": month}

@@ -206,12 +206,15 @@ class Model(ABC):
         category: str | Sequence[str] | None = None,
         exclude: Item | Sequence[Item] = (),
         same_category: bool = False,
+        include_new: bool = False,
     ) -> Recommendations:
         """The best `k` items for an item or a whole cart; fewer where fewer score above `min_score`.
 
         Items are ids, names or codes. Items of the cart, items that share a category with one of them (unless
         `same_category`) and items that no training basket holds are never recommended. `category` keeps only those of a
         category (its name, or its path as "produce / fresh fruits") or of any of several. Ties go to the smaller code.
+        With `include_new` the `new_items` of the model are ranked too, by score; `neatrec.serving.ask`, which knows the
+        evidence, places them below all answers that have some.
 
         For one item the scores are the model's own. For a cart each item's scores are scaled, 0 for its median
         candidate and 1 for its best, and averaged, so that no item dominates because its scores are large.
@@ -221,7 +224,7 @@ class Model(ABC):
         if not len(cart):
             raise must_be("items", "at least one item", items)
         asked = self._known_queries(cart)
-        allowed = self._candidates(cart, category, exclude, same_category)
+        allowed = self._candidates(cart, category, exclude, same_category, include_new)
         candidates = np.flatnonzero(allowed).astype(np.int32)
         notes = tuple(self._unseen_note(code) for code in cart if self.item_count[code] == 0)
         if not len(asked) or not len(candidates):
@@ -244,6 +247,21 @@ class Model(ABC):
         answers = (answer_carts(*each, candidates, int(k)) for each in zip(scores, asked, blocks, strict=True))
         return [codes for of_block in answers for codes in of_block]
 
+    @property
+    def new_items(self) -> npt.NDArray[np.bool_]:
+        """Items that nobody bought and that have scores as answers all the same, shape (items,)."""
+        return np.zeros(len(self.catalog), dtype=np.bool_)
+
+    def check_new_items(self) -> None:
+        """Refuse `include_new` where the model has no scores for answers that nobody bought."""
+        if type(self).new_items is Model.new_items:
+            raise must_be(
+                "include_new",
+                f"left out: model {self.name!r} has no scores for items that nobody bought",
+                True,
+                hint="Train `bayes` to recommend new items.",
+            )
+
     def _known_queries(self, cart: Codes) -> Codes:
         """The items of the cart for which the model has scores."""
         return cart if self.scores_unseen_items else cart[self.item_count[cart] > 0]
@@ -254,9 +272,12 @@ class Model(ABC):
         category: str | Sequence[str] | None,
         exclude: Item | Sequence[Item],
         same_category: bool,
+        include_new: bool,
     ) -> npt.NDArray[np.bool_]:
         """Which items may be recommended, shape (items,)."""
-        allowed = self.item_count > 0
+        if include_new:
+            self.check_new_items()
+        allowed = (self.item_count > 0) | (self.new_items & include_new)
         allowed[cart] = False
         allowed[find_items(self.catalog, exclude)] = False
         if not same_category:

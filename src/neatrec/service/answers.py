@@ -19,6 +19,7 @@ from neatrec.service.schemas import LEVELS, CartQuery, Filters, ItemFilters
 from neatrec.service.snapshot import ServingSnapshot
 from neatrec.serving import ItemAnswers, Model, PairEvidence, best, score_cart
 from neatrec.serving.evidence import GUESS, LIKELY
+from neatrec.serving.query import place_new
 from neatrec.serving.table import NUMBERS
 from neatrec.text import printable
 
@@ -37,6 +38,10 @@ class AnswerLine:
     code: int
     score: float | None
     evidence: PairEvidence
+
+    @property
+    def grade(self) -> str:
+        return self.evidence.grade
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +82,11 @@ def goes_with(
         if not exact:
             return None
         lines += from_category(bundle, peers_of(bundle, code), wanted - len(lines), item_filter)
+    if filters.include_new:
+        if not exact:
+            return None
+        bundle.check_new_items()
+        lines = place_new(lines, _beyond(bundle, code, wanted, GUESS, item_filter, new=True), wanted)
     for position, line in pins:
         lines.insert(min(position - 1, len(lines)), line)
     hits = (("block",) if item_filter.block_hit else ()) + ("pin",) * len(pins)
@@ -151,13 +161,17 @@ def lines_of(bundle: LoadedBundle, table: ItemAnswers, rows: list[int]) -> list[
     return lines
 
 
-def _beyond(bundle: LoadedBundle, code: int, wanted: int, level: int, item_filter: ItemFilter) -> list[AnswerLine]:
-    """Exact answers after those of the table, which are all used up."""
+def _beyond(
+    bundle: LoadedBundle, code: int, wanted: int, level: int, item_filter: ItemFilter, *, new: bool = False
+) -> list[AnswerLine]:
+    """Exact answers after those of the table, which are all used up; `new`: items that nobody has bought."""
     used = bundle.index.answers(code).item.tolist()
     lines: list[AnswerLine] = []
     while len(lines) < wanted:
         # with `diversify` an answer may forbid the next one: ask again without its category
-        more = bundle.index.beyond(code, skip=used, allowed=item_filter.mask(), min_grade=level, k=wanted)
+        more = bundle.index.beyond(
+            code, skip=used, allowed=item_filter.mask(new=new), min_grade=level, k=wanted, new=new
+        )
         rows: list[int] = []
         for row, item in enumerate(more.item.tolist()):
             if len(lines) + len(rows) < wanted and item_filter.passes(item):
@@ -285,39 +299,52 @@ def completes(snapshot: ServingSnapshot, bundle: LoadedBundle, query: CartQuery)
     bundle = bundle.with_goal(query.goal)
     level = LEVELS.index(query.min_evidence or "likely")
     queries = [code for code in cart if bundle.count[code] or bundle.index.model.scores_unseen_items]
-    lines = _cart_lines(bundle, queries, query.k, level, item_filter) if queries else []
+    if query.include_new:
+        bundle.check_new_items()
+    lines = _cart_lines(bundle, queries, query.k, level, item_filter, new=query.include_new) if queries else []
     return AnsweredCart(bundle, cart, lines, notes, query.k, ("block",) if item_filter.block_hit else ())
 
 
 def _cart_lines(
-    bundle: LoadedBundle, queries: list[int], k: int, level: int, item_filter: ItemFilter
+    bundle: LoadedBundle, queries: list[int], k: int, level: int, item_filter: ItemFilter, *, new: bool
 ) -> list[CartLine]:
     # blocked items are scored too: only then is it known whether the rule changed the answer
     allowed = item_filter.mask(blocked=True)
+    may_be_new = item_filter.mask(blocked=True, new=True) if new else np.zeros_like(allowed)
     model, asked = bundle.index.model, np.array(queries, dtype=np.int32)
-    candidates = np.flatnonzero(allowed).astype(np.int32)
+    candidates = np.flatnonzero(allowed | may_be_new).astype(np.int32)
     scored = score_cart(lambda codes: _rows(model, asked, codes), len(asked), candidates, model.min_score)
     codes, total = scored.codes, scored.total
     if level < GUESS:
-        shown = _with_evidence(bundle, queries, level, allowed)[codes]
+        shown = (_with_evidence(bundle, queries, level, allowed) | may_be_new)[codes]
         codes, total = codes[shown], total[shown]
+    is_new = may_be_new[codes]
+    found = [line for part in (~is_new, is_new) for line in _best_passing(codes[part], total[part], k, item_filter)]
+    if not found:
+        return []
+    chosen, scores = [code for code, _ in found], [score for _, score in found]
+    pair_scores = model.score(np.tile(asked, len(chosen)), np.repeat(np.array(chosen, dtype=np.int32), len(asked)))
+    parts = scored.contributions(pair_scores.reshape(len(chosen), -1))
+    contributions = _contributions(bundle, queries, chosen, parts, level)
+    lines = [CartLine(*line) for line in zip(chosen, scores, contributions, strict=True)]
+    known, others = ([line for line in lines if may_be_new[line.code] == part] for part in (False, True))
+    return place_new(known, others, k)
+
+
+def _best_passing(
+    codes: npt.NDArray[np.int32], total: npt.NDArray[np.floating], k: int, item_filter: ItemFilter
+) -> list[tuple[int, float]]:
+    """Codes and scores of the best `k` that pass."""
     # one answer may forbid others, by rule or by `diversify`: so many may have to be passed over
     reach = len(codes) if item_filter.diversify else k + len(item_filter.blocked)
-    chosen: list[int] = []
-    scores: list[float] = []
+    chosen: list[tuple[int, float]] = []
     for row in best(total, reach).tolist() if len(codes) else []:
         if len(chosen) == k:
             break
         if item_filter.passes(int(codes[row])):
             item_filter.take(int(codes[row]))
-            chosen.append(int(codes[row]))
-            scores.append(float(total[row]))
-    if not chosen:
-        return []
-    pair_scores = model.score(np.tile(asked, len(chosen)), np.repeat(np.array(chosen, dtype=np.int32), len(asked)))
-    parts = scored.contributions(pair_scores.reshape(len(chosen), -1))
-    contributions = _contributions(bundle, queries, chosen, parts, level)
-    return [CartLine(*line) for line in zip(chosen, scores, contributions, strict=True)]
+            chosen.append((int(codes[row]), float(total[row])))
+    return chosen
 
 
 def _rows(

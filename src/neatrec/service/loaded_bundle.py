@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.data.catalog import UNKNOWN, Catalog
+from neatrec.errors import ParameterError
 from neatrec.service.problems import Problem, unknown_choice, unknown_item
 from neatrec.service.search import NameSearch
 from neatrec.service.settings import CATEGORY_BYTES, MAX_GUESS
@@ -128,6 +129,13 @@ class LoadedBundle:
             other.index = self.index.with_goal(goal)
             self._by_goal[goal] = other
         return self._by_goal[goal]
+
+    def check_new_items(self) -> None:
+        """Refuse `include_new` where the model has no scores for answers that nobody bought."""
+        try:
+            self.index.model.check_new_items()
+        except ParameterError as error:
+            raise Problem(422, "ParameterError", error.message, hint=error.hint, argument="include_new") from error
 
     def _names(self) -> list[str]:
         if self.catalog.names is None:

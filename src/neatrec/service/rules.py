@@ -234,9 +234,11 @@ class ItemFilter:
         self.out.add(code)
         self.taken_categories.add(self.bundle.category[code])
 
-    def mask(self, *, blocked: bool = False) -> npt.NDArray[np.bool_]:
-        """Every item that may come next, shape (items,); with `blocked` also those that only a rule forbids."""
-        allowed = np.asarray(self.bundle.index.item_count) > 0
+    def mask(self, *, blocked: bool = False, new: bool = False) -> npt.NDArray[np.bool_]:
+        """Every item that may come next, shape (items,); with `blocked` also those that only a rule forbids; `new`: of
+        those that nobody has bought."""
+        index = self.bundle.index
+        allowed = index.model.new_items.copy() if new else np.asarray(index.item_count) > 0
         allowed[list(self.out if blocked else self.out | self.blocked)] = False
         categories = self.own | (self.taken_categories - {UNKNOWN} if self.diversify else set())
         if categories:

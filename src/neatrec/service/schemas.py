@@ -143,6 +143,10 @@ class Filters(RequestModel):
         json_schema_extra=_without_default,
     )
     diversify: bool = Field(default=False, description="At most one answer per category.")
+    include_new: bool = Field(
+        default=False,
+        description="Also items that nobody has bought yet, graded `guess`, below all answers with evidence.",
+    )
     model: Name | Absent = Field(default=None, description=WHICH_MODEL, json_schema_extra=_without_default)
     goal: Goal | Absent = Field(
         default=None,

@@ -220,11 +220,11 @@ def _first_ways(shards: BasketStream, pairs: CooccurrenceCounts, threads: int | 
 
 
 def _lifts(times: npt.NDArray[Any], expected: Floats) -> tuple[Floats, Floats, Floats]:
-    """Lift and its exact 95 % interval; NaN where the times are not known."""
+    """Lift and its exact 95 % interval; NaN where they are not known."""
     # counts are few distinct numbers: their limits are looked up
     distinct, place = np.unique(np.maximum(times, 0), return_inverse=True)
     low, high = (limit[place] for limit in garwood_interval(distinct))
-    known = np.where(times < 0, np.nan, expected)
+    known = np.where((times < 0) | (expected == 0), np.nan, expected)  # nothing is expected of an item never bought
     return tuple(np.where(np.isnan(known), np.nan, lift(number, known)) for number in (times, low, high))  # type: ignore[return-value]
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from neatrec.errors import must_be, must_be_one_of
 from neatrec.models.recommendations import Recommendation, Recommendations
-from neatrec.serving.evidence import GRADES, PairEvidence
+from neatrec.serving.evidence import GRADES, GUESS, PairEvidence
 from neatrec.serving.table import ServingTable
 
 PAIR_GRADES = GRADES[:3]
@@ -24,6 +24,14 @@ class AnswerWithEvidence:
 
     answer: Recommendation
     evidence: PairEvidence
+
+    @property
+    def score(self) -> float:
+        return self.answer.score
+
+    @property
+    def grade(self) -> str:
+        return self.evidence.grade
 
     def to_dict(self) -> dict[str, Any]:
         a = self.answer
@@ -71,12 +79,14 @@ def ask(
     category: Sequence[str] | None = None,
     exclude: Sequence[str] = (),
     same_category: bool = False,
+    include_new: bool = False,
     goal: str | None = None,
     include_explained: bool = False,
     month: int | None = None,
 ) -> QueryResult:
     """The first `k` answers of the bundle's model that have at least the evidence asked for.
 
+    `include_new`: also items that nobody has bought, whatever the evidence asked for, below all that have evidence.
     `goal`: of a model that has several; None is that of `index`. `include_explained`: and the first `k` pairs that
     their season, their store or the size of baskets explains; with `month` (1 to 12) those in season.
     """
@@ -85,20 +95,33 @@ def ask(
     if min_evidence not in PAIR_GRADES:
         raise must_be_one_of("min_evidence", PAIR_GRADES, min_evidence)
     index = index if goal is None else index.with_goal(goal)
-    found = index.model.recommend(items, max(k, DEPTH), category=category, exclude=exclude, same_category=same_category)
+    found = index.model.recommend(
+        items,
+        max(k, DEPTH),
+        category=category,
+        exclude=exclude,
+        same_category=same_category,
+        include_new=include_new,
+    )
     enough = PAIR_GRADES[: PAIR_GRADES.index(min_evidence) + 1]
     kept: list[AnswerWithEvidence] = []
+    new: list[AnswerWithEvidence] = []
     left_out = 0
     for line, code in zip(found, found.codes.tolist(), strict=True):
         evidence = min((index.evidence(asked, code) for asked in found.asked.tolist()), key=_weakness)
-        if evidence.grade in enough:
-            kept.append(AnswerWithEvidence(replace(line, rank=len(kept) + 1), evidence))
+        if index.item_count[code] == 0:
+            new.append(AnswerWithEvidence(line, evidence))
+        elif evidence.grade in enough:
+            kept.append(AnswerWithEvidence(line, evidence))
         elif line.rank <= k:
             left_out += 1
         if len(kept) == k:
             break
     explained = _explained(index, found, k, month) if include_explained or month is not None else ()
-    return QueryResult(tuple(found.cart.tolist()), tuple(kept), left_out, found.notes, explained)
+    placed = [
+        replace(one, answer=replace(one.answer, rank=rank)) for rank, one in enumerate(place_new(kept, new, k), 1)
+    ]
+    return QueryResult(tuple(found.cart.tolist()), tuple(placed), left_out, found.notes, explained)
 
 
 def _explained(
@@ -119,6 +142,24 @@ def _explained(
         about = catalog.id(item), catalog.name(item), catalog.category_path(item)
         lines.append(AnswerWithEvidence(Recommendation(rank, *about, score, (catalog.name(asked),)), evidence))
     return tuple(lines)
+
+
+class ScoredLine(Protocol):
+    """An answer with a score and a grade."""
+
+    @property
+    def score(self) -> float | None: ...
+    @property
+    def grade(self) -> str: ...
+
+
+Line = TypeVar("Line", bound=ScoredLine)
+
+
+def place_new(known: list[Line], new: list[Line], k: int) -> list[Line]:
+    """The first `k` of both, by score; new items stand below every answer with evidence."""
+    end = max((place for place, line in enumerate(known, 1) if line.grade in GRADES[:GUESS]), default=0)
+    return [*known[:end], *sorted([*known[end:], *new], key=lambda line: -(line.score or 0.0))][:k]
 
 
 def _weakness(evidence: PairEvidence) -> tuple[int, float]:

@@ -277,13 +277,15 @@ class ServingTable:
         allowed: npt.NDArray[np.bool_] | None = None,
         min_grade: int = GUESS,
         k: int | None = None,
+        new: bool = False,
     ) -> ItemAnswers:
         """The best by exact scores of the model, when filters have used up the table.
 
         The same candidates as in the table, without the codes of `skip`, only those of `allowed` (items,) where given,
-        and only those whose grade is at most `min_grade`; at most `k` (default: the table's).
+        and only those whose grade is at most `min_grade`; at most `k` (default: the table's). `new`: only items that
+        nobody has bought, instead.
         """
-        may = self._candidates(code)
+        may = self._candidates(code, new)
         if allowed is not None:
             may &= allowed
         may[np.fromiter(skip, dtype=np.int64)] = False
@@ -322,10 +324,10 @@ class ServingTable:
         smaller = np.searchsorted(pairs.start, places, side="right") - 1
         return smaller.astype(np.int32), pairs.item[places]
 
-    def _candidates(self, code: int) -> npt.NDArray[np.bool_]:
+    def _candidates(self, code: int, new: bool) -> npt.NDArray[np.bool_]:
         if self.item_count[code] == 0 and not self.model.scores_unseen_items:
             return np.zeros(len(self), dtype=np.bool_)
-        may: npt.NDArray[np.bool_] = self.item_count > 0
+        may: npt.NDArray[np.bool_] = self.model.new_items.copy() if new else self.item_count > 0
         may &= ~same_category_as(self.catalog, np.array([code], dtype=np.int32), self.model.category_level)
         may[code] = False
         return may

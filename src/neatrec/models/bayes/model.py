@@ -180,6 +180,11 @@ class Bayes(Model):
         """Low-rank factors scaled by the root of their values, shape (items, rank)."""
         return self.features.scaled
 
+    @property
+    def new_items(self) -> npt.NDArray[np.bool_]:
+        """Items that nobody bought and for which similar ones stand in, shape (items,)."""
+        return self.stand_ins.new
+
     def _unseen_note(self, code: int) -> str:
         note = super()._unseen_note(code)
         return f"{note}: what is known comes from its name and category" if self.scores_unseen_items else note
