@@ -38,6 +38,7 @@ ALLOWED: dict[str, set[str]] = {
     "leaderboard": MODELS | {"labels", "evaluation", "bundle", "report", "training"},
     "reproduction": MODELS | {"io", "labels", "evaluation", "bundle", "report", "leaderboard"},
     "service": BASE | {"bundle", "serving"},
+    "shop": MODELS | {"io", "serving", "release", "training", "leaderboard", "service"},
     "demo": MODELS | {"simulator", "labels", "serving", "check", "training", "leaderboard"},
 }
 """Packages of `neatrec` and what each may import; docs/architecture.md shows this table."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from neatrec.leaderboard.run import LeaderboardOptions, run_leaderboard
     from neatrec.models import Model, make_model
     from neatrec.serving.query import recommend
+    from neatrec.shop import Shop, fit
     from neatrec.simulator import supermarket
 
 _HOMES = {
@@ -35,9 +36,11 @@ _HOMES = {
     "LeaderboardOptions": "neatrec.leaderboard.run",
     "Model": "neatrec.models",
     "NeatrecError": "neatrec.errors",
+    "Shop": "neatrec.shop",
     "SourceOptions": "neatrec.io",
     "check_baskets": "neatrec.check.run",
     "count": "neatrec.cooccurrence",
+    "fit": "neatrec.shop",
     "load_bundle": "neatrec.bundle",
     "make_labels": "neatrec.labels",
     "make_model": "neatrec.models",
@@ -60,10 +63,12 @@ __all__ = [
     "LeaderboardOptions",
     "Model",
     "NeatrecError",
+    "Shop",
     "SourceOptions",
     "__version__",
     "check_baskets",
     "count",
+    "fit",
     "load_bundle",
     "make_labels",
     "make_model",

@@ -34,11 +34,7 @@ def export_table(index: ServingTable, path: str | Path, *, min_evidence: str = "
     The ending of `path` says the format: .parquet, .csv or .sql. Returns the number of answers.
     """
     path = Path(path)
-    if min_evidence not in PAIR_GRADES:
-        raise must_be_one_of("min_evidence", PAIR_GRADES, min_evidence)
-    if k < 1:
-        raise must_be("k", "at least 1", k)
-    rows, rank = _chosen(index, PAIR_GRADES.index(min_evidence), k)
+    rows, rank = _chosen(index, min_evidence, k)
     writers: dict[str, Callable[[Iterator[pa.Table], Path], None]] = {
         ".parquet": _write_parquet,
         ".csv": _write_csv,
@@ -60,9 +56,18 @@ def export_table(index: ServingTable, path: str | Path, *, min_evidence: str = "
     return len(rows)
 
 
-def _chosen(index: ServingTable, level: int, k: int) -> tuple[Places, Places]:
+def answers_table(index: ServingTable, *, min_evidence: str = "likely", k: int = 10) -> pa.Table:
+    """The answers that `export_table` writes."""
+    return pa.concat_tables(blocks(index, *_chosen(index, min_evidence, k)))
+
+
+def _chosen(index: ServingTable, min_evidence: str, k: int) -> tuple[Places, Places]:
     """The places of the answers to write, and the rank of each among those of its item, from 1."""
-    enough = np.asarray(index.columns["grade"]) <= level
+    if min_evidence not in PAIR_GRADES:
+        raise must_be_one_of("min_evidence", PAIR_GRADES, min_evidence)
+    if k < 1:
+        raise must_be("k", "at least 1", k)
+    enough = np.asarray(index.columns["grade"]) <= PAIR_GRADES.index(min_evidence)
     rows = np.flatnonzero(enough)
     before = np.concatenate([[0], np.cumsum(enough)])[index.start]  # answers written before those of each item
     rank = np.arange(len(rows)) - before[_queries(index, rows)] + 1

@@ -1,0 +1,237 @@
+"""`fit`: from orders to answers with evidence in a notebook; a thin front over what the command line does."""
+
+from __future__ import annotations
+
+import html
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from neatrec.data.baskets import Baskets
+from neatrec.data.catalog import Catalog
+from neatrec.errors import must_be
+from neatrec.text import plural, printable
+
+if TYPE_CHECKING:
+    from neatrec.leaderboard.run import LeaderboardOptions, LeaderboardResult
+    from neatrec.serving import ServingTable
+
+PAIR_COLUMNS = ["query_name", "item_name", "grade", "strength", "lift", "lift_low", "lift_high", "count", "customers"]
+SHOWN_ROWS = 20
+"""Rows that a notebook shows of a longer table."""
+STATISTICS = ("shrunk-lift-tuned", "llr", "popco", "pop")
+"""What `Shop.evaluate` compares the model with."""
+
+
+class ResultTable:
+    """Rows of a result: an HTML table in a notebook, a data frame on demand."""
+
+    def __init__(self, title: str, table: pa.Table) -> None:
+        self.title, self.table = title, table
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    def to_arrow(self) -> pa.Table:
+        return self.table
+
+    def to_pandas(self) -> Any:
+        return self.table.to_pandas()
+
+    def to_polars(self) -> Any:
+        import polars
+
+        return polars.from_arrow(self.table)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.table.__arrow_c_stream__(requested_schema)
+
+    def _cells(self) -> list[list[str]]:
+        """The head, then the first rows as text."""
+        rows = self.table.slice(0, SHOWN_ROWS).to_pylist()
+        return [self.table.column_names, *([_cell(value) for value in row.values()] for row in rows)]
+
+    def _title(self) -> str:
+        more = f", the first {SHOWN_ROWS}" if len(self) > SHOWN_ROWS else ""
+        return f"{self.title} ({plural(len(self), 'row')}{more})"
+
+    def __repr__(self) -> str:
+        cells = self._cells()
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in cells]
+        return "\n".join([self._title(), *(line.rstrip() for line in lines)])
+
+    def _repr_html_(self) -> str:
+        head, *rows = ([html.escape(cell) for cell in row] for row in self._cells())
+        body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
+        names = "".join(f"<th>{cell}</th>" for cell in head)
+        return (
+            f"<table><caption>{html.escape(self._title())}</caption><thead><tr>{names}</tr></thead>"
+            f"<tbody>{body}</tbody></table>"
+        )
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    return f"{value:.3g}" if isinstance(value, float) else printable(value, limit=160)
+
+
+class Shop:
+    """A fitted shop: which items go together, with the evidence for each pair."""
+
+    def __init__(self, baskets: Baskets, bundle: Path, folder: TemporaryDirectory[str] | None = None) -> None:
+        from neatrec.serving import ServingTable
+
+        self.baskets, self.bundle = baskets, bundle
+        self.index: ServingTable = ServingTable.open(bundle)
+        self._folder = folder  # a temporary bundle lives as long as the shop
+
+    def __repr__(self) -> str:
+        return f"<Shop {self.index.manifest.model}, {plural(len(self.baskets), 'basket')}, {len(self.index):,} items>"
+
+    def pairs(self, k: int | None = None, *, min_evidence: str = "likely") -> ResultTable:
+        """The pairs with evidence, the strongest lower bound of the lift first, each once; the first `k` of them."""
+        from neatrec.release.export import answers_table
+
+        rows = answers_table(self.index, min_evidence=min_evidence, k=self.index.k).sort_by(
+            [("lift_low", "descending"), ("query", "ascending"), ("item", "ascending")]
+        )
+        pairs = map(frozenset, zip(rows["query"].to_pylist(), rows["item"].to_pylist(), strict=True))
+        first = {pair: place for place, pair in reversed(list(enumerate(pairs)))}
+        found = rows.take(pa.array(sorted(first.values()), pa.int64())).select(PAIR_COLUMNS)
+        return ResultTable("Pairs with evidence", found if k is None else found.slice(0, k))
+
+    def goes_with(self, item: str, k: int = 10, **choices: Any) -> ResultTable:
+        """What goes with an item, given by id or name; `choices` as for `serving.ask` (`goal`, `min_evidence`, ...)."""
+        return self._answers([item], k, choices)
+
+    def complete(self, cart: Sequence[str], k: int = 10, **choices: Any) -> ResultTable:
+        """What completes a cart."""
+        if isinstance(cart, str):
+            raise must_be("cart", "a list of items", cart, hint="`goes_with` answers for one item.")
+        return self._answers(list(cart), k, choices)
+
+    def _answers(self, items: list[str], k: int, choices: Mapping[str, Any]) -> ResultTable:
+        from neatrec.serving import ask
+
+        found = ask(self.index, items, k, **choices)
+        names = ", ".join(self.index.catalog.name(code) for code in found.cart)
+        rows = [
+            {
+                "item": line.answer.name,
+                "id": line.answer.id,
+                "goes_with": ", ".join(line.answer.goes_with[:1]),
+                "sure": line.evidence.grade,
+                "strong": line.evidence.strength,
+                "lift": line.evidence.lift,
+                "lift_low": line.evidence.lift_low,
+                "lift_high": line.evidence.lift_high,
+                "evidence": line.evidence.words(),
+            }
+            for line in found.answers
+        ]
+        return ResultTable(f"Goes with {names}", pa.Table.from_pylist(rows, ANSWER_SCHEMA))
+
+    def evaluate(self, *, split: str = "half", options: LeaderboardOptions | None = None) -> LeaderboardResult:
+        """The model beside simple statistics, trained on one part of the baskets and evaluated on the other."""
+        from neatrec.data.splits import split_baskets
+        from neatrec.leaderboard.run import LeaderboardOptions, run_leaderboard
+
+        parts = split_baskets(self.baskets, split)
+        models = (self.index.manifest.model, *STATISTICS)
+        return run_leaderboard(parts.train, parts.test, models, options or LeaderboardOptions())
+
+    def plot(self, item: str, k: int = 10) -> Any:
+        """A figure of what goes with an item: the lift of each answer with its 95 % interval."""
+        from matplotlib.figure import Figure
+
+        answers = self.goes_with(item, k).table
+        lift, low, high = (
+            np.array(answers[name].to_pylist(), dtype=float) for name in ("lift", "lift_low", "lift_high")
+        )
+        figure = Figure(figsize=(7, 1.2 + 0.35 * len(answers)), layout="constrained")
+        axes = figure.subplots()
+        place = np.arange(len(answers))[::-1]
+        axes.errorbar(lift, place, xerr=np.maximum([lift - low, high - lift], 0), fmt="o", capsize=3)
+        axes.axvline(1, color="grey", linestyle=":")
+        axes.set_yticks(place, [printable(name, limit=40) for name in answers["item"].to_pylist()])
+        axes.set(xscale="log", xlabel="times more often than chance, with its 95 % interval", title=f"Goes with {item}")
+        return figure
+
+    def save(self, path: str | Path) -> Path:
+        """Copy the bundle to a new folder, for `neatrec serve`, `publish` and `export`."""
+        path = Path(path)
+        if path.exists():
+            raise must_be("path", "a new folder", str(path), hint="Nothing was overwritten.")
+        shutil.copytree(self.bundle, path)
+        return path
+
+    def serve(self, *, host: str = "127.0.0.1", port: int = 8000) -> None:
+        """Serve the page and the API until interrupted."""
+        from neatrec.service.run import serve
+        from neatrec.service.settings import ServiceSettings
+
+        serve(ServiceSettings(bundle=self.bundle.absolute()), host=host, port=port, workers=1, log_config=None)
+
+
+ANSWER_SCHEMA = pa.schema(
+    [
+        *((name, pa.string()) for name in ("item", "id", "goes_with", "sure", "strong")),
+        *((name, pa.float64()) for name in ("lift", "lift_low", "lift_high")),
+        ("evidence", pa.string()),
+    ]
+)
+
+
+def fit(
+    orders: Any, *, model: str | None = None, seed: int = 0, items: Sequence[str] | None = None, **columns: Any
+) -> Shop:
+    """The shop of a table of orders: a data frame (pandas, polars, Arrow, DuckDB), a path, lists of items, or a sparse
+    matrix of baskets by items with the names of its columns in `items`. `columns` as for `read_baskets`.
+
+    >>> shop = fit([["chips", "salsa"], ["chips", "salsa", "tea"], ["tea", "milk"]], model="shrunk-lift")
+    >>> shop.goes_with("chips", min_evidence="guess").to_arrow()["item"].to_pylist()[:1]
+    ['salsa']
+    """
+    from neatrec.training.train import ModelChoice, TrainOptions, train_bundle
+
+    baskets = as_baskets(orders, items, columns)
+    folder = TemporaryDirectory(prefix="neatrec-shop-")
+    bundle = Path(folder.name) / "bundle"
+    train_bundle(lambda: baskets, bundle, ModelChoice(model=model), TrainOptions(seed=seed))
+    return Shop(baskets, bundle, folder)
+
+
+def as_baskets(orders: Any, items: Sequence[str] | None, columns: Mapping[str, Any]) -> Baskets:
+    """The baskets of anything that `fit` takes."""
+    from neatrec.io import read_baskets
+
+    if isinstance(orders, Baskets):
+        return orders
+    if hasattr(orders, "tocsr"):
+        return _from_matrix(orders.tocsr(), items)
+    if isinstance(orders, list | tuple):
+        for number, basket in enumerate(orders):
+            if isinstance(basket, str) or not isinstance(basket, Sequence | set | frozenset):
+                raise must_be(f"orders[{number}]", "a list of items", basket, hint="One list per basket.")
+        return Baskets.from_lists([list(dict.fromkeys(map(str, basket))) for basket in orders], ordered=False)
+    if hasattr(orders, "collect") and hasattr(orders, "lazy"):  # a polars LazyFrame
+        orders = orders.collect()
+    elif hasattr(orders, "to_arrow_table"):  # a DuckDB relation
+        orders = orders.to_arrow_table()
+    return read_baskets(orders, **columns)
+
+
+def _from_matrix(matrix: Any, items: Sequence[str] | None) -> Baskets:
+    if items is None or len(items) != matrix.shape[1]:
+        raise must_be("items", f"{matrix.shape[1]:,} names, one per column of the matrix", items)
+    matrix.eliminate_zeros()
+    catalog = Catalog.from_ids(list(map(str, items)))
+    ids = pa.array([str(number) for number in range(matrix.shape[0])], pa.large_string())
+    return Baskets(catalog=catalog, items=matrix.indices, offsets=matrix.indptr, ids=ids, ordered=False)
