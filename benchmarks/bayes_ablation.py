@@ -1,4 +1,5 @@
-"""What each feature of `bayes` adds: features left out one at a time, all weights fitted again, on validation baskets.
+"""What each feature of `bayes` adds to goal `lift`: one left out at a time, all weights fitted again, on validation
+baskets.
 
     NEATREC_DATA=FOLDER python -m benchmarks.bayes_ablation [--baskets FOLDER] [--seeds 3] [--save]
 
@@ -35,15 +36,15 @@ from neatrec.models.bayes.features import (
     FeatureOptions,
     PairFeatures,
 )
-from neatrec.models.bayes.fit import BAYES_FEATURES, lift_training_set, make_folds, prior_training_set
+from neatrec.models.bayes.fit import make_folds, prior_training_set, ranker_training_set
 from neatrec.models.bayes.model import BayesParameters
 from neatrec.models.bayes.prior import tune_prior
 from neatrec.models.bayes.ranker import logistic_ranker
 from neatrec.models.bayes.scoring import PairScorer
-from neatrec.models.bayes.training_set import PairSampler, RankerTrainingSet
+from neatrec.models.bayes.training_set import PairSampler
 
 ALL = "bayes"
-LEFT_OUT = (ALL, "near pairs", *(name for name in PRIOR_FEATURES if name != "level"), *BAYES_FEATURES, "ranker")
+LEFT_OUT = (ALL, "near pairs", *(name for name in PRIOR_FEATURES if name != "level"), *RANKER_FEATURES, "ranker")
 
 
 class Variant:
@@ -91,9 +92,11 @@ class ValidationFold:
         prior = tune_prior(training, available, near=left_out != "near pairs")
         ranker = None
         if left_out != "ranker":
-            used = np.array([name in BAYES_FEATURES and name != left_out for name in RANKER_FEATURES])
-            parts = lift_training_set(self.folds, prior, pairs, self.min_lift)
-            ranker = logistic_ranker(RankerTrainingSet.joined(parts), used)
+            found = ranker_training_set(self.folds, prior, pairs, self.min_lift)
+            if found is None:
+                raise ValueError("these baskets hold no positive pairs")
+            used, first = np.array([name != left_out for name in RANKER_FEATURES]), found.first[:, 0]
+            ranker = logistic_ranker(found.features[first], found.positive[first], used)
         return by_query(Variant(PairScorer(self.features, prior, ranker)), self.task, 0.05)  # type: ignore[arg-type]
 
 

@@ -18,9 +18,8 @@ from neatrec.models.bayes.features import (
     FeatureOptions,
     PairFeatures,
 )
-from neatrec.models.bayes.fit import GOALS, GoalRanking
 from neatrec.models.bayes.prior import Prior
-from neatrec.models.bayes.ranker import OddsRanker
+from neatrec.models.bayes.ranker import GOALS, GoalRanking, OddsRanker
 from neatrec.models.counts import CountParameters
 
 ITEMS = 22

@@ -22,7 +22,8 @@ from neatrec.models import Run, make_model
 from neatrec.models.bayes import Bayes, similarity
 from neatrec.models.bayes.counting import PairCollector, count_chosen_pairs, count_near_pairs, count_pairs
 from neatrec.models.bayes.features import CatalogFeatures
-from neatrec.models.bayes.fit import FitSummary, Fold, _calibration_pairs, rankings_of
+from neatrec.models.bayes.fit import FitSummary, Fold, _calibration_pairs
+from neatrec.models.bayes.old_bundles import rankings_of
 from neatrec.models.bayes.prior import Prior
 from neatrec.models.bayes.similarity import (
     character_pieces,

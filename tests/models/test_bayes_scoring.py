@@ -20,9 +20,10 @@ from neatrec.models.bayes.features import (
     FeatureOptions,
     PairFeatures,
 )
-from neatrec.models.bayes.fit import GOALS, FitSummary, GoalRanking
+from neatrec.models.bayes.fit import FitSummary
 from neatrec.models.bayes.old_bundles import upgraded
 from neatrec.models.bayes.prior import Prior
+from neatrec.models.bayes.ranker import GOALS, GoalRanking
 from neatrec.models.bayes.scoring import PairScorer, fast_log, make_scorer
 from neatrec.models.counts import CountParameters, PairCounts
 
@@ -174,9 +175,10 @@ def test_old_weights_of_pruned_features_are_ignored_with_a_warning(caplog: pytes
     old |= {"calibration": np.arange(3.0), "company_start": np.zeros(1)}
     with caplog.at_level("WARNING", logger="neatrec"):
         found = upgraded(old)
-    assert "features that do not exist any more: log_expected, item_order" in caplog.text
+    assert "features that do not exist any more: item_order" in caplog.text
     ranker = dict(zip(("level", *RANKER_FEATURES), found["lift_ranker"], strict=True))
-    assert (ranker["level"], ranker["log_lift"], ranker["log_count"], ranker["neighbours"]) == (0.0, 1.0, 3.0, 8.0)
+    names = ("level", "log_lift", "log_expected", "log_count", "neighbours")
+    assert [ranker[name] for name in names] == [0.0, 1.0, 2.0, 3.0, 8.0]
     np.testing.assert_array_equal(found["prior"], np.arange(8.0))
     summary = FitSummary.from_arrays(found)
     assert {goal: ranking.name for goal, ranking in summary.rankings.items()} == {
@@ -190,12 +192,10 @@ def test_old_weights_of_pruned_features_are_ignored_with_a_warning(caplog: pytes
 
 
 def test_arrays_of_two_named_rankers_are_upgraded() -> None:
-    """As they were written between version 1 and the goals."""
-    lift, sure = (random_weights(seed)[1] for seed in (1, 2))
+    """As they were written between version 1 and the goals: without the expected count, the last feature."""
+    lift, sure = (np.random.default_rng(seed).normal(size=len(RANKER_FEATURES)) for seed in (1, 2))
     old = {"prior": np.arange(8.0), "calibration": np.arange(3.0), "fit_summary": np.arange(7.0)}
-    rankings = FitSummary.from_arrays(
-        upgraded(old | {"lift_ranker": lift.to_array(), "sure_ranker": sure.to_array()})
-    ).rankings
-    np.testing.assert_array_equal(rankings["lift"].ranker.weights, lift.weights)
-    np.testing.assert_array_equal(rankings["evidence"].ranker.weights, sure.weights)
-    np.testing.assert_allclose(rankings["balanced"].ranker.to_array(), (lift.to_array() + sure.to_array()) / 2)
+    rankings = FitSummary.from_arrays(upgraded(old | {"lift_ranker": lift, "sure_ranker": sure})).rankings
+    np.testing.assert_array_equal(rankings["lift"].ranker.to_array(), np.append(lift, 0.0))
+    np.testing.assert_array_equal(rankings["evidence"].ranker.to_array(), np.append(sure, 0.0))
+    np.testing.assert_allclose(rankings["balanced"].ranker.to_array(), np.append((lift + sure) / 2, 0.0))

@@ -18,9 +18,9 @@ from neatrec.models import Run, make_model
 from neatrec.models.bayes import GOALS, Bayes
 from neatrec.models.bayes.calibration import UNCALIBRATED, CalibrationPairs, calibrate, negative_binomial
 from neatrec.models.bayes.features import RANKER_FEATURES
-from neatrec.models.bayes.fit import BAYES_FEATURES, Fold, lift_training_set, prior_training_set
-from neatrec.models.bayes.prior import INITIAL_PRIOR
-from neatrec.models.bayes.ranker import NOT_FITTED, fit_ranker
+from neatrec.models.bayes.fit import Fold, choose_rankings, prior_training_set, ranker_training_set
+from neatrec.models.bayes.prior import INITIAL_PRIOR, Prior
+from neatrec.models.bayes.ranker import STATISTICS, GoalRanking, logistic_ranker, statistic_scores
 from neatrec.models.bayes.training_set import MAX_P_VALUE, HeldOut, PairSampler, RankerTrainingSet, count_higher
 from neatrec.simulator import supermarket
 
@@ -47,7 +47,7 @@ def test_held_out_pairs_are_those_of_their_definitions(ordered: bool) -> None:
     chance = expected * (0.5 if ordered else 1.0)
     dependent = (times >= 2) & (times > chance) & (stats.poisson.sf(times - 1, chance) <= MAX_P_VALUE)
     assert dependent.any()
-    np.testing.assert_array_equal(dense(held_out.dependent_pairs()), dependent)
+    np.testing.assert_array_equal(dense(held_out.dependent_pairs(MAX_P_VALUE)), dependent)
 
 
 def test_training_sets_hold_candidates_and_which_are_positive() -> None:
@@ -61,10 +61,15 @@ def test_training_sets_hold_candidates_and_which_are_positive() -> None:
     halves = [training.of_queries(np.arange(training.queries) % 2 == part) for part in (0, 1)]
     assert sum(len(half.features) for half in halves) == len(training.features)
     assert 0 < training.value(INITIAL_PRIOR) <= 2
-    parts = lift_training_set(folds, INITIAL_PRIOR, PairSampler(CATEGORY, rng), 1.2)
-    assert all(part.features.shape == (part.start[-1], len(RANKER_FEATURES)) for part in parts)
-    assert all(np.isfinite(part.features).all() and part.positive.any() for part in parts)
-    assert lift_training_set(folds, INITIAL_PRIOR, PairSampler(CATEGORY, rng), 1e6) == []
+    pairs = ranker_training_set(folds, INITIAL_PRIOR, PairSampler(CATEGORY, rng), 1.2)
+    assert pairs is not None
+    assert pairs.features.shape == (pairs.start[-1], len(RANKER_FEATURES))
+    assert np.isfinite(pairs.features).all()
+    assert pairs.positive.any()
+    assert pairs.dependent.any()
+    assert (pairs.weights > 0).any(axis=0).all()
+    assert pairs.first.any(axis=0).all()
+    assert pairs.statistics.shape == (pairs.start[-1], len(STATISTICS))
     assert prior_training_set(folds, CATEGORY, 1e6, rng) is None
 
 
@@ -73,35 +78,97 @@ def test_training_sets_hold_candidates_and_which_are_positive() -> None:
 def test_count_higher_counts_within_the_query(groups: list[list[int]]) -> None:
     score = np.concatenate(groups).astype(np.float32)
     start = np.concatenate([[0], np.cumsum([len(group) for group in groups])]).astype(np.int64)
-    wanted = [sum(other > mine for other in group) for group in groups for mine in group]
+    wanted = [sum((other > mine) + (other == mine) / 2 for other in group) - 0.5 for group in groups for mine in group]
     assert count_higher(score, start, np.arange(len(score))).tolist() == wanted
 
 
-def training_set(weights: dict[str, float], queries: int = 800) -> RankerTrainingSet:
+LIFT, G2 = (next(n for n, one in enumerate(STATISTICS) if one == GoalRanking(name)) for name in ("lift", "llr"))
+K_2 = next(n for n, one in enumerate(STATISTICS) if one.k == 2.0)
+
+
+def training_set(
+    weights: dict[str, float], dependent: dict[str, float] | None = None, *, queries: int = 300, level: float = -4.0
+) -> RankerTrainingSet:
+    """Pairs that are positive by the odds of `weights`, and dependent by those of `dependent`; statistics are noise but
+    for the lift, which is `log_lift`, and G^2, which is `significance`.
+    """
     rng = np.random.default_rng(0)
     features = rng.standard_normal((queries * 50, len(RANKER_FEATURES)))
-    log_odds = -4.0 + features @ np.array([weights.get(name, 0.0) for name in RANKER_FEATURES])
-    positive = rng.random(len(features)) < 1 / (1 + np.exp(-log_odds))
-    return RankerTrainingSet(np.arange(0, queries * 50 + 1, 50, dtype=np.int64), features, positive)
+    names = list(RANKER_FEATURES)
+
+    def drawn(of: dict[str, float]) -> np.ndarray:
+        log_odds = level + features @ np.array([of.get(name, 0.0) for name in names])
+        return rng.random(len(features)) < 1 / (1 + np.exp(-log_odds))
+
+    statistics = rng.standard_normal((len(features), len(STATISTICS)))
+    statistics[:, LIFT], statistics[:, G2] = (
+        features[:, names.index("log_lift")],
+        features[:, names.index("significance")],
+    )
+    start = np.arange(0, queries * 50 + 1, 50, dtype=np.int64)
+    kinds = drawn(weights), drawn(dependent or weights)
+    measures = np.stack(kinds, axis=1).astype(np.float64)
+    return RankerTrainingSet(start, features, *kinds, np.ones((len(features), 2), dtype=bool), measures, statistics)
 
 
 def test_the_ranker_finds_the_weights_that_made_pairs_positive() -> None:
     weights = {"log_lift": 1.0, "cosine": 1.5, "category_order": -0.5, "significance": 0.5}
-    found = fit_ranker(training_set(weights), BAYES_FEATURES, "log_lift", goal="lift")
-    assert found.ranker is not None
-    fitted = dict(zip(RANKER_FEATURES, found.ranker.weights, strict=True))
-    assert fitted["significance"] == 0.0
-    for name in BAYES_FEATURES:
+    pairs = training_set(weights, queries=800)
+    fitted = dict(zip(RANKER_FEATURES, logistic_ranker(pairs.features, pairs.positive).weights, strict=True))
+    for name in RANKER_FEATURES:
         assert fitted[name] == pytest.approx(weights.get(name, 0.0), abs=0.12)
-    assert found.gain > found.baseline_gain + 0.1
+    used = np.array([name != "significance" for name in RANKER_FEATURES])
+    assert logistic_ranker(pairs.features, pairs.positive, used).weights[~used] == 0.0
 
 
-def test_features_without_information_leave_the_baseline_to_rank() -> None:
-    found = fit_ranker(training_set({"log_lift": 2.0}, 400), BAYES_FEATURES, "log_lift", goal="lift")
-    assert found.ranker is None
-    assert found.gain == pytest.approx(found.baseline_gain, abs=0.02)
-    few = training_set({"log_lift": 2.0}, 5)
-    assert fit_ranker(few, BAYES_FEATURES, "log_lift", goal="lift") is NOT_FITTED
+def chosen(pairs: RankerTrainingSet | None, prior: Prior = INITIAL_PRIOR) -> dict[str, GoalRanking]:
+    return choose_rankings(pairs, prior, lambda: 2.0)[0]
+
+
+def test_each_goal_is_ranked_by_its_odds_where_these_win() -> None:
+    found = chosen(training_set({"log_lift": 1.0, "cosine": 1.0}, {"significance": 1.0, "neighbours": 1.0}))
+    assert [found[goal].name for goal in GOALS] == ["odds"] * 3
+    assert (found["lift"].lift_weight, found["evidence"].lift_weight) == (1.0, 0.0)
+    assert 0.0 < (found["balanced"].lift_weight or 0.0) < 1.0
+
+
+def test_without_a_prior_a_clearly_better_statistic_ranks() -> None:
+    pairs = training_set({"log_lift": 2.0}, {"significance": 2.0})
+    found = chosen(pairs, Prior(1.0))
+    assert (found["lift"].name, found["evidence"].name) == ("lift", "llr")
+    assert chosen(pairs)["lift"].name == "lift"  # what ranks equally well and is simpler
+
+
+def test_what_cannot_be_told_from_noise_is_ranked_by_the_tuned_shrunk_lift(caplog: pytest.LogCaptureFixture) -> None:
+    noise = training_set({}, queries=100, level=-3.0)
+    assert chosen(noise)["balanced"] == GoalRanking("shrunk-lift", k=2.0)
+    for few in (training_set({"log_lift": 2.0}, queries=3), None):
+        with caplog.at_level("WARNING", "neatrec"):
+            assert chosen(few)["balanced"] == GoalRanking("shrunk-lift", k=2.0)
+        assert "positive pairs" in caplog.text
+        caplog.clear()
+
+
+def test_the_comparison_reports_goals_and_statistics_with_intervals() -> None:
+    _, rows = choose_rankings(training_set({"log_lift": 1.0, "cosine": 1.0}), INITIAL_PRIOR, lambda: 2.0)
+    names = [row.name for row in rows]
+    assert names[:3] == ["bayes balanced", "bayes lift", "bayes evidence"]
+    assert names[3].startswith("shrunk-lift, k = ")
+    assert names[4:] == ["lift", "llr", "jaccard", "popco"]
+    assert all(row.lift_low < row.lift_gain < row.lift_high for row in rows)
+    assert rows[1].lift_low > rows[5].lift_high
+
+
+def test_statistics_are_those_of_their_models() -> None:
+    features = toy_features()
+    counts = features.counts
+    query, item = (part.ravel().astype(np.int32) for part in np.indices((ITEMS, ITEMS)))
+    total = counts.total
+    found = counts.of_pairs(query, item), counts.expected(total[query], total[item]), total[query], total[item]
+    scores = statistic_scores(*found, counts.records)
+    for number, ranking in enumerate(STATISTICS):
+        model = make_model(ranking.name, ranking.settings()).fit(toy_baskets())
+        np.testing.assert_allclose(scores[:, number], model.score(query, item), rtol=1e-6, atol=1e-6)
 
 
 def test_the_negative_binomial_is_that_of_scipy() -> None:
@@ -160,7 +227,6 @@ def test_goals_share_a_fit() -> None:
     rows = {row["name"]: row for row in models["lift"].fit_info()["comparison"]}
     odds, g2 = rows["bayes evidence"], rows["llr"]
     assert odds["evidence_gain"] > g2["evidence_gain"] > g2["evidence_low"] > 0
-    assert odds["lift_gain"] is None
 
 
 def test_goal_evidence_prefers_the_more_significant_of_two_pairs() -> None:

@@ -9,7 +9,7 @@ strong pairs is chosen. E is an expected count, so the strength applies to all b
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -62,32 +62,8 @@ class ShrunkLiftTuned(CountModel):
 
     def _fit(self, shards: Iterable[Baskets], run: Run) -> None:
         super()._fit(shards, run)
-        hits, pairs = np.zeros(len(STRENGTHS)), 0
-        for counts, validation in self._folds(shards, run):
-            query, item = strong_pairs(validation, self.parameters.strong_lift)
-            query, item = _sample(query, item, as_generator(run.rng).spawn(1)[0])
-            hits += hits_by_strength(counts, query, item)
-            pairs += len(query)
-        self.strong_pairs = pairs
-        self.hit_rates = hits / pairs if pairs >= MIN_STRONG_PAIRS else np.zeros(0)
-        # argmax takes the first of equals: the weakest shrinkage
-        self.k = STRENGTHS[int(np.argmax(self.hit_rates))] if len(self.hit_rates) else 1.0
-        if len(self.hit_rates):
-            log.info("tuned k = %g on %d strong pairs", self.k, pairs)
-        else:
-            log.warning("keeping k = 1: only %d strong pairs in the validation baskets", pairs)
-
-    def _folds(self, shards: Iterable[Baskets], run: Run) -> Iterator[tuple[PairCounts, PairCounts]]:
-        """(counts that rank, counts that validate)."""
-        earlier = _before_the_last_fifth(shards)
-        first = _halves(shards) if earlier is None else earlier
-        one, other = (
-            [shard.select(mask == part) for shard, mask in zip(shards, first, strict=True)] for part in (True, False)
-        )
-        counts, validation = (self._count(part, run) for part in (one, other))
-        yield counts, validation
-        if earlier is None:
-            yield validation, counts
+        found = tune_k(shards, lambda part: self._count(part, run), self.parameters.strong_lift, run)
+        self.k, self.hit_rates, self.strong_pairs = found
 
     def _value(self, count: Counts, query_total: Floats, item_total: Floats) -> Floats:
         return statistics.shrunk_lift(count, self.counts.expected(query_total, item_total), self.k)
@@ -105,6 +81,40 @@ class ShrunkLiftTuned(CountModel):
         self.k = float(arrays["k"][0])
         self.hit_rates = arrays["hit_rates"]
         self.strong_pairs = int(arrays["strong_pairs"][0])
+
+
+def tune_k(
+    shards: Iterable[Baskets], count: Callable[[list[Baskets]], PairCounts], strong_lift: float, run: Run
+) -> tuple[float, Floats, int]:
+    """The strength with the highest hit rate, the hit rates of all STRENGTHS, and the number of strong pairs."""
+    hits, pairs = np.zeros(len(STRENGTHS)), 0
+    for counts, validation in _folds(shards, count):
+        query, item = strong_pairs(validation, strong_lift)
+        query, item = _sample(query, item, as_generator(run.rng).spawn(1)[0])
+        hits += hits_by_strength(counts, query, item)
+        pairs += len(query)
+    if pairs < MIN_STRONG_PAIRS:
+        log.warning("keeping k = 1: only %d strong pairs in the validation baskets", pairs)
+        return 1.0, np.zeros(0), pairs
+    # argmax takes the first of equals: the weakest shrinkage
+    k = STRENGTHS[int(np.argmax(hits))]
+    log.info("tuned k = %g on %d strong pairs", k, pairs)
+    return k, hits / pairs, pairs
+
+
+def _folds(
+    shards: Iterable[Baskets], count: Callable[[list[Baskets]], PairCounts]
+) -> Iterator[tuple[PairCounts, PairCounts]]:
+    """(counts that rank, counts that validate)."""
+    earlier = _before_the_last_fifth(shards)
+    first = _halves(shards) if earlier is None else earlier
+    one, other = (
+        [shard.select(mask == part) for shard, mask in zip(shards, first, strict=True)] for part in (True, False)
+    )
+    counts, validation = count(one), count(other)
+    yield counts, validation
+    if earlier is None:
+        yield validation, counts
 
 
 def _halves(shards: Iterable[Baskets]) -> list[npt.NDArray[np.bool_]]:

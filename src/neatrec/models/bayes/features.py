@@ -52,7 +52,8 @@ RANKER_FEATURES = {
     "query_popularity": "log of the query's total over the mean total",
     "category_order": "log of times before over times after, of the two categories; 0 without cart order",
     "neighbours": "log-lift of the item with the nearest neighbours of the query, the query itself left out",
-    "significance": "log(1 + G^2), 0 for a count below expectation; not for goal `lift`",
+    "significance": "log(1 + G^2), 0 for a count below expectation",
+    "log_expected": "log(0.02 + expected count)",
 }
 """Features of the log-odds by which pairs rank."""
 
@@ -61,9 +62,9 @@ NEAR_DISTANCE = 5
 WORD_RANK = 32
 MAX_CATEGORIES = 3_000
 NAMES_PSEUDO, CATEGORY_PSEUDO, WORD_PSEUDO, ITEM_PSEUDO = 3.0, 10.0, 20.0, 10.0
-ORDER_PSEUDO, NEIGHBOUR_PSEUDO = 20.0, 1.0
+ORDER_PSEUDO, NEIGHBOUR_PSEUDO, EXPECTED_PSEUDO = 20.0, 1.0, 0.02
 """Counts added to both sides of a ratio before its logarithm."""
-QUERY_BLOCK = 256
+QUERY_BLOCK = 64
 """Queries whose pooled counts are computed together."""
 
 
@@ -262,6 +263,7 @@ class PairFeatures:
         pooled = np.maximum(self._pooled(self.neighbours, queries, items) - count, 0.0)
         expected = counts.expected(self.neighbour_total[queries], total[items])
         g2 = statistics.signed_llr(count, total[queries], total[items], counts.records)
+        by_chance = counts.expected(total[queries], total[items])
         columns = {
             "log_lift": np.log(lift),
             "log_count": np.log1p(count),
@@ -270,6 +272,7 @@ class PairFeatures:
             "category_order": self.category_order[self.category[queries], self.category[items]],
             "neighbours": np.log((pooled + NEIGHBOUR_PSEUDO) / (expected + NEIGHBOUR_PSEUDO)),
             "significance": np.log1p(np.maximum(g2, 0.0)),
+            "log_expected": np.log(by_chance + EXPECTED_PSEUDO),
         }
         return _stacked({name: columns[name] for name in RANKER_FEATURES}, len(queries))
 
@@ -283,7 +286,7 @@ class PairFeatures:
             rows = left[unique[first : first + QUERY_BLOCK]] @ self.counts.matrix
             rows = rows if right is None else rows @ right
             mine = np.flatnonzero((place >= first) & (place < first + QUERY_BLOCK))
-            out[mine] = np.asarray(rows[place[mine] - first, items[mine]]).ravel()
+            out[mine] = rows.toarray()[place[mine] - first, items[mine]]
         return out
 
 

@@ -11,7 +11,7 @@ import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,38 +25,29 @@ from neatrec.models.bayes.calibration import UNCALIBRATED, Calibration, Calibrat
 from neatrec.models.bayes.counting import count_chosen_pairs, count_pairs
 from neatrec.models.bayes.features import (
     PRIOR_FEATURES,
-    RANKER_FEATURES,
     CatalogFeatures,
     FeatureOptions,
     PairFeatures,
 )
 from neatrec.models.bayes.prior import INITIAL_PRIOR, Prior, tune_prior, tune_strength
-from neatrec.models.bayes.ranker import NOT_FITTED, OddsRanker, RankerFit, fit_ranker
+from neatrec.models.bayes.ranker import GOALS, Competition, GoalRanking, OddsRanker, RankingComparison, named
 from neatrec.models.bayes.scoring import PairScorer, make_scorer
 from neatrec.models.bayes.training_set import (
     HeldOut,
     PairSampler,
     PriorTrainingSet,
     RankerTrainingSet,
-    most_significant,
-    ranker_training_set,
 )
 from neatrec.models.counts import PairCounts
 from neatrec.models.run import Run
-from neatrec.models.tuned_lift import MIN_STRONG_PAIRS, strong_pairs
+from neatrec.models.tuned_lift import MIN_STRONG_PAIRS, strong_pairs, tune_k
 
 HELD_OUT_FROM = 0.8
 """Share of the baskets, by time, before the held-out ones."""
 MIN_HELD_OUT_PAIRS = 1_000
 """With fewer strong pairs in the last fifth, halves are the better folds."""
 PRIOR_QUERIES, PRIOR_CANDIDATES = 500, 600
-RANKER_QUERIES, RANKER_CANDIDATES = 1_500, 150
 """The most queries per fold, and the candidates per query."""
-BAYES_FEATURES = [name for name in RANKER_FEATURES if name != "significance"]
-NAN = float("nan")
-Z_95 = 1.959964
-GOALS = ("balanced", "lift", "evidence")
-"""What answers may be ranked for; the first is the default."""
 
 log = logging.getLogger(__name__)
 
@@ -66,51 +57,6 @@ class Fold(NamedTuple):
 
     features: PairFeatures
     held_out: HeldOut
-
-
-@dataclass(frozen=True)
-class GoalRanking:
-    """What the answers of one goal are ranked by."""
-
-    name: str
-    """`odds`, `posterior-lift`, or a statistic of the pair counts by the name of its model: `shrunk-lift`, `llr`."""
-    ranker: OddsRanker | None = None
-    """The odds."""
-    k: float | None = None
-    """Of `shrunk-lift`."""
-
-    def linear(self) -> OddsRanker:
-        """The log-odds, or the one feature that ranks as the posterior lift or as G^2 does."""
-        feature = "significance" if self.name == "llr" else "log_lift"
-        return self.ranker or OddsRanker(0.0, (np.array(list(RANKER_FEATURES)) == feature).astype(np.float64))
-
-    def settings(self) -> dict[str, float]:
-        """The parameters of the statistic."""
-        return {} if self.k is None else {"k": self.k}
-
-    def to_dict(self) -> dict[str, Any]:
-        weights = {} if self.ranker is None else {"weights": _named(RANKER_FEATURES, self.ranker.weights)}
-        return {"ranks_by": self.name, **({} if self.k is None else {"k": round(self.k, 6)}), **weights}
-
-
-@dataclass(frozen=True)
-class RankingComparison:
-    """Mean gains (hits + NDCG) of one ranking on held-out training baskets with 95 % intervals; NaN: not measured."""
-
-    name: str
-    """A statistic, or `bayes` with its goal."""
-    lift_gain: float = NAN
-    """By significant pairs of high lift."""
-    lift_low: float = NAN
-    lift_high: float = NAN
-    evidence_gain: float = NAN
-    """By pairs that are dependent beyond doubt."""
-    evidence_low: float = NAN
-    evidence_high: float = NAN
-
-    def to_dict(self) -> dict[str, Any]:
-        numbers = {name: value for name, value in asdict(self).items() if name != "name"}
-        return {"name": self.name, **{n: None if np.isnan(x) else round(x, 6) for n, x in numbers.items()}}
 
 
 @dataclass(frozen=True)
@@ -136,7 +82,7 @@ class FitSummary:
             "prior": "none: shrunk lift" if prior.weights is None else "features",
             "k": round(prior.k, 6),
             "near": round(prior.near, 6),
-            "weights": _named(PRIOR_FEATURES, prior.weights),
+            "weights": named(PRIOR_FEATURES, prior.weights),
             "posterior": {name: round(value, 6) for name, value in vars(self.calibration).items()},
             "strong_pairs": self.strong_pairs,
             "validation": {n: round(x, 6) for n, x in gains.items() if self.strong_pairs >= MIN_STRONG_PAIRS},
@@ -145,8 +91,9 @@ class FitSummary:
         }
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
-        named = {goal: {"name": ranking.name, "k": ranking.k} for goal, ranking in self.rankings.items()}
-        rankings = json.dumps({"goals": named, "comparison": [asdict(row) for row in self.comparison]})
+        keys = ("name", "k", "lift_weight")
+        goals = {goal: {key: getattr(ranking, key) for key in keys} for goal, ranking in self.rankings.items()}
+        rankings = json.dumps({"goals": goals, "comparison": [asdict(row) for row in self.comparison]})
         rankers = {f"{goal}_ranker": ranking.ranker for goal, ranking in self.rankings.items()}
         return {
             "prior": self.prior.to_array(),
@@ -168,40 +115,11 @@ class FitSummary:
             prior_gain=prior_gain,
             shrunk_lift_gain=shrunk_lift_gain,
             rankings={
-                goal: GoalRanking(ranking["name"], OddsRanker.from_array(rankers[goal]), ranking["k"])
+                goal: GoalRanking(ranker=OddsRanker.from_array(rankers[goal]), **ranking)
                 for goal, ranking in saved["goals"].items()
             },
             comparison=tuple(RankingComparison(**row) for row in saved["comparison"]),
         )
-
-
-def rankings_of(prior: Prior, lift: OddsRanker | None, evidence: OddsRanker | None) -> dict[str, GoalRanking]:
-    """By goal: the odds, or what ranks where they do not help; balanced is the mean of both log-odds."""
-    by_lift = GoalRanking("posterior-lift") if lift is None else GoalRanking("odds", lift)
-    by_evidence = GoalRanking("llr") if evidence is None else GoalRanking("odds", evidence)
-    if prior.weights is None:
-        by_lift = GoalRanking("shrunk-lift", k=prior.k)
-        return {"balanced": by_lift, "lift": by_lift, "evidence": by_evidence}
-    one, other = by_lift.linear(), by_evidence.linear()
-    blend = OddsRanker((one.level + other.level) / 2, (one.weights + other.weights) / 2)
-    return {"balanced": GoalRanking("odds", blend), "lift": by_lift, "evidence": by_evidence}
-
-
-def compared(lift: RankerFit, evidence: RankerFit) -> tuple[RankingComparison, ...]:
-    """The odds of each goal and what they had to beat."""
-    rows = []
-    for goal, fit, baseline in (("lift", lift, "posterior-lift"), ("evidence", evidence, "llr")):
-        measured = ((f"bayes {goal}", fit.gain, fit.gain_error), (baseline, fit.baseline_gain, fit.baseline_error))
-        for name, gain, error in measured if fit is not NOT_FITTED else ():
-            values = gain, gain - Z_95 * error, gain + Z_95 * error
-            rows.append(
-                RankingComparison(name, *values) if goal == "lift" else RankingComparison(name, *3 * (NAN,), *values)
-            )
-    return tuple(rows)
-
-
-def _named(names: Iterable[str], weights: npt.NDArray[np.float64] | None) -> dict[str, float]:
-    return {} if weights is None else dict(zip(names, weights.round(6).tolist(), strict=True))
 
 
 def fit_bayes(
@@ -222,9 +140,18 @@ def fit_bayes(
     def features_of(baskets: Iterable[Baskets]) -> PairFeatures:
         return PairFeatures.of(baskets, catalog, options, next(rngs))
 
+    def count(baskets: Iterable[Baskets]) -> PairCounts:
+        return PairCounts.of(baskets, options.counting, run.threads, options.strata)
+
     category = options.counting.category_of(next(iter(shards)).catalog)
     folds = list(make_folds(shards, features_of, options, parameters.strong_lift))
-    summary = fit_weights(folds, category, parameters.strong_lift, rngs)
+    summary = fit_weights(
+        folds,
+        category,
+        parameters.strong_lift,
+        rngs,
+        lambda: tune_k(shards, count, parameters.strong_lift, run)[0],
+    )
     folds.clear()  # with their counts, before all baskets are counted
     return replace(features_of(shards), directed=None), summary
 
@@ -284,19 +211,13 @@ def fit_weights(
     category: npt.NDArray[np.int32],
     min_lift: float,
     rngs: Iterator[np.random.Generator],
+    tuned_k: Callable[[], float],
 ) -> FitSummary:
-    """Prior, rankers and calibration, each fitted on all folds."""
+    """Prior, rankings and calibration, each fitted on all folds; `tuned_k`: that of `shrunk-lift-tuned`."""
     summary = fit_prior(folds, prior_training_set(folds, category, min_lift, next(rngs)))
     prior, pairs = summary.prior, PairSampler(category, next(rngs))
-    lift = evidence = NOT_FITTED
-    if prior.weights is not None:
-        lift = fit_lift_ranker(lift_training_set(folds, prior, pairs, min_lift))
-        evidence = _fit_evidence_ranker(folds, prior, PairSampler(category, next(rngs)))
-    summary = replace(
-        summary,
-        rankings=rankings_of(prior, lift.ranker, evidence.ranker),
-        comparison=compared(lift, evidence),
-    )
+    rankings, comparison = choose_rankings(ranker_training_set(folds, prior, pairs, min_lift), prior, tuned_k)
+    summary = replace(summary, rankings=rankings, comparison=comparison)
     if summary.strong_pairs >= MIN_STRONG_PAIRS:
         found = [_calibration_pairs(fold, summary, pairs) for fold in folds]
         calibrated = calibrate(CalibrationPairs.joined(found), sloped=prior.weights is not None)
@@ -348,37 +269,30 @@ def fit_prior(folds: Sequence[Fold], training: PriorTrainingSet | None) -> FitSu
     return FitSummary(prior, strong, prior_gain=with_prior, shrunk_lift_gain=without)
 
 
-def lift_training_set(
+def ranker_training_set(
     folds: Sequence[Fold], prior: Prior, pairs: PairSampler, min_lift: float
-) -> list[RankerTrainingSet]:
-    """The first candidates by posterior lift: adding positive pairs would make a low rank look like a good sign."""
-    out = []
-    for features, held_out in folds:
-        positive, scorer = held_out.significant_pairs(min_lift), PairScorer(features, prior)
-        queries = pairs.sample(positive[0][features.counts.total[positive[0]] > 0], RANKER_QUERIES)
-        if len(queries):
-            out.append(ranker_training_set(scorer, pairs.best(scorer, queries, RANKER_CANDIDATES), positive))
-    return out
+) -> RankerTrainingSet | None:
+    """What rankings are fitted on and compared by; None without positive pairs."""
+    parts = [RankerTrainingSet.of(*fold, prior, pairs, min_lift) for fold in folds]
+    found = [part for part in parts if part is not None]
+    return RankerTrainingSet.joined(found) if found else None
 
 
-def fit_lift_ranker(parts: list[RankerTrainingSet]) -> RankerFit:
-    if not parts:
-        return NOT_FITTED
-    return fit_ranker(RankerTrainingSet.joined(parts), BAYES_FEATURES, "log_lift", goal="lift")
+def choose_rankings(
+    pairs: RankerTrainingSet | None, prior: Prior, tuned_k: Callable[[], float]
+) -> tuple[dict[str, GoalRanking], tuple[RankingComparison, ...]]:
+    """The winner of each goal; by default `shrunk-lift-tuned` ranks, and G^2 for evidence."""
 
+    @cache
+    def default(goal: str) -> GoalRanking:
+        return GoalRanking("llr") if goal == "evidence" else GoalRanking("shrunk-lift", k=tuned_k())
 
-def _fit_evidence_ranker(folds: Sequence[Fold], prior: Prior, pairs: PairSampler) -> RankerFit:
-    """On the most significant pairs, of which those are positive that are dependent in the held-out part."""
-    parts = []
-    for features, held_out in folds:
-        positive = held_out.dependent_pairs()
-        queries = pairs.sample(positive[0][features.counts.total[positive[0]] > 0], RANKER_QUERIES)
-        if len(queries):
-            chosen = most_significant(features, queries, RANKER_CANDIDATES)
-            parts.append(ranker_training_set(PairScorer(features, prior), chosen, positive))
-    if not parts:
-        return NOT_FITTED
-    return fit_ranker(RankerTrainingSet.joined(parts), list(RANKER_FEATURES), "significance", goal="evidence")
+    if pairs is None:
+        log.warning("no positive pairs in the held-out baskets: the default rankings are taken")
+        return {goal: default(goal) for goal in GOALS}, ()
+    competition = Competition.of(pairs, posterior=prior.weights is not None)
+    rankings = {goal: competition.winner(goal, default) for goal in GOALS}
+    return rankings, competition.comparison(rankings)
 
 
 def _calibration_pairs(fold: Fold, summary: FitSummary, pairs: PairSampler) -> CalibrationPairs:

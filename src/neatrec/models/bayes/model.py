@@ -17,12 +17,14 @@ from neatrec.errors import must_be
 from neatrec.models.base import Codes, Model, Scores
 from neatrec.models.bayes.cold_start import StandIns
 from neatrec.models.bayes.features import CatalogFeatures, PairFeatures
-from neatrec.models.bayes.fit import GOALS, FitSummary, GoalRanking, fit_bayes
+from neatrec.models.bayes.fit import FitSummary, fit_bayes
 from neatrec.models.bayes.old_bundles import upgraded
+from neatrec.models.bayes.ranker import GOALS, GoalRanking
 from neatrec.models.bayes.scoring import PairScorer, ShrunkLiftScorer, make_scorer
 from neatrec.models.counts import CountModel, PairCounts, StrataParameters
 from neatrec.models.parallel import one_blas_thread
 from neatrec.models.parameters import ModelParameters, parameter
+from neatrec.models.popularity import PopCo
 from neatrec.models.run import Run
 from neatrec.models.statistics import LLR, Jaccard, Lift, ShrunkLift
 
@@ -242,5 +244,5 @@ class Bayes(Model):
 
 def _statistic(ranking: GoalRanking) -> type[CountModel] | None:
     """The model of counts that ranks for a goal; None where the scorer does."""
-    kinds: tuple[type[CountModel], ...] = (Lift, ShrunkLift, LLR, Jaccard)
+    kinds: tuple[type[CountModel], ...] = (Lift, ShrunkLift, LLR, Jaccard, PopCo)
     return next((kind for kind in kinds if kind.name == ranking.name), None)

@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from neatrec.models.bayes.calibration import Calibration
 from neatrec.models.bayes.features import PRIOR_FEATURES, RANKER_FEATURES
-from neatrec.models.bayes.fit import FitSummary, rankings_of
+from neatrec.models.bayes.fit import FitSummary
 from neatrec.models.bayes.prior import Prior
-from neatrec.models.bayes.ranker import OddsRanker
+from neatrec.models.bayes.ranker import GoalRanking, OddsRanker
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 log = logging.getLogger(__name__)
@@ -37,6 +37,17 @@ def upgraded(arrays: Arrays) -> Arrays:
     lift, evidence = (OddsRanker.from_array(out.pop(name)) for name in ("lift_ranker", "sure_ranker"))
     calibration, rankings = Calibration.from_array(out["calibration"]), rankings_of(prior, lift, evidence)
     return out | FitSummary(prior, int(gains[0]), calibration, gains[1], gains[2], rankings).to_arrays()
+
+
+def rankings_of(prior: Prior, lift: OddsRanker | None, evidence: OddsRanker | None) -> dict[str, GoalRanking]:
+    """By goal: the odds, or what ranked where they did not help; balanced is the mean of both log-odds."""
+    by_lift = GoalRanking("posterior-lift") if lift is None else GoalRanking("odds", lift)
+    by_evidence = GoalRanking("llr") if evidence is None else GoalRanking("odds", evidence)
+    if prior.weights is None:
+        by_lift = GoalRanking("shrunk-lift", k=prior.k)
+        return {"balanced": by_lift, "lift": by_lift, "evidence": by_evidence}
+    blend = OddsRanker.blend(by_lift.linear(), by_evidence.linear(), 0.5)
+    return {"balanced": GoalRanking("odds", blend), "lift": by_lift, "evidence": by_evidence}
 
 
 def _renamed(arrays: Arrays) -> dict[str, npt.NDArray[Any]]:

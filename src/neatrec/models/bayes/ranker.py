@@ -1,35 +1,53 @@
-"""`OddsRanker`: the odds that new baskets show a pair as a significant high-lift pair, by which `bayes` ranks.
+"""What `bayes` ranks by: for each goal, the ranking that wins on held-out training baskets.
 
-A lift states how much more often than by chance two items are bought together; whether new baskets show it beyond doubt
+`OddsRanker` gives the log-odds that new baskets show a pair as a significant high-lift pair, or as a dependent one. A
+lift states how much more often than by chance two items are bought together; whether new baskets show it beyond doubt
 also depends on how often they are bought, on the order in the cart, and on how similar their partners are. A logistic
-regression on held-out baskets weighs these features against the posterior lift.
+regression on held-out baskets weighs these features against the posterior lift. The odds, blends of them and the
+posterior lift compete with every simple statistic on queries they were not fitted on.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from scipy import optimize, special
 
+from neatrec import statistics
 from neatrec.models.bayes.features import RANKER_FEATURES
-from neatrec.models.tuned_lift import MIN_STRONG_PAIRS
+from neatrec.models.tuned_lift import STRENGTHS
 
 if TYPE_CHECKING:
     from neatrec.models.bayes.training_set import RankerTrainingSet
 
 Floats = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
 
 MAX_LOG_ODDS = 60.0
 """Log-odds are clipped here: further out float32 cannot tell them from 0."""
 RIDGE = 50.0
 """Penalty per squared weight of a feature of standard deviation 1."""
-MIN_GAIN = 0.5
-"""Standard errors by which the ranker must beat a single feature."""
+GOALS = ("balanced", "lift", "evidence")
+"""What answers may be ranked for; the first is the default."""
+MEASURES = {"balanced": (0, 1), "lift": (0,), "evidence": (1,)}
+"""What a goal is measured by: gains by strong pairs, as `shrunk-lift-tuned` has them (0), by certain pairs (1)."""
+MIN_POSITIVE = 30
+"""With fewer positive pairs a measure says nothing."""
+LIFT_WEIGHTS = tuple(round(0.1 * tenth, 1) for tenth in range(11))
+"""Weights of the odds of a high-lift pair in a blend; the rest is that of the odds of a dependent pair."""
+LOSS_WEIGHT = 4.0
+"""A loss against the best statistic by one measure weighs as much as so many times the gain by the other."""
+RESAMPLES = 300
+CLEARLY = 0.95
+"""The share of the resamples that a ranking must win over a simpler one."""
+Z_95 = 1.959964
+NAN = float("nan")
 log = logging.getLogger(__name__)
 
 
@@ -45,73 +63,271 @@ class OddsRanker:
 
     @classmethod
     def from_array(cls, values: Floats) -> OddsRanker | None:
-        """None for an empty array."""
-        return cls(float(values[0]), values[1:]) if len(values) else None
+        """None for an empty array; features that are younger than the array have the weight 0."""
+        if not len(values):
+            return None
+        return cls(float(values[0]), np.pad(values[1:], (0, len(RANKER_FEATURES) + 1 - len(values))))
+
+    @classmethod
+    def blend(cls, lift: OddsRanker, evidence: OddsRanker, lift_weight: float) -> OddsRanker:
+        """The weighted mean of two log-odds."""
+        rest = 1.0 - lift_weight
+        level, weights = lift.level * lift_weight, lift.weights * lift_weight
+        return cls(level + rest * evidence.level, weights + rest * evidence.weights)
 
 
 @dataclass(frozen=True)
-class RankerFit:
-    """A ranker, and the mean gains of it and of the baseline feature on queries it was not fitted on."""
+class GoalRanking:
+    """What the answers of one goal are ranked by."""
 
+    name: str
+    """`odds`, `posterior-lift`, or a statistic of the pair counts by the name of its model: `shrunk-lift`, `llr`."""
     ranker: OddsRanker | None = None
-    """None: the baseline ranks."""
-    gain: float = 0.0
-    """0 where there were too few positive pairs."""
-    baseline_gain: float = 0.0
-    gain_error: float = 0.0
-    """Standard errors of both gains, over queries."""
-    baseline_error: float = 0.0
+    """The odds."""
+    k: float | None = None
+    """Of `shrunk-lift`."""
+    lift_weight: float | None = None
+    """Of the odds of a high-lift pair, in a blend with those of a dependent pair."""
+
+    @property
+    def title(self) -> str:
+        if self.k is not None:
+            return f"{self.name}, k = {self.k:g}"
+        return self.name if self.lift_weight is None else f"{self.name}, lift weight {self.lift_weight:g}"
+
+    def linear(self) -> OddsRanker:
+        """The log-odds, or the one feature that ranks as the posterior lift or as G^2 does."""
+        feature = "significance" if self.name == "llr" else "log_lift"
+        return self.ranker or OddsRanker(0.0, (np.array(list(RANKER_FEATURES)) == feature).astype(np.float64))
+
+    def settings(self) -> dict[str, float]:
+        """The parameters of the statistic."""
+        return {} if self.k is None else {"k": self.k}
+
+    def to_dict(self) -> dict[str, Any]:
+        numbers = {"k": self.k, "lift_weight": self.lift_weight}
+        weights = {} if self.ranker is None else {"weights": named(RANKER_FEATURES, self.ranker.weights)}
+        return {"ranks_by": self.name, **{n: round(x, 6) for n, x in numbers.items() if x is not None}, **weights}
 
 
-NOT_FITTED = RankerFit()
+def named(names: Any, weights: Floats | None) -> dict[str, float]:
+    """Weights by name."""
+    return {} if weights is None else dict(zip(names, weights.round(6).tolist(), strict=True))
 
 
-def fit_ranker(whole: RankerTrainingSet, used: Sequence[str], baseline: str, *, goal: str) -> RankerFit:
-    """A ranker by the features `used` that beats the feature `baseline` on queries it was not fitted on."""
-    if whole.positive.sum() < MIN_STRONG_PAIRS:
-        return NOT_FITTED
-    mask = np.array([name in used for name in RANKER_FEATURES])
-    column = list(RANKER_FEATURES).index(baseline)
-    half = np.arange(whole.queries) % 2 == 0
-    gains, differences, by_query = [], [], []
-    for fitted_on in (half, ~half):
-        test = whole.of_queries(~fitted_on)
-        ranker = logistic_ranker(whole.of_queries(fitted_on), mask)
-        gain = np.stack([test.gains(test.features @ ranker.weights), test.gains(test.features[:, column])])
-        gains.append(gain)
-        differences.append(test.by_query(gain[0] - gain[1]))
-        by_query.append([test.by_query(values) for values in (*gain, np.ones(gain.shape[1]))])
-    with_ranker, with_baseline = (float(value) for value in np.concatenate(gains, axis=1).mean(axis=1))
-    difference = np.concatenate(differences)
-    of_ranker, of_baseline, size = np.concatenate(by_query, axis=1)
-    errors = [
-        float(np.linalg.norm(of - mean * size) / size.sum())
-        for of, mean in ((of_ranker, with_ranker), (of_baseline, with_baseline))
-    ]
-    better = bool(difference.sum() > MIN_GAIN * np.sqrt(np.square(difference).sum()))
-    log.info(
-        "goal %s: gain of the odds on held-out queries %.4f, of %s %.4f: ranking by %s",
-        *(goal, with_ranker, baseline, with_baseline, "odds" if better else baseline),
-    )
-    return RankerFit(logistic_ranker(whole, mask) if better else None, with_ranker, with_baseline, *errors)
+STATISTICS = (
+    *(GoalRanking("shrunk-lift", k=k) for k in STRENGTHS),
+    *(GoalRanking(name) for name in ("lift", "llr", "jaccard", "popco")),
+)
+"""The simple rankings; the weakest shrinkage first, which wins among equals."""
 
 
-def logistic_ranker(training: RankerTrainingSet, mask: npt.NDArray[np.bool_]) -> OddsRanker:
-    """Ridge logistic regression on the features of `mask`; the others have the weight 0."""
-    mean, spread = training.features.mean(axis=0), training.features.std(axis=0)
-    used = mask & (spread > 0)
-    columns = (training.features[:, used] - mean[used]) / spread[used]
-    positive = training.positive.astype(np.float64)
+def statistic_scores(count: Any, expected: Any, query_total: Any, item_total: Any, records: int) -> Floats:
+    """The score of each of STATISTICS for pairs, shape (pairs, statistics)."""
+    score: dict[str, Callable[[float | None], Any]] = {
+        "shrunk-lift": lambda k: statistics.shrunk_lift(count, expected, k or 0.0),
+        "lift": lambda _: statistics.lift(count, expected),
+        "llr": lambda _: statistics.signed_llr(count, query_total, item_total, records),
+        "jaccard": lambda _: statistics.jaccard(count, query_total, item_total),
+        "popco": lambda _: count,
+    }
+    return np.stack([np.asarray(score[one.name](one.k), dtype=np.float64) for one in STATISTICS], axis=1)
+
+
+@dataclass(frozen=True)
+class RankingComparison:
+    """Mean gains (hit + NDCG) of one ranking on held-out training baskets with 95 % intervals; NaN: not measured."""
+
+    name: str
+    """A statistic, or `bayes` with its goal."""
+    lift_gain: float = NAN
+    """By strong pairs, weighted by the root of their G^2."""
+    lift_low: float = NAN
+    lift_high: float = NAN
+    evidence_gain: float = NAN
+    """By pairs that are dependent beyond doubt, whatever their lift."""
+    evidence_low: float = NAN
+    evidence_high: float = NAN
+
+    def to_dict(self) -> dict[str, Any]:
+        numbers = {name: value for name, value in asdict(self).items() if name != "name"}
+        return {"name": self.name, **{n: None if np.isnan(x) else round(x, 6) for n, x in numbers.items()}}
+
+
+class Entrant(NamedTuple):
+    """A ranking and its gains by both measures, (queries, 2)."""
+
+    ranking: GoalRanking
+    gains: Floats
+
+
+@dataclass(frozen=True)
+class Competition:
+    """Rankings, measured on the same queries, none of which was fitted on the query it is measured on."""
+
+    pairs: npt.NDArray[np.int64]
+    """How many pairs each measure counts, (2,)."""
+    weight: Floats
+    """Sums of their weights by query, (queries, 2)."""
+    simple: tuple[Entrant, ...]
+    rich: tuple[Entrant, ...]
+
+    @classmethod
+    def of(cls, pairs: RankerTrainingSet, *, posterior: bool) -> Competition:
+        """Statistics and, with `posterior`, the posterior lift, the odds and their blends."""
+        simple = [
+            Entrant(ranking, pairs.gains_by_query(pairs.statistics[:, place]))
+            for place, ranking in enumerate(STATISTICS)
+        ]
+        rich = _rich_entrants(pairs) if posterior else []
+        weight = np.add.reduceat(pairs.weights, pairs.start[:-1], axis=0)
+        return cls((pairs.weights > 0).sum(axis=0), weight, tuple(simple), tuple(rich))
+
+    def measured(self, goal: str) -> tuple[int, ...]:
+        """The goal's measures that have enough positive pairs."""
+        return tuple(measure for measure in MEASURES[goal] if self.pairs[measure] >= MIN_POSITIVE)
+
+    def winner(self, goal: str, default: Callable[[str], GoalRanking]) -> GoalRanking:
+        """The ranking for a goal: a rich one if it clearly beats all statistics, else the default unless another
+        statistic probably beats that.
+        """
+        measures = self.measured(goal)
+        if not measures:
+            usual = default(goal)
+            log.warning("goal %s: too few positive pairs to compare rankings: ranking by %s", goal, usual.title)
+            return usual
+        best = [self._best_simple(measure) for measure in measures]
+
+        def values(entrant: Entrant) -> Floats:
+            """Of all queries, and of each resample: logs of the ratios to the best statistic, losses weighing more."""
+            ratios = [self._resampled(entrant.gains[:, m]) / self._resampled(b[:, m]) for m, b in best]
+            logs = np.log(np.maximum(ratios, 1e-9))
+            weight = np.where(logs < 0, LOSS_WEIGHT if len(measures) > 1 else 1.0, 1.0)
+            return np.asarray((weight * logs).sum(axis=0))
+
+        def best_of(entrants: list[Entrant]) -> Entrant:
+            return max(entrants, key=lambda entrant: values(entrant)[0])
+
+        def beats(one: Entrant, other: Entrant) -> bool:
+            difference = values(one) - values(other)
+            return bool(difference[0] > 0 and (difference[1:] > 0).mean() >= CLEARLY)
+
+        statistic = best_of(list(self.simple))
+        for rich in _by_preference(self.rich, goal):
+            found = best_of(rich)
+            if beats(found, statistic):
+                self._log(goal, found, statistic)
+                return found.ranking
+        plain = next(entrant for entrant in self.simple if entrant.ranking == default(goal))
+        taken = statistic if beats(statistic, plain) else plain
+        self._log(goal, taken, statistic)
+        return taken.ranking
+
+    def _best_simple(self, measure: int) -> tuple[int, Floats]:
+        return measure, max((entrant.gains for entrant in self.simple), key=lambda gains: gains[:, measure].sum())
+
+    @cached_property
+    def _resamples(self) -> Floats:
+        """How often each query counts: once, then as drawn with replacement, (1 + RESAMPLES, queries)."""
+        queries = len(self.weight)
+        drawn = np.random.default_rng(0).poisson(1.0, (RESAMPLES, queries))
+        return np.concatenate([np.ones((1, queries)), drawn])
+
+    def _resampled(self, gains: Floats) -> Floats:
+        """Sums over the queries, then over each resample of them, (1 + RESAMPLES,)."""
+        return np.asarray(np.maximum(self._resamples @ gains, 1e-9))
+
+    def _log(self, goal: str, taken: Entrant, statistic: Entrant) -> None:
+        own, other = (
+            entrant.gains.sum(axis=0) / np.maximum(self.weight.sum(axis=0), 1e-9) for entrant in (taken, statistic)
+        )
+        log.info(
+            "goal %s: ranking by %s; gain by lift %.4f, by evidence %.4f (%s: %.4f, %.4f)",
+            *(goal, taken.ranking.title, *own, statistic.ranking.title, *other),
+        )
+
+    def comparison(self, rankings: dict[str, GoalRanking]) -> tuple[RankingComparison, ...]:
+        """The goals, then the statistics, shrunk lift with its best k."""
+        entrants = [*self.simple, *self.rich]
+        rows = []
+        for goal, ranking in rankings.items():
+            found = next(
+                (entrant for entrant in entrants if entrant.ranking is ranking or entrant.ranking == ranking), None
+            )
+            rows += [] if found is None else [self._row(f"bayes {goal}", found.gains)]
+        shrunk = [entrant for entrant in self.simple if entrant.ranking.k is not None]
+        best = max(shrunk, key=lambda entrant: entrant.gains.sum())
+        others = [entrant for entrant in self.simple if entrant.ranking.k is None]
+        return tuple(rows + [self._row(entrant.ranking.title, entrant.gains) for entrant in (best, *others)])
+
+    def _row(self, name: str, gains: Floats) -> RankingComparison:
+        numbers: list[float] = []
+        for measure in (0, 1):
+            size = self.weight[:, measure]
+            if self.pairs[measure] < MIN_POSITIVE:
+                numbers += [NAN] * 3
+                continue
+            mean = float(gains[:, measure].sum() / size.sum())
+            error = float(np.linalg.norm(gains[:, measure] - mean * size) / size.sum())
+            numbers += [mean, mean - Z_95 * error, mean + Z_95 * error]
+        return RankingComparison(name, *numbers)
+
+
+def _by_preference(rich: Sequence[Entrant], goal: str) -> list[list[Entrant]]:
+    """The odds that serve a goal, then the posterior lift.
+
+    The two are not compared with each other: the prior was tuned on the very pairs that the first measure counts.
+    """
+    wanted = {"balanced": LIFT_WEIGHTS, "lift": (1.0,), "evidence": (0.0,)}[goal]
+    odds = [entrant for entrant in rich if entrant.ranking.lift_weight in wanted]
+    others = [entrant for entrant in rich if entrant.ranking.lift_weight is None and goal != "evidence"]
+    return [group for group in (odds, others) if group]
+
+
+def _rich_entrants(pairs: RankerTrainingSet) -> list[Entrant]:
+    """The posterior lift, and blends of odds that were fitted on the other half of the queries."""
+    half = np.arange(pairs.queries) % 2 == 0
+    gains = np.zeros((len(LIFT_WEIGHTS), pairs.queries, 2))
+    final = _fitted(pairs)
+    out = [Entrant(GoalRanking("posterior-lift"), pairs.gains_by_query(pairs.features[:, 0]))]
+    if final is None:
+        return out
+    for part in (half, ~half):
+        fitted, test = _fitted(pairs.of_queries(part)) or final, pairs.of_queries(~part)
+        for place, weight in enumerate(LIFT_WEIGHTS):
+            gains[place, ~part] = test.gains_by_query(test.features @ OddsRanker.blend(*fitted, weight).weights)
+    rankings = [GoalRanking("odds", OddsRanker.blend(*final, w), lift_weight=w) for w in LIFT_WEIGHTS]
+    return out + [Entrant(ranking, gain) for ranking, gain in zip(rankings, gains, strict=True)]
+
+
+def _fitted(pairs: RankerTrainingSet) -> tuple[OddsRanker, OddsRanker] | None:
+    """The odds of a high-lift pair and of a dependent pair; with too few of one kind those of the other stand in."""
+    found: list[OddsRanker | None] = []
+    for positive, first in zip((pairs.positive, pairs.dependent), pairs.first.T, strict=True):
+        asked = pairs.by_query(np.ones(positive.sum()), positive) > 0
+        first = first & np.repeat(asked, np.diff(pairs.start))  # the other queries have no positive pair to tell apart
+        enough = (positive & first).sum() >= MIN_POSITIVE / 2
+        found.append(logistic_ranker(pairs.features[first], positive[first]) if enough else None)
+    lift, evidence = found[0] or found[1], found[1] or found[0]
+    return None if lift is None or evidence is None else (lift, evidence)
+
+
+def logistic_ranker(features: Floats, positive: Mask, used: Mask | None = None) -> OddsRanker:
+    """Ridge logistic regression on the features `used`, by default all; the others have the weight 0."""
+    mean, spread = features.mean(axis=0), features.std(axis=0)
+    used = (spread > 0) if used is None else used & (spread > 0)
+    columns = (features[:, used] - mean[used]) / spread[used]
+    target = positive.astype(np.float64)
 
     def loss(point: Floats) -> tuple[float, Floats]:
         margin = point[0] + columns @ point[1:]
-        value = (np.logaddexp(0.0, margin) - positive * margin).sum() + 0.5 * RIDGE * np.square(point[1:]).sum()
-        error = special.expit(margin) - positive
+        value = (np.logaddexp(0.0, margin) - target * margin).sum() + 0.5 * RIDGE * np.square(point[1:]).sum()
+        error = special.expit(margin) - target
         return float(value), np.concatenate([[error.sum()], columns.T @ error + RIDGE * point[1:]])
 
     begin = np.zeros(1 + columns.shape[1])
-    begin[0] = special.logit(np.clip(positive.mean(), 1e-6, 1 - 1e-6))
+    begin[0] = special.logit(np.clip(target.mean(), 1e-6, 1 - 1e-6))
     found = optimize.minimize(loss, begin, jac=True, method="L-BFGS-B", options={"ftol": 1e-10, "maxiter": 500}).x
-    weights = np.zeros(len(mask))
+    weights = np.zeros(len(mean))
     weights[used] = found[1:] / spread[used]
     return OddsRanker(float(found[0] - weights @ mean), weights)

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from neatrec import statistics
 from neatrec.compiled import compiled
 from neatrec.models.bayes.features import (
+    EXPECTED_PSEUDO,
     NAMES_PSEUDO,
     NEIGHBOUR_PSEUDO,
     PRIOR_FEATURES,
@@ -90,7 +91,9 @@ class QueryColumns(NamedTuple):
     """What each query contributes, each of shape (queries,), float32; totals are divided by the records."""
 
     total: Vectors
+    """The share of it that near pairs leave."""
     near_total: Vectors
+    all_total: Vectors
     similar_total: Vectors
     neighbour_total: Vectors
     popularity: Vectors
@@ -292,6 +295,7 @@ class PairScorer:
             *_float32(
                 (1 - settings.near) * features.counts.total[queries] / records,
                 settings.near * near.total[queries] * settings.near_scale / near_records,
+                features.counts.total[queries] / records,
                 features.similar_total[queries] / (records * NAMES_PSEUDO),
                 features.neighbour_total[queries] / (records * NEIGHBOUR_PSEUDO),
                 features.popularity[queries],
@@ -434,12 +438,13 @@ def score_queries(  # type: ignore[no-untyped-def]
 def add_unseen(r, of_pair, of_query, of_item, settings, out):  # type: ignore[no-untyped-def]
     """Log-scores of a query as if no pair had been seen; `category_prior` becomes the whole log-prior.
 
-    Columns that are no longer needed take the features: `positive` the cosine, `words` the log-lift, `around` the
-    neighbours.
+    Columns that are no longer needed take the features: `positive` the cosine, `negative` the log of the expected
+    count, `words` the log-lift, `around` the neighbours.
     """
     w_prior, w_rank, k = settings.prior, settings.ranker, settings.k
     total, near_total, similar_total = of_query.total[r], of_query.near_total[r], of_query.similar_total[r]
     neighbour_total, inverse_length = of_query.neighbour_total[r], of_query.inverse_length[r]
+    all_total, by_chance = of_query.all_total[r], np.float32(EXPECTED_PSEUDO)
     log_k, limit = np.float32(np.log(k)), np.float32(MAX_LOG_PRIOR)
     per_names, per_neighbours = np.float32(1.0 / NAMES_PSEUDO), np.float32(1.0 / NEIGHBOUR_PSEUDO)
     for v in range(out.shape[1]):
@@ -451,16 +456,22 @@ def add_unseen(r, of_pair, of_query, of_item, settings, out):  # type: ignore[no
         of_pair.positive[v] = inverse_length * of_item.inverse_length[v] * (of_pair.positive[v] + of_pair.negative[v])
         expected = total * of_item.total[v] + near_total * of_item.near_total[v]
         of_pair.words[v] = mean + log_k - fast_log(k + expected)
+        of_pair.negative[v] = fast_log(all_total * of_item.total[v] + by_chance)
         around = max(of_pair.around[v], ZERO) * per_neighbours + ONE
         of_pair.around[v] = fast_log(around / (neighbour_total * of_item.total[v] + ONE))
     for ranker in range(len(out)):
         level = settings.level[ranker] + w_rank.query_popularity[ranker] * of_query.popularity[r]
         cosine, lift = w_rank.cosine[ranker], w_rank.log_lift[ranker]
-        neighbours, order = w_rank.neighbours[ranker], w_rank.category_order[ranker]
+        neighbours, order, expected = (
+            w_rank.neighbours[ranker],
+            w_rank.category_order[ranker],
+            w_rank.log_expected[ranker],
+        )
         row = out[ranker]
         for v in range(len(row)):
             score = level + order * of_pair.category_order[v] + cosine * of_pair.positive[v]
-            row[v] = score + lift * of_pair.words[v] + neighbours * of_pair.around[v]
+            score += lift * of_pair.words[v] + expected * of_pair.negative[v]
+            row[v] = score + neighbours * of_pair.around[v]
 
 
 @compiled

@@ -14,6 +14,7 @@ from neatrec import statistics
 from neatrec.compiled import compiled
 from neatrec.data.catalog import UNKNOWN
 from neatrec.models.bayes.features import PairFeatures
+from neatrec.models.bayes.ranker import STATISTICS, statistic_scores
 from neatrec.models.bayes.scoring import PairScorer, ShrunkLiftScorer
 from neatrec.models.counts import PairCounts, frequent_pairs
 from neatrec.models.tuned_lift import STRONG_COUNT, TOP, strong_pairs
@@ -27,8 +28,13 @@ Pairs = tuple[Codes, Codes]
 
 SIGNIFICANT = 1.96
 """Standard deviations by which a count must exceed that of the required lift."""
-MAX_P_VALUE = 1e-5
-"""A pair is dependent when chance alone shows such a count less often than this."""
+MAX_P_VALUE, CERTAIN_P_VALUE = 1e-5, 1e-8
+"""A pair is dependent, or certain, when chance alone shows such a count less often than this."""
+G2 = [ranking.name for ranking in STATISTICS].index("llr")
+RANKER_QUERIES = 1_500
+"""The most queries per fold that rankings are fitted on and compared by."""
+FIRST_BY_ODDS, FIRST_BY_STATISTIC = 150, 25
+"""Their candidates: the first ones by posterior lift and by G^2, which odds are fitted on, and by each statistic."""
 BLOCK_SCORES = 4_000_000
 """Scores in memory at a time."""
 
@@ -53,18 +59,18 @@ class HeldOut(NamedTuple):
         kept = count > bar + SIGNIFICANT * np.sqrt(bar)
         return query[kept], item[kept]
 
-    def dependent_pairs(self) -> Pairs:
+    def dependent_pairs(self, max_p_value: float) -> Pairs:
         """Pairs bought together, query first where carts have an order, more often than chance explains."""
         counts = self.counts
         # a single count is no evidence, and there are very many of them
         query, item, count = frequent_pairs(counts.matrix if self.directed is None else self.directed, 2)
         expected = counts.expected(counts.total[query], counts.total[item]) * (1.0 if self.directed is None else 0.5)
-        kept = (count > expected) & (special.pdtrc(count - 1, expected) <= MAX_P_VALUE)
+        kept = (count > expected) & (special.pdtrc(count - 1, expected) <= max_p_value)
         return query[kept], item[kept]
 
 
 @dataclass(frozen=True)
-class RankerTrainingSet:
+class TrainingSet:
     """Candidate pairs, query after query, their features, and which of them are positive."""
 
     start: npt.NDArray[np.int64]
@@ -77,14 +83,14 @@ class RankerTrainingSet:
     def queries(self) -> int:
         return len(self.start) - 1
 
-    def gains(self, score: npt.NDArray[Any]) -> Floats:
+    def gains(self, score: npt.NDArray[Any], positive: npt.NDArray[np.bool_]) -> Floats:
         """1 + 1 / log2(1 + rank) of each positive pair that `score` ranks among the first ten, else 0."""
-        higher = count_higher(score, self.start, np.flatnonzero(self.positive))
+        higher = count_higher(score, self.start, np.flatnonzero(positive))
         return np.where(higher < TOP, 1.0 + 1.0 / np.log2(2.0 + higher), 0.0)
 
-    def by_query(self, values: Floats) -> Floats:
+    def by_query(self, values: Floats, positive: npt.NDArray[np.bool_]) -> Floats:
         """Sums of `values` (positive pairs,) per query, shape (queries,)."""
-        query = np.searchsorted(self.start, np.flatnonzero(self.positive), side="right") - 1
+        query = np.searchsorted(self.start, np.flatnonzero(positive), side="right") - 1
         return np.bincount(query, weights=values, minlength=self.queries).astype(np.float64)
 
     def _columns(self) -> list[str]:
@@ -106,8 +112,69 @@ class RankerTrainingSet:
 
 
 @dataclass(frozen=True)
-class PriorTrainingSet(RankerTrainingSet):
-    """The same with the counts that a prior is combined with; its features are those of the prior."""
+class RankerTrainingSet(TrainingSet):
+    """The same with everything that rankings are fitted on and compared by; positive: significant high-lift pairs."""
+
+    dependent: npt.NDArray[np.bool_]
+    """The other kind of positive pairs."""
+    first: npt.NDArray[np.bool_]
+    """Which pairs are among the first by posterior lift, and by G^2, (pairs, 2): what either odds are fitted on."""
+    weights: Floats
+    """What a pair counts by either measure, (pairs, 2): strong pairs the root of their G^2, certain pairs 1."""
+    statistics: Floats
+    """Scores by STATISTICS, (pairs, statistics)."""
+
+    def gains_by_query(self, score: npt.NDArray[Any]) -> Floats:
+        """Sums of the weighted gains by both measures, shape (queries, 2)."""
+        columns = []
+        for weight in self.weights.T:
+            counted = weight > 0
+            columns.append(self.by_query(weight[counted] * self.gains(score, counted), counted))
+        return np.stack(columns, axis=1)
+
+    @classmethod
+    def of(
+        cls, features: PairFeatures, held_out: HeldOut, prior: Prior, pairs: PairSampler, min_lift: float
+    ) -> RankerTrainingSet | None:
+        """The first candidates by the posterior lift and by each statistic; None without positive pairs.
+
+        Positive pairs are not added: that would make a low rank look like a good sign.
+        """
+        counts, size = features.counts, len(features.category)
+        total = counts.total
+        significant, dependent = held_out.significant_pairs(min_lift), held_out.dependent_pairs(MAX_P_VALUE)
+        strong, certain = strong_pairs(held_out.counts, min_lift), held_out.dependent_pairs(CERTAIN_P_VALUE)
+        asked = np.concatenate([significant[0], dependent[0], strong[0]])
+        queries = pairs.sample(asked[total[asked] > 0], RANKER_QUERIES)
+        if not len(queries):
+            return None
+        by_lift = np.zeros(0, dtype=np.int64)
+        if prior.weights is not None:
+            by_lift = _key(*pairs.best(PairScorer(features, prior), queries, FIRST_BY_ODDS), size)
+        by_g2, by_others = (_key(*found, size) for found in best_by_statistics(counts, queries))
+        key = np.unique(np.concatenate([by_lift, by_g2, by_others]))
+        query, item = (key // size).astype(np.int32), (key % size).astype(np.int32)
+        found = counts.of_pairs(query, item), counts.expected(total[query], total[item]), total[query], total[item]
+        lift = np.ones(len(key)) if prior.weights is None else PairScorer(features, prior).pairs(query, item)
+        held = held_out.counts
+        g2 = statistics.signed_llr(held.of_pairs(query, item), held.total[query], held.total[item], held.records)
+        return cls(
+            _starts(query),
+            features.ranker_features(query, item, lift),
+            _among(query, item, significant, size),
+            _among(query, item, dependent, size),
+            np.stack([np.isin(key, by_lift), np.isin(key, by_g2)], axis=1),
+            np.stack(
+                [_among(query, item, strong, size) * np.sqrt(np.maximum(g2, 0.0)), _among(query, item, certain, size)],
+                axis=1,
+            ),
+            statistic_scores(*found, counts.records),
+        )
+
+
+@dataclass(frozen=True)
+class PriorTrainingSet(TrainingSet):
+    """A training set with the counts that a prior is combined with; its features are those of the prior."""
 
     weight: Floats
     """What a positive pair counts: the root of its G^2 in the held-out part."""
@@ -122,7 +189,8 @@ class PriorTrainingSet(RankerTrainingSet):
         count = self.count + near * (self.near_count - self.count)
         expected = self.expected + near * (self.near_expected - self.expected)
         weight = self.weight[self.positive]
-        return float((weight * self.gains(prior.posterior_mean(count, expected, self.features))).sum() / weight.sum())
+        gains = self.gains(prior.posterior_mean(count, expected, self.features), self.positive)
+        return float((weight * gains).sum() / weight.sum())
 
     @classmethod
     def of(
@@ -185,24 +253,19 @@ class PairSampler:
         return np.concatenate(asked), np.concatenate(found)
 
 
-def ranker_training_set(scorer: PairScorer, pairs: Pairs, positive: Pairs) -> RankerTrainingSet:
-    """The ranker's features of `pairs` (query after query); `scorer` ranks by the posterior lift."""
-    features = scorer.features
-    lift = scorer.pairs(*pairs)
-    known = _among(*pairs, positive, len(features.category))
-    return RankerTrainingSet(_starts(pairs[0]), features.ranker_features(*pairs, lift), known)
-
-
-def most_significant(features: PairFeatures, queries: Codes, first: int) -> Pairs:
-    """Query and item of the `first` pairs of each query with the largest G^2."""
-    counts, asked, found = features.counts, [], []
+def best_by_statistics(counts: PairCounts, queries: Codes) -> tuple[Pairs, Pairs]:
+    """Query and item of the first seen pairs of each query by G^2, and by any of STATISTICS."""
+    found: tuple[list[Pairs], list[Pairs]] = [], []
     for query in queries.tolist():
         items, times = counts.row(query)
-        g2 = statistics.signed_llr(times, counts.total[query], counts.total[items], counts.records)
-        best = items[np.argsort(-g2, kind="stable")[:first]].astype(np.int32)
-        asked.append(np.full(len(best), query, dtype=np.int32))
-        found.append(best)
-    return np.concatenate(asked), np.concatenate(found)
+        total = counts.total[items]
+        expected = counts.expected(counts.total[query], total)
+        scores = statistic_scores(times, expected, counts.total[query], total, counts.records)
+        order = np.argsort(-scores, axis=0, kind="stable")
+        for best, places in zip(found, (order[:FIRST_BY_ODDS, G2], np.unique(order[:FIRST_BY_STATISTIC])), strict=True):
+            best.append((np.full(len(places), query, dtype=np.int32), items[places].astype(np.int32)))
+    by_g2, by_any = (tuple(np.concatenate(part) for part in zip(*best, strict=True)) for best in found)
+    return by_g2, by_any  # type: ignore[return-value]
 
 
 def _starts(queries: Codes) -> npt.NDArray[np.int64]:
@@ -220,13 +283,16 @@ def _among(queries: Codes, items: Codes, pairs: Pairs, size: int) -> npt.NDArray
 
 @compiled
 def count_higher(score, start, places):  # type: ignore[no-untyped-def]
-    """For each of the ascending `places`, how many pairs of its query score higher, int64."""
-    out = np.zeros(len(places), dtype=np.int64)
+    """For each of the ascending `places`, how many pairs of its query score higher; of equal scores half, float64."""
+    out = np.zeros(len(places))
     query = 0
     for number in range(len(places)):
         while start[query + 1] <= places[number]:
             query += 1
         mine = score[places[number]]
+        higher, equal = 0, -1
         for place in range(start[query], start[query + 1]):
-            out[number] += score[place] > mine
+            higher += score[place] > mine
+            equal += score[place] == mine
+        out[number] = higher + 0.5 * equal
     return out
