@@ -40,6 +40,7 @@ LONG: dict[str, tuple[str, float]] = {
     "embedding_quality": ("", 120),
     "gpu_distributed_quality": ("", 5),
     "gpu_training": ("", 5),
+    "no_regret": ("--save", 8),
     "scaling": ("", 60),
     "spark_counting": ("", 45),
     "tuning": ("--trials 24", 300),

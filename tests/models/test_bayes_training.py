@@ -223,10 +223,10 @@ def test_goals_share_a_fit() -> None:
     assert len({str(model.fit_key()) for model in models.values()}) == 1
     goals = models["lift"].fit_info()["goals"]
     assert tuple(goals) == GOALS
-    assert tuple(goals["evidence"]["weights"]) == tuple(RANKER_FEATURES)
+    assert all(goal["ranks_by"] in ("odds", "posterior-lift", "llr", "shrunk-lift") for goal in goals.values())
     rows = {row["name"]: row for row in models["lift"].fit_info()["comparison"]}
-    odds, g2 = rows["bayes evidence"], rows["llr"]
-    assert odds["evidence_gain"] > g2["evidence_gain"] > g2["evidence_low"] > 0
+    evidence, g2 = rows["bayes evidence"], rows["llr"]
+    assert evidence["evidence_gain"] >= g2["evidence_gain"] > g2["evidence_low"] > 0
 
 
 def test_goal_evidence_prefers_the_more_significant_of_two_pairs() -> None:
@@ -239,7 +239,8 @@ def test_goal_evidence_prefers_the_more_significant_of_two_pairs() -> None:
         query = np.repeat(queries, [len(codes) for codes in answers]).astype(np.int32)
         return float(counts.of_pairs(query, np.concatenate(answers)).mean())
 
-    assert times(models["evidence"]) > times(models["balanced"]) > times(models["lift"])
+    assert times(models["evidence"]) >= times(models["balanced"]) >= times(models["lift"])
+    assert times(models["evidence"]) > times(models["lift"])
 
 
 def test_without_odds_of_evidence_g2_ranks() -> None:
