@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from neatrec.data.catalog import Catalog
 from neatrec.errors import ParameterError
 from neatrec.models import Model, base, make_model
 from neatrec.models.carts import CartCandidates, CartRows, answer_carts, gather, nth_smallest, scored_once
-from neatrec.models.recommendations import Recommendations, best, best_for_cart, median
+from neatrec.models.recommendations import Recommendations, best, median, score_cart
 
 few_values = hnp.arrays(np.float64, st.integers(1, 40), elements=st.sampled_from([-1.0, 0.0, 0.5, 2.0, 7.0]))
 
@@ -24,6 +25,20 @@ few_values = hnp.arrays(np.float64, st.integers(1, 40), elements=st.sampled_from
 def test_best_is_a_full_sort_with_ties_to_the_smaller_position(scores: np.ndarray, k: int) -> None:
     plain = sorted(range(len(scores)), key=lambda i: (-scores[i], i))[:k]
     assert best(scores, k).tolist() == plain
+
+
+class TopItems(NamedTuple):
+    codes: np.ndarray
+    scores: np.ndarray
+    parts: np.ndarray
+
+
+def best_for_cart(rows: np.ndarray, candidates: np.ndarray, min_score: float, k: int) -> TopItems:
+    """The `k` best of `candidates` for a cart whose items have the scores `rows` (queries, items)."""
+    scored = score_cart(lambda codes: rows.take(codes, axis=1), len(rows), candidates, min_score)
+    top = best(scored.total, k)
+    codes = scored.codes[top]
+    return TopItems(codes, scored.total[top], scored.parts(codes))
 
 
 def scales(rows: np.ndarray) -> np.ndarray:

@@ -37,7 +37,7 @@ NEEDS_GPU = pytest.mark.skipif(TROUBLE is not None, reason=f"needs a GPU: {TROUB
 ON_CPU = [pytest.param(name, "cpu", id=name) for name in MODEL_NAMES]
 ON_GPU = [
     pytest.param(name, "gpu", id=f"{name}-gpu", marks=NEEDS_GPU)
-    for name in ("neat", "neat-bpr", "item2vec", "triple2vec")
+    for name in ("neat", "neat-bpr", "item2vec", "triple2vec", "ease")
 ]
 # item2vec finds the partners of this shop with some seeds only, and on a GPU a seed does not fix what it learns
 EVERY_NAME = pytest.mark.parametrize("name", MODEL_NAMES)
@@ -169,7 +169,8 @@ def test_the_order_of_a_cart_does_not_matter(name: str, device: str) -> None:
     assert answer.codes.tolist() == again.codes.tolist()
     assert answer.scores.tolist() == again.scores.tolist()
     assert not {code("tea"), code("pasta"), code("chips")} & set(answer.codes.tolist())
-    np.testing.assert_allclose(answer.scores, answer.parts.mean(axis=1), rtol=1e-12)
+    if model.cart_ranking is None:
+        np.testing.assert_allclose(answer.scores, answer.parts.mean(axis=1), rtol=1e-12)
     assert len(answer)
     assert answer.parts.shape == (len(answer), 3)
 

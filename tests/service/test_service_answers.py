@@ -15,9 +15,9 @@ from starlette.testclient import TestClient
 from helpers.new_items import PER_KIND, new_item, shop_with_new_items
 from helpers.service_bundle import AWKWARD, INJECTIONS, id_of
 from neatrec.bundle import load_bundle
+from neatrec.models import base as models_base
 from neatrec.models import make_model
 from neatrec.models.bayes import GOALS
-from neatrec.service import answers as answers_module
 from neatrec.service.answers import lines_of
 from neatrec.service.app import make_app
 from neatrec.service.loaded_bundle import LoadedBundle
@@ -229,7 +229,7 @@ def test_what_completes_a_cart_does_not_depend_on_the_length_of_the_table(
 def test_a_cart_is_completed_as_the_model_completes_it(
     which: str, held_at_once: int, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(answers_module, "MAX_SCORES", held_at_once)
+    monkeypatch.setattr(models_base, "BLOCK_SCORES", held_at_once)
     path = request.getfixturevalue(which)
     items = ["100", "101", "300"]
     with TestClient(make_app(ServiceSettings(path))) as asking:

@@ -13,12 +13,12 @@ import pyarrow as pa
 from neatrec.data.baskets import Baskets, BasketStream, as_shards
 from neatrec.data.catalog import Catalog
 from neatrec.errors import BundleError, DivergedError, ParameterError, must_be
-from neatrec.models.carts import CartCandidates, answer_carts, scored_once
+from neatrec.models.carts import CartCandidates, CartRanking, answer_carts, scored_once
 from neatrec.models.embeddings.kernels.gpu import cupy
 from neatrec.models.items import Item, find_items, in_categories, same_category_as
 from neatrec.models.parallel import thread_limit
 from neatrec.models.parameters import ModelParameters
-from neatrec.models.recommendations import Recommendations, best_for_cart
+from neatrec.models.recommendations import CartScores, Recommendations, best, score_cart
 from neatrec.models.run import Run
 from neatrec.text import printable
 
@@ -62,6 +62,8 @@ class Model(ABC):
         self.user_ids: pa.LargeStringArray | None = None
         self._catalog: Catalog | None = None
         self._item_count: npt.NDArray[np.int64] | None = None
+        self.cart_ranking: CartRanking | None = None
+        """How it ranks for a cart of several items, where that is not the mean of their scaled scores."""
 
     # ---- fitting
 
@@ -216,8 +218,9 @@ class Model(ABC):
         With `include_new` the `new_items` of the model are ranked too, by score; `neatrec.serving.ask`, which knows the
         evidence, places them below all answers that have some.
 
-        For one item the scores are the model's own. For a cart each item's scores are scaled, 0 for its median
-        candidate and 1 for its best, and averaged, so that no item dominates because its scores are large.
+        For one item the scores are the model's own. For a cart they are those of `cart_ranking`; without one each
+        item's scores are scaled, 0 for its median candidate and 1 for its best, and averaged, so that no item
+        dominates because its scores are large.
         """
         _check_k(k)
         cart = np.unique(find_items(self.catalog, items))
@@ -229,10 +232,31 @@ class Model(ABC):
         notes = tuple(self._unseen_note(code) for code in cart if self.item_count[code] == 0)
         if not len(asked) or not len(candidates):
             return Recommendations.empty(self.catalog, cart, notes)
-        top = best_for_cart(self.score_all(asked), candidates, self.min_score, int(k))
-        if not len(top.codes):
+        scored = self.score_cart(asked, candidates)
+        if not len(scored.codes):
             return Recommendations.empty(self.catalog, cart, notes)
-        return Recommendations(self.catalog, cart, top.codes, top.scores, asked, top.parts, notes)
+        top = best(scored.total, int(k))
+        codes = scored.codes[top]
+        return Recommendations(self.catalog, cart, codes, scored.total[top], asked, scored.parts(codes), notes)
+
+    def score_cart(self, asked: Codes, candidates: Codes) -> CartScores:
+        """The scores of `candidates` for a cart of items that the model knows; see `recommend`."""
+        if self.cart_ranking is None or (self.item_count[asked] > 0).sum() < 2:
+            return self._mean_of_scaled(asked, candidates)
+        new = candidates[self.item_count[candidates] == 0]
+        ranked = self.cart_ranking.score(asked, candidates)
+        return ranked.above(self._mean_of_scaled(asked, new)) if len(new) else ranked
+
+    def _mean_of_scaled(self, asked: Codes, candidates: Codes) -> CartScores:
+        size = max(1, BLOCK_SCORES // max(len(self.catalog), 1))
+        kept = self.score_all(asked) if len(asked) <= size else None  # a large cart of a large shop: a few at a time
+
+        def rows(codes: Codes) -> Iterator[Scores]:
+            for first in range(0, len(asked), size):
+                scores = self.score_all(asked[first : first + size]) if kept is None else kept
+                yield from scores.take(codes, axis=1)
+
+        return score_cart(rows, len(asked), candidates, self.min_score)
 
     def recommend_carts(self, carts: Sequence[Codes], k: int = 10) -> list[Codes]:
         """The codes that `recommend` returns for each cart of codes, faster than one by one."""
@@ -241,10 +265,23 @@ class Model(ABC):
             return [self.recommend(cart.tolist(), k).codes for cart in carts]
         category = self.catalog.category_of(self.category_level)
         candidates = CartCandidates.of(self.item_count > 0, category, self.min_score)
-        blocks = list(_cart_blocks([self._codes("carts", np.unique(cart)) for cart in carts], len(self.catalog)))
+        carts = [self._codes("carts", np.unique(cart)) for cart in carts]
+        if self.cart_ranking is None:
+            return self._answer_carts(carts, candidates, int(k))
+        known = [self._known_queries(cart) for cart in carts]
+        several = np.array([(self.item_count[cart] > 0).sum() > 1 for cart in known], dtype=np.bool_)
+        ranked = np.flatnonzero(several).tolist()
+        whole = self.cart_ranking.answer([carts[c] for c in ranked], [known[c] for c in ranked], candidates, int(k))
+        single = self._answer_carts([carts[c] for c in np.flatnonzero(~several)], candidates, int(k))
+        by_kind = {True: iter(whole), False: iter(single)}
+        return [next(by_kind[kind]) for kind in several.tolist()]
+
+    def _answer_carts(self, carts: Sequence[Codes], candidates: CartCandidates, k: int) -> list[Codes]:
+        """By the mean of scaled scores."""
+        blocks = list(_cart_blocks(carts, len(self.catalog)))
         asked = [self._known_queries(np.unique(np.concatenate(block))) for block in blocks]
         scores = scored_once(asked, self.score_all, CACHED_SCORES // max(len(self.catalog), 1))
-        answers = (answer_carts(*each, candidates, int(k)) for each in zip(scores, asked, blocks, strict=True))
+        answers = (answer_carts(*each, candidates, k) for each in zip(scores, asked, blocks, strict=True))
         return [codes for of_block in answers for codes in of_block]
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -39,7 +39,7 @@ class Recommendations:
     asked: npt.NDArray[np.int32]
     """The items of the cart that the model knows."""
     parts: npt.NDArray[np.float64]
-    """The contribution of each of them, shape (answers, asked); a score is the mean of its row."""
+    """The contribution of each of them, shape (answers, asked)."""
     notes: tuple[str, ...] = ()
     """What the reader should know: an item of the cart that was never bought, for example."""
 
@@ -111,37 +111,34 @@ class Recommendations:
         )
 
 
-class TopItems(NamedTuple):
-    """The best for a cart: codes and scores, (answers,), and the contribution of each query, (answers, queries)."""
+@dataclass(frozen=True)
+class CartScores:
+    """The scores of candidates for a cart."""
 
     codes: npt.NDArray[np.int32]
-    scores: npt.NDArray[np.float64]
-    parts: npt.NDArray[np.float64]
+    """Candidates that may be recommended for it."""
+    total: npt.NDArray[np.float64]
+    """Shape (codes,)."""
+    parts: Callable[[npt.NDArray[np.int32]], npt.NDArray[np.float64]]
+    """The contributions of the cart's items to some codes, shape (any, queries)."""
+
+    def above(self, other: CartScores) -> CartScores:
+        """Both: all of these above all of the `other`, which keep their order and share no code with these."""
+        below = other.total - other.total.max(initial=-np.inf) + self.total.min(initial=0.0) - 1.0
+
+        def parts(codes: npt.NDArray[np.int32]) -> npt.NDArray[np.float64]:
+            mine, theirs = self.parts(codes), other.parts(codes)
+            return np.where(np.isin(codes, self.codes)[:, None], mine, theirs)
+
+        return CartScores(np.concatenate([self.codes, other.codes]), np.concatenate([self.total, below]), parts)
 
 
 CandidateRows = Callable[[npt.NDArray[np.int32]], Iterable[npt.NDArray[Any]]]
 """The scores of some candidates by each item of a cart, one row after the other."""
 
 
-@dataclass(frozen=True)
-class CartScores:
-    """The scores of a cart: its items' scores put on one scale and averaged."""
-
-    codes: npt.NDArray[np.int32]
-    """Candidates that some item of the cart scores above `min_score`."""
-    total: npt.NDArray[np.float64]
-    """The mean contribution, shape (codes,)."""
-    scales: npt.NDArray[np.float64]
-    """Median and reach of each item of the cart, shape (queries, 2); see `scale_of`."""
-
-    def contributions(self, scores: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-        """Scores (any, queries) on the scale of the cart."""
-        parts: npt.NDArray[np.float64] = (scores - self.scales[:, 0]) / self.scales[:, 1]
-        return parts
-
-
 def score_cart(rows: CandidateRows, queries: int, candidates: npt.NDArray[np.int32], min_score: float) -> CartScores:
-    """The scores of a cart of `queries` items; `rows(codes)` are the scores of `codes` by each of them.
+    """The mean scores of a cart of `queries` items; `rows(codes)` are the scores of `codes` by each of them.
 
     What no item scores above `min_score` is left out. Of several items each is put on one scale: 0 for its median
     candidate, 1 for its best; one that scores all alike contributes zeros. One item keeps its own scores.
@@ -160,15 +157,13 @@ def score_cart(rows: CandidateRows, queries: int, candidates: npt.NDArray[np.int
         if queries > 1:
             scales[query] = scale_of(row)
         total += (row - scales[query, 0]) / scales[query, 1]
-    return CartScores(candidates, total / queries, scales)
 
+    def parts(codes: npt.NDArray[np.int32]) -> npt.NDArray[np.float64]:
+        scores = np.stack([np.asarray(row) for row in rows(codes)], axis=1)
+        scaled: npt.NDArray[np.float64] = (scores - scales[:, 0]) / scales[:, 1]
+        return scaled
 
-def best_for_cart(rows: npt.NDArray[Any], candidates: npt.NDArray[np.int32], min_score: float, k: int) -> TopItems:
-    """The `k` best of `candidates` for a cart whose items have the scores `rows` (queries, items); see `score_cart`."""
-    scored = score_cart(lambda codes: rows.take(codes, axis=1), len(rows), candidates, min_score)
-    top = best(scored.total, k)
-    codes = scored.codes[top]
-    return TopItems(codes, scored.total[top], scored.contributions(rows[:, codes].T))
+    return CartScores(candidates, total / queries, parts)
 
 
 def scale_of(part: npt.NDArray[Any]) -> tuple[np.float64, np.float64]:

@@ -16,6 +16,7 @@ MODEL_CLASSES: Mapping[str, str] = {
     "popco": "neatrec.models.popularity:PopCo",
     "cf": "neatrec.models.factorization:CF",
     "bprmf": "neatrec.models.factorization:BPRMF",
+    "ease": "neatrec.models.ease:Ease",
     "item2vec": "neatrec.models.embeddings.item2vec:Item2Vec",
     "item2vec-product": "neatrec.models.embeddings.item2vec:Item2VecProduct",
     "triple2vec": "neatrec.models.embeddings.triple2vec:Triple2Vec",

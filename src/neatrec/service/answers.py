@@ -1,12 +1,11 @@
 """What goes with an item, or completes a cart.
 
 An item: by the table, by exact scores where filters used it up, by its category if it is new. A cart: by the exact
-scores of its items on one scale (`score_cart`), each answer with the items that contribute to it.
+scores of the model (`Model.score_cart`), each answer with the items that contribute to it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,7 +16,7 @@ from neatrec.service.loaded_bundle import LoadedBundle
 from neatrec.service.rules import CompiledRules, ItemFilter
 from neatrec.service.schemas import LEVELS, CartQuery, Filters, ItemFilters
 from neatrec.service.snapshot import ServingSnapshot
-from neatrec.serving import ItemAnswers, Model, PairEvidence, best, score_cart
+from neatrec.serving import ItemAnswers, PairEvidence, best
 from neatrec.serving.evidence import GUESS, LIKELY
 from neatrec.serving.query import place_new
 from neatrec.serving.table import NUMBERS
@@ -25,8 +24,6 @@ from neatrec.text import printable
 
 MEMBERS = 200
 """Best sellers of a category whose answers a new item gets."""
-MAX_SCORES = 4_000_000
-"""Scores held at once: a large cart of a large shop is scored a few items at a time."""
 COUNTED = NUMBERS.index("posterior")
 """`PairEvidence` has what is counted of a pair, then the items' own numbers, then the posterior."""
 
@@ -253,7 +250,7 @@ class CartContribution:
 
     code: int
     part: float
-    """On the scale of the cart: 1 for its own best answer, 0 for its median one; in a cart of one the model's score."""
+    """As `Model.recommend` has it: above 0 where the two go together; in a cart of one the model's score."""
     evidence: PairEvidence
 
 
@@ -265,7 +262,7 @@ def _sureness(grade: str) -> int:
 class CartLine:
     code: int
     score: float
-    """The mean contribution of the cart's items, as `Model.recommend` has it."""
+    """As `Model.recommend` has it."""
     contributions: list[CartContribution]
 
     @property
@@ -313,7 +310,7 @@ def _cart_lines(
     may_be_new = item_filter.mask(blocked=True, new=True) if new else np.zeros_like(allowed)
     model, asked = bundle.index.model, np.array(queries, dtype=np.int32)
     candidates = np.flatnonzero(allowed | may_be_new).astype(np.int32)
-    scored = score_cart(lambda codes: _rows(model, asked, codes), len(asked), candidates, model.min_score)
+    scored = model.score_cart(asked, candidates)
     codes, total = scored.codes, scored.total
     if level < GUESS:
         shown = (_with_evidence(bundle, queries, level, allowed) | may_be_new)[codes]
@@ -323,8 +320,7 @@ def _cart_lines(
     if not found:
         return []
     chosen, scores = [code for code, _ in found], [score for _, score in found]
-    pair_scores = model.score(np.tile(asked, len(chosen)), np.repeat(np.array(chosen, dtype=np.int32), len(asked)))
-    parts = scored.contributions(pair_scores.reshape(len(chosen), -1))
+    parts = scored.parts(np.array(chosen, dtype=np.int32))
     contributions = _contributions(bundle, queries, chosen, parts, level)
     lines = [CartLine(*line) for line in zip(chosen, scores, contributions, strict=True)]
     known, others = ([line for line in lines if may_be_new[line.code] == part] for part in (False, True))
@@ -345,15 +341,6 @@ def _best_passing(
             item_filter.take(int(codes[row]))
             chosen.append((int(codes[row]), float(total[row])))
     return chosen
-
-
-def _rows(
-    model: Model, asked: npt.NDArray[np.int32], codes: npt.NDArray[np.int32]
-) -> Iterator[npt.NDArray[np.floating]]:
-    """The scores of `codes` by each cart item, some items at a time."""
-    size = max(1, MAX_SCORES // len(model.catalog))
-    for first in range(0, len(asked), size):
-        yield from model.score_all(asked[first : first + size]).take(codes, axis=1)
 
 
 def _with_evidence(

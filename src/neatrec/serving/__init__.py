@@ -3,7 +3,7 @@
 from neatrec.models.base import Model
 
 # what a service needs to answer beyond the table, so that it knows indexes and nothing of training
-from neatrec.models.recommendations import CartScores, best, score_cart
+from neatrec.models.recommendations import best
 from neatrec.serving.build import build_index, has_table, index_of, rewrite_index, save_indexed
 from neatrec.serving.evidence import FOOTER, GRADES, PairEvidence, strata_words, table_words
 from neatrec.serving.files import ServingArrays, write_index
@@ -14,7 +14,6 @@ __all__ = [
     "FOOTER",
     "GRADES",
     "AnswerWithEvidence",
-    "CartScores",
     "ItemAnswers",
     "Model",
     "PairEvidence",
@@ -28,7 +27,6 @@ __all__ = [
     "index_of",
     "rewrite_index",
     "save_indexed",
-    "score_cart",
     "strata_words",
     "table_words",
     "write_index",

@@ -22,6 +22,7 @@ from neatrec.data.randomness import children
 from neatrec.data.splits import moment_of_share, uniform_of_ids
 from neatrec.models.bayes import calibration
 from neatrec.models.bayes.calibration import UNCALIBRATED, Calibration, CalibrationPairs, calibrate
+from neatrec.models.bayes.cart import CartSettings, choose_cart_settings
 from neatrec.models.bayes.counting import count_chosen_pairs, count_pairs
 from neatrec.models.bayes.features import (
     PRIOR_FEATURES,
@@ -74,6 +75,8 @@ class FitSummary:
     """By goal."""
     comparison: tuple[RankingComparison, ...] = ()
     """The goals beside simple statistics."""
+    cart: CartSettings | None = None
+    """How carts of several items are ranked; None in bundles that do not have it: by the mean of scaled scores."""
 
     def to_dict(self) -> dict[str, Any]:
         prior = self.prior
@@ -88,6 +91,7 @@ class FitSummary:
             "validation": {n: round(x, 6) for n, x in gains.items() if self.strong_pairs >= MIN_STRONG_PAIRS},
             "goals": {goal: ranking.to_dict() for goal, ranking in self.rankings.items()},
             "comparison": [row.to_dict() for row in self.comparison],
+            "cart": None if self.cart is None else asdict(self.cart),
         }
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
@@ -101,6 +105,7 @@ class FitSummary:
             **{name: ranker.to_array() for name, ranker in rankers.items() if ranker is not None},
             "fit_summary": np.array([self.strong_pairs, self.prior_gain, self.shrunk_lift_gain]),
             "rankings": np.frombuffer(rankings.encode(), dtype=np.uint8),
+            **({} if self.cart is None else {"cart": self.cart.to_array()}),
         }
 
     @classmethod
@@ -119,6 +124,7 @@ class FitSummary:
                 for goal, ranking in saved["goals"].items()
             },
             comparison=tuple(RankingComparison(**row) for row in saved["comparison"]),
+            cart=CartSettings.from_array(arrays["cart"]) if "cart" in arrays else None,
         )
 
 
@@ -153,7 +159,9 @@ def fit_bayes(
         lambda: tune_k(shards, count, parameters.strong_lift, run)[0],
     )
     folds.clear()  # with their counts, before all baskets are counted
-    return replace(features_of(shards), directed=None), summary
+    features = replace(features_of(shards), directed=None)
+    cart = choose_cart_settings(shards, features.counts, category, next(rngs))
+    return features, replace(summary, cart=cart)
 
 
 def make_folds(

@@ -1,0 +1,185 @@
+"""`ease`: a closed-form linear model of whole carts (Embarrassingly Shallow Autoencoders, Steck 2019).
+
+B = I - P diag(1 / diag P) with P = (X'X + regularization I)^-1, where X holds the baskets as rows of zeros and ones:
+the weights with which the items of a cart predict another item, each knowing of the others. An item's score for a cart
+is the sum of the weights of the cart's items.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+from scipy.linalg import lapack
+
+from neatrec.cooccurrence import CountOptions
+from neatrec.cooccurrence.resources import available_memory, human
+from neatrec.data.baskets import Baskets
+from neatrec.errors import DivergedError, ResourceError
+from neatrec.models.base import Codes, Model, Scores
+from neatrec.models.carts import CartRanking
+from neatrec.models.counts import PairCounts
+from neatrec.models.embeddings.kernels import gpu
+from neatrec.models.parallel import one_blas_thread
+from neatrec.models.parameters import ModelParameters, parameter
+from neatrec.models.run import Run
+
+BLOCK = 1024
+"""Rows of the inverse that are turned into weights at a time."""
+MAX_FLOAT32_CONDITION = 1e5
+"""Beyond this bound of the condition number the inverse is computed in float64."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class EaseParameters(ModelParameters):
+    regularization: float = parameter(500.0, "Added to the diagonal of X'X, in baskets.", above=0.0)
+    min_count: int = parameter(
+        2, "Items bought fewer times are left out: memory grows with the square of the rest.", low=1
+    )
+    max_weights: int = parameter(200, "The strongest weights that are kept per item.", low=1)
+    category_level: str | None = parameter(
+        "deepest", "What shares a category at this level with the cart is not recommended; none: all is."
+    )
+
+
+class Ease(Model):
+    """Weights of pairs; a cart is scored by the sum over its items."""
+
+    name: ClassVar[str] = "ease"
+    kind: ClassVar[str] = "statistic"
+    description: ClassVar[str] = (
+        "A linear model in closed form that completes carts: each item's weight for every other."
+    )
+    Parameters: ClassVar[type[ModelParameters]] = EaseParameters
+    devices: ClassVar[tuple[str, ...]] = ("cpu", "gpu")
+    min_score: ClassVar[float] = 0.0
+    cart_ranking: CartRanking
+    weights: sparse.csr_matrix
+    """(items, items): the weight of the row's item for the column's, the strongest of each row."""
+
+    def fit_device(self, run: Run) -> str:
+        if run.device == "auto":
+            return "cpu" if run.reproducible or gpu.unavailable_reason() else "gpu"
+        return run.device
+
+    def _fit(self, shards: Iterable[Baskets], run: Run) -> None:
+        parameters, device = self.parameters, self.fit_device(run)
+        items = np.flatnonzero(self.item_count >= parameters.min_count)
+        counts = PairCounts.of(shards, CountOptions(directed=False, category_level=None), run.threads)
+        gram = counts.matrix[items][:, items].astype(np.float32)
+        gram.setdiag(self.item_count[items] + parameters.regularization)
+        # the largest row sum bounds the largest eigenvalue, and none is below the regularization
+        condition = float(np.asarray(gram.sum(axis=1)).max(initial=0.0)) / parameters.regularization
+        dtype = np.dtype(np.float32 if condition < MAX_FLOAT32_CONDITION else np.float64)
+        self._require_memory(len(items), dtype, device)
+        log.info("inverting a matrix of %d items on the %s, condition at most %.0f", len(items), device, condition)
+        if device == "gpu":
+            values, places = _strongest(_inverse_on_gpu(gram, dtype), parameters.max_weights, gpu.cupy())
+        elif run.reproducible:
+            with one_blas_thread():
+                values, places = _strongest(inverse(gram, dtype), parameters.max_weights)
+        else:
+            values, places = _strongest(inverse(gram, dtype), parameters.max_weights)
+        start = np.zeros(len(self.catalog) + 1, dtype=np.int64)
+        start[items + 1] = values.shape[1]
+        shape = (len(self.catalog), len(self.catalog))
+        self._set_weights(
+            sparse.csr_matrix((values.ravel(), items[places].ravel().astype(np.int32), np.cumsum(start)), shape=shape)
+        )
+
+    def _require_memory(self, items: int, dtype: np.dtype[Any], device: str) -> None:
+        """Refuse what does not fit, and name a `min_count` that does."""
+        copies = 3 if device == "gpu" else 1  # the GPU's solver does not work in place
+        free = gpu.cupy().cuda.runtime.memGetInfo()[0] if device == "gpu" else available_memory()
+        needed = bytes_needed(items, dtype, copies)
+        if needed <= free:
+            return
+        bought = np.sort(self.item_count)[::-1]
+        # the largest n with n * (n * copies + 4 * BLOCK) * itemsize <= free
+        half = 2 * BLOCK / copies
+        fits = max(int(np.sqrt(half**2 + free / (copies * dtype.itemsize)) - half), 1)
+        raise ResourceError(
+            f"model 'ease' over {items:,} items needs {human(needed)} of memory, the {device} has {human(free)} free",
+            hint=f"Raise min_count: {int(bought[min(fits, len(bought) - 1)]) + 1} leaves items that fit.",
+        )
+
+    def _set_weights(self, weights: sparse.csr_matrix) -> None:
+        weights.sort_indices()
+        self.weights = weights
+        self.cart_ranking = CartRanking.of_weights(weights)
+
+    def _score(self, queries: Codes, items: Codes) -> Scores:
+        return self.cart_ranking.of_pairs(queries, items)
+
+    def _score_all(self, queries: Codes) -> Scores:
+        scores: Scores = self.weights[queries].toarray()
+        return scores
+
+    def fit_info(self) -> dict[str, Any]:
+        return {"items": int((np.diff(self.weights.indptr) > 0).sum()), "weights": int(self.weights.nnz)}
+
+    def _arrays(self) -> dict[str, npt.NDArray[Any]]:
+        return {
+            "weight_start": self.weights.indptr.astype(np.int64),
+            "weight_item": self.weights.indices.astype(np.int32, copy=False),
+            "weight": self.weights.data,
+        }
+
+    def _restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        parts = (arrays["weight"], arrays["weight_item"], arrays["weight_start"])
+        weights = sparse.csr_matrix(parts, shape=(len(self.catalog), len(self.catalog)))
+        weights.check_format(full_check=True)
+        self._set_weights(weights)
+
+
+def bytes_needed(items: int, dtype: np.dtype[Any], copies: int = 1) -> int:
+    """The matrix, and blocks of weights with their order."""
+    return items * (items * copies + 4 * BLOCK) * dtype.itemsize
+
+
+def inverse(gram: sparse.csr_matrix, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """The inverse of a symmetric positive definite matrix, dense, in the memory of one matrix."""
+    dense: npt.NDArray[Any] = gram.astype(dtype).toarray()
+    factor, solve = (lapack.spotrf, lapack.spotri) if dtype == np.float32 else (lapack.dpotrf, lapack.dpotri)
+    # LAPACK reads columns: our upper triangle is its lower one
+    for step in (factor, solve):
+        _, failed = step(dense.T, lower=1, **{"overwrite_a" if step is factor else "overwrite_c": 1})
+        if failed:
+            raise DivergedError("the matrix of model 'ease' has no inverse", hint="Raise `regularization`.")
+    for first in range(0, len(dense), BLOCK):
+        rows = slice(first, first + BLOCK)
+        dense[first + BLOCK :, rows] = dense[rows, first + BLOCK :].T
+        square = dense[rows, rows]
+        square[...] = np.triu(square) + np.triu(square, 1).T
+    return dense
+
+
+def _inverse_on_gpu(gram: sparse.csr_matrix, dtype: np.dtype[Any]) -> Any:
+    gpu.cupy()  # refuses with a reason where there is none
+    dense = import_module("cupyx.scipy.sparse").csr_matrix(gram.astype(dtype)).toarray()
+    return import_module("cupyx.linalg").invh(dense)
+
+
+def _strongest(inverse: Any, most: int, xp: Any = np) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
+    """The strongest weights of each row and their columns, shape (items, at most `most`); the inverse is used up."""
+    size = len(inverse)
+    most = min(most, max(size - 1, 0))
+    values, places = np.empty((size, most), dtype=np.float32), np.empty((size, most), dtype=np.int64)
+    diagonal = xp.diagonal(inverse).copy()
+    for first in range(0, size if most else 0, BLOCK):
+        block = inverse[first : first + BLOCK] / -diagonal
+        own = xp.arange(len(block))
+        block[own, first + own] = 0.0
+        chosen = xp.argpartition(-xp.abs(block), most - 1, axis=1)[:, :most]
+        kept = xp.take_along_axis(block, chosen, axis=1)
+        rows = slice(first, first + len(block))
+        values[rows], places[rows] = (part if xp is np else part.get() for part in (kept, chosen))
+    return values, places

@@ -1,0 +1,99 @@
+"""`ease` is its closed form, on every device, and sums its weights over a cart."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from helpers.toyshop import code, toy_baskets
+from neatrec.errors import ResourceError
+from neatrec.models import Model, Run, ease, make_model
+from neatrec.models.embeddings.kernels import gpu
+from neatrec.simulator import supermarket
+
+TROUBLE = gpu.unavailable_reason()
+ON_EVERY_DEVICE = pytest.mark.parametrize(
+    "device",
+    ["cpu", pytest.param("gpu", marks=pytest.mark.skipif(TROUBLE is not None, reason=f"needs a GPU: {TROUBLE}"))],
+)
+
+
+def plain_weights(regularization: float) -> np.ndarray:
+    """B of the toy baskets in float64, shape (items, items)."""
+    baskets = toy_baskets()
+    x = np.zeros((len(baskets), len(baskets.catalog)))
+    x[np.repeat(np.arange(len(baskets)), baskets.sizes), baskets.items] = 1.0
+    p = np.linalg.inv(x.T @ x + regularization * np.eye(x.shape[1]))
+    weights = -p / np.diag(p)
+    np.fill_diagonal(weights, 0.0)
+    return weights
+
+
+@ON_EVERY_DEVICE
+@pytest.mark.parametrize("regularization", [50.0, 0.001])  # the second needs float64
+def test_the_weights_are_the_closed_form(regularization: float, device: str) -> None:
+    run = Run(device=device, threads=1)
+    model = make_model("ease", regularization=regularization, min_count=1).fit(toy_baskets(), run)
+    items = np.arange(len(model.catalog))
+    np.testing.assert_allclose(model.score_all(items), plain_weights(regularization), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("block", [1, 7, 1024])
+def test_the_inverse_does_not_depend_on_the_blocks(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ease, "BLOCK", block)
+    model = make_model("ease", regularization=50.0, min_count=1).fit(toy_baskets(), Run(threads=1))
+    np.testing.assert_allclose(
+        model.score_all(np.arange(len(model.catalog))), plain_weights(50.0), rtol=1e-4, atol=1e-6
+    )
+
+
+def test_the_strongest_weights_are_kept() -> None:
+    whole = plain_weights(50.0)
+    model = make_model("ease", regularization=50.0, min_count=1, max_weights=3).fit(toy_baskets())
+    for item in np.flatnonzero(model.item_count):
+        row = model.score_all([item])[0]
+        expected = np.sort(np.abs(whole[item]))[::-1][:3]
+        np.testing.assert_allclose(np.sort(np.abs(row[row != 0]))[::-1], expected, rtol=1e-4)
+
+
+def test_rare_items_are_left_out() -> None:
+    model = make_model("ease", min_count=100).fit(toy_baskets())
+    rare = np.flatnonzero(model.item_count < 100)
+    assert code("mystery") in rare
+    assert not model.score_all(rare).any()
+    assert len(model.recommend("Mystery")) == 0
+
+
+@pytest.fixture(scope="module")
+def market() -> Model:
+    return make_model("ease", regularization=20.0).fit(supermarket(baskets=2_000, items=150, seed=2).baskets)
+
+
+def carts_of(model: Model, count: int) -> list[np.ndarray]:
+    rng = np.random.default_rng(3)
+    return [rng.choice(len(model.catalog), rng.integers(1, 9), replace=False).astype(np.int32) for _ in range(count)]
+
+
+def test_a_cart_is_scored_by_the_sum_of_the_weights(market: Model) -> None:
+    for cart in carts_of(market, 30):
+        answer = market.recommend(cart.tolist(), 5)
+        sums = market.score_all(cart)[:, answer.codes].sum(axis=0)
+        np.testing.assert_allclose(answer.scores, sums, rtol=1e-5)
+        np.testing.assert_allclose(answer.parts.sum(axis=1), sums, rtol=1e-5)
+        assert (answer.parts.max(axis=1) > 0).all()
+
+
+def test_many_carts_are_answered_as_one_by_one(market: Model) -> None:
+    carts = carts_of(market, 200)
+    for cart, codes in zip(carts, market.recommend_carts(carts, 7), strict=True):
+        assert codes.tolist() == market.recommend(cart.tolist(), 7).codes.tolist()
+
+
+def test_what_does_not_fit_into_memory_is_refused_with_a_hint(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ease, "available_memory", lambda: 1_500)
+    monkeypatch.setattr(ease, "BLOCK", 1)
+    with pytest.raises(ResourceError, match="Raise min_count") as refused:
+        make_model("ease").fit(toy_baskets(), Run(device="cpu"))
+    assert "21 items" in str(refused.value)
+    hint = int(str(refused.value).split("Raise min_count: ")[1].split(" ")[0])
+    assert make_model("ease", min_count=hint).fit(toy_baskets(), Run(device="cpu")).fit_info()["items"] > 0
