@@ -1,12 +1,11 @@
 """What `bayes` does for each goal on baskets it never saw: run once, after the code is frozen, and reported whatever
 comes out.
 
-    NEATREC_DATA=FOLDER python -m benchmarks.bayes_claim half random-1 random-2 random-3 journey simulator cold
+    NEATREC_DATA=FOLDER python -m benchmarks.bayes_claim half random-1 random-2 random-3 journey simulator
 
 Without names: all of them. `half` and `random-S` split the Instacart train orders, `journey` is Complete Journey by
-weeks (1-42 against 43-53), `simulator` compares with planted pairs, `cold` hides items, `posterior` holds the
-posterior's promises against other baskets (both validation folds of the half-split's training orders, then its test
-orders).
+weeks (1-42 against 43-53), `simulator` compares with planted pairs, `posterior` holds the posterior's promises against
+other baskets (both validation folds of the half-split's training orders, then its test orders).
 Markdown comes out; with `--save` a record of each part goes to benchmarks/results.
 """
 
@@ -24,7 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks import bayes_cold, bayes_posterior
+from benchmarks import bayes_posterior
 from benchmarks.half_split import orders
 from benchmarks.harness import save
 from neatrec.data.baskets import Baskets
@@ -188,15 +187,6 @@ def posterior(folder: Path | None) -> Any:
     return records
 
 
-def cold(folder: Path | None) -> Any:
-    """Items hidden from the half-split's training orders."""
-    records = []
-    for record in bayes_cold.cold(half(orders(folder))):
-        bayes_cold.show(record)
-        records.append(record)
-    return records
-
-
 def parts_of(folder: Path | None) -> dict[str, Callable[[], Any]]:
     """What can be run, by name; `folder`: saved Instacart orders, instead of the order files."""
 
@@ -212,7 +202,6 @@ def parts_of(folder: Path | None) -> dict[str, Callable[[], Any]]:
         **{f"random-{seed}": at_random(seed) for seed in (1, 2, 3)},
         "journey": journey,
         "simulator": simulator,
-        "cold": lambda: cold(folder),
         "posterior": lambda: posterior(folder),
     }
 

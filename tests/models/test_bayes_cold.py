@@ -121,6 +121,15 @@ def test_a_new_item_is_an_answer_only_when_asked_for(goal: str) -> None:
     assert np.array_equal(usual.codes[:3], with_new.codes[bought[with_new.codes]][:3])
 
 
+def test_a_new_item_with_a_category_alone_is_scored_by_its_best_sellers() -> None:
+    count, category = np.array([30, 10, 0, 5, 0, 0]), np.array([0, 0, 0, 1, -1, 2], dtype=np.int32)
+    stand_ins, table = StandIns.none(count, category), np.random.default_rng(0).random((6, 6))
+    assert stand_ins.new.tolist() == [False, False, True, False, False, False]
+    query = np.array([3], dtype=np.int32)
+    found = stand_ins.rows(table[stand_ins.asked(query)], query)[0]
+    assert found[2] == pytest.approx(0.75 * found[0] + 0.25 * found[1], rel=1e-6)
+
+
 def test_models_of_counts_have_no_new_answers() -> None:
     with pytest.raises(ParameterError, match="`include_new` must be left out: model 'llr' has no scores for items"):
         make_model("llr").fit(toy_baskets()).recommend("Salsa", include_new=True)

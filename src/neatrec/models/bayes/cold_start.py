@@ -36,28 +36,46 @@ class StandIns:
     weights: sparse.csr_matrix
     """Shares of the stand-ins, (items, items); what a row lacks to 1 is the item's own share."""
     item_count: npt.NDArray[np.int64]
+    category: npt.NDArray[np.int32]
     new: npt.NDArray[np.bool_] = field(init=False, repr=False)
-    """Items that nobody bought and that have stand-ins, shape (items,)."""
+    """Items that nobody bought and that can be answers, shape (items,)."""
     of_query: sparse.csr_matrix = field(init=False, repr=False)
     """`weights` with the own shares."""
     of_answer: sparse.csr_matrix = field(init=False, repr=False)
-    """The same of answers: a new item has no scores of its own, and all others have only these."""
+    """The same of answers: a new item has no scores of its own, but those of its stand-ins, or of its category's best
+    sellers where nothing is similar; all others have only their own."""
 
     def __post_init__(self) -> None:
         shares = np.asarray(self.weights.sum(axis=1)).ravel()
-        new = (self.item_count == 0) & (shares > 0)
-        only_new = sparse.diags(np.where(new, 1 / np.where(new, shares, 1), 0)) @ self.weights
+        never = self.item_count == 0
+        answers = sparse.diags(np.where(never & (shares > 0), 1 / np.where(shares > 0, shares, 1), 0)) @ self.weights
+        answers += sparse.diags((never & (shares == 0)).astype(np.float64)) @ self._best_sellers()
+        new = np.asarray(answers.sum(axis=1)).ravel() > 0
         set_field = object.__setattr__
         set_field(self, "new", new)
         set_field(self, "of_query", sparse.csr_matrix(self.weights + sparse.diags(1 - shares), dtype=np.float32))
-        set_field(self, "of_answer", sparse.csr_matrix(only_new + sparse.diags(1.0 - new), dtype=np.float32))
+        set_field(self, "of_answer", sparse.csr_matrix(answers + sparse.diags(1.0 - new), dtype=np.float32))
         self.of_query.eliminate_zeros()
         self.of_answer.eliminate_zeros()
 
+    def _best_sellers(self) -> sparse.csr_matrix:
+        """Shares of the STAND_INS best sellers of each never bought item's category in their sales, (items, items)."""
+        known = np.flatnonzero((self.category != UNKNOWN) & (self.item_count > 0))
+        order = known[np.lexsort((-self.item_count[known], self.category[known]))]
+        category = self.category[order]
+        first = np.arange(len(order)) - np.searchsorted(category, category) < STAND_INS
+        order, category = order[first], category[first]
+        groups, size = int(self.category.max(initial=UNKNOWN)) + 1, len(self.category)
+        sales = np.bincount(category, self.item_count[order], minlength=groups)
+        sellers = sparse.csr_matrix((self.item_count[order] / sales[category], (category, order)), shape=(groups, size))
+        never = np.flatnonzero((self.category != UNKNOWN) & (self.item_count == 0))
+        member = sparse.csr_matrix((np.ones(len(never)), (never, self.category[never])), shape=(size, groups))
+        return member @ sellers
+
     @classmethod
-    def none(cls, item_count: npt.NDArray[np.int64]) -> StandIns:
-        """No item has stand-ins."""
-        return cls(sparse.csr_matrix((len(item_count), len(item_count)), dtype=np.float32), item_count)
+    def none(cls, item_count: npt.NDArray[np.int64], category: npt.NDArray[np.int32]) -> StandIns:
+        """No item is similar to another."""
+        return cls(sparse.csr_matrix((len(item_count), len(item_count)), dtype=np.float32), item_count, category)
 
     @classmethod
     def of(
@@ -83,7 +101,7 @@ class StandIns:
         best = np.arange(len(row)) - np.searchsorted(row, row) < STAND_INS * len(tables)
         weights = sparse.csr_matrix((weight[best], (row[best], item[best])), shape=(size, size))
         mass = np.asarray(weights.sum(axis=1)).ravel() + OWN_WEIGHT * (1 + item_count)
-        return cls(sparse.csr_matrix(sparse.diags(1 / mass) @ weights, dtype=np.float32), item_count)
+        return cls(sparse.csr_matrix(sparse.diags(1 / mass) @ weights, dtype=np.float32), item_count, category)
 
     def asked(self, queries: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
         """The queries whose own scores `rows` needs: these and their stand-ins."""

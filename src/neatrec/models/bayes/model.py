@@ -114,7 +114,7 @@ class Bayes(Model):
         if isinstance(self.scorer, PairScorer):
             self.scorer = self.scorer.with_rankers(ranking.ranker)
         # statistics have no score for an item that was never bought, unless others stand in for it
-        self.scores_unseen_items = self.statistic is None or bool(self.stand_ins.new.any())  # type: ignore[misc]
+        self.scores_unseen_items = self.statistic is None or self.stand_ins.weights.nnz > 0  # type: ignore[misc]
 
     def with_goal(self, goal: str) -> Self:
         """The same fit, ranking by another goal; arrays are shared."""
@@ -185,7 +185,7 @@ class Bayes(Model):
 
     @property
     def new_items(self) -> npt.NDArray[np.bool_]:
-        """Items that nobody bought and for which similar ones stand in, shape (items,)."""
+        """Items that nobody bought and for which similar ones, or their category, stand in, shape (items,)."""
         return self.stand_ins.new
 
     def _unseen_note(self, code: int) -> str:
@@ -223,8 +223,8 @@ class Bayes(Model):
         features = PairFeatures(
             counts=counts, near=near, similar=similar, neighbours=neighbours, **{name: arrays[name] for name in DENSE}
         )
-        weights = self._matrix("stand_ins", arrays)
-        self.stand_ins = StandIns.none(self.item_count) if weights is None else StandIns(weights, self.item_count)
+        weights, known = self._matrix("stand_ins", arrays), (self.item_count, features.category)
+        self.stand_ins = StandIns.none(*known) if weights is None else StandIns(weights, *known)
         self._set_fit(features, FitSummary.from_arrays(arrays))
 
     def _counts(self, name: str, arrays: Mapping[str, npt.NDArray[Any]]) -> PairCounts | None:
