@@ -50,6 +50,15 @@ def shop(seed: int = 0, baskets: int = 400) -> list[list[str]]:
     return [*lists, ["item 1"], ["item 2"]]
 
 
+def test_an_item_called_nothing_is_questioned() -> None:
+    baskets = Baskets.from_lists([["tea", "NONE"], ["tea", "milk"], ["NONE"], ["tea"]])
+    found = check_baskets(baskets)
+    assert found.warnings[0] == (
+        "Item 'NONE' is in 50.0% of the baskets: does it stand for nothing? Leave it out with --exclude-item NONE."
+    )
+    assert not any("stand for nothing" in warning for warning in check_baskets(Baskets.from_lists([["tea"]])).warnings)
+
+
 def test_bags_and_gifts_are_suspects() -> None:
     found = check_baskets(Baskets.from_lists(shop(), ordered=False))
     assert "bag" in {item.item for item in found.frequent}
@@ -57,7 +66,7 @@ def test_bags_and_gifts_are_suspects() -> None:
     assert found.inseparable is not None
     assert [(pair.item, pair.partner, pair.share) for pair in found.inseparable] == [("gift", "item 0", 1.0)]
     assert "suspect: gift is hardly ever bought without item 0 (100% of" in found.to_text()
-    assert "leave them out with --exclude-items FILE" in found.to_text()
+    assert "left out with --exclude-item ID or --exclude-items FILE" in found.to_text()
 
 
 def test_what_is_in_everybodys_basket_makes_no_partner() -> None:

@@ -414,9 +414,9 @@ VALUES = [
         {"basket": "order_id", "item": "sku", "time": "at"},
     ),
     refuses(
-        "an American date",
-        csv("order_id,sku,at\n1,tea,01/31/2024\n"),
-        "line 2, column 'at': must be a time such as",
+        "a date whose day and month cannot be told apart",
+        csv("order_id,sku,at\n1,tea,01/12/2024\n"),
+        "column 'at': dates such as 01/12/2024 do not tell which number is the day, the month and the year",
         {"basket": "order_id", "item": "sku", "time": "at"},
     ),
     reads(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from neatrec.errors import InputError, ParameterError, SourceError
@@ -52,6 +54,138 @@ def test_a_wrong_column_gets_the_nearest_one_and_the_flags() -> None:
     assert nearest("ordrid", "basket", ["sku", "order_id"]) == "order_id"
     assert nearest("artikel", "item", ["sku", "order_id"]) == "sku"
     assert nearest("artikel", "item", ["a", "b"]) is None
+
+
+SHOPIFY = (
+    "Name,Email,Financial Status,Created at,Lineitem quantity,Lineitem name,Lineitem price,Lineitem sku,Billing Name,"
+    "Id\n"
+    "#1001,ann@example.com,paid,2024-01-31 18:30:00 +0100,2,Green Tea,4.00,TEA-1,Ann A,1\n"
+    "#1001,,,,1,Oat Milk,2.00,MILK-1,,\n"
+    "#1001,,,,1,Gift Wrap,1.00,,,\n"
+    "#1002,bob@example.com,paid,2024-02-01 09:00:00 +0100,1,Green Tea,4.00,TEA-1,Bob B,2\n"
+)
+EXPORTS = {
+    "a Shopify orders export": (
+        SHOPIFY,
+        {"#1001": ["Gift Wrap", "MILK-1", "TEA-1"], "#1002": ["TEA-1"]},
+        ["ann@example.com", "bob@example.com"],
+    ),
+    "a WooCommerce orders export": (
+        "Order Number,Order Status,Order Date,Email (Billing),SKU,Item #,Item Name,Quantity (- Refund),Item Cost\n"
+        "7,Completed,2024-01-31 18:30,ann@example.com,TEA-1,1,Green Tea,2,4\n"
+        "7,Completed,2024-01-31 18:30,ann@example.com,,2,Oat Milk,1,2\n"
+        "8,Completed,2024-02-01 09:00,bob@example.com,TEA-1,1,Green Tea,1,4\n",
+        {"7": ["Oat Milk", "TEA-1"], "8": ["TEA-1"]},
+        ["ann@example.com", "bob@example.com"],
+    ),
+    "WooCommerce's table of order products": (
+        "order_item_id,order_id,product_id,variation_id,customer_id,date_created,product_qty\n"
+        "1,7,50,0,3,2024-01-31 18:30:00,2\n2,7,51,0,3,2024-01-31 18:30:00,1\n",
+        {"7": ["50", "51"]},
+        ["3"],
+    ),
+    "Magento's table of order items": (
+        "item_id,order_id,parent_item_id,created_at,product_id,product_type,sku,name,qty_ordered\n"
+        "1,7,,2024-01-31 18:30:00,50,simple,TEA-1,Green Tea,2.0000\n"
+        "2,7,,2024-01-31 18:30:00,51,simple,MILK-1,Oat Milk,1.0000\n",
+        {"7": ["MILK-1", "TEA-1"]},
+        None,
+    ),
+    "Instacart's order lines": (
+        "order_id,product_id,add_to_cart_order,reordered\n7,50,2,1\n7,51,1,0\n",
+        {"7": ["50", "51"]},
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("export", EXPORTS)
+def test_known_exports_are_recognised_by_their_headers(
+    tmp_path: Path, export: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    text, contents, users = EXPORTS[export]
+    with caplog.at_level(logging.INFO, "neatrec"):
+        baskets = read_baskets(write(tmp_path / "o.csv", text))
+    assert f"{export}, columns taken by their names: basket = " in caplog.text
+    found = {
+        str(baskets.ids[b]): sorted(baskets.catalog.id(i) for i in baskets.items[slice(*baskets.offsets[b : b + 2])])
+        for b in range(len(baskets))
+    }
+    assert found == contents
+    assert (None if baskets.user_ids is None else baskets.user_ids.to_pylist()) == users
+    if "TEA-1" in baskets.catalog.code_of:
+        assert baskets.catalog.name(baskets.catalog.code_of["TEA-1"]) == "Green Tea"
+
+
+@pytest.mark.parametrize(
+    ("head", "row"),
+    [
+        (
+            "Auftrags-Nr.;Artikel-Nr.;Artikelbezeichnung;Menge;Belegdatum;Kundennummer;Warengruppe;Position",
+            "7;t;Tee;1;31.01.2024;3;Heißes;1",
+        ),
+        (
+            "Numéro commande,Référence,Désignation,Quantité,Date commande,Client,Catégorie",
+            "7,t,Thé,1,31/01/2024,3,Chaud",
+        ),
+        (
+            "Nº pedido,Código producto,Nombre producto,Cantidad,Fecha pedido,Cliente,Categoría",
+            "7,t,Té,1,31/01/2024,3,Caliente",
+        ),
+        ("Order Number,SKU,Product Name,Quantity,Order Date,Customer ID,Category", "7,t,Tea,1,2024-01-31,3,Hot"),
+    ],
+    ids=["German", "French", "Spanish", "English"],
+)
+def test_usual_names_in_four_languages(tmp_path: Path, head: str, row: str) -> None:
+    baskets = read_baskets(write(tmp_path / "o.csv", f"{head}\n{row}\n"))
+    assert baskets.ids.to_pylist() == ["7"]
+    assert baskets.catalog.ids.to_pylist() == ["t"]
+    assert baskets.catalog.name(0).startswith("T")
+    assert baskets.times is not None
+    assert str(np.datetime64(int(baskets.times[0]), "us"))[:10] == "2024-01-31"
+    assert baskets.user_ids is not None
+    assert len(baskets.catalog.levels) == 1
+    assert not baskets.ordered  # a German "Position" numbers the lines of a document
+
+
+def test_unused_columns_that_may_help_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = write(tmp_path / "o.csv", "order_id,sku,shelf,added,price,store\n1,tea,hot,2,4.00,north\n")
+    with caplog.at_level(logging.INFO, "neatrec"):
+        read_baskets(path)
+        assert "unused columns that may help: shelf (category?), added (position?), store (strata?)" in caplog.text
+        caplog.clear()
+        read_baskets(path, basket="order_id", item="sku", category="shelf", position="added", attributes="store")
+    assert "may help" not in caplog.text
+
+
+def test_a_file_with_one_basket_per_line_is_read_as_such(tmp_path: Path) -> None:
+    path = write(tmp_path / "o.csv", "citrus fruit,bread\nyogurt\nmilk,bread,yogurt,milk\n\nsalt,bread,oil,tea\n")
+    with pytest.raises(SourceError, match=r"different numbers of fields.*a list of items, say --basket-per-line"):
+        read_baskets(path)
+    baskets = read_baskets(path, basket_per_line=True)
+    assert baskets.ids.to_pylist() == ["1", "2", "3", "5"]
+    assert baskets.sizes.tolist() == [2, 1, 3, 4]
+    assert not baskets.ordered
+    write(tmp_path / "retail.dat", "30 31 32\n33 34\n")
+    assert read_baskets(tmp_path / "retail.dat", basket_per_line=True).catalog.ids.to_pylist() == [
+        *["30", "31", "32", "33", "34"]
+    ]
+    write(tmp_path / "p.csv", "salt;tea\n")
+    both = read_baskets(str(tmp_path / "*.csv"), basket_per_line=True)
+    assert both.ids.to_pylist() == ["o.csv:1", "o.csv:2", "o.csv:3", "o.csv:5", "p.csv:1"]
+    with pytest.raises(ParameterError, match="`basket_per_line` must be given without `basket` and `item`"):
+        read_baskets(path, basket_per_line=True, item="x")
+
+
+def test_a_table_of_too_many_columns_is_refused_by_its_header(tmp_path: Path) -> None:
+    path = write(tmp_path / "o.csv", ",".join(f"column {i}" for i in range(100_000)) + "\n1,2\n")
+    started = time.process_time()
+    with pytest.raises(SourceError, match="has more than 2,000 columns"):
+        read_baskets(path)
+    assert time.process_time() - started < 5
+    wide = ["order_id", "sku", *(f"c{i}" for i in range(1_998))]
+    write(path, ",".join(wide) + "\n" + ",".join(["1"] * 2_000) + "\n")
+    assert read_baskets(path).lines == 1
 
 
 def test_an_unknown_option_is_an_error_with_a_suggestion() -> None:

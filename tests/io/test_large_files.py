@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import subprocess
 import sys
 from pathlib import Path
@@ -52,3 +53,24 @@ def test_many_bad_rows_are_found_in_one_pass(tmp_path: Path) -> None:
     with rejects.open(newline="") as stream:
         lines = [int(row["line"]) for row in csv.DictReader(stream)]
     assert lines == list(range(2, bad + 2))
+
+
+REPEATED = """
+import resource, sys
+from neatrec.io import read_baskets
+baskets = read_baskets(sys.argv[1])
+print(baskets.lines, sum(baskets.dropped.values()), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+
+
+@pytest.mark.long
+def test_a_gzip_of_60_million_identical_lines_takes_less_than_a_gigabyte(tmp_path: Path) -> None:
+    path, lines = tmp_path / "orders.csv.gz", 60_000_000
+    with gzip.open(path, "wb", compresslevel=1) as stream:
+        stream.write(b"order_id,sku\n")
+        for _ in range(lines // 1_000_000):
+            stream.write(b"1,tea\n" * 1_000_000)
+    done = subprocess.run([sys.executable, "-c", REPEATED, str(path)], capture_output=True, text=True, check=True)
+    kept, repeated, peak = map(int, done.stdout.split())
+    assert (kept, repeated) == (1, lines - 1)
+    assert peak < 1_000

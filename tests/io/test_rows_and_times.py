@@ -7,11 +7,12 @@ import logging
 from datetime import UTC, datetime
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from neatrec.errors import ResourceError, SourceError
+from neatrec.errors import ParameterError, ResourceError, SourceError
 from neatrec.io import read_baskets
 
 OPTIONS = {"basket": "order_id", "item": "sku"}
@@ -38,7 +39,25 @@ def write(path: Path, text: str) -> Path:
         ("1704067200000", NEW_YEAR),
         ("1704067200000000", NEW_YEAR),
         ("1704067200000000000", NEW_YEAR),
-        ("1969-12-31", -DAY),
+        ("2024-01-01 02:00:00 +0200", NEW_YEAR),
+        ("2024-01-01 02:00:00 +02:00", NEW_YEAR),
+        ("2024-01-01T02+02", NEW_YEAR),
+        ("2024-01-01T00", NEW_YEAR),
+        ("2024-01-01t00:00z", NEW_YEAR),
+        ("2024-01-01T00:00:00.5Z", NEW_YEAR + 500_000),
+        ('"2024-01-01T00:00:00,5Z"', NEW_YEAR + 500_000),
+        ("20240101T000000Z", NEW_YEAR),
+        ("20240101T0200+0200", NEW_YEAR),
+        ("20240101T00", NEW_YEAR),
+        ("2024-01", NEW_YEAR),
+        ("2024-001", NEW_YEAR),
+        ("2024001T00:00", NEW_YEAR),
+        ("2024-W01-1", NEW_YEAR),
+        ("2024W011T00:00:00Z", NEW_YEAR),
+        ("2024.01.01", NEW_YEAR),
+        ("2024/01/01 00:00", NEW_YEAR),
+        ("01.01.2024 00:00", NEW_YEAR),
+        ("1.1.24", NEW_YEAR),
     ],
 )
 def test_times_are_utc_however_they_are_written(tmp_path: Path, text: str, moment: int) -> None:
@@ -53,6 +72,133 @@ def test_what_is_no_time_is_refused(tmp_path: Path, text: str) -> None:
     path = write(tmp_path / "o.csv", f"order_id,sku,at\n1,tea,{text}\n")
     with pytest.raises(SourceError, match=f"line 2, column 'at': must be a time such as .* got '{text}'"):
         read_baskets(path, **OPTIONS, time="at")
+
+
+@pytest.mark.parametrize("text", ["1969-12-31", "0019-08-03", "2101-01-01"])
+def test_a_time_outside_1970_to_2100_is_refused(tmp_path: Path, text: str) -> None:
+    path = write(tmp_path / "o.csv", f"order_id,sku,at\n1,tea,{text}\n")
+    with pytest.raises(SourceError, match=f"line 2, column 'at': must be a time from 1970 to 2100, got '{text}'"):
+        read_baskets(path, **OPTIONS, time="at")
+
+
+def moments(tmp_path: Path, dates: list[str], **options: str) -> list[str]:
+    """The times of baskets bought at `dates`, to the minute."""
+    lines = [f"{i},tea,{date}" for i, date in enumerate(dates)]
+    path = write(tmp_path / "o.csv", "\n".join(["order_id,sku,at", *lines, ""]))
+    times = read_baskets(path, **OPTIONS, time="at", **options).times
+    assert times is not None
+    return [str(np.datetime64(int(time), "us"))[:16] for time in times]
+
+
+@pytest.mark.parametrize(
+    ("dates", "read"),
+    [
+        (["03/08/19", "13/08/19"], ["2019-08-03T00:00", "2019-08-13T00:00"]),
+        (["03/08/19", "03/18/19"], ["2019-03-08T00:00", "2019-03-18T00:00"]),
+        (["3/8/2019 7:05 PM", "3/18/2019 11:00 AM"], ["2019-03-08T19:05", "2019-03-18T11:00"]),
+        (["03-08-2019", "20-08-2019 10:01:59"], ["2019-08-03T00:00", "2019-08-20T10:01"]),
+        (["01.02.2025 07:00", "2.1.25"], ["2025-02-01T07:00", "2025-01-02T00:00"]),
+        (["13/08/2019", "2019-09-01T08:00Z"], ["2019-08-13T00:00", "2019-09-01T08:00"]),
+        (["03/08/99", "13/08/99"], ["1999-08-03T00:00", "1999-08-13T00:00"]),
+    ],
+)
+def test_all_dates_together_tell_whether_the_day_comes_first(tmp_path: Path, dates: list[str], read: list[str]) -> None:
+    assert moments(tmp_path, dates) == read
+
+
+def test_the_last_date_of_the_last_file_may_tell(tmp_path: Path) -> None:
+    write(tmp_path / "a.csv", "order_id,sku,at\n" + "".join(f"{i},tea,03/08/2019\n" for i in range(3_000)))
+    write(tmp_path / "b.csv", "order_id,sku,at\nx,tea,13/08/2019\n")
+    times = read_baskets(tmp_path, **OPTIONS, time="at").times
+    assert times is not None
+    assert str(np.datetime64(int(times.min()), "us")) == "2019-08-03T00:00:00.000000"
+
+
+@pytest.mark.parametrize(
+    ("dates", "trouble"),
+    [
+        (["03/08/19", "04/08/19"], "dates such as 0[34]/08/19 do not tell which number is the day"),
+        (["19/08/03", "20/08/03"], "do not tell which number is the day, the month and the year"),
+        (["19-08-03", "20-08-13"], "do not tell which number is the day, the month and the year"),
+        (["13/08/19", "04/18/19"], "some dates have the day first and some the month"),
+    ],
+)
+def test_dates_that_do_not_tell_are_refused_with_the_option(tmp_path: Path, dates: list[str], trouble: str) -> None:
+    with pytest.raises(SourceError, match=rf"column 'at': .*{trouble}.*--time-format '%d/%m/%y'"):
+        moments(tmp_path, dates)
+    order = "%y" + dates[0][2] + "%m" + dates[0][2] + "%d" if dates[0].startswith("19") else "%d/%m/%y"
+    if "some" not in trouble:
+        assert moments(tmp_path, dates, time_format=order)[0][:4] == "2019"
+
+
+def test_a_format_is_taken_at_its_word(tmp_path: Path) -> None:
+    assert moments(tmp_path, ["31 Jan 2024 - 18h30"], time_format="%d %b %Y - %Hh%M") == ["2024-01-31T18:30"]
+    assert moments(tmp_path, ["31.1.24 18:30 +0100"], time_format="%d.%m.%y %H:%M %z") == ["2024-01-31T17:30"]
+    with pytest.raises(SourceError, match="line 3, column 'at': must be a time"):
+        moments(tmp_path, ["31.1.24", "2024-01-31"], time_format="%d.%m.%y")
+    for wrong in ("%d.%m.", "31.1.2024", "%Q"):
+        with pytest.raises(ParameterError, match="`time_format` must be the signs of a whole date"):
+            moments(tmp_path, ["31.1.24"], time_format=wrong)
+
+
+@pytest.mark.parametrize(
+    ("head", "row"),
+    [
+        ("order_id,sku,Date,Time", "1,tea,2024-01-31,18:30"),
+        ("order_id,sku,order_date,order_time", "1,tea,1/31/2024,6:30 PM"),
+        ("Bestellnummer,Artikelnummer,Datum,Uhrzeit", "1,tea,31.01.2024,18:30:00"),
+        ("order_id,sku,date,time", "1,tea,2024-01-31 00:00:00,18:30"),
+    ],
+)
+def test_a_date_beside_a_time_of_day_is_combined(
+    tmp_path: Path, head: str, row: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, "neatrec"):
+        times = read_baskets(write(tmp_path / "o.csv", f"{head}\n{row}\n")).times
+    assert times is not None
+    assert str(np.datetime64(int(times[0]), "us")) == "2024-01-31T18:30:00.000000"
+    assert " together" in caplog.text
+
+
+def test_a_time_of_day_alone_is_asked_about(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = write(tmp_path / "o.csv", "order_id,sku,Time,d\n1,tea,18:30,2024-01-31\n")
+    with pytest.raises(SourceError, match=r"holds times of day without a date.*--time-of-day Time"):
+        read_baskets(path, **OPTIONS, time="Time")
+    assert read_baskets(path).times is None
+    assert "column 'Time' holds times of day without a date: not read" in caplog.text
+    times = read_baskets(path, **OPTIONS, time="d", time_of_day="Time").times
+    assert times is not None
+    assert str(np.datetime64(int(times[0]), "us")) == "2024-01-31T18:30:00.000000"
+
+
+def test_typed_dates_and_times_of_day_are_combined(tmp_path: Path) -> None:
+    table = pa.table(
+        {
+            "order_id": ["1"],
+            "sku": ["tea"],
+            "date": pa.array([NEW_YEAR // DAY], pa.date32()),
+            "time": pa.array([3_600 * 10**6], pa.time64("us")),
+        }
+    )
+    times = read_baskets(table).times
+    assert times is not None
+    assert times.tolist() == [NEW_YEAR + 3_600 * 10**6]
+
+
+@pytest.mark.parametrize(
+    ("role", "reason"),
+    [
+        ("time", "must be a time such as .* got 'soon'.*--time-format"),
+        ("position", "must be a number, got 'soon'.*Name another column with --position"),
+        ("quantity", "must be a number, got 'soon'.*Name another column with --quantity"),
+    ],
+)
+def test_a_column_that_is_wrong_in_every_row_is_another_column(tmp_path: Path, role: str, reason: str) -> None:
+    path = write(tmp_path / "o.csv", "order_id,sku,x\n" + "".join(f"{i},tea,soon\n" for i in range(2_000)))
+    with pytest.raises(SourceError, match=f"column 'x': {reason}") as caught:
+        read_baskets(path, **OPTIONS, **{role: "x"})
+    assert "none of the first 1,000 rows" in caught.value.message
+    assert "--max-bad-rows" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +256,7 @@ def test_every_reason_is_counted_once(tmp_path: Path, caplog: pytest.LogCaptureF
     assert baskets.dropped == {
         "bad rows": 2, "no basket or item id": 2, "returns": 2, "excluded items": 1, "repeated lines": 1,
     }  # fmt: skip
-    assert "1 id is to exclude and no item of the source" in caplog.text
+    assert "1 id is to exclude and no item of the source: unheard of" in caplog.text
     assert baskets.catalog.ids.to_pylist() == ["milk", "tea"]
     assert baskets.sizes.tolist() == [2, 1]
     assert list(csv.reader((tmp_path / "r.csv").open())) == [
@@ -118,6 +264,15 @@ def test_every_reason_is_counted_once(tmp_path: Path, caplog: pytest.LogCaptureF
         [str(path), "11", "", "the line has fewer fields than the header", "1,rice"],
         [str(path), "10", "pos", "must be a number, got 'x'", "1,oil,1,x"],
     ]
+
+
+def test_single_items_are_excluded_beside_those_of_a_file(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = write(tmp_path / "o.csv", "order_id,sku\n1,tea\n1,bag\n1,NONE\n1,milk\n")
+    write(tmp_path / "x.txt", "bag\n")
+    baskets = read_baskets(path, exclude_items=tmp_path / "x.txt", exclude_item=("NONE", "nought"))
+    assert baskets.catalog.ids.to_pylist() == ["milk", "tea"]
+    assert baskets.dropped == {"excluded items": 2}
+    assert "1 id is to exclude and no item of the source: nought" in caplog.text
 
 
 def test_rejects_go_beside_by_default_and_only_when_there_are_some(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+import shlex
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -11,14 +12,20 @@ import numpy as np
 
 from neatrec._version import __version__
 from neatrec.check.power import LEVEL, MIN_BASKET, POWER, TRIAL, Power, measure_power
-from neatrec.check.suspects import FrequentItem, InseparablePair, frequent_items, inseparable_items
+from neatrec.check.suspects import (
+    FrequentItem,
+    InseparablePair,
+    frequent_items,
+    inseparable_items,
+    placeholder_items,
+)
 from neatrec.cooccurrence import CountOptions, Forecast, forecast
 from neatrec.cooccurrence.count_input import pairs_of_size
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import UNKNOWN
 from neatrec.io.assemble import GUEST
 from neatrec.labels.make import smaller_baskets
-from neatrec.text import plural
+from neatrec.text import plural, printable
 
 log = logging.getLogger(__name__)
 
@@ -175,7 +182,17 @@ def check_baskets(baskets: Baskets, *, threads: int | None = None) -> CheckResul
         advice=smaller_baskets(shopping, power.labels if power else 0, TRIAL, threads=threads) if affordable else "",
         forecast=cost,
     )
-    return replace(found, warnings=tuple(_warnings(found)))
+    return replace(found, warnings=(*_placeholders(baskets), *_warnings(found)))
+
+
+def _placeholders(baskets: Baskets) -> Iterator[str]:
+    """A question about each item that may stand for nothing."""
+    for item in placeholder_items(baskets):
+        called = printable(repr(item.name if item.name == item.item else f"{item.name} ({item.item})"), 60)
+        yield (
+            f"Item {called} is in {item.share:.1%} of the baskets: does it stand for nothing? "
+            f"Leave it out with --exclude-item {shlex.quote(printable(item.item, 60))}."
+        )
 
 
 def _guests(baskets: Baskets) -> int:

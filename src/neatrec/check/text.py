@@ -65,7 +65,7 @@ def _suspects(found: CheckResult) -> Iterator[str]:
     if len(pairs) > SHOWN:
         yield f"and {len(pairs) - SHOWN:,} more suspects (--json lists them all)"
     if found.frequent or pairs:
-        yield "If there are bags, fees or gifts among these, leave them out with --exclude-items FILE."
+        yield "Bags, fees and gifts among these are left out with --exclude-item ID or --exclude-items FILE."
 
 
 def _named(name: str, item: str) -> str:

@@ -17,7 +17,7 @@ import typer
 
 from neatrec.io.options import OptionInfo
 
-COMMAND_LINE_TYPES: dict[str, Any] = {"columns": list[str] | None, "file": Path | None}
+COMMAND_LINE_TYPES: dict[str, Any] = {"columns": list[str] | None, "file": Path | None, "flag": bool}
 """What typer parses for an `OptionInfo` of each kind; text for the others."""
 
 
@@ -61,8 +61,10 @@ def _parameters_of(group: Any) -> list[inspect.Parameter]:
             if info.panel is None:
                 continue
             # `neatrec help data` lists them once; in the help of every command they would hide its own options
-            option = typer.Option(metavar=info.metavar, help=info.help, hidden=True)
-            hint, default = Annotated[COMMAND_LINE_TYPES.get(info.kind, str | None), option], None
+            names = [f"--{field.name.replace('_', '-')}"] if info.kind == "flag" else []  # without a --no-... beside it
+            option = typer.Option(*names, metavar=info.metavar or None, help=info.help, hidden=True)
+            hint = Annotated[COMMAND_LINE_TYPES.get(info.kind, str | None), option]
+            default = False if info.kind == "flag" else None
         default = inspect.Parameter.empty if default is MISSING else default
         found.append(inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint))
     return found

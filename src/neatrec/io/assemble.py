@@ -71,7 +71,7 @@ def assemble(
         bought_items(connection),
         items.texts,
         items.levels,
-        excluded=read_excluded(context.options.exclude_items),
+        excluded=read_excluded(context.options.exclude_items) | set(context.options.exclude_item),
         named=items.named,
         nested=items.nested,
     )
@@ -131,7 +131,7 @@ class BasketSink(Generic[Taken]):
     inside: Path | None = None
     """A folder for temporary files; None: TMPDIR."""
     memory: int | None = None
-    """Bytes the database may use; None: half of the machine, at most 2 GiB."""
+    """Bytes the database may use; None: half of the machine, at most 600 MiB."""
 
 
 IN_MEMORY = BasketSink(whole)

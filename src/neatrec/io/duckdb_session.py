@@ -18,7 +18,7 @@ from neatrec.io.tables import InputTable, SqlColumn
 from neatrec.text import printable
 
 log = logging.getLogger(__name__)
-MEMORY_LIMIT = 2 << 30
+MEMORY_LIMIT = 600 << 20
 DISK_FULL = r"(?i)duckdb_temp|no space left|file too large|quota exceeded"
 """What the database reports when its temporary files do not fit."""
 
@@ -34,7 +34,7 @@ class ReadContext:
 
 
 def memory_limit() -> int:
-    """Bytes the database may use before it spills: half of the machine, at most 2 GiB."""
+    """Bytes the database may use before it spills: half of the machine, at most 600 MiB."""
     try:
         machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (ValueError, OSError, AttributeError):

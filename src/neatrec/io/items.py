@@ -23,6 +23,8 @@ from neatrec.text import plural, printable
 
 log = logging.getLogger(__name__)
 Path_ = tuple[str | None, ...]
+NAMED = 10
+"""Ids that one line of the log names."""
 
 
 @dataclass(frozen=True)
@@ -67,9 +69,11 @@ def build_catalog(
     nothing = ItemTexts()
     group_of = {item: described.get(item, nothing).group or item for item in {**described, **bought}}
     _refuse_chains(group_of)
-    strangers = len(excluded - set(group_of) - set(group_of.values()))
+    strangers = sorted(excluded - set(group_of) - set(group_of.values()))
     if strangers:
-        log.warning("%s to exclude and no item of the source", plural(strangers, "id is", "ids are"))
+        some = [printable(item, 40) for item in strangers[:NAMED]] + ["…"] * (len(strangers) > NAMED)
+        count = plural(len(strangers), "id is", "ids are")
+        log.warning("%s to exclude and no item of the source: %s", count, ", ".join(some))
     members: dict[str, list[str]] = {}
     for item, group in group_of.items():
         if item not in excluded and group not in excluded:

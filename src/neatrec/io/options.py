@@ -27,7 +27,7 @@ class OptionInfo(NamedTuple):
     help: str
     metavar: str = "COLUMN"
     kind: str = "text"
-    """"text", "columns" (one or more names), "file" or "limit" (a number or a share)."""
+    """"text", "columns" (one or more names), "file", "flag" or "limit" (a number or a share)."""
     panel: str | None = COLUMNS
     """The heading in `--help`; None: not on the command line."""
 
@@ -46,7 +46,14 @@ class SourceOptions:
         OptionInfo("A number that rises in the order in which lines went into the cart. Default: order not known."),
     ] = None
     time: Annotated[
-        str | None, OptionInfo("When the basket was bought: ISO 8601, YYYYMMDD, or a count since 1970.")
+        str | None, OptionInfo("When the basket was bought: ISO 8601, 31.01.2024, or a count since 1970.")
+    ] = None
+    time_of_day: Annotated[
+        str | None, OptionInfo("The column with the time of day, where --time holds dates alone.")
+    ] = None
+    time_format: Annotated[
+        str | None,
+        OptionInfo("How times are written, in the signs of strptime, such as %d.%m.%Y %H:%M.", "FORMAT"),
     ] = None
     name: Annotated[str | None, OptionInfo("The item's name; in the lines or in the catalogue.")] = None
     category: Annotated[
@@ -77,6 +84,9 @@ class SourceOptions:
     exclude_items: Annotated[
         Path | None, OptionInfo("A text file with item ids to leave out, one per line.", "FILE", "file", ROWS)
     ] = None
+    exclude_item: Annotated[
+        tuple[str, ...], OptionInfo("An item id to leave out; may be repeated.", "ID", "columns", ROWS)
+    ] = ()
     max_bad_rows: Annotated[
         str | int | None,
         OptionInfo("How many unreadable rows are allowed: a number or a share. Default: none.", "N|%", "limit", ROWS),
@@ -85,6 +95,10 @@ class SourceOptions:
         Path | None,
         OptionInfo("Where unreadable rows are written. Default: named after the source.", "FILE", "file", ROWS),
     ] = None
+    basket_per_line: Annotated[
+        bool,
+        OptionInfo("Each line of the file is one basket, a list of its items; there is no header.", "", "flag", ROWS),
+    ] = False
     delimiter: Annotated[
         str | None, OptionInfo("The delimiter of CSV. Default: taken from the header.", "CHARACTER", panel=ROWS)
     ] = None
@@ -104,12 +118,15 @@ class SourceOptions:
                 columns = (value,) if isinstance(value, str) else tuple(value or ())
                 object.__setattr__(self, name, columns)
                 if len(set(columns)) != len(columns) or not all(isinstance(column, str) for column in columns):
-                    raise must_be(name, "names of columns that differ", columns)
+                    what = "ids" if info.metavar == "ID" else "names of columns"
+                    raise must_be(name, f"{what} that differ", columns)
         if self.max_bad_rows is not None:
             bad_rows_allowed(self.max_bad_rows, 0)
         first, last = self.first_moment, self.end_moment
         if first is not None and last is not None and first >= last:
             raise must_be("since", f"before until ({self.until})", self.since)
+        if self.time_format is not None:
+            _check_time_format(self.time_format)
         if self.delimiter is not None and len(self.delimiter) != 1:
             raise must_be("delimiter", "one character", self.delimiter)
         if self.encoding is not None:
@@ -177,6 +194,16 @@ def bad_rows_allowed(limit: str | int, rows: int) -> int:
         raise must_be("max_bad_rows", wanted, limit)
     # in thousandths of a percent, so that 0.1% of 1,000 is 1 and not 0.9999
     return round(float(text[:-1]) * 1000) * rows // 100_000
+
+
+def _check_time_format(text: str) -> None:
+    noon = datetime(2024, 1, 31, 12, tzinfo=UTC)
+    try:
+        whole = datetime.strptime(noon.strftime(text), text).date() == noon.date()
+    except ValueError:
+        whole = False
+    if not whole:
+        raise must_be("time_format", "the signs of a whole date, such as %d.%m.%Y %H:%M or %m/%d/%y", text)
 
 
 def _check_encoding(name: str) -> None:
@@ -252,7 +279,7 @@ def _parsed(path: Path) -> dict[str, Any]:
 def _checked(path: Path, table: dict[str, Any]) -> dict[str, Any]:
     from pydantic import ConfigDict, ValidationError, create_model
 
-    types: dict[str, Any] = {"columns": str | list[str], "limit": str | int | None}
+    types: dict[str, Any] = {"columns": str | list[str], "limit": str | int | None, "flag": bool | None}
     keys: dict[str, Any] = {name: (types.get(info.kind, str | None), None) for name, info in option_infos().items()}
     strict = ConfigDict(extra="forbid", strict=True)
     model = create_model("SourceToml", __config__=strict, source=(str, ...), **keys)

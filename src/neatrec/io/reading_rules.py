@@ -5,6 +5,7 @@ Nothing from data becomes SQL text here except column names, and those only thro
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from neatrec.errors import SourceError
@@ -17,6 +18,27 @@ MISSING = ("", "NULL", "Null", "null", "None", "NaN", "nan", "NA", "N/A", "#N/A"
 _BLANK = "[ \\t\\x{A0}]+"
 _MISSING_SQL = ", ".join(f"'{marker}'" for marker in MISSING)
 LARGEST_POSITION = 2**53  # past it float64 no longer tells neighbours apart
+END_OF_2100 = 4_133_980_800_000_000  # microseconds since 1970
+# 31/01/2024, 1.2.24, with or without a time of day
+NUMERIC_DATE = r"([0-9]{1,2})([./-])([0-9]{1,2})[./-]([0-9]{4}|[0-9]{2})(?:[ T,].*)?"
+CLOCK = r"[0-9]{1,2}:[0-9]{2}(:[0-9]{2}([.,][0-9]+)?)?( ?[AaPp]\.?[Mm]\.?)?"
+_ORDINAL_OR_WEEK = r"[0-9]{4}(-?[0-9]{3}|-?W[0-9]{2}-?[1-7])(T.*)?"
+_ORDINAL_AND_WEEK_FORMATS = tuple(
+    day + clock
+    for day in ("%Y-%j", "%Y%j", "%G-W%V-%u", "%GW%V%u")
+    for clock in ("", "T%H:%M", "T%H:%M:%S", "T%H:%MZ", "T%H:%M:%SZ")
+)
+# what the database does not read by itself, made into what it reads: pattern -> replacement, in this order
+_ISO_FORMS = (
+    (",", "."),
+    (r"\s+([+-][0-9]{2}(:?[0-9]{2})?|Z)$", r"\1"),
+    (r"^([0-9]{4})\.([0-9]{2})\.([0-9]{2})", r"\1-\2-\3"),
+    (r"^([0-9]{4})([0-9]{2})([0-9]{2})[T ]", r"\1-\2-\3T"),
+    (r"^([0-9]{4}-[0-9]{2})$", r"\1-01"),
+    (r"T([0-9]{2})([0-9]{2})([0-9]{2})", r"T\1:\2:\3"),
+    (r"T([0-9]{2})([0-9]{2})([^0-9:]|$)", r"T\1:\2\3"),
+    (r"T([0-9]{2})([^0-9:]|$)", r"T\1:00\2"),
+)
 
 
 def raw(column: SqlColumn) -> str:
@@ -50,25 +72,56 @@ def number(column: SqlColumn) -> str:
     return f"TRY_CAST({text(column)} AS DOUBLE)"
 
 
-def moment(column: SqlColumn) -> str:
+def time_text(column: SqlColumn, time_of_day: SqlColumn | None) -> str:
+    """The time as text, with its time of day from another column; NULL where it is missing."""
+    if time_of_day is None:
+        return text(column)
+    day = f"CAST(CAST({column.sql} AS DATE) AS VARCHAR)" if column.is_moment else text(column)
+    midnight = "[ T]0?0:00(:00(\\.0+)?)?$"  # spreadsheets add it to a date
+    both = f"concat_ws(' ', regexp_replace({day}, '{midnight}', ''), {text(time_of_day)})"
+    return f"CASE WHEN {day} IS NOT NULL THEN {both} END"
+
+
+def moment(columns: Columns, column: SqlColumn, time_of_day: SqlColumn | None = None) -> str:
     """Microseconds since 1970, UTC, NULL where missing or not a time.
 
     Digits alone are a date (YYYYMMDD) or a count since 1970, its unit found from its length.
     """
-    if column.type == "DATE":
+    if column.type == "DATE" and time_of_day is None:
         return f"epoch_us(CAST({column.sql} AS TIMESTAMP))"
-    if column.is_moment:
+    if column.is_moment and time_of_day is None:
         precise = column.type in ("TIMESTAMP", "TIMESTAMP WITH TIME ZONE")
         return f"epoch_us({column.sql if precise else f'CAST({column.sql} AS TIMESTAMP)'})"
-    value = text(column)
+    value = time_text(column, time_of_day)
+    if not columns.time_formats:
+        return _iso_or_count(value)
+    if columns.is_time_format_given:
+        return _by_format(value, columns.time_formats)
+    one_blank = rf"regexp_replace({value}, '^([0-9./-]+)[ T,]+', '\1 ')"
+    numeric = f"regexp_full_match({value}, '{NUMERIC_DATE}')"
+    return f"CASE WHEN {numeric} THEN {_by_format(one_blank, columns.time_formats)} ELSE {_iso_or_count(value)} END"
+
+
+def _by_format(value: str, formats: Sequence[str]) -> str:
+    listed = ", ".join("'" + each.replace("'", "''") + "'" for each in formats)
+    return f"epoch_us(try_strptime({value}, [{listed}]))"
+
+
+def _iso_or_count(value: str) -> str:
     count = f"TRY_CAST({value} AS BIGINT)"
+    form = f"upper({value})"
+    for pattern, made in _ISO_FORMS:
+        form = f"regexp_replace({form}, '{pattern}', '{made}')"
+    by_day_or_week = _by_format(value, _ORDINAL_AND_WEEK_FORMATS)
+    unusual = f"CASE WHEN regexp_full_match({value}, '{_ORDINAL_OR_WEEK}') THEN {by_day_or_week} END"
+    moments = [f"epoch_us(TRY_CAST({each} AS TIMESTAMPTZ))" for each in (value, form)]
     return (
         f"CASE WHEN regexp_full_match({value}, '[0-9]{{8}}') THEN epoch_us(try_strptime({value}, '%Y%m%d'))"
         f" WHEN regexp_full_match({value}, '[0-9]{{9,10}}') THEN {count} * 1000000"
         f" WHEN regexp_full_match({value}, '[0-9]{{12,13}}') THEN {count} * 1000"
         f" WHEN regexp_full_match({value}, '[0-9]{{15,16}}') THEN {count}"
         f" WHEN regexp_full_match({value}, '[0-9]{{18,19}}') THEN {count} // 1000"
-        f" ELSE epoch_us(TRY_CAST({value} AS TIMESTAMPTZ)) END"
+        f" ELSE coalesce({', '.join(moments)}, {unusual}) END"
     )
 
 
@@ -109,6 +162,7 @@ CHECKS = (
         "time_text IS NOT NULL AND moment IS NULL",
         "must be a time such as 2024-01-31 or 2024-01-31T12:00:00Z, got {value}",
     ),
+    RowCheck("time", f"moment < 0 OR moment >= {END_OF_2100}", "must be a time from 1970 to 2100, got {value}"),
 )
 
 
@@ -118,12 +172,14 @@ def clean_rows(
     """A SELECT of the rows with their status, and its parameters; `rejects` and `numbered` as in `InputTable.scan`."""
     chosen = {role: table.column(name) for role, name in columns.by_role().items()}
     _refuse_odd_types(table, columns, chosen)
-    fields = [f"{text(chosen['basket'])} AS basket", f"{text(chosen['item'])} AS item"]
+    item = ", ".join(text(chosen[role]) for role in ("item", "item_else") if role in chosen)
+    fields = [f"{text(chosen['basket'])} AS basket", f"coalesce({item}) AS item"]
     for role in ("position", "quantity"):
         if role in chosen:
             fields += [f"{number(chosen[role])} AS {role}", f"{text(chosen[role])} AS {role}_text"]
     if "time" in chosen:
-        fields += [f"{moment(chosen['time'])} AS moment", f"{text(chosen['time'])} AS time_text"]
+        time_of_day = chosen.get("time_of_day")
+        fields += [f"{moment(columns, chosen['time'], time_of_day)} AS moment", f"{text(chosen['time'])} AS time_text"]
     if "user" in chosen:
         fields.append(f"{text(chosen['user'])} AS customer")
     fields += [f"{text(chosen[f'attribute {i}'])} AS a{i}" for i in range(len(columns.attributes))]

@@ -22,7 +22,7 @@ _WHOLE = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?")
 _FLOAT = re.compile(r"FLOAT|DOUBLE")
 _DECIMAL = re.compile(r"DECIMAL\(\d+,\s*(\d+)\)")
 _MOMENT = re.compile(r"DATE|TIMESTAMP.*")
-_OTHER_IDS = re.compile(r'UUID|BOOLEAN|"NULL"')  # "NULL": a column with nothing in it
+_OTHER_IDS = re.compile(r'UUID|BOOLEAN|TIME|"NULL"')  # "NULL": a column with nothing in it
 
 
 def quoted(name: str) -> str:

@@ -9,19 +9,29 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from neatrec.errors import SourceError
+from neatrec.errors import SourceError, must_be
 from neatrec.io.assemble import BasketSink, Taken, assemble, bought_items
 from neatrec.io.bad_rows import BadRow, BadRows, lines_of, read_with_fallback, refuse_to_overwrite
 from neatrec.io.columns import Columns, resolve
+from neatrec.io.csv_text import basket_lines
 from neatrec.io.duckdb_session import ReadContext, database, described, explained, workspace
-from neatrec.io.files import REJECTS, find_files, open_file
+from neatrec.io.files import REJECTS, SourceFile, find_files, open_file
 from neatrec.io.items import ItemTable, compare_with_catalogue, merged, texts_in_catalogue, texts_in_lines
 from neatrec.io.options import SourceOptions
 from neatrec.io.reading_rules import CHECKS, FIRST_BAD, RAW_ROLES, clean_rows
 from neatrec.io.tables import ROW, InputTable, frame_table, open_table
+from neatrec.io.times import with_times
 from neatrec.text import plural, printable
 
 log = logging.getLogger(__name__)
+
+FIRST_ROWS, SEVERAL = 1_000, 5
+"""Rows that are looked at before all are read, and how many of them make a column wrong."""
+OTHER_COLUMN = {
+    "position": "Name another column with --position, or leave it out.",
+    "quantity": "Name another column with --quantity, or leave it out.",
+    "time": "Give its format, such as --time-format '%d %b %Y', or name another column with --time.",
+}
 
 
 def read_tables(source: str, options: SourceOptions, sink: BasketSink[Taken]) -> Taken:
@@ -34,12 +44,16 @@ def read_frame(
     frame: Any, options: SourceOptions, sink: BasketSink[Taken], source: str = "", *, nested: bool = True
 ) -> Taken:
     """What `sink` makes of an Arrow-capable data frame; `nested` as in `ItemTable`."""
+    if options.basket_per_line:
+        raise must_be("basket_per_line", "left out for a data frame, which has columns", True)
     with workspace(sink.inside) as folder:
         return _read([frame_table(frame)], folder, options, source or type(frame).__name__, sink, nested=nested)
 
 
 def _line_tables(source: str, folder: Path, options: SourceOptions) -> list[InputTable]:
     files = find_files(source)
+    if options.basket_per_line:
+        return _list_tables(files, folder, options)
     wanted = [value for value in options.given().values() if isinstance(value, str)]
     opened = [
         open_table(file, folder, delimiter=options.delimiter, encoding=options.encoding, wanted=wanted)
@@ -52,6 +66,27 @@ def _line_tables(source: str, folder: Path, options: SourceOptions) -> list[Inpu
         )
     if len(tables) < len(files):
         log.warning("%s empty and passed over", plural(len(files) - len(tables), "file is", "files are"))
+    return tables
+
+
+def _list_tables(files: Sequence[SourceFile], folder: Path, options: SourceOptions) -> list[InputTable]:
+    """The tables of files with one basket per line."""
+    if options.basket or options.item:
+        raise must_be("basket_per_line", "given without `basket` and `item`: its lines have no columns", True)
+    tables = []
+    for file in files:
+        if file.kind == "parquet":
+            raise SourceError(
+                f"{printable(file.shown)} is Parquet: it has columns, not one basket per line",
+                argument="basket_per_line",
+            )
+        prefix = "" if len(files) == 1 else f"{file.path.name}:"
+        how: dict[str, Any] = {"delimiter": options.delimiter, "encoding": options.encoding, "basket": prefix}
+        text = None if file.kind == "empty" else basket_lines(file, folder, **how)
+        if text is not None:
+            tables.append(InputTable(file.shown, text.columns, csv=text))
+    if not tables:
+        raise SourceError(f"{printable(files[0].shown)} is empty", file=files[0].shown)
     return tables
 
 
@@ -83,7 +118,9 @@ def _read(
     lines, in_catalogue = resolve(options, tables, catalogue)
     with database([*tables, *([catalogue] if catalogue else [])], folder, sink.memory) as connection:
         context = ReadContext(connection, folder, options, source)
-        tables, bad = stage(context, [described(connection, table) for table in tables], lines)
+        tables = [described(connection, table) for table in tables]
+        lines = with_times(connection, tables, lines, options)
+        tables, bad = stage(context, tables, lines)
         texts = texts_in_lines(connection, tables, lines)
         listed: frozenset[str] = frozenset()
         if catalogue and in_catalogue:
@@ -119,6 +156,8 @@ def stage(
     create_lines(context.connection, lines)
     read, total = [], 0
     for table in tables:
+        if not options.max_bad_rows:
+            refuse_wrong_columns(context.connection, table, lines)
         table, rows = load_lines(context, table, lines, bad)
         log.debug("%s: %s", printable(table.shown), plural(rows, "row"))
         read.append(table)
@@ -168,6 +207,33 @@ def load_lines(context: ReadContext, table: InputTable, columns: Columns, bad: B
     rows = _line_count(connection) - before + len(rejected)
     bad.add([*rejected, *_bad_values(connection, table, columns)])
     return table, rows
+
+
+def refuse_wrong_columns(connection: Any, table: InputTable, columns: Columns) -> None:
+    """An error where no value of a column among the first rows can be read: it is another column than was meant."""
+    select, parameters = clean_rows(table, columns)
+    by_role = columns.by_role()
+    for role in (role for role in OTHER_COLUMN if role in by_role):
+        checks = [check for check in CHECKS if check.role == role and check.condition != f"{role}_text IS NULL"]
+        bad = " OR ".join(f"({check.condition})" for check in checks)
+        query = (
+            f"SELECT count(*), count(*) FILTER ({bad}), any_value(raw_{role}) "
+            f"FROM (SELECT * FROM ({select}) WHERE {role}_text IS NOT NULL LIMIT {FIRST_ROWS})"
+        )
+        try:
+            with explained(table):
+                rows, wrong, value = connection.execute(query, parameters).fetchall()[0]
+        except SourceError:
+            return  # a file that must be read in another way is read again, and what is wrong with it is said then
+        if rows == wrong >= SEVERAL:
+            reason = checks[0].reason.format(value=printable(repr(value), 60))
+            raise SourceError(
+                f"{printable(table.shown)}, column {printable(repr(by_role[role]))}: {reason}, and none of the first "
+                f"{rows:,} rows holds one",
+                file=table.shown,
+                column=by_role[role],
+                hint=OTHER_COLUMN[role],
+            )
 
 
 def _line_count(connection: Any) -> int:

@@ -1,0 +1,157 @@
+"""Times as orders have them: ISO 8601 in every form, counts since 1970, day and month in either order, or a format.
+
+Which of day and month comes first is decided by all values of a column together, and refused where they do not tell.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from neatrec.errors import SourceError
+from neatrec.io.columns import DATES, TIMES_OF_DAY, Columns, column_called
+from neatrec.io.duckdb_session import explained
+from neatrec.io.options import SourceOptions
+from neatrec.io.reading_rules import CLOCK, NUMERIC_DATE, text, time_text
+from neatrec.io.tables import InputTable
+from neatrec.text import printable
+
+log = logging.getLogger(__name__)
+
+SAMPLE = 1_000
+"""Values that are looked at before a whole column is read."""
+_CLOCK_FORMATS = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p")
+
+
+def with_times(connection: Any, tables: Sequence[InputTable], columns: Columns, options: SourceOptions) -> Columns:
+    """`columns` with how their times are written: in which order, and with the time of day from which column."""
+    if columns.time is None:
+        return columns
+    if options.time_format is not None:
+        return replace(columns, time_formats=(options.time_format,), is_time_format_given=True)
+    columns = _with_time_of_day(connection, tables, columns, options)
+    if columns.time is None:
+        return columns
+    values = _sample(connection, tables[0], columns)
+    if not any(_matches(connection, value, NUMERIC_DATE) for value in values[:20]):
+        return columns
+    return replace(columns, time_formats=_day_and_month(connection, tables, columns))
+
+
+def _sample(connection: Any, table: InputTable, columns: Columns, of: str | None = None) -> list[str]:
+    """The first values of the time column (or of another), as text; none where the table cannot be read yet.
+
+    A file that must be read in another way is read again later, and what is wrong with it is said then.
+    """
+    expression = _text_of(table, columns) if of is None else text(table.column(of))
+    scan, parameters = table.scan()
+    try:
+        with explained(table):
+            query = (
+                f"SELECT value FROM (SELECT {expression} AS value FROM {scan}) WHERE value IS NOT NULL LIMIT {SAMPLE}"
+            )
+            return [str(row[0]) for row in connection.execute(query, parameters).fetchall()]
+    except SourceError:
+        return []
+
+
+def _text_of(table: InputTable, columns: Columns) -> str:
+    assert columns.time is not None
+    clock = None if columns.time_of_day is None else table.column(columns.time_of_day)
+    return time_text(table.column(columns.time), clock)
+
+
+def _matches(connection: Any, value: str, pattern: str) -> bool:
+    return bool(connection.execute(f"SELECT regexp_full_match(?, '{pattern}')", [value]).fetchall()[0][0])
+
+
+def _with_time_of_day(
+    connection: Any, tables: Sequence[InputTable], columns: Columns, options: SourceOptions
+) -> Columns:
+    """A date beside a time of day is combined where both were found by their names; else the date is asked for."""
+    if columns.time_of_day is not None or columns.time is None:
+        return columns
+    first = tables[0]
+
+    def is_clock(column: str) -> bool:
+        values = _sample(connection, first, columns, column)
+        return first.column(column).type == "TIME" or (
+            bool(values) and all(_matches(connection, value, CLOCK) for value in values[:20])
+        )
+
+    date, clock = column_called(DATES, first.columns), column_called(TIMES_OF_DAY, first.columns)
+    if is_clock(columns.time):
+        if options.time is None and date is None:
+            log.warning("column %s holds times of day without a date: not read", printable(repr(columns.time)))
+            return replace(columns, time=None)
+        if options.time is not None:
+            raise SourceError(
+                f"{printable(first.shown)}, column {printable(repr(columns.time))}: holds times of day without a date",
+                file=first.shown,
+                column=columns.time,
+                hint=f"Name both: --time DATE-COLUMN --time-of-day {printable(columns.time)}.",
+            )
+        clock = columns.time
+    elif options.time is not None or date != columns.time or clock is None or not is_clock(clock):
+        return columns
+    log.info("time = %s and %s together", printable(date), printable(clock))
+    return replace(columns, time=date, time_of_day=clock)
+
+
+def _day_and_month(connection: Any, tables: Sequence[InputTable], columns: Columns) -> tuple[str, ...]:
+    """The formats of a column of dates such as 03/08/19, whichever of day and month all of its values put first."""
+    seen = [found for table in tables for found in _numeric_dates(connection, table, columns)]
+    separators = sorted({separator for separator, *_ in seen})
+    day_first = sum(count for *_, count, _, _ in seen)
+    month_first = sum(count for *_, count, _ in seen)
+    example = next((value for *_, value in seen if value), "")
+    short = any(shortest == 2 for _, shortest, *_ in seen)
+    year_first = short and all(low > 12 for _, _, _, low, *_ in seen)
+    order = None
+    if separators == ["."]:
+        order = "day"
+    elif not (short and ("-" in separators or year_first)):
+        order = "day" if day_first and not month_first else "month" if month_first and not day_first else None
+    if order is None:
+        raise _unclear(tables[0], str(columns.time), example, both=bool(day_first and month_first))
+    log.info("dates such as %s: the %s comes first", printable(example, 40), order)
+    years = {length for _, shortest, longest, *_ in seen for length in (shortest, longest)}
+    days = ("%d", "%m") if order == "day" else ("%m", "%d")
+    # two digits first: four would take them for the first century
+    dates = [
+        sep.join([*days, year]) for sep in separators for year in ("%y" * (2 in years), "%Y" * (4 in years)) if year
+    ]
+    return tuple(date + clock for date in dates for clock in _CLOCK_FORMATS)
+
+
+def _numeric_dates(connection: Any, table: InputTable, columns: Columns) -> list[tuple[Any, ...]]:
+    """Of each separator: lengths of the year, smallest first number, values that only day first, or only month first,
+    explains, and an example."""
+    scan, parameters = table.scan()
+    parts = f"regexp_extract(value, '^{NUMERIC_DATE}$', ['one', 'separator', 'two', 'year'])"
+    numbers = "TRY_CAST(p.one AS INTEGER) AS one, TRY_CAST(p.two AS INTEGER) AS two, length(p.year) AS year"
+    matching = f"SELECT value, {parts} AS p FROM (SELECT {_text_of(table, columns)} AS value FROM {scan})"
+    query = (
+        "SELECT separator, min(year), max(year), min(one), count(*) FILTER (one > 12 AND two <= 12), "
+        "count(*) FILTER (two > 12 AND one <= 12), any_value(value) "
+        f"FROM (SELECT value, p.separator AS separator, {numbers} FROM ({matching}) WHERE p.separator <> '') GROUP BY 1"
+    )
+    with explained(table):
+        found: list[tuple[Any, ...]] = connection.execute(query, parameters).fetchall()
+    return found
+
+
+def _unclear(table: InputTable, column: str, example: str, *, both: bool) -> SourceError:
+    trouble = (
+        "some dates have the day first and some the month"
+        if both
+        else f"dates such as {printable(example, 40)} do not tell which number is the day, the month and the year"
+    )
+    return SourceError(
+        f"{printable(table.shown)}, column {printable(repr(column))}: {trouble}",
+        file=table.shown,
+        column=column,
+        hint="Give the format: --time-format '%d/%m/%y' for day first, '%m/%d/%y' for month first (%Y: four digits).",
+    )
