@@ -41,8 +41,9 @@ MIN_POSITIVE = 30
 """With fewer positive pairs a measure says nothing."""
 LIFT_WEIGHTS = tuple(round(0.1 * tenth, 1) for tenth in range(11))
 """Weights of the odds of a high-lift pair in a blend; the rest is that of the odds of a dependent pair."""
-LOSS_WEIGHT = 4.0
-"""A loss against the best statistic by one measure weighs as much as so many times the gain by the other."""
+LOSS_WEIGHT, MIN_GAIN = 4.0, 0.02
+"""What a log-gain over the best statistic lacks to `MIN_GAIN` by one measure weighs as much as so many times the gain by
+the other: what is balanced must not lose by either, and less may be chance."""
 RESAMPLES = 300
 CLEARLY = 0.95
 """The share of the resamples that a ranking must win over a simpler one."""
@@ -202,8 +203,9 @@ class Competition:
             """Of all queries, and of each resample: logs of the ratios to the best statistic, losses weighing more."""
             ratios = [self._resampled(entrant.gains[:, m]) / self._resampled(b[:, m]) for m, b in best]
             logs = np.log(np.maximum(ratios, 1e-9))
-            weight = np.where(logs < 0, LOSS_WEIGHT if len(measures) > 1 else 1.0, 1.0)
-            return np.asarray((weight * logs).sum(axis=0))
+            if len(measures) > 1:
+                logs -= (LOSS_WEIGHT - 1.0) * np.maximum(MIN_GAIN - logs, 0.0)
+            return np.asarray(logs.sum(axis=0))
 
         def best_of(entrants: list[Entrant]) -> Entrant:
             return max(entrants, key=lambda entrant: values(entrant)[0])
