@@ -22,6 +22,7 @@ import numpy.typing as npt
 from neatrec.data.splits import Split, split_baskets
 from neatrec.evaluation.intervals import interval, resampled_means
 from neatrec.evaluation.metrics import hit_rate, ndcg
+from neatrec.evaluation.ranks import LabelRanks
 from neatrec.evaluation.task import EvaluationTask, build_task, evaluate_model
 from neatrec.io import read_baskets
 from neatrec.labels import make_labels
@@ -52,14 +53,17 @@ def model_of(text: str) -> Model:
 
 
 def by_query(model: Model, task: EvaluationTask, level: float) -> dict[str, Floats]:
-    """Sums over the labels of each query of hits and gains, and how many labels, (queries, 3), by candidate set."""
+    """`sums_by_query` of each candidate set."""
+    ranks = evaluate_model(model, task, label_free=False).label_ranks
+    return {name: sums_by_query(of, task, level) for name, of in ranks.items()}
+
+
+def sums_by_query(ranks: LabelRanks, task: EvaluationTask, level: float) -> Floats:
+    """Sums over the labels of each query of hits and gains, and how many labels, (queries, 3)."""
     chosen = task.mask(level)
-    out = {}
-    for name, ranks in evaluate_model(model, task, label_free=False).label_ranks.items():
-        values = [hit_rate(ranks.higher, ranks.equal, K), ndcg(ranks.higher, ranks.equal, K), np.ones(len(chosen))]
-        sums = np.add.reduceat(np.stack(values, axis=1) * chosen[:, None], task.label_queries.offsets[:-1])
-        out[name] = sums
-    return out
+    values = [hit_rate(ranks.higher, ranks.equal, K), ndcg(ranks.higher, ranks.equal, K), np.ones(len(chosen))]
+    sums = np.add.reduceat(np.stack(values, axis=1) * chosen[:, None], task.label_queries.offsets[:-1])
+    return np.asarray(sums)
 
 
 def compare(split: Split, models: Sequence[str], levels: Sequence[float], protocol: str = "paper") -> None:

@@ -42,7 +42,7 @@ MIN_POSITIVE = 30
 LIFT_WEIGHTS = tuple(round(0.1 * tenth, 1) for tenth in range(11))
 """Weights of the odds of a high-lift pair in a blend; the rest is that of the odds of a dependent pair."""
 LOSS_WEIGHT, MIN_GAIN = 4.0, 0.02
-"""What a log-gain over the best statistic lacks to `MIN_GAIN` by one measure weighs as much as so many times the gain by
+"""What a log-gain over the best statistic lacks to `MIN_GAIN` by one measure weighs so many times as much as a gain by
 the other: what is balanced must not lose by either, and less may be chance."""
 RESAMPLES = 300
 CLEARLY = 0.95
