@@ -24,6 +24,7 @@ SHORT: dict[str, tuple[str, float]] = {
     "simulator_fidelity": ("", 2),
     "interval_coverage": ("--save", 4),
     "bayes_claim": ("half --save", 3),
+    "cart_completion": ("", 5),
     "bayes_cost": ("--table none --save", 1),
     "leaderboard_time": ("", 4),
     "ann_recall": ("", 2),

@@ -11,8 +11,9 @@ from helpers.evaluation_data import pair_counts, random_baskets
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog
 from neatrec.errors import ParameterError
-from neatrec.evaluation.cart_completion import HiddenItems, completion, hidden_item_ranks, leave_one_out
+from neatrec.evaluation.cart_completion import HiddenItems, answer_counts, answer_hidden, completion, leave_one_out
 from neatrec.evaluation.held_out_lift import best_sellers, held_out_lifts, held_out_pairs
+from neatrec.models import make_model
 
 
 def test_lift_is_pooled_over_the_recommended_pairs() -> None:
@@ -125,9 +126,10 @@ class AlwaysTheSame:
 
 def test_completion_counts_where_the_hidden_item_comes_back() -> None:
     carts = tuple(np.array([0], dtype=np.int32) for _ in range(4))
-    place = hidden_item_ranks(AlwaysTheSame(), HiddenItems(carts, np.array([3, 1, 9, 2], dtype=np.int32)))
-    assert place.tolist() == [0, 1, -1, 2]
-    found = completion(place, ks=(1, 2, 20))
+    hidden = HiddenItems(carts, np.array([3, 1, 9, 2], dtype=np.int32))
+    answers = answer_hidden(AlwaysTheSame(), hidden)
+    assert answers[:, :4].tolist() == [[3, 1, 2, -1]] * 4
+    found = completion(answers, hidden, ks=(1, 2, 20))
     assert found.carts == 4
     assert {k: value for k, (value, _, _) in found.hr.items()} == {1: 0.25, 2: 0.5, 20: 0.75}
     assert found.ndcg[20][0] == pytest.approx((1 + 1 / np.log2(3) + 0.5) / 4)
@@ -135,4 +137,24 @@ def test_completion_counts_where_the_hidden_item_comes_back() -> None:
 
 
 def test_no_carts_to_complete_is_an_answer() -> None:
-    assert completion(np.zeros(0, dtype=np.int64)).carts == 0
+    nothing = HiddenItems((), np.zeros(0, dtype=np.int32))
+    assert completion(np.zeros((0, 20), dtype=np.int32), nothing).carts == 0
+
+
+def test_the_lift_of_cart_answers_is_counted_without_the_cart_itself() -> None:
+    train, test = (random_baskets(np.random.default_rng(i), baskets=60) for i in (1, 2))
+    hidden = leave_one_out(train, test, carts=25, rng=0)
+    answers = answer_hidden(make_model("popco").fit(train), hidden, k=5)
+    observed, expected = answer_counts(answers, hidden, (1, 5))
+    assert hidden.pairs is not None
+    together = held_out_pairs(test, np.arange(len(test.catalog), dtype=np.int32))
+    for c, cart in enumerate(hidden.carts):
+        for column, k in enumerate((1, 5)):
+            pairs = [(q, v) for q in cart for v in answers[c, :k] if v >= 0]
+            query, item = (np.array(side, dtype=np.int32) for side in zip(*pairs, strict=True))
+            own = int((item == hidden.hidden[c]).sum())
+            assert observed[c, column] == together.bought_with.count_of(query, item).sum() - own
+            assert expected[c, column] == pytest.approx(together.chance.expected(query, item).sum())
+    lift = completion(answers, hidden, ks=(1, 5)).lift[5]
+    assert lift[0] == pytest.approx(observed[:, 1].sum() / expected[:, 1].sum())
+    assert lift[1] <= lift[0] <= lift[2]

@@ -80,7 +80,7 @@ def test_measures_can_be_left_out(halves: tuple[Baskets, Baskets]) -> None:
     task = build_task(train, test, make_labels(test, protocol="paper"), candidates=5, queries=0, carts=0)
     ranks = evaluate_model(make_model("popco").fit(train), task)
     assert ranks.held_out is None
-    assert ranks.cart_ranks is None
+    assert ranks.cart_answers is None
     found = summarize(task, {"popco": [ranks]}, SummaryOptions(rounds=100))
     assert found.held_out == found.completion == {}
 
@@ -90,7 +90,7 @@ def test_the_label_free_measures_can_be_left_out_of_a_second_training(
 ) -> None:
     again = evaluate_model(make_model("popco").fit(halves[0]), task, label_free=False)
     assert again.held_out is None
-    assert again.cart_ranks is None
+    assert again.cart_answers is None
     assert set(again.label_ranks) == {"top5", "catalogue"}
 
 

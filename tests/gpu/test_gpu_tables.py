@@ -72,7 +72,7 @@ def test_an_exam_is_answered_as_on_the_cpu(name: str) -> None:
     assert here.held_out is not None
     assert there.held_out is not None
     assert np.mean(here.held_out == there.held_out) > 0.98
-    np.testing.assert_array_equal(here.cart_ranks, there.cart_ranks)
+    np.testing.assert_array_equal(here.cart_answers, there.cart_answers)
 
 
 def test_a_leaderboard_trains_and_ranks_on_the_gpu_what_can_be(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,7 +1,8 @@
 """Leave-one-out cart completion: hide one item of a test basket and find its rank in the recommendations for the rest.
 
 No labels are needed. `recommend` is called with the whole cart, as a shop calls it. The measure rewards popular items,
-which lift does not: use it in addition to the label measures.
+so the held-out lift of the answers stands beside it: sum of O over sum of E of all pairs of a cart item and an answer,
+O counted in the other test baskets and E what chance would give there. Best sellers have a lift of about 1.
 """
 
 from __future__ import annotations
@@ -17,13 +18,15 @@ from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import UNKNOWN
 from neatrec.data.randomness import Seed, as_generator
 from neatrec.errors import must_be
+from neatrec.evaluation.held_out_lift import HeldOutPairs, held_out_pairs
 from neatrec.evaluation.intervals import interval, resampled_means
 from neatrec.evaluation.metrics import KS, hit_rate, ndcg
 from neatrec.models.parallel import one_blas_thread
 
-ItemRanks = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.int32]
+Floats = npt.NDArray[np.float64]
 
-CARTS = 200
+CARTS = 3_000
 SMALLEST_CART = 2
 """Items that stay in the cart when one is hidden."""
 
@@ -44,12 +47,16 @@ class HiddenItems:
     carts: tuple[npt.NDArray[np.int32], ...]
     hidden: npt.NDArray[np.int32]
     """shape (carts,)"""
+    pairs: HeldOutPairs | None = None
+    """What the test baskets hold about the items of the carts."""
 
     def __len__(self) -> int:
         return len(self.hidden)
 
 
-def leave_one_out(train: Baskets, test: Baskets, *, carts: int = CARTS, rng: Seed | None = 0) -> HiddenItems:
+def leave_one_out(
+    train: Baskets, test: Baskets, *, carts: int = CARTS, smallest: int = SMALLEST_CART, rng: Seed | None = 0
+) -> HiddenItems:
     """At most `carts` baskets of `test`, drawn at random, each without one of its items, drawn at random.
 
     Items that no training basket holds are taken out first: no model can know them. What is hidden shares its
@@ -66,13 +73,14 @@ def leave_one_out(train: Baskets, test: Baskets, *, carts: int = CARTS, rng: See
         items = np.unique(test.items[test.offsets[basket] : test.offsets[basket + 1]])
         items = items[known[items]]
         could_hide = items[_alone_in_category(category[items])]
-        if len(items) > SMALLEST_CART and len(could_hide):
+        if len(items) > smallest and len(could_hide):
             out = int(generator.choice(could_hide))
             chosen.append(items[items != out])
             hidden.append(out)
         if len(chosen) == carts:
             break
-    return HiddenItems(tuple(chosen), np.array(hidden, dtype=np.int32))
+    asked = np.unique(np.concatenate([*chosen, np.zeros(0, dtype=np.int32)]))
+    return HiddenItems(tuple(chosen), np.array(hidden, dtype=np.int32), held_out_pairs(test, asked))
 
 
 def _alone_in_category(category: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
@@ -81,40 +89,67 @@ def _alone_in_category(category: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]
     return alone
 
 
-def hidden_item_ranks(model: Recommender, hidden: HiddenItems, *, k: int = max(KS)) -> ItemRanks:
-    """Rank of the hidden item among the first k recommendations, from 0; -1 where it is missing, shape (carts,)."""
+def answer_hidden(model: Recommender, hidden: HiddenItems, *, k: int = max(KS)) -> Codes:
+    """The first k recommendations for each cart, -1 where there are fewer, shape (carts, k)."""
     together = getattr(model, "recommend_carts", None)
     # threads of the matrix product would spin while our own threads work
     with one_blas_thread():
         found = together(hidden.carts, k) if together else [model.recommend(cart, k).codes for cart in hidden.carts]
-
-    def rank(codes: npt.NDArray[np.int32], item: np.int32) -> int:
-        at = np.flatnonzero(codes == item)
-        return int(at[0]) if len(at) else -1
-
-    return np.array([rank(*pair) for pair in zip(found, hidden.hidden, strict=True)], dtype=np.int64)
+    out = np.full((len(hidden), k), -1, dtype=np.int32)
+    for row, codes in zip(out, found, strict=True):
+        row[: len(codes)] = codes[:k]
+    return out
 
 
 @dataclass(frozen=True)
 class CartCompletion:
-    """How often the hidden item is among the first k recommendations: `hr` and `ndcg` by k, each (mean, low, high)."""
+    """How often the hidden item is among the first k answers, and their held-out lift: by k, each (mean, low, high)."""
 
     carts: int
     hr: dict[int, tuple[float, float, float]]
     ndcg: dict[int, tuple[float, float, float]]
+    lift: dict[int, tuple[float, float, float]]
 
 
 def completion(
-    ranks: ItemRanks, *, ks: Sequence[int] = KS, rounds: int = 1_000, rng: Seed | None = 0
+    answers: Codes, hidden: HiddenItems, *, ks: Sequence[int] = KS, rounds: int = 1_000, rng: Seed | None = 0
 ) -> CartCompletion:
-    """How well a model completes the carts, with intervals over carts."""
-    if not len(ranks):
-        return CartCompletion(0, {}, {})
-    higher, found = np.maximum(ranks, 0), (ranks >= 0).astype(np.int64)
-    columns = [hit_rate(higher, found, k) for k in ks] + [ndcg(higher, found, k) for k in ks]
-    table = np.stack(columns, axis=1)  # (carts, metrics)
-    low, high = interval(resampled_means(table, np.ones(len(table)), rounds=rounds, rng=rng))
-    lines = list(zip(table.mean(axis=0).tolist(), low.tolist(), high.tolist(), strict=True))
-    return CartCompletion(
-        len(ranks), dict(zip(ks, lines[: len(ks)], strict=True)), dict(zip(ks, lines[len(ks) :], strict=True))
-    )
+    """How well a model's answers (carts, at least max(ks)) complete the carts, with intervals over carts."""
+    if not len(hidden) or not len(ks):
+        return CartCompletion(len(hidden), {}, {}, {})
+    gains = completion_gains(answers, hidden, ks)
+    observed, expected = answer_counts(answers, hidden, ks)
+    totals = np.concatenate([gains, observed], axis=1)  # (carts, metrics)
+    sizes = np.concatenate([np.ones_like(gains), expected], axis=1)
+    low, high = interval(resampled_means(totals, sizes, rounds=rounds, rng=rng))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = totals.sum(axis=0) / sizes.sum(axis=0)
+    lines = list(zip(mean.tolist(), low.tolist(), high.tolist(), strict=True))
+    parts = [dict(zip(ks, lines[first:], strict=False)) for first in range(0, len(lines), len(ks))]
+    return CartCompletion(len(hidden), *parts)
+
+
+def completion_gains(answers: Codes, hidden: HiddenItems, ks: Sequence[int]) -> Floats:
+    """HR@k, then NDCG@k, of each cart, shape (carts, 2 ks)."""
+    found = answers == hidden.hidden[:, None]
+    rank, there = found.argmax(axis=1), found.any(axis=1).astype(np.int64)
+    return np.stack([metric(rank, there, k) for metric in (hit_rate, ndcg) for k in ks], axis=1)
+
+
+def answer_counts(answers: Codes, hidden: HiddenItems, ks: Sequence[int]) -> tuple[Floats, Floats]:
+    """O and E of each cart's pairs with its first k answers, the cart's own basket not counted, shape (carts, ks)."""
+    observed, expected = np.zeros((len(hidden), len(ks))), np.zeros((len(hidden), len(ks)))
+    if hidden.pairs is None:
+        return observed, expected
+    first = answers[:, : max(ks)]
+    sizes = np.array([len(cart) for cart in hidden.carts])
+    cart = np.repeat(np.arange(len(hidden)), sizes)  # of each line
+    there = first[cart] >= 0
+    query = np.broadcast_to(np.concatenate(hidden.carts)[:, None], there.shape)[there]
+    item = first[cart][there]
+    times, chance = np.zeros(there.shape), np.zeros(there.shape)
+    # the hidden item is in the cart's own basket with every other item
+    times[there] = hidden.pairs.bought_with.count_of(query, item) - (item == hidden.hidden[cart][np.nonzero(there)[0]])
+    chance[there] = hidden.pairs.chance.expected(query, item)
+    columns, start = np.array(ks) - 1, np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    return tuple(np.add.reduceat(part, start).cumsum(axis=1)[:, columns] for part in (times, chance))  # type: ignore[return-value]

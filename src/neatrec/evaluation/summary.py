@@ -360,5 +360,9 @@ def _label_free(
     if task.held_out is not None and how["ks"]:
         best = {name: run.held_out for name, run in ranks.items() if run.held_out is not None}
         lifts = held_out_lifts(best, task.held_out, **how)
-    completed = {name: run.cart_ranks for name, run in ranks.items() if run.cart_ranks is not None}
-    return lifts, {name: completion(found, **how) for name, found in completed.items()}
+    hidden, completed = task.hidden_items, {name: run.cart_answers for name, run in ranks.items()}
+    return lifts, {
+        name: completion(answers, hidden, **how)
+        for name, answers in completed.items()
+        if answers is not None and hidden is not None
+    }

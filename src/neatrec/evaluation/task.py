@@ -22,7 +22,7 @@ from neatrec.evaluation.candidates import (
     catalogue,
     partners,
 )
-from neatrec.evaluation.cart_completion import CARTS, HiddenItems, ItemRanks, hidden_item_ranks, leave_one_out
+from neatrec.evaluation.cart_completion import CARTS, HiddenItems, answer_hidden, leave_one_out
 from neatrec.evaluation.held_out_lift import QUERIES, HeldOutPairs, best_sellers, held_out_pairs
 from neatrec.evaluation.metrics import KS
 from neatrec.evaluation.ranks import LabelQueries, LabelRanks, Scorer, best_of, rank_labels
@@ -124,8 +124,8 @@ class ModelRanks:
     """By name of the candidate set."""
     held_out: npt.NDArray[np.int32] | None = None
     """Recommendations for the queries of the held-out lift, shape (queries, TOP)."""
-    cart_ranks: ItemRanks | None = None
-    """Ranks of the hidden items of the carts, shape (carts,)."""
+    cart_answers: npt.NDArray[np.int32] | None = None
+    """Recommendations for the carts, shape (carts, TOP)."""
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Everything as named arrays, for a file."""
@@ -136,7 +136,7 @@ class ModelRanks:
                 f"{name}.equal": label_ranks.equal,
                 f"{name}.best": label_ranks.best,
             }
-        extra = {"held_out": self.held_out, "cart_ranks": self.cart_ranks}
+        extra = {"held_out": self.held_out, "cart_answers": self.cart_answers}
         return out | {name: array for name, array in extra.items() if array is not None}
 
     @classmethod
@@ -146,7 +146,7 @@ class ModelRanks:
         label_ranks = {
             name: LabelRanks(*(arrays[f"{name}.{part}"] for part in ("higher", "equal", "best"))) for name in names
         }
-        return cls(label_ranks, arrays.get("held_out"), arrays.get("cart_ranks"))
+        return cls(label_ranks, arrays.get("held_out"), arrays.get("cart_answers"))
 
 
 def evaluate_model(model: Scorer, task: EvaluationTask, *, label_free: bool = True, device: str = "cpu") -> ModelRanks:
@@ -168,5 +168,5 @@ def add_label_free(model: Scorer, task: EvaluationTask, ranks: ModelRanks, *, de
     candidates, hidden = task.held_out_candidates, task.hidden_items
     best = None if candidates is None else best_of(model, candidates, top=TOP, device=device)
     recommends = hidden is not None and callable(getattr(model, "recommend", None))
-    cart_ranks = hidden_item_ranks(model, hidden) if recommends else None  # type: ignore[arg-type]
-    return ModelRanks(ranks.label_ranks, best, cart_ranks)
+    cart_answers = answer_hidden(model, hidden, k=TOP) if recommends else None  # type: ignore[arg-type]
+    return ModelRanks(ranks.label_ranks, best, cart_answers)

@@ -27,7 +27,7 @@ from neatrec.training.measure import measured
 
 log = logging.getLogger(__name__)
 
-FORMAT = 3
+FORMAT = 4
 Cost = dict[str, float | None]
 COSTS = ("train_seconds", "peak_mb", "rank_seconds", "label_free_seconds")
 

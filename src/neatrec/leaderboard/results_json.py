@@ -172,11 +172,11 @@ def _held_out(lift: HeldOutLift) -> dict[str, Any]:
 
 def _completion(found: CartCompletion) -> dict[str, Any]:
     parts: dict[str, Any] = {"carts": found.carts}
-    for name, by_k in (("hr", found.hr), ("ndcg", found.ndcg)):
+    for name, by_k in (("hr", found.hr), ("ndcg", found.ndcg), ("lift", found.lift)):
         parts[name] = {str(k): rounded(value) for k, (value, _, _) in by_k.items()}
     parts["ci"] = {
         name: {str(k): _rounded_all(ends) for k, (_, *ends) in by_k.items()}
-        for name, by_k in (("hr", found.hr), ("ndcg", found.ndcg))
+        for name, by_k in (("hr", found.hr), ("ndcg", found.ndcg), ("lift", found.lift))
     }
     return parts
 

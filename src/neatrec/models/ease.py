@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 class EaseParameters(ModelParameters):
     regularization: float = parameter(500.0, "Added to the diagonal of X'X, in baskets.", above=0.0)
     min_count: int = parameter(
-        2, "Items bought fewer times are left out: memory grows with the square of the rest.", low=1
+        5, "Items bought fewer times are left out: memory grows with the square of the rest.", low=1
     )
     max_weights: int = parameter(200, "The strongest weights that are kept per item.", low=1)
     category_level: str | None = parameter(

@@ -191,7 +191,8 @@ def label_free_section(evaluation: EvaluationResult) -> Section | None:
         blocks += [
             Paragraph(
                 "Basket completion hides an item of a test basket and recommends for the rest. It rewards "
-                "popular items, which lift does not."
+                "popular items, so the held-out lift of the answers stands beside it: how much more often than by "
+                "chance cart items and answers are bought together in the other test baskets."
             ),
             TableBlock(completion_table(evaluation.completion)),
         ]
@@ -218,7 +219,7 @@ def held_out_table(found: Mapping[str, HeldOutLift]) -> ReportTable:
 
 
 def completion_table(found: Mapping[str, CartCompletion]) -> ReportTable:
-    """One row per model, best first at LIST_LENGTH: HR and NDCG of the hidden item."""
+    """One row per model, best first at LIST_LENGTH: HR and NDCG of the hidden item, lift of the answers."""
     carts = max(each.carts for each in found.values())
     ks = sorted(next(iter(found.values())).hr)
     main = LIST_LENGTH if LIST_LENGTH in ks else (ks or [0])[-1]
@@ -226,9 +227,10 @@ def completion_table(found: Mapping[str, CartCompletion]) -> ReportTable:
         TableColumn("model", "Model"),
         *(TableColumn(f"hr@{k}", f"HR@{k}", "interval", 3) for k in ks),
         *(TableColumn(f"ndcg@{k}", f"NDCG@{k}", "interval", 3) for k in ks if k == main),
+        *(TableColumn(f"lift@{k}", f"Lift@{k}", "interval", 2) for k in ks if k == main),
     )
     order = sorted(found, key=lambda name: (-found[name].hr[main][0], name)) if ks else []
-    rows = [(n, *(found[n].hr[k] for k in ks), *(found[n].ndcg[k] for k in ks if k == main)) for n in order]
+    rows = [(n, *(found[n].hr[k] for k in ks), *(each[main] for each in (found[n].ndcg, found[n].lift))) for n in order]
     best = best_cells(columns, rows, [column.key for column in columns[1:]])
     caption = f"Hidden items that are recommended, in {carts:,} carts of the test baskets"
     return ReportTable("basket-completion", caption, columns, tuple(rows), ("Intervals resample carts.",), best)
