@@ -129,14 +129,14 @@ def test_too_few_pairs_have_no_prior() -> None:
     assert fit_lift_prior(few) is None
 
 
-def halves(spread: float) -> tuple[Floats, Floats, Floats, Floats]:
-    """Counts, expected counts, counts and shares of a half; lifts differ between the halves by this spread of logs."""
+def halves(spread: float) -> tuple[PairSample, Floats, Floats]:
+    """Pairs, their counts in a half and its shares; lifts differ between the halves by this spread of logs."""
     rng = np.random.default_rng(2)
     lift, expected, _ = shop()
     first, second = (rng.poisson(lift * np.exp(rng.normal(0, spread, PAIRS)) * expected / 2) for _ in range(2))
     kept = first + second >= 1
-    count = (first + second)[kept].astype(np.float64)
-    return count, expected[kept], first[kept].astype(np.float64), np.full(len(count), 0.5)
+    pairs = sample(EVERY_SEEN, Shop(lift, expected, (first + second).astype(np.float64)))
+    return pairs, first[kept].astype(np.float64), np.full(kept.sum(), 0.5)
 
 
 def test_halves_that_agree_leave_the_prior_as_it_is() -> None:
@@ -148,7 +148,7 @@ def test_halves_that_agree_leave_the_prior_as_it_is() -> None:
 
 def test_halves_that_disagree_widen_the_interval() -> None:
     apart = halves(0.5)
-    dispersion = count_dispersion(apart[0], *apart[2:])
+    dispersion = count_dispersion(apart[0].count, *apart[1:])
     assert (np.diff(dispersion) > 0).all()
     assert dispersion[-1] > 4
     wide = with_halves(prior(), *apart).estimate([300.0], [100.0])

@@ -14,10 +14,11 @@ from neatrec._version import __version__
 from neatrec.cooccurrence.spark.lines import SparkLines
 from neatrec.data.baskets import Baskets
 from neatrec.errors import ParameterError, ResourceError
-from neatrec.labels.config import LabelConfig, LabelOptions
+from neatrec.labels.calibrated import CalibratedTest
+from neatrec.labels.config import Engine, LabelConfig, LabelOptions
 from neatrec.labels.null import NullResult, check_within, shuffle_null
 from neatrec.labels.record import Labels, PairTest, PairTester
-from neatrec.statistics import garwood_interval, lift
+from neatrec.statistics import exact_estimate
 from neatrec.text import plural, printable
 
 log = logging.getLogger(__name__)
@@ -56,7 +57,7 @@ def make_labels(
     if config.category_level is not None:
         log.info("pairs of one %s are left out", printable(config.category_level))
     choice = {"engine": engine, "memory_limit": memory_limit, "threads": threads}
-    labels = _passing(config, *config.test_pairs(baskets, choice), baskets.hash)
+    labels = _passing(config, *config.test_pairs(baskets, choice), baskets, choice)
     if not len(labels):
         log.warning(
             "no labels at %s = %s among %s of %s",
@@ -68,14 +69,20 @@ def make_labels(
     return labels
 
 
-def _passing(config: LabelConfig, tester: PairTester, tested: PairTest, basket_hash: str) -> Labels:
+def _passing(
+    config: LabelConfig, tester: PairTester, tested: PairTest, baskets: Baskets | SparkLines, engine: Engine
+) -> Labels:
     """The pairs that pass, with their evidence."""
     thresholds = tester.thresholds(tested, config.levels)
     chosen = np.flatnonzero(tester.passes(tested, thresholds[max(config.levels)]))
     pairs, totals = tested.pairs, tested.pairs.margins
     query, item, source = _both_ways(pairs.query[chosen], pairs.item[chosen], chosen, config.directed)
     count, expected = pairs.count[source], tested.expected[source]
-    low, high = garwood_interval(count)
+    prior = None
+    if isinstance(tester, CalibratedTest) and len(chosen):
+        kept = tester.tested_counts(tested, chosen, thresholds[max(config.levels)])
+        prior = kept.lift_prior(None if isinstance(baskets, SparkLines) else baskets, **engine)
+    found = exact_estimate(count, expected) if prior is None else prior.estimate(count, expected)
     return Labels(
         protocol=config.protocol,
         level_kind=tester.level_kind,
@@ -84,15 +91,15 @@ def _passing(config: LabelConfig, tester: PairTester, tested: PairTest, basket_h
         baskets=totals.baskets,
         records=totals.records,
         pairs=totals.pairs,
-        basket_hash=basket_hash,
+        basket_hash=baskets.hash,
         catalog=pairs.catalog,
         query=query,
         item=item,
         count=count,
         expected=expected,
-        lift=lift(count, expected),
-        lift_low=lift(low, expected),
-        lift_high=lift(high, expected),
+        lift=found.lift,
+        lift_low=found.low,
+        lift_high=found.high,
         statistic=tested.statistic[source],
         p=tested.p[source],
         q=None if tested.q is None else tested.q[source],

@@ -54,10 +54,11 @@ class Labels:
     expected: Floats
     """The protocol's own expected count."""
     lift: Floats
-    """count / expected."""
+    """The lift that new baskets will show: count / expected, shrunk by a prior of all pairs (calibrated only; the paper
+    protocol has count / expected and Garwood's interval, as have calibrated labels that are too few for a prior)."""
     lift_low: Floats
-    """Lower end of Garwood's 95 % interval of the count, over expected."""
     lift_high: Floats
+    """Its 95 % interval."""
     statistic: Floats
     """Chi-squared (paper) or -log10 p (calibrated)."""
     p: Floats

@@ -24,7 +24,7 @@ from neatrec.statistics.types import Floats, Numbers, as_floats
 
 LOWEST = -4.0
 """The smallest log-lift of the prior."""
-GRID_STEP, KNOT_STEP, EXPECTED_KNOT_STEP = 0.1, 0.4, 2.0
+GRID_STEP, KNOT_STEP, EXPECTED_KNOT_STEP = 0.1, 0.5, 3.0
 """Of the log-lifts at which the prior is integrated, of its splines in log-lift and in log E."""
 LIFT_PENALTY, EXPECTED_PENALTY = 1.0, 10.0
 """On squared second differences of neighbouring splines in log-lift and in log E."""
@@ -64,7 +64,7 @@ class PairSample:
     possible_weight: Floats
     """How many pairs each of the sample stands for."""
     largest_expected: Floats
-    """A pair is kept if its E is at most `largest_expected[count]`: rises with the count."""
+    """A pair is kept if its E is at most `largest_expected[count]`, the last of them for larger counts; it rises."""
 
 
 @dataclass(frozen=True)
@@ -241,11 +241,16 @@ def count_dispersion(count: Numbers, half: Numbers, share: Numbers) -> Floats:
     return np.clip(out, *DISPERSION_RANGE)
 
 
-def with_halves(prior: LiftPrior, count: Numbers, expected: Numbers, half: Numbers, share: Numbers) -> LiftPrior:
-    """The prior with the dispersion of counts, and checked: what the first half says against the second."""
-    c, e, h, s = (as_floats(x) for x in (count, expected, half, share))
+def with_halves(prior: LiftPrior, pairs: PairSample, half: Numbers, share: Numbers) -> LiftPrior:
+    """The prior with the dispersion of counts, and checked: what one half of the baskets says against the other.
+
+    `half` has the counts of the pairs in one half, `share` what part of each count was expected there.
+    """
+    c, e, h, s = pairs.count, pairs.expected, as_floats(half), as_floats(share)
     prior = replace(prior, dispersion=count_dispersion(c, h, s))
-    shown = (s > 0) & (s < 1) & (h >= 2) & (e > 0)
+    # pairs that are kept whatever the other half says
+    limit = pairs.largest_expected[np.minimum(h, len(pairs.largest_expected) - 1).astype(np.int64)]
+    shown = (s > 0) & (s < 1) & (h >= 2) & (e > 0) & (e <= limit)
     chosen = np.flatnonzero(shown)[poisson_tail(h[shown], (s * e)[shown]) <= CHECKED_P]
     if len(chosen) < MIN_PAIRS:
         return prior
