@@ -23,6 +23,7 @@ SHORT: dict[str, tuple[str, float]] = {
     "warm_start": ("", 1),
     "simulator_fidelity": ("", 2),
     "interval_coverage": ("--save", 4),
+    "lift_coverage": ("--save", 8),
     "bayes_claim": ("half --save", 3),
     "cart_completion": ("", 5),
     "bayes_cost": ("--table none --save", 1),

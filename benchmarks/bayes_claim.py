@@ -4,8 +4,7 @@ comes out.
     NEATREC_DATA=FOLDER python -m benchmarks.bayes_claim half random-1 random-2 random-3 journey simulator
 
 Without names: all of them. `half` and `random-S` split the Instacart train orders, `journey` is Complete Journey by
-weeks (1-42 against 43-53), `simulator` compares with planted pairs, `posterior` holds the posterior's promises against
-other baskets (both validation folds of the half-split's training orders, then its test orders).
+weeks (1-42 against 43-53), `simulator` compares with planted pairs.
 Markdown comes out; with `--save` a record of each part goes to benchmarks/results.
 """
 
@@ -23,7 +22,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks import bayes_posterior
 from benchmarks.half_split import orders
 from benchmarks.harness import save
 from neatrec.data.baskets import Baskets
@@ -176,17 +174,6 @@ def _planted(model: Model, truth: Any, queries: npt.NDArray[np.int32]) -> Floats
     return np.array([np.isin(items, codes).sum() for items, codes in zip(wanted, answers, strict=True)], dtype=float)
 
 
-def posterior(folder: Path | None) -> Any:
-    """Promises of the posterior: the validation folds, then the test half."""
-    split = half(orders(folder))
-    parts = {f"validation {number}": fold for number, fold in enumerate(split.validation(), 1)} | {"test half": split}
-    records = {}
-    for name, part in parts.items():
-        records[name] = bayes_posterior.promises(part)
-        bayes_posterior.show(f"posterior, {name}", records[name])
-    return records
-
-
 def parts_of(folder: Path | None) -> dict[str, Callable[[], Any]]:
     """What can be run, by name; `folder`: saved Instacart orders, instead of the order files."""
 
@@ -202,7 +189,6 @@ def parts_of(folder: Path | None) -> dict[str, Callable[[], Any]]:
         **{f"random-{seed}": at_random(seed) for seed in (1, 2, 3)},
         "journey": journey,
         "simulator": simulator,
-        "posterior": lambda: posterior(folder),
     }
 
 

@@ -223,25 +223,19 @@ def new_items() -> list[list[str]]:
     return rows
 
 
-@from_records("bayes-posterior", "bayes_posterior")
-def bayes_posterior() -> list[list[str]]:
-    rows = [
-        [
-            "baskets",
-            "promised by the raw lift",
-            "by the posterior",
-            "observed",
-            "observed / posterior",
-            "in 90 %",
-            "95 %",
-        ]
-    ]
-    for name, row in results("bayes_posterior")["posterior"].items():
-        promised, came = row["posterior promised"], row["came"]
-        counts = [f"{value:,}" for value in (row["raw lift promised"], promised, came)]
-        covered = [f"{row[f'in the {level}% interval']:.3f}" for level in (90, 95)]
-        rows.append([name, *counts, f"{came / promised:.2f}", *covered])
-    return rows
+@from_records("lift-coverage", "lift_coverage")
+def lift_coverage() -> list[list[str]]:
+    """A row for each data set and kind of pairs, coverage by how often pairs were seen."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for row in results("lift_coverage")["rows"]:
+        found.setdefault((row["data"], row["pairs"]), {})[row["seen"]] = row
+    seen = ("2-4", "5-9", "10-29", "30+", "2 and more")
+    out = [["baskets", "pairs", *seen, "came / estimated", "came / counted"]]
+    for (data, kind), cells in found.items():
+        covered = [f"{c['covered']:.3f} of {c['number']:,}" if (c := cells.get(name)) else "" for name in seen]
+        whole = cells["2 and more"]
+        out.append([data, kind, *covered, f"{whole['came / estimated']:.2f}", f"{whole['came / counted']:.2f}"])
+    return out
 
 
 @from_records("bayes-cost", "bayes_cost")

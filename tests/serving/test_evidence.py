@@ -100,14 +100,23 @@ def test_expected_counts_and_q_are_those_of_the_calibrated_protocol() -> None:
     assert len(undirected) > 0
     assert undirected.options["once_per_customer"]
     np.testing.assert_allclose(found["expected"], undirected.expected, rtol=1e-6)
-    np.testing.assert_allclose(found["lift_low"], undirected.lift_low, rtol=1e-6)
-    np.testing.assert_allclose(found["lift_high"], undirected.lift_high, rtol=1e-6)
     np.testing.assert_allclose(found["q"], undirected.q, rtol=1e-6)
     assert np.array_equal(found["customers"], undirected.count)
 
 
-def test_the_interval_is_exact() -> None:
+def test_lifts_are_estimated_under_the_prior_of_all_pairs() -> None:
     pairs = PairTable.of(toy_baskets())
+    assert pairs.prior is not None
+    found = pairs.columns([code("bread")], [code("butter")])
+    wanted = pairs.prior.estimate(found["customers"], found["expected"])
+    for name, value in (("lift", wanted.lift), ("lift_low", wanted.low), ("lift_high", wanted.high)):
+        assert found[name] == pytest.approx(value, rel=1e-4)
+    assert 1 < found["lift"][0] < found["customers"][0] / found["expected"][0]
+    assert pairs.columns([code("bread")], [code("bread")])["lift"][0] != found["lift"][0]
+
+
+def test_without_a_prior_the_interval_is_exact() -> None:
+    pairs = replace(PairTable.of(toy_baskets()), prior=None)
     found = pairs.columns([code("bread")], [code("butter")])
     times, expected = int(found["customers"][0]), float(found["expected"][0])
     low, high = float(found["lift_low"][0]) * expected, float(found["lift_high"][0]) * expected
@@ -170,7 +179,7 @@ def test_grades_follow_the_stated_thresholds(times: int, low: float, q: float, g
 NAN = float("nan")
 PAIR = PairEvidence(
     *(37, 2.3, 13.5, 9.16, 19.1, 0.001, 31, 21, 16, 14.0, 0, 410, 388),
-    *(NAN, NAN, NAN, NAN, NAN),
+    *(NAN, NAN),
     grade="certain",
 )
 DECEMBER, NOVEMBER = 1 << 11, 1 << 10

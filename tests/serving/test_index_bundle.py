@@ -147,18 +147,6 @@ def test_variances_and_the_map_travel_with_the_bundle(tmp_path: Path, bundle: Pa
     assert evidence.query_variance == pytest.approx(float(index.variance[code("bread")]))  # type: ignore[index]
 
 
-def test_a_model_with_a_posterior_gives_it(tmp_path: Path) -> None:
-    model = make_model("bayes").fit(toy_baskets(), ONE)
-    save_indexed(model, tmp_path / "bayes", toy_baskets(), seed=0, k=3)
-    index = ServingTable.open(tmp_path / "bayes")
-    bread = code("bread")
-    wanted = model.posterior([bread] * 3, index.answers(bread).item)  # type: ignore[attr-defined]
-    np.testing.assert_allclose(index.answers(bread).posterior, wanted.mean, rtol=1e-5)
-    np.testing.assert_allclose(index.answers(bread).posterior_low, wanted.low, rtol=1e-5)
-    outside = next(v for v in index.beyond(bread, k=30).item if v not in index.answers(bread).item)
-    assert index.evidence(bread, int(outside)).posterior > 0
-
-
 @pytest.fixture(scope="module")
 def goals_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     model = toy_bayes(4, goal="lift")
@@ -286,6 +274,7 @@ def test_the_manifest_states_what_the_evidence_is_made_of(bundle: Path) -> None:
     assert {name for name in read_manifest(bundle).files if name.startswith("topk/")} == {
         "topk/answers.arrow",
         "topk/items.arrow",
+        "topk/lift_prior.json",
         "topk/pairs.arrow",
     }
 

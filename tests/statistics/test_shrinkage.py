@@ -179,5 +179,5 @@ def test_a_prior_is_the_same_after_json() -> None:
         return list(vars(fitted.estimate([3.0, 50.0], [0.1, 9.0])).values())
 
     again = LiftPrior.from_dict(json.loads(json.dumps(prior().to_dict())))
-    np.testing.assert_allclose(estimate(again), estimate(prior()), rtol=1e-3)
+    np.testing.assert_allclose(estimate(again), estimate(prior()), rtol=0)
     assert again.describes_the_data

@@ -15,10 +15,10 @@ from neatrec.cooccurrence.spark.lines import SparkLines
 from neatrec.data.baskets import Baskets
 from neatrec.errors import ParameterError, ResourceError
 from neatrec.labels.calibrated import CalibratedTest
-from neatrec.labels.config import Engine, LabelConfig, LabelOptions
+from neatrec.labels.config import LabelConfig, LabelOptions
 from neatrec.labels.null import NullResult, check_within, shuffle_null
 from neatrec.labels.record import Labels, PairTest, PairTester
-from neatrec.statistics import exact_estimate
+from neatrec.statistics import LiftPrior, exact_estimate
 from neatrec.text import plural, printable
 
 log = logging.getLogger(__name__)
@@ -57,7 +57,27 @@ def make_labels(
     if config.category_level is not None:
         log.info("pairs of one %s are left out", printable(config.category_level))
     choice = {"engine": engine, "memory_limit": memory_limit, "threads": threads}
-    labels = _passing(config, *config.test_pairs(baskets, choice), baskets, choice)
+    tester, tested = config.test_pairs(baskets, choice)
+    thresholds, chosen = _passing(config, tester, tested)
+    prior = None
+    if isinstance(tester, CalibratedTest) and len(chosen):
+        kept = tester.tested_counts(tested, chosen, thresholds[max(config.levels)])
+        prior = kept.lift_prior(None if isinstance(baskets, SparkLines) else baskets, **choice)
+    evidence = _evidence(tested, chosen, prior, directed=config.directed)
+    totals = tested.pairs.margins
+    labels = Labels(
+        protocol=config.protocol,
+        level_kind=tester.level_kind,
+        levels=config.levels,
+        thresholds=thresholds,
+        baskets=totals.baskets,
+        records=totals.records,
+        pairs=totals.pairs,
+        basket_hash=baskets.hash,
+        catalog=tested.pairs.catalog,
+        options=config.options,
+        **evidence,
+    )
     if not len(labels):
         log.warning(
             "no labels at %s = %s among %s of %s",
@@ -69,44 +89,32 @@ def make_labels(
     return labels
 
 
-def _passing(
-    config: LabelConfig, tester: PairTester, tested: PairTest, baskets: Baskets | SparkLines, engine: Engine
-) -> Labels:
-    """The pairs that pass, with their evidence."""
+def _passing(config: LabelConfig, tester: PairTester, tested: PairTest) -> tuple[dict[float, float], Positions]:
+    """What decides at each level, and where the pairs stand that pass at the widest."""
     thresholds = tester.thresholds(tested, config.levels)
-    chosen = np.flatnonzero(tester.passes(tested, thresholds[max(config.levels)]))
-    pairs, totals = tested.pairs, tested.pairs.margins
-    query, item, source = _both_ways(pairs.query[chosen], pairs.item[chosen], chosen, config.directed)
+    return thresholds, np.flatnonzero(tester.passes(tested, thresholds[max(config.levels)]))
+
+
+def _evidence(tested: PairTest, chosen: Positions, prior: LiftPrior | None, *, directed: bool) -> dict[str, Any]:
+    """The pairs at these places, and what is known of each."""
+    pairs = tested.pairs
+    query, item, source = _both_ways(pairs.query[chosen], pairs.item[chosen], chosen, directed)
     count, expected = pairs.count[source], tested.expected[source]
-    prior = None
-    if isinstance(tester, CalibratedTest) and len(chosen):
-        kept = tester.tested_counts(tested, chosen, thresholds[max(config.levels)])
-        prior = kept.lift_prior(None if isinstance(baskets, SparkLines) else baskets, **engine)
     found = exact_estimate(count, expected) if prior is None else prior.estimate(count, expected)
-    return Labels(
-        protocol=config.protocol,
-        level_kind=tester.level_kind,
-        levels=config.levels,
-        thresholds=thresholds,
-        baskets=totals.baskets,
-        records=totals.records,
-        pairs=totals.pairs,
-        basket_hash=baskets.hash,
-        catalog=pairs.catalog,
-        query=query,
-        item=item,
-        count=count,
-        expected=expected,
-        lift=found.lift,
-        lift_low=found.low,
-        lift_high=found.high,
-        statistic=tested.statistic[source],
-        p=tested.p[source],
-        q=None if tested.q is None else tested.q[source],
-        customers=None if pairs.customers is None else pairs.customers[source],
-        reverse=pairs.reverse[source] if config.directed and pairs.reverse is not None else None,
-        options=config.options,
-    )
+    return {
+        "query": query,
+        "item": item,
+        "count": count,
+        "expected": expected,
+        "lift": found.lift,
+        "lift_low": found.low,
+        "lift_high": found.high,
+        "statistic": tested.statistic[source],
+        "p": tested.p[source],
+        "q": None if tested.q is None else tested.q[source],
+        "customers": None if pairs.customers is None else pairs.customers[source],
+        "reverse": pairs.reverse[source] if directed and pairs.reverse is not None else None,
+    }
 
 
 def _both_ways(query: Codes, item: Codes, source: Positions, directed: bool) -> tuple[Codes, Codes, Positions]:
@@ -126,7 +134,8 @@ def smaller_baskets(baskets: Baskets | SparkLines, found: int, options: LabelOpt
     if found >= FEW_LABELS or options.min_basket <= SMALLEST_BASKET or isinstance(baskets, SparkLines):
         return ""
     config = replace(options, min_basket=SMALLEST_BASKET).resolve(baskets)
-    more = len(_passing(config, *config.test_pairs(baskets, engine), baskets.hash))
+    _, chosen = _passing(config, *config.test_pairs(baskets, engine))
+    more = len(chosen) * (1 if config.directed else 2)
     if more < WORTHWHILE * max(found, 1):
         return ""
     few = f"{plural(found, 'label')} from baskets of {options.min_basket} or more items"

@@ -24,8 +24,6 @@ from neatrec.text import printable
 
 MEMBERS = 200
 """Best sellers of a category whose answers a new item gets."""
-COUNTED = NUMBERS.index("posterior")
-"""`PairEvidence` has what is counted of a pair, then the items' own numbers, then the posterior."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +151,7 @@ def lines_of(bundle: LoadedBundle, table: ItemAnswers, rows: list[int]) -> list[
     for item, score, grade, *numbers in zip(*columns.values(), strict=True):
         spread = (nan, nan) if variance is None else (variance[query], variance[item])
         own = (bundle.count[query], bundle.count[item], *spread)
-        evidence = PairEvidence(*(*numbers[:COUNTED], *own, *numbers[COUNTED:], grades[grade], bundle.reason))
+        evidence = PairEvidence(*(*numbers, *own, grades[grade], bundle.reason))
         lines.append(AnswerLine(item, score, evidence))
     return lines
 
@@ -233,9 +231,6 @@ def _by_category(bundle: LoadedBundle, item: int) -> PairEvidence:
         item_count=bundle.count[item],
         query_variance=nan,
         item_variance=nan if variance is None else float(variance[item]),
-        posterior=nan,
-        posterior_low=nan,
-        posterior_high=nan,
         grade="category",
     )
 

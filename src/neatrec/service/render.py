@@ -13,7 +13,7 @@ from neatrec.service.snapshot import Rendered
 from neatrec.serving import FOOTER, PairEvidence
 from neatrec.serving.evidence import months_of
 
-OPTIONAL = ("query_variance", "item_variance", "posterior", "posterior_low", "posterior_high")
+VARIANCES = ("query_variance", "item_variance")
 
 
 def dumps(answer: Any) -> bytes:
@@ -23,14 +23,14 @@ def dumps(answer: Any) -> bytes:
 def evidence_json(evidence: PairEvidence, public: bool, suggested: bool = True) -> str:
     """Words, and the numbers unless withheld, written by hand: it is half the work of an answer.
 
-    Variances and posteriors are there only where the model has them.
+    Variances are there only where the model has them.
     """
     e = evidence
     if public:
         return f'{{"words":{_text(e.words(True, suggested))}}}'
     rest = ""
-    if e.item_variance == e.item_variance or e.posterior == e.posterior:
-        rest = "".join(f',"{name}":{real(getattr(e, name))}' for name in OPTIONAL)
+    if e.item_variance == e.item_variance:
+        rest = "".join(f',"{name}":{real(getattr(e, name))}' for name in VARIANCES)
     return (
         f'{{"words":{_text(e.words(False, suggested))},"count":{whole(e.count)},"customers":{whole(e.customers)},'
         f'"forward":{whole(e.forward)},"backward":{whole(e.backward)},"query_count":{whole(e.query_count)},'

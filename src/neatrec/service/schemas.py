@@ -232,7 +232,7 @@ class EvidenceOut(BaseModel):
     count: int | None = Field(default=None, description="Baskets that hold both.")
     customers: int | None = Field(default=None, description="Distinct customers who bought both in one basket.")
     expected: float | None = Field(default=None, description="How many there would be by chance, within strata.")
-    lift: float | None = Field(default=None, description="Times seen over times expected.")
+    lift: float | None = Field(default=None, description="Times as often as by chance, as new baskets will show it.")
     lift_low: float | None = Field(default=None, description="Lower end of the 95 % interval of the lift.")
     lift_high: float | None = Field(default=None, description="Upper end of the 95 % interval of the lift.")
     q: float | None = Field(default=None, description="Share of coincidences among pairs with evidence as strong.")
@@ -244,9 +244,6 @@ class EvidenceOut(BaseModel):
     season: list[str] | None = Field(default=None, description="The months of a seasonal pair.")
     query_variance: float | None = None
     item_variance: float | None = None
-    posterior: float | None = Field(default=None, description="What a Bayesian model makes of the lift.")
-    posterior_low: float | None = None
-    posterior_high: float | None = None
 
 
 class Complement(Item):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.bundle import BundleLock, Manifest, load_bundle, read_manifest, rewrite_bundle, save_bundle, stream_hash
-from neatrec.cooccurrence.resources import thread_count
 from neatrec.data.baskets import BasketStream
 from neatrec.errors import BundleError, must_be
 from neatrec.models.base import Model
@@ -22,7 +20,7 @@ from neatrec.serving.approximate import MeasuredRecall, approximate_answers
 from neatrec.serving.files import FOLDER, NOTE, GoalOrder, ServingArrays, write_index
 from neatrec.serving.pairs import PairTable
 from neatrec.serving.projection import map_items
-from neatrec.serving.table import ServingTable, posterior_of
+from neatrec.serving.table import ServingTable
 from neatrec.serving.topk import TopK, best_answers, best_by_goal, found_on_gpu
 from neatrec.text import plural, printable
 
@@ -30,8 +28,6 @@ log = logging.getLogger(__name__)
 
 K = 100
 """Answers per item."""
-BLOCK = 100_000
-"""Pairs whose posterior is computed at once."""
 
 
 def build_index(
@@ -71,7 +67,6 @@ def index_of(
     best, others, recall = _best(model, k, ann, threads, device)
     query, item, goals = _pooled(best, others)
     columns = pairs.columns(query, item)
-    columns |= _posterior(model, query, item, threads)
     log.info(
         "serving table: %s for %s in %.1f s",
         plural(len(best.item), "answer"),
@@ -129,17 +124,6 @@ def _refuse_gpu(device: str) -> None:
     """Approximate tables are faiss's work on the CPU."""
     if device == "gpu":
         raise must_be("device", "cpu or auto for an approximate table", device, hint="An exact one can use a GPU.")
-
-
-def _posterior(
-    model: Model, query: npt.NDArray[np.int32], item: npt.NDArray[np.int32], threads: int | None
-) -> dict[str, npt.NDArray[np.float32]]:
-    def work(first: int) -> dict[str, npt.NDArray[np.float32]]:
-        return posterior_of(model, query[first : first + BLOCK], item[first : first + BLOCK])
-
-    with ThreadPoolExecutor(thread_count(threads)) as pool:
-        parts = list(pool.map(work, range(0, max(len(query), 1), BLOCK)))
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 def _variance(model: Model) -> npt.NDArray[np.float32] | None:

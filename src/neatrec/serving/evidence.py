@@ -180,10 +180,11 @@ class PairEvidence:
     expected: float
     """How many there would be by chance, within strata; customers instead of baskets where customers return."""
     lift: float
-    """Times seen over times expected: customers where they return, baskets otherwise."""
+    """How many times as often as by chance new baskets will show the pair: customers where they return, baskets
+    otherwise."""
     lift_low: float
     lift_high: float
-    """The exact 95 % interval of the lift."""
+    """The 95 % interval of the lift, corrected for the pair having been picked from many."""
     q: float
     """Of all pairs with evidence at least as strong, the share expected to be coincidence."""
     customers: int
@@ -201,10 +202,6 @@ class PairEvidence:
     """Baskets that hold the query, and the item."""
     query_variance: float
     item_variance: float
-    posterior: float
-    """What a Bayesian model makes of the lift: mean and 95 % interval."""
-    posterior_low: float
-    posterior_high: float
     grade: str
     """How sure: one of `GRADES`, or `seasonal`, or `explained by` a column."""
     reason: str = "similar"

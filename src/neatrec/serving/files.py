@@ -20,12 +20,14 @@ from neatrec.serving.evidence import thresholds
 from neatrec.serving.pairs import PairTable
 from neatrec.serving.projection import Positions
 from neatrec.serving.topk import TopK
+from neatrec.statistics import LiftPrior
 from neatrec.text import printable
 
 FOLDER = "topk"
 NOTE = "topk"
 """The entry of the manifest's notes that describes the table."""
 ANSWERS, ITEMS, PAIRS, ATTACHMENT = "answers.arrow", "items.arrow", "pairs.arrow", "attachment.json"
+LIFT_PRIOR = "lift_prior.json"
 COLUMNS_VERSION = 2
 """Columns may be added under this number; one that changes its meaning raises it. Version 1 had other grades."""
 
@@ -80,6 +82,8 @@ def write_index(arrays: ServingArrays, folder: Path, attachment: Mapping[str, An
     _write(place / ITEMS, _item_columns(arrays))
     pairs = {name: getattr(arrays.pairs, name) for name in ("item", *PAIR_COLUMNS)}
     _write(place / PAIRS, {name: values for name, values in pairs.items() if values is not None})
+    if arrays.pairs.prior is not None:
+        (place / LIFT_PRIOR).write_text(json.dumps(arrays.pairs.prior.to_dict(), sort_keys=True, allow_nan=False))
     if attachment is not None:
         (place / ATTACHMENT).write_text(json.dumps(attachment, sort_keys=True, allow_nan=False))
     about = {
@@ -180,7 +184,7 @@ def about_table(manifest: Manifest, bundle: object) -> dict[str, Any]:
 def read_pairs(folder: Path, about: Mapping[str, Any]) -> tuple[PairTable, dict[str, npt.NDArray[Any]]]:
     """The pairs of the table, and its columns of items."""
     items, columns = read_columns(folder, ITEMS), read_columns(folder, PAIRS)
-    evidence = about["evidence"]
+    evidence, prior = about["evidence"], folder / FOLDER / LIFT_PRIOR
     pairs = PairTable(
         start=starts(items["pairs"]),
         item=columns["item"],
@@ -193,6 +197,7 @@ def read_pairs(folder: Path, about: Mapping[str, Any]) -> tuple[PairTable, dict[
         min_count=evidence["min_count"],
         baskets=evidence["baskets"],
         records=evidence["records"],
+        prior=LiftPrior.from_dict(json.loads(prior.read_text())) if prior.exists() else None,
     )
     return pairs, items
 

@@ -21,13 +21,15 @@ from neatrec.cooccurrence import (
 )
 from neatrec.cooccurrence.count_kernels import find_pairs
 from neatrec.cooccurrence.expected_counts import StratifiedExpected
+from neatrec.cooccurrence.lift_prior import TestedCounts
 from neatrec.cooccurrence.strata import usable_strata
 from neatrec.data.baskets import BasketStream, as_shards, customers_return
 from neatrec.serving.evidence import CERTAIN, EXPLAINED, GUESS, grade_pairs
 from neatrec.statistics import (
+    LiftEstimate,
+    LiftPrior,
     benjamini_hochberg,
-    garwood_interval,
-    lift,
+    exact_estimate,
     poisson_tail,
     possible_pairs,
     quasi_independence,
@@ -76,6 +78,9 @@ class PairTable:
     """Pairs seen fewer times are not kept."""
     baskets: int
     records: int
+    prior: LiftPrior | None
+    """What lifts over all baskets are estimated under; None where there are too few pairs, and in older tables: lifts
+    are as counted."""
 
     @classmethod
     def of(
@@ -104,7 +109,17 @@ class PairTable:
         tested = once if by_customer else counting
         within = None if whole is None else StratifiedExpected.fit(whole, names, tested, "quasi")
         first = _first_ways(shards, pairs, threads)
-        return _tested(pairs, totals, by_customer, min_count, first, (names, within))
+        table = _tested(pairs, totals, by_customer, min_count, first, (names, within))
+        counts = TestedCounts(
+            pairs.query,
+            pairs.item,
+            table.times.astype(np.int64),
+            counting=tested,
+            margins=totals,
+            expected=table.overall_expected,
+            largest_expected=np.repeat([-np.inf, np.inf], [min_count, 1]),
+        )
+        return replace(table, prior=counts.lift_prior(shards, threads=threads))
 
     @property
     def times(self) -> Codes:
@@ -117,6 +132,14 @@ class PairTable:
         found: npt.NDArray[np.int64] = find_pairs(self.start, self.item, np.minimum(one, other), np.maximum(one, other))
         return found
 
+    def overall_expected(self, query: Codes, item: Codes) -> Floats:
+        """The expected counts of pairs over all baskets."""
+        return self.query_factor[query] * self.item_factor[item]
+
+    def estimate(self, times: npt.NDArray[Any], expected: Floats) -> LiftEstimate:
+        """The lifts of pairs over all baskets with their 95 % intervals; NaN where the times are not known."""
+        return (exact_estimate if self.prior is None else self.prior.estimate)(times, expected)
+
     def columns(self, queries: npt.ArrayLike, items: npt.ArrayLike) -> dict[str, npt.NDArray[Any]]:
         """The evidence of aligned pairs: a column for each number of `PairEvidence` from counts, and `grade`."""
         one, other = np.asarray(queries, dtype=np.int32), np.asarray(items, dtype=np.int32)
@@ -125,11 +148,13 @@ class PairTable:
         unseen = 0 if self.min_count == 1 else -1
         number = np.where(uncounted, -1, _at(self.count, place, unseen)).astype(np.int32)
         people = np.where(uncounted, -1, _at(self.customers, place, -1 if self.customers is None else unseen))
-        overall = np.where(uncounted, np.nan, self.query_factor[one] * self.item_factor[other])
+        overall = np.where(uncounted, np.nan, self.overall_expected(one, other))
         expected = overall if self.expected is None else np.where(place < 0, overall, _at(self.expected, place, np.nan))
         times = people if self.by_customer else number
-        ratio, low, high = _lifts(times, expected)
-        grade = grade_pairs(times, low, q := np.where(times < 0, np.nan, _at(self.q, place, 1.0)))
+        found = self.estimate(times, overall)
+        # strata change what is expected by chance, not what will be seen
+        ratio = np.divide(overall, expected, out=np.full(len(one), np.nan), where=expected > 0)
+        grade = grade_pairs(times, found.low * ratio, q := np.where(times < 0, np.nan, _at(self.q, place, 1.0)))
         explained = _at(self.explained, place, 0).astype(np.uint8)
         first = _at(self.forward, place, -1 if self.forward is None else unseen)
         first = np.where(uncounted, -1, first)
@@ -138,14 +163,14 @@ class PairTable:
             "grade": np.where(explained > 0, EXPLAINED - 1 + explained, grade).astype(np.uint8),
             "count": number,
             "expected": expected.astype(np.float32),
-            "lift": ratio.astype(np.float32),
-            "lift_low": low.astype(np.float32),
-            "lift_high": high.astype(np.float32),
+            "lift": (found.lift * ratio).astype(np.float32),
+            "lift_low": (found.low * ratio).astype(np.float32),
+            "lift_high": (found.high * ratio).astype(np.float32),
             "q": q.astype(np.float32),
             "customers": people.astype(np.int32),
             "forward": turned.astype(np.int32),
             "backward": np.where(turned < 0, -1, number - turned).astype(np.int32),
-            "overall_lift": _lifts(times, overall)[0].astype(np.float32),
+            "overall_lift": found.lift.astype(np.float32),
             "season": _at(self.season, place, 0).astype(np.int32),
         }
 
@@ -158,6 +183,7 @@ class PairTable:
             "records": self.records,
             "by_customer": self.by_customer,
             "strata": list(self.strata),
+            "lift_coverage": None if self.prior is None or np.isnan(self.prior.coverage) else self.prior.coverage,
         }
 
 
@@ -179,7 +205,8 @@ def _tested(
     explained, season = None, None
     if within is not None:
         by_overall = benjamini_hochberg(poisson_tail(times, overall), tests).q
-        grades = [grade_pairs(times, _lifts(times, e)[1], rate) for e, rate in ((overall, by_overall), (expected, q))]
+        tests_of = ((overall, by_overall), (expected, q))
+        grades = [grade_pairs(times, exact_estimate(times, e).low, rate) for e, rate in tests_of]
         lost = np.flatnonzero((grades[0] == CERTAIN) & (grades[1] == GUESS))
         explained, season = np.zeros(len(times), np.uint8), np.zeros(len(times), np.uint16)
         explained[lost], season[lost] = within.explain(strata, pairs.query[lost], pairs.item[lost])
@@ -201,6 +228,7 @@ def _tested(
         min_count=min_count,
         baskets=pairs.margins.baskets,
         records=pairs.margins.records,
+        prior=None,
     )
 
 
@@ -217,15 +245,6 @@ def _first_ways(shards: BasketStream, pairs: CooccurrenceCounts, threads: int | 
     )
     place = find_pairs(directed.indptr, directed.item, pairs.query, pairs.item)
     return np.asarray(_at(directed.count, place, 0), dtype=np.int64)
-
-
-def _lifts(times: npt.NDArray[Any], expected: Floats) -> tuple[Floats, Floats, Floats]:
-    """Lift and its exact 95 % interval; NaN where they are not known."""
-    # counts are few distinct numbers: their limits are looked up
-    distinct, place = np.unique(np.maximum(times, 0), return_inverse=True)
-    low, high = (limit[place] for limit in garwood_interval(distinct))
-    known = np.where((times < 0) | (expected == 0), np.nan, expected)  # nothing is expected of an item never bought
-    return tuple(np.where(np.isnan(known), np.nan, lift(number, known)) for number in (times, low, high))  # type: ignore[return-value]
 
 
 def _at(values: npt.NDArray[Any] | None, place: npt.NDArray[np.int64], missing: float) -> npt.NDArray[Any]:

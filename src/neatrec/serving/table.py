@@ -51,9 +51,6 @@ COLUMNS: dict[str, Any] = {
     "backward": np.int32,
     "overall_lift": np.float32,
     "season": np.int32,
-    "posterior": np.float32,
-    "posterior_low": np.float32,
-    "posterior_high": np.float32,
 }
 """Columns of an answer. Whole numbers are -1 and others NaN where they are not known."""
 
@@ -116,9 +113,6 @@ class ItemAnswers:
     backward: npt.NDArray[np.int32]
     overall_lift: npt.NDArray[np.float32]
     season: npt.NDArray[np.int32]
-    posterior: npt.NDArray[np.float32]
-    posterior_low: npt.NDArray[np.float32]
-    posterior_high: npt.NDArray[np.float32]
 
     def __init__(
         self,
@@ -183,7 +177,6 @@ class ServingTable:
         self.variance: npt.NDArray[np.float32] | None = items.get("variance")
         self.position: Positions | None = np.column_stack([items["x"], items["y"]]) if "x" in items else None
         columns = read_columns(folder, ANSWERS)
-        self._has_posterior = "posterior" in columns
         rows = len(columns["item"])
         self._pool = {name: columns[name] if name in columns else missing(name, rows) for name in COLUMNS}
         """Of the answers by any goal."""
@@ -340,8 +333,6 @@ class ServingTable:
         self, queries: npt.NDArray[np.integer[Any]], items: npt.NDArray[np.integer[Any]]
     ) -> dict[str, npt.NDArray[Any]]:
         columns = self.pairs.columns(queries, items)
-        if self._has_posterior and len(items):
-            columns |= posterior_of(self.model, queries, items)
         return columns | {name: missing(name, len(items)) for name in NUMBERS if name not in columns}
 
     def coverage(self) -> dict[str, dict[str, float]]:
@@ -361,16 +352,6 @@ class ServingTable:
         sales = lines / max(int(lines.sum()), 1)
         names = (*GRADES, "none")
         return {name: {"items": float(items[i]), "sales": float(sales[i])} for i, name in enumerate(names)}
-
-
-def posterior_of(model: Model, queries: npt.ArrayLike, items: npt.ArrayLike) -> dict[str, npt.NDArray[np.float32]]:
-    """Mean and 95 % interval of the lifts of aligned pairs, by the model's own account; nothing where it has none."""
-    posterior: Any = getattr(model, "posterior", None)
-    if posterior is None:
-        return {}
-    found = posterior(queries, items)
-    names = {"posterior": found.mean, "posterior_low": found.low, "posterior_high": found.high}
-    return {name: np.asarray(values, dtype=np.float32) for name, values in names.items()}
 
 
 def _read_counts(file: Path) -> npt.NDArray[np.int64]:

@@ -185,10 +185,10 @@ class LiftPrior:
     def to_dict(self) -> dict[str, Any]:
         """What `from_dict` reads, and JSON holds."""
         return {
-            "coefficients": self.coefficients.round(5).tolist(),
+            "coefficients": self.coefficients.tolist(),
             "expected_range": list(self.expected_range),
-            "dispersion": self.dispersion.round(4).tolist(),
-            "coverage": None if np.isnan(self.coverage) else round(self.coverage, 4),
+            "dispersion": self.dispersion.tolist(),
+            "coverage": None if np.isnan(self.coverage) else self.coverage,
         }
 
     @classmethod

@@ -1,0 +1,184 @@
+"""Do the lifts of labels and answers come true? Estimates from some baskets against counts of others.
+
+    NEATREC_DATA=FOLDER python -m benchmarks.lift_coverage [PART...] [--save]
+
+Covered means: the count of the other baskets lies in the central 95 % of what the estimate predicts for it, which has
+the uncertainty of the lift and the new count's own variation. What is expected by chance in the other baskets comes
+from the items' margins in both parts: those of a rare item in one part alone are noise. `simulator` compares with the
+lifts of thirty times as many baskets of the same shop, which are as good as known. Markdown comes out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks.half_split import orders
+from benchmarks.harness import save, table
+from neatrec.cooccurrence import CountOptions, Margins, count
+from neatrec.cooccurrence.count_kernels import find_pairs
+from neatrec.data.baskets import Baskets
+from neatrec.data.splits import half, split_baskets
+from neatrec.io import read_baskets
+from neatrec.labels import LabelOptions
+from neatrec.labels.calibrated import CalibratedTest
+from neatrec.models import Run, make_model
+from neatrec.reproduction.data import JOURNEY_PURCHASES, JOURNEY_WEEKS, only_items, with_one_unknown
+from neatrec.serving.pairs import PairTable
+from neatrec.simulator import supermarket
+from neatrec.statistics import LiftPrior, exact_estimate, quasi_independence
+
+QUERIES, FIRST = 5_000, 10
+MODELS = ("shrunk-lift-tuned", "bayes")
+COUNT_BINS = ((2, 4), (5, 9), (10, 29), (30, 10**9))
+SIMULATED, MANY = 30_000, 900_000
+
+Codes = npt.NDArray[np.int32]
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Estimated:
+    """Pairs of one kind with the counts they were estimated from."""
+
+    kind: str
+    query: Codes
+    item: Codes
+    times: Floats
+    expected: Floats
+    prior: LiftPrior
+    counting: CountOptions
+    margins: Margins
+
+
+def estimated(train: Baskets, models: tuple[str, ...]) -> Iterator[Estimated]:
+    """The labels of the baskets, and the first ten answers of models to items drawn at random."""
+    config = LabelOptions(levels=(0.05,)).resolve(train)
+    tester, tested = config.test_pairs(train, {})
+    assert isinstance(tester, CalibratedTest)
+    threshold = tester.thresholds(tested, config.levels)[0.05]
+    chosen = np.flatnonzero(tester.passes(tested, threshold))
+    kept = tester.tested_counts(tested, chosen, threshold)
+    if (prior := kept.lift_prior(train)) is not None:
+        counts = kept.count.astype(np.float64), kept.expected(kept.query, kept.item)
+        yield Estimated("labels", kept.query, kept.item, *counts, prior, kept.counting, kept.margins)
+    pairs = PairTable.of(train)
+    assert pairs.prior is not None
+    counting = CountOptions(directed=False, once_per_customer=pairs.by_customer)
+    margins = count(train, counting, keep=lambda block, _: block.count < 0).margins
+    bought = np.flatnonzero(train.item_counts > 0).astype(np.int32)
+    queries = np.random.default_rng(0).permutation(bought)[:QUERIES]
+    for name in models:
+        model = make_model(name).fit(train, Run(rng=0))
+        answers = [model.recommend(int(query), FIRST).codes for query in queries]
+        query = np.repeat(queries, [len(codes) for codes in answers])
+        item = np.concatenate(answers)
+        smaller, larger = np.minimum(query, item), np.maximum(query, item)
+        found = pairs.columns(smaller, larger)
+        times = found["customers" if pairs.by_customer else "count"].astype(np.float64)
+        expected = pairs.overall_expected(smaller, larger)
+        yield Estimated(f"answers of {name}", smaller, larger, times, expected, pairs.prior, counting, margins)
+
+
+def rows_of(data: str, part: Estimated, test: Baskets) -> Iterator[dict[str, Any]]:
+    """By count: how many pairs, how many are covered, and the times promised and come."""
+    later = count(test, part.counting)
+    place = find_pairs(later.indptr, later.item, part.query, part.item)
+    came = np.where(place < 0, 0, later.count[np.maximum(place, 0)]).astype(np.float64)
+    ratio = _margin_ratio(part, later.margins)
+    known = (ratio > 0) & (part.expected > 0)
+    for low, high in (*COUNT_BINS, (2, 10**9)):
+        chosen = np.flatnonzero(known & (part.times >= low) & (part.times <= high))
+        if not len(chosen):
+            continue
+        times, expected, new = part.times[chosen], part.expected[chosen], came[chosen]
+        chance = expected * ratio[chosen]
+        found, raw = part.prior.estimate(times, expected), exact_estimate(times, expected)
+        yield {
+            "data": data,
+            "pairs": part.kind,
+            "seen": "2 and more" if (low, high) == (2, 10**9) else f"{low}-{high}" if high < 10**9 else f"{low}+",
+            "number": len(chosen),
+            "covered": round(float(part.prior.covers(times, expected, new, chance).mean()), 3),
+            "came / estimated": round(float(new.sum() / (found.lift * chance).sum()), 3),
+            "came / counted": round(float(new.sum() / (raw.lift * chance).sum()), 3),
+            "half check": round(part.prior.coverage, 3),
+        }
+
+
+def _margin_ratio(part: Estimated, later: Margins) -> Floats:
+    """Of each pair: what is expected in the later baskets, by the margins of both parts, over what was in these."""
+    first = quasi_independence(part.margins.first, part.margins.second, part.margins.category)
+    second = quasi_independence(later.first, later.second, later.category)
+    out = np.ones(len(part.query))
+    for factor, new, code in (
+        (first.query_factor, second.query_factor, part.query),
+        (first.item_factor, second.item_factor, part.item),
+    ):
+        pooled = (new + factor * (new.sum() / factor.sum())) / 2
+        out *= np.divide(pooled[code], factor[code], out=np.zeros(len(code)), where=factor[code] > 0)
+    return out
+
+
+def journey() -> Baskets:
+    baskets = read_baskets("complete-journey")
+    baskets = only_items(baskets, baskets.item_counts >= JOURNEY_PURCHASES)
+    return replace(baskets, catalog=with_one_unknown(baskets.catalog))
+
+
+def of_customers(baskets: Baskets, seed: int) -> tuple[Baskets, Baskets]:
+    """Halves that share no customer."""
+    assert baskets.users is not None
+    chosen = (np.random.default_rng(seed).random(int(baskets.users.max()) + 1) < 0.5)[baskets.users]
+    return baskets.select(chosen), baskets.select(~chosen)
+
+
+def by_weeks(baskets: Baskets) -> tuple[Baskets, Baskets]:
+    week = baskets.attributes["week"]
+    early = np.array([int(name) for name in week.names])[week.codes] <= JOURNEY_WEEKS
+    return baskets.select(early), baskets.select(~early)
+
+
+def parts() -> dict[str, Callable[[], tuple[Baskets, Baskets, tuple[str, ...]]]]:
+    def of_orders(seed: int) -> tuple[Baskets, Baskets, tuple[str, ...]]:
+        split = split_baskets(orders(None), "random", seed=seed) if seed else half(orders(None))
+        return split.train, split.test, MODELS[: 1 if seed else None]
+
+    def simulated(seed: int) -> tuple[Baskets, Baskets, tuple[str, ...]]:
+        shops = (supermarket(baskets=size, items=1_000, seed=seed).baskets for size in (SIMULATED, MANY))
+        return (*shops, MODELS)  # type: ignore[return-value]
+
+    return {
+        "instacart": lambda: of_orders(0),
+        **{f"instacart-{seed}": lambda seed=seed: of_orders(seed) for seed in (1, 2)},
+        **{f"journey-{seed}": lambda seed=seed: (*of_customers(journey(), seed), MODELS[:1]) for seed in (1, 2)},
+        "journey-time": lambda: (*by_weeks(journey()), MODELS[:1]),
+        **{f"simulator-{seed}": lambda seed=seed: simulated(seed) for seed in (0, 5)},
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    known = parts()
+    parser.add_argument("parts", nargs="*", choices=[*known, []], metavar="PART", help=", ".join(known))
+    parser.add_argument("--save", action="store_true", help="keep a record under benchmarks/results")
+    asked = parser.parse_args()
+    rows: list[dict[str, Any]] = []
+    for name in asked.parts or known:
+        train, test, models = known[name]()
+        for part in estimated(train, models):
+            rows += rows_of(name, part, test)
+            print(table([[str(value) for value in row.values()] for row in rows[-len(COUNT_BINS) - 1 :]]), flush=True)
+    if asked.save:
+        save("lift_coverage", {"rows": rows}, ("numpy", "scipy", "numba"))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
