@@ -19,6 +19,7 @@ from neatrec.data.splits import Split, half
 from neatrec.errors import DivergedError, LeakError, MissingDependencyError, ParameterError, SourceError
 from neatrec.labels import make_labels
 from neatrec.leaderboard.benchmark import content_hash, export_benchmark
+from neatrec.leaderboard.model_specs import default_rows
 from neatrec.leaderboard.result_cache import ResultCache
 from neatrec.leaderboard.run import LeaderboardOptions, LeaderboardResult, run_leaderboard
 from neatrec.models import make_model
@@ -286,6 +287,18 @@ def test_models_that_learn_the_same_are_trained_once(split: Split) -> None:
     together, single = lines_of(leaderboard.to_json())["llr"], lines_of(alone.to_json())["llr"]
     assert together["hr"] == single["hr"]
     assert together["train_seconds"] == lines_of(leaderboard.to_json())["jaccard"]["train_seconds"]
+
+
+def test_each_goal_is_a_row_at_the_cost_of_one_training(split: Split) -> None:
+    rows = [row for row in default_rows() if row.partition("@")[0] == "bayes"]
+    assert rows == ["bayes", "bayes@lift", "bayes@evidence"]
+    leaderboard = run_leaderboard(split.train, split.test, rows, QUICK)
+    reused = {name: runs[0].reused for name, runs in leaderboard.trainings.items()}
+    assert reused == {"bayes": None, "bayes@lift": "arrays", "bayes@evidence": "arrays"}
+    alone = run_leaderboard(split.train, split.test, {"alone": make_model("bayes", goal="evidence")}, QUICK)
+    together = lines_of(leaderboard.to_json())["bayes@evidence"]
+    assert together["hr"] == lines_of(alone.to_json())["alone"]["hr"]
+    assert leaderboard.seconds["training"] == pytest.approx(together["train_seconds"], rel=1e-3)
 
 
 def test_fits_that_no_later_model_shares_are_dropped() -> None:
