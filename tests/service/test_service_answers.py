@@ -26,6 +26,7 @@ from neatrec.service.render import evidence_json
 from neatrec.service.schemas import Goal
 from neatrec.service.settings import ServiceSettings
 from neatrec.serving import ServingTable, rewrite_index, save_indexed
+from neatrec.serving.query import CART_NOTE
 
 FOOTER = "Association, not proof of extra sales."
 
@@ -362,6 +363,10 @@ def test_an_item_and_a_cart_are_answered_by_the_goal_asked_for(goals_bundle: Pat
         completed = client.post("/v1/cart/complements", json=body).json()
         assert [line["id"] for line in completed["complements"]] == model.recommend(cart, 9).ids
         assert completed["goal"] == (goal or "balanced")
+        assert (CART_NOTE in completed["notes"]) == (goal is not None)
+        alone = client.post("/v1/cart/complements", json={**body, "items": cart[:1]}).json()
+        assert [line["id"] for line in alone["complements"]] == model.recommend(cart[:1], 9).ids
+        assert CART_NOTE not in alone["notes"]
         assert client.get("/v1/model").json()["models"][0]["goals"] == list(CHOICES["goal"])
 
 

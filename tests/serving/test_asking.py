@@ -16,6 +16,7 @@ from neatrec.models import make_model
 from neatrec.models.bayes import GOALS
 from neatrec.release.publish import publish
 from neatrec.serving import GRADES, ServingTable, ask, save_indexed
+from neatrec.serving.query import CART_NOTE
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +98,7 @@ def test_recommend_ranks_for_the_goal_asked_for(
             found = json.loads(capsys.readouterr().out)
             assert [line["id"] for line in found["recommendations"]] == model.with_goal(goal).recommend(cart, 5).ids
             assert found["goal"] == goal
+            assert (CART_NOTE in found["notes"]) == (table and len(cart) > 1)
             assert exit_code_of(asked) == 0
             assert f"(bayes, goal {goal})" in capsys.readouterr().out
 

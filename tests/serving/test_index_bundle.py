@@ -170,8 +170,9 @@ def test_a_bundle_answers_by_any_goal_of_its_model(goals_bundle: Path, goal: str
         for row, other in enumerate(answers.item.tolist()):
             assert answers.evidence(row).to_dict() == by_goal.evidence(item, other).to_dict()
     bread = code("bread")
-    went_on = by_goal.answers(bread).followed_by(by_goal.beyond(bread, skip=by_goal.answers(bread).item, k=3))
-    assert went_on.item.tolist() == model.recommend(bread, 7).codes.tolist()
+    first = by_goal.answers(bread).item
+    went_on = by_goal.beyond(bread, skip=first, k=3).item
+    assert [*first.tolist(), *went_on.tolist()] == model.recommend(bread, 7).codes.tolist()
     found = [line.answer.id for line in ask(index, ["Bread"], 4, min_evidence="guess", goal=goal).answers]
     assert found == model.recommend("Bread", 4).ids
     assert by_goal.with_goal(None) is index

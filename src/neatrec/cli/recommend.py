@@ -68,7 +68,7 @@ def recommend(
     }
     if has_table(read_manifest(bundle, verify=False)):
         index = ServingTable.open(bundle).with_goal(goal)
-        narrowed |= {"include_explained": include_explained, "month": month}
+        narrowed |= {"include_explained": include_explained, "month": month, "goal": goal}
         _show_with_evidence(output, index, ask(index, items, k, min_evidence=min_evidence, **narrowed), min_evidence)
     else:
         model = load_bundle(bundle)

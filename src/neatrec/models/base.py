@@ -241,11 +241,16 @@ class Model(ABC):
 
     def score_cart(self, asked: Codes, candidates: Codes) -> CartScores:
         """The scores of `candidates` for a cart of items that the model knows; see `recommend`."""
-        if self.cart_ranking is None or (self.item_count[asked] > 0).sum() < 2:
+        if self.cart_ranking is None or not self.ranks_as_cart(asked):
             return self._mean_of_scaled(asked, candidates)
         new = candidates[self.item_count[candidates] == 0]
         ranked = self.cart_ranking.score(asked, candidates)
         return ranked.above(self._mean_of_scaled(asked, new)) if len(new) else ranked
+
+    def ranks_as_cart(self, asked: npt.ArrayLike) -> bool:
+        """Whether `cart_ranking` ranks for these items: for every goal alike."""
+        bought = self.item_count[np.asarray(asked, dtype=np.int64)] > 0
+        return self.cart_ranking is not None and int(bought.sum()) > 1
 
     def _mean_of_scaled(self, asked: Codes, candidates: Codes) -> CartScores:
         size = max(1, BLOCK_SCORES // max(len(self.catalog), 1))

@@ -18,7 +18,7 @@ from neatrec.service.schemas import LEVELS, CartQuery, Filters, ItemFilters
 from neatrec.service.snapshot import ServingSnapshot
 from neatrec.serving import ItemAnswers, PairEvidence, best
 from neatrec.serving.evidence import GUESS, LIKELY
-from neatrec.serving.query import place_new
+from neatrec.serving.query import CART_NOTE, place_new
 from neatrec.serving.table import NUMBERS
 from neatrec.text import printable
 
@@ -289,6 +289,8 @@ def completes(snapshot: ServingSnapshot, bundle: LoadedBundle, query: CartQuery)
     ]
     item_filter = ItemFilter(bundle, snapshot.rules[bundle.name], query, cart)
     bundle = bundle.with_goal(query.goal)
+    if query.goal is not None and bundle.index.model.ranks_as_cart(cart):
+        notes.append(CART_NOTE)
     level = LEVELS.index(query.min_evidence or "likely")
     queries = [code for code in cart if bundle.count[code] or bundle.index.model.scores_unseen_items]
     if query.include_new:

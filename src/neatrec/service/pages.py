@@ -205,19 +205,20 @@ class Pages:
         diversify = form.diversify is not None
         query = CartQuery(items=held, k=SHOWN, diversify=diversify, goal=form.goal) if held else None
         answered = completes(snapshot, bundle, query) if query else None
+        codes = answered.cart if answered else []
         found = [bundle.brief(code) for code in find(bundle, form.q, 8)] if form.q else []
         return self._page(
             "cart.html",
             snapshot,
             "cart",
             held=held,
-            items=[bundle.brief(code) for code in (answered.cart if answered else [])],
+            items=[bundle.brief(code) for code in codes],
             cards=cart_cards(answered, self.public) if answered else [],
             found=[item for item in found if item["id"] not in held],
             text=form.q,
             unknown=len(wanted) > len(held),
             diversify=diversify,
-            goals=bundle.index.goals,
+            goals=() if bundle.index.model.ranks_as_cart(codes) else bundle.index.goals,
             goal=form.goal or bundle.index.goal,
             best=best_sellers(bundle, 8) if not held else [],
         )

@@ -151,7 +151,7 @@ class Filters(RequestModel):
     goal: Goal | Absent = Field(
         default=None,
         description="Rank high lifts first (`lift`), certain pairs (`evidence`) or both (`balanced`), where the model "
-        "can. Default: as it was trained, usually balanced.",
+        "can. Default: as it was trained, usually balanced. A cart may have a ranking of its own instead.",
         json_schema_extra=_without_default,
     )
 

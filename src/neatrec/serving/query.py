@@ -14,6 +14,7 @@ from neatrec.serving.table import ServingTable
 
 PAIR_GRADES = GRADES[:3]
 """The grades that the evidence of a pair can have."""
+CART_NOTE = "A cart has a ranking of its own: goals are for one item."
 DEPTH = 100
 """Answers looked through at least: what has evidence may stand behind what has none."""
 
@@ -87,8 +88,9 @@ def ask(
     """The first `k` answers of the bundle's model that have at least the evidence asked for.
 
     `include_new`: also items that nobody has bought, whatever the evidence asked for, below all that have evidence.
-    `goal`: of a model that has several; None is that of `index`. `include_explained`: and the first `k` pairs that
-    their season, their store or the size of baskets explains; with `month` (1 to 12) those in season.
+    `goal`: of a model that has several; None is that of `index`. Carts may have a ranking of their own instead.
+    `include_explained`: and the first `k` pairs that their season, their store or the size of baskets explains; with
+    `month` (1 to 12) those in season.
     """
     if month is not None and not 1 <= month <= 12:
         raise must_be("month", "a whole number from 1 to 12", month)
@@ -121,7 +123,8 @@ def ask(
     placed = [
         replace(one, answer=replace(one.answer, rank=rank)) for rank, one in enumerate(place_new(kept, new, k), 1)
     ]
-    return QueryResult(tuple(found.cart.tolist()), tuple(placed), left_out, found.notes, explained)
+    notes = found.notes + ((CART_NOTE,) if goal is not None and index.model.ranks_as_cart(found.asked) else ())
+    return QueryResult(tuple(found.cart.tolist()), tuple(placed), left_out, notes, explained)
 
 
 def _explained(
