@@ -155,6 +155,33 @@ def test_what_is_missing_is_said() -> None:
     assert halved.warnings == ("50% of the rows were left out.",)
 
 
+def half_a_year_later(baskets: Baskets) -> Baskets:
+    """The same year from July on: what sells in December sells in the first half of the period."""
+    first, last = baskets.times.min(), baskets.times.max()
+    return replace(baskets, times=(baskets.times - first + (last - first) // 2) % (last - first) + first)
+
+
+def test_labels_of_a_season_do_not_repeat_and_strata_leave_them_out() -> None:
+    baskets = half_a_year_later(supermarket(baskets=8_000, items=300, seed=3).baskets)
+    found = check_baskets(baskets)
+    assert found.strata == ("basket_size", "month", "store")
+    without, within = found.repeats
+    assert (without.strata, within.strata) == ((), found.strata)
+    assert within.labels < without.labels
+    assert within.repeated / within.labels > without.repeated / without.labels
+    shown = f"{without.repeated / without.labels:.0%} of {without.labels} labels of the first half without strata, "
+    assert f"too: {shown}" in found.to_text()
+    assert "could not be ruled out" not in found.to_text()
+    assert found.to_json()["repeats"][1]["labels"] == within.labels
+
+
+def test_what_could_not_be_ruled_out_is_said() -> None:
+    baskets = Baskets.from_lists([["tea", "milk"]] * 3)
+    found = check_baskets(baskets)
+    assert (found.strata, found.repeats) == ((), ())
+    assert "Note: Seasons and stores could not be ruled out as the reason of a pair. Name a time" in found.to_text()
+
+
 def test_half_known_categories_are_said() -> None:
     lists = shop()
     items = sorted({item for basket in lists for item in basket})

@@ -37,6 +37,18 @@ def test_columns_with_usual_names_are_found_and_said(tmp_path: Path, caplog: pyt
     assert baskets.catalog.name(baskets.catalog.code_of["tea"]) == "Tea"
 
 
+def test_a_store_is_read_for_the_strata_unless_a_basket_has_two(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    lines = "order_id,sku,Store ID\n1,tea,north\n1,milk,north\n2,tea,south\n"
+    assert read_baskets(write(tmp_path / "one.csv", lines)).attributes["Store ID"].names == ("north", "south")
+    mixed = write(tmp_path / "two.csv", f"{lines}2,milk,north\n")
+    assert read_baskets(mixed).attributes == {}
+    assert "column 'Store ID' has two values in some baskets: it is not read" in caplog.text
+    with pytest.raises(SourceError, match="basket '2' has two values in column 'Store ID'"):
+        read_baskets(mixed, attributes=("Store ID",))
+
+
 def test_nothing_is_guessed_once_basket_and_item_are_named(tmp_path: Path) -> None:
     path = write(tmp_path / "o.csv", "order_id,sku,position,quantity,user_id\n1,tea,2,-1,7\n1,milk,1,1,7\n")
     baskets = read_baskets(path, basket="order_id", item="sku")

@@ -12,6 +12,7 @@ import numpy as np
 
 from neatrec._version import __version__
 from neatrec.check.power import LEVEL, MIN_BASKET, POWER, TRIAL, Power, measure_power
+from neatrec.check.repeats import LabelRepeat, label_repeats
 from neatrec.check.suspects import (
     FrequentItem,
     InseparablePair,
@@ -21,6 +22,7 @@ from neatrec.check.suspects import (
 )
 from neatrec.cooccurrence import CountOptions, Forecast, forecast
 from neatrec.cooccurrence.count_input import pairs_of_size
+from neatrec.cooccurrence.strata import RULED_OUT, default_strata, strata_words
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import UNKNOWN
 from neatrec.io.assemble import GUEST
@@ -88,6 +90,10 @@ class CheckResult:
     advice: str
     """A sentence on how to get more labels, where there are few."""
     forecast: Forecast
+    strata: tuple[str, ...] = ()
+    """Columns within which labels and evidence are measured by default."""
+    repeats: tuple[LabelRepeat, ...] = ()
+    """How many labels of the first half of the period repeat in the second, without and with strata."""
     warnings: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
@@ -126,6 +132,8 @@ class CheckResult:
             },
             "power": None if self.power is None else _power_json(self.power),
             "forecast": asdict(self.forecast),
+            "strata": list(self.strata),
+            "repeats": [asdict(repeat) for repeat in self.repeats],
             "warnings": list(self.warnings),
             "advice": self.advice,
         }
@@ -181,6 +189,8 @@ def check_baskets(baskets: Baskets, *, threads: int | None = None) -> CheckResul
         power=power,
         advice=smaller_baskets(shopping, power.labels if power else 0, TRIAL, threads=threads) if affordable else "",
         forecast=cost,
+        strata=default_strata(baskets),
+        repeats=label_repeats(shopping, threads) if affordable else (),
     )
     return replace(found, warnings=(*_placeholders(baskets), *_warnings(found)))
 
@@ -236,6 +246,8 @@ def _warnings(found: CheckResult) -> list[str]:
         warnings.append("Cart order is not known: pairs have no direction.")
     if found.users is None:
         warnings.append("Customers are not known: a pair that one customer buys every week counts every week.")
+    if RULED_OUT in (within := strata_words(found.strata)):
+        warnings.append(f"{within} Name a time with --time, a store or another column with --strata.")
     multiple = found.baskets - found.sizes.ones
     if multiple < FEW_BASKETS:
         warnings.append(f"Only {plural(multiple, 'basket')} of more than one item: expect little evidence.")

@@ -17,7 +17,7 @@ SHOWN = 10
 
 def as_text(found: CheckResult) -> str:
     """Some twenty lines for a terminal."""
-    parts = [_contents(found), _left_out(found), _suspects(found), _power(found), _cost(found)]
+    parts = [_contents(found), _left_out(found), _suspects(found), _power(found), _repeats(found), _cost(found)]
     lines = [line for part in parts for line in part]
     lines += [f"Note: {sentence}" for sentence in found.warnings]
     return "\n".join(lines)
@@ -97,6 +97,21 @@ def _power(found: CheckResult) -> Iterator[str]:
             f"  {word} items (about {plural(round(tier.sales), 'sale')}): "
             f"{_times(tier.lift_with_popular)} / {_times(tier.lift_with_like)}"
         )
+
+
+def _repeats(found: CheckResult) -> Iterator[str]:
+    shares = [
+        f"{repeat.repeated / repeat.labels:.0%} of {plural(repeat.labels, 'label')} {_within(repeat.strata)}"
+        for repeat in found.repeats
+        if repeat.labels
+    ]
+    if shares:
+        yield f"bought together above expectation in the second half of the period, too: {', '.join(shares)}"
+
+
+def _within(strata: tuple[str, ...]) -> str:
+    names = ", ".join(printable(name.replace("_", " "), 40) for name in strata)
+    return f"within {names}" if strata else "of the first half without strata"
 
 
 def _shown(power: Power) -> list[tuple[str, PowerTier]]:

@@ -27,6 +27,7 @@ STORES = ("store", "store_id", "shop", "shop_id", "branch", "branch_id")
 """Attributes that are strata by default."""
 FEW_BASKETS = 30
 """A stratum with fewer baskets explains its own pairs away."""
+RULED_OUT = "could not be ruled out as the reason of a pair."
 
 
 def parse_strata(names: Sequence[str] | None) -> tuple[str, ...] | None:
@@ -43,6 +44,19 @@ def parse_strata(names: Sequence[str] | None) -> tuple[str, ...] | None:
     if "none" in given and len(given) > 1:
         raise must_be("strata", "`none` alone, or columns", ",".join(given))
     return () if given == ("none",) else given
+
+
+def strata_words(strata: Sequence[str]) -> str:
+    """Within what the evidence of a table is measured, and what it therefore cannot rule out.
+
+    >>> strata_words(["month"])
+    'Evidence is measured within month. Stores could not be ruled out as the reason of a pair.'
+    """
+    named = ", ".join(name.replace("_", " ") for name in strata)
+    open_ = [] if MONTH in strata else ["seasons"]
+    open_ += [] if set(strata) & set(STORES) else ["stores"]
+    within = [f"Evidence is measured within {named}."] if strata else []
+    return " ".join([*within, *([f"{' and '.join(open_).capitalize()} {RULED_OUT}"] if open_ else [])])
 
 
 def default_strata(baskets: Baskets) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -84,6 +84,7 @@ def assemble(
     _gather_baskets(connection, columns, has_details)
     dropped["excluded items"] = kept - _lines(connection)
     _keep_period(connection, context.options, columns, dropped)
+    columns = _without_mixed_store(connection, columns, context.options)
     _refuse_shared_baskets(connection, columns)
     _refuse_flat_positions(connection, columns)
     return CollectedLines(
@@ -226,6 +227,14 @@ def _keep_period(connection: Any, options: SourceOptions, columns: Columns, drop
         "CREATE OR REPLACE TABLE basket AS SELECT * REPLACE (CAST(row_number() OVER (ORDER BY basket) - 1 AS INTEGER) "
         "AS code) FROM basket ORDER BY basket"
     )
+
+
+def _without_mixed_store(connection: Any, columns: Columns, options: SourceOptions) -> Columns:
+    """The columns without a store that was taken by its name and has two values in some basket."""
+    if options.attributes or len(columns.attributes) != 1 or not _count(connection, "basket WHERE a0 <> other_a0"):
+        return columns
+    log.warning("column %s has two values in some baskets: it is not read", printable(repr(columns.attributes[0])))
+    return replace(columns, attributes=())
 
 
 def _refuse_shared_baskets(connection: Any, columns: Columns) -> None:

@@ -103,6 +103,7 @@ USUAL_NAMES: dict[str, tuple[str, ...]] = {
         *("quantity", "qty", "units", "item_quantity", "quantity_ordered", "units_sold", "product_qty", "qty_ordered"),
         *("menge", "anzahl", "stueckzahl", "stuckzahl", "quantite", "qte", "cantidad", "unidades"),
     ),
+    "store": ("store_id", "store", "store_name", "shop_id", "branch_id"),
     "group": ("item_group_id", "variant_group", "parent_sku", "parent_asin", "parent_product_id", "style_id"),
 }
 # shallow to deep; at most one name of each row is taken
@@ -133,7 +134,7 @@ MAY_HELP: dict[str, tuple[str, ...]] = {
     "strata": ("store", "shop", "branch", "channel", "filial", "magasin", "tienda", "outlet"),
 }
 ITEM_ROLES = ("name", "group", "category")
-FLAGS = (*USUAL_NAMES, "category", "catalog_item", "time_of_day")
+FLAGS = (*(role for role in USUAL_NAMES if role != "store"), "category", "catalog_item", "time_of_day")
 
 
 @dataclass(frozen=True)
@@ -344,14 +345,17 @@ def _guessed(options: SourceOptions, first: InputTable, catalogue: InputTable | 
             found[role] = columns[0]
     if not _is_english(found.get("basket")):
         found.pop("position", None)  # "Position" numbers the lines of a document there
+    store = guess("store", first.columns) if guessing and preset is None and not options.attributes else None
     paths = [path for table in places if (path := guess_category(table.columns))]
     category = options.category or (paths[0] if paths else ())
     named = {**found, **({} if options.category == category else {"category": " > ".join(category)})}
+    named |= {} if store is None else {"store": store}
     if named:
         kind = "" if preset is None else f"{preset.name}, "
         taken = ", ".join(f"{role} = {printable(column)}" for role, column in named.items())
         log.info("%scolumns taken by their names: %s", kind, taken)
-    return replace(options, category=category, **found)  # type: ignore[arg-type]
+    attributes = options.attributes if store is None else (store,)
+    return replace(options, category=category, attributes=attributes, **found)  # type: ignore[arg-type]
 
 
 def _role_column(role: str, table: InputTable, preset: Preset | None, first: InputTable) -> str | None:

@@ -6,9 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, cast
 
-from neatrec.cooccurrence import CountOptions, Margins, count
+import numpy as np
+import numpy.typing as npt
+
+from neatrec.cooccurrence import CountOptions, Margins, PairBlock, count
 from neatrec.cooccurrence.counts import DEEPEST, MAX_BASKET_PAIRS
-from neatrec.cooccurrence.expected_counts import Expected, StratifiedExpected, fit_expected
+from neatrec.cooccurrence.expected_counts import Codes, Expected, Floats, StratifiedExpected, fit_expected
 from neatrec.cooccurrence.spark.lines import SparkLines
 from neatrec.cooccurrence.strata import default_strata, parse_strata, strata_groups
 from neatrec.data.baskets import Baskets, customers_return
@@ -16,7 +19,8 @@ from neatrec.data.catalog import Catalog
 from neatrec.errors import ParameterError, must_be, must_be_one_of
 from neatrec.labels.calibrated import CalibratedTest
 from neatrec.labels.paper import PaperTest
-from neatrec.labels.record import Labels, PairTest, PairTester
+from neatrec.labels.record import Labels, Mask, PairTest, PairTester
+from neatrec.statistics import lift
 
 PROTOCOLS = ("calibrated", "paper")
 EXPECTED = ("quasi", "product")
@@ -123,6 +127,18 @@ class LabelConfig(LabelOptions):
             tester = CalibratedTest(self.levels, directed=self.directed, fit=fit, at_least=at_least)
         return tester, tester.test(count(baskets, self.counting, keep=tester, **engine))
 
+    def lifts_in(self, baskets: Baskets, query: Codes, item: Codes, engine: Engine) -> Floats:
+        """The lifts of aligned pairs in other baskets, counted and expected in the same way."""
+        wanted = _keys(query, item)
+
+        def chosen(block: PairBlock, _: Margins) -> Mask:
+            return np.isin(_keys(block.query, block.item), wanted)
+
+        found = count(baskets, self.counting, keep=chosen, **engine)
+        times = dict(zip(_keys(found.query, found.item).tolist(), found.count.tolist(), strict=True))
+        expected = self._expected_of(baskets)(found.margins).of(query, item)
+        return lift([times.get(key, 0) for key in wanted.tolist()], expected)
+
     def _expected_of(self, baskets: Baskets | SparkLines) -> Callable[[Margins], Expected]:
         """What makes expected counts of the margins of a count: theirs, or those of the strata they are made of."""
         if not self.strata:
@@ -132,6 +148,10 @@ class LabelConfig(LabelOptions):
         whole, names = baskets, self.strata
         strata_groups(whole, names)  # a column that is not there is refused before anything is counted
         return lambda _: StratifiedExpected.fit(whole, names, self.counting, self.expected)
+
+
+def _keys(query: Codes, item: Codes) -> npt.NDArray[np.int64]:
+    return query.astype(np.int64) << 32 | item
 
 
 def _level_of(catalog: Catalog, category_level: str | None) -> str | None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from neatrec.cooccurrence.strata import MONTH, STORES
+from neatrec.cooccurrence.strata import RULED_OUT, strata_words
 from neatrec.text import plural
 
 GRADES = ("certain", "likely", "guess", "category", "rule")
@@ -87,22 +87,6 @@ REASONS = {
 """Why a model recommends a pair without evidence in the counts; one that only counts has no reason."""
 NO_LIFT = 1.1
 """Up to this lift a pair without evidence is said to be bought together no more often than chance."""
-
-
-def strata_words(strata: Sequence[str]) -> str:
-    """Within what the evidence of a table is measured, and what it therefore cannot rule out.
-
-    >>> strata_words(["month"])
-    'Evidence is measured within month. Stores could not be ruled out as the reason of a pair.'
-    """
-    named = ", ".join(name.replace("_", " ") for name in strata)
-    open_ = [] if MONTH in strata else ["seasons"]
-    open_ += [] if set(strata) & set(STORES) else ["stores"]
-    within = [f"Evidence is measured within {named}."] if strata else []
-    return " ".join([*within, *([f"{' and '.join(open_).capitalize()} {RULED_OUT}"] if open_ else [])])
-
-
-RULED_OUT = "could not be ruled out as the reason of a pair."
 
 
 def coincidence_words(q: float, strata: Sequence[str]) -> str:
