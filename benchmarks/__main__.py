@@ -22,6 +22,7 @@ SHORT: dict[str, tuple[str, float]] = {
     "first_start": ("", 3),
     "warm_start": ("", 1),
     "simulator_fidelity": ("", 2),
+    "served_evidence": ("--save", 3),
     "interval_coverage": ("--save", 4),
     "lift_coverage": ("--save", 8),
     "bayes_claim": ("half --save", 3),

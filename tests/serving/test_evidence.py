@@ -15,8 +15,8 @@ from scipy.stats import poisson
 
 from helpers.dated_shop import dated_shop
 from helpers.toyshop import code, toy_baskets
-from neatrec.cooccurrence.strata import strata_groups
-from neatrec.data.baskets import Baskets
+from neatrec.cooccurrence.strata import strata_groups, stratum_column
+from neatrec.data.baskets import Attribute, Baskets
 from neatrec.data.catalog import Catalog
 from neatrec.errors import ParameterError
 from neatrec.labels import make_labels
@@ -340,15 +340,21 @@ def test_baskets_without_month_and_store_have_no_strata_by_default() -> None:
 
 def test_columns_whose_values_have_few_baskets_are_left_out_by_default() -> None:
     baskets = dated_shop()
-    assert PairTable.of(baskets.select(np.arange(900))).strata == ("basket_size", "month", "store")
-    assert PairTable.of(baskets.select(np.arange(100))).strata == ("store",)
-    assert PairTable.of(baskets.select(np.arange(50))).strata == ()
+    assert PairTable.of(baskets.select(np.arange(2_500))).strata == ("basket_size", "month", "store")
+    assert PairTable.of(baskets.select(np.arange(700))).strata == ("store",)
+    assert PairTable.of(baskets.select(np.arange(300))).strata == ()
 
 
 def test_columns_are_combined_where_combinations_have_enough_baskets_and_the_size_never() -> None:
     baskets, names = dated_shop(), ("basket_size", "month", "store")
     assert strata_groups(baskets, names) == [("basket_size",), ("month", "store")]
-    assert strata_groups(baskets.select(np.arange(400)), names) == [("basket_size",), ("month",), ("store",)]
+    assert strata_groups(baskets.select(np.arange(2_500)), names) == [("basket_size",), ("month",), ("store",)]
+
+
+def test_values_of_few_baskets_are_one_stratum() -> None:
+    stores = Attribute(np.repeat([0, 1, 2, 3], [300, 150, 250, 30]).astype(np.int32), ("a", "b", "c", "d"))
+    baskets = replace(Baskets.from_lists([["tea"]] * 730), attributes={"store": stores})
+    assert stratum_column(baskets, "store").tolist() == [0] * 300 + [4] * 150 + [2] * 250 + [4] * 30
 
 
 def test_strata_of_a_stream_are_refused() -> None:

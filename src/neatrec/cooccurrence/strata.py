@@ -25,8 +25,9 @@ Int64 = npt.NDArray[np.int64]
 SIZE, MONTH = BUILT_IN = ("basket_size", "month")
 STORES = ("store", "store_id", "shop", "shop_id", "branch", "branch_id")
 """Attributes that are strata by default."""
-FEW_BASKETS = 30
-"""A stratum with fewer baskets explains its own pairs away."""
+FEW_BASKETS = 200
+"""A stratum with fewer baskets explains its own pairs away: what is bought together once in n baskets is expected there
+1/n times for that reason alone."""
 RULED_OUT = "could not be ruled out as the reason of a pair."
 
 
@@ -135,7 +136,10 @@ def _combined(baskets: Baskets, names: Sequence[str]) -> Int64:
 def stratum_column(baskets: Baskets, name: str) -> Int64:
     """The code of each basket in one of the columns that strata are made of."""
     if name in baskets.attributes:
-        return np.asarray(baskets.attributes[name].codes, dtype=np.int64)
+        codes = np.asarray(baskets.attributes[name].codes, dtype=np.int64)
+        few = np.bincount(codes) < FEW_BASKETS
+        # rare values are one stratum together, unless there are only such
+        return codes if few[codes].all() else np.where(few[codes], len(few), codes)
     if name == SIZE:
         bands: Int64 = np.floor(2 * np.log2(np.maximum(baskets.sizes, 1))).astype(np.int64)
         return bands

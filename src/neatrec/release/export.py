@@ -34,7 +34,7 @@ def export_table(index: ServingTable, path: str | Path, *, min_evidence: str = "
     The ending of `path` says the format: .parquet, .csv or .sql. Returns the number of answers.
     """
     path = Path(path)
-    rows, rank = _chosen(index, min_evidence, k)
+    rows, rank = export_rows(index, min_evidence, k)
     writers: dict[str, Callable[[Iterator[pa.Table], Path], None]] = {
         ".parquet": _write_parquet,
         ".csv": _write_csv,
@@ -58,10 +58,10 @@ def export_table(index: ServingTable, path: str | Path, *, min_evidence: str = "
 
 def answers_table(index: ServingTable, *, min_evidence: str = "likely", k: int = 10) -> pa.Table:
     """The answers that `export_table` writes."""
-    return pa.concat_tables(blocks(index, *_chosen(index, min_evidence, k)))
+    return pa.concat_tables(blocks(index, *export_rows(index, min_evidence, k)))
 
 
-def _chosen(index: ServingTable, min_evidence: str, k: int) -> tuple[Places, Places]:
+def export_rows(index: ServingTable, min_evidence: str, k: int) -> tuple[Places, Places]:
     """The places of the answers to write, and the rank of each among those of its item, from 1."""
     if min_evidence not in PAIR_GRADES:
         raise must_be_one_of("min_evidence", PAIR_GRADES, min_evidence)

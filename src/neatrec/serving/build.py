@@ -137,7 +137,7 @@ def _variance(model: Model) -> npt.NDArray[np.float32] | None:
 
 def _reason(model: Model) -> str:
     """Why it recommends a pair without evidence in the counts; see `evidence.REASONS`."""
-    if isinstance(model, CountModel):
+    if isinstance(model, CountModel) or getattr(model, "statistic", None) is not None:
         return "counts"
     return "popular" if model.name == "pop" else "similar"
 

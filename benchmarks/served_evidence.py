@@ -1,0 +1,119 @@
+"""Served evidence against the truth of simulated supermarkets, without strata and within those used by default.
+
+    python -m benchmarks.served_evidence [--save]
+
+Four shops; the bundle that `neatrec train` writes. Of the answers served by default (the first ten that are at least
+likely): how many are planted complements, how many planted traps. Recall: planted complements among the first ten
+answers, of the ranking alone and of those served. CPU seconds of the whole training with its table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.harness import save, table
+from neatrec.labels import make_labels
+from neatrec.labels.ground_truth import score_against
+from neatrec.release.export import export_rows
+from neatrec.serving import ServingTable
+from neatrec.serving.evidence import CERTAIN, LIKELY, STRENGTHS
+from neatrec.simulator import TRAP_NAMES, Supermarket, supermarket
+from neatrec.training.train import ModelChoice, TrainOptions, train_bundle
+
+SEEDS = (0, 1, 2, 3)
+FIRST = 10
+STRATA: dict[str, tuple[str, ...] | None] = {"none": (), "default": None}
+
+
+def measured(market: Supermarket, strata: tuple[str, ...] | None, seed: int) -> dict[str, Any]:
+    """One training and what it serves."""
+    with tempfile.TemporaryDirectory() as folder:
+        began = time.process_time()
+        options = TrainOptions(seed=seed, strata=strata)
+        train_bundle(lambda: market.baskets, Path(folder) / "bundle", ModelChoice(), options)
+        cpu = time.process_time() - began
+        index = ServingTable.open(Path(folder) / "bundle")
+        rows, _ = export_rows(index, "likely", FIRST)
+    query = np.searchsorted(index.start, rows, side="right") - 1
+    item, grade, low = (index.columns[name][rows] for name in ("item", "grade", "lift_low"))
+    truth = market.truth
+    planted = truth.is_complement(query, item) | truth.is_complement(item, query)
+    trap = np.any([truth.is_trap(query, item, kind) for kind in TRAP_NAMES], axis=0)
+    trap |= np.any([truth.is_trap(item, query, kind) for kind in TRAP_NAMES], axis=0)
+    strong = (grade == CERTAIN) & (low >= STRENGTHS["strong"])
+    parts = {"certain and strong": strong, "certain": grade == CERTAIN, "likely": grade == LIKELY}
+    every = np.concatenate(
+        [np.arange(a, min(a + FIRST, b)) for a, b in zip(index.start, index.start[1:], strict=False)]
+    )
+    every_query = np.searchsorted(index.start, every, side="right") - 1
+    return {
+        "strata": list(index.pairs.strata),
+        "answers": {
+            name: {
+                "answers": int(mask.sum()),
+                "planted": round(float(planted[mask].mean()), 4),
+                "traps": round(float(trap[mask].mean()), 4),
+            }
+            for name, mask in parts.items()
+        },
+        "recall of the ranking": recall(market, every_query, index.columns["item"][every]),
+        "recall of answers": recall(market, query, item),
+        "explained": int(np.count_nonzero(index.pairs.explained)) if index.pairs.explained is not None else 0,
+        "cpu": round(cpu, 2),
+    }
+
+
+def recall(market: Supermarket, query: Any, item: Any) -> float:
+    """The share of the planted pairs that stand among these answers."""
+    return round(score_against(market.truth, query, item, directed=True).recall, 4)
+
+
+def labels_of(market: Supermarket) -> dict[str, float]:
+    """Precision and recall of the calibrated labels within the default strata."""
+    found = make_labels(market.baskets, levels=(0.05,))
+    score = score_against(market.truth, found.query, found.item, directed=True)
+    return {"labels": len(found), "precision": round(score.precision, 4), "recall": round(score.recall, 4)}
+
+
+def rows_of(found: dict[str, Any]) -> list[list[str]]:
+    head = ["seed", "strata", "certain and strong", "planted", "traps", "recall: ranking", "answers", "CPU s"]
+    rows = [head]
+    for seed, shop in found.items():
+        for name in STRATA:
+            one = shop[name]
+            strong = one["answers"]["certain and strong"]
+            shares = [f"{strong['planted']:.1%}", f"{strong['traps']:.1%}"]
+            recalls = [f"{one['recall of the ranking']:.3f}", f"{one['recall of answers']:.3f}"]
+            rows.append([seed, name, f"{strong['answers']:,}", *shares, *recalls, f"{one['cpu']:.1f}"])
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--save", action="store_true", help="write results/served_evidence.json")
+    asked = parser.parse_args()
+    logging.disable(logging.WARNING)
+    small = supermarket(baskets=2_000, items=200, seed=9)
+    for strata in STRATA.values():
+        measured(small, strata, 9)  # compiles
+    found: dict[str, Any] = {}
+    for seed in SEEDS:
+        market = supermarket(seed=seed)
+        found[str(seed)] = {name: measured(market, strata, seed) for name, strata in STRATA.items()}
+        found[str(seed)]["labels"] = labels_of(market)
+    print(table(rows_of(found)))
+    for seed, shop in found.items():
+        print(seed, shop["labels"], {name: shop[name]["answers"] for name in STRATA})
+    if asked.save:
+        save("served_evidence", {"shops": found}, ("numpy", "scipy", "numba"), options="--save")
+
+
+if __name__ == "__main__":
+    main()
