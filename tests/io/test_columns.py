@@ -161,12 +161,12 @@ def test_usual_names_in_four_languages(tmp_path: Path, head: str, row: str) -> N
 
 
 def test_unused_columns_that_may_help_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    path = write(tmp_path / "o.csv", "order_id,sku,shelf,added,price,store\n1,tea,hot,2,4.00,north\n")
+    path = write(tmp_path / "o.csv", "order_id,sku,shelf,added,price,channel\n1,tea,hot,2,4.00,web\n")
     with caplog.at_level(logging.INFO, "neatrec"):
         read_baskets(path)
-        assert "unused columns that may help: shelf (category?), added (position?), store (strata?)" in caplog.text
+        assert "unused columns that may help: shelf (category?), added (position?), channel (strata?)" in caplog.text
         caplog.clear()
-        read_baskets(path, basket="order_id", item="sku", category="shelf", position="added", attributes="store")
+        read_baskets(path, basket="order_id", item="sku", category="shelf", position="added", attributes="channel")
     assert "may help" not in caplog.text
 
 
