@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -130,6 +131,15 @@ def test_each_goal_is_ranked_by_its_odds_where_these_win() -> None:
     assert [found[goal].name for goal in GOALS] == ["odds"] * 3
     assert (found["lift"].lift_weight, found["evidence"].lift_weight) == (1.0, 0.0)
     assert 0.0 < (found["balanced"].lift_weight or 0.0) < 1.0
+
+
+def test_odds_of_dependent_pairs_stand_in_where_no_high_lift_pair_is_known() -> None:
+    pairs = training_set({}, {"significance": 1.0, "neighbours": 1.0}, level=-4.0)
+    none = replace(pairs, positive=np.zeros_like(pairs.positive), weights=pairs.weights * [0.0, 1.0])
+    found, rows = choose_rankings(none, INITIAL_PRIOR, lambda: 2.0)
+    assert (found["balanced"].name, found["lift"]) == ("odds", GoalRanking("shrunk-lift", k=2.0))
+    assert np.isnan(rows[0].lift_gain)
+    assert rows[0].evidence_low > rows[1].evidence_high
 
 
 def test_without_a_prior_a_clearly_better_statistic_ranks() -> None:

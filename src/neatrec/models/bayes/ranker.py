@@ -52,7 +52,7 @@ NAN = float("nan")
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class OddsRanker:
     """log-odds = level + features . weights, in the order of RANKER_FEATURES."""
 
@@ -190,7 +190,7 @@ class Competition:
 
     def winner(self, goal: str, default: Callable[[str], GoalRanking]) -> GoalRanking:
         """The ranking for a goal: a rich one if it clearly beats all statistics, else the default unless another
-        statistic probably beats that.
+        statistic clearly beats that.
         """
         measures = self.measured(goal)
         if not measures:
@@ -250,13 +250,8 @@ class Competition:
 
     def comparison(self, rankings: dict[str, GoalRanking]) -> tuple[RankingComparison, ...]:
         """The goals, then the statistics, shrunk lift with its best k."""
-        entrants = [*self.simple, *self.rich]
-        rows = []
-        for goal, ranking in rankings.items():
-            found = next(
-                (entrant for entrant in entrants if entrant.ranking is ranking or entrant.ranking == ranking), None
-            )
-            rows += [] if found is None else [self._row(f"bayes {goal}", found.gains)]
+        gains = {entrant.ranking: entrant.gains for entrant in (*self.simple, *self.rich)}
+        rows = [self._row(f"bayes {goal}", gains[ranking]) for goal, ranking in rankings.items()]
         shrunk = [entrant for entrant in self.simple if entrant.ranking.k is not None]
         best = max(shrunk, key=lambda entrant: entrant.gains.sum())
         others = [entrant for entrant in self.simple if entrant.ranking.k is None]
