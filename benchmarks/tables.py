@@ -110,15 +110,50 @@ def ratio(row: dict[str, Any], first: str, second: str) -> str:
     return pair([a / b for a, b in zip(values[first], values[second], strict=True)])
 
 
-@from_records("bayes-splits", *(f"bayes_{split}" for split in SPLITS))
+GOALS = ("bayes", "bayes@lift", "bayes@evidence")
+
+
+@from_records("bayes-splits", *(f"bayes_{split}" for split in (*SPLITS, "journey")))
 def bayes_splits() -> list[list[str]]:
-    rows = [["split", "candidates", "bayes", "shrunk-lift-tuned", "ratio", "HR interval", "NDCG interval"]]
-    for split in SPLITS:
-        for row in leaderboard(split):
-            if row["level"] == 0.05:
-                intervals = [difference(row, "bayes", "shrunk-lift-tuned", name) for name in ("hr@10", "ndcg@10")]
-                scores = [pair(row[METRICS][name]) for name in ("bayes", "shrunk-lift-tuned")]
-                rows.append([split, candidates(row), *scores, ratio(row, "bayes", "shrunk-lift-tuned"), *intervals])
+    """The goals beside the best statistic of each protocol, 200 candidates."""
+    rows = [["split", "labels", *GOALS, "best statistic", "bayes over it", "HR interval", "NDCG interval"]]
+    for split in (*SPLITS, "journey"):
+        for protocol, best in (("paper", "shrunk-lift-tuned"), ("calibrated", "llr")):
+            for row in leaderboard(split, protocol):
+                if row["level"] == 0.05 and candidates(row) == "200":
+                    intervals = [difference(row, "bayes", best, name) for name in ("hr@10", "ndcg@10")]
+                    scores = [pair(row[METRICS][name]) for name in GOALS]
+                    statistic = f"{best} {pair(row[METRICS][best])}"
+                    rows.append([split, protocol, *scores, statistic, ratio(row, "bayes", best), *intervals])
+    return rows
+
+
+@from_records("no-regret", "no_regret")
+def no_regret() -> list[list[str]]:
+    """The default beside the best of all statistics, shop by shop."""
+    head = [
+        "shop",
+        "labels",
+        "number",
+        "ranks by",
+        "bayes",
+        "best statistic",
+        "HR interval",
+        "NDCG interval",
+        "loses to",
+    ]
+    rows = [head]
+    for shop, found in results("no_regret").items():
+        taken = ", ".join(
+            f"{key} {value:g}" if isinstance(value, float) else value for key, value in found["default"].items()
+        )
+        for one in found["boards"]:
+            if not one["labels"]:
+                rows.append([shop, one["protocol"], "0", taken, *[""] * 5])
+                continue
+            scores = [pair(one["bayes"]), f"{one['best']} {pair(one['best_statistic'])}"]
+            ends = [span(*interval) for interval in one["difference"]]
+            rows.append([shop, one["protocol"], f"{one['labels']:,}", taken, *scores, *ends, "; ".join(one["losses"])])
     return rows
 
 
@@ -146,10 +181,10 @@ def bayes_times_seen() -> list[list[str]]:
 
 @from_records("bayes-calibrated", "bayes_half")
 def bayes_calibrated() -> list[list[str]]:
-    shown = ("bayes-sure", "llr", "jaccard", "shrunk-lift-tuned", "bayes")
-    rows = [["level q", "candidates", "labels", *shown, "HR interval, bayes-sure less llr", "NDCG interval"]]
+    shown = (*GOALS, "llr", "jaccard", "shrunk-lift-tuned")
+    rows = [["level q", "candidates", "labels", *shown, "HR interval, bayes less llr", "NDCG interval"]]
     for row in leaderboard("half", "calibrated"):
-        intervals = [difference(row, "bayes-sure", "llr", name) for name in ("hr@10", "ndcg@10")]
+        intervals = [difference(row, "bayes", "llr", name) for name in ("hr@10", "ndcg@10")]
         scores = [pair(row[METRICS][name]) for name in shown]
         rows.append([str(row["level"]), candidates(row), f"{row['labels']:,}", *scores, *intervals])
     return rows
@@ -157,7 +192,7 @@ def bayes_calibrated() -> list[list[str]]:
 
 @from_records("bayes-journey", "bayes_journey")
 def bayes_journey() -> list[list[str]]:
-    shown = ("bayes", "shrunk-lift-tuned", "llr", "bayes-sure")
+    shown = (*GOALS, "shrunk-lift-tuned", "llr")
     rows = [["level", "candidates", "labels", *shown, "bayes / shrunk-lift-tuned", "HR interval", "NDCG interval"]]
     for row in leaderboard("journey"):
         intervals = [difference(row, "bayes", "shrunk-lift-tuned", name) for name in ("hr@10", "ndcg@10")]
