@@ -59,16 +59,18 @@ def test_train_and_show_say_which_ranking_to_use(tmp_path: Path, capsys: pytest.
     trained = capsys.readouterr().out
     assert exit_code_of(["show", str(out)]) == 0
     shown = capsys.readouterr().out
-    compared = load_bundle(out).fit_info()["comparison"]
+    learned = load_bundle(out).fit_info()
+    compared, goals = learned["comparison"], learned["goals"]
     assert 4 <= len(compared) <= 8
     for text in (trained, shown):
-        table = text[text.index("Which ranking to use on these baskets") :].splitlines()
-        rows = table[4 : 4 + len(compared)]
-        assert [row["name"] for row in compared] == [line.strip().split("  ")[0].split(",")[0] for line in rows]
-        assert max(map(len, table[: 8 + len(compared)])) <= 80
-        best = max((row for row in compared if row["lift_gain"]), key=lambda row: row["lift_gain"])
+        table = text[text.index("Which ranking to use on these baskets") : text.index("\nHighest by")].splitlines()
+        for row in compared:
+            (line,) = [line for line in table if line.strip().startswith(f"{row['name']}  ")]
+            assert f"{row['lift_gain']:.3f} ({row['lift_low']:.3f} to {row['lift_high']:.3f})" in line
+        assert max(map(len, table)) <= 80
+        best = max(compared, key=lambda row: row["lift_gain"])
         assert f"Highest by high-lift pairs: {best['name']}; by certain pairs: " in text
-        assert f"{best['lift_gain']:.3f} ({best['lift_low']:.3f} to {best['lift_high']:.3f})" in text
+        assert f"Goals rank by: balanced: {goals['balanced']['ranks_by']}" in text.replace("\n", " ")
     assert "learned comparison" not in shown
 
 
@@ -77,7 +79,7 @@ def test_too_few_pairs_to_compare_rankings_are_said(capsys: pytest.CaptureFixtur
     print_rankings({"comparison": [], "goals": goals})
     said = capsys.readouterr().out
     assert said.startswith("Too few pairs in held-out training baskets to compare rankings.")
-    assert "balanced: shrunk-lift k=0.5; evidence: llr" in said
+    assert "Goals rank by: balanced: shrunk-lift k=0.5; evidence: llr." in said
     print_rankings({"losses": [0.1]})
     assert capsys.readouterr().out == ""
 

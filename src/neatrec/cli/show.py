@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from textwrap import fill
 from typing import Annotated, Any
 
 import typer
@@ -89,31 +90,29 @@ def print_rankings(learned: Mapping[str, Any]) -> None:
     """Which ranking to use on these baskets: the goals of a model beside simple statistics, where it compared them."""
     if "comparison" not in learned:
         return
-    compared, goals = learned["comparison"], learned["goals"]
-    rows = [[_ranking_name(row["name"], goals), _gain(row, "lift"), _gain(row, "evidence")] for row in compared]
-    if not rows:
-        ranks_by = "; ".join(f"{goal}: {_ranks_by(goals[goal])}" for goal in goals)
-        print(f"Too few pairs in held-out training baskets to compare rankings. Goals rank by: {ranks_by}.")
+    compared = learned["comparison"]
+    ranks_by = "; ".join(f"{goal}: {_ranks_by(by)}" for goal, by in learned["goals"].items())
+    note = fill(f"Goals rank by: {ranks_by}.", 80)
+    if not compared:
+        print(f"Too few pairs in held-out training baskets to compare rankings.\n{note}")
         return
     highest = []
     for measure, pairs in (("lift", "high-lift"), ("evidence", "certain")):
         gains = {row["name"]: row[f"{measure}_gain"] for row in compared if row[f"{measure}_gain"] is not None}
         highest += [f"by {pairs} pairs: {max(gains, key=gains.__getitem__)}"] if gains else []
-    note = "Hits plus NDCG among the first ten (0 to 2), 95 % interval, of pairs that\nheld-out training baskets show."
-    note += f"\nHighest {'; '.join(highest)}."
-    columns = ["ranking", "high-lift pairs", "certain pairs"]
-    print_table("Which ranking to use on these baskets", columns, rows, note=note)
-
-
-def _ranking_name(name: str, goals: Mapping[str, Any]) -> str:
-    goal = name.removeprefix("bayes ")
-    return f"{name}, by {_ranks_by(goals[goal])}" if goal in goals else name
+    note = f"held-out training baskets show.\n{note}\nHighest {'; '.join(highest)}."
+    print_table(
+        "Which ranking to use on these baskets",
+        ["ranking", "high-lift pairs", "certain pairs"],
+        [[row["name"], _gain(row, "lift"), _gain(row, "evidence")] for row in compared],
+        note=f"Hits plus NDCG among the first ten (0 to 2), 95 % interval, of pairs that\n{note}",
+    )
 
 
 def _ranks_by(ranking: Mapping[str, Any]) -> str:
     """
-    >>> _ranks_by({"ranks_by": "shrunk-lift", "k": 0.5})
-    'shrunk-lift k=0.5'
+    >>> _ranks_by({"ranks_by": "shrunk-lift", "k": 0.5}), _ranks_by({"ranks_by": "odds", "weights": {"cosine": 1.0}})
+    ('shrunk-lift k=0.5', 'odds')
     """
     k = f" k={ranking['k']:g}" if "k" in ranking else ""
     return f"{ranking['ranks_by']}{k}"
