@@ -128,3 +128,10 @@ def test_a_name_that_is_gone_is_noticed() -> None:
     assert not exists("neatrec.data.baskets.Gone")
     assert not exists("neatrec.gone.Baskets")
     assert "neatrec.io.read_baskets" in names_of("```python\nfrom neatrec.io import read_baskets\n```")
+
+
+def test_every_promise_names_a_test_that_exists() -> None:
+    named = re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", (ROOT / "docs" / "reliability.md").read_text())
+    assert len(named) > 30
+    for file, test in named:
+        assert not test or f"def {test}(" in (ROOT / file).read_text(), f"{file} has no {test}"

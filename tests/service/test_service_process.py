@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -135,6 +136,21 @@ def test_port_0_says_which_port_once_it_can_be_asked(bundle: Path, workers: int)
         finally:
             process.kill()
         assert process.returncode == 130
+
+
+def test_a_worker_that_finds_no_good_bundle_ends_the_service_with_a_sentence(bundle: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(bundle, tmp_path / "bundle"))
+    with serving(copy, "--workers", 2) as (process, _):
+        (copy / "topk" / "pairs.arrow").write_bytes(b"")
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        workers = [pid for pid in children if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        os.kill(int(workers[-1]), signal.SIGKILL)
+        assert process.stderr is not None
+        said = process.stderr.read()
+        assert process.wait(60) == 1
+        assert "a worker cannot start: " in said
+        assert "pairs.arrow is damaged" in said
+        assert "Traceback" not in said
 
 
 def test_workers_that_cannot_start_are_a_failure(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from helpers.service_bundle import write_bundle
-from neatrec.errors import BundleError, ResourceError
+from neatrec.errors import BundleError, NeatrecError, ResourceError
 from neatrec.release.limits import PublishLimits
 from neatrec.release.publish import publish, rollback
 from neatrec.service import watcher as watcher_module
@@ -108,11 +108,74 @@ def test_a_damaged_bundle_is_refused_and_the_old_one_stays(
     before = watcher.snapshot
     flip(tmp_path, damaged_copy(versions[1], tmp_path, number))
     assert not watcher.check()
-    assert watcher.snapshot is before
+    assert watcher.snapshot.bundles is before.bundles
     assert b"neatrec_refused_bundles_total 1.0" in metrics.text()
+    assert b"neatrec_refusing_bundle 1.0" in metrics.text()
     assert "refused, the old one stays" in caplog.text
     flip(tmp_path, versions[2])
     assert watcher.check()
+    assert watcher.snapshot.refusal is None
+
+
+@pytest.fixture
+def store(versions: list[Path], tmp_path: Path) -> Path:
+    """A store of two versions."""
+    for bundle in versions[:2]:
+        publish(bundle, tmp_path / "store", PublishLimits(coverage_fall=1, top10_changed=1))
+    return tmp_path / "store"
+
+
+def overwrite(file: Path, content: bytes) -> None:
+    """In place, as `cp` does it: not a new file."""
+    with file.open("r+b") as stream:
+        stream.truncate(len(content))
+        stream.write(content)
+
+
+def test_a_start_falls_back_to_the_newest_version_that_verifies(
+    store: Path, versions: list[Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    file = store / "current" / "topk" / "answers.arrow"
+    good = file.read_bytes()
+    overwrite(file, good[:100])
+    watcher = BundleWatcher(ServiceSettings(store), Metrics())
+    asking = TestClient(make_app(watcher.settings, watcher))
+    older, live = (ServingTable.open(bundle).version for bundle in versions[:2])
+    ready = asking.get("/readyz").json()
+    assert (ready["status"], ready["bundle"]) == ("ok", older)
+    assert "answers.arrow is damaged: it has 100 bytes" in ready["refusal"]
+    assert "neatrec_refusing_bundle 1.0" in asking.get("/metrics").text
+    lines = [line for line in caplog.messages if "the live bundle is refused, serving version 1-" in line]
+    assert len(lines) == 1
+    overwrite(file, good)
+    assert watcher.check()
+    assert asking.get("/readyz").json() == {"status": "ok", "bundle": live}
+    assert "neatrec_refusing_bundle 0.0" in asking.get("/metrics").text
+
+
+def test_a_store_without_any_good_version_is_a_sentence(store: Path) -> None:
+    for version in (store / "versions").glob("*-*"):
+        overwrite(version / "items.parquet", b"")
+    with pytest.raises(NeatrecError, match=r"no version of .*store can be served: .*items.parquet is damaged") as found:
+        BundleWatcher(ServiceSettings(store), Metrics())
+    assert found.value.exit_code == 1
+
+
+@pytest.mark.parametrize("name", ["topk/answers.arrow", "topk/items.arrow", "topk/pairs.arrow", "arrays.safetensors"])
+@pytest.mark.parametrize("how", ["noise", "truncated"])
+def test_files_changed_in_place_change_no_answer(versions: list[Path], tmp_path: Path, name: str, how: str) -> None:
+    bundle = Path(shutil.copytree(versions[0], tmp_path / "bundle"))
+    watcher = BundleWatcher(ServiceSettings(bundle), Metrics())
+    asking = TestClient(make_app(watcher.settings, watcher))
+    paths = [f"/v1/complements?item={item}&min_evidence=guess" for item in (100, 305)] + ["/v1/pairs?a=100&b=305"]
+    before = [asking.get(path).json() for path in paths]
+    size = (bundle / name).stat().st_size
+    overwrite(bundle / name, os.urandom(size) if how == "noise" else b"")
+    watcher.snapshot.cache.answers.clear()
+    assert [asking.get(path).json() for path in paths] == before
+    assert not watcher.check()
+    assert "is damaged" in str(watcher.snapshot.refusal)
+    assert [asking.get(path).json() for path in paths] == before
 
 
 def wrapped(cause: Exception) -> Exception:
@@ -151,7 +214,7 @@ def test_a_good_bundle_is_taken_once_a_passing_trouble_is_over(
     flip(tmp_path, versions[1])
     for _ in range(3):
         assert not watcher.check()
-    assert watcher.snapshot is before
+    assert watcher.snapshot.bundles is before.bundles
     assert refused(metrics) == 1
     assert caplog.text.count("it is tried again at every check") == 1
     monkeypatch.setattr(watcher.bundles[0], "read", watcher_module._open)

@@ -221,16 +221,16 @@ def test_a_bundle_without_a_table_says_what_to_run(model: Model, tmp_path: Path)
 def test_the_table_is_written_anew_without_the_baskets(bundle: Path, model: Model) -> None:
     before = ServingTable.open(bundle)
     assert rewrite_index(bundle).content_hash == before.version
-    rewrite_index(bundle, k=7, attachment={"leaderboard": {}})
+    rewrite_index(bundle, k=7, attachment={"source": "orders.csv"})
     after = ServingTable.open(bundle)
-    assert (after.k, after.attachment) == (7, {"leaderboard": {}})
+    assert (after.k, after.attachment) == (7, {"source": "orders.csv"})
     assert after.version != before.version
     assert after.manifest.created == before.manifest.created
     assert after.answers(code("bread")).item.tolist() == model.recommend("Bread", 7).codes.tolist()
     pair = code("bread"), code("butter")
     assert after.evidence(*pair).to_dict() == before.evidence(*pair).to_dict()
     rewrite_index(bundle, k=4)
-    assert ServingTable.open(bundle).attachment == {"leaderboard": {}}
+    assert ServingTable.open(bundle).attachment == {"source": "orders.csv"}
 
 
 def test_an_open_index_outlives_its_bundle(bundle: Path, model: Model) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import stat
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -12,10 +14,28 @@ from typing import Any
 from neatrec.errors import BundleError
 from neatrec.text import printable
 
+Kinds = Mapping[str, tuple[type, ...]]
 FORMAT = 1
 NAME = "manifest.json"
 MAX_BYTES = 16 * 1024 * 1024
 """A larger file is no manifest and is not read."""
+
+
+KINDS: Kinds = {
+    "model": (str,),
+    "kind": (str,),
+    "parameters": (dict,),
+    "data_hash": (str,),
+    "seed": (int, type(None)),
+    "items": (int,),
+    "lines": (int,),
+    "created": (str,),
+    "versions": (dict,),
+    "learned": (dict,),
+    "keeps_users": (bool,),
+    "notes": (dict,),
+}
+"""What each entry of the manifest is. No pydantic: a bundle is read where there is nothing but NumPy and Arrow."""
 
 
 @dataclass(frozen=True)
@@ -102,9 +122,36 @@ def _from_entries(entries: dict[str, Any], file: Path) -> Manifest:
         manifest = Manifest(files=files, **entries)
     except (KeyError, TypeError, AttributeError) as error:
         raise damaged(file, "an entry is missing, unknown or of the wrong type") from error
-    if not all(_is_inside(name) for name in files):
-        raise damaged(file, "it names a file outside the bundle")
+    check_entries(vars(manifest), KINDS, file)
+    for name, record in files.items():
+        if not _is_inside(name):
+            raise damaged(file, "it names a file outside the bundle")
+        check_entries(vars(record), {"size": (int,), "sha256": (str,)}, file)
     return manifest
+
+
+def check_entries(entries: Any, kinds: Kinds, file: Path) -> None:
+    """Refuse an entry of a JSON file that is missing or of another kind; whole numbers are not negative."""
+    if not isinstance(entries, dict):
+        raise damaged(file, f"it must hold objects, got {printable(repr(entries), 60)}")
+    for name, allowed in kinds.items():
+        if name not in entries:
+            raise damaged(file, f"it has no entry {name!r}")
+        value = entries[name]
+        if type(value) not in allowed or (type(value) is int and value < 0):
+            words = " or ".join(WORDS[kind] for kind in allowed)
+            raise damaged(file, f"its entry {name!r} must be {words}, got {printable(repr(value), 60)}")
+
+
+WORDS: Mapping[type, str] = {
+    str: "text",
+    int: "a whole number from 0 on",
+    float: "a number",
+    bool: "true or false",
+    dict: "an object",
+    list: "a list",
+    type(None): "null",
+}
 
 
 def _is_inside(name: str) -> bool:
@@ -124,9 +171,21 @@ def damaged(file: Path, why: str) -> BundleError:
     )
 
 
+def regular_file(folder: Path, name: str) -> Path:
+    """A file of a bundle; a pipe or a device would block who reads it, a link may lead anywhere."""
+    file = folder / name
+    try:
+        regular = stat.S_ISREG(file.lstat().st_mode)
+    except OSError as error:
+        raise BundleError(f"cannot read {printable(file)}: {printable(error.strerror)}", file=str(file)) from error
+    if not regular or os.path.realpath(file) != os.path.join(os.path.realpath(folder), name):
+        raise damaged(file, "it is not a regular file inside the bundle")
+    return file
+
+
 def read_manifest_file(folder: Path) -> tuple[Manifest, bytes]:
     """The manifest of a bundle's folder, and its bytes. The other files are not read."""
-    file = folder / NAME
+    file = regular_file(folder, NAME)
     try:
         with file.open("rb") as stream:
             content = stream.read(MAX_BYTES + 1)
@@ -147,7 +206,7 @@ def file_record(file: Path) -> FileRecord:
 def verify_files(folder: Path, manifest: Manifest) -> None:
     """Raise `BundleError` with the file's name where a file differs from what was written."""
     for name, record in manifest.files.items():
-        file = folder / name
+        file = regular_file(folder, name)
         try:
             size = file.stat().st_size
             if size != record.size:

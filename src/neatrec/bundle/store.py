@@ -23,7 +23,16 @@ from safetensors.numpy import save_file
 from neatrec._version import __version__
 from neatrec.bundle.folder import BundleFolder, remove, sync_file, sync_folder
 from neatrec.bundle.lock import BundleLock, cannot_write
-from neatrec.bundle.manifest import NAME, FileRecord, Manifest, damaged, file_record, read_manifest_file, verify_files
+from neatrec.bundle.manifest import (
+    NAME,
+    FileRecord,
+    Manifest,
+    damaged,
+    file_record,
+    read_manifest_file,
+    regular_file,
+    verify_files,
+)
 from neatrec.data.baskets import BasketStream, as_shards
 from neatrec.data.catalog import Catalog, string_array
 from neatrec.errors import BundleError, InputError, NeatrecError
@@ -276,16 +285,54 @@ def _folder_state(place: BundleFolder) -> _FolderState | None:
 
 
 def _model(folder: Path, manifest: Manifest) -> Model:
-    model = model_of(manifest, Catalog.load(folder / ITEMS), _read_arrays(folder / ARRAYS), folder)
+    catalog, _ = read_catalog(folder, manifest)
+    model = model_of(manifest, catalog, _read_arrays(named_file(folder, manifest, ARRAYS)), folder)
     if USERS in manifest.files:
-        model.user_ids = string_array(pq.read_table(folder / USERS)["id"])
+        try:
+            model.user_ids = string_array(pq.read_table(named_file(folder, manifest, USERS))["id"])
+        except (OSError, KeyError, pa.ArrowException) as error:
+            raise damaged(folder / USERS, printable(error)) from error
     return model
 
 
+def named_file(folder: Path, manifest: Manifest, name: str) -> Path:
+    """A file that the bundle must hold: one that the manifest does not name is not verified."""
+    if name not in manifest.files:
+        raise damaged(folder / NAME, f"it does not name {name}")
+    return regular_file(folder, name)
+
+
+def read_catalog(folder: Path, manifest: Manifest) -> tuple[Catalog, np.ndarray[Any, np.dtype[np.int64]]]:
+    """The catalogue, and the lines of each item in the training baskets.
+
+    The number of rows stands in the file's footer: a file of millions of rows in place of it is never read.
+    """
+    file = named_file(folder, manifest, ITEMS)
+    try:
+        footer = pq.read_metadata(file)
+        rows = {footer.num_rows, sum(footer.row_group(n).num_rows for n in range(footer.num_row_groups))}
+        if rows != {manifest.items} or not manifest.items:
+            raise damaged(file, f"it has {max(rows):,} rows, the manifest says {manifest.items:,}")
+        count = pq.read_table(file, columns=["count"])["count"]
+    except (OSError, KeyError, pa.ArrowException) as error:
+        raise damaged(file, printable(error)) from error
+    if count.type != pa.int64() or count.null_count or count.to_numpy().min() < 0:
+        raise damaged(file, "column 'count' must hold whole numbers from 0 on")
+    return Catalog.load(file), count.to_numpy()
+
+
 def model_of(manifest: Manifest, catalog: Catalog, arrays: Mapping[str, Any], folder: Path) -> Model:
-    """The model of a manifest, a catalog and arrays."""
+    """The model of a manifest, a catalog and arrays, which are tried out: they must fit together."""
     parameters = parameters_of(manifest, folder)
-    return model_class(manifest.model).from_arrays(parameters, catalog, arrays)
+    for name, array in arrays.items():
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise damaged(folder / ARRAYS, f"array {printable(name)!r} holds a number that is not finite")
+    try:
+        model = model_class(manifest.model).from_arrays(parameters, catalog, arrays)
+        model.score_all([0])
+    except Exception as error:  # what it is depends on the model and on the array
+        raise damaged(folder / ARRAYS, printable(error, 300)) from error
+    return model
 
 
 def parameters_of(manifest: Manifest, folder: Path) -> ModelParameters:
@@ -297,7 +344,7 @@ def parameters_of(manifest: Manifest, folder: Path) -> ModelParameters:
     saved = {**alias_settings(manifest.model), **manifest.parameters}
     try:
         return model_class(manifest.model).Parameters.from_saved(saved)
-    except (TypeError, InputError) as error:
+    except (TypeError, ValueError, InputError) as error:
         raise damaged(folder / NAME, f"the parameters do not fit the model ({printable(error)})") from error
 
 

@@ -51,7 +51,7 @@ def serve(
     ] = None,
     host: Annotated[str, typer.Option(help="An address other than loopback needs a key.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535)] = 8000,
-    workers: Annotated[int, typer.Option(min=1, max=64, help="Processes; they share the mapped table.")] = 1,
+    workers: Annotated[int, typer.Option(min=1, max=64, help="Processes, each with the table in its memory.")] = 1,
     rules: Annotated[
         Path | None,
         typer.Option(

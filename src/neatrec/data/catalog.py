@@ -190,7 +190,7 @@ class Catalog:
             table = pq.read_table(Path(path))
             levels = json.loads(table.schema.metadata[b"neatrec_levels"])
             names = json.loads(table.schema.metadata[b"neatrec_category_names"])
-        except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError, pa.ArrowException) as error:
             raise BundleError(f"cannot read a catalogue from {printable(path)}: {printable(error)}") from error
         try:
             return _assembled(table, levels, names)

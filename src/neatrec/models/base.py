@@ -373,6 +373,19 @@ class Model(ABC):
         """Restore the arrays of `_arrays` (and of `_user_arrays`, where they were saved)."""
 
 
+def require_shapes(arrays: Mapping[str, npt.NDArray[Any]], shapes: Mapping[str, tuple[str, ...]], items: int) -> None:
+    """Refuse arrays of a file that do not fit together: compiled loops read as far as the shapes promise.
+
+    Lengths of one name are equal; `items` is that of the catalogue.
+    """
+    lengths = {"items": items}
+    for name, shape in shapes.items():
+        found = arrays[name].shape
+        wanted = tuple(lengths.setdefault(dimension, length) for dimension, length in zip(shape, found, strict=False))
+        if found != wanted or len(found) != len(shape):
+            raise ValueError(f"`{name}` must have the shape ({', '.join(shape)}), got {found}")
+
+
 def no_goals(name: str, goal: str) -> ParameterError:
     """A goal was asked of a model without any."""
     return must_be("goal", f"left out: model {name!r} has one ranking", goal, hint="Train `bayes` to choose a goal.")

@@ -28,6 +28,7 @@ def publish(bundle: str | Path, store: str | Path, gate: PublishLimits | None = 
     place = BundleStore(store)
     with place.locked():
         new = ServingTable.open(bundle)
+        _ = new.model  # read and tried out: the gate lets nothing through that a service would refuse
         limits = gate or (PublishLimits.read(place.gate_file) if place.gate_file.exists() else PublishLimits())
         live = place.current()
         base, index, damaged = _newest_intact(place, live)

@@ -172,8 +172,10 @@ class Api:
         return {"status": "ok"}
 
     async def readyz(self, request: Request) -> Any:
-        """A verified bundle is open."""
-        return {"status": "ok", "bundle": snapshot_of(request).main.version}
+        """A verified bundle is open; `refusal` says why the one that should be live is not."""
+        snapshot = snapshot_of(request)
+        refusal = {} if snapshot.refusal is None else {"refusal": "damaged" if self.public else snapshot.refusal}
+        return {"status": "ok", "bundle": snapshot.main.version, **refusal}
 
     async def prometheus(self) -> Response:
         """Counters for Prometheus, by bundle version."""

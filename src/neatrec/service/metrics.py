@@ -37,6 +37,8 @@ class Metrics:
         self.refused = Counter("refused_bundles", "Bundles that were not taken because they are bad", **made)
         self.swaps = Counter("bundle_swaps", "Bundles taken while serving", **made)
         self.bad_files = Counter("bad_files", "Rules, lists or keys not taken because they are bad", ["file"], **made)
+        about = "1 while the bundle that should be live is refused and an older one answers"
+        self.refusing = Gauge("refusing_bundle", about, **made, multiprocess_mode="livemax")
         modes: Any = {**made, "multiprocess_mode": "mostrecent"}
         self.age = Gauge("bundle_created_timestamp_seconds", "When the live bundle was made", ["bundle"], **modes)
         self.loaded = Gauge("bundle_loaded_timestamp_seconds", "When the live bundle was taken", ["bundle"], **modes)

@@ -29,6 +29,8 @@ log = logging.getLogger(__name__)
 DRAIN = 30
 """Seconds that requests in progress are given after SIGTERM."""
 ENDING = (signal.SIGINT, signal.SIGTERM)
+FAILURE = "failure.txt"
+"""In the folder that the workers share: why one of them cannot start."""
 
 
 def require_api_key(host: str, settings: ServiceSettings) -> None:
@@ -99,10 +101,13 @@ def options(host: str, port: int, log_config: dict[str, Any] | None) -> dict[str
 def serve_by_workers(settings: ServiceSettings, workers: int, uvicorn_options: dict[str, Any]) -> None:
     """Several processes, which read the settings from the environment and count into files of one folder."""
     shared = tempfile.mkdtemp(prefix="neatrec-metrics-")
+    failure = Path(shared) / FAILURE
     os.environ |= {VARIABLE: settings.to_json(), SHARED: shared}
     try:
-        with signals_after() as asked:
+        with signals_after(unless=failure.exists) as asked:
             uvicorn.run("neatrec.service.run:worker_app", factory=True, workers=workers, **uvicorn_options)
+        if failure.exists():
+            raise NeatrecError(failure.read_text())
         if not asked:  # where a caller has these signals ignored, one may have come and change nothing here
             raise NeatrecError("the workers ended without being asked to", hint="The lines above say why.")
     finally:
@@ -136,8 +141,11 @@ def announced(bundle: Path, host: str, port: int, ready: Callable[[str], object]
 
 
 @contextmanager
-def signals_after() -> Iterator[list[int]]:
-    """The signals that ended the block, raised again afterwards: uvicorn's supervisor swallows them."""
+def signals_after(unless: Callable[[], bool]) -> Iterator[list[int]]:
+    """The signals that ended the block, raised again afterwards: uvicorn's supervisor swallows them.
+
+    `unless`: whether they came from a worker that cannot start, and are not raised.
+    """
     asked: list[int] = []
     before = {number: signal.getsignal(number) for number in ENDING}
     reading, writing = os.pipe()
@@ -154,10 +162,18 @@ def signals_after() -> Iterator[list[int]]:
         with os.fdopen(reading, "rb") as received:
             came = received.read() or b""
     asked += [byte for byte in dict.fromkeys(came) if byte in ENDING]
-    for one in asked:
+    for one in asked if not unless() else ():
         signal.raise_signal(one)
 
 
 def worker_app() -> App:
-    """The application of one of several workers, which read the settings from the environment."""
-    return make_app(ServiceSettings.from_json(os.environ[VARIABLE]))
+    """The application of one of several workers, which read the settings from the environment.
+
+    One that cannot open any bundle ends the service: its supervisor would start it again and again.
+    """
+    try:
+        return make_app(ServiceSettings.from_json(os.environ[VARIABLE]))
+    except NeatrecError as error:
+        (Path(os.environ[SHARED]) / FAILURE).write_text(f"a worker cannot start: {error}")
+        os.kill(os.getppid(), signal.SIGTERM)
+        raise SystemExit(1) from None

@@ -367,6 +367,7 @@ class Health(BaseModel):
     model_config = _example(status="ok", bundle=BUNDLE)
     status: Literal["ok"]
     bundle: str | None = None
+    refusal: str | None = Field(default=None, description="Why the bundle that should be live is not.")
 
 
 class ErrorBody(BaseModel):

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from neatrec.service.loaded_bundle import LoadedBundle
 from neatrec.service.problems import unknown_choice
 from neatrec.service.rules import CompiledRules, Rules, compile_rules
-from neatrec.service.settings import CACHE_BYTES
+from neatrec.service.settings import CACHE_BYTES, ENTRY_BYTES
 
 
 class Rendered(NamedTuple):
@@ -39,10 +39,14 @@ class AnswerCache:
         if key in self.answers:
             return
         self.answers[key] = answer
-        self.bytes += len(answer.body) + len(key)
+        self.bytes += _size(key, answer)
         while self.bytes > self.limit:
             oldest = next(iter(self.answers))
-            self.bytes -= len(self.answers.pop(oldest).body) + len(oldest)
+            self.bytes -= _size(oldest, self.answers.pop(oldest))
+
+
+def _size(key: bytes, answer: Rendered) -> int:
+    return len(key) + len(answer.body) + ENTRY_BYTES
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +56,8 @@ class ServingSnapshot:
     bundles: Mapping[str, LoadedBundle]
     rules: Mapping[str, CompiledRules]
     day: date
+    refusal: str | None = None
+    """Why the bundle that should be live is not: an older one answers."""
     cache: AnswerCache = field(default_factory=AnswerCache)
 
     @property
@@ -68,8 +74,12 @@ class ServingSnapshot:
 
 
 def make_snapshot(
-    bundles: Mapping[str, LoadedBundle], rules: Rules, available: frozenset[str] | None, day: date
+    bundles: Mapping[str, LoadedBundle],
+    rules: Rules,
+    available: frozenset[str] | None,
+    day: date,
+    refusal: str | None = None,
 ) -> ServingSnapshot:
     """The snapshot of `day`: rules and list looked up in each bundle."""
     compiled = {name: compile_rules(bundle, rules, available, day) for name, bundle in bundles.items()}
-    return ServingSnapshot(bundles, compiled, day)
+    return ServingSnapshot(bundles, compiled, day, refusal)

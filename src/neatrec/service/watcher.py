@@ -7,6 +7,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -25,10 +26,10 @@ from neatrec.text import printable
 log = logging.getLogger(__name__)
 Value = TypeVar("Value")
 
-CURRENT = "current"
-"""The link in a store that names the live bundle."""
+CURRENT, VERSIONS, ROLLED_BACK = "current", "versions", ".back"
+"""In a store: the link that names the live bundle, the folder of all, the end of a mark beside one."""
 
-Stamp = tuple[str, int, int, int] | None
+Stamp = tuple[tuple[str, int, int, int], ...] | None
 
 
 def bundle_at(place: Path) -> Path:
@@ -36,17 +37,27 @@ def bundle_at(place: Path) -> Path:
     return place / CURRENT if not (place / NAME).exists() and (place / CURRENT).exists() else place
 
 
+def other_versions(place: Path) -> list[Path]:
+    """The versions of a store that are not live and were not rolled back, the newest first; none of a bundle."""
+    live, folder = os.path.realpath(place / CURRENT), place / VERSIONS
+    folders = [path for path in folder.iterdir() if path.is_dir()] if folder.is_dir() else []
+    usable = [path for path in folders if not path.with_name(path.name + ROLLED_BACK).exists()]
+    numbered = [(int(number), path) for path in usable if (number := path.name.partition("-")[0]).isdigit()]
+    return [path for _, path in sorted(numbered, reverse=True) if os.path.realpath(path) != live]
+
+
 def stamp_of(place: Path) -> Stamp:
-    """What changes when `place` changes: real path, file number, time, size. None: nothing is there."""
+    """What changes when a file at `place` or in the bundle there changes: real path, file number, time, size.
+
+    None: nothing is there.
+    """
     try:
-        if place.is_file():
-            file = place
-        else:
-            file = Path(os.path.realpath(bundle_at(place))) / NAME
-        found = file.stat()
+        folder = Path(os.path.realpath(bundle_at(place)))
+        files = [place] if place.is_file() else [folder / NAME, *sorted(folder.glob("*")), *sorted(folder.glob("*/*"))]
+        found = [(str(file), file.lstat()) for file in files]
     except OSError:
         return None
-    return str(file), found.st_ino, found.st_mtime_ns, found.st_size
+    return tuple((file, status.st_ino, status.st_mtime_ns, status.st_size) for file, status in found)
 
 
 TRANSIENT = {
@@ -72,13 +83,24 @@ class Watched(Generic[Value]):
         refused: Callable[[], None],
         what: str,
         describe: Callable[[Value], str] = lambda _: "",
+        fall_back: Callable[[Path, Exception], Value] | None = None,
     ) -> None:
-        """`refused` counts bad files; `describe`: what the log adds about a new value."""
+        """`refused` counts bad files; `describe`: what the log adds about a new value; `fall_back`: what is used where
+        the first one is bad.
+        """
         self.path, self.read, self.refused, self.what, self.describe = path, read, refused, what, describe
+        self.refusal: str | None = None
+        """Why what is at the path now is not used."""
         self.stamp: Stamp = stamp_of(path)
         self.failing: tuple[Stamp] | None = None
         """The stamp of what could not be read for now; it is tried at every check, but logged and counted once."""
-        self.value = read(path)
+        try:
+            self.value = read(path)
+        except Exception as error:
+            if fall_back is None:
+                raise
+            self.value, self.refusal = fall_back(path, error), printable(error, 500)
+            refused()
 
     def reload(self) -> bool:
         """Read again if the path changed; whether there is a new value."""
@@ -90,7 +112,7 @@ class Watched(Generic[Value]):
         except Exception as error:  # noqa: BLE001 (whatever it is, it is logged, and the old value stays)
             self._refuse(stamp, error)
             return False
-        self.value, self.stamp, self.failing = value, stamp, None
+        self.value, self.stamp, self.failing, self.refusal = value, stamp, None, None
         log.info("%s loaded%s: %s", self.what, self.describe(value), printable(self.path))
         return True
 
@@ -100,7 +122,7 @@ class Watched(Generic[Value]):
             self.stamp = stamp  # a bad one is not tried again before it changes
         if again and self.failing == (stamp,):
             return
-        self.failing = (stamp,) if again else None
+        self.failing, self.refusal = (stamp,) if again else None, printable(error, 500) or type(error).__name__
         self.refused()
         then = "it is tried again at every check" if again else "it is not tried again before it changes"
         unforeseen = error if not isinstance(error, NeatrecError | OSError | MemoryError) else None
@@ -126,7 +148,7 @@ class BundleWatcher:
     def __init__(self, settings: ServiceSettings, metrics: Metrics) -> None:
         self.settings, self.metrics = settings, metrics
         self.bundles = [
-            Watched(path, _open, metrics.refused.inc, "bundle", lambda bundle: f", version {bundle.short}")
+            Watched(path, _open, metrics.refused.inc, "bundle", lambda bundle: f", version {bundle.short}", _open_older)
             for path in (settings.bundle, *settings.compare)
         ]
         self.rules = self._file(settings.rules, read_rules, "rules")
@@ -151,7 +173,14 @@ class BundleWatcher:
             bundles[bundle.name] = bundle
         rules = Rules() if self.rules is None else self.rules.value
         _log_unknown(rules, next(iter(bundles.values())), day)
-        return make_snapshot(bundles, rules, None if self.available is None else self.available.value, day)
+        available = None if self.available is None else self.available.value
+        return make_snapshot(bundles, rules, available, day, self._refusal())
+
+    def _refusal(self) -> str | None:
+        """Why a bundle that should be live is not."""
+        found = next((watched.refusal for watched in self.bundles if watched.refusal is not None), None)
+        self.metrics.refusing.set(found is not None)
+        return found
 
     def check(self) -> bool:
         """Check once for changes; whether there was any."""
@@ -160,6 +189,8 @@ class BundleWatcher:
         if self.key_file is not None and self.key_file.reload():
             self.keys = self.key_file.value
         if not any([*swapped, *changed]) and self.snapshot.day == _today():
+            if (refusal := self._refusal()) != self.snapshot.refusal:
+                self.snapshot = replace(self.snapshot, refusal=refusal)
             return False
         snapshot = self._snapshot(_today())
         for bundle in snapshot.bundles.values():
@@ -199,6 +230,23 @@ def _open(path: Path) -> LoadedBundle:
     bundle = LoadedBundle(ServingTable.open(bundle_at(path), verify=True))
     _ = bundle.graded, bundle.index.model  # made before the first request needs them
     return bundle
+
+
+def _open_older(path: Path, error: Exception) -> LoadedBundle:
+    """The newest other version of a store that verifies, where the live one is bad."""
+    if not (versions := other_versions(path)):
+        raise error
+    for version in versions:
+        try:
+            bundle = _open(version)
+        except Exception as refusal:  # noqa: BLE001 (whatever it is, it is logged, and the next one is tried)
+            log.warning("version %s refused: %s", printable(version.name), printable(refusal, 500))
+            continue
+        log.error("the live bundle is refused, serving version %s: %s", printable(version.name), printable(error, 500))
+        return bundle
+    raise NeatrecError(
+        f"no version of {printable(path)} can be served: {printable(error, 500)}", hint="Publish a new bundle."
+    ) from error
 
 
 def _log_unknown(rules: Rules, main: LoadedBundle, day: date) -> None:

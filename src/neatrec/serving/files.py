@@ -1,8 +1,9 @@
-"""The files of the table: Arrow, not compressed, so that they are used where they lie."""
+"""The files of the table: Arrow, not compressed, so that their columns are used as they are."""
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from neatrec.bundle import Manifest
-from neatrec.bundle.manifest import damaged
+from neatrec.bundle.manifest import NAME, Kinds, check_entries, damaged
+from neatrec.bundle.store import named_file
 from neatrec.errors import BundleError
 from neatrec.serving.approximate import MeasuredRecall
 from neatrec.serving.evidence import thresholds
@@ -36,6 +38,17 @@ PAIR_COLUMNS = ("count", "customers", "forward", "q", "expected", "explained", "
 """Columns of a pair beside its items; all but `count` and `q` may be missing."""
 UNKNOWN_COLUMNS = ("customers", "forward", "backward")
 """Left out of the file where they are not known of any pair."""
+MAX_MEMORY_SHARE = 0.25
+"""Tables that take more of the memory are mapped."""
+LARGEST = float(np.finfo(np.float32).max)
+ABOUT: Kinds = {"columns": (int,), "k": (int,), "reason": (str,), "evidence": (dict,)}
+ABOUT_EVIDENCE: Kinds = {"by_customer": (bool,), "min_count": (int,), "baskets": (int,), "records": (int,)}
+ABOUT_RECALL: Kinds = {"first": (float, int), "all": (float, int), "sample": (int,)}
+"""What the manifest's entry about the table must hold."""
+ATTACHED_BOARD: Kinds = {"labels": (int,), "queries": (int,), "candidates": (str,), "models": (list,)}
+ATTACHED_MODEL: Kinds = {"name": (str,), "kind": (str,), "mean": (dict,), "low": (dict,), "high": (dict,)}
+ATTACHED_TABLE: Kinds = {"caption": (str,), "columns": (list,), "rows": (list,)}
+"""What the page shows of an attached report."""
 
 
 class GoalOrder(NamedTuple):
@@ -128,36 +141,138 @@ def _write(file: Path, columns: Columns) -> None:
         writer.write_batch(batch)
 
 
-def read_columns(folder: Path, name: str) -> dict[str, npt.NDArray[Any]]:
-    """The columns of a file of the table, read-only arrays in the mapped file."""
-    file = folder / FOLDER / name
-    try:
-        with pa.memory_map(str(file)) as source:
-            batch = pa.ipc.open_file(source).get_batch(0)
-        return {column: batch.column(i).to_numpy() for i, column in enumerate(batch.schema.names)}
-    except (OSError, pa.ArrowException) as error:
-        raise damaged(file, printable(error)) from error
+class Bounds(NamedTuple):
+    """What a column holds: its kind of numbers (`numpy.dtype.kind`), between which, and whether NaN is one."""
+
+    kind: str
+    low: float = -LARGEST
+    high: float = LARGEST
+    unknown: bool = False
+
+    def refusal(self, values: npt.NDArray[Any]) -> str | None:
+        """Why these are no such numbers; None where they are."""
+        if values.dtype.kind != self.kind:
+            return f"must be {KIND_WORDS[self.kind]}, got {values.dtype}"
+        outside = (values < self.low) | (values > self.high)
+        if self.kind == "f" and not self.unknown:
+            outside |= np.isnan(values)
+        if outside.any():
+            row = int(np.argmax(outside))
+            return f"must be from {self.low:g} to {self.high:g}, got {values[row]} in row {row:,}"
+        return None
+
+
+KIND_WORDS = {"i": "whole numbers", "u": "whole numbers without sign", "f": "numbers"}
+SHARE, ESTIMATE, TIMES = Bounds("f", 0, 1, True), Bounds("f", 0, np.inf, True), Bounds("i", -1)
+NUMBER_OR_NONE = Bounds("f", unknown=True)
+ANSWER_BOUNDS = {
+    "score": NUMBER_OR_NONE,
+    "count": TIMES,
+    "expected": ESTIMATE,
+    "lift": ESTIMATE,
+    "lift_low": ESTIMATE,
+    "lift_high": ESTIMATE,
+    "q": SHARE,
+}
+OPTIONAL_ANSWER_BOUNDS = {
+    "customers": TIMES,
+    "forward": TIMES,
+    "backward": TIMES,
+    "overall_lift": ESTIMATE,
+    "season": TIMES,
+}
+ITEM_BOUNDS = {"query_factor": Bounds("f", 0), "item_factor": Bounds("f", 0), "category": Bounds("i")}
+OPTIONAL_ITEM_BOUNDS = {"variance": Bounds("f", 0), "x": NUMBER_OR_NONE, "y": NUMBER_OR_NONE}
+PAIR_BOUNDS = {"count": Bounds("i", 0), "q": Bounds("f", 0, 1)}
+OPTIONAL_PAIR_BOUNDS = {"customers": TIMES, "forward": TIMES, "expected": ESTIMATE, "season": Bounds("u", 0, 4095)}
+
+
+class TableFiles:
+    """The files of a bundle's serving table: read, and checked before anything trusts their numbers.
+
+    Compiled loops follow offsets and codes wherever they lead, so each must be within its bounds. Files are read into
+    memory: one that is changed in place cannot change an answer, nor end the process. Where they would take more than
+    a quarter of the memory they are mapped.
+    """
+
+    def __init__(self, folder: Path, manifest: Manifest) -> None:
+        self.folder, self.manifest = folder, manifest
+        size = sum(record.size for name, record in manifest.files.items() if name.startswith(f"{FOLDER}/"))
+        self.mapped = size > MAX_MEMORY_SHARE * physical_memory()
+
+    def columns(self, name: str, bounds: Mapping[str, Bounds], optional: Mapping[str, Bounds] | None = None) -> Columns:
+        """The columns of a file, read-only arrays of one length."""
+        file = named_file(self.folder, self.manifest, f"{FOLDER}/{name}")
+        try:
+            with pa.memory_map(str(file)) if self.mapped else pa.BufferReader(file.read_bytes()) as source:
+                reader = pa.ipc.open_file(source)
+                if reader.num_record_batches != 1:
+                    raise damaged(file, f"it must hold one record batch, got {reader.num_record_batches}")
+                batch = reader.get_batch(0)
+            batch.validate()
+            columns = {column: batch.column(i).to_numpy() for i, column in enumerate(batch.schema.names)}
+        except (OSError, ValueError, TypeError, MemoryError, pa.ArrowException) as error:
+            raise damaged(file, printable(error, 300)) from error
+        for column, limits in {**bounds, **(optional or {})}.items():
+            if column not in columns:
+                if column in bounds:
+                    raise damaged(file, f"it has no column {column!r}")
+            elif refusal := limits.refusal(columns[column]):
+                raise damaged(file, f"column {column!r} {refusal}")
+        return columns
+
+    def starts(self, items: Columns, column: str, rows: int, *, more: bool = False) -> npt.NDArray[np.int64]:
+        """Where the rows of each item begin in a file of `rows` rows, and where the last ones end.
+
+        `more`: whether rows may follow that are no item's own.
+        """
+        found = np.concatenate([[0], np.cumsum(items[column])]).astype(np.int64)
+        if found[-1] > rows or (found[-1] < rows and not more):
+            file = self.folder / FOLDER / ITEMS
+            raise damaged(file, f"column {column!r} counts {found[-1]:,} rows, there are {rows:,}")
+        return found
+
+
+def physical_memory() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def goal_file(goal: str) -> str:
     return f"answers-{goal}.arrow"
 
 
-def read_goals(folder: Path, about: Mapping[str, Any], items: Columns) -> dict[str, GoalOrder]:
+def read_goals(files: TableFiles, about: Mapping[str, Any], items: Columns, answers: int) -> dict[str, GoalOrder]:
     """The answers by the other goals that the table holds."""
     found = {}
     for goal in about.get("goals", ()):
-        columns = read_columns(folder, goal_file(goal))
-        found[goal] = GoalOrder(starts(items[f"answers_{goal}"]), columns["row"], columns["score"])
+        columns = files.columns(goal_file(goal), {"row": Bounds("i", 0, answers - 1), "score": Bounds("f")})
+        start = files.starts(items, f"answers_{goal}", len(columns["row"]))
+        found[goal] = GoalOrder(start, columns["row"], columns["score"])
     return found
 
 
 def read_attachment(folder: Path, manifest: Manifest) -> dict[str, Any] | None:
-    """What was attached by `index --report`."""
+    """What was attached by `train --rewrite-table --report`: see `report.attachment.read_report`."""
     name = f"{FOLDER}/{ATTACHMENT}"
     if name not in manifest.files:
         return None
-    content: dict[str, Any] = json.loads((folder / name).read_text())
+    file = named_file(folder, manifest, name)
+    try:
+        content: dict[str, Any] = json.loads(file.read_text())
+    except (OSError, ValueError, RecursionError) as error:
+        raise damaged(file, printable(error)) from error
+    check_entries(content, {}, file)
+    if "leaderboard" in content:
+        check_entries(content["leaderboard"], ATTACHED_BOARD, file)
+        for line in content["leaderboard"]["models"]:
+            check_entries(line, ATTACHED_MODEL, file)
+            for measures in (line["mean"], line["low"], line["high"]):
+                check_entries(measures, dict.fromkeys(measures, (float, int, type(None))), file)
+    check_entries({"tables": content.get("tables", [])}, {"tables": (list,)}, file)
+    for table in content.get("tables", []):
+        check_entries(table, ATTACHED_TABLE, file)
+        if not all(isinstance(row, list) for row in table["rows"]):
+            raise damaged(file, "the rows of a table must be lists")
     return content
 
 
@@ -171,6 +286,14 @@ def about_table(manifest: Manifest, bundle: object) -> dict[str, Any]:
             hint=f"Run `neatrec train SOURCE --out {printable(bundle)} --rewrite-table` with the baskets it "
             "was trained on.",
         )
+    file = Path(str(bundle)) / NAME
+    check_entries(about, ABOUT, file)
+    check_entries(about["evidence"], ABOUT_EVIDENCE, file)
+    if about.get("recall") is not None:
+        check_entries(about["recall"], ABOUT_RECALL, file)
+    for names in (about.get("goals", []), about["evidence"].get("strata", [])):
+        if not about["k"] or not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise damaged(file, "its entry 'topk' must have a `k` above 0, and lists of names as `goals` and `strata`")
     if about["columns"] not in (1, COLUMNS_VERSION):
         raise BundleError(
             f"the serving table of {printable(bundle)} has columns of version {printable(about['columns'])}, "
@@ -181,15 +304,25 @@ def about_table(manifest: Manifest, bundle: object) -> dict[str, Any]:
     return dict(about)
 
 
-def read_pairs(folder: Path, about: Mapping[str, Any]) -> tuple[PairTable, dict[str, npt.NDArray[Any]]]:
-    """The pairs of the table, and its columns of items."""
-    items, columns = read_columns(folder, ITEMS), read_columns(folder, PAIRS)
-    evidence, prior = about["evidence"], folder / FOLDER / LIFT_PRIOR
+def read_pairs(files: TableFiles, about: Mapping[str, Any], size: int) -> tuple[PairTable, Columns]:
+    """The pairs of the table, and its columns of items, of which there are `size`."""
+    counted = ("answers", "pairs", *(f"answers_{goal}" for goal in about.get("goals", ())))
+    bounds = ITEM_BOUNDS | dict.fromkeys(counted, Bounds("i", 0, 2**31 - 1))
+    items = files.columns(ITEMS, bounds, OPTIONAL_ITEM_BOUNDS)
+    if len(items["pairs"]) != size or ("x" in items) != ("y" in items):
+        raise damaged(files.folder / FOLDER / ITEMS, f"it must have {size:,} rows, and x with y")
+    evidence = about["evidence"]
+    strata = evidence.get("strata", [])
+    optional = OPTIONAL_PAIR_BOUNDS | {"explained": Bounds("u", 0, len(strata))}
+    columns = files.columns(PAIRS, PAIR_BOUNDS | {"item": Bounds("i", 0, size - 1)}, optional)
+    start = files.starts(items, "pairs", len(columns["item"]))
+    if not _ascends(start, columns["item"]):
+        raise damaged(files.folder / FOLDER / PAIRS, "the items of each query must ascend, all above its own code")
     pairs = PairTable(
-        start=starts(items["pairs"]),
+        start=start,
         item=columns["item"],
         **{name: columns.get(name) for name in PAIR_COLUMNS},  # type: ignore[arg-type]
-        strata=tuple(evidence.get("strata", ())),
+        strata=tuple(strata),
         query_factor=items["query_factor"],
         item_factor=items["item_factor"],
         category=items["category"],
@@ -197,11 +330,30 @@ def read_pairs(folder: Path, about: Mapping[str, Any]) -> tuple[PairTable, dict[
         min_count=evidence["min_count"],
         baskets=evidence["baskets"],
         records=evidence["records"],
-        prior=LiftPrior.from_dict(json.loads(prior.read_text())) if prior.exists() else None,
+        prior=_read_prior(files),
     )
     return pairs, items
 
 
-def starts(lengths: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    """Where each of several runs begins, and where the last one ends."""
-    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+def _read_prior(files: TableFiles) -> LiftPrior | None:
+    """The prior of lifts, tried out; None where the table has none."""
+    if f"{FOLDER}/{LIFT_PRIOR}" not in files.manifest.files:
+        return None
+    file = named_file(files.folder, files.manifest, f"{FOLDER}/{LIFT_PRIOR}")
+    try:
+        prior = LiftPrior.from_dict(json.loads(file.read_text()))
+        estimate = prior.estimate(np.array([0.0, 3.0, 1e6]), np.array([1.0, 1e-6, 1e6]))
+        if not all(np.isfinite(values).all() for values in vars(estimate).values()):
+            raise ValueError("it gives lifts that are no numbers")
+    except Exception as error:  # what it is depends on what it holds
+        raise damaged(file, printable(error, 300)) from error
+    return prior
+
+
+def _ascends(start: npt.NDArray[np.int64], item: npt.NDArray[Any]) -> bool:
+    """Whether the items of each row r ascend and are above r."""
+    rows = np.flatnonzero(np.diff(start))
+    rises = np.ones(int(start[-1]), dtype=np.bool_)
+    np.greater(item[1 : len(rises)], item[: max(len(rises) - 1, 0)], out=rises[1:])
+    rises[start[rows]] = item[start[rows]] > rows
+    return bool(rises.all())

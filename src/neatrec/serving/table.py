@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import mmap
 from collections.abc import Iterable, Mapping
 from copy import copy
@@ -11,12 +12,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow.parquet as pq
 
 from neatrec.bundle import Manifest, read_bundle
-from neatrec.bundle.store import ARRAYS, model_of, parameters_of
-from neatrec.bundle.store import ITEMS as CATALOG
-from neatrec.data.catalog import Catalog
+from neatrec.bundle.manifest import damaged
+from neatrec.bundle.store import ARRAYS, model_of, named_file, parameters_of, read_catalog
 from neatrec.errors import must_be, must_be_one_of
 from neatrec.models.base import Model, no_goals
 from neatrec.models.items import same_category_as
@@ -24,14 +23,17 @@ from neatrec.models.recommendations import best
 from neatrec.models.registry import model_class
 from neatrec.serving.evidence import EXPLAINED, GRADES, GUESS, RULE, PairEvidence, grade_names, grade_pairs
 from neatrec.serving.files import (
+    ANSWER_BOUNDS,
     ANSWERS,
+    FOLDER,
+    OPTIONAL_ANSWER_BOUNDS,
+    Bounds,
     GoalOrder,
+    TableFiles,
     about_table,
     read_attachment,
-    read_columns,
     read_goals,
     read_pairs,
-    starts,
 )
 from neatrec.serving.pairs import PairTable
 from neatrec.serving.projection import Positions
@@ -96,7 +98,7 @@ class ItemAnswers:
     """Arrays of one length, best first: `item`, `score`, `grade` (a number into the table's `grades`) and the numbers
     of the evidence.
 
-    Those of a table are slices of the mapped file, made when they are asked for: nothing is copied.
+    Those of a table are slices of its columns, made when they are asked for: nothing is copied.
     """
 
     item: npt.NDArray[np.int32]
@@ -152,9 +154,9 @@ class ItemAnswers:
 
 
 class ServingTable:
-    """A bundle with its serving table: mapped, read-only, and the same until closed by the last user.
+    """A bundle with its serving table: checked when it is opened, read-only, and the same until its last user is gone.
 
-    It stays whole when the bundle is replaced or removed meanwhile: what it needs later is mapped at the start.
+    It stays whole when the bundle is replaced or removed meanwhile, and when a file is changed in its place.
 
     >>> index = ServingTable.open("bundle")  # doctest: +SKIP
     >>> index.answers(17).item[:10]  # doctest: +SKIP
@@ -169,21 +171,24 @@ class ServingTable:
         self.k = int(about["k"])
         self.recall: dict[str, Any] | None = about.get("recall")
         """What an approximate table has of the exact one (`approximate.MeasuredRecall`); None: the table is exact."""
-        self.catalog = Catalog.load(folder / CATALOG)
-        self.item_count = _read_counts(folder / CATALOG)
+        self.catalog, self.item_count = read_catalog(folder, manifest)
         self.attachment: dict[str, Any] | None = read_attachment(folder, manifest)
         self.pairs: PairTable
-        self.pairs, items = read_pairs(folder, about)
+        files, size = TableFiles(folder, manifest), len(self.catalog)
+        self.pairs, items = read_pairs(files, about, size)
         self.variance: npt.NDArray[np.float32] | None = items.get("variance")
         self.position: Positions | None = np.column_stack([items["x"], items["y"]]) if "x" in items else None
-        columns = read_columns(folder, ANSWERS)
+        self.grades = grade_names(self.pairs.strata)
+        """The names of the grades that the table's numbers stand for."""
+        codes = {"item": Bounds("i", 0, size - 1), "grade": Bounds("u", 0, len(self.grades) - 1)}
+        columns = files.columns(ANSWERS, ANSWER_BOUNDS | codes, OPTIONAL_ANSWER_BOUNDS)
         rows = len(columns["item"])
         self._pool = {name: columns[name] if name in columns else missing(name, rows) for name in COLUMNS}
         """Of the answers by any goal."""
-        self.start = starts(items["answers"])
+        self.start = files.starts(items, "answers", rows, more=bool(about.get("goals")))
         self._start: list[int] = self.start.tolist()
-        self.grades = grade_names(self.pairs.strata)
-        """The names of the grades that the table's numbers stand for."""
+        if np.isnan(columns["score"][: self._start[-1]]).any():  # those of other goals only have none
+            raise damaged(folder / FOLDER / ANSWERS, "column 'score' must hold numbers")
         if about["columns"] == 1 and rows:
             times = self._pool["customers" if self.pairs.by_customer else "count"]
             self._pool["grade"] = grade_pairs(times, self._pool["lift_low"], self._pool["q"])
@@ -194,10 +199,10 @@ class ServingTable:
         """What it can answer by."""
         self._own: ServingTable | None = None
         """The table of the bundle's own goal; None: this one."""
-        self._orders = read_goals(folder, about, items)
+        self._orders = read_goals(files, about, items, rows)
         self._order: GoalOrder | None = None
         self._facts = ItemFacts(self.item_count, self.variance, str(about["reason"]), self.grades)
-        self._folder, self._arrays = folder, _mapped(folder / ARRAYS)
+        self._folder, self._arrays = folder, _mapped(named_file(folder, manifest, ARRAYS))
 
     @classmethod
     def open(cls, bundle: str | Path, *, verify: bool = True) -> ServingTable:
@@ -216,7 +221,11 @@ class ServingTable:
 
         if self._own is not None and self.goal is not None:
             return self._own.model.with_goal(self.goal)
-        return model_of(self.manifest, self.catalog, load(self._arrays[:]), self._folder)
+        file = self._folder / ARRAYS
+        content = self._arrays[:] if self._arrays.size() == len(self._arrays) else b""
+        if hashlib.sha256(content).hexdigest() != self.manifest.files[ARRAYS].sha256:
+            raise damaged(file, "it was changed after the bundle was opened")
+        return model_of(self.manifest, self.catalog, load(content), self._folder)
 
     def with_goal(self, goal: str | None) -> ServingTable:
         """The same bundle, answering by another goal of its model; None: by its own."""
@@ -352,11 +361,6 @@ class ServingTable:
         sales = lines / max(int(lines.sum()), 1)
         names = (*GRADES, "none")
         return {name: {"items": float(items[i]), "sales": float(sales[i])} for i, name in enumerate(names)}
-
-
-def _read_counts(file: Path) -> npt.NDArray[np.int64]:
-    counts: npt.NDArray[np.int64] = pq.read_table(file, columns=["count"])["count"].to_numpy()
-    return counts
 
 
 def _mapped(file: Path) -> mmap.mmap:

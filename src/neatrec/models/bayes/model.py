@@ -14,9 +14,9 @@ from scipy import sparse, special
 
 from neatrec.data.baskets import Baskets
 from neatrec.errors import must_be
-from neatrec.models.base import Codes, Model, Scores
+from neatrec.models.base import Codes, Model, Scores, require_shapes
 from neatrec.models.bayes.cold_start import StandIns
-from neatrec.models.bayes.features import CatalogFeatures, PairFeatures
+from neatrec.models.bayes.features import PRIOR_FEATURES, RANKER_FEATURES, CatalogFeatures, PairFeatures
 from neatrec.models.bayes.fit import FitSummary, fit_bayes
 from neatrec.models.bayes.old_bundles import upgraded
 from neatrec.models.bayes.ranker import GOALS, GoalRanking
@@ -30,8 +30,16 @@ from neatrec.models.statistics import LLR, Jaccard, Lift, ShrunkLift
 
 BLOCK_NUMBERS = 4_000_000
 """Scores computed at a time."""
-DENSE = ("vectors", "values", "word_vectors", "word_values", "category", "category_lift", "category_order")
-"""Fields of PairFeatures that a bundle keeps as they are."""
+DENSE = {
+    "vectors": ("items", "rank"),
+    "values": ("rank",),
+    "word_vectors": ("items", "word rank"),
+    "word_values": ("word rank",),
+    "category": ("items",),
+    "category_lift": ("categories", "categories"),
+    "category_order": ("categories", "categories"),
+}
+"""Fields of PairFeatures that a bundle keeps as they are, and their shapes."""
 
 log = logging.getLogger(__name__)
 
@@ -220,12 +228,22 @@ class Bayes(Model):
         similar, neighbours = (self._matrix(name, arrays) for name in ("similar", "neighbours"))
         if counts is None or neighbours is None:
             raise KeyError("pair_start and neighbours_start")
+        require_shapes(arrays, DENSE, len(self.catalog))
+        category, names = arrays["category"], len(arrays["category_lift"]) - 1
+        if category.dtype.kind != "i" or not -1 <= category.min() <= category.max() < names:
+            raise ValueError(f"`category` must hold codes from -1 to {names - 1}")
         features = PairFeatures(
             counts=counts, near=near, similar=similar, neighbours=neighbours, **{name: arrays[name] for name in DENSE}
         )
         weights, known = self._matrix("stand_ins", arrays), (self.item_count, features.category)
         self.stand_ins = StandIns.none(*known) if weights is None else StandIns(weights, *known)
-        self._set_fit(features, FitSummary.from_arrays(arrays))
+        summary = FitSummary.from_arrays(arrays)
+        rankers = [ranking.ranker for ranking in summary.rankings.values() if ranking.ranker is not None]
+        if summary.prior.weights is not None and len(summary.prior.weights) != len(PRIOR_FEATURES):
+            raise ValueError(f"`prior` must have {len(PRIOR_FEATURES)} weights, got {len(summary.prior.weights)}")
+        if any(ranker.weights.shape != (len(RANKER_FEATURES),) for ranker in rankers):
+            raise ValueError(f"a ranker must have {len(RANKER_FEATURES)} weights")
+        self._set_fit(features, summary)
 
     def _counts(self, name: str, arrays: Mapping[str, npt.NDArray[Any]]) -> PairCounts | None:
         """Totals stand among the arrays only where pairs were dropped."""
