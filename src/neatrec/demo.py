@@ -109,7 +109,7 @@ def run_demo(out: Path, *, seed: int = 0, log: Callable[[str], None] = print) ->
         baskets, out / "report", _model_specs(), LeaderboardOptions(seed=seed), truth=truth, null_rounds=1, progress=log
     )
     log(f"training {DEFAULT_MODEL} on all baskets")
-    model = make_model(DEFAULT_MODEL, strata=",".join(STRATA)).fit(baskets, Run(rng=seed))
+    model = make_model(DEFAULT_MODEL, strata=",".join(STRATA[1:])).fit(baskets, Run(rng=seed))
     save_indexed(model, out / "bundle", baskets, strata=STRATA, seed=seed)
     return Demo(market, checked, plain, stratified, score, board, model, out / "report" / "index.html", out / "bundle")
 

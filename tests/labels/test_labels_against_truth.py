@@ -27,7 +27,7 @@ def paper(market: Supermarket) -> Labels:
 
 @pytest.fixture(scope="module")
 def calibrated(market: Supermarket) -> Labels:
-    return make_labels(market.baskets, protocol="calibrated")
+    return make_labels(market.baskets, protocol="calibrated", strata=())
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +108,7 @@ def test_the_paper_protocol_misses_complements_that_sell_well(
 
 
 def test_counting_every_basket_of_a_household_brings_its_habits_back(market: Supermarket, calibrated: Labels) -> None:
-    every_basket = make_labels(market.baskets, protocol="calibrated", once_per_customer=False)
+    every_basket = make_labels(market.baskets, protocol="calibrated", once_per_customer=False, strata=())
     assert other_mistakes(market.truth, every_basket) > 5 * other_mistakes(market.truth, calibrated)
 
 
@@ -121,7 +121,7 @@ def test_popular_noise_gets_no_label(
 
 def test_where_nothing_goes_together_only_traps_are_found_and_strata_clear_them() -> None:
     market = supermarket(strength=0, seed=2)
-    calibrated = make_labels(market.baskets, protocol="calibrated")
+    calibrated = make_labels(market.baskets, protocol="calibrated", strata=())
     assert other_mistakes(market.truth, calibrated) < 0.1 * trap_labels(market.truth, calibrated)
     stratified = make_labels(market.baskets, protocol="calibrated", strata=ALL_STRATA)
     assert trap_labels(market.truth, stratified) == 0

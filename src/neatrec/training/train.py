@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from neatrec.bundle import BundleLock, Manifest, load_bundle, read_manifest, save_bundle, stream_hash
-from neatrec.cooccurrence.strata import parse_strata, usable_strata
+from neatrec.cooccurrence.strata import SIZE, parse_strata, usable_strata
 from neatrec.data.baskets import Baskets, BasketStream, as_shards
 from neatrec.data.splits import validation_split
 from neatrec.errors import ParameterError, must_be
@@ -225,9 +225,13 @@ def train_bundle(
 
 
 def _ranked_within(parameters: Any, strata: Sequence[str]) -> Any:
-    """The parameters of a model that compares counts with expected ones, within `strata` unless it has its own."""
-    if strata and getattr(parameters, "strata", "") is None:
-        return replace(parameters, strata=",".join(strata))
+    """The parameters of a model that compares counts with expected ones: within month and store, unless it has its own.
+
+    The basket size is left to the evidence: taken off the counts, it made rankings of held-out baskets worse.
+    """
+    names = [name for name in strata if name != SIZE]
+    if names and getattr(parameters, "strata", "") is None:
+        return replace(parameters, strata=",".join(names))
     return parameters
 
 
