@@ -126,6 +126,8 @@ def _finish(run: LabelRun, out: Path | None, output: OutputOptions) -> None:
 
 def show_labels(run: LabelRun, strongest: int = 10) -> None:
     """The counts by level and the strongest pairs by name."""
+    from neatrec.cooccurrence.strata import strata_words
+
     labels, null = run.labels, run.null
     rows = []
     for level in labels.levels:
@@ -141,6 +143,8 @@ def show_labels(run: LabelRun, strongest: int = 10) -> None:
         f"{labels.records:,} co-purchase records, {labels.pairs:,} different pairs"
         + (f"\n{run.advice}" if run.advice else "")
     )
+    if "strata" in labels.options:
+        note += f"\n{strata_words(labels.options['strata'])}"
     print_table(f"Labels, protocol {labels.protocol}", columns, rows, note=note)
     best = labels.strongest(strongest)
     print_table(

@@ -141,7 +141,7 @@ class Pages:
             item=bundle.brief(code),
             cards=cards(bundle, answered.lines, self.public) if answered else [],
             explained=None if explained is None else cards(bundle, explained, self.public),
-            has_explained=len(bundle.index.explained(code, k=1)) > 0,
+            has_explained=bundle.index.has_explained(code),
             notes=answered.notes if answered else [],
             filters=filters,
             levels=[(level, GRADE_NAMES[level]) for level in LEVELS],

@@ -315,9 +315,15 @@ class ServingTable:
         if month is not None:
             chosen = chosen[(columns["season"][chosen] >> (month - 1) & 1) > 0]
         chosen = chosen[: self.k if k is None else k]
-        scores = self.model.score(np.full(len(chosen), code, dtype=np.int32), items[chosen])
+        asked = np.full(len(chosen), code, dtype=np.int32)
+        scores = self.model.score(asked, items[chosen]) if len(chosen) else np.zeros(0)
         kept = {name: values[chosen] for name, values in columns.items()}
         return ItemAnswers(code, self._facts, {"item": items[chosen], "score": scores.astype(np.float32), **kept})
+
+    def has_explained(self, code: int) -> bool:
+        """Whether `explained` has something to list."""
+        smaller, larger = self._explained_pairs
+        return bool((smaller == code).any() or (larger == code).any())
 
     @cached_property
     def _explained_pairs(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
