@@ -590,6 +590,15 @@ def pages() -> list[Path]:
     return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
+@from_records("interval-coverage", "interval_populations")
+def interval_coverage_table() -> list[list[str]]:
+    rows = [["labels", "draws", "share", "by queries", "difference", "by queries", "width", "by queries"]]
+    for name, found in results("interval_populations").items():
+        cells = [f"{found[way][key]:.3f}" for key in ("share", "difference", "width") for way in ("dyads", "queries")]
+        rows.append([name, f"{found['draws']}", *cells])
+    return rows
+
+
 def filled(text: str) -> str:
     """The page with every marked table as the records have it now."""
 
