@@ -34,7 +34,7 @@ from neatrec.serving.pairs import PairTable
 from neatrec.simulator import supermarket
 from neatrec.statistics import LiftPrior, exact_estimate, quasi_independence
 
-QUERIES, FIRST = 5_000, 10
+QUERIES, FIRST = 2_000, 10
 MODELS = ("shrunk-lift-tuned", "bayes")
 COUNT_BINS = ((2, 4), (5, 9), (10, 29), (30, 10**9))
 SIMULATED, MANY = 30_000, 900_000
@@ -167,16 +167,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     known = parts()
     parser.add_argument("parts", nargs="*", choices=[*known, []], metavar="PART", help=", ".join(known))
-    parser.add_argument("--save", action="store_true", help="keep a record under benchmarks/results")
+    parser.add_argument("--save", action="store_true", help="keep a record of each part under benchmarks/results")
     asked = parser.parse_args()
-    rows: list[dict[str, Any]] = []
     for name in asked.parts or known:
         train, test, models = known[name]()
-        for part in estimated(train, models):
-            rows += rows_of(name, part, test)
-            print(table([[str(value) for value in row.values()] for row in rows[-len(COUNT_BINS) - 1 :]]), flush=True)
-    if asked.save:
-        save("lift_coverage", {"rows": rows}, ("numpy", "scipy", "numba"))
+        rows = [row for part in estimated(train, models) for row in rows_of(name, part, test)]
+        print(table([list(rows[0]), *([str(value) for value in row.values()] for row in rows)]), flush=True)
+        if asked.save:
+            file = f"lift_coverage_{name.replace('-', '_')}"
+            save("lift_coverage", {"rows": rows}, ("numpy", "scipy", "numba"), file=file, options=f"{name} --save")
     return 0
 
 
