@@ -1,4 +1,4 @@
-"""`bayes`: what it learns, when it is shrunk lift, and what its posterior says."""
+"""`bayes`: what it learns, when it is shrunk lift."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import pytest
 from helpers.toyshop import toy_baskets
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog
-from neatrec.errors import ParameterError
 from neatrec.models import Run, make_model
 from neatrec.models.bayes import Bayes
 from neatrec.models.bayes.features import PRIOR_FEATURES
@@ -80,38 +79,6 @@ def test_priors_that_do_not_help_make_it_shrunk_lift(caplog: pytest.LogCaptureFi
     np.testing.assert_allclose(fitted.score_all(np.arange(50)), plain.score_all(np.arange(50)), rtol=1e-5)
 
 
-def test_the_posterior_lies_in_its_interval_and_narrows_with_evidence() -> None:
-    fitted, truth = model(), shop().truth  # type: ignore[attr-defined]
-    posterior = fitted.posterior(truth.query, truth.item)
-    assert (posterior.low < posterior.mean).all()
-    assert (posterior.mean < posterior.high).all()
-    narrow = fitted.posterior(truth.query, truth.item, level=0.5)
-    assert (narrow.low > posterior.low).all()
-    assert (narrow.high < posterior.high).all()
-    expected = fitted.features.count_and_expected(truth.query, truth.item, 0.0)[1]
-    width = (posterior.high - posterior.low) / posterior.mean
-    known, unknown = expected > np.quantile(expected, 0.8), expected < np.quantile(expected, 0.2)
-    assert np.median(width[known]) < np.median(width[unknown])
-
-
-def test_new_baskets_show_the_lift_that_the_posterior_promised() -> None:
-    """Winner's curse paid for: over what is recommended, counts of a new year come out as the posterior mean says."""
-    year = supermarket(baskets=40_000, items=500, seed=2).baskets
-    first = np.arange(len(year)) % 2 == 0
-    fitted = make_model("bayes", rank=32).fit(year.select(first))
-    assert isinstance(fitted, Bayes)
-    later = make_model("lift").fit(year.select(~first)).counts  # type: ignore[attr-defined]
-    queries = np.argsort(-fitted.item_count)[:200].astype(np.int32)
-    answers = [fitted.recommend(int(query), 10).codes for query in queries]
-    query, item = np.repeat(queries, [len(codes) for codes in answers]), np.concatenate(answers)
-    chance = later.expected(later.total[query], later.total[item])
-    promised = (fitted.posterior(query, item).mean * chance).sum()
-    shown = later.of_pairs(query, item).sum()
-    raw = make_model("lift").fit(year.select(first)).score(query, item)
-    assert shown / promised == pytest.approx(1.0, abs=0.1)
-    assert abs(shown / promised - 1) < abs(shown / (raw * chance).sum() - 1)
-
-
 def test_knows_nothing_of_names_and_categories_where_there_are_none() -> None:
     rng = np.random.default_rng(0)
     lists = [[f"i{n}" for n in rng.choice(60, size=4, replace=False)] for _ in range(300)]
@@ -123,14 +90,6 @@ def test_knows_nothing_of_names_and_categories_where_there_are_none() -> None:
         name in ("level", "low_rank", "item_popularity") for name in PRIOR_FEATURES
     ]
     assert np.isfinite(fitted.score_all(np.arange(60))).all()
-
-
-def test_a_posterior_of_nothing_and_bad_questions() -> None:
-    assert model().posterior([], []).mean.shape == (0,)
-    with pytest.raises(ParameterError, match="`level` must be between 0 and 1, got 95"):
-        model().posterior([0], [1], level=95)
-    with pytest.raises(ParameterError, match="`items` must be as long as `queries`"):
-        model().posterior([0, 1], [1])
 
 
 def test_device_gpu_fits_on_the_cpu_and_logs_it(caplog: pytest.LogCaptureFixture) -> None:

@@ -189,12 +189,6 @@ def test_pairs_and_rows_of_an_item_in_no_basket_agree() -> None:
     np.testing.assert_allclose(model().score(np.full(len(every), hidden()), every), row, rtol=1e-3)
 
 
-def test_its_posterior_is_as_wide_as_the_prior() -> None:
-    items = model().recommend(hidden(), 10).codes
-    found = model().posterior(np.full(len(items), hidden()), items)
-    assert ((found.high - found.low) / found.mean > 1).all()
-
-
 def test_shrunk_lift_has_nothing_to_say_about_it() -> None:
     fitted = make_model("bayes").fit(toy_baskets(60))
     assert not fitted.scores_unseen_items

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Sequence
-from functools import partial
 from itertools import combinations
 
 import numpy as np
@@ -20,11 +19,8 @@ from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog
 from neatrec.models import Run, make_model
 from neatrec.models.bayes import Bayes, similarity
-from neatrec.models.bayes.counting import PairCollector, count_chosen_pairs, count_near_pairs, count_pairs
+from neatrec.models.bayes.counting import PairCollector, count_near_pairs, count_pairs
 from neatrec.models.bayes.features import CatalogFeatures
-from neatrec.models.bayes.fit import FitSummary, Fold, _calibration_pairs
-from neatrec.models.bayes.old_bundles import rankings_of
-from neatrec.models.bayes.prior import Prior
 from neatrec.models.bayes.similarity import (
     character_pieces,
     common_words,
@@ -37,7 +33,6 @@ from neatrec.models.bayes.similarity import (
     word_table,
     words_of,
 )
-from neatrec.models.bayes.training_set import HeldOut, PairSampler
 from neatrec.models.counts import PairCounts
 from neatrec.simulator import supermarket
 
@@ -133,14 +128,6 @@ def test_how_pairs_are_cut_into_blocks_does_not_matter(seed: int, most: int, siz
     assert directed is None
 
 
-@settings(max_examples=50, deadline=None)
-@given(CARTS, st.integers(0, 1000), st.integers(0, 12))
-def test_chosen_pairs_are_counted_though_they_were_dropped(carts: list[list[int]], seed: int, size: int) -> None:
-    query, item = (np.random.default_rng(seed + way).integers(0, ITEMS, size).astype(np.int32) for way in (0, 1))
-    found = count_chosen_pairs(baskets_of(carts), CountOptions(directed=False), 1, query, item)
-    assert found.tolist() == plain(carts, once=False, directed=False)[query, item].tolist()
-
-
 @pytest.mark.parametrize("directed", [True, False])
 def test_every_engine_brings_the_same_pairs(directed: bool) -> None:
     pytest.importorskip("duckdb", reason="needs duckdb, the other engine")
@@ -187,16 +174,6 @@ def test_a_bounded_model_reports_what_it_dropped_and_is_kept_by_its_arrays(caplo
     every = np.arange(len(model.catalog), dtype=np.int32)
     np.testing.assert_array_equal(again.score_all(every), model.score_all(every))
     assert again.fit_info() == model.fit_info()
-
-
-def test_calibration_counts_held_out_pairs_that_were_dropped() -> None:
-    model, counting = bounded(3_000), CountOptions(directed=False)
-    baskets = supermarket(baskets=6_000, items=300, seed=3).baskets
-    held_out = HeldOut(model.features.counts, None, partial(count_chosen_pairs, baskets, counting, 1))
-    sampler = PairSampler(model.catalog.category_of(), np.random.default_rng(0))
-    summary = FitSummary(Prior(1.0), 0, rankings=rankings_of(Prior(1.0), None, None))
-    pairs = _calibration_pairs(Fold(model.features, held_out), summary, sampler)
-    assert pairs.held_out_count.sum() > pairs.count.sum() > 0
 
 
 # ---- similar items

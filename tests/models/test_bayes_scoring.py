@@ -56,8 +56,6 @@ def test_rows_and_pairs_are_those_of_the_reference(
     np.testing.assert_allclose(np.log(scorer.rows(EVERY)).ravel(), wanted, atol=5e-5)
     chosen = np.random.default_rng(seed).integers(0, len(QUERY), 300)
     np.testing.assert_allclose(np.log(scorer.pairs(QUERY[chosen], ITEM[chosen])), wanted[chosen], atol=5e-5)
-    log_prior = prior.log_mean(features.prior_features(QUERY, ITEM))
-    np.testing.assert_allclose(scorer.log_prior(QUERY[chosen], ITEM[chosen]), log_prior[chosen], atol=5e-5)
     assert scorer.pairs(EVERY[:0], EVERY[:0]).shape == (0,)
     assert scorer.rows(EVERY[:0]).shape == (0, ITEMS)
 
@@ -89,7 +87,6 @@ def test_a_prior_without_weights_is_shrunk_lift() -> None:
     wanted = counts.matrix.toarray() / (np.outer(counts.total, counts.total) / counts.records + 2.0)
     np.testing.assert_allclose(scorer.rows(EVERY), wanted, rtol=1e-6)
     np.testing.assert_allclose(scorer.pairs(QUERY, ITEM), wanted.ravel(), rtol=1e-6)
-    assert not scorer.log_prior(QUERY, ITEM).any()
     with pytest.raises(ValueError, match="shrunk lift needs no scorer"):
         PairScorer(features, Prior(2.0))
 

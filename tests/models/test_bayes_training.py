@@ -1,8 +1,7 @@
-"""How `bayes` is trained: held-out pairs, prior, rankers, calibration, and what each goal makes of them."""
+"""How `bayes` is trained: held-out pairs, prior, rankers, and what each goal makes of them."""
 
 from __future__ import annotations
 
-import logging
 from dataclasses import replace
 from functools import cache
 
@@ -17,7 +16,6 @@ from helpers.toyshop import toy_baskets, toy_catalog
 from neatrec.errors import ParameterError
 from neatrec.models import Run, make_model
 from neatrec.models.bayes import GOALS, Bayes
-from neatrec.models.bayes.calibration import UNCALIBRATED, CalibrationPairs, calibrate, negative_binomial
 from neatrec.models.bayes.features import RANKER_FEATURES
 from neatrec.models.bayes.fit import Fold, choose_rankings, prior_training_set, ranker_training_set
 from neatrec.models.bayes.prior import INITIAL_PRIOR, Prior
@@ -179,41 +177,6 @@ def test_statistics_are_those_of_their_models() -> None:
     for number, ranking in enumerate(STATISTICS):
         model = make_model(ranking.name, ranking.settings()).fit(toy_baskets())
         np.testing.assert_allclose(scores[:, number], model.score(query, item), rtol=1e-6, atol=1e-6)
-
-
-def test_the_negative_binomial_is_that_of_scipy() -> None:
-    count, shape, success = np.array([0.0, 1.0, 7.0]), np.array([0.3, 2.0, 5.5]), np.array([0.2, 0.5, 0.9])
-    np.testing.assert_allclose(negative_binomial(count, shape, success), stats.nbinom.logpmf(count, shape, success))
-
-
-def test_calibration_finds_the_prior_that_made_the_counts(caplog: pytest.LogCaptureFixture) -> None:
-    rng = np.random.default_rng(3)
-    log_prior = rng.normal(0.5, 1.0, 60_000)
-    mean, k = np.exp(-0.4 + 0.7 * log_prior), 2.5
-    lift = rng.gamma(k * mean) / k
-    expected, later = rng.uniform(0.2, 4.0, (2, len(lift)))
-    counts = [rng.poisson(lift * part).astype(float) for part in (expected, later)]
-    with caplog.at_level(logging.INFO, "neatrec"):
-        found = calibrate(CalibrationPairs(counts[0], expected, log_prior, counts[1], later), sloped=True)
-    assert (found.level, found.slope, found.k) == pytest.approx((-0.4, 0.7, 2.5), rel=0.12)
-    assert "bound" not in caplog.text
-    shape, rate = found.shape_and_rate(counts[0], expected, log_prior)
-    low, high = stats.gamma.ppf([[0.05], [0.95]], shape) / rate
-    assert ((low < lift) & (lift < high)).mean() == pytest.approx(0.9, abs=0.02)
-
-
-@pytest.mark.parametrize("sloped", [True, False])
-def test_a_calibration_that_ends_at_a_bound_is_logged(sloped: bool, caplog: pytest.LogCaptureFixture) -> None:
-    rng = np.random.default_rng(0)
-    expected, later = rng.uniform(1.0, 4.0, (2, 5_000))
-    # every lift is 2: no prior is strong enough
-    counts = [rng.poisson(2 * part).astype(float) for part in (expected, later)]
-    pairs = CalibrationPairs(counts[0], expected, rng.normal(0.0, 0.5, 5_000), counts[1], later)
-    with caplog.at_level(logging.INFO, "neatrec"):
-        assert calibrate(pairs, sloped=sloped).k == pytest.approx(50.0)
-    assert "posterior calibration ends at a bound of" in caplog.text
-    assert "k (intervals, not the ranking)" in caplog.text
-    assert calibrate(CalibrationPairs(*(np.ones(5) for _ in range(5))), sloped=sloped) is UNCALIBRATED
 
 
 # ---- goals

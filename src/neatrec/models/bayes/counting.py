@@ -152,29 +152,6 @@ def count_near_pairs(
     return PairCounts(collector.matrices(len(found.catalog), directed=False)[0], _total(found), counts.least)
 
 
-def count_chosen_pairs(
-    baskets: BasketStream, counting: CountOptions, threads: int | None, queries: Array, items: Array
-) -> npt.NDArray[np.int64]:
-    """Times together of the given undirected pairs, also of those dropped from other counts, shape (pairs,)."""
-
-    def key(query: Array, item: Array) -> npt.NDArray[np.int64]:
-        return np.minimum(query, item).astype(np.int64) << 32 | np.maximum(query, item)
-
-    wanted, place = np.unique(key(queries, items), return_inverse=True)
-    times = np.zeros(len(wanted), dtype=np.int64)
-
-    def look_up(block: PairBlock, _: Margins) -> npt.NDArray[np.bool_]:
-        number = key(block.query, block.item)
-        where = np.minimum(np.searchsorted(wanted, number), len(wanted) - 1)
-        found = wanted[where] == number
-        times[where[found]] = block.count[found]
-        return np.zeros(len(block), dtype=bool)
-
-    if len(wanted):
-        count(baskets, replace(counting, directed=False), keep=look_up, threads=threads)
-    return times[place]
-
-
 def _total(found: CooccurrenceCounts) -> npt.NDArray[np.int64]:
     """Records that hold each item, shape (items,)."""
     margins = found.margins

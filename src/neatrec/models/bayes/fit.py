@@ -11,7 +11,7 @@ import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cache, partial
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,10 +20,8 @@ import numpy.typing as npt
 from neatrec.data.baskets import Baskets
 from neatrec.data.randomness import children
 from neatrec.data.splits import moment_of_share, uniform_of_ids
-from neatrec.models.bayes import calibration
-from neatrec.models.bayes.calibration import UNCALIBRATED, Calibration, CalibrationPairs, calibrate
 from neatrec.models.bayes.cart import CartSettings, choose_cart_settings
-from neatrec.models.bayes.counting import count_chosen_pairs, count_pairs
+from neatrec.models.bayes.counting import count_pairs
 from neatrec.models.bayes.features import (
     PRIOR_FEATURES,
     CatalogFeatures,
@@ -32,7 +30,7 @@ from neatrec.models.bayes.features import (
 )
 from neatrec.models.bayes.prior import INITIAL_PRIOR, Prior, tune_prior, tune_strength
 from neatrec.models.bayes.ranker import GOALS, Competition, GoalRanking, OddsRanker, RankingComparison, named
-from neatrec.models.bayes.scoring import PairScorer, make_scorer
+from neatrec.models.bayes.scoring import PairScorer
 from neatrec.models.bayes.training_set import (
     HeldOut,
     PairSampler,
@@ -66,7 +64,6 @@ class FitSummary:
 
     prior: Prior
     strong_pairs: int
-    calibration: Calibration = UNCALIBRATED
     prior_gain: float = 0.0
     """Weighted hits and discounted gains under the prior; 0 with too few strong pairs."""
     shrunk_lift_gain: float = 0.0
@@ -86,7 +83,6 @@ class FitSummary:
             "k": round(prior.k, 6),
             "near": round(prior.near, 6),
             "weights": named(PRIOR_FEATURES, prior.weights),
-            "posterior": {name: round(value, 6) for name, value in vars(self.calibration).items()},
             "strong_pairs": self.strong_pairs,
             "validation": {n: round(x, 6) for n, x in gains.items() if self.strong_pairs >= MIN_STRONG_PAIRS},
             "goals": {goal: ranking.to_dict() for goal, ranking in self.rankings.items()},
@@ -101,7 +97,6 @@ class FitSummary:
         rankers = {f"{goal}_ranker": ranking.ranker for goal, ranking in self.rankings.items()}
         return {
             "prior": self.prior.to_array(),
-            "calibration": self.calibration.to_array(),
             **{name: ranker.to_array() for name, ranker in rankers.items() if ranker is not None},
             "fit_summary": np.array([self.strong_pairs, self.prior_gain, self.shrunk_lift_gain]),
             "rankings": np.frombuffer(rankings.encode(), dtype=np.uint8),
@@ -116,7 +111,6 @@ class FitSummary:
         return cls(
             Prior.from_array(arrays["prior"]),
             int(strong),
-            Calibration.from_array(arrays["calibration"]),
             prior_gain=prior_gain,
             shrunk_lift_gain=shrunk_lift_gain,
             rankings={
@@ -173,10 +167,6 @@ def make_folds(
     """One fold by time, or both halves."""
     counting, threads = options.counting, options.threads
 
-    def held_out(baskets: list[Baskets], counts: PairCounts, directed: Any) -> HeldOut:
-        complete = counts.least == 1
-        return HeldOut(counts, directed, None if complete else partial(count_chosen_pairs, baskets, counting, threads))
-
     earlier = _before(shards, HELD_OUT_FROM)
     if earlier is not None:
         later = _part(shards, earlier, False)
@@ -189,7 +179,7 @@ def make_folds(
             threads=threads,
         )
         if len(strong_pairs(found.counts, min_lift)[0]) >= MIN_HELD_OUT_PAIRS:
-            yield Fold(features_of(_part(shards, earlier, True)), held_out(later, found.counts, found.directed))
+            yield Fold(features_of(_part(shards, earlier, True)), HeldOut(found.counts, found.directed))
             return
         del found, later
     # a hash and not the digits of the id: ids of a part may all be even
@@ -197,8 +187,8 @@ def make_folds(
     half = _before(shards, 0.5) or hashed
     first, second = (_part(shards, half, part) for part in (True, False))
     one, other = features_of(first), features_of(second)
-    yield Fold(one, held_out(second, other.counts, other.directed))
-    yield Fold(other, held_out(first, one.counts, one.directed))
+    yield Fold(one, HeldOut(other.counts, other.directed))
+    yield Fold(other, HeldOut(one.counts, one.directed))
 
 
 def _before(shards: Iterable[Baskets], share: float) -> list[npt.NDArray[np.bool_]] | None:
@@ -221,16 +211,11 @@ def fit_weights(
     rngs: Iterator[np.random.Generator],
     tuned_k: Callable[[], float],
 ) -> FitSummary:
-    """Prior, rankings and calibration, each fitted on all folds; `tuned_k`: that of `shrunk-lift-tuned`."""
+    """Prior and rankings, each fitted on all folds; `tuned_k`: that of `shrunk-lift-tuned`."""
     summary = fit_prior(folds, prior_training_set(folds, category, min_lift, next(rngs)))
     prior, pairs = summary.prior, PairSampler(category, next(rngs))
     rankings, comparison = choose_rankings(ranker_training_set(folds, prior, pairs, min_lift), prior, tuned_k)
-    summary = replace(summary, rankings=rankings, comparison=comparison)
-    if summary.strong_pairs >= MIN_STRONG_PAIRS:
-        found = [_calibration_pairs(fold, summary, pairs) for fold in folds]
-        calibrated = calibrate(CalibrationPairs.joined(found), sloped=prior.weights is not None)
-        summary = replace(summary, calibration=calibrated)
-    return summary
+    return replace(summary, rankings=rankings, comparison=comparison)
 
 
 def prior_training_set(
@@ -301,23 +286,3 @@ def choose_rankings(
     competition = Competition.of(pairs, posterior=prior.weights is not None)
     rankings = {goal: competition.winner(goal, default) for goal in GOALS}
     return rankings, competition.comparison(rankings)
-
-
-def _calibration_pairs(fold: Fold, summary: FitSummary, pairs: PairSampler) -> CalibrationPairs:
-    """The pairs that the fold would recommend, and their held-out counts."""
-    features, held_out = fold
-    counts, held = features.counts, held_out.counts
-    share = counts.total / max(counts.records, 1)
-    size = min(calibration.MAX_QUERIES, int((share > 0).sum()))
-    queries = np.sort(pairs.rng.choice(len(share), size, replace=False, p=share)).astype(np.int32)
-    scorer = make_scorer(features, summary.prior, summary.rankings["lift"].ranker)
-    query, item = pairs.best(scorer, queries, calibration.FIRST)
-    # a pair dropped for memory must not look like one never seen
-    found = held.of_pairs(query, item) if held_out.count_chosen is None else held_out.count_chosen(query, item)
-    return CalibrationPairs(
-        count=counts.of_pairs(query, item).astype(np.float64),
-        expected=counts.expected(counts.total[query], counts.total[item]),
-        log_prior=scorer.log_prior(query, item),
-        held_out_count=found.astype(np.float64),
-        held_out_expected=held.expected(held.total[query], held.total[item]),
-    )

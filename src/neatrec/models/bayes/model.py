@@ -10,10 +10,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse, special
+from scipy import sparse
 
 from neatrec.data.baskets import Baskets
-from neatrec.errors import must_be
 from neatrec.models.base import Codes, Model, Scores, require_shapes
 from neatrec.models.bayes.cold_start import StandIns
 from neatrec.models.bayes.features import PRIOR_FEATURES, RANKER_FEATURES, CatalogFeatures, PairFeatures
@@ -55,15 +54,6 @@ class BayesParameters(StrataParameters):
     )
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {goal: {"goal": goal} for goal in GOALS}
     legacy_defaults: ClassVar[Mapping[str, Any]] = {"goal": "lift"}
-
-
-@dataclass(frozen=True)
-class Posterior:
-    """Mean and credible interval of the lift of pairs: float64 arrays of one length."""
-
-    mean: npt.NDArray[np.float64]
-    low: npt.NDArray[np.float64]
-    high: npt.NDArray[np.float64]
 
 
 class Bayes(Model):
@@ -162,30 +152,6 @@ class Bayes(Model):
     def _score(self, queries: Codes, items: Codes) -> Scores:
         scores_of = self.scorer.pairs if self.statistic is None else self.statistic._score
         return self.stand_ins.pairs(scores_of, queries, items)
-
-    def posterior(self, queries: npt.ArrayLike, items: npt.ArrayLike, level: float = 0.95) -> Posterior:
-        """Mean and central credible interval of each pair's lift: codes in, as for `score`.
-
-        The prior is calibrated on pairs that would be recommended, so that the mean is what new baskets will show.
-        """
-        if not 0 < level < 1:
-            raise must_be("level", "between 0 and 1", level)
-        shape, rate = self.posterior_gamma(queries, items)
-        tail = (1.0 - level) / 2.0
-        low, high = (special.gammaincinv(shape, share) / rate for share in (tail, 1.0 - tail))
-        return Posterior(shape / rate, low, high)
-
-    def posterior_gamma(
-        self, queries: npt.ArrayLike, items: npt.ArrayLike
-    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """Shape and rate of the gamma distribution of each pair's lift: codes in, as for `score`."""
-        queries, items = self._codes("queries", queries), self._codes("items", items)
-        if len(queries) != len(items):
-            raise must_be("items", f"as long as `queries` ({len(queries)})", len(items))
-        counted = self.features.count_and_expected(queries, items, 0.0)
-        return self.summary.calibration.shape_and_rate(
-            *counted, self.stand_ins.pairs(self.scorer.log_prior, queries, items)
-        )
 
     def item_vectors(self) -> npt.NDArray[np.float32] | None:
         """Low-rank factors scaled by the root of their values, shape (items, rank)."""

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from neatrec.models.bayes.calibration import Calibration
 from neatrec.models.bayes.features import PRIOR_FEATURES, RANKER_FEATURES
 from neatrec.models.bayes.fit import FitSummary
 from neatrec.models.bayes.prior import Prior
@@ -35,8 +34,8 @@ def upgraded(arrays: Arrays) -> Arrays:
     out = dict(arrays) if "weights" not in arrays else _renamed(arrays)
     prior, gains = Prior.from_array(out["prior"]), out["fit_summary"].tolist()
     lift, evidence = (OddsRanker.from_array(out.pop(name)) for name in ("lift_ranker", "sure_ranker"))
-    calibration, rankings = Calibration.from_array(out["calibration"]), rankings_of(prior, lift, evidence)
-    return out | FitSummary(prior, int(gains[0]), calibration, gains[1], gains[2], rankings).to_arrays()
+    rankings = rankings_of(prior, lift, evidence)
+    return out | FitSummary(prior, int(gains[0]), gains[1], gains[2], rankings).to_arrays()
 
 
 def rankings_of(prior: Prior, lift: OddsRanker | None, evidence: OddsRanker | None) -> dict[str, GoalRanking]:

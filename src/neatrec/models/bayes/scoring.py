@@ -155,10 +155,6 @@ class ShrunkLiftScorer:
         count = self.features.counts.of_pairs(queries, items)
         return self._shrunk(count, queries, items).astype(np.float32)
 
-    def log_prior(self, queries: Codes, items: Codes) -> Floats:
-        """0: there is no prior mean."""
-        return np.zeros(len(queries))
-
     def _shrunk(self, count: npt.NDArray[Any], queries: Codes, items: Codes) -> Floats:
         counts = self.features.counts
         expected = counts.expected(counts.total[queries], counts.total[items])
@@ -235,10 +231,6 @@ class PairScorer:
     def pairs(self, queries: Codes, items: Codes) -> Vectors:
         """Scores of pairs by the first ranker, shape (pairs,)."""
         return np.exp(self._of_pairs(queries, items)[0])
-
-    def log_prior(self, queries: Codes, items: Codes) -> Floats:
-        """The log of the prior mean of pairs, shape (pairs,)."""
-        return self._of_pairs(queries, items)[1].astype(np.float64)
 
     def _of_pairs(self, queries: Codes, items: Codes) -> tuple[Vectors, Vectors]:
         order = np.argsort(queries, kind="stable")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -45,8 +45,6 @@ class HeldOut(NamedTuple):
     counts: PairCounts
     directed: sparse.csr_matrix | None
     """Where carts have an order."""
-    count_chosen: Callable[[Codes, Codes], npt.NDArray[np.int64]] | None = None
-    """Counts of chosen pairs, also of pairs that were dropped for memory; None: none were."""
 
     def significant_pairs(self, min_lift: float) -> Pairs:
         """Significant high-lift pairs: at least STRONG_COUNT times, query first where carts have an order, and
