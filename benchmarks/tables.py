@@ -157,18 +157,6 @@ def no_regret() -> list[list[str]]:
     return rows
 
 
-@from_records("bayes-levels", *(f"bayes_{split}" for split in SPLITS))
-def bayes_levels() -> list[list[str]]:
-    rows = [["split", "level", "candidates", "best statistic (HR, NDCG)", "bayes over it"]]
-    for split in SPLITS:
-        for row in leaderboard(split):
-            if row["level"] != 0.05:
-                best = [max(STATISTICS, key=lambda name, k=k: row[METRICS][name][k]) for k in (0, 1)]
-                above = [row[METRICS]["bayes"][k] / row[METRICS][best[k]][k] for k in (0, 1)]
-                rows.append([split, str(row["level"]), candidates(row), ", ".join(best), pair(above)])
-    return rows
-
-
 @from_records("bayes-times-seen", "bayes_half")
 def bayes_times_seen() -> list[list[str]]:
     slices = results("bayes_half")["half"]["paper"]["slices"]
@@ -176,29 +164,6 @@ def bayes_times_seen() -> list[list[str]]:
     for row in slices:
         scores = [pair(row[METRICS][name]) for name in ("bayes", "shrunk-lift-tuned")]
         rows.append([row["slice"], candidates(row), f"{row['labels']:,}", *scores])
-    return rows
-
-
-@from_records("bayes-calibrated", "bayes_half")
-def bayes_calibrated() -> list[list[str]]:
-    shown = (*GOALS, "llr", "jaccard", "shrunk-lift-tuned")
-    rows = [["level q", "candidates", "labels", *shown, "HR interval, bayes less llr", "NDCG interval"]]
-    for row in leaderboard("half", "calibrated"):
-        intervals = [difference(row, "bayes", "llr", name) for name in ("hr@10", "ndcg@10")]
-        scores = [pair(row[METRICS][name]) for name in shown]
-        rows.append([str(row["level"]), candidates(row), f"{row['labels']:,}", *scores, *intervals])
-    return rows
-
-
-@from_records("bayes-journey", "bayes_journey")
-def bayes_journey() -> list[list[str]]:
-    shown = (*GOALS, "shrunk-lift-tuned", "llr")
-    rows = [["level", "candidates", "labels", *shown, "bayes / shrunk-lift-tuned", "HR interval", "NDCG interval"]]
-    for row in leaderboard("journey"):
-        intervals = [difference(row, "bayes", "shrunk-lift-tuned", name) for name in ("hr@10", "ndcg@10")]
-        scores = [pair(row[METRICS][name]) for name in shown]
-        above = ratio(row, "bayes", "shrunk-lift-tuned")
-        rows.append([str(row["level"]), candidates(row), f"{row['labels']:,}", *scores, above, *intervals])
     return rows
 
 
