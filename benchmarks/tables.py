@@ -223,11 +223,26 @@ def new_items() -> list[list[str]]:
     return rows
 
 
-@from_records("lift-coverage", "lift_coverage")
+COVERAGE = [
+    f"lift_coverage_{name}"
+    for name in (
+        "instacart",
+        "instacart_1",
+        "instacart_2",
+        "journey_1",
+        "journey_2",
+        "journey_time",
+        "simulator_0",
+        "simulator_5",
+    )
+]
+
+
+@from_records("lift-coverage", *COVERAGE)
 def lift_coverage() -> list[list[str]]:
     """A row for each data set and kind of pairs, coverage by how often pairs were seen."""
     found: dict[tuple[str, str], dict[str, Any]] = {}
-    for row in results("lift_coverage")["rows"]:
+    for row in (row for name in COVERAGE for row in results(name)["rows"]):
         found.setdefault((row["data"], row["pairs"]), {})[row["seen"]] = row
     seen = ("2-4", "5-9", "10-29", "30+", "2 and more")
     out = [["baskets", "pairs", *seen, "came / estimated", "came / counted"]]
