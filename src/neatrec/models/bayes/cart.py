@@ -26,6 +26,8 @@ STRENGTHS, DISCOUNTS = (0.05, 0.1, 0.2, 0.3, 0.5), (0.0, 0.2)
 K, RIDGE = 5.0, 100.0
 FIRST = 10
 """Ranks that count."""
+MIN_GAIN = 1.0
+"""Standard errors by which other settings must beat the defaults."""
 MAX_CARTS, MIN_CARTS = 1_000, 200
 """Carts that settings are chosen on; with fewer the choice would be noise."""
 MIN_CART = 2
@@ -93,17 +95,21 @@ def choose_cart_settings(
         return DEFAULT_CART_SETTINGS
     carts, hidden = [cart for cart, _ in found], np.array([item for _, item in found], dtype=np.int32)
     candidates = CartCandidates.of(bought > 0, category, -np.inf)
-    tried = [CartSettings(*setting, carts=len(carts)) for setting in product(STRENGTHS, DISCOUNTS)]
-    gains = [_gain(each.ranking(counts, bought).left_out_ranks(carts, hidden, candidates)) for each in tried]
-    best = replace(tried[int(np.argmax(gains))], gain=max(gains))
-    chosen = best.strength, best.discount
-    log.info("cart settings chosen on %d training carts: strength %g, discount %g", len(carts), *chosen)
-    return best
+    tried = [DEFAULT_CART_SETTINGS, *(CartSettings(*setting) for setting in product(STRENGTHS, DISCOUNTS))]
+    gains = [_gains(each.ranking(counts, bought).left_out_ranks(carts, hidden, candidates)) for each in tried]
+    best = int(np.argmax([gain.mean() for gain in gains]))
+    more = gains[best] - gains[0]
+    if more.mean() <= MIN_GAIN * more.std() / np.sqrt(len(carts)):
+        best = 0
+    chosen = replace(tried[best], carts=len(carts), gain=float(gains[best].mean()))
+    settings = chosen.strength, chosen.discount
+    log.info("cart settings chosen on %d training carts: strength %g, discount %g", len(carts), *settings)
+    return chosen
 
 
-def _gain(ranks: npt.NDArray[np.int64]) -> float:
-    """NDCG of one item per cart."""
-    return float(np.where((ranks < 0) | (ranks >= FIRST), 0.0, 1.0 / np.log2(2.0 + np.maximum(ranks, 0))).mean())
+def _gains(ranks: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """NDCG of the item left out of each cart."""
+    return np.where((ranks < 0) | (ranks >= FIRST), 0.0, 1.0 / np.log2(2.0 + np.maximum(ranks, 0)))
 
 
 def _carts(
