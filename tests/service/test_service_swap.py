@@ -294,7 +294,7 @@ def test_an_old_bundle_that_is_removed_still_answers(tmp_path: Path) -> None:
     watcher = BundleWatcher(ServiceSettings(bundle), Metrics())
     asking = TestClient(make_app(watcher.settings, watcher))
     shutil.rmtree(bundle)
-    answer = asking.get("/v1/complements?item=100&k=30&min_evidence=predicted")
+    answer = asking.get("/v1/complements?item=100&k=30&min_evidence=guess")
     assert len(answer.json()["complements"]) == 30
 
 
@@ -308,7 +308,7 @@ def test_swaps_under_load_fail_no_request_and_mix_no_versions(
     metrics = Metrics()
     watcher = BundleWatcher(settings, metrics)
     url = running(make_app(settings, watcher))
-    paths = ["/v1/complements?item=100&k=50&min_evidence=predicted", "/v1/items/101/complements"]
+    paths = ["/v1/complements?item=100&k=50&min_evidence=guess", "/v1/items/101/complements"]
     expected = {ServingTable.open(bundle).version: said(bundle, paths) for bundle in versions}
     stop, wrong, seen = threading.Event(), [], set()
 
