@@ -114,8 +114,8 @@ def _ranks_by(ranking: Mapping[str, Any]) -> str:
     >>> _ranks_by({"ranks_by": "shrunk-lift", "k": 0.5}), _ranks_by({"ranks_by": "odds", "weights": {"cosine": 1.0}})
     ('shrunk-lift k=0.5', 'odds')
     """
-    k = f" k={ranking['k']:g}" if "k" in ranking else ""
-    return f"{ranking['ranks_by']}{k}"
+    settings = [f" {name}={ranking[name]:g}" for name in ("k", "lift_weight") if name in ranking]
+    return "".join([ranking["ranks_by"], *settings])
 
 
 def _gain(row: Mapping[str, Any], measure: str) -> str:
