@@ -34,7 +34,7 @@ from neatrec.serving.pairs import PairTable
 from neatrec.simulator import supermarket
 from neatrec.statistics import LiftPrior, exact_estimate, quasi_independence
 
-QUERIES, FIRST = 2_000, 10
+QUERIES, FIRST = 5_000, 10
 MODELS = ("shrunk-lift-tuned", "bayes")
 COUNT_BINS = ((2, 4), (5, 9), (10, 29), (30, 10**9))
 SIMULATED, MANY = 30_000, 900_000
