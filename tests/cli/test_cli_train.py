@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from neatrec.bundle import load_bundle, read_manifest
@@ -23,6 +25,7 @@ from neatrec.cli.show import print_rankings
 from neatrec.cli.signals import TerminatedError, at_a_safe_moment
 from neatrec.models.base import Model
 from neatrec.models.run import Progress
+from neatrec.simulator import supermarket
 
 SMALL = "supermarket:baskets=400,items=80"
 LONG = "supermarket:baskets=3000,items=150"
@@ -51,6 +54,22 @@ def test_a_bundle_is_trained_and_answers(tmp_path: Path, capsys: pytest.CaptureF
     assert "\r" not in said.err  # plain lines: nobody is looking at a terminal
     assert load_bundle(tmp_path / "bundle").parameters.dim == 8
     assert sorted(file.name for file in tmp_path.iterdir()) == ["bundle"]
+
+
+def test_vectors_are_read_and_bad_ones_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, out = tmp_path / "vectors.parquet", tmp_path / "bundle"
+    catalog = supermarket(baskets=400, items=80).baskets.catalog
+    vectors = np.random.default_rng(0).standard_normal((80, 3)).astype(np.float32)
+    pq.write_table(pa.table({"id": catalog.ids, "vector": list(vectors)}), file)
+    command = ["train", SMALL, "--out", str(out), "--no-index"]
+    assert exit_code_of([*command, "--model", "bayes", "--vectors", str(file)]) == 0
+    assert "vectors: 80 items of 3 numbers, 0 items without, 0 ids not in the catalogue" in capsys.readouterr().err
+    before = read_manifest(out).content_hash
+    assert exit_code_of([*command, "--model", "llr", "--vectors", str(file)]) == 2
+    assert "`vectors` are of no use to model 'llr'" in capsys.readouterr().err
+    assert exit_code_of([*command, "--vectors", str(tmp_path / "gone.parquet")]) == 2
+    assert "cannot read vectors from" in capsys.readouterr().err
+    assert read_manifest(out).content_hash == before
 
 
 def test_train_and_show_say_which_ranking_to_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,7 +18,7 @@ from neatrec.models.embeddings.kernels.gpu import cupy
 from neatrec.models.items import Item, find_items, in_categories, same_category_as
 from neatrec.models.parallel import thread_limit
 from neatrec.models.parameters import ModelParameters
-from neatrec.models.recommendations import CartScores, Recommendations, best, score_cart
+from neatrec.models.recommendations import CartScores, Recommendations, best, count_new, score_cart
 from neatrec.models.run import Run
 from neatrec.text import printable
 
@@ -215,8 +215,8 @@ class Model(ABC):
         Items are ids, names or codes. Items of the cart, items that share a category with one of them (unless
         `same_category`) and items that no training basket holds are never recommended. `category` keeps only those of a
         category (its name, or its path as "produce / fresh fruits") or of any of several. Ties go to the smaller code.
-        With `include_new` the `new_items` of the model are ranked too, by score; `neatrec.serving.ask`, which knows the
-        evidence, places them below all answers that have some.
+        With `include_new` the `new_items` of the model come last: in places that would be empty, and in the last of ten
+        places where they score higher (`count_new`).
 
         For one item the scores are the model's own. For a cart they are those of `cart_ranking`; without one each
         item's scores are scaled, 0 for its median candidate and 1 for its best, and averaged, so that no item
@@ -236,6 +236,13 @@ class Model(ABC):
         if not len(scored.codes):
             return Recommendations.empty(self.catalog, cart, notes)
         top = best(scored.total, int(k))
+        if include_new:
+            is_new = self.item_count[scored.codes] == 0
+            known, new = (
+                each[best(scored.total[each], int(k))] for each in (np.flatnonzero(~is_new), np.flatnonzero(is_new))
+            )
+            size = count_new(scored.total[known], scored.total[new], int(k))
+            top = np.concatenate([known[: int(k) - size], new[:size]])
         codes = scored.codes[top]
         return Recommendations(self.catalog, cart, codes, scored.total[top], asked, scored.parts(codes), notes)
 

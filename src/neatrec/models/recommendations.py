@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -194,6 +194,30 @@ def median(values: npt.NDArray[Any]) -> np.float64:
         near, below = values, 0
     ordered = np.partition(near, sorted({first - below, last - below}))
     return (np.float64(ordered[first - below]) + np.float64(ordered[last - below])) / 2.0
+
+
+ANSWERS_PER_NEW = 10
+"""Of so many answers that fill a list one may give its place to a new item."""
+
+
+def count_new(
+    known: Sequence[float] | npt.NDArray[np.float64],
+    new: Sequence[float] | npt.NDArray[np.float64],
+    k: int,
+    kept: int = 0,
+) -> int:
+    """How many of the best new items end a list of `k`, after the scores of both, best first.
+
+    They fill what the known answers leave empty. A full list gives the last of every ten places to new items that
+    score higher, but none of its first `kept`.
+
+    >>> count_new([5.0, 4.0], [9.0, 8.0], 3), count_new([3.0] * 10, [9.0, 8.0], 10), count_new([3.0] * 10, [2.0], 10)
+    (1, 1, 0)
+    """
+    if len(known) < k:
+        return min(len(new), k - len(known))
+    most = min(k // ANSWERS_PER_NEW, k - kept, len(new))
+    return next((place for place in range(most) if new[place] <= known[k - 1 - place]), most)
 
 
 def best(scores: npt.NDArray[Any], k: int) -> npt.NDArray[np.intp]:

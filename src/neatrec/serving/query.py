@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from neatrec.errors import must_be, must_be_one_of
-from neatrec.models.recommendations import Recommendation, Recommendations
+from neatrec.models.recommendations import Recommendation, Recommendations, count_new
 from neatrec.serving.evidence import GRADES, GUESS, PairEvidence
 from neatrec.serving.table import ServingTable
 
@@ -110,15 +110,16 @@ def ask(
     new: list[AnswerWithEvidence] = []
     left_out = 0
     for line, code in zip(found, found.codes.tolist(), strict=True):
+        is_new = index.item_count[code] == 0
+        if len(kept) == k and not is_new:
+            continue
         evidence = min((index.evidence(asked, code) for asked in found.asked.tolist()), key=_weakness)
-        if index.item_count[code] == 0:
+        if is_new:
             new.append(AnswerWithEvidence(line, evidence))
         elif evidence.grade in enough:
             kept.append(AnswerWithEvidence(line, evidence))
         elif line.rank <= k:
             left_out += 1
-        if len(kept) == k:
-            break
     explained = _explained(index, found, k, month) if include_explained or month is not None else ()
     placed = [
         replace(one, answer=replace(one.answer, rank=rank)) for rank, one in enumerate(place_new(kept, new, k), 1)
@@ -160,9 +161,10 @@ Line = TypeVar("Line", bound=ScoredLine)
 
 
 def place_new(known: list[Line], new: list[Line], k: int) -> list[Line]:
-    """The first `k` of both, by score; new items stand below every answer with evidence."""
-    end = max((place for place, line in enumerate(known, 1) if line.grade in GRADES[:GUESS]), default=0)
-    return [*known[:end], *sorted([*known[end:], *new], key=lambda line: -(line.score or 0.0))][:k]
+    """`k` of both, new items last and none instead of an answer with evidence; both are sorted by score."""
+    kept = max((place for place, line in enumerate(known, 1) if line.grade in GRADES[:GUESS]), default=0)
+    size = count_new([line.score or 0.0 for line in known], [line.score or 0.0 for line in new], k, kept)
+    return [*known[: k - size], *new[:size]]
 
 
 def _weakness(evidence: PairEvidence) -> tuple[int, float]:

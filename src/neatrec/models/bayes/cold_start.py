@@ -25,6 +25,9 @@ RARE = 3
 """Items bought fewer times have stand-ins."""
 OWN_WEIGHT = 1.0
 """Weight of an item's own scores, plus as much per purchase, beside those of its stand-ins, each below 1."""
+NEW_DISCOUNT, CATEGORY_WEIGHT = 1.5, 0.25
+"""Scores of new items as answers are divided by the first, and times the weight of their stand-ins, at most 1; by the
+second, where only their category is known."""
 RELIABLE = 5.0
 """Purchases at which a stand-in has half of its weight."""
 
@@ -42,14 +45,17 @@ class StandIns:
     of_query: sparse.csr_matrix = field(init=False, repr=False)
     """`weights` with the own shares."""
     of_answer: sparse.csr_matrix = field(init=False, repr=False)
-    """The same of answers: a new item has no scores of its own, but those of its stand-ins, or of its category's best
-    sellers where nothing is similar; all others have only their own."""
+    """The same of answers: a new item has no scores of its own, but a part of those of its stand-ins, or of its
+    category's best sellers where nothing is similar; all others have only their own."""
 
     def __post_init__(self) -> None:
         shares = np.asarray(self.weights.sum(axis=1)).ravel()
         never = self.item_count == 0
-        answers = sparse.diags(np.where(never & (shares > 0), 1 / np.where(shares > 0, shares, 1), 0)) @ self.weights
-        answers += sparse.diags((never & (shares == 0)).astype(np.float64)) @ self._best_sellers()
+        similar = never & (shares > 0)
+        mass = np.where(similar, shares / (1 - shares) * OWN_WEIGHT, CATEGORY_WEIGHT)
+        trust = np.minimum(mass, 1) / NEW_DISCOUNT
+        answers = sparse.diags(np.where(similar, trust / np.where(similar, shares, 1), 0)) @ self.weights
+        answers += sparse.diags(np.where(never & ~similar, trust, 0)) @ self._best_sellers()
         new = np.asarray(answers.sum(axis=1)).ravel() > 0
         set_field = object.__setattr__
         set_field(self, "new", new)
