@@ -26,6 +26,7 @@ SHORT: dict[str, tuple[str, float]] = {
     "lift_coverage": ("--save", 8),
     "interval_coverage": ("populations instacart --save", 2),
     "bayes_claim": ("half --save", 3),
+    "bayes_cold": ("--save", 8),
     "cart_completion": ("", 5),
     "bayes_cost": ("--table none --save", 1),
     "goal_table": ("--simulated 4000 --save", 1),
