@@ -515,6 +515,13 @@ for part in ("orders", "speed", "labels"):
     from_records(f"simulator-{part}", f"simulator_{part}")(lambda part=part: results(f"simulator_{part}")["rows"])  # type: ignore[misc]
 
 
+@from_records("served-evidence", "served_evidence")
+def served_evidence() -> list[list[str]]:
+    from benchmarks.served_evidence import rows_of
+
+    return rows_of(results("served_evidence")["shops"])
+
+
 # imports -----------------------------------------------------------------------------------------------------------
 
 
