@@ -51,6 +51,7 @@ ATTACHMENT = {
 ITEMS = ("100", "200", "305", "900", "901")
 """Of a planted pair, a plain one, one never bought, one without category."""
 Mutation = Callable[[Path], None]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
@@ -305,6 +306,7 @@ def test_crafted_bundles_are_refused_or_answer(bundles: dict[str, Path], tmp_pat
 
 
 @pytest.mark.long
+@pytest.mark.timeout(7200)
 def test_many_crafted_bundles_are_refused_or_answer(bundles: dict[str, Path], tmp_path: Path) -> None:
     found = try_out(bundles, tmp_path, 2000, int.from_bytes(os.urandom(4)))
     assert found["refused"] > 600
