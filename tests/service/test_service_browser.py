@@ -112,12 +112,12 @@ def test_a_switch_ranks_for_another_goal(browser: Browser, goals_bundle: Path, r
     page = context.new_page()
     names = page.locator(".card h3")
     switch = page.get_by_role("navigation", name="Ranked by")
-    page.goto(f"/item?id={id_of('Spaghetti')}&min_evidence=predicted")
+    page.goto(f"/item?id={id_of('Spaghetti')}&min_evidence=guess")
     expect(switch.locator("[aria-current]")).to_have_text("balanced")
     balanced = names.all_inner_texts()
     switch.get_by_role("link", name="most certain").click()
     expect(switch.locator("[aria-current]")).to_have_text("most certain")
-    assert "min_evidence=predicted" in page.url
+    assert "min_evidence=guess" in page.url
     assert names.all_inner_texts() != balanced
     page.get_by_role("button", name="Apply").click()
     expect(switch.locator("[aria-current]")).to_have_text("most certain")
@@ -268,7 +268,7 @@ def test_no_page_is_wider_than_the_screen(browser: Browser, url: str, width: int
 
 def test_twenty_names_that_look_like_script_do_nothing(page: Page) -> None:
     assert len(INJECTIONS) == 20
-    page.goto("/item?id=100&min_evidence=predicted")
+    page.goto("/item?id=100&min_evidence=guess")
     for name in INJECTIONS:
         item = id_of(name)
         page.goto(f"/item?id={item}")
