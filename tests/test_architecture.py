@@ -82,6 +82,7 @@ for name in set(MODEL_NAMES) - {"cf", "bprmf"}:  # those two are the library `im
 """
 LONG_SIGNATURES = {
     "models/bayes/scoring.py:score_queries": "arrays of several dtypes that one compiled loop reads",
+    "models/bayes/similarity.py:nearest_names": "the arrays of two sparse matrices, read by one compiled loop",
 }
 """Functions with more than six positional parameters -> the reason."""
 FILES = sorted(file for file in PACKAGE.rglob("*.py") if file != PACKAGE / "__init__.py")
