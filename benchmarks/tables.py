@@ -552,6 +552,16 @@ def pages() -> list[Path]:
     return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
+@from_records("interval-instacart", "interval_instacart")
+def interval_instacart() -> list[list[str]]:
+    rows = [["labels", "model", "HR@10", "interval", "by queries", "wider", "difference wider"]]
+    for row in results("interval_instacart")["rows"]:
+        wider = "" if row["difference_wider"] is None else f"{row['difference_wider']:.2f}x"
+        ends = [span(*row[way]) for way in ("dyads", "queries")]
+        rows.append([row["protocol"], row["model"], f"{row['hr@10']:.3f}", *ends, f"{row['wider']:.2f}x", wider])
+    return rows
+
+
 @from_records("interval-coverage", "interval_populations")
 def interval_coverage_table() -> list[list[str]]:
     rows = [["labels", "draws", "share", "by queries", "difference", "by queries", "width", "by queries"]]
