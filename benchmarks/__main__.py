@@ -28,7 +28,7 @@ SHORT: dict[str, tuple[str, float]] = {
     "bayes_claim": ("half --save", 3),
     "bayes_cold": ("--save", 8),
     "cart_completion": ("", 5),
-    "bayes_cost": ("--table none --save", 1),
+    "bayes_cost": ("--no-table --save", 1),
     "goal_table": ("--simulated 4000 --save", 1),
     "leaderboard_time": ("", 4),
     "ann_recall": ("", 2),
