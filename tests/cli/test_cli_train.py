@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import datetime, tzinfo
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from neatrec.bundle import load_bundle, read_manifest
+from neatrec.bundle import Manifest, load_bundle, read_manifest
 from neatrec.cli.main import exit_code_of
 from neatrec.cli.output import OutputOptions
 from neatrec.cli.progress import ShowProgress, sentence
@@ -70,6 +71,29 @@ def test_vectors_are_read_and_bad_ones_refused(tmp_path: Path, capsys: pytest.Ca
     assert exit_code_of([*command, "--vectors", str(tmp_path / "gone.parquet")]) == 2
     assert "cannot read vectors from" in capsys.readouterr().err
     assert read_manifest(out).content_hash == before
+
+
+@pytest.mark.parametrize("options", [["--model", "bayes"], [*QUICK[:-1], "--reproducible"]], ids=["bayes", "neat"])
+def test_equal_trainings_have_one_content_hash(
+    options: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The serving table included, at another time and by another number of threads."""
+
+    class Clock(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> Clock:
+            return cls(2030, 1, 1, tzinfo=tz)
+
+    def train(name: str, *more: str) -> Manifest:
+        assert exit_code_of(["train", SMALL, "--out", str(tmp_path / name), "--quiet", *options, *more]) == 0
+        return read_manifest(tmp_path / name)
+
+    one = train("one", "--threads", "1")
+    monkeypatch.setattr("neatrec.bundle.store.datetime", Clock)
+    same, other = train("same", "--threads", "2"), train("other", "-k", "5")
+    assert one.created != same.created == "2030-01-01T00:00:00+00:00"
+    assert one.content_hash == same.content_hash
+    assert other.content_hash != one.content_hash
 
 
 def test_train_and_show_say_which_ranking_to_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -85,7 +85,7 @@ class Manifest:
         return {**asdict(self), "content_hash": self.content_hash, "manifest_hash": self._whole_hash()}
 
     def _whole_hash(self) -> str:
-        """SHA-256 of all entries; in manifests written before 0.2 it stands under `content_hash`."""
+        """SHA-256 of all entries; in older manifests it stands under `content_hash`."""
         return hashlib.sha256(_canonical(asdict(self))).hexdigest()
 
     def to_bytes(self) -> bytes:
