@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from html import unescape
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from starlette.testclient import TestClient
@@ -79,6 +82,16 @@ def test_what_the_evidence_is_measured_within_is_said(client: TestClient) -> Non
     assert "Show what only a season, a store or large baskets bring together" in page
     assert "wreath" not in page
     assert WORDS in client.get("/item?id=candy&include=explained", headers=html).text
+    none = client.get("/item?id=bun&include=explained", headers=html).text
+    assert "No pair with this item is explained by season, store or basket size alone." in none
+
+
+def test_the_link_to_what_is_explained_keeps_the_filters(client: TestClient) -> None:
+    page = client.get("/item?id=candy&min_evidence=guess&category=&diversify=1", headers={"accept": "text/html"}).text
+    link = re.search(r'href="([^"]+include=explained[^"]*)"', page)
+    assert link is not None
+    fields = parse_qs(urlsplit(unescape(link[1])).query)
+    assert fields == {"id": ["candy"], "min_evidence": ["guess"], "diversify": ["1"], "include": ["explained"]}
 
 
 def test_the_prompt_lists_the_same(dated: Path, capsys: pytest.CaptureFixture[str]) -> None:

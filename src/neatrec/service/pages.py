@@ -121,9 +121,10 @@ class Pages:
 
     def item(self, request: Request, form: Annotated[ItemForm, Query()]) -> Response:
         snapshot = snapshot_of(request)
+        chosen = [name for name in form.category if name]
         filters = ItemFilters(
             k=SHOWN,
-            category=[name for name in form.category if name],
+            category=chosen,
             min_evidence=form.min_evidence,
             diversify=form.diversify is not None,
             model=form.model,
@@ -148,7 +149,9 @@ class Pages:
             categories=bundle.category_names[:400],
             goals=bundle.index.goals,
             goal=form.goal or bundle.index.goal,
-            kept={name: value for name, value in form if value and name != "goal"},
+            kept={
+                name: value for name, value in {**dict(form), "category": chosen}.items() if value and name != "goal"
+            },
             popularity=None if self.public else popularity(bundle, code),
             spread=None if self.public else spread(bundle, code),
             is_new=not bundle.count[code],
