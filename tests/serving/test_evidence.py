@@ -302,10 +302,12 @@ def test_words_never_claim_more_than_the_numbers(q: float, low: float) -> None:
 
 
 def test_served_evidence_and_calibrated_labels_within_strata_agree_to_the_digit() -> None:
+    """With fewer than 100 pairs their lifts agree, too: there is no prior, which each fits to its own counts."""
     baskets = dated_shop()
     labels = make_labels(baskets, levels=(0.05,), min_basket=2)
     table = PairTable.of(baskets)
     assert labels.options["strata"] == list(table.strata) == ["basket_size", "month", "store"]
+    assert table.prior is None
     found = table.columns(labels.query, labels.item)
     assert len(labels) > 0
     for name in ("expected", "lift", "lift_low", "lift_high"):

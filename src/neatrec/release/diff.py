@@ -47,7 +47,7 @@ class BundleDiff:
     items: tuple[int, int]
     """Items that a training basket holds."""
     coverage: tuple[float, float]
-    """Share of sales whose item has an answer with strong or some evidence."""
+    """Share of sales whose item has an answer that is certain or likely."""
     held_out: tuple[float, float] | None
     """HR@10 by the attached leaderboards, where both have one and they measure the same."""
     top10_changed: float
