@@ -42,6 +42,8 @@ def test_each_answer_has_at_least_the_evidence_asked_for(bundle: Path) -> None:
     assert [line.answer.name for line in found.answers] == every.names
     with pytest.raises(ParameterError, match="`min_evidence` must be one of certain, likely, guess, got 'sme'"):
         ask(index, [start.title()], min_evidence="sme")
+    with pytest.raises(ParameterError, match="`k` must be at least 1, got -1"):
+        ask(index, [start.title()], -1)
 
 
 def test_a_cart_shows_the_best_evidence_of_its_items(bundle: Path) -> None:

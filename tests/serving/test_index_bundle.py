@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from helpers.bayes_cases import random_weights, toy_bayes
+from helpers.dated_shop import dated_shop
 from helpers.toyshop import code, toy_baskets, toy_catalog
 from neatrec.bundle import load_bundle, read_manifest, save_bundle
 from neatrec.errors import BundleError, ParameterError, ResourceError
@@ -177,6 +178,44 @@ def test_a_bundle_answers_by_any_goal_of_its_model(goals_bundle: Path, goal: str
     assert found == model.recommend("Bread", 4).ids
     assert by_goal.with_goal(None) is index
     assert len(index.columns["item"]) == index.start[-1]
+
+
+@pytest.mark.parametrize("name", ["popco", "lift", "shrunk-lift", "shrunk-lift-tuned", "llr", "jaccard"])
+def test_a_model_of_counts_never_says_that_similar_items_go_together(name: str, tmp_path: Path) -> None:
+    save_indexed(make_model(name).fit(toy_baskets(), ONE), tmp_path / "bundle", toy_baskets(), seed=0)
+    assert "similar" not in _sentences(ServingTable.open(tmp_path / "bundle"))
+
+
+def test_a_goal_that_ranks_by_a_statistic_never_says_that_similar_items_go_together(tmp_path: Path) -> None:
+    model = toy_bayes(4, goal="lift")
+    odds = GoalRanking("odds", random_weights(1)[1])
+    rankings = {"balanced": GoalRanking("shrunk-lift"), "lift": odds, "evidence": GoalRanking("llr")}
+    model._set_fit(model.features, replace(model.summary, rankings=rankings))
+    save_indexed(model, tmp_path / "bundle", toy_baskets(), seed=0, k=4)
+    index = ServingTable.open(tmp_path / "bundle")
+    said = {goal: "similar" in _sentences(index.with_goal(goal)) for goal in GOALS}
+    assert said == {"balanced": False, "lift": True, "evidence": False}
+
+
+def _sentences(index: ServingTable) -> str:
+    """Of all answers, guesses too, and of all pairs."""
+    found = [index.answers(item) for item in range(len(index))]
+    words = [answers.evidence(row).words() for answers in found for row in range(len(answers))]
+    words += [index.evidence(a, b).words() for a in range(len(index)) for b in range(len(index))]
+    assert any(answers.evidence(row).grade == "guess" for answers in found for row in range(len(answers)))
+    return " ".join(words)
+
+
+def test_what_strata_explain_is_no_answer_beyond_the_table(tmp_path: Path) -> None:
+    """Nor is it one in the table, whatever evidence is asked for."""
+    save_indexed(make_model("popco").fit(dated_shop(), ONE), tmp_path / "bundle", dated_shop(), seed=0, k=1)
+    index = ServingTable.open(tmp_path / "bundle")
+    candy, wreath = (index.catalog.code_of[item] for item in ("candy", "wreath"))
+    assert index.evidence(candy, wreath).grade == "seasonal"
+    assert wreath in index.model.recommend("candy", 7).codes
+    beyond = index.beyond(candy, k=7).item.tolist()
+    assert len(beyond) > 1
+    assert wreath not in beyond
 
 
 def test_a_table_without_the_other_goals_answers_by_exact_scores(goals_bundle: Path, tmp_path: Path) -> None:

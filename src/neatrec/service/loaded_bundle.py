@@ -107,9 +107,12 @@ class LoadedBundle:
         self.category: list[int] = self.category_codes.tolist()
         """The category that two items must not share, UNKNOWN where not known."""
         self.variance: list[float] | None = None if index.variance is None else index.variance.tolist()
-        self.reason = str(index.manifest.notes["topk"]["reason"])
         self._briefs: dict[int, str] = {}
         self._by_goal: dict[str, LoadedBundle] = {}
+
+    @property
+    def reason(self) -> str:
+        return self.index.reason
 
     def renamed(self, name: str) -> LoadedBundle:
         """The same bundle under another name, where two are of one model."""

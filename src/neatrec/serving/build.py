@@ -75,7 +75,8 @@ def index_of(
     )
     more = item[len(best.item) :]
     about_items = _variance(model), map_items(model, pairs), _reason(model)
-    return ServingArrays(k, best, columns, pairs, *about_items, recall, more, goals)
+    reasons = {goal: _reason(model.with_goal(goal)) for goal in model.goals}
+    return ServingArrays(k, best, columns, pairs, *about_items, recall, more, goals, reasons)
 
 
 def table_device(model: Model, device: str, *, ann: bool, reproducible: bool) -> str:

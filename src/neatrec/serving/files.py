@@ -79,6 +79,8 @@ class ServingArrays:
     """Answers by other goals only: `columns` has their rows behind those of `best`."""
     goals: Mapping[str, GoalOrder] = field(default_factory=dict)
     """The answers by each other goal of the model."""
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    """`reason` by each goal: one may rank by a statistic, another by odds."""
 
 
 def write_index(arrays: ServingArrays, folder: Path, attachment: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -108,6 +110,7 @@ def write_index(arrays: ServingArrays, folder: Path, attachment: Mapping[str, An
         "evidence": dict(arrays.pairs.about()),
         **({} if arrays.recall is None else {"recall": arrays.recall.to_dict()}),
         **({"goals": list(arrays.goals)} if arrays.goals else {}),
+        **({"reasons": dict(arrays.reasons)} if arrays.reasons else {}),
     }
     return {NOTE: about}
 
@@ -294,6 +297,8 @@ def about_table(manifest: Manifest, bundle: object) -> dict[str, Any]:
     for names in (about.get("goals", []), about["evidence"].get("strata", [])):
         if not about["k"] or not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise damaged(file, "its entry 'topk' must have a `k` above 0, and lists of names as `goals` and `strata`")
+    reasons = about.get("reasons", {})
+    check_entries(reasons, dict.fromkeys(reasons, (str,)), file)
     if about["columns"] not in (1, COLUMNS_VERSION):
         raise BundleError(
             f"the serving table of {printable(bundle)} has columns of version {printable(about['columns'])}, "

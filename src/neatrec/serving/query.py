@@ -92,6 +92,8 @@ def ask(
     `include_explained`: and the first `k` pairs that their season, their store or the size of baskets explains; with
     `month` (1 to 12) those in season.
     """
+    if k < 1:
+        raise must_be("k", "at least 1", k)
     if month is not None and not 1 <= month <= 12:
         raise must_be("month", "a whole number from 1 to 12", month)
     if min_evidence not in PAIR_GRADES:

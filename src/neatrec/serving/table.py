@@ -6,6 +6,7 @@ import hashlib
 import mmap
 from collections.abc import Iterable, Mapping
 from copy import copy
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -202,6 +203,7 @@ class ServingTable:
         self._orders = read_goals(files, about, items, rows)
         self._order: GoalOrder | None = None
         self._facts = ItemFacts(self.item_count, self.variance, str(about["reason"]), self.grades)
+        self._reasons: dict[str, str] = about.get("reasons", {})
         self._folder, self._arrays = folder, _mapped(named_file(folder, manifest, ARRAYS))
 
     @classmethod
@@ -239,7 +241,13 @@ class ServingTable:
         other = copy(own)
         other.__dict__.pop("model", None)
         other.goal, other._own, other._order = goal, own, own._orders.get(goal)
+        other._facts = ItemFacts(self.item_count, self.variance, self._reasons.get(goal, own.reason), self.grades)
         return other
+
+    @property
+    def reason(self) -> str:
+        """Why the model names a pair without evidence; see `evidence.REASONS`."""
+        return self._facts.reason
 
     def answers(self, code: int) -> ItemAnswers:
         """The best of an item by the table, at most `k`; by the bundle's own goal slices, nothing is copied."""
@@ -259,7 +267,7 @@ class ServingTable:
     def evidence(self, query: int, item: int) -> PairEvidence:
         """What the training baskets say about any pair, in the table or not."""
         if self._own is not None:
-            return self._own.evidence(query, item)
+            return replace(self._own.evidence(query, item), reason=self.reason)
         for code in (query, item):
             if not 0 <= code < len(self):
                 raise must_be("item", f"a code of the catalogue (0 to {len(self) - 1})", code)
@@ -284,13 +292,14 @@ class ServingTable:
         """The best by exact scores of the model, when filters have used up the table.
 
         The same candidates as in the table, without the codes of `skip`, only those of `allowed` (items,) where given,
-        and only those whose grade is at most `min_grade`; at most `k` (default: the table's). `new`: only items that
-        nobody has bought, instead.
+        and only those whose grade is at most `min_grade`, so none that strata explain; at most `k` (default: the
+        table's). `new`: only items that nobody has bought, instead.
         """
         may = self._candidates(code, new)
         if allowed is not None:
             may &= allowed
         may[np.fromiter(skip, dtype=np.int64)] = False
+        may[self._explained_with(code)] = False
         items = np.flatnonzero(may).astype(np.int32)
         if len(items):
             scores = self.model.score_all([code])[0, items].astype(np.float64)
@@ -308,8 +317,7 @@ class ServingTable:
 
         `month`: only those whose season holds this month, from 1; at most `k` (default: the table's).
         """
-        smaller, larger = self._explained_pairs
-        items = np.concatenate([larger[smaller == code], smaller[larger == code]])
+        items = self._explained_with(code)
         columns = self._evidence_columns(np.full(len(items), code, dtype=np.int32), items)
         chosen = np.argsort(-columns["overall_lift"], kind="stable")
         if month is not None:
@@ -322,8 +330,11 @@ class ServingTable:
 
     def has_explained(self, code: int) -> bool:
         """Whether `explained` has something to list."""
+        return len(self._explained_with(code)) > 0
+
+    def _explained_with(self, code: int) -> npt.NDArray[np.int32]:
         smaller, larger = self._explained_pairs
-        return bool((smaller == code).any() or (larger == code).any())
+        return np.concatenate([larger[smaller == code], smaller[larger == code]])
 
     @cached_property
     def _explained_pairs(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
