@@ -222,15 +222,18 @@ def outcome(bundle: Path) -> str:
     with TestClient(app, raise_server_exceptions=False) as client:
         answers = {path: client.get(path) for path in PATHS}
         answers["cart"] = client.post("/v1/cart/complements", json={"items": ["100", "201"], "k": 5})
-    failed = {path: answer.text[:200] for path, answer in answers.items() if answer.status_code >= 500}
+    # 422: the question itself is wrong, so that nothing was tried
+    bad = {path: answer for path, answer in answers.items() if answer.status_code == 422 or answer.status_code >= 500}
+    failed = {path: answer.text[:200] for path, answer in bad.items()}
     return f"failed: {failed}" if failed else "answers"
 
 
 PATHS = (
     *("/", "/healthz", "/readyz", "/metrics", "/openapi.json", "/v1/model", "/v1/items?q=sa", "/quality", "/map"),
-    *("/map/points", "/cart?item=100&item=201"),
+    *("/map/points?box=0,0,1000,1000", "/cart?item=100&item=201"),
     *(f"/v1/complements?item={item}&k=60&min_evidence=guess" for item in ITEMS),
-    *(f"{page}?item={item}" for item in ITEMS for page in ("/item", "/compare")),
+    *(f"/v1/complements?item={item}&goal=evidence&include=explained" for item in ITEMS),
+    *(f"{page}?id={item}" for item in ITEMS for page in ("/item", "/compare")),
     *(f"{page}?a={one}&b={other}" for one, other in pairwise(ITEMS) for page in ("/pair", "/v1/pairs")),
 )
 
@@ -268,6 +271,13 @@ def test_offsets_and_codes_outside_their_bounds_are_not_published(
     with pytest.raises(BundleError, match=rf"{file} is damaged: column '{column}' must be from 0 to"):
         publish(copy, tmp_path / "store")
     assert not (tmp_path / "store" / "current").exists()
+
+
+@pytest.mark.parametrize("reasons", [None, [["lift"]], {"lift": 1}])
+def test_reasons_that_are_no_texts_are_refused(bundles: dict[str, Path], tmp_path: Path, reasons: Any) -> None:
+    copy = crafted(bundles["bayes"], tmp_path, partial(in_manifest, ("notes", "topk", "reasons"), reasons))
+    with pytest.raises(BundleError, match=r"manifest\.json is damaged"):
+        ServingTable.open(copy)
 
 
 @pytest.mark.parametrize("name", ["arrays.safetensors", "topk/pairs.arrow"])

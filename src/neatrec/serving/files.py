@@ -298,6 +298,7 @@ def about_table(manifest: Manifest, bundle: object) -> dict[str, Any]:
         if not about["k"] or not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise damaged(file, "its entry 'topk' must have a `k` above 0, and lists of names as `goals` and `strata`")
     reasons = about.get("reasons", {})
+    check_entries(reasons, {}, file)
     check_entries(reasons, dict.fromkeys(reasons, (str,)), file)
     if about["columns"] not in (1, COLUMNS_VERSION):
         raise BundleError(
