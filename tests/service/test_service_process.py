@@ -182,7 +182,7 @@ def test_mistakes_are_said_before_it_starts(bundle: Path, tmp_path: Path) -> Non
         return done.stderr
 
     assert "loopback address unless there is an API key" in refused(bundle, "--host", "0.0.0.0")
-    assert "nothing" in refused(tmp_path / "nothing")
+    assert "there is no file or folder" in refused(tmp_path / "nothing")
     assert "orders where options describe" in refused(bundle, "--item", "sku")
     assert "cannot read" in refused(bundle, "--rules", tmp_path / "rules.csv")
 

@@ -45,6 +45,10 @@ def test_what_a_season_explains_is_no_answer_and_is_listed_on_request(client: Te
     plain = ask(client, item="candy", min_evidence="guess")
     assert "wreath" not in [line["id"] for line in plain["complements"]]
     assert "explained" not in plain
+    for cart, named in ((["candy"], False), (["candy", "bun"], True)):  # with a bun it is an ordinary guess
+        answer = client.post("/v1/cart/complements", json={"items": cart, "min_evidence": "guess"}).json()
+        assert ("wreath" in [line["id"] for line in answer["complements"]]) == named
+        assert {line["grade"] for line in answer["complements"]} <= {"certain", "likely", "guess"}
     listed = ask(client, item="candy", include="explained")["explained"]
     assert [(line["id"], line["grade"], line["strength"]) for line in listed] == [("wreath", "seasonal", None)]
     assert listed[0]["evidence"]["words"].endswith(WORDS)

@@ -213,6 +213,7 @@ def test_what_strata_explain_is_no_answer_beyond_the_table(tmp_path: Path) -> No
     candy, wreath = (index.catalog.code_of[item] for item in ("candy", "wreath"))
     assert index.evidence(candy, wreath).grade == "seasonal"
     assert wreath in index.model.recommend("candy", 7).codes
+    assert ask(index, ["candy"], min_evidence="guess").left_out == 0  # no lesser evidence would show it
     beyond = index.beyond(candy, k=7).item.tolist()
     assert len(beyond) > 1
     assert wreath not in beyond

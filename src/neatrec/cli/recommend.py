@@ -129,7 +129,8 @@ def _show_plain(output: OutputOptions, model: Model, answer: Recommendations) ->
     _print_notes(
         [
             *answer.notes,
-            "no evidence is shown: the bundle has no serving table (`neatrec train BUNDLE --rewrite-table` writes one)",
+            "no evidence is shown: the bundle has no serving table "
+            "(`neatrec train SOURCE --out BUNDLE --rewrite-table` writes one)",
         ]
     )
 

@@ -311,7 +311,10 @@ def _cart_lines(
     codes, total = scored.codes, scored.total
     if level < GUESS:
         shown = (_with_evidence(bundle, queries, level, allowed) | may_be_new)[codes]
-        codes, total = codes[shown], total[shown]
+    else:
+        explained = set.intersection(*(set(bundle.index.explained_with(code).tolist()) for code in queries))
+        shown = ~np.isin(codes, list(explained))
+    codes, total = codes[shown], total[shown]
     is_new = may_be_new[codes]
     found = [line for part in (~is_new, is_new) for line in _best_passing(codes[part], total[part], k, item_filter)]
     if not found:

@@ -57,7 +57,7 @@ class QueryResult:
     """Codes of what was asked for."""
     answers: tuple[AnswerWithEvidence, ...]
     left_out: int
-    """How many of the first answers had less evidence than asked for."""
+    """How many of the first answers had less evidence than asked for; those that strata explain are not counted."""
     notes: tuple[str, ...]
     explained: tuple[AnswerWithEvidence, ...] = ()
     """On request: items that look certain overall, but not within strata."""
@@ -120,7 +120,7 @@ def ask(
             new.append(AnswerWithEvidence(line, evidence))
         elif evidence.grade in enough:
             kept.append(AnswerWithEvidence(line, evidence))
-        elif line.rank <= k:
+        elif line.rank <= k and evidence.grade in PAIR_GRADES:
             left_out += 1
     explained = _explained(index, found, k, month) if include_explained or month is not None else ()
     placed = [

@@ -299,7 +299,7 @@ class ServingTable:
         if allowed is not None:
             may &= allowed
         may[np.fromiter(skip, dtype=np.int64)] = False
-        may[self._explained_with(code)] = False
+        may[self.explained_with(code)] = False
         items = np.flatnonzero(may).astype(np.int32)
         if len(items):
             scores = self.model.score_all([code])[0, items].astype(np.float64)
@@ -317,7 +317,7 @@ class ServingTable:
 
         `month`: only those whose season holds this month, from 1; at most `k` (default: the table's).
         """
-        items = self._explained_with(code)
+        items = self.explained_with(code)
         columns = self._evidence_columns(np.full(len(items), code, dtype=np.int32), items)
         chosen = np.argsort(-columns["overall_lift"], kind="stable")
         if month is not None:
@@ -330,9 +330,10 @@ class ServingTable:
 
     def has_explained(self, code: int) -> bool:
         """Whether `explained` has something to list."""
-        return len(self._explained_with(code)) > 0
+        return len(self.explained_with(code)) > 0
 
-    def _explained_with(self, code: int) -> npt.NDArray[np.int32]:
+    def explained_with(self, code: int) -> npt.NDArray[np.int32]:
+        """The items that look certain with an item over all baskets, but not within strata: no answers to it."""
         smaller, larger = self._explained_pairs
         return np.concatenate([larger[smaller == code], smaller[larger == code]])
 
