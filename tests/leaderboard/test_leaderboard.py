@@ -16,7 +16,7 @@ from neatrec.bundle import read_manifest
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog
 from neatrec.data.splits import Split, half
-from neatrec.errors import DivergedError, LeakError, MissingDependencyError, ParameterError, SourceError
+from neatrec.errors import DivergedError, LeakError, MissingDependencyError, ParameterError, ResourceError, SourceError
 from neatrec.labels import make_labels
 from neatrec.leaderboard.benchmark import content_hash, export_benchmark
 from neatrec.leaderboard.model_specs import default_rows
@@ -100,6 +100,10 @@ class NotAModel:
 
 def misses_a_library(*_: Any) -> None:
     raise MissingDependencyError("the library is not there", hint="Install it.")
+
+
+def does_not_fit(*_: Any) -> None:
+    raise ResourceError("it needs more memory than there is", hint="Buy some.")
 
 
 def lines_of(answer: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -251,7 +255,8 @@ def test_a_damaged_bundle_is_trained_again(split: Split, tmp_path: Path, caplog:
 def test_all_models_is_the_default_and_those_that_cannot_learn_are_named(
     split: Split, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("neatrec.leaderboard.model_specs.MODEL_NAMES", ("pop", "jaccard", "llr"))
+    monkeypatch.setattr("neatrec.leaderboard.model_specs.MODEL_NAMES", ("pop", "jaccard", "llr", "popco"))
+    monkeypatch.setattr(PopCo, "_fit", does_not_fit)
     monkeypatch.setattr(Jaccard, "needs_users", True)
     monkeypatch.setattr(LLR, "_fit", misses_a_library)
     leaderboard = run_leaderboard(split.train, split.test, options=QUICK)
@@ -259,6 +264,7 @@ def test_all_models_is_the_default_and_those_that_cannot_learn_are_named(
     assert leaderboard.to_json()["skipped"] == {
         "jaccard": "it learns from users, and the users of these baskets are not known",
         "llr": "the library is not there",
+        "popco": "it needs more memory than there is",
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -104,6 +105,19 @@ def test_an_item_left_out_is_ranked_as_if_its_basket_had_not_been_counted(
         others = goes & (baskets.item_counts > 0) & ~np.isin(category, category[cart])
         others[item] = False
         assert rank == (int((total[others] > mine + 1e-6).sum()) if (times > expected).any() else -1)
+
+
+def test_an_item_with_fewer_pairs_than_the_cart_has_items_goes_with_nothing() -> None:
+    """Pairs may be counted within a window: the basket gave the hidden item one pair only, and it has no other."""
+    matrix = np.zeros((6, 6), dtype=np.int32)
+    matrix[:4, :4] = 900 * (1 - np.eye(4, dtype=np.int32))
+    matrix[4, 0] = matrix[0, 4] = 1
+    counts = PairCounts(sparse.csr_matrix(matrix))
+    bought = np.array([2_000, 2_000, 2_000, 2_000, 2, 1])
+    candidates = CartCandidates.of(bought > 0, np.arange(6, dtype=np.int32), 0.0)
+    cart, hidden = np.arange(4, dtype=np.int32), np.array([4], dtype=np.int32)
+    ranking = replace(SETTINGS, k=0.25).ranking(counts, bought)
+    assert ranking.left_out_ranks([cart], hidden, candidates).tolist() == [-1]
 
 
 def test_settings_are_chosen_on_training_carts(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from helpers.toyshop import code, toy_baskets
-from neatrec.errors import ResourceError
+from neatrec.errors import ParameterError, ResourceError
 from neatrec.models import Model, Run, ease, make_model
 from neatrec.models.embeddings.kernels import gpu
 from neatrec.simulator import supermarket
@@ -62,6 +62,19 @@ def test_rare_items_are_left_out() -> None:
     assert code("mystery") in rare
     assert not model.score_all(rare).any()
     assert len(model.recommend("Mystery")) == 0
+
+
+def test_a_shop_without_frequent_items_gets_no_answers(caplog: pytest.LogCaptureFixture) -> None:
+    model = make_model("ease", min_count=10**6).fit(toy_baskets())
+    assert "no item was bought 1000000 times" in caplog.text
+    assert not model.score_all(np.arange(len(model.catalog))).any()
+    assert len(model.recommend([0, 1])) == 0
+    assert [len(codes) for codes in model.recommend_carts([np.array([0, 1], dtype=np.int32)])] == [0]
+
+
+def test_a_setting_without_effect_is_refused() -> None:
+    with pytest.raises(ParameterError, match="category_level"):
+        make_model("ease", category_level=None)
 
 
 @pytest.fixture(scope="module")

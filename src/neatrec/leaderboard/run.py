@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from neatrec.data.baskets import Baskets
 from neatrec.data.splits import refuse_overlap
-from neatrec.errors import MissingDependencyError, must_be
+from neatrec.errors import MissingDependencyError, ResourceError, must_be
 from neatrec.evaluation.cart_completion import CARTS
 from neatrec.evaluation.held_out_lift import QUERIES
 from neatrec.evaluation.ranks import best_table, ranks_table
@@ -211,12 +211,13 @@ class LeaderboardRun:
     def run(
         self, chosen: Sequence[ModelSpec], skipped: dict[str, str], *, skip: bool
     ) -> dict[str, list[TrainingResult]]:
-        """The trainings of all models; with `skip`, those whose library is missing are added to `skipped`."""
+        """The trainings of all models; with `skip`, those whose library is missing, or that do not fit into memory, are
+        added to `skipped`."""
         trainings: dict[str, list[TrainingResult]] = {}
         for number, spec in enumerate(chosen, start=1):
             try:
                 trainings[spec.name] = self.trainings(spec)
-            except MissingDependencyError as error:
+            except (MissingDependencyError, ResourceError) as error:
                 if not skip:
                     raise
                 skipped[spec.name] = error.message

@@ -230,7 +230,8 @@ def rank_left_out(ranking, batch, hidden, candidates, among, out):  # type: igno
         share = shares(ranking, cart)
         score_whole_cart(ranking, cart, share, total, goes)
         leads, mine, known = 0.0, 0.0, False
-        item_total = ranking.total[h] - len(cart)
+        # within a window, or once per customer, the basket may have given the item fewer pairs than that
+        item_total = max(ranking.total[h] - len(cart), 0.0)
         for i in range(len(cart)):
             times = max(count_of(ranking, cart[i], h) - 1.0, 0.0)
             expected = ranking.total[cart[i]] * item_total * ranking.per_record

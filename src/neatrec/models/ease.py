@@ -45,9 +45,7 @@ class EaseParameters(ModelParameters):
         5, "Items bought fewer times are left out: memory grows with the square of the rest.", low=1
     )
     max_weights: int = parameter(200, "The strongest weights that are kept per item.", low=1)
-    category_level: str | None = parameter(
-        "deepest", "What shares a category at this level with the cart is not recommended; none: all is."
-    )
+    category_level: str = parameter("deepest", "What shares a category at this level with the cart is not recommended.")
 
 
 class Ease(Model):
@@ -73,6 +71,12 @@ class Ease(Model):
     def _fit(self, shards: Iterable[Baskets], run: Run) -> None:
         parameters, device = self.parameters, self.fit_device(run)
         items = np.flatnonzero(self.item_count >= parameters.min_count)
+        shape = (len(self.catalog), len(self.catalog))
+        if not len(items):
+            log.warning("no item was bought %d times (min_count): ease recommends nothing", parameters.min_count)
+            self._set_weights(sparse.csr_matrix(shape, dtype=np.float32))
+            return
+        self._require_memory(len(items), np.dtype(np.float32), device)  # at least; refused before anything is counted
         counts = PairCounts.of(shards, CountOptions(directed=False, category_level=None), run.threads)
         gram = counts.matrix[items][:, items].astype(np.float32)
         gram.setdiag(self.item_count[items] + parameters.regularization)
@@ -90,7 +94,6 @@ class Ease(Model):
             values, places = _strongest(inverse(gram, dtype), parameters.max_weights)
         start = np.zeros(len(self.catalog) + 1, dtype=np.int64)
         start[items + 1] = values.shape[1]
-        shape = (len(self.catalog), len(self.catalog))
         self._set_weights(
             sparse.csr_matrix((values.ravel(), items[places].ravel().astype(np.int32), np.cumsum(start)), shape=shape)
         )

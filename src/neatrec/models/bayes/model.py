@@ -61,7 +61,7 @@ class Bayes(Model):
 
     The posterior lift is (C + k m) / (E + k): counts, shrunk towards a prior mean m that is worth k expected times
     together. log m is a weighted sum of PRIOR_FEATURES; weights and k are those that rank most strong pairs of held-out
-    training baskets among the first ten. Where they do not beat shrunk lift there, m is 0 and the model is shrunk lift.
+    training baskets among the first ten. Where they do not beat shrunk lift there, m is 0 and statistics rank.
     The score is the odds by RANKER_FEATURES of a significant high-lift pair (goal `lift`), of a dependent pair however
     small its lift (`evidence`), or of both (`balanced`); or a statistic, where no odds rank held-out baskets better.
     """
@@ -212,7 +212,7 @@ class Bayes(Model):
         self._set_fit(features, summary)
 
     def _counts(self, name: str, arrays: Mapping[str, npt.NDArray[Any]]) -> PairCounts | None:
-        """Totals stand among the arrays only where pairs were dropped."""
+        """Totals stand among the arrays only where pairs were dropped or counts lowered."""
         matrix = self._matrix(name, arrays)
         if matrix is None or "least" not in arrays:
             return None if matrix is None else PairCounts(matrix)
