@@ -69,6 +69,14 @@ def test_people_get_a_table_that_says_what_one_training_leaves_out(capfd) -> Non
     assert "the intervals do not cover how trainings differ" in out
 
 
+def test_the_table_names_what_is_left_out(capfd, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("neatrec.leaderboard.model_specs.MODEL_NAMES", ("popco", "ease"))
+    monkeypatch.setattr("neatrec.models.ease.available_memory", lambda: 1_000)
+    assert exit_code_of(["leaderboard", MARKET, *LEVEL, "--device", "cpu", "-q"]) == 0
+    out = " ".join(capfd.readouterr().out.split())
+    assert re.search(r"ease is left out: model .ease. over \d+ items needs .* of memory, the cpu has .* free\.", out)
+
+
 def test_the_table_compares_with_the_best_statistic_in_80_columns(capfd) -> None:
     assert exit_code_of(["leaderboard", MARKET, "--models", "pop,shrunk-lift-tuned,popco,llr", *LEVEL, "-q"]) == 0
     shown = capfd.readouterr().out

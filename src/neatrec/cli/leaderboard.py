@@ -178,6 +178,7 @@ def show_leaderboard(result: LeaderboardResult) -> None:
         )
     if result.options.seeds == 1:
         note += " Each model is trained once: the intervals do not cover how trainings differ (--seeds)."
+    note += "".join(f" {printable(name)} is left out: {reason}." for name, reason in result.skipped.items())
     print_table(f"Leaderboard, {first['candidates']}", columns, rows, note=note + advice)
 
 
