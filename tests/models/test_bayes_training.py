@@ -157,6 +157,19 @@ def test_what_cannot_be_told_from_noise_is_ranked_by_the_tuned_shrunk_lift(caplo
         caplog.clear()
 
 
+def test_k_is_tuned_once_for_all_goals_and_only_where_it_is_needed() -> None:
+    tuned: list[float] = []
+
+    def tuned_k() -> float:
+        tuned.append(2.0)
+        return 2.0
+
+    choose_rankings(training_set({}, queries=100, level=-3.0), Prior(1.0), tuned_k)
+    assert tuned == [2.0]
+    choose_rankings(training_set({"log_lift": 1.0, "cosine": 1.0}), INITIAL_PRIOR, tuned_k)
+    assert tuned == [2.0]
+
+
 def test_the_comparison_reports_goals_and_statistics_with_intervals() -> None:
     _, rows = choose_rankings(training_set({"log_lift": 1.0, "cosine": 1.0}), INITIAL_PRIOR, lambda: 2.0)
     names = [row.name for row in rows]

@@ -276,9 +276,10 @@ def choose_rankings(
 ) -> tuple[dict[str, GoalRanking], tuple[RankingComparison, ...]]:
     """The winner of each goal; by default `shrunk-lift-tuned` ranks, and G^2 for evidence."""
 
-    @cache
+    tuned_once = cache(tuned_k)
+
     def default(goal: str) -> GoalRanking:
-        return GoalRanking("llr") if goal == "evidence" else GoalRanking("shrunk-lift", k=tuned_k())
+        return GoalRanking("llr") if goal == "evidence" else GoalRanking("shrunk-lift", k=tuned_once())
 
     if pairs is None:
         log.warning("no positive pairs in the held-out baskets: the default rankings are taken")
