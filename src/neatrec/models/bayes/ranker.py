@@ -164,7 +164,7 @@ class Entrant(NamedTuple):
 
 @dataclass(frozen=True)
 class Competition:
-    """Rankings, measured on the same queries, none of which was fitted on the query it is measured on."""
+    """Rankings, measured on the same queries of each fold; none was fitted on the query and fold it is measured on."""
 
     pairs: npt.NDArray[np.int64]
     """How many pairs each measure counts, (2,)."""
