@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from neatrec.cooccurrence.strata import default_strata
 from neatrec.errors import InputError, ParameterError, SourceError
 from neatrec.io import SourceOptions, read_baskets
 from neatrec.io.columns import guess, guess_category, nearest
@@ -42,6 +43,8 @@ def test_a_store_is_read_for_the_strata_unless_a_basket_has_two(
 ) -> None:
     lines = "order_id,sku,Store ID\n1,tea,north\n1,milk,north\n2,tea,south\n"
     assert read_baskets(write(tmp_path / "one.csv", lines)).attributes["Store ID"].names == ("north", "south")
+    many = "order_id,sku,Store ID\n" + "".join(f"{n},tea,{n % 2}\n" for n in range(800))
+    assert default_strata(read_baskets(write(tmp_path / "many.csv", many))) == ("basket_size", "Store ID")
     mixed = write(tmp_path / "two.csv", f"{lines}2,milk,north\n")
     assert read_baskets(mixed).attributes == {}
     assert "column 'Store ID' has two values in some baskets: it is not read" in caplog.text
@@ -104,9 +107,9 @@ EXPORTS = {
         None,
     ),
     "Instacart's order lines": (
-        "order_id,product_id,add_to_cart_order,reordered\n7,50,2,1\n7,51,1,0\n",
-        {"7": ["50", "51"]},
-        None,
+        "order_id,product_id,add_to_cart_order,reordered,user_id,product_name\n7,TEA-1,2,1,3,Green Tea\n7,51,1,0,3,\n",
+        {"7": ["51", "TEA-1"]},
+        ["3"],
     ),
 }
 

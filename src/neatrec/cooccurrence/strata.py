@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -23,8 +24,8 @@ log = logging.getLogger(__name__)
 Int64 = npt.NDArray[np.int64]
 
 SIZE, MONTH = BUILT_IN = ("basket_size", "month")
-STORES = ("store", "store_id", "shop", "shop_id", "branch", "branch_id")
-"""Attributes that are strata by default."""
+STORES = ("store", "store_id", "store_name", "shop", "shop_id", "branch", "branch_id")
+"""Attributes that are strata by default, however they are written: `Store ID`, `storeId`."""
 FEW_BASKETS = 200
 """A stratum with fewer baskets explains its own pairs away: what is bought together once in n baskets is expected there
 1/n times for that reason alone."""
@@ -55,7 +56,7 @@ def strata_words(strata: Sequence[str]) -> str:
     """
     named = ", ".join(name.replace("_", " ") for name in strata)
     open_ = [] if MONTH in strata else ["seasons"]
-    open_ += [] if set(strata) & set(STORES) else ["stores"]
+    open_ += [] if _stores(strata) else ["stores"]
     within = [f"Evidence is measured within {named}."] if strata else []
     return " ".join([*within, *([f"{' and '.join(open_).capitalize()} {RULED_OUT}"] if open_ else [])])
 
@@ -66,9 +67,19 @@ def default_strata(baskets: Baskets) -> tuple[str, ...]:
     A column whose values have too few baskets is left out.
     """
     known = [MONTH] if baskets.times is not None and len(baskets) else []
-    known += [name for name in STORES if name in baskets.attributes][:1]
+    known += _stores(baskets.attributes)[:1]
     chosen = [name for name in ([SIZE, *known] if known else []) if _is_coarse(baskets, [name])]
     return tuple(chosen) if set(chosen) - {SIZE} else ()
+
+
+def _stores(names: Iterable[str]) -> list[str]:
+    """Those of `names` that mean a store, in the order of STORES.
+
+    >>> _stores(["month", "Shop", "Store ID"])
+    ['Store ID', 'Shop']
+    """
+    plain = {name: re.sub("[^a-z0-9]", "", name.lower()) for name in names}
+    return [name for store in STORES for name in plain if plain[name] == store.replace("_", "")]
 
 
 def strata_groups(baskets: Baskets, names: Sequence[str]) -> list[tuple[str, ...]]:

@@ -359,10 +359,10 @@ def _guessed(options: SourceOptions, first: InputTable, catalogue: InputTable | 
 
 
 def _role_column(role: str, table: InputTable, preset: Preset | None, first: InputTable) -> str | None:
-    """The column for `role`: the one that the preset of the lines names, or a usual one."""
-    if preset is None or table is not first:
+    """The column for `role`: the one that the preset of the lines names, or a usual one where it names none."""
+    if preset is None or table is not first or role not in preset.roles:
         return guess(role, table.columns)
-    return column_called(preset.roles.get(role, ()), table.columns)
+    return column_called(preset.roles[role], table.columns)
 
 
 def _is_english(basket: str | None) -> bool:
