@@ -171,6 +171,13 @@ def test_a_time_of_day_alone_is_asked_about(tmp_path: Path, caplog: pytest.LogCa
     assert str(np.datetime64(int(times[0]), "us")) == "2024-01-31T18:30:00.000000"
 
 
+@pytest.mark.parametrize("option", [{"time_of_day": "Time"}, {"time_format": "%d.%m.%Y"}])
+def test_how_times_are_written_needs_a_column_of_times(tmp_path: Path, option: dict[str, str]) -> None:
+    path = write(tmp_path / "o.csv", "order_id,sku,Time\n1,tea,18:30\n")
+    with pytest.raises(ParameterError, match=f"`{next(iter(option))}` must be given with a column of times.*--time"):
+        read_baskets(path, **OPTIONS, **option)
+
+
 def test_typed_dates_and_times_of_day_are_combined(tmp_path: Path) -> None:
     table = pa.table(
         {
@@ -186,15 +193,19 @@ def test_typed_dates_and_times_of_day_are_combined(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("role", "reason"),
+    ("role", "value", "reason"),
     [
-        ("time", "must be a time such as .* got 'soon'.*--time-format"),
-        ("position", "must be a number, got 'soon'.*Name another column with --position"),
-        ("quantity", "must be a number, got 'soon'.*Name another column with --quantity"),
+        ("time", "soon", "must be a time such as .* got 'soon'.*--time-format"),
+        ("time", "1850-01-31", "must be a time from 1970 to 2100, got '1850-01-31'"),
+        ("position", "soon", "must be a number, got 'soon'.*Name another column with --position"),
+        ("position", "-1", r"must be a number from 0 to 2\^53, got '-1'"),
+        ("quantity", "soon", "must be a number, got 'soon'.*Name another column with --quantity"),
     ],
 )
-def test_a_column_that_is_wrong_in_every_row_is_another_column(tmp_path: Path, role: str, reason: str) -> None:
-    path = write(tmp_path / "o.csv", "order_id,sku,x\n" + "".join(f"{i},tea,soon\n" for i in range(2_000)))
+def test_a_column_that_is_wrong_in_every_row_is_another_column(
+    tmp_path: Path, role: str, value: str, reason: str
+) -> None:
+    path = write(tmp_path / "o.csv", "order_id,sku,x\n" + "".join(f"{i},tea,{value}\n" for i in range(2_000)))
     with pytest.raises(SourceError, match=f"column 'x': {reason}") as caught:
         read_baskets(path, **OPTIONS, **{role: "x"})
     assert "none of the first 1,000 rows" in caught.value.message

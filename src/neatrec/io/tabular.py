@@ -216,17 +216,18 @@ def refuse_wrong_columns(connection: Any, table: InputTable, columns: Columns) -
     for role in (role for role in OTHER_COLUMN if role in by_role):
         checks = [check for check in CHECKS if check.role == role and check.condition != f"{role}_text IS NULL"]
         bad = " OR ".join(f"({check.condition})" for check in checks)
+        which = f"CASE {' '.join(f'WHEN {check.condition} THEN {i}' for i, check in enumerate(checks))} ELSE 0 END"
         query = (
-            f"SELECT count(*), count(*) FILTER ({bad}), any_value(raw_{role}) "
+            f"SELECT count(*), count(*) FILTER ({bad}), first(raw_{role}), first({which}) "
             f"FROM (SELECT * FROM ({select}) WHERE {role}_text IS NOT NULL LIMIT {FIRST_ROWS})"
         )
         try:
             with explained(table):
-                rows, wrong, value = connection.execute(query, parameters).fetchall()[0]
+                rows, wrong, value, index = connection.execute(query, parameters).fetchall()[0]
         except SourceError:
             return  # a file that must be read in another way is read again, and what is wrong with it is said then
         if rows == wrong >= SEVERAL:
-            reason = checks[0].reason.format(value=printable(repr(value), 60))
+            reason = checks[index].reason.format(value=printable(repr(value), 60))
             raise SourceError(
                 f"{printable(table.shown)}, column {printable(repr(by_role[role]))}: {reason}, and none of the first "
                 f"{rows:,} rows holds one",

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from neatrec.errors import SourceError
+from neatrec.errors import SourceError, must_be
 from neatrec.io.columns import DATES, TIMES_OF_DAY, Columns, column_called
 from neatrec.io.duckdb_session import explained
 from neatrec.io.options import SourceOptions
@@ -28,6 +28,9 @@ _CLOCK_FORMATS = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%
 def with_times(connection: Any, tables: Sequence[InputTable], columns: Columns, options: SourceOptions) -> Columns:
     """`columns` with how their times are written: in which order, and with the time of day from which column."""
     if columns.time is None:
+        for name in ("time_of_day", "time_format"):
+            if getattr(options, name) is not None:
+                raise must_be(name, "given with a column of times", getattr(options, name), hint="Name it with --time.")
         return columns
     if options.time_format is not None:
         return replace(columns, time_formats=(options.time_format,), is_time_format_given=True)
