@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import duckdb
@@ -53,6 +54,29 @@ def test_wrong_orders_get_our_own_sentence() -> None:
         neatrec.fit(7)
 
 
+def test_a_matrix_is_left_as_it_is_and_counts_an_item_once() -> None:
+    matrix = sparse.csr_matrix(([1, 1, 0, 1], [0, 0, 1, 2], [0, 4]), shape=(1, 3))
+    assert _rows(as_baskets(matrix, ["milk", "rice", "tea"], {})) == [[0, 2]]
+    assert matrix.nnz == 4
+
+
+def test_what_would_be_ignored_is_refused() -> None:
+    with pytest.raises(ParameterError, match="`items` must be given with a sparse matrix"):
+        as_baskets([["tea", "milk"]], ["tea"], {})
+    for orders in ([["tea"]], MARKET, sparse.csr_matrix([[1]])):
+        items = ["tea"] if sparse.issparse(orders) else None
+        with pytest.raises(ParameterError, match="`basket` must be given with a table of orders"):
+            as_baskets(orders, items, {"basket": "order_id"})
+
+
+def test_a_statistic_is_compared_with_the_others_and_names_are_no_formulas(tmp_path: Path) -> None:
+    odd = "two $\\odd$ signs"
+    shop = neatrec.fit([["tea", odd]] * 20 + [["rice", "soap"]] * 20, model="llr")
+    shop.plot("tea").savefig(tmp_path / "plot.svg")
+    shop.plot(odd).savefig(tmp_path / "plot.svg")
+    assert list(shop.evaluate().trainings).count("llr") == 1
+
+
 def test_pairs_are_listed_once_and_the_strongest_first(shop: Shop) -> None:
     found = shop.pairs().to_arrow()
     pairs = list(map(frozenset, zip(found["query_name"].to_pylist(), found["item_name"].to_pylist(), strict=True)))
@@ -87,10 +111,12 @@ def test_names_are_escaped_in_a_notebook() -> None:
 def test_a_shop_is_evaluated_plotted_and_saved(shop: Shop, tmp_path: Path) -> None:
     board = shop.evaluate()
     assert {"shrunk-lift", "llr", "pop"} <= set(board.trainings)
-    name = shop.pairs(1).to_arrow()["query_name"][0].as_py()
+    pairs = shop.pairs().to_arrow()
+    name = Counter([*pairs["query_name"].to_pylist(), *pairs["item_name"].to_pylist()]).most_common(1)[0][0]
     shop.plot(name).savefig(tmp_path / "plot.svg")
     assert "<svg" in (tmp_path / "plot.svg").read_text()
-    assert len(shop.plot(name, 3).axes[0].get_yticks()) == 3
+    assert len(shop.plot(name).axes[0].get_yticks()) == len(shop.goes_with(name)) > 1
+    assert len(shop.plot(name, 1).axes[0].get_yticks()) == 1
     assert neatrec.load_bundle(shop.save(tmp_path / "bundle")).name == "shrunk-lift"
     with pytest.raises(ParameterError, match="a new folder"):
         shop.save(tmp_path / "bundle")

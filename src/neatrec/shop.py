@@ -144,7 +144,7 @@ class Shop:
         from neatrec.leaderboard.run import LeaderboardOptions, run_leaderboard
 
         parts = split_baskets(self.baskets, split)
-        models = (self.index.manifest.model, *STATISTICS)
+        models = tuple(dict.fromkeys((self.index.manifest.model, *STATISTICS)))
         return run_leaderboard(parts.train, parts.test, models, options or LeaderboardOptions())
 
     def plot(self, item: str, k: int = 10) -> Any:
@@ -160,8 +160,10 @@ class Shop:
         place = np.arange(len(answers))[::-1]
         axes.errorbar(lift, place, xerr=np.maximum([lift - low, high - lift], 0), fmt="o", capsize=3)
         axes.axvline(1, color="grey", linestyle=":")
-        axes.set_yticks(place, [printable(name, limit=40) for name in answers["item"].to_pylist()])
-        axes.set(xscale="log", xlabel="times more often than chance, with its 95 % interval", title=f"Goes with {item}")
+        names = [printable(name, limit=40) for name in answers["item"].to_pylist()]
+        axes.set_yticks(place, names, parse_math=False)  # a name with two dollar signs is no formula
+        axes.set(xscale="log", xlabel="times more often than chance, with its 95 % interval")
+        axes.set_title(f"Goes with {printable(item, limit=80)}", parse_math=False)
         return figure
 
     def save(self, path: str | Path) -> Path:
@@ -212,11 +214,16 @@ def as_baskets(orders: Any, items: Sequence[str] | None, columns: Mapping[str, A
     """The baskets of anything that `fit` takes."""
     from neatrec.io import read_baskets
 
+    is_matrix, is_lists = hasattr(orders, "tocsr"), isinstance(orders, list | tuple)
+    if items is not None and not is_matrix:
+        raise must_be("items", "given with a sparse matrix", items)
+    if columns and (is_matrix or is_lists or isinstance(orders, Baskets)):
+        raise must_be(next(iter(columns)), "given with a table of orders, which has columns", type(orders).__name__)
     if isinstance(orders, Baskets):
         return orders
-    if hasattr(orders, "tocsr"):
-        return _from_matrix(orders.tocsr(), items)
-    if isinstance(orders, list | tuple):
+    if is_matrix:
+        return _from_matrix(orders.tocsr(copy=True), items)
+    if is_lists:
         for number, basket in enumerate(orders):
             if isinstance(basket, str) or not isinstance(basket, Sequence | set | frozenset):
                 raise must_be(f"orders[{number}]", "a list of items", basket, hint="One list per basket.")
@@ -231,6 +238,7 @@ def as_baskets(orders: Any, items: Sequence[str] | None, columns: Mapping[str, A
 def _from_matrix(matrix: Any, items: Sequence[str] | None) -> Baskets:
     if items is None or len(items) != matrix.shape[1]:
         raise must_be("items", f"{matrix.shape[1]:,} names, one per column of the matrix", items)
+    matrix.sum_duplicates()
     matrix.eliminate_zeros()
     catalog = Catalog.from_ids(list(map(str, items)))
     ids = pa.array([str(number) for number in range(matrix.shape[0])], pa.large_string())
