@@ -183,6 +183,17 @@ def which_model() -> list[list[str]]:
     return rows
 
 
+@from_records("cart-completion", "cart_completion")
+def cart_completion() -> list[list[str]]:
+    rows = [["model", "HR@10", "NDCG@10", "lift of the answers", "HR@10 less `ease`", "NDCG@10 less `ease`"]]
+    for row in results("cart_completion")["models"]:
+        scores = [f"{row['hr@10'][0]:.3f}", f"{row['ndcg@10'][0]:.3f}", f"{row['lift@10'][0]:.2f}"]
+        ends = [row["less_ease"][metric][1:] for metric in ("hr@10", "ndcg@10")]
+        less = ["", ""] if row["model"] == "ease" else [f"{low:+.4f} to {high:+.4f}" for low, high in ends]
+        rows.append([f"`{row['model']}`", *scores, *less])
+    return rows
+
+
 @from_records("bayes-simulator", "bayes_simulator")
 def bayes_simulator() -> list[list[str]]:
     entries = results("bayes_simulator")["simulator"]

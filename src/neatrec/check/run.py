@@ -247,7 +247,9 @@ def _warnings(found: CheckResult) -> list[str]:
     if found.users is None:
         warnings.append("Customers are not known: a pair that one customer buys every week counts every week.")
     if RULED_OUT in (within := strata_words(found.strata)):
-        warnings.append(f"{within} Name a time with --time, a store or another column with --strata.")
+        warnings.append(
+            f"{within} Name a time with --time, and a store or another column with --strata of `labels` and `train`."
+        )
     multiple = found.baskets - found.sizes.ones
     if multiple < FEW_BASKETS:
         warnings.append(f"Only {plural(multiple, 'basket')} of more than one item: expect little evidence.")

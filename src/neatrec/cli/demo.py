@@ -65,9 +65,9 @@ def demo(
 
 
 def _show_strongest(done: Demo) -> None:
+    """The strongest labels, with the evidence that the bundle serves: one pair, one set of numbers."""
     from neatrec.serving.evidence import at_least, times_chance
 
-    """The strongest labels, with the evidence that the bundle serves: one pair, one set of numbers."""
     labels = done.stratified
     planted = done.market.truth.is_complement(labels.query, labels.item)
     print_table(

