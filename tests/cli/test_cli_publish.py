@@ -103,6 +103,13 @@ def test_index_writes_another_k(neatrec, shop: Path, tmp_path: Path) -> None:
     assert neatrec("train", "bundle", "--rewrite-table", "-k", "0").returncode == 2
 
 
+@pytest.mark.parametrize(("option", "value"), [("--model", "neat"), ("--set", "k=2"), ("--vectors", "v.parquet")])
+def test_a_table_is_written_again_without_what_trains(neatrec, shop: Path, option: str, value: str) -> None:
+    refused = neatrec("train", shop / "one", "--rewrite-table", option, value)
+    assert refused.returncode == 2
+    assert f"`{option}` must be left out with --rewrite-table, which trains nothing" in refused.stderr
+
+
 def test_index_can_be_approximate_and_show_says_so(neatrec, shop: Path) -> None:
     neatrec("train", MARKET.format(1), "--model", "item2vec", "--set", "epochs=1", "--out", "bundle", "--threads", "1")
     assert "Exact: every item's best answers" in neatrec("show", "bundle").stdout

@@ -282,6 +282,7 @@ def test_the_months_of_a_season_have_names_in_json() -> None:
             "Evidence is measured within basket size, month. Stores could not be ruled out as the reason of a pair.",
         ),
         (("basket_size", "month", "store"), "Evidence is measured within basket size, month, store."),
+        (("basket_size", "month", "Store\x1b ID"), "Evidence is measured within basket size, month, Store\\x1b ID."),
     ],
 )
 def test_what_could_not_be_ruled_out_is_said_and_less_is_claimed(strata: tuple[str, ...], words: str) -> None:

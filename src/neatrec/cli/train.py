@@ -183,6 +183,10 @@ def train(
     """
     named, columns = parse_strata(strata)
     if rewrite_table:
+        learning = {"--model": model, "--preset": preset, "--set": settings, "--config": config, "--vectors": vectors}
+        for option, value in (learning | {"--warm-start": warm_start}).items():
+            if value is not None:
+                raise must_be(option, "left out with --rewrite-table, which trains nothing", str(value))
         table = {"k": k, "strata": named, "ann": ann, "threads": threads, "device": device}
         _rewrite_table(output, source, out, columns, report=report, **table)
         return

@@ -18,7 +18,7 @@ from neatrec.cooccurrence.counts import CountOptions
 from neatrec.data.baskets import Baskets
 from neatrec.errors import ParameterError, must_be, must_be_one_of
 from neatrec.statistics.independence import groups_of
-from neatrec.text import plural
+from neatrec.text import plural, printable
 
 log = logging.getLogger(__name__)
 Int64 = npt.NDArray[np.int64]
@@ -54,7 +54,7 @@ def strata_words(strata: Sequence[str]) -> str:
     >>> strata_words(["month"])
     'Evidence is measured within month. Stores could not be ruled out as the reason of a pair.'
     """
-    named = ", ".join(name.replace("_", " ") for name in strata)
+    named = ", ".join(printable(name.replace("_", " "), 40) for name in strata)
     open_ = [] if MONTH in strata else ["seasons"]
     open_ += [] if _stores(strata) else ["stores"]
     within = [f"Evidence is measured within {named}."] if strata else []
@@ -73,12 +73,12 @@ def default_strata(baskets: Baskets) -> tuple[str, ...]:
 
 
 def _stores(names: Iterable[str]) -> list[str]:
-    """Those of `names` that mean a store, in the order of STORES.
+    """Those of `names` that mean a store, in the order of STORES; a comma would part the name in a list of strata.
 
     >>> _stores(["month", "Shop", "Store ID"])
     ['Store ID', 'Shop']
     """
-    plain = {name: re.sub("[^a-z0-9]", "", name.lower()) for name in names}
+    plain = {name: re.sub("[^a-z0-9]", "", name.lower()) for name in names if "," not in name}
     return [name for store in STORES for name in plain if plain[name] == store.replace("_", "")]
 
 
