@@ -361,12 +361,13 @@ class Model(ABC):
         model = cls(parameters)
         try:
             count = np.ascontiguousarray(arrays["item_count"], dtype=np.int64)
+            if count.shape != (len(catalog),):
+                wanted = f"{len(catalog):,} values, one per item"
+                raise BundleError(f"`item_count` must have {wanted}, got shape {count.shape}")
             model._catalog, model._item_count = catalog, count
             model._restore(arrays)
         except (KeyError, ValueError, IndexError, TypeError) as error:
             raise BundleError(f"these are not the arrays of a {cls.name!r} model: {printable(repr(error))}") from error
-        if count.shape != (len(catalog),):
-            raise BundleError(f"`item_count` must have {len(catalog):,} values, one per item, got shape {count.shape}")
         return model
 
     @abstractmethod
