@@ -143,7 +143,7 @@ def test_a_start_falls_back_to_the_newest_version_that_verifies(
     older, live = (ServingTable.open(bundle).version for bundle in versions[:2])
     ready = asking.get("/readyz").json()
     assert (ready["status"], ready["bundle"]) == ("ok", older)
-    assert "answers.arrow is damaged: it has 100 bytes" in ready["refusal"]
+    assert "is damaged: it has 100 bytes" in ready["refusal"]
     assert "neatrec_refusing_bundle 1.0" in asking.get("/metrics").text
     lines = [line for line in caplog.messages if "the live bundle is refused, serving version 1-" in line]
     assert len(lines) == 1
