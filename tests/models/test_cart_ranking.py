@@ -13,7 +13,8 @@ from neatrec.cooccurrence import CountOptions
 from neatrec.data.baskets import Baskets
 from neatrec.models.bayes import cart as bayes_cart
 from neatrec.models.bayes.cart import DEFAULT_CART_SETTINGS, CartSettings, choose_cart_settings
-from neatrec.models.carts import CartCandidates, CartRanking, shares
+from neatrec.models.cart_ranking import CartRanking, shares
+from neatrec.models.carts import CartCandidates
 from neatrec.models.counts import PairCounts
 from neatrec.simulator import supermarket
 

@@ -13,7 +13,8 @@ import pyarrow as pa
 from neatrec.data.baskets import Baskets, BasketStream, as_shards
 from neatrec.data.catalog import Catalog
 from neatrec.errors import BundleError, DivergedError, ParameterError, must_be
-from neatrec.models.carts import CartCandidates, CartRanking, answer_carts, scored_once
+from neatrec.models.cart_ranking import CartRanking
+from neatrec.models.carts import CartCandidates, answer_carts, scored_once
 from neatrec.models.embeddings.kernels.gpu import cupy
 from neatrec.models.items import Item, find_items, in_categories, same_category_as
 from neatrec.models.parallel import thread_limit

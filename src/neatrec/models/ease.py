@@ -23,7 +23,7 @@ from neatrec.cooccurrence.resources import available_memory, human
 from neatrec.data.baskets import Baskets
 from neatrec.errors import DivergedError, ResourceError
 from neatrec.models.base import Codes, Model, Scores
-from neatrec.models.carts import CartRanking
+from neatrec.models.cart_ranking import CartRanking
 from neatrec.models.counts import PairCounts
 from neatrec.models.embeddings.kernels import gpu
 from neatrec.models.parallel import one_blas_thread

@@ -17,7 +17,8 @@ import numpy.typing as npt
 
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import UNKNOWN
-from neatrec.models.carts import CartCandidates, CartRanking
+from neatrec.models.cart_ranking import CartRanking
+from neatrec.models.carts import CartCandidates
 from neatrec.models.counts import PairCounts
 
 Codes = npt.NDArray[np.int32]

@@ -1,0 +1,246 @@
+"""`CartRanking`: a model's own ranking of whole carts, by weights or by counts of pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from neatrec.compiled import compiled, offer_best, sort_best
+from neatrec.cooccurrence.count_kernels import find_pairs
+from neatrec.models.carts import CartBatch, CartCandidates, Codes, flat, outside_cart
+from neatrec.models.parallel import parallel_slices
+from neatrec.models.recommendations import CartScores
+
+Floats = npt.NDArray[np.float64]
+FACTORS = 16
+"""Factors multiplied before a logarithm is taken: more might overflow."""
+SMALLEST = 1e-30
+"""In place of 0 before a logarithm."""
+SWEEPS = 20
+"""Over the weights of a cart: they settle within a few."""
+
+
+class CartRanking(NamedTuple):
+    """How a model ranks for a cart of several items.
+
+    By weights of pairs: an item's score is the sum of the weights that the items of the cart have for it. By counts C:
+    score(v) = log(sum_q u_q C_qv) - discount * log n_v + strength * sum_q log((C_qv + k) / (E_qv + k)), over the items
+    q of the cart, with E_qv = F_q F_v / N, n how often an item was bought, and u >= 0 that solves
+    (C + diag(1.5 n + ridge)) u = 1 among the cart's items: those bought together share their weight. The first term
+    says how often the cart leads to v, the last how much more often than by chance. What no item of the cart is bought
+    with more often than by chance (a weight above 0) is left out.
+    """
+
+    start: npt.NDArray[np.int64]
+    item: Codes
+    value: npt.NDArray[Any]
+    """Pairs row by row, as in a CSR matrix (items, items): weights or counts."""
+    table: npt.NDArray[np.float32]
+    """strength * log(1 + C / k) of each count; empty for weights."""
+    bought: Floats
+    """n, shape (items,)."""
+    total: Floats
+    """F, shape (items,)."""
+    totals: Floats
+    """The distinct values of F, and the place of each item's: logarithms are taken of these only."""
+    total_place: npt.NDArray[np.uint32]
+    per_record: float
+    """1 / N."""
+    ridge: float
+    k: float
+    strength: float
+    discount: float
+
+    @classmethod
+    def of_weights(cls, weights: sparse.csr_matrix) -> CartRanking:
+        """By weights (items, items), indices sorted."""
+        zeros = np.zeros(weights.shape[0])
+        return cls(
+            start=weights.indptr.astype(np.int64),
+            item=weights.indices.astype(np.int32, copy=False),
+            value=weights.data,
+            table=np.zeros(0, dtype=np.float32),
+            bought=zeros,
+            total=zeros,
+            totals=np.zeros(1),
+            total_place=zeros.astype(np.uint32),
+            per_record=0.0,
+            ridge=1.0,
+            k=1.0,
+            strength=0.0,
+            discount=0.0,
+        )
+
+    def of_pairs(self, queries: Codes, items: Codes) -> npt.NDArray[Any]:
+        """The weight or count of each pair, 0 where it has none, shape (pairs,)."""
+        place = find_pairs(self.start, self.item, queries, items)
+        out = np.zeros(len(place), dtype=self.value.dtype)
+        out[place >= 0] = self.value[place[place >= 0]]
+        return out
+
+    def parts(self, cart: Codes, codes: Codes) -> Floats:
+        """What each item of the cart contributes to each of `codes`, shape (codes, cart).
+
+        The weight of the pair, or strength * log((C + k) / (E + k)): above 0 where the two go together.
+        """
+        value = self.of_pairs(np.tile(cart, len(codes)), np.repeat(codes, len(cart))).reshape(len(codes), len(cart))
+        value = self.table[value] if len(self.table) else value
+        expected = np.outer(self.total[codes], self.total[cart]) * self.per_record
+        parts: Floats = value - self.strength * np.log1p(expected / self.k)
+        return parts
+
+    def score(self, cart: Codes, candidates: Codes) -> CartScores:
+        """The scores of those `candidates` that an item of the cart goes with."""
+        total, goes = np.empty(len(self.total)), np.empty(len(self.total), dtype=np.bool_)
+        score_whole_cart(self, cart, shares(self, cart), total, goes)
+        codes = candidates[goes[candidates]]
+        return CartScores(codes, total[codes], lambda chosen: self.parts(cart, chosen))
+
+    def answer(self, carts: Sequence[Codes], asked: Sequence[Codes], candidates: CartCandidates, k: int) -> list[Codes]:
+        """The best `k` for each cart; `asked`: its items that the model knows."""
+        batch = CartBatch(*flat(carts), *flat(asked))
+        best = np.full((len(carts), k), -1, dtype=np.int32)
+        filled = np.zeros(len(carts), dtype=np.int64)
+
+        def work(part: slice) -> None:
+            best_of_ranked_carts(self, batch, candidates, (part.start, part.stop), best, filled)
+
+        parallel_slices(len(carts), work)
+        return [codes[:count] for codes, count in zip(best, filled.tolist(), strict=True)]
+
+    def left_out_ranks(
+        self, carts: Sequence[Codes], hidden: Codes, candidates: CartCandidates
+    ) -> npt.NDArray[np.int64]:
+        """By counts: how many items rank above the hidden one of each cart, which is a basket that was counted.
+
+        The hidden item's pairs are counted as without that basket. -1: nothing in the cart goes with it.
+        """
+        batch, out = CartBatch(*flat(carts), *flat(carts)), np.empty(len(carts), dtype=np.int64)
+
+        def work(part: slice) -> None:
+            rank_left_out(self, batch, hidden, candidates, (part.start, part.stop), out)
+
+        parallel_slices(len(carts), work)
+        return out
+
+
+@compiled
+def count_of(ranking, query, item):  # type: ignore[no-untyped-def]
+    """The value of a pair, 0 where it has none."""
+    first, end = ranking.start[query], ranking.start[query + 1]
+    last = end
+    while first < last:
+        middle = (first + last) // 2
+        if ranking.item[middle] < item:
+            first = middle + 1
+        else:
+            last = middle
+    return np.float64(ranking.value[first]) if first < end and ranking.item[first] == item else 0.0
+
+
+@compiled
+def shares(ranking, cart):  # type: ignore[no-untyped-def]
+    """u of the items of a cart: Gauss-Seidel, none below 0."""
+    size = len(cart)
+    share = np.ones(size)
+    if len(ranking.table) == 0:
+        return share
+    together = np.zeros((size, size))
+    for i in range(size):
+        share[i] = 1.0 / (1.5 * ranking.bought[cart[i]] + ranking.ridge)
+        for j in range(i):
+            together[i, j] = together[j, i] = count_of(ranking, cart[i], cart[j])
+    for _ in range(SWEEPS):
+        for i in range(size):
+            rest = 1.0
+            for j in range(size):
+                rest -= together[i, j] * share[j]
+            share[i] = max(rest, 0.0) / (1.5 * ranking.bought[cart[i]] + ranking.ridge)
+    return share
+
+
+@compiled
+def lead(ranking, leads, bought):  # type: ignore[no-untyped-def]
+    """How often the cart leads to an item, less the discount of its popularity, in logarithms."""
+    return np.log(max(leads, SMALLEST)) - ranking.discount * np.log(max(bought, 1.0))
+
+
+@compiled
+def score_whole_cart(ranking, cart, share, total, goes):  # type: ignore[no-untyped-def]
+    """The score of every item that an item of the cart goes with, marked in `goes`; total, goes: (items,)."""
+    goes[:] = False
+    total[:] = 0.0
+    by_counts = len(ranking.table) > 0
+    leads = np.zeros(len(total) if by_counts else 0)
+    for i in range(len(cart)):
+        by_chance = ranking.total[cart[i]] * ranking.per_record
+        for place in range(ranking.start[cart[i]], ranking.start[cart[i] + 1]):
+            v, value = ranking.item[place], ranking.value[place]
+            goes[v] |= value > by_chance * ranking.total[v]
+            if by_counts:
+                leads[v] += share[i] * value
+                total[v] += ranking.table[int(value)]
+            else:
+                total[v] += value
+    if by_counts:
+        chance = np.zeros(len(ranking.totals))
+        for first in range(0, len(cart), FACTORS):
+            factors = ranking.total[cart[first : first + FACTORS]] * (ranking.per_record / ranking.k)
+            for place in range(len(chance)):
+                product = 1.0
+                for factor in factors:
+                    product *= 1.0 + factor * ranking.totals[place]
+                chance[place] += ranking.strength * np.log(product)
+        for v in range(len(total)):
+            if goes[v]:
+                total[v] += lead(ranking, leads[v], ranking.bought[v]) - chance[ranking.total_place[v]]
+
+
+@compiled
+def best_of_ranked_carts(ranking, batch, candidates, among, best, filled):  # type: ignore[no-untyped-def]
+    """The best of carts `among[0]` to `among[1]`, whose known items are the rows of `batch`; best, filled: as in
+    `carts.best_of_carts`."""
+    items = len(candidates.category)
+    banned = np.full(candidates.unknown + 1, -1, dtype=np.int64)
+    chosen = np.empty(items, dtype=np.uint32)
+    total, goes, best_total = np.empty(items), np.empty(items, dtype=np.bool_), np.empty(best.shape[1])
+    for c in range(among[0], among[1]):
+        asked = batch.row[batch.row_start[c] : batch.row_start[c + 1]]
+        score_whole_cart(ranking, asked, shares(ranking, asked), total, goes)
+        count = outside_cart(batch.item[batch.start[c] : batch.start[c + 1]], candidates, banned, c, chosen)
+        for i in range(count):
+            if goes[chosen[i]]:
+                filled[c] = offer_best(best_total, best[c], filled[c], total[chosen[i]], chosen[i])
+        sort_best(best_total, best[c], filled[c])
+
+
+@compiled
+def rank_left_out(ranking, batch, hidden, candidates, among, out):  # type: ignore[no-untyped-def]
+    """out[c]: how many items rank above hidden[c] for cart c, whose basket is not counted."""
+    items = len(candidates.category)
+    banned = np.full(candidates.unknown + 1, -1, dtype=np.int64)
+    chosen = np.empty(items, dtype=np.uint32)
+    total, goes = np.empty(items), np.empty(items, dtype=np.bool_)
+    for c in range(among[0], among[1]):
+        cart, h = batch.item[batch.start[c] : batch.start[c + 1]], hidden[c]
+        share = shares(ranking, cart)
+        score_whole_cart(ranking, cart, share, total, goes)
+        leads, mine, known = 0.0, 0.0, False
+        # within a window, or once per customer, the basket may have given the item fewer pairs than that
+        item_total = max(ranking.total[h] - len(cart), 0.0)
+        for i in range(len(cart)):
+            times = max(count_of(ranking, cart[i], h) - 1.0, 0.0)
+            expected = ranking.total[cart[i]] * item_total * ranking.per_record
+            known |= times > expected
+            leads += share[i] * times
+            mine += ranking.table[int(times)] - ranking.strength * np.log1p(expected / ranking.k)
+        mine += lead(ranking, leads, ranking.bought[h] - 1.0)
+        count = outside_cart(cart, candidates, banned, c, chosen)
+        out[c] = 0 if known else -1
+        for i in range(count if known else 0):
+            v = chosen[i]
+            out[c] += goes[v] and v != h and total[v] > mine
