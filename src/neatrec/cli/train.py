@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,7 +20,6 @@ from neatrec.errors import must_be
 from neatrec.text import parse_size
 
 if TYPE_CHECKING:
-    from neatrec.data.baskets import Baskets
     from neatrec.training.streaming import StreamOptions
 
 log = logging.getLogger(__name__)
@@ -35,9 +34,98 @@ def _print_config(name: str | None) -> None:
         raise typer.Exit
 
 
+@dataclass(frozen=True)
+class TableArguments:
+    """Options of the serving table."""
+
+    index: Annotated[
+        bool,
+        typer.Option("--index/--no-index", help="Write the serving table with its evidence.", rich_help_panel=TABLE),
+    ] = True
+    ann: Annotated[
+        bool | None,
+        typer.Option(
+            "--ann/--exact",
+            help="An approximate serving table, for millions of items (needs faiss; its measured recall is reported).",
+            rich_help_panel=TABLE,
+            show_default=False,
+        ),
+    ] = None
+    k: Annotated[int | None, typer.Option("-k", help="Answers kept per item. Default: 100.", rich_help_panel=TABLE)] = (
+        None
+    )
+    rewrite_table: Annotated[
+        bool,
+        typer.Option(
+            "--rewrite-table",
+            help="Train nothing: write the serving table of an existing bundle again. SOURCE is the bundle, or the "
+            "baskets that the bundle DIR learned from if it has no table yet.",
+            rich_help_panel=TABLE,
+        ),
+    ] = False
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="REPORT",
+            help="With --rewrite-table: a report whose leaderboard and tables the page shows.",
+            rich_help_panel=TABLE,
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class LargeDataArguments:
+    """Options for more baskets than memory, and for several processes."""
+
+    stream: Annotated[
+        bool,
+        typer.Option(
+            "--stream",
+            help="Write the baskets as temporary shards beside DIR and hold one in memory at a time.",
+            rich_help_panel=LARGE,
+        ),
+    ] = False
+    shard_lines: Annotated[
+        int | None, typer.Option(min=1, help="Lines per shard. Default: two million.", rich_help_panel=LARGE)
+    ] = None
+    memory_limit: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE", help="With --stream: memory for writing the shards. Default: 1GiB.", rich_help_panel=LARGE
+        ),
+    ] = None
+    sync_every: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="BASKETS",
+            help="Under torchrun: baskets per process between two synchronizations. Default: 1024, on GPUs 4096.",
+            rich_help_panel=LARGE,
+        ),
+    ] = None
+
+    def require_stream(self) -> None:
+        """Refuse what only a stream uses."""
+        for option, value in (("--shard-lines", self.shard_lines), ("--memory-limit", self.memory_limit)):
+            if value is not None:
+                raise must_be(option, "given with --stream", value)
+
+    def streaming(self, source: SourceArguments) -> StreamOptions:
+        from neatrec.io.shards import SHARD_LINES
+        from neatrec.training.streaming import StreamOptions
+
+        try:
+            memory = None if self.memory_limit is None else parse_size(self.memory_limit)
+        except ValueError as error:
+            raise must_be("--memory-limit", "a size such as 2GiB", self.memory_limit) from error
+        return StreamOptions(source.source, source.options, self.shard_lines or SHARD_LINES, memory)
+
+
 def train(
     source: SourceArguments,
     output: OutputOptions,
+    table: TableArguments,
+    large: LargeDataArguments,
     *,
     out: Annotated[
         Path, typer.Option(metavar="DIR", help="The bundle to write; an older one is replaced at the end.")
@@ -99,39 +187,6 @@ def train(
     keep_users: Annotated[
         bool, typer.Option("--keep-users", help="Keep user ids and vectors in the bundle.", rich_help_panel=HOW)
     ] = False,
-    index: Annotated[
-        bool,
-        typer.Option("--index/--no-index", help="Write the serving table with its evidence.", rich_help_panel=TABLE),
-    ] = True,
-    ann: Annotated[
-        bool | None,
-        typer.Option(
-            "--ann/--exact",
-            help="An approximate serving table, for millions of items (needs faiss; its measured recall is reported).",
-            rich_help_panel=TABLE,
-            show_default=False,
-        ),
-    ] = None,
-    k: Annotated[
-        int | None, typer.Option("-k", help="Answers kept per item. Default: 100.", rich_help_panel=TABLE)
-    ] = None,
-    rewrite_table: Annotated[
-        bool,
-        typer.Option(
-            "--rewrite-table",
-            help="Train nothing: write the serving table of an existing bundle again. SOURCE is the bundle, or the "
-            "baskets that the bundle DIR learned from if it has no table yet.",
-            rich_help_panel=TABLE,
-        ),
-    ] = False,
-    report: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="REPORT",
-            help="With --rewrite-table: a report whose leaderboard and tables the page shows.",
-            rich_help_panel=TABLE,
-        ),
-    ] = None,
     vectors: Annotated[
         Path | None,
         typer.Option(
@@ -150,48 +205,22 @@ def train(
             rich_help_panel=HOW,
         ),
     ] = None,
-    stream: Annotated[
-        bool,
-        typer.Option(
-            "--stream",
-            help="Write the baskets as temporary shards beside DIR and hold one in memory at a time.",
-            rich_help_panel=LARGE,
-        ),
-    ] = False,
-    shard_lines: Annotated[
-        int | None, typer.Option(min=1, help="Lines per shard. Default: two million.", rich_help_panel=LARGE)
-    ] = None,
-    memory_limit: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SIZE", help="With --stream: memory for writing the shards. Default: 1GiB.", rich_help_panel=LARGE
-        ),
-    ] = None,
-    sync_every: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            metavar="BASKETS",
-            help="Under torchrun: baskets per process between two synchronizations. Default: 1024, on GPUs 4096.",
-            rich_help_panel=LARGE,
-        ),
-    ] = None,
 ) -> None:
     """Train a model and write it as a bundle.
 
     Started by torchrun (`torchrun --nproc-per-node 2 -m neatrec train ...`) several processes train one model.
     """
     named, columns = parse_strata(strata)
-    if rewrite_table:
+    if table.rewrite_table:
         learning = {"--model": model, "--preset": preset, "--set": settings, "--config": config, "--vectors": vectors}
         for option, value in (learning | {"--warm-start": warm_start}).items():
             if value is not None:
                 raise must_be(option, "left out with --rewrite-table, which trains nothing", str(value))
-        table = {"k": k, "strata": named, "ann": ann, "threads": threads, "device": device}
-        _rewrite_table(output, source, out, columns, report=report, **table)
+        how = {"strata": named, "threads": threads, "device": device}
+        _rewrite_table(output, source, out, columns, table, **how)
         return
-    if report is not None:
-        raise must_be("--report", "given with --rewrite-table", str(report))
+    if table.report is not None:
+        raise must_be("--report", "given with --rewrite-table", str(table.report))
     from neatrec.training.distributed import LaunchEnvironment, train_distributed
     from neatrec.training.train import ModelChoice, TrainOptions, train_bundle
 
@@ -199,8 +228,8 @@ def train(
     if config is not None:
         choice = read_training_toml(config).updated(choice)
     launch = LaunchEnvironment.read()
-    if launch is None and sync_every is not None:
-        raise must_be("--sync-every", "given where torchrun starts several processes", sync_every)
+    if launch is None and large.sync_every is not None:
+        raise must_be("--sync-every", "given where torchrun starts several processes", large.sync_every)
     options = TrainOptions(
         device=device,
         threads=threads,
@@ -210,22 +239,22 @@ def train(
         validation_share=validation,
         keep_users=keep_users,
         strata=named,
-        index=index,
-        ann=bool(ann),
-        k=k,
+        index=table.index,
+        ann=bool(table.ann),
+        k=table.k,
         vectors=vectors,
         warm_start=warm_start,
-        sync_every=sync_every,
+        sync_every=large.sync_every,
         progress=ShowProgress(output),
         stopping=at_a_safe_moment,
     )
     if launch is not None:
-        streaming = _streaming(source, shard_lines, memory_limit)
-        answer = train_distributed(launch, streaming, out, choice, options)
-    elif stream:
-        answer = train_bundle(_streaming(source, shard_lines, memory_limit), out, choice, options)
+        answer = train_distributed(launch, large.streaming(source), out, choice, options)
+    elif large.stream:
+        answer = train_bundle(large.streaming(source), out, choice, options)
     else:
-        answer = train_bundle(_whole(source, columns, shard_lines, memory_limit), out, choice, options)
+        large.require_stream()
+        answer = train_bundle(lambda: source.read(attributes=columns).baskets, out, choice, options)
     if not answer:
         return  # the first process prints the result
     if output.as_json:
@@ -242,18 +271,17 @@ def _rewrite_table(
     source: SourceArguments,
     out: Path,
     attributes: tuple[str, ...],
-    *,
-    report: Path | None,
+    table: TableArguments,
     **options: Any,
 ) -> None:
     from neatrec.bundle import is_bundle
     from neatrec.report.attachment import read_report
     from neatrec.serving import ServingTable, rewrite_index, table_words
 
-    attachment = None if report is None else read_report(report)
+    attachment = None if table.report is None else read_report(table.report)
     named = is_bundle(Path(source.source))
     bundle, baskets = (Path(source.source), None) if named else (out, source.read(attributes=attributes).baskets)
-    rewrite_index(bundle, baskets=baskets, attachment=attachment, **options)
+    rewrite_index(bundle, baskets=baskets, attachment=attachment, k=table.k, ann=table.ann, **options)
     opened = ServingTable.open(bundle)
     if output.as_json:
         answers = {"answers": len(opened.columns["item"]), "coverage": opened.coverage()}
@@ -263,23 +291,3 @@ def _rewrite_table(
     print(f"{len(opened.columns['item']):,} answers, at most {opened.k} per item, in {bundle}")
     print(table_words(opened.recall))
     print_coverage(opened.coverage())
-
-
-def _whole(
-    source: SourceArguments, attributes: tuple[str, ...], shard_lines: int | None, memory_limit: str | None
-) -> Callable[[], Baskets]:
-    for option, value in (("--shard-lines", shard_lines), ("--memory-limit", memory_limit)):
-        if value is not None:
-            raise must_be(option, "given with --stream", value)
-    return lambda: source.read(attributes=attributes).baskets
-
-
-def _streaming(source: SourceArguments, shard_lines: int | None, memory_limit: str | None) -> StreamOptions:
-    from neatrec.io.shards import SHARD_LINES
-    from neatrec.training.streaming import StreamOptions
-
-    try:
-        memory = None if memory_limit is None else parse_size(memory_limit)
-    except ValueError as error:
-        raise must_be("--memory-limit", "a size such as 2GiB", memory_limit) from error
-    return StreamOptions(source.source, source.options, shard_lines or SHARD_LINES, memory)
