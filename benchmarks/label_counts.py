@@ -2,7 +2,7 @@
 
     python -m benchmarks.label_counts [--rounds 3]
 
-Written to results/label_counts.json; docs/protocols.md shows it. Needs NEATREC_DATA.
+Written to results/label_counts.json; docs/explanation/labels.md shows it. Needs NEATREC_DATA.
 """
 
 from __future__ import annotations

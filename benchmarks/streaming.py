@@ -4,8 +4,8 @@
 
 A process of its own writes the simulated baskets as Parquet files, rows in no order. Then `neatrec train` runs on them
 in fresh processes, in memory and with `--stream`, without the serving table (which counts pairs, see
-docs/scale.md). The peak is the most resident memory the process ever had, libraries included; `floor` is what a process
-has that has trained on a thousand baskets.
+docs/how-to/scale.md). The peak is the most resident memory the process ever had, libraries included; `floor` is what a
+process has that has trained on a thousand baskets.
 """
 
 from __future__ import annotations

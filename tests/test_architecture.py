@@ -41,7 +41,7 @@ ALLOWED: dict[str, set[str]] = {
     "shop": MODELS | {"io", "serving", "release", "training", "leaderboard", "service"},
     "demo": MODELS | {"simulator", "labels", "serving", "check", "training", "leaderboard"},
 }
-"""Packages of `neatrec` and what each may import; docs/architecture.md shows this table."""
+"""Packages of `neatrec` and what each may import; docs/reference/architecture.md shows this table."""
 ALLOWED["cli"] = set(ALLOWED)
 ALLOWED["__main__"] = {"cli"}
 
@@ -127,7 +127,7 @@ def reachable(start: str, graph: dict[str, set[str]]) -> set[str]:
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(PACKAGE)))
 def test_a_package_imports_only_what_it_may(file: Path) -> None:
     package = package_of(file)
-    assert package in ALLOWED, f"{package} is not a package of docs/architecture.md"
+    assert package in ALLOWED, f"{package} is not a package of docs/reference/architecture.md"
     forbidden = imports_of(file) - ALLOWED[package] - {package}
     assert not forbidden, f"{file.relative_to(PACKAGE)} must not import {sorted(forbidden)}"
 

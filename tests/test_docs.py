@@ -81,7 +81,7 @@ def test_every_page_that_the_code_names_is_there() -> None:
 
 
 def test_the_contracts_name_everything_public() -> None:
-    page = (ROOT / "docs" / "contracts.md").read_text()
+    page = (ROOT / "docs" / "reference" / "file-formats.md").read_text()
     commands = {(command.name or "") for command in app.registered_commands} | {
         group.name for group in app.registered_groups
     }
@@ -131,7 +131,9 @@ def test_a_name_that_is_gone_is_noticed() -> None:
 
 
 def test_every_promise_names_a_test_that_exists() -> None:
-    named = re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", (ROOT / "docs" / "reliability.md").read_text())
+    named = re.findall(
+        r"`(tests/[\w/]+\.py)(?:::(\w+))?`", (ROOT / "docs" / "reference" / "reliability.md").read_text()
+    )
     assert len(named) > 30
     for file, test in named:
         assert not test or f"def {test}(" in (ROOT / file).read_text(), f"{file} has no {test}"

@@ -44,5 +44,5 @@ def test_every_script_is_in_the_list_and_on_the_page() -> None:
         if not file.stem.startswith("_") and 'if __name__ == "__main__":' in file.read_text()
     } - {"tables"}
     assert scripts == set(command.SHORT) | set(command.LONG)
-    page = (ROOT / "docs" / "benchmarks.md").read_text()
+    page = (ROOT / "docs" / "studies" / "benchmarks.md").read_text()
     assert not [name for name in scripts if f"`{name}`" not in page]

@@ -1,4 +1,4 @@
-"""docs/own-data.md keeps its word."""
+"""docs/reference/own-data.md keeps its word."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from neatrec.io import SourceOptions, read_baskets, read_source_toml
 
-TEXT = (Path(__file__).parents[2] / "docs" / "own-data.md").read_text()
+TEXT = (Path(__file__).parents[2] / "docs" / "reference" / "own-data.md").read_text()
 ORDERS = """order_id,sku,title,shelf,customer,added
 1,b1,Beef Hot Dogs,meat,ann,1
 1,b2,Hot Dog Buns,bread,ann,2

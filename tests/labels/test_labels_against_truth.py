@@ -1,6 +1,6 @@
 """Both protocols on the simulated supermarket, where the right answer is known.
 
-The floors stand a little below what seeds 0 to 2 give (docs/supermarket.md has the table for seed 0).
+The floors stand a little below what seeds 0 to 2 give (docs/reference/simulator.md has the table for seed 0).
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from neatrec.models import make_model
 
 pytestmark = pytest.mark.real
 
-# docs/protocols.md; HR@1, HR@5, HR@10, HR@20, NDCG@10 in the candidate set of 200 at p = 0.05
+# docs/explanation/labels.md; HR@1, HR@5, HR@10, HR@20, NDCG@10 in the candidate set of 200 at p = 0.05
 PUBLISHED = {
     "popco": (0.024, 0.103, 0.176, 0.274, 0.087),
     "popco-window": (0.038, 0.130, 0.204, 0.300, 0.109),

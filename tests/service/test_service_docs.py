@@ -27,10 +27,10 @@ from neatrec.simulator import supermarket
 from neatrec.training.train import DEFAULT_MODEL
 
 ROOT = Path(__file__).parents[2]
-SHOP = (ROOT / "docs" / "behind-a-shop.md").read_text()
-EVIDENCE = (ROOT / "docs" / "evidence.md").read_text()
-NIGHT = (ROOT / "docs" / "every-night.md").read_text()
-TESTING = (ROOT / "docs" / "ab-testing.md").read_text()
+SHOP = (ROOT / "docs" / "how-to" / "behind-a-shop.md").read_text()
+EVIDENCE = (ROOT / "docs" / "explanation" / "evidence.md").read_text()
+NIGHT = (ROOT / "docs" / "how-to" / "nightly.md").read_text()
+TESTING = (ROOT / "docs" / "how-to" / "ab-test.md").read_text()
 ADDRESS = "http://127.0.0.1:8000"
 
 

@@ -105,7 +105,7 @@ def test_a_model_that_is_no_product_of_vectors_says_so() -> None:
 
 
 def test_the_page_names_the_models_that_can_have_one() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "evidence.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "explanation" / "evidence.md").read_text()
     listed = re.search(r"a product of vectors \((.*?)\)", page.replace("\n", " "))
     assert listed is not None
     can = {name for name in MODEL_NAMES if issubclass(model_class(name), CosineModel) and name != "neat-likelihood"}

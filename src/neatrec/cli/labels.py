@@ -170,11 +170,11 @@ def _counted(options: Mapping[str, Any]) -> str:
 
     >>> print(_counted({"once_per_customer": True, "min_basket": 5, "directed": True}))
     together: customers with both, the query put in first, in baskets of 5 or more items. `recommend` and the page show
-    evidence of all baskets, in either order: see docs/evidence.md.
+    evidence of all baskets, in either order: see docs/explanation/evidence.md.
     """
     what = "customers" if options["once_per_customer"] else "baskets"
     order = ", the query put in first" if options["directed"] else ""
     return (
         f"together: {what} with both{order}, in baskets of {options['min_basket']} or more items. `recommend` and the "
-        "page show\nevidence of all baskets, in either order: see docs/evidence.md."
+        "page show\nevidence of all baskets, in either order: see docs/explanation/evidence.md."
     )

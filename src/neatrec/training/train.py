@@ -34,7 +34,7 @@ from neatrec.training.streaming import StreamOptions, validation_parts
 log = logging.getLogger(__name__)
 
 DEFAULT_MODEL = "bayes"
-"""The best by the paper's labels and on the simulator; docs/evaluation.md says when to choose another."""
+"""The best by the paper's labels and on the simulator; docs/explanation/evaluation.md says when to choose another."""
 DEFAULT_STREAM_MODEL = "shrunk-lift-tuned"
 """`bayes` needs all baskets in memory at once, which a stream avoids."""
 
