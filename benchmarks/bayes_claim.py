@@ -170,7 +170,7 @@ def _trained(name: str, baskets: Baskets, fitted: dict[str, Model]) -> Model:
 
 def _planted(model: Model, truth: Any, queries: npt.NDArray[np.int32]) -> Floats:
     wanted = [truth.item[truth.query == query] for query in queries]
-    answers = [model.recommend(int(query), len(items)).codes for query, items in zip(queries, wanted, strict=True)]
+    answers = [model.rank(int(query), len(items)).codes for query, items in zip(queries, wanted, strict=True)]
     return np.array([np.isin(items, codes).sum() for items, codes in zip(wanted, answers, strict=True)], dtype=float)
 
 

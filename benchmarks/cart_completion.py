@@ -50,7 +50,7 @@ class NaiveBayes:
         self.counts = PairCounts.of([train], CountOptions(directed=False))
         self.bought, self.category = train.item_counts, train.catalog.category_of()
 
-    def recommend_carts(self, carts: tuple[Codes, ...], k: int) -> list[Codes]:
+    def rank_carts(self, carts: tuple[Codes, ...], k: int) -> list[Codes]:
         return [self._answer(cart, k) for cart in carts]
 
     def _answer(self, cart: Codes, k: int) -> Codes:
@@ -132,7 +132,7 @@ def tune() -> None:
 
 
 def speed(items: int = 50_000, size: int = 20, count: int = 200) -> None:
-    """CPU milliseconds of `recommend` and `recommend_carts` for carts of `size` of `items` items."""
+    """CPU milliseconds of `rank` and `rank_carts` for carts of `size` of `items` items."""
     from neatrec.simulator import supermarket
 
     baskets = supermarket(baskets=60_000, items=items, seed=0).baskets
@@ -144,10 +144,10 @@ def speed(items: int = 50_000, size: int = 20, count: int = 200) -> None:
     for name in ("ease", "bayes"):
         model = make_model(name, **({"min_count": 20} if name == "ease" else {})).fit(baskets)
         codes = [cart.tolist() for cart in carts]
-        model.recommend(codes[0])
-        model.recommend_carts(carts[:2])
-        times = [_cpu_ms(lambda cart=cart, model=model: model.recommend(cart)) for cart in codes]
-        together = _cpu_ms(lambda model=model: model.recommend_carts(carts)) / len(carts)
+        model.rank(codes[0])
+        model.rank_carts(carts[:2])
+        times = [_cpu_ms(lambda cart=cart, model=model: model.rank(cart)) for cart in codes]
+        together = _cpu_ms(lambda model=model: model.rank_carts(carts)) / len(carts)
         rows.append({"model": name, "recommend_ms": round(float(np.median(times)), 3), "carts_ms": round(together, 3)})
         print(rows[-1], flush=True)
     save(

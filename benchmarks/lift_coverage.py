@@ -76,7 +76,7 @@ def estimated(train: Baskets, models: tuple[str, ...]) -> Iterator[Estimated]:
     queries = np.random.default_rng(0).permutation(bought)[:QUERIES]
     for name in models:
         model = make_model(name).fit(train, Run(rng=0))
-        answers = [model.recommend(int(query), FIRST).codes for query in queries]
+        answers = [model.rank(int(query), FIRST).codes for query in queries]
         query = np.repeat(queries, [len(codes) for codes in answers])
         item = np.concatenate(answers)
         smaller, larger = np.minimum(query, item), np.maximum(query, item)

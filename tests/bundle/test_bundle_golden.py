@@ -31,7 +31,7 @@ def test_a_golden_bundle_still_answers_as_it_did(folder: Path) -> None:
     if folder.name.endswith("-supermarket"):  # its file names the queries beside their answers
         queries, wanted = zip(*wanted, strict=True)
     for query, answer in zip(queries, wanted, strict=True):
-        found = model.recommend(query, 4)
+        found = model.rank(query, 4)
         assert found.ids == [item for item, _ in answer]
         assert found.scores.tolist() == pytest.approx([score for _, score in answer], rel=1e-5)
 
@@ -44,7 +44,7 @@ def test_a_golden_bundle_of_bayes_answers_by_its_goal_and_by_any(name: str, goal
     assert isinstance(model, Bayes)
     assert (model.name, model.parameters.goal) == ("bayes", goal)
     for other in GOALS:
-        assert len(model.with_goal(other).recommend(QUERIES[0] if name != "bayes-supermarket" else 0, 4)) == 4
+        assert len(model.with_goal(other).rank(QUERIES[0] if name != "bayes-supermarket" else 0, 4)) == 4
 
 
 def test_a_golden_bundle_that_kept_its_users_has_them() -> None:

@@ -40,7 +40,7 @@ def test_every_model_is_restored_from_its_bundle(name: str, tmp_path: Path) -> N
     assert back.fit_info() == model.fit_info()
     every = np.arange(len(toy_catalog()))
     assert np.array_equal(back.score_all(every), model.score_all(every))
-    assert back.recommend("tea-green").names == model.recommend("tea-green").names
+    assert back.rank("tea-green").names == model.rank("tea-green").names
 
 
 @pytest.mark.parametrize("optimizer", ["adagrad", "sgd"])

@@ -86,7 +86,7 @@ def test_exchanged_items_are_the_first_movers(models: dict[str, Any]) -> None:
     assert {mover.name for mover in found.movers[:2]} <= {"Pesto", "Salsa", "Pasta", "Chips"}
     assert found.movers[0].cosine < 0.9 < found.movers[4].cosine
     assert found.movers[0].changed > 0
-    pasta = warm.recommend(code("pasta"), 3).names
+    pasta = warm.rank(code("pasta"), 3).names
     assert "Salsa" in pasta  # what pesto was bought with
 
 

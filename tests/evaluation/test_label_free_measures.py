@@ -120,7 +120,7 @@ def test_no_carts_are_refused() -> None:
 class AlwaysTheSame:
     """Recommends items 3, 1, 2 for every cart."""
 
-    def recommend(self, items: np.ndarray, k: int = 10) -> SimpleNamespace:
+    def rank(self, items: np.ndarray, k: int = 10) -> SimpleNamespace:
         return SimpleNamespace(codes=np.array([3, 1, 2], dtype=np.int32)[:k])
 
 

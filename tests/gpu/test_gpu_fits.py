@@ -46,7 +46,7 @@ def test_what_a_gpu_learned_can_be_kept_and_asked(name: str) -> None:
     model = fit(name)
     again = type(model).from_arrays(model.parameters, model.catalog, model.arrays(users=True))
     code = int(np.argmax(model.item_count))
-    assert again.recommend(code, k=3).codes.tolist() == model.recommend(code, k=3).codes.tolist()
+    assert again.rank(code, k=3).codes.tolist() == model.rank(code, k=3).codes.tolist()
 
 
 def test_baskets_in_pieces_see_the_same_pairs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ def main(names: list[str]) -> None:
         model = make_model(name, settings).fit(baskets, Run(rng=1, device="cpu", threads=1, reproducible=True))
         folder = GOLDEN / name
         save_bundle(model, folder, baskets_hash=baskets.hash, seed=1, keep_users=name == "cf")
-        answers = [model.recommend(query, 4).to_dict()["recommendations"] for query in QUERIES]
+        answers = [model.rank(query, 4).to_dict()["recommendations"] for query in QUERIES]
         short = [[[line["id"], line["score"]] for line in answer] for answer in answers]
         (GOLDEN / f"{name}.answers.json").write_text(json.dumps(short, indent=1) + "\n")
 

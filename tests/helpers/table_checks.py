@@ -12,7 +12,7 @@ def assert_holds_what_recommend_names(found: TopK, model: Model, k: int) -> None
     """A product of many rows rounds its last bits otherwise than that of one: only equals may change places."""
     for query in range(len(model.catalog)):
         row = slice(found.start[query], found.start[query + 1])
-        wanted = model.recommend(query, k)
+        wanted = model.rank(query, k)
         assert len(found.item[row]) == len(wanted)
         np.testing.assert_allclose(found.score[row], wanted.scores, rtol=1e-5, atol=1e-6)
         own = model.score(np.full(len(wanted), query), found.item[row])

@@ -16,7 +16,7 @@ from neatrec.data.catalog import Catalog
 from neatrec.errors import ParameterError
 from neatrec.models import Model, base, make_model
 from neatrec.models.carts import CartCandidates, CartRows, answer_carts, gather, nth_smallest, scored_once
-from neatrec.models.recommendations import Recommendations, best, median, score_cart
+from neatrec.models.recommendations import Ranking, best, median, score_cart
 
 few_values = hnp.arrays(np.float64, st.integers(1, 40), elements=st.sampled_from([-1.0, 0.0, 0.5, 2.0, 7.0]))
 
@@ -126,15 +126,15 @@ def test_many_carts_are_answered_as_one_by_one(
     """Carts of one, of a repeated item, with an item never bought (40) and of nothing else (41)."""
     monkeypatch.setattr(base, "BLOCK_SCORES", block)
     carts = [[3], [1, 2, 3], [7, 7, 9], [40, 5, 6], [41], [0, 10, 20, 30, 33]]
-    together = trained[name].recommend_carts([np.array(cart, dtype=np.int32) for cart in carts], k=4)
-    assert [codes.tolist() for codes in together] == [trained[name].recommend(cart, 4).codes.tolist() for cart in carts]
-    assert trained[name].recommend_carts([], k=4) == []
+    together = trained[name].rank_carts([np.array(cart, dtype=np.int32) for cart in carts], k=4)
+    assert [codes.tolist() for codes in together] == [trained[name].rank(cart, 4).codes.tolist() for cart in carts]
+    assert trained[name].rank_carts([], k=4) == []
 
 
 @pytest.mark.parametrize("k", [0, True, 2.5])
 def test_many_carts_want_a_whole_number_of_answers(trained: dict[str, Model], k: object) -> None:
     with pytest.raises(ParameterError, match="`k` must be a whole number of at least 1"):
-        trained["pop"].recommend_carts([np.array([1], dtype=np.int32)], k)  # type: ignore[arg-type]
+        trained["pop"].rank_carts([np.array([1], dtype=np.int32)], k)  # type: ignore[arg-type]
 
 
 @given(
@@ -218,15 +218,13 @@ def test_a_model_with_answers_of_its_own_gives_them_to_many_carts_too(trained: d
     popco = type(trained["popco"])
 
     class Reversed(popco):  # type: ignore[misc, valid-type]
-        def recommend(self, *asked: object, **options: object) -> Recommendations:
-            answer = super().recommend(*asked, **options)
-            return Recommendations(
-                answer.catalog, answer.cart, answer.codes[::-1], answer.scores, answer.asked, answer.parts
-            )
+        def rank(self, *asked: object, **options: object) -> Ranking:
+            answer = super().rank(*asked, **options)
+            return Ranking(answer.catalog, answer.cart, answer.codes[::-1], answer.scores, answer.asked, answer.parts)
 
     model = Reversed.from_arrays(trained["popco"].parameters, trained["popco"].catalog, trained["popco"].arrays())
     cart = np.array([1, 2], dtype=np.int32)
-    assert model.recommend_carts([cart])[0].tolist() == trained["popco"].recommend(cart).codes[::-1].tolist()
+    assert model.rank_carts([cart])[0].tolist() == trained["popco"].rank(cart).codes[::-1].tolist()
 
 
 def test_a_loud_item_does_not_drown_the_others() -> None:
@@ -236,18 +234,16 @@ def test_a_loud_item_does_not_drown_the_others() -> None:
 
 
 @pytest.fixture
-def answer() -> Recommendations:
+def answer() -> Ranking:
     catalog = Catalog.from_ids(
         ["1", "2", "3", "4"], names=["Tea", "Milk\x1b[31m", None, "Rice"], categories=["hot", None, "x", "x"]
     )
     codes = np.array([1, 2], dtype=np.int32)
     cart = np.array([0, 3], dtype=np.int32)
-    return Recommendations(
-        catalog, cart, codes, np.array([0.75, 0.5]), cart, np.array([[0.5, 1.0], [1.0, 0.0]]), ("a",)
-    )
+    return Ranking(catalog, cart, codes, np.array([0.75, 0.5]), cart, np.array([[0.5, 1.0], [1.0, 0.0]]), ("a",))
 
 
-def test_an_answer_reads_line_by_line(answer: Recommendations) -> None:
+def test_an_answer_reads_line_by_line(answer: Ranking) -> None:
     first, second = answer
     assert (first.rank, first.id, first.score, first.category) == (1, "2", 0.75, ())
     assert first.goes_with == ("Rice", "Tea")
@@ -255,7 +251,7 @@ def test_an_answer_reads_line_by_line(answer: Recommendations) -> None:
     assert answer.ids == ["2", "3"]
 
 
-def test_an_answer_as_json_and_table(answer: Recommendations) -> None:
+def test_an_answer_as_json_and_table(answer: Ranking) -> None:
     entry = json.loads(json.dumps(answer.to_dict()))
     assert [line["rank"] for line in entry["recommendations"]] == [1, 2]
     assert entry["items"] == [{"id": "1", "name": "Tea"}, {"id": "4", "name": "Rice"}]
@@ -265,12 +261,12 @@ def test_an_answer_as_json_and_table(answer: Recommendations) -> None:
     assert table["score"].to_pylist() == [0.75, 0.5]
 
 
-def test_a_shown_answer_carries_no_control_characters(answer: Recommendations) -> None:
+def test_a_shown_answer_carries_no_control_characters(answer: Ranking) -> None:
     assert "\x1b" not in repr(answer)
     assert "<2 recommendations for Tea, Rice>" in repr(answer)
 
 
-def test_no_answer_is_an_answer(answer: Recommendations) -> None:
-    empty = Recommendations.empty(answer.catalog, answer.cart, ("why",))
+def test_no_answer_is_an_answer(answer: Ranking) -> None:
+    empty = Ranking.empty(answer.catalog, answer.cart, ("why",))
     assert (len(empty), list(empty), empty.names, empty.table().num_rows) == (0, [], [], 0)
     assert "why" in repr(empty)

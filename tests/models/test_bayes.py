@@ -36,7 +36,7 @@ def planted_found(name: str, first: int = 10) -> float:
     truth = market.truth  # type: ignore[attr-defined]
     found = 0
     for query in np.unique(truth.query):
-        found += np.isin(truth.item[truth.query == query], fitted.recommend(int(query), first).codes).sum()
+        found += np.isin(truth.item[truth.query == query], fitted.rank(int(query), first).codes).sum()
     return float(found / len(truth.query))
 
 

@@ -104,7 +104,7 @@ def named_shop() -> Bayes:
 
 def test_names_answer_for_a_new_item_without_categories() -> None:
     assert named_shop().item_count[new_item(7)] == 0
-    first = named_shop().recommend(str(new_item(7)), 3).codes
+    first = named_shop().rank(str(new_item(7)), 3).codes
     assert (first // PER_KIND == 27).all()
 
 
@@ -112,7 +112,7 @@ def test_names_answer_for_a_new_item_without_categories() -> None:
 def test_a_new_item_is_an_answer_only_when_asked_for(goal: str) -> None:
     fitted = named_shop().with_goal(goal)
     query = str(7 * PER_KIND + 1)
-    usual, with_new = fitted.recommend(query, 12), fitted.recommend(query, 12, include_new=True)
+    usual, with_new = fitted.rank(query, 12), fitted.rank(query, 12, include_new=True)
     assert (fitted.item_count[usual.codes] > 0).all()
     new = with_new.codes[fitted.item_count[with_new.codes] == 0]
     assert new[0] == new_item(27)
@@ -134,7 +134,7 @@ def test_a_new_item_with_a_category_alone_is_scored_by_its_best_sellers() -> Non
 
 def test_models_of_counts_have_no_new_answers() -> None:
     with pytest.raises(ParameterError, match="`include_new` must be left out: model 'llr' has no scores for items"):
-        make_model("llr").fit(toy_baskets()).recommend("Salsa", include_new=True)
+        make_model("llr").fit(toy_baskets()).rank("Salsa", include_new=True)
 
 
 def test_vectors_choose_stand_ins_for_rare_items_only() -> None:
@@ -163,7 +163,7 @@ def test_vectors_change_nothing_for_items_bought_often(tmp_path: Path) -> None:
 
 
 def test_an_item_in_no_basket_is_answered_from_its_category_with_a_note() -> None:
-    answer = model().recommend(hidden(), 10)
+    answer = model().rank(hidden(), 10)
     assert len(answer) == 10
     assert "is in no training basket: what is known comes from its name and category" in answer.notes[0]
     category = model().catalog.category_of()
@@ -181,7 +181,7 @@ def test_what_goes_with_its_category_goes_with_it() -> None:
         lists.append(list(dict.fromkeys([f"a{pair}-{drawn[0]}", f"b{pair}-{drawn[1]}", f"b{other}-{drawn[2]}"])))
     fitted = make_model("bayes", rank=16).fit(Baskets.from_lists(lists, catalog=catalog))
     assert fitted.scores_unseen_items
-    first = fitted.recommend("a7-8", 8).codes
+    first = fitted.rank("a7-8", 8).codes
     assert [categories[item] for item in first] == ["b7"] * 8
 
 
@@ -194,7 +194,7 @@ def test_pairs_and_rows_of_an_item_in_no_basket_agree() -> None:
 def test_shrunk_lift_has_nothing_to_say_about_it() -> None:
     fitted = make_model("bayes").fit(toy_baskets(60))
     assert not fitted.scores_unseen_items
-    assert len(fitted.recommend("Saffron")) == 0
+    assert len(fitted.rank("Saffron")) == 0
 
 
 def test_without_categories_an_item_in_no_basket_has_no_mean() -> None:
@@ -202,7 +202,7 @@ def test_without_categories_an_item_in_no_basket_has_no_mean() -> None:
     baskets = Baskets.from_lists([["a", "b"]] * 3, catalog=catalog)
     fitted = make_model("bayes", rank=2).fit(baskets)
     assert fitted.score_all([2]).shape == (1, 3)
-    assert fitted.recommend("never").notes == ("never is in no training basket",)
+    assert fitted.rank("never").notes == ("never is in no training basket",)
 
 
 def test_an_item_that_was_bought_keeps_its_own_vector() -> None:

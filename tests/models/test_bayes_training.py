@@ -221,7 +221,7 @@ def test_goal_evidence_prefers_the_more_significant_of_two_pairs() -> None:
     queries, counts = np.argsort(-bayes.item_count)[:100], bayes.features.counts
 
     def times(model: Bayes) -> float:
-        answers = [model.recommend(int(query), 5).codes for query in queries]
+        answers = [model.rank(int(query), 5).codes for query in queries]
         query = np.repeat(queries, [len(codes) for codes in answers]).astype(np.int32)
         return float(counts.of_pairs(query, np.concatenate(answers)).mean())
 

@@ -61,15 +61,15 @@ def test_rare_items_are_left_out() -> None:
     rare = np.flatnonzero(model.item_count < 100)
     assert code("mystery") in rare
     assert not model.score_all(rare).any()
-    assert len(model.recommend("Mystery")) == 0
+    assert len(model.rank("Mystery")) == 0
 
 
 def test_a_shop_without_frequent_items_gets_no_answers(caplog: pytest.LogCaptureFixture) -> None:
     model = make_model("ease", min_count=10**6).fit(toy_baskets())
     assert "no item was bought 1000000 times" in caplog.text
     assert not model.score_all(np.arange(len(model.catalog))).any()
-    assert len(model.recommend([0, 1])) == 0
-    assert [len(codes) for codes in model.recommend_carts([np.array([0, 1], dtype=np.int32)])] == [0]
+    assert len(model.rank([0, 1])) == 0
+    assert [len(codes) for codes in model.rank_carts([np.array([0, 1], dtype=np.int32)])] == [0]
 
 
 def test_a_setting_without_effect_is_refused() -> None:
@@ -89,7 +89,7 @@ def carts_of(model: Model, count: int) -> list[np.ndarray]:
 
 def test_a_cart_is_scored_by_the_sum_of_the_weights(market: Model) -> None:
     for cart in carts_of(market, 30):
-        answer = market.recommend(cart.tolist(), 5)
+        answer = market.rank(cart.tolist(), 5)
         sums = market.score_all(cart)[:, answer.codes].sum(axis=0)
         np.testing.assert_allclose(answer.scores, sums, rtol=1e-5)
         np.testing.assert_allclose(answer.parts.sum(axis=1), sums, rtol=1e-5)
@@ -98,8 +98,8 @@ def test_a_cart_is_scored_by_the_sum_of_the_weights(market: Model) -> None:
 
 def test_many_carts_are_answered_as_one_by_one(market: Model) -> None:
     carts = carts_of(market, 200)
-    for cart, codes in zip(carts, market.recommend_carts(carts, 7), strict=True):
-        assert codes.tolist() == market.recommend(cart.tolist(), 7).codes.tolist()
+    for cart, codes in zip(carts, market.rank_carts(carts, 7), strict=True):
+        assert codes.tolist() == market.rank(cart.tolist(), 7).codes.tolist()
 
 
 def test_what_does_not_fit_into_memory_is_refused_with_a_hint(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -127,8 +127,8 @@ def test_no_queries_no_scores(name: str, device: str) -> None:
 )
 def test_finds_the_planted_partners(name: str, device: str) -> None:
     model = fitted(name, device)
-    found = sum(partner.title() in model.recommend(start.title(), 3).names for start, partner in PARTNERS.items())
-    assert found >= (6 if name in COUNTED else 5), [model.recommend(start.title(), 3) for start in PARTNERS]
+    found = sum(partner.title() in model.rank(start.title(), 3).names for start, partner in PARTNERS.items())
+    assert found >= (6 if name in COUNTED else 5), [model.rank(start.title(), 3) for start in PARTNERS]
 
 
 @EVERY_MODEL
@@ -136,7 +136,7 @@ def test_answers_are_ranked_and_leave_out_what_they_must(name: str, device: str)
     model, catalog = fitted(name, device), toy_catalog()
     aisle = catalog.category_of()
     for item in range(len(catalog)):
-        answer = model.recommend(item, 50)
+        answer = model.rank(item, 50)
         assert item not in answer.codes
         assert code("saffron") not in answer.codes  # never bought
         assert len(set(answer.codes.tolist())) == len(answer)
@@ -148,24 +148,24 @@ def test_answers_are_ranked_and_leave_out_what_they_must(name: str, device: str)
 
 @EVERY_MODEL
 def test_a_shorter_answer_is_the_start_of_a_longer_one(name: str, device: str) -> None:
-    long = fitted(name, device).recommend("Tea", 50).codes.tolist()
+    long = fitted(name, device).rank("Tea", 50).codes.tolist()
     for k in (1, 2, 7):
-        assert fitted(name, device).recommend("Tea", k).codes.tolist() == long[:k]
+        assert fitted(name, device).rank("Tea", k).codes.tolist() == long[:k]
 
 
 @EVERY_MODEL
 def test_an_item_is_found_by_id_variant_name_and_code(name: str, device: str) -> None:
     model = fitted(name, device)
-    wanted = model.recommend(code("tea")).codes.tolist()
+    wanted = model.rank(code("tea")).codes.tolist()
     for item in (toy_catalog().id(code("tea")), "tea-green", "Tea", "tEA", np.int32(code("tea")), ["Tea"]):
-        assert model.recommend(item).codes.tolist() == wanted
+        assert model.rank(item).codes.tolist() == wanted
 
 
 @EVERY_MODEL
 def test_the_order_of_a_cart_does_not_matter(name: str, device: str) -> None:
     model = fitted(name, device)
-    answer = model.recommend(["Tea", "Pasta", "Chips"], 8)
-    again = model.recommend(["Chips", "Tea", "Tea", "Pasta"], 8)
+    answer = model.rank(["Tea", "Pasta", "Chips"], 8)
+    again = model.rank(["Chips", "Tea", "Tea", "Pasta"], 8)
     assert answer.codes.tolist() == again.codes.tolist()
     assert answer.scores.tolist() == again.scores.tolist()
     assert not {code("tea"), code("pasta"), code("chips")} & set(answer.codes.tolist())
@@ -178,37 +178,37 @@ def test_the_order_of_a_cart_does_not_matter(name: str, device: str) -> None:
 @EVERY_MODEL
 def test_filters_hold(name: str, device: str) -> None:
     model = fitted(name, device)
-    everything = model.recommend("Soap", 50).codes.tolist()
-    fruit = model.recommend("Soap", 50, category="fruit").codes.tolist()
+    everything = model.rank("Soap", 50).codes.tolist()
+    fruit = model.rank("Soap", 50, category="fruit").codes.tolist()
     named = {code(item) for item in ("apple", "banana", "cherry", "lime")}
     assert fruit == [item for item in everything if item in named]
-    assert model.recommend("Soap", 50, category="food / fruit").codes.tolist() == fruit
-    assert model.recommend("Soap", 50, category=["FRUIT", "hot"]).codes.tolist() == [
+    assert model.rank("Soap", 50, category="food / fruit").codes.tolist() == fruit
+    assert model.rank("Soap", 50, category=["FRUIT", "hot"]).codes.tolist() == [
         item for item in everything if item in named | {code("tea")}
     ]
-    without = model.recommend("Soap", 50, exclude=["Apple", "tea-black"]).codes.tolist()
+    without = model.rank("Soap", 50, exclude=["Apple", "tea-black"]).codes.tolist()
     assert without == [item for item in everything if item not in {code("apple"), code("tea")}]
 
 
 @EVERY_MODEL
 def test_same_category_items_come_back_when_asked_for(name: str, device: str) -> None:
-    apart = set(fitted(name, device).recommend("Apple", 50).names)
-    together = set(fitted(name, device).recommend("Apple", 50, same_category=True).names)
+    apart = set(fitted(name, device).rank("Apple", 50).names)
+    together = set(fitted(name, device).rank("Apple", 50, same_category=True).names)
     assert apart <= together
     assert not {"Banana", "Cherry", "Lime"} & apart
 
 
 @EVERY_MODEL
 def test_an_item_never_bought_is_said_to_be_so(name: str, device: str) -> None:
-    answer = fitted(name, device).recommend(["Saffron", "Tea"])
-    alone = fitted(name, device).recommend("Saffron")
+    answer = fitted(name, device).rank(["Saffron", "Tea"])
+    alone = fitted(name, device).rank("Saffron")
     if fitted(name, device).scores_unseen_items:
         assert len(alone)
         return
     assert len(alone) == 0
     assert alone.notes == ("Saffron is in no training basket",)
     assert answer.notes == alone.notes
-    assert answer.codes.tolist() == fitted(name, device).recommend("Tea", exclude="Saffron").codes.tolist()
+    assert answer.codes.tolist() == fitted(name, device).rank("Tea", exclude="Saffron").codes.tolist()
 
 
 @EVERY_MODEL
@@ -217,7 +217,7 @@ def test_comes_back_from_its_arrays(name: str, device: str) -> None:
     arrays = model.arrays()
     back = type(model).from_arrays(model.parameters, model.catalog, arrays)
     assert np.array_equal(back.score(*every_pair()), model.score(*every_pair()))
-    assert back.recommend("Tea").codes.tolist() == model.recommend("Tea").codes.tolist()
+    assert back.rank("Tea").codes.tolist() == model.rank("Tea").codes.tolist()
     assert back.fit_info() == model.fit_info()
     assert {key: value.tobytes() for key, value in back.arrays().items()} == {
         key: value.tobytes() for key, value in arrays.items()
@@ -257,13 +257,13 @@ def test_learns_from_a_stream_of_shards(name: str, device: str) -> None:
     elif name in ("cf", "bprmf") or (name, device) == ("item2vec", "gpu"):
         assert np.isfinite(model.score(*every_pair())).all()
     else:
-        found = sum(partner.title() in model.recommend(start.title(), 3).names for start, partner in PARTNERS.items())
+        found = sum(partner.title() in model.rank(start.title(), 3).names for start, partner in PARTNERS.items())
         assert found >= 5
 
 
 @EVERY_NAME
 def test_an_unfitted_model_is_refused(name: str) -> None:
-    for ask in (lambda m: m.recommend("Tea"), lambda m: m.score([0], [1]), lambda m: m.arrays()):
+    for ask in (lambda m: m.rank("Tea"), lambda m: m.score([0], [1]), lambda m: m.arrays()):
         with pytest.raises(ParameterError, match=rf"'{name}' model is not fitted\. Call fit"):
             ask(new(name))
 
@@ -279,7 +279,7 @@ def test_refuses_what_it_cannot_learn_from(name: str, device: str) -> None:
         with pytest.raises(ParameterError, match="learns from users, and the users of these baskets are not known"):
             new(name).fit(toy_baskets(users=False), RUN[device])
     else:
-        assert len(new(name).fit(toy_baskets(users=False), RUN[device]).recommend("Tea"))
+        assert len(new(name).fit(toy_baskets(users=False), RUN[device]).rank("Tea"))
 
 
 @EVERY_MODEL
@@ -301,13 +301,13 @@ def test_refuses_a_setting_it_does_not_have(name: str) -> None:
 def test_refuses_bad_questions(name: str, device: str) -> None:
     model = fitted(name, device)
     with pytest.raises(UnknownItemError, match=r"no item has the id or name 'Biscits'\. Did you mean 'Biscuits'"):
-        model.recommend("Biscits")
+        model.rank("Biscits")
     with pytest.raises(ParameterError, match="`k` must be a whole number of at least 1, got 0"):
-        model.recommend("Tea", 0)
+        model.rank("Tea", 0)
     with pytest.raises(ParameterError, match="`items` must be at least one item"):
-        model.recommend([])
+        model.rank([])
     with pytest.raises(ParameterError, match=r"`category` must be one of .* got 'friut'"):
-        model.recommend("Tea", category="friut")
+        model.rank("Tea", category="friut")
     with pytest.raises(ParameterError, match="`queries` must be codes of the catalogue"):
         model.score_all([99])
     with pytest.raises(ParameterError, match="`items` must be as long as `queries`"):

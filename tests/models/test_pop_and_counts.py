@@ -82,7 +82,7 @@ def test_popco_with_a_window_counts_near_lines_only(baskets: list[list[str]], wi
 def test_pop_gives_everyone_the_most_bought_items() -> None:
     model = make_model("pop").fit(toy_baskets())
     counts = toy_baskets().item_counts
-    answer = model.recommend("Mystery", 5)
+    answer = model.rank("Mystery", 5)
     assert answer.codes.tolist() == sorted(range(22), key=lambda i: (-counts[i], i))[:5]
     assert answer.scores.tolist() == counts[answer.codes].tolist()
 
@@ -90,12 +90,12 @@ def test_pop_gives_everyone_the_most_bought_items() -> None:
 def test_what_was_never_bought_together_is_not_recommended() -> None:
     baskets = Baskets.from_lists([["tea", "milk"], ["tea", "milk"], ["rice", "salt"]])
     for name in ("popco", "lift", "shrunk-lift", "jaccard", "llr"):
-        assert make_model(name).fit(baskets).recommend("tea").names == ["milk"]
+        assert make_model(name).fit(baskets).rank("tea").names == ["milk"]
 
 
 def test_equal_scores_go_to_the_smaller_code() -> None:
     baskets = Baskets.from_lists([["q", "c", "b", "a"]])
-    assert make_model("popco").fit(baskets).recommend("q").names == ["a", "b", "c"]
+    assert make_model("popco").fit(baskets).rank("q").names == ["a", "b", "c"]
 
 
 def test_counting_options_are_model_parameters() -> None:
@@ -105,7 +105,7 @@ def test_counting_options_are_model_parameters() -> None:
     assert make_model("popco").fit(baskets).score([code("apple")], [code("banana")])[0] == 0
     by_department = make_model("popco", category_level="department").fit(baskets)
     assert by_department.score([code("bread")], [code("butter")])[0] == 0
-    assert "Butter" not in by_department.recommend("Bread", 50).names
+    assert "Butter" not in by_department.rank("Bread", 50).names
     large = make_model("popco", min_basket=99)
     assert not large.fit(baskets).score_all([code("tea")]).any()
     once = make_model("popco", once_per_customer=True).fit(baskets)
@@ -128,7 +128,7 @@ def test_a_catalogue_without_pairs_is_scored_with_zeros() -> None:
     for name in ("popco", "lift", "shrunk-lift", "shrunk-lift-tuned", "jaccard", "llr"):
         model = make_model(name).fit(baskets)
         assert not model.score_all([0, 1]).any()
-        assert len(model.recommend("tea")) == 0
+        assert len(model.rank("tea")) == 0
 
 
 @given(st.integers(0, 2**32 - 1), st.booleans())

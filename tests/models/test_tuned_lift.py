@@ -124,4 +124,4 @@ def test_the_strength_for_the_instacart_half_split(instacart_folder: Path) -> No
     train = half(read_baskets(str(instacart_folder))).train
     model = make_model("shrunk-lift-tuned").fit(train)
     assert (model.fit_info()["k"], model.fit_info()["strong_pairs"]) == (1.5, 10_424)
-    assert model.recommend("Everything Bagels", 1).names == ["Whipped Cream Cheese"]
+    assert model.rank("Everything Bagels", 1).names == ["Whipped Cream Cheese"]

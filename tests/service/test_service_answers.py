@@ -236,7 +236,7 @@ def test_a_cart_is_completed_as_the_model_completes_it(
     with TestClient(make_app(ServiceSettings(path))) as asking:
         asked = {"items": items, "k": 25, "min_evidence": "guess"}
         lines = asking.post("/v1/cart/complements", json=asked).json()["complements"]
-    exact = ServingTable.open(path).model.recommend(items, 25)
+    exact = ServingTable.open(path).model.rank(items, 25)
     assert [line["id"] for line in lines] == exact.ids
     assert [line["score"] for line in lines] == pytest.approx(exact.scores.tolist(), rel=1e-4, abs=1e-6)
     assert all(line["goes_with"] for line in lines)
@@ -355,17 +355,17 @@ def test_an_item_and_a_cart_are_answered_by_the_goal_asked_for(goals_bundle: Pat
     with TestClient(make_app(ServiceSettings(goals_bundle))) as client:
         for _ in range(2):  # the second answer is the cached one
             found = ask(client, item=spaghetti, k=20, min_evidence="guess", **asked)
-            assert [line["id"] for line in found["complements"]] == model.recommend(spaghetti, 20).ids
+            assert [line["id"] for line in found["complements"]] == model.rank(spaghetti, 20).ids
             assert found["goal"] == (goal or "balanced")
         by_path = client.get(f"/v1/items/{spaghetti}/complements", params={"k": 20, "min_evidence": "guess", **asked})
         assert by_path.json() == found
         body = {"items": cart, "k": 9, "min_evidence": "guess", **asked}
         completed = client.post("/v1/cart/complements", json=body).json()
-        assert [line["id"] for line in completed["complements"]] == model.recommend(cart, 9).ids
+        assert [line["id"] for line in completed["complements"]] == model.rank(cart, 9).ids
         assert completed["goal"] == (goal or "balanced")
         assert (CART_NOTE in completed["notes"]) == (goal is not None)
         alone = client.post("/v1/cart/complements", json={**body, "items": cart[:1]}).json()
-        assert [line["id"] for line in alone["complements"]] == model.recommend(cart[:1], 9).ids
+        assert [line["id"] for line in alone["complements"]] == model.rank(cart[:1], 9).ids
         assert CART_NOTE not in alone["notes"]
         assert client.get("/v1/model").json()["models"][0]["goals"] == list(CHOICES["goal"])
 

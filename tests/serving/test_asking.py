@@ -38,7 +38,7 @@ def test_each_answer_has_at_least_the_evidence_asked_for(bundle: Path) -> None:
         assert partner.title() in [line.answer.name for line in found.answers]
         sizes.append(len(found.answers))
     assert sizes[0] <= sizes[1] < sizes[2]
-    every = index.model.recommend(start.title(), 20)
+    every = index.model.rank(start.title(), 20)
     assert [line.answer.name for line in found.answers] == every.names
     with pytest.raises(ParameterError, match="`min_evidence` must be one of certain, likely, guess, got 'sme'"):
         ask(index, [start.title()], min_evidence="sme")
@@ -108,7 +108,7 @@ def test_recommend_ranks_for_the_goal_asked_for(
             asked = ["recommend", str(path), *cart, "-k", "5", "--min-evidence", "guess", "--goal", goal]
             assert exit_code_of([*asked, "--json"]) == 0
             found = json.loads(capsys.readouterr().out)
-            assert [line["id"] for line in found["recommendations"]] == model.with_goal(goal).recommend(cart, 5).ids
+            assert [line["id"] for line in found["recommendations"]] == model.with_goal(goal).rank(cart, 5).ids
             assert found["goal"] == goal
             assert (CART_NOTE in found["notes"]) == (table and len(cart) > 1)
             assert exit_code_of(asked) == 0

@@ -40,7 +40,7 @@ def test_an_opened_bundle_answers_as_its_model_does(bundle: Path, model: Model) 
     assert index.catalog.hash == toy_catalog().hash
     assert np.array_equal(index.item_count, model.item_count)
     for item in range(len(toy_catalog())):
-        answers, wanted = index.answers(item), model.recommend(item, 4)
+        answers, wanted = index.answers(item), model.rank(item, 4)
         assert answers.item.tolist() == wanted.codes.tolist()
         np.testing.assert_allclose(answers.score, wanted.scores, rtol=1e-6)
 
@@ -99,7 +99,7 @@ def test_beyond_the_table_the_model_goes_on(tmp_path: Path, name: str) -> None:
     save_indexed(model, tmp_path / "bundle", toy_baskets(), seed=0, k=2)
     index = ServingTable.open(tmp_path / "bundle")
     bread = code("bread")
-    every = model.recommend(bread, 100)
+    every = model.rank(bread, 100)
     listed = index.answers(bread)
     beyond = index.beyond(bread, skip=listed.item, k=100)
     assert sorted([*listed.item.tolist(), *beyond.item.tolist()]) == sorted(every.codes.tolist())
@@ -165,7 +165,7 @@ def test_a_bundle_answers_by_any_goal_of_its_model(goals_bundle: Path, goal: str
     by_goal, model = index.with_goal(goal), load_bundle(goals_bundle).with_goal(goal or "lift")
     assert by_goal.goal == (goal or "lift")
     for item in range(len(toy_catalog())):
-        answers, wanted = by_goal.answers(item), model.recommend(item, 4)
+        answers, wanted = by_goal.answers(item), model.rank(item, 4)
         assert answers.item.tolist() == wanted.codes.tolist()
         np.testing.assert_allclose(answers.score, wanted.scores, rtol=1e-6)
         for row, other in enumerate(answers.item.tolist()):
@@ -173,9 +173,9 @@ def test_a_bundle_answers_by_any_goal_of_its_model(goals_bundle: Path, goal: str
     bread = code("bread")
     first = by_goal.answers(bread).item
     went_on = by_goal.beyond(bread, skip=first, k=3).item
-    assert [*first.tolist(), *went_on.tolist()] == model.recommend(bread, 7).codes.tolist()
+    assert [*first.tolist(), *went_on.tolist()] == model.rank(bread, 7).codes.tolist()
     found = [line.answer.id for line in ask(index, ["Bread"], 4, min_evidence="guess", goal=goal).answers]
-    assert found == model.recommend("Bread", 4).ids
+    assert found == model.rank("Bread", 4).ids
     assert by_goal.with_goal(None) is index
     assert len(index.columns["item"]) == index.start[-1]
 
@@ -212,7 +212,7 @@ def test_what_strata_explain_is_no_answer_beyond_the_table(tmp_path: Path) -> No
     index = ServingTable.open(tmp_path / "bundle")
     candy, wreath = (index.catalog.code_of[item] for item in ("candy", "wreath"))
     assert index.evidence(candy, wreath).grade == "seasonal"
-    assert wreath in index.model.recommend("candy", 7).codes
+    assert wreath in index.model.rank("candy", 7).codes
     assert ask(index, ["candy"], min_evidence="guess").left_out == 0  # no lesser evidence would show it
     beyond = index.beyond(candy, k=7).item.tolist()
     assert len(beyond) > 1
@@ -229,7 +229,7 @@ def test_a_table_without_the_other_goals_answers_by_exact_scores(goals_bundle: P
     finally:
         type(model).goals = alone  # type: ignore[misc]
     answers = ServingTable.open(tmp_path / "old").with_goal("evidence").answers(code("bread"))
-    assert answers.item.tolist() == model.with_goal("evidence").recommend("Bread", 4).codes.tolist()
+    assert answers.item.tolist() == model.with_goal("evidence").rank("Bread", 4).codes.tolist()
 
 
 def test_goals_that_there_are_not_are_refused(bundle: Path, goals_bundle: Path) -> None:
@@ -245,7 +245,7 @@ def test_goals_that_there_are_not_are_refused(bundle: Path, goals_bundle: Path) 
 def test_a_bundle_without_a_table_says_what_to_run(model: Model, tmp_path: Path) -> None:
     save_bundle(model, tmp_path / "old", baskets_hash=toy_baskets().hash, seed=0)
     assert not has_table(read_manifest(tmp_path / "old"))
-    assert load_bundle(tmp_path / "old").recommend("Bread", 1).names == ["Butter"]
+    assert load_bundle(tmp_path / "old").rank("Bread", 1).names == ["Butter"]
     with pytest.raises(
         BundleError, match=r"has no serving table. Run `neatrec train SOURCE --out .*old --rewrite-table`"
     ):
@@ -266,7 +266,7 @@ def test_the_table_is_written_anew_without_the_baskets(bundle: Path, model: Mode
     assert (after.k, after.attachment) == (7, {"source": "orders.csv"})
     assert after.version != before.version
     assert after.manifest.created == before.manifest.created
-    assert after.answers(code("bread")).item.tolist() == model.recommend("Bread", 7).codes.tolist()
+    assert after.answers(code("bread")).item.tolist() == model.rank("Bread", 7).codes.tolist()
     pair = code("bread"), code("butter")
     assert after.evidence(*pair).to_dict() == before.evidence(*pair).to_dict()
     rewrite_index(bundle, k=4)

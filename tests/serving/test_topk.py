@@ -1,4 +1,4 @@
-"""The table holds what `Model.recommend` answers, for every model there is."""
+"""The table holds what `Model.rank` answers, for every model there is."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_scores_that_are_not_a_product_give_the_very_same_order(name: str) -> No
     found = best_answers(model, 7)
     for query in range(len(toy_catalog())):
         row = slice(found.start[query], found.start[query + 1])
-        assert found.item[row].tolist() == model.recommend(query, 7).codes.tolist()
+        assert found.item[row].tolist() == model.rank(query, 7).codes.tolist()
 
 
 @pytest.mark.parametrize("goal", GOALS)

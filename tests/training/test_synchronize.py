@@ -129,7 +129,7 @@ def test_no_basket_is_lost() -> None:
 
 def test_two_processes_learn_what_one_learns() -> None:
     one, two = fit(1, epochs=40)[0], fit(2, epochs=40)[0]
-    assert one.recommend("Pasta", 1).names == two.recommend("Pasta", 1).names == ["Pesto"]
+    assert one.rank("Pasta", 1).names == two.rank("Pasta", 1).names == ["Pesto"]
     assert two.history[-1] == pytest.approx(one.history[-1], rel=0.15)
     assert two.history[-1] < 0.7 * two.history[0]
 

@@ -14,7 +14,7 @@ from neatrec.text import printable
 
 if TYPE_CHECKING:
     from neatrec.models import Model
-    from neatrec.models.recommendations import Recommendations
+    from neatrec.models.recommendations import Ranking
     from neatrec.serving import AnswerWithEvidence, QueryResult, ServingTable
 
 
@@ -73,7 +73,7 @@ def recommend(
     else:
         model = load_bundle(bundle)
         model = model if goal is None else model.with_goal(goal)
-        _show_plain(output, model, model.recommend(items, k, **narrowed))
+        _show_plain(output, model, model.rank(items, k, **narrowed))
 
 
 def _show_with_evidence(output: OutputOptions, index: ServingTable, asked: QueryResult, min_evidence: str) -> None:
@@ -116,7 +116,7 @@ def _print_line(line: AnswerWithEvidence) -> None:
     print(f"     {printable(line.evidence.words(), 400)}")
 
 
-def _show_plain(output: OutputOptions, model: Model, answer: Recommendations) -> None:
+def _show_plain(output: OutputOptions, model: Model, answer: Ranking) -> None:
     """A bundle without a serving table has no evidence to show."""
     goal = getattr(model.parameters, "goal", None)
     if output.as_json:

@@ -1,6 +1,6 @@
 """Leave-one-out cart completion: hide one item of a test basket and find its rank in the recommendations for the rest.
 
-No labels are needed. `recommend` is called with the whole cart, as a shop calls it. The measure rewards popular items,
+No labels are needed. `rank` is called with the whole cart, as a shop calls it. The measure rewards popular items,
 so the held-out lift of the answers stands beside it: sum of O over sum of E of all pairs of a cart item and an answer,
 O counted in the other test baskets and E what chance would give there.
 On the Instacart half-split best sellers have a lift of 1.24, and the answers of `ease` one of 1.41.
@@ -33,12 +33,12 @@ SMALLEST_CART = 2
 
 
 class Recommender(Protocol):
-    """What completion needs of a model: recommendations for a cart. Every `neatrec.models.Model` is one.
+    """What completion needs of a model: its ranking for a cart. Every `neatrec.models.Model` is one.
 
-    `recommend_carts(carts, k)`, the codes for many carts at once, is used where a model has it.
+    `rank_carts(carts, k)`, the codes for many carts at once, is used where a model has it.
     """
 
-    def recommend(self, items: Any, k: int = 10) -> Any: ...
+    def rank(self, items: Any, k: int = 10) -> Any: ...
 
 
 @dataclass(frozen=True)
@@ -92,10 +92,10 @@ def _alone_in_category(category: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]
 
 def answer_hidden(model: Recommender, hidden: HiddenItems, *, k: int = max(KS)) -> Codes:
     """The first k recommendations for each cart, -1 where there are fewer, shape (carts, k)."""
-    together = getattr(model, "recommend_carts", None)
+    together = getattr(model, "rank_carts", None)
     # threads of the matrix product would spin while our own threads work
     with one_blas_thread():
-        found = together(hidden.carts, k) if together else [model.recommend(cart, k).codes for cart in hidden.carts]
+        found = together(hidden.carts, k) if together else [model.rank(cart, k).codes for cart in hidden.carts]
     out = np.full((len(hidden), k), -1, dtype=np.int32)
     for row, codes in zip(out, found, strict=True):
         row[: len(codes)] = codes[:k]

@@ -1,4 +1,4 @@
-"""The interface of all models: fit on baskets, score pairs, recommend for an item or a cart, save arrays."""
+"""The interface of all models: fit on baskets, score pairs, rank items for an item or a cart, save arrays."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from neatrec.models.embeddings.kernels.gpu import cupy
 from neatrec.models.items import Item, find_items, in_categories, same_category_as
 from neatrec.models.parallel import thread_limit
 from neatrec.models.parameters import ModelParameters
-from neatrec.models.recommendations import CartScores, Recommendations, best, count_new, score_cart
+from neatrec.models.recommendations import CartScores, Ranking, best, count_new, score_cart
 from neatrec.models.run import Run
 from neatrec.text import printable
 
@@ -51,7 +51,7 @@ class Model(ABC):
     trains_in_epochs: ClassVar[bool] = False
     """Whether a fit can use validation baskets, stop early and be resumed."""
     min_score: ClassVar[float] = -np.inf
-    """`recommend` leaves out items that score no higher: 0 where 0 means never bought together."""
+    """`rank` leaves out items that score no higher: 0 where 0 means never bought together."""
 
     goals: ClassVar[tuple[str, ...]] = ()
     """What one fit can rank its answers for, by the parameter `goal`; the first is the default."""
@@ -199,9 +199,9 @@ class Model(ABC):
             raise DivergedError(f"model {self.name!r} has scores that are not numbers", hint="Train it again.")
         return scores
 
-    # ---- recommending
+    # ---- ranking
 
-    def recommend(
+    def rank(
         self,
         items: Item | Sequence[Item],
         k: int = 10,
@@ -210,8 +210,10 @@ class Model(ABC):
         exclude: Item | Sequence[Item] = (),
         same_category: bool = False,
         include_new: bool = False,
-    ) -> Recommendations:
+    ) -> Ranking:
         """The best `k` items for an item or a whole cart; fewer where fewer score above `min_score`.
+
+        This is the ranking alone, whatever the evidence; what a shop shows comes from `neatrec.recommend`.
 
         Items are ids, names or codes. Items of the cart, items that share a category with one of them (unless
         `same_category`) and items that no training basket holds are never recommended. `category` keeps only those of a
@@ -232,10 +234,10 @@ class Model(ABC):
         candidates = np.flatnonzero(allowed).astype(np.int32)
         notes = tuple(self._unseen_note(code) for code in cart if self.item_count[code] == 0)
         if not len(asked) or not len(candidates):
-            return Recommendations.empty(self.catalog, cart, notes)
+            return Ranking.empty(self.catalog, cart, notes)
         scored = self.score_cart(asked, candidates)
         if not len(scored.codes):
-            return Recommendations.empty(self.catalog, cart, notes)
+            return Ranking.empty(self.catalog, cart, notes)
         top = best(scored.total, int(k))
         if include_new:
             is_new = self.item_count[scored.codes] == 0
@@ -245,10 +247,10 @@ class Model(ABC):
             size = count_new(scored.total[known], scored.total[new], int(k))
             top = np.concatenate([known[: int(k) - size], new[:size]])
         codes = scored.codes[top]
-        return Recommendations(self.catalog, cart, codes, scored.total[top], asked, scored.parts(codes), notes)
+        return Ranking(self.catalog, cart, codes, scored.total[top], asked, scored.parts(codes), notes)
 
     def score_cart(self, asked: Codes, candidates: Codes) -> CartScores:
-        """The scores of `candidates` for a cart of items that the model knows; see `recommend`."""
+        """The scores of `candidates` for a cart of items that the model knows; see `rank`."""
         if self.cart_ranking is None or not self.ranks_as_cart(asked):
             return self._mean_of_scaled(asked, candidates)
         new = candidates[self.item_count[candidates] == 0]
@@ -271,11 +273,11 @@ class Model(ABC):
 
         return score_cart(rows, len(asked), candidates, self.min_score)
 
-    def recommend_carts(self, carts: Sequence[Codes], k: int = 10) -> list[Codes]:
-        """The codes that `recommend` returns for each cart of codes, faster than one by one."""
+    def rank_carts(self, carts: Sequence[Codes], k: int = 10) -> list[Codes]:
+        """The codes that `rank` returns for each cart of codes, faster than one by one."""
         _check_k(k)
-        if type(self).recommend is not Model.recommend:
-            return [self.recommend(cart.tolist(), k).codes for cart in carts]
+        if type(self).rank is not Model.rank:
+            return [self.rank(cart.tolist(), k).codes for cart in carts]
         category = self.catalog.category_of(self.category_level)
         candidates = CartCandidates.of(self.item_count > 0, category, self.min_score)
         carts = [self._codes("carts", np.unique(cart)) for cart in carts]

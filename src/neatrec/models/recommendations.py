@@ -1,4 +1,4 @@
-"""`Recommendations`: what a model answers, best first, and `score_cart`: how a cart's scores become one."""
+"""`Ranking`: what a model answers, best first, and `score_cart`: how a cart's scores become one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from neatrec.text import printable
 
 
 @dataclass(frozen=True)
-class Recommendation:
+class RankedItem:
     """One line of an answer."""
 
     rank: int
@@ -28,8 +28,8 @@ class Recommendation:
 
 
 @dataclass(frozen=True, eq=False)
-class Recommendations:
-    """An answer, best first. Iterate it for `Recommendation` lines; `codes` and `scores` are arrays."""
+class Ranking:
+    """An answer, best first. Iterate it for `RankedItem` lines; `codes` and `scores` are arrays."""
 
     catalog: Catalog
     cart: npt.NDArray[np.int32]
@@ -52,9 +52,9 @@ class Recommendations:
     def __len__(self) -> int:
         return len(self.codes)
 
-    def __iter__(self) -> Iterator[Recommendation]:
+    def __iter__(self) -> Iterator[RankedItem]:
         for row, code in enumerate(self.codes.tolist()):
-            yield Recommendation(
+            yield RankedItem(
                 rank=row + 1,
                 id=self.catalog.id(code),
                 name=self.catalog.name(code),

@@ -245,7 +245,7 @@ class CartContribution:
 
     code: int
     part: float
-    """As `Model.recommend` has it: above 0 where the two go together; in a cart of one the model's score."""
+    """As `Model.rank` has it: above 0 where the two go together; in a cart of one the model's score."""
     evidence: PairEvidence
 
 
@@ -257,7 +257,7 @@ def _sureness(grade: str) -> int:
 class CartLine:
     code: int
     score: float
-    """As `Model.recommend` has it."""
+    """As `Model.rank` has it."""
     contributions: list[CartContribution]
 
     @property

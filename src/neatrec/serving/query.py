@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from neatrec.errors import must_be, must_be_one_of
-from neatrec.models.recommendations import Recommendation, Recommendations, count_new
+from neatrec.models.recommendations import RankedItem, Ranking, count_new
 from neatrec.serving.evidence import GRADES, GUESS, PairEvidence
 from neatrec.serving.table import ServingTable
 
@@ -23,7 +23,7 @@ DEPTH = 100
 class AnswerWithEvidence:
     """One answer, and the best evidence that one of the items asked for gives it."""
 
-    answer: Recommendation
+    answer: RankedItem
     evidence: PairEvidence
 
     @property
@@ -99,7 +99,7 @@ def ask(
     if min_evidence not in PAIR_GRADES:
         raise must_be_one_of("min_evidence", PAIR_GRADES, min_evidence)
     index = index if goal is None else index.with_goal(goal)
-    found = index.model.recommend(
+    found = index.model.rank(
         items,
         max(k, DEPTH),
         category=category,
@@ -130,9 +130,7 @@ def ask(
     return QueryResult(tuple(found.cart.tolist()), tuple(placed), left_out, notes, explained)
 
 
-def _explained(
-    index: ServingTable, found: Recommendations, k: int, month: int | None
-) -> tuple[AnswerWithEvidence, ...]:
+def _explained(index: ServingTable, found: Ranking, k: int, month: int | None) -> tuple[AnswerWithEvidence, ...]:
     """The pairs of each item asked for, the largest overall lift first, each answer once."""
     cart, catalog = set(found.cart.tolist()), index.catalog
     best: dict[int, tuple[int, float, PairEvidence]] = {}
@@ -146,7 +144,7 @@ def _explained(
     lines = []
     for rank, (item, (asked, score, evidence)) in enumerate(ordered, 1):
         about = catalog.id(item), catalog.name(item), catalog.category_path(item)
-        lines.append(AnswerWithEvidence(Recommendation(rank, *about, score, (catalog.name(asked),)), evidence))
+        lines.append(AnswerWithEvidence(RankedItem(rank, *about, score, (catalog.name(asked),)), evidence))
     return tuple(lines)
 
 

@@ -160,7 +160,7 @@ class TopK:
 
 
 def best_answers(model: Model, k: int, *, threads: int | None = None, device: str = "cpu") -> TopK:
-    """What `model.recommend(item, k)` answers for every item. Never items x items numbers at once.
+    """What `model.rank(item, k)` answers for every item. Never items x items numbers at once.
 
     A GPU (`device` gpu, or auto where there is one) finds them for models whose score is a product of vectors.
     """

@@ -98,8 +98,8 @@ def _rotation(before: npt.NDArray[np.float64], now: npt.NDArray[np.float64]) -> 
 
 def _changed_share(old: Model, new: Model, old_codes: Codes, new_codes: Codes) -> npt.NDArray[np.float64]:
     """The share of each item's newer top ten that is not in the older one, shape (items,)."""
-    older = old.recommend_carts([np.array([code]) for code in old_codes], TOP)
-    newer = new.recommend_carts([np.array([code]) for code in new_codes], TOP)
+    older = old.rank_carts([np.array([code]) for code in old_codes], TOP)
+    newer = new.rank_carts([np.array([code]) for code in new_codes], TOP)
     out = np.zeros(len(new_codes))
     for row, (was, now) in enumerate(zip(older, newer, strict=True)):
         known = {old.catalog.id(int(code)) for code in was}
