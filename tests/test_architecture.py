@@ -35,7 +35,7 @@ ALLOWED: dict[str, set[str]] = {
     "check": COUNTS | {"labels", "io"},
     "release": MODELS | {"bundle", "serving", "report"},
     "training": MODELS | {"io", "bundle", "serving", "release"},
-    "leaderboard": MODELS | {"labels", "evaluation", "bundle", "report", "training"},
+    "leaderboard": MODELS | {"labels", "evaluation", "bundle", "serving", "report", "training"},
     "reproduction": MODELS | {"io", "labels", "evaluation", "bundle", "report", "leaderboard"},
     "service": BASE | {"bundle", "serving"},
     "shop": MODELS | {"io", "serving", "release", "training", "leaderboard", "service"},

@@ -65,9 +65,11 @@ def small_result(seeds: int = 1, protocol: str = "calibrated") -> LeaderboardRes
 
 def write_small_report(out: Path) -> LeaderboardResult:
     """A whole report in `out`, audit included."""
-    from neatrec.leaderboard.report import write_report
+    from neatrec.leaderboard.report import find_pairs, write_report
 
     result = small_result()
     audit = audit_labels(half(small_baskets()).test, null_rounds=1, cases=8)
-    write_report(result, out, source="a small <b>shop</b>", audit=audit)
+    goal = ("balanced", "The default.")
+    found = find_pairs(small_baskets())
+    write_report(result, out, source="a small <b>shop</b>", audit=audit, found=found, goal=goal)
     return result

@@ -150,8 +150,9 @@ def test_links_to_files_say_which_file(outline: Outline) -> None:
 
 
 def test_the_sections_a_reader_looks_for_are_there(outline: Outline) -> None:
-    headings = [text for tag, text in outline.texts if tag == "h2"]
-    assert headings == [
+    headings = {level: [text for tag, text in outline.texts if tag == level] for level in ("h2", "h3")}
+    assert headings["h2"] == ["Summary", "Strongest pairs", "For statisticians"]
+    assert headings["h3"] == [
         "Which model is better, and how certain",
         "Metric against list length",
         "Where each model is good",
@@ -162,10 +163,37 @@ def test_the_sections_a_reader_looks_for_are_there(outline: Outline) -> None:
     ]
 
 
-def test_the_lead_says_which_model_is_best_and_how_certain(outline: Outline) -> None:
-    lead = next(text for tag, text in outline.texts if tag == "p" and "ranks best" in text)
-    assert re.search(r"it puts [\d.]+ % \(95 % interval [\d.]+ to [\d.]+ %\) of \d+ held-out labels", lead)
-    assert any("Each model was trained once" in text for _, text in outline.texts)
+def test_only_the_summary_and_the_pairs_are_unfolded(outline: Outline, html: str) -> None:
+    assert len(outline.all("details")) == 7
+    assert not any("open" in attributes for attributes in outline.all("details"))
+    unfolded = html[: html.index("<details>")]
+    assert "<table" not in unfolded
+    assert unfolded.count("<figure") == 1
+    assert unfolded.count("<li><strong>") == 11  # twelve were planted
+
+
+def test_the_card_shows_pairs_sales_hit_rate_goal_and_warnings(html: str) -> None:
+    tiles = dict(re.findall(r"<dt>(.*?)</dt><dd><strong>(.*?)</strong>", html))
+    assert tiles["Pairs found"] == "11"
+    assert re.fullmatch(r"\d+ %", tiles["Sales covered"])
+    assert re.fullmatch(r"[\d.]+ % \[[\d.]+, [\d.]+\]", tiles["Hit rate"])
+    assert tiles["Recommended goal"] == "balanced"
+    assert "Each model was trained once" in html[html.index('<ul class="warnings"') : html.index("<figure")]
+    assert re.search(r"The best statistic, \S+: [\d.]+ % \[", html)
+
+
+def test_the_pairs_stand_with_the_sentence_of_the_service(html: str) -> None:
+    listed = re.findall(r"<li><strong>(.*?)</strong> <span>(.*?)</span> <small>(.*?)</small></li>", html)
+    assert all(
+        re.fullmatch(r"Bought together by [\d,]+ customers, [\d.,]+x more than chance \(at least [\d.,]+x\)\.", words)
+        for _, words, _ in listed
+    )
+    assert {sure for _, _, sure in listed} <= {
+        "certain, strong",
+        "certain, moderate",
+        "likely, strong",
+        "certain, weak",
+    }
 
 
 def test_the_examples_marks_labels_in_words_too(html: str) -> None:

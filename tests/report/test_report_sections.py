@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from helpers.small_report import INJECTIONS, small_baskets, small_result
+from neatrec.data.baskets import Baskets
 from neatrec.data.splits import half
 from neatrec.evaluation.ranks import LabelQueries
 from neatrec.labels.audit import audit_labels
-from neatrec.leaderboard.report import leaderboard_tables
+from neatrec.leaderboard.report import find_pairs, leaderboard_tables
 from neatrec.leaderboard.run import LeaderboardResult
 from neatrec.report.attachment import comparable
 from neatrec.report.audit_report import audit_section, audit_tables
@@ -23,8 +25,9 @@ from neatrec.report.model_sections import (
     label_free_section,
     variance_section,
 )
-from neatrec.report.page import ExampleList, FigureRow, Page
+from neatrec.report.page import ExampleList, FigureRow, Page, Paragraph, SummaryCard
 from neatrec.report.run_record import differences, plain_json
+from neatrec.report.summary import pairs_section, recommended_goal, summary_section
 
 
 @pytest.fixture(scope="module")
@@ -79,13 +82,58 @@ def test_what_is_no_number_is_null_in_json() -> None:
     assert plain_json({0.05: (np.float64("nan"), np.int64(3))}) == {"0.05": [None, 3]}
 
 
-def test_the_conclusion_names_the_best_model(leaderboard: LeaderboardTables) -> None:
-    first, second, *more = conclusion(leaderboard)
-    best = highlighted_models(leaderboard)[0]
+def with_tests(leaderboard: LeaderboardTables, low: float) -> LeaderboardTables:
+    """The same leaderboard, where every paired interval begins at `low`."""
+    summary = leaderboard.first.summary
+    tests = tuple(replace(test, low=low) for test in summary.tests)
+    return replace(leaderboard, results=(replace(leaderboard.first, summary=replace(summary, tests=tests)),))
+
+
+def test_the_conclusion_names_the_best_model_and_the_difference(leaderboard: LeaderboardTables) -> None:
+    first, second, *more = conclusion(with_tests(leaderboard, 0.01))
+    best, runner_up = highlighted_models(leaderboard)[:2]
     assert first.startswith(f"{best} ranks best: it puts ")
-    assert second.startswith("Next is ")
-    assert "points less: " in second
+    assert second.startswith(f"Next is {runner_up} with ")
+    assert f"{best} is better than {runner_up} by " in second
+    assert "paired 95 % interval 1.0 to " in second
     assert len(more) <= 1
+
+
+def test_a_difference_whose_interval_holds_0_is_a_tie(leaderboard: LeaderboardTables) -> None:
+    first, second, *_ = conclusion(with_tests(leaderboard, 0.0))
+    best, runner_up = highlighted_models(leaderboard)[:2]
+    assert first.startswith(f"{best} ties with {runner_up}")
+    assert "ranks best" not in first
+    assert f"{best} ties with {runner_up} (difference " in second
+    section = summary_section(with_tests(leaderboard, 0.0), None, None, ())
+    [card] = [block for block in section.blocks if isinstance(block, SummaryCard)]
+    assert re.search(r"The best statistic, (\S+): .* popco ties with \1 \(", card.tiles[0].note)
+
+
+def test_the_recommended_goal_is_the_one_whose_weaker_measure_is_best() -> None:
+    rows = [
+        {"name": "bayes balanced", "lift_gain": 1.1, "evidence_gain": 1.1},
+        {"name": "bayes lift", "lift_gain": 1.3, "evidence_gain": 0.7},
+        {"name": "bayes evidence", "lift_gain": 0.8, "evidence_gain": 1.2},
+        {"name": "llr", "lift_gain": 0.5, "evidence_gain": 1.0},
+        {"name": "shrunk-lift", "lift_gain": 1.0, "evidence_gain": 0.6},
+    ]
+    goals = {"balanced": {}, "lift": {}, "evidence": {}}
+    goal, why = recommended_goal({"goals": goals, "comparison": rows})
+    assert goal == "balanced"
+    assert "1.10x by high-lift pairs and 1.10x by certain pairs" in why
+    no_evidence = [{**row, "evidence_gain": None} for row in rows]
+    assert recommended_goal({"goals": goals, "comparison": no_evidence})[0] == "lift"
+    assert recommended_goal({"goals": goals, "comparison": []}) == (
+        "balanced",
+        "The default: there are too few pairs in held-out training baskets to compare goals.",
+    )
+
+
+def test_baskets_without_a_pair_above_chance_get_a_summary_all_the_same() -> None:
+    found = find_pairs(Baskets.from_lists([["tea", "milk"], ["tea", "bread"], ["milk", "bread"]] * 40))
+    assert (found.certain, found.likely, found.sales) == (0, 0, 0.0)
+    assert pairs_section(found).blocks == (Paragraph("No pair is bought together more often than by chance."),)
 
 
 def test_the_conclusion_on_no_labels_says_so(leaderboard: LeaderboardTables) -> None:

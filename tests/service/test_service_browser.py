@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
+from helpers.browser import chromium
 from helpers.service_bundle import INJECTIONS, id_of
 from neatrec.service.app import make_app
 from neatrec.service.settings import ServiceSettings
 
-NAMES = ("chromium", "chromium-browser", "google-chrome")
 STATES = (
     "/",
     "/?q=tea",
@@ -35,13 +34,8 @@ STATES = (
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    found = os.environ.get("NEATREC_CHROMIUM") or next((path for path in map(shutil.which, NAMES) if path), None)
-    assert found, "the page is tested in a real Chromium: install the package `chromium`, or run `make test` as root"
-    with sync_playwright() as driver:
-        # containers run as root, where Chromium's own sandbox cannot
-        made = driver.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        yield made
-        made.close()
+    with chromium() as found:
+        yield found
 
 
 @pytest.fixture(scope="module")

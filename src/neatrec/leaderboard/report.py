@@ -9,14 +9,15 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from neatrec.bundle import load_bundle
+from neatrec.bundle import load_bundle, read_manifest
+from neatrec.cooccurrence.strata import strata_words
 from neatrec.data.baskets import Baskets
 from neatrec.data.splits import split_baskets
 from neatrec.labels.audit import Audit, audit_labels
@@ -27,7 +28,7 @@ from neatrec.leaderboard.run import DEFAULT_OPTIONS, LeaderboardOptions, Leaderb
 from neatrec.models import Model
 from neatrec.report.audit_report import audit_section, level_text
 from neatrec.report.folder import write_folder
-from neatrec.report.leaderboard_tables import LeaderboardTables, ModelFacts, all_tables, conclusion
+from neatrec.report.leaderboard_tables import LeaderboardTables, ModelFacts, all_tables
 from neatrec.report.model_sections import (
     curves_section,
     examples_section,
@@ -39,8 +40,13 @@ from neatrec.report.model_sections import (
 )
 from neatrec.report.page import Page, Section
 from neatrec.report.run_record import machine, plain_json, result_json, run_section, versions
+from neatrec.report.summary import FoundPairs, pairs_section, recommended_goal, summary_section
 from neatrec.report.table import ReportTable
+from neatrec.serving.evidence import CERTAIN, LIKELY, grade_names
+from neatrec.serving.pairs import PairTable
+from neatrec.serving.table import NUMBERS, ItemFacts
 from neatrec.text import printable
+from neatrec.training.train import DEFAULT_MODEL
 
 log = logging.getLogger(__name__)
 
@@ -56,20 +62,23 @@ def write_report(
     source: str,
     audit: Audit | None = None,
     gaussian: Model | None = None,
+    found: FoundPairs | None = None,
+    goal: tuple[str, str] | None = None,
     seconds: Mapping[str, float] | None = None,
-    title: str | None = None,
 ) -> Path:
     """The report of `result` in the folder `out`: page, tables, figures, ranks, labels, `run.json`.
 
     `audit` is the audit of the test baskets' labels; `gaussian` a model with variances, shown against popularity;
-    `seconds` those of further steps, by name. An earlier report is replaced.
+    `found` the pairs with evidence; `goal` that of `recommended_goal`; `seconds` those of further steps, by name. An
+    earlier report is replaced.
     """
     leaderboard = leaderboard_tables(result)
     run = run_record(source, [leaderboard_record(leaderboard, result)], {**result.seconds, **(seconds or {})})
     sections, files_only = report_sections(leaderboard, result, audit, gaussian)
     sections.append(run_section(run, VERIFY))
-    lead = (*conclusion(leaderboard), *_warnings(result), *((f"The baskets: {source}.",) if source else ()))
-    page = Page(title or "Which model finds complementary items", lead, tuple(sections))
+    first = [summary_section(leaderboard, found, goal, _warnings(result)), *([pairs_section(found)] if found else [])]
+    folded = tuple(replace(section, folded=True) for section in sections)
+    page = Page("What goes together", (f"The baskets: {source}.",) if source else (), (*first, *folded))
     return write_folder(
         page,
         out,
@@ -167,7 +176,7 @@ def peak_megabytes() -> float:
 
 
 def _warnings(result: LeaderboardResult) -> tuple[str, ...]:
-    out = []
+    out = [result.advice] if result.advice else []
     if result.options.seeds == 1:
         out.append("Each model was trained once: the intervals cover the choice of items, not the spread of trainings.")
     out += [f"{name} is left out: {reason}." for name, reason in result.skipped.items()]
@@ -201,6 +210,7 @@ def make_report(
             parts.train, parts.test, models, options, scores=scores, split=method, out=cache, progress=progress
         )
         gaussian = trained_gaussian(result, cache)
+        learned = _learned(result, cache, DEFAULT_MODEL)
     report("auditing the labels")
     start = time.perf_counter()
     audit = audit_labels(
@@ -211,10 +221,43 @@ def make_report(
         seed=options.seed,
         threads=options.threads,
     )
-    spent = {"the audit of the labels": time.perf_counter() - start}
-    write_report(result, out, source=baskets.source, audit=audit, gaussian=gaussian, seconds=spent)
+    audited = time.perf_counter()
+    report("finding the pairs with evidence")
+    found = find_pairs(baskets, threads=options.threads)
+    spent = {"the audit of the labels": audited - start, "the pairs with evidence": time.perf_counter() - audited}
+    goal = recommended_goal(learned) if "comparison" in learned else None
+    write_report(
+        result, out, source=baskets.source, audit=audit, gaussian=gaussian, found=found, goal=goal, seconds=spent
+    )
     report(f"wrote {printable(out)}")
     return result
+
+
+def find_pairs(baskets: Baskets, threads: int | None = None, listed: int = 25) -> FoundPairs:
+    """The pairs with evidence in all of `baskets`, by the code of the serving table."""
+    pairs = PairTable.of(baskets, threads=threads)
+    one, other, columns = pairs.with_evidence()
+    covered = np.zeros(len(baskets.catalog), dtype=np.bool_)
+    covered[one] = covered[other] = True
+    lines = baskets.item_counts
+    facts = ItemFacts(lines, None, "counts", grade_names(pairs.strata))
+    strongest = []
+    for row in range(min(listed, len(one))):
+        numbers = {name: columns[name][row].item() for name in NUMBERS}
+        evidence = facts.evidence(int(one[row]), int(other[row]), int(columns["grade"][row]), numbers)
+        first, second = (baskets.catalog.name(int(codes[row])) for codes in (one, other))
+        lift = evidence.lift, evidence.lift_low, evidence.lift_high
+        strongest.append((first, second, evidence.grade, evidence.strength, evidence.count, lift, evidence.words()))
+    return FoundPairs(
+        certain=int((columns["grade"] == CERTAIN).sum()),
+        likely=int((columns["grade"] == LIKELY).sum()),
+        explained=0 if pairs.explained is None else int((pairs.explained > 0).sum()),
+        items=int(covered.sum()),
+        bought=int((lines > 0).sum()),
+        sales=float(lines[covered].sum() / max(lines.sum(), 1)),
+        strongest=tuple(strongest),
+        strata=strata_words(pairs.strata),
+    )
 
 
 @contextmanager
@@ -229,6 +272,17 @@ def cache_folder(keep: str | Path | None) -> Iterator[Path]:
 
 def trained_gaussian(result: LeaderboardResult, cache: Path) -> Model | None:
     """The first training of `neat` from the cached bundles; None where it took no part."""
-    spec = next((c for c in result.model_specs if c.name == GAUSSIAN and c.ours), None)
+    bundle = _bundle(result, cache, GAUSSIAN)
+    return None if bundle is None else load_bundle(bundle)
+
+
+def _learned(result: LeaderboardResult, cache: Path, model: str) -> Mapping[str, Any]:
+    """What the first training of a model found out; nothing where it took no part."""
+    bundle = _bundle(result, cache, model)
+    return {} if bundle is None else read_manifest(bundle).learned
+
+
+def _bundle(result: LeaderboardResult, cache: Path, model: str) -> Path | None:
+    spec = next((each for each in result.model_specs if each.name == model and each.ours), None)
     bundle = None if spec is None else ResultCache(cache, "").bundle(spec, result.options.seed)
-    return load_bundle(bundle) if bundle is not None and bundle.exists() else None
+    return bundle if bundle is not None and bundle.exists() else None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from neatrec.evaluation.summary import LIST_LENGTH, LevelResult, ModelSummary, PairedTest
 from neatrec.report.folder import file_name
-from neatrec.report.table import ReportTable, TableColumn, best_cells, format_number, format_p, format_share
+from neatrec.report.table import ReportTable, TableColumn, best_cells, format_number, format_share
 
 MAIN = f"hr@{LIST_LENGTH}"
 """The metric that models are sorted by."""
@@ -224,57 +224,72 @@ def all_tables(leaderboard: LeaderboardTables) -> dict[str, ReportTable]:
     return {table.name: table for table in tables}
 
 
-SIGNIFICANT = 0.05
-"""A difference with a Holm-corrected p below this is called significant."""
+NO_LABELS = "There are no labels to compare models by: too few baskets, or no pair above chance."
 
 
 def conclusion(leaderboard: LeaderboardTables) -> tuple[str, ...]:
-    """A few sentences: the best model, the next one, the best of the paper's models where that is another."""
+    """A few sentences: the best model and those it ties with, the next one, the best of the paper's models where that
+    is another."""
     result, facts = leaderboard.first, leaderboard.facts
     ranked = best_first(result)
     if not ranked or not result.summary.labels:
-        return ("There are no labels to compare models by: too few baskets, or no pair above chance.",)
+        return (NO_LABELS,)
     first = ranked[0]
-    sentences = [_leads(result, first)]
+    sentences = [_leads(result, ranked)]
     if len(ranked) > 1:
-        sentences.append("Next is " + _against(result, first, ranked[1]))
-    papers = [s for s in ranked if facts[s.name].kind == "paper"]
-    if facts[first.name].kind != "paper" and papers and papers[0] is not ranked[1]:
-        sentences.append("Of the paper's own models the best here is " + _against(result, first, papers[0]))
+        sentences.append(
+            f"Next is {ranked[1].name} with {_share(result, ranked[1])}. {verdict(result, first, ranked[1])}"
+        )
+    papers = [model for model in ranked[2:] if facts[model.name].kind == "paper"]
+    if facts[first.name].kind != "paper" and facts[ranked[1].name].kind != "paper" and papers:
+        best = f"Of the paper's own models the best here is {papers[0].name} with {_share(result, papers[0])}."
+        sentences.append(f"{best} {verdict(result, first, papers[0])}")
     return tuple(sentences)
 
 
-def _leads(result: LevelResult, first: ModelSummary) -> str:
-    metric = main_metric(result)
+def _leads(result: LevelResult, ranked: Sequence[ModelSummary]) -> str:
+    first, metric = ranked[0], main_metric(result)
     k = metric.removeprefix("hr@")
     ceiling = result.ceiling.get(int(k))
     possible = "" if ceiling is None else f"; the best possible is {format_share(ceiling, 1)}"
+    ties = [other.name for other in ranked[1:] if is_tie(result, first.name, other.name)]
+    place = f"ties with {', '.join(ties)}" if ties else "ranks best"
     return (
-        f"{first.name} ranks best: it puts {_share(first, metric)} of {result.summary.labels:,} held-out labels "
+        f"{first.name} {place}: it puts {_share(result, first)} of {result.summary.labels:,} held-out labels "
         f"among its first {k} recommendations{possible}."
     )
 
 
-def _share(model: ModelSummary, metric: str) -> str:
+def _share(result: LevelResult, model: ModelSummary) -> str:
+    metric = main_metric(result)
     low, high = format_share(model.low[metric], 1), format_share(model.high[metric], 1)
     return f"{format_share(model.mean[metric], 1)} (95 % interval {low.removesuffix(' %')} to {high})"
 
 
-def _against(result: LevelResult, first: ModelSummary, other: ModelSummary) -> str:
-    metric = main_metric(result)
-    test = _test_between(result, first.name, other.name, metric)
-    text = f"{other.name} with {_share(other, metric)}"
+def interval_text(model: ModelSummary, metric: str) -> str:
+    """A hit rate with its interval, in per cent."""
+    mean, low, high = (format_number(100 * value, 1) for value in _interval(model, metric))
+    return f"{mean} % [{low}, {high}]"
+
+
+def verdict(result: LevelResult, one: ModelSummary, other: ModelSummary) -> str:
+    """Which of two models is better on the same labels, or that neither is; "" where they were not compared."""
+    test = _test_between(result, one.name, other.name)
     if test is None:
-        return text + "."
-    significance = "significant" if test.p_holm < SIGNIFICANT else "not significant"
-    points = format_number(100 * test.difference, 1)
-    return f"{text}, {points} points less: {significance} (p {_p(test.p_holm)} after Holm's correction)."
+        return ""
+    points, low, high = (format_number(100 * value, 1) for value in (test.difference, test.low, test.high))
+    interval = f"{points} points, paired 95 % interval {low} to {high}"
+    if not test.low > 0:
+        return f"{one.name} ties with {other.name} (difference {interval})."
+    return f"{test.better} is better than {test.worse} by {interval}."
 
 
-def _p(value: float) -> str:
-    text = format_p(value)
-    return text if text.startswith("<") else f"= {text}"
+def is_tie(result: LevelResult, one: str, other: str) -> bool:
+    """Whether the paired interval of the difference between two models holds 0."""
+    test = _test_between(result, one, other)
+    return test is not None and not test.low > 0
 
 
-def _test_between(result: LevelResult, one: str, other: str, metric: str) -> PairedTest | None:
+def _test_between(result: LevelResult, one: str, other: str) -> PairedTest | None:
+    metric = main_metric(result)
     return next((t for t in result.summary.tests if {t.better, t.worse} == {one, other} and t.metric == metric), None)

@@ -17,6 +17,7 @@ from neatrec.report.leaderboard_tables import (
     COLUMNS_NOTE,
     LeaderboardTables,
     best_first,
+    conclusion,
     costs_table,
     leaderboard_table,
     main_metric,
@@ -64,6 +65,7 @@ def highlighted_models(leaderboard: LeaderboardTables, count: int = HIGHLIGHTED)
 def leaderboard_section(leaderboard: LeaderboardTables) -> Section:
     """Every level and candidate set: dots with intervals, the table, the best against each other model."""
     blocks: list[Block] = [
+        *map(Paragraph, conclusion(leaderboard)),
         Paragraph(
             "Each label is a pair that is bought together more often than by chance in baskets that no model was "
             "trained on. A model ranks the candidates of the query; a hit at K means that the label's item is among "
@@ -89,15 +91,19 @@ def dot_plots(leaderboard: LeaderboardTables, result: LevelResult) -> tuple[Figu
     metric = main_metric(result)
     out = []
     for name in (metric, metric.replace("hr@", "ndcg@")):
-        dots = [
-            Dot(s.name, leaderboard.facts[s.name].kind, s.mean[name], s.low[name], s.high[name])
-            for s in best_first(result)
-        ]
         ceiling = result.ceiling.get(int(metric.removeprefix("hr@"))) if name == metric else None
         caption = f"{metric_title(name)} with 95 % intervals: {leaderboard.describe(result)}."
         file = leaderboard.file(f"dots-{name.replace('@', '')}", result)
-        out.append(dot_plot(file, dots, metric_title(name), caption, ceiling=ceiling))
+        out.append(dot_plot(file, dots_of(leaderboard, result, name), metric_title(name), caption, ceiling=ceiling))
     return tuple(out)
+
+
+def dots_of(leaderboard: LeaderboardTables, result: LevelResult, metric: str) -> list[Dot]:
+    """A dot for each model, best first."""
+    return [
+        Dot(s.name, leaderboard.facts[s.name].kind, s.mean[metric], s.low[metric], s.high[metric])
+        for s in best_first(result)
+    ]
 
 
 def curves_section(leaderboard: LeaderboardTables) -> Section:

@@ -42,6 +42,14 @@ class TableBlock:
 
 
 @dataclass(frozen=True)
+class PairList:
+    """A table of pairs as a list: readable on a phone, where four columns are not."""
+
+    kind: ClassVar[str] = "pairs"
+    table: ReportTable
+
+
+@dataclass(frozen=True)
 class FigureRow:
     """Figures side by side where they fit."""
 
@@ -55,6 +63,24 @@ class FactList:
 
     kind: ClassVar[str] = "facts"
     facts: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Tile:
+    """One number of the summary: what it is, the number, what to know about it."""
+
+    name: str
+    value: str
+    note: str
+
+
+@dataclass(frozen=True)
+class SummaryCard:
+    """The numbers that a reader looks for first, and what to be careful about."""
+
+    kind: ClassVar[str] = "card"
+    tiles: tuple[Tile, ...]
+    warnings: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -83,7 +109,7 @@ class ExampleList:
     queries: tuple[ExampleQuery, ...]
 
 
-Block = Paragraph | Heading | TableBlock | FigureRow | FactList | ExampleList
+Block = Paragraph | Heading | TableBlock | FigureRow | FactList | ExampleList | SummaryCard | PairList
 
 
 @dataclass(frozen=True)
@@ -93,6 +119,8 @@ class Section:
     id: str
     title: str
     blocks: tuple[Block, ...]
+    folded: bool = False
+    """Stands folded under "For statisticians", after the others."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +133,8 @@ class Page:
 
     def tables(self) -> Iterator[ReportTable]:
         """All tables in the order of the page."""
-        return (b.table for section in self.sections for b in section.blocks if isinstance(b, TableBlock))
+        blocks = (block for section in self.sections for block in section.blocks)
+        return (block.table for block in blocks if isinstance(block, TableBlock | PairList))
 
     def figures(self) -> Iterator[Figure]:
         """All figures in the order of the page."""

@@ -271,7 +271,7 @@ def _write(context: _Context, out: Path, computed: _Computed, results: Reproduct
         results.leaderboard, instacart, results.audit, computed.gaussian, without=("Consistency",)
     )
     files_only += [table for leaderboard, _, _ in leaderboards[1:] for table in all_tables(leaderboard).values()]
-    lead = (count_marks(marks), *conclusion(results.leaderboard))
+    lead = (count_marks(marks), conclusion(results.leaderboard)[0])
     page = Page("The paper, reproduced", lead, (*of_paper, *more, run_section(run, VERIFY)))
     write_folder(page, out, run=run, parquet=parquet, more_tables=files_only)
     context.report(f"wrote {printable(out)}")

@@ -17,7 +17,7 @@ from neatrec.service.problems import Problem, unknown_choice, unknown_item
 from neatrec.service.search import NameSearch
 from neatrec.service.settings import CATEGORY_BYTES, MAX_GUESS
 from neatrec.serving import ServingTable
-from neatrec.serving.evidence import GUESS, LIKELY_Q
+from neatrec.serving.evidence import GUESS
 from neatrec.text import printable
 
 Members = npt.NDArray[np.bool_]
@@ -210,16 +210,11 @@ class LoadedBundle:
 
         Items whose table holds them all need no exact scores; without this, every short answer would ask for them.
         """
-        pairs = self.index.pairs
-        place = np.flatnonzero(np.asarray(pairs.q) <= LIKELY_Q)  # the others are graded lower whatever their lift
-        query = (np.searchsorted(pairs.start, place, side="right") - 1).astype(np.int32)
-        item = np.asarray(pairs.item)[place]
-        grade = pairs.columns(query, item)["grade"]
-        return tuple(self._pairs_of(query[grade <= level], item[grade <= level]) for level in range(GUESS))
-
-    def _pairs_of(self, query: npt.NDArray[np.int32], item: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
-        size = len(self.ids)
-        return np.bincount(query, minlength=size) + np.bincount(item, minlength=size)
+        one, other, columns = self.index.pairs.with_evidence()
+        return tuple(
+            np.bincount(np.concatenate([one[good], other[good]]), minlength=len(self.ids))
+            for good in (columns["grade"] <= level for level in range(GUESS))
+        )
 
     def same_category(self, codes: list[int]) -> set[int]:
         """The categories of `codes`, the unknown one left out."""

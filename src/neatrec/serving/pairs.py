@@ -24,7 +24,7 @@ from neatrec.cooccurrence.expected_counts import StratifiedExpected
 from neatrec.cooccurrence.lift_prior import TestedCounts
 from neatrec.cooccurrence.strata import usable_strata
 from neatrec.data.baskets import BasketStream, as_shards, customers_return
-from neatrec.serving.evidence import CERTAIN, EXPLAINED, GUESS, grade_pairs
+from neatrec.serving.evidence import CERTAIN, EXPLAINED, GUESS, LIKELY, LIKELY_Q, grade_pairs
 from neatrec.statistics import (
     LiftEstimate,
     LiftPrior,
@@ -173,6 +173,17 @@ class PairTable:
             "overall_lift": found.lift.astype(np.float32),
             "season": _at(self.season, place, 0).astype(np.int32),
         }
+
+    def with_evidence(self) -> tuple[Codes, Codes, dict[str, npt.NDArray[Any]]]:
+        """All certain and likely pairs, each once, by the lower end of their lift, strongest first: the smaller code,
+        the larger code, and the columns of their evidence. Pairs that strata explain are not among them."""
+        place = np.flatnonzero(np.asarray(self.q) <= LIKELY_Q)  # the others are graded lower whatever their lift
+        one = (np.searchsorted(self.start, place, side="right") - 1).astype(np.int32)
+        other = np.asarray(self.item)[place]
+        columns = self.columns(one, other)
+        kept = np.flatnonzero(columns["grade"] <= LIKELY)
+        kept = kept[np.argsort(-columns["lift_low"][kept], kind="stable")]
+        return one[kept], other[kept], {name: values[kept] for name, values in columns.items()}
 
     def about(self) -> Mapping[str, Any]:
         """What was counted, for the manifest."""
