@@ -14,7 +14,7 @@ from neatrec.labels.ground_truth import TruthScore, score_against
 from neatrec.leaderboard.report import make_report
 from neatrec.leaderboard.run import LeaderboardOptions, LeaderboardResult
 from neatrec.models import Model, Run, make_model
-from neatrec.serving import PairEvidence, QueryResult, ServingTable, ask, save_indexed
+from neatrec.serving import PairEvidence, QueryResult, ServingTable, recommend, save_indexed
 from neatrec.simulator import Supermarket, supermarket
 from neatrec.training.train import DEFAULT_MODEL
 
@@ -68,7 +68,7 @@ class Demo:
     def recommendations(self) -> list[tuple[int, QueryResult]]:
         """What goes with each of them, with evidence: (item, answers)."""
         index = ServingTable.open(self.bundle)
-        return [(query, ask(index, [index.catalog.id(query)], 3)) for query in self.queries()]
+        return [(query, recommend(index, index.catalog.id(query), 3)) for query in self.queries()]
 
     def to_json(self) -> dict[str, Any]:
         """The numbers of the demo."""

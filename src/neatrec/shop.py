@@ -108,7 +108,7 @@ class Shop:
         return ResultTable("Pairs with evidence", found if k is None else found.slice(0, k))
 
     def goes_with(self, item: str, k: int = 10, **choices: Any) -> ResultTable:
-        """What goes with an item, given by id or name; `choices` as for `serving.ask` (`goal`, `min_evidence`, ...)."""
+        """What goes with an item, given by id or name; `choices` as for `neatrec.recommend`."""
         return self._answers([item], k, choices)
 
     def complete(self, cart: Sequence[str], k: int = 10, **choices: Any) -> ResultTable:
@@ -118,9 +118,9 @@ class Shop:
         return self._answers(list(cart), k, choices)
 
     def _answers(self, items: list[str], k: int, choices: Mapping[str, Any]) -> ResultTable:
-        from neatrec.serving import ask
+        from neatrec.serving import recommend
 
-        found = ask(self.index, items, k, **choices)
+        found = recommend(self.index, items, k, **choices)
         names = ", ".join(self.index.catalog.name(code) for code in found.cart)
         rows = [
             {

@@ -10,7 +10,7 @@ import pytest
 from helpers.make_golden import QUERIES
 from neatrec.bundle import load_bundle, read_manifest
 from neatrec.models.bayes import GOALS, Bayes
-from neatrec.serving import ServingTable, ask
+from neatrec.serving import ServingTable, recommend
 from neatrec.training.train import ModelChoice, WarmStart
 
 HERE = Path(__file__).parent
@@ -57,7 +57,7 @@ def test_a_golden_bundle_with_a_serving_table_still_answers() -> None:
     table = ServingTable.open(HERE / "golden-v1" / "shrunk-lift-indexed")
     tea = table.answers(next(code for code in range(len(table)) if table.catalog.name(code) == "Tea"))
     assert tea.evidence(0).count > 0
-    assert ask(table, ["Tea"], 3).answers
+    assert recommend(table, ["Tea"], 3).answers
 
 
 @pytest.mark.parametrize("name", ["neat", "neat-bpr", "item2vec", "triple2vec"])

@@ -23,18 +23,24 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def answer(capsys: pytest.CaptureFixture[str], *words: object) -> dict:
-    assert exit_code_of([*map(str, words), "--json"]) == 0
+GUESSES = ["--min-evidence", "guess"]
+"""The bundle has no serving table, so no evidence."""
+
+
+def answer(capsys: pytest.CaptureFixture[str], command: str, *words: object) -> dict:
+    asked = [command, *map(str, words), *(GUESSES if command == "recommend" else ())]
+    assert exit_code_of([*asked, "--json"]) == 0
     found: dict = json.loads(capsys.readouterr().out)
     return found
 
 
 def test_what_goes_with_an_item_is_a_table(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert exit_code_of(["recommend", str(bundle), "Tea", "-k", "3"]) == 0
+    assert exit_code_of(["recommend", str(bundle), "Tea", "-k", "3", *GUESSES]) == 0
     shown = capsys.readouterr().out
     assert "Goes with Tea (neat)" in shown
     assert "Biscuits" in shown
     assert "food / bakery" in shown
+    assert len(re.findall(r"guess *\n", shown)) == 3
 
 
 def test_ids_variants_and_names_ask_for_the_same_item(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -81,7 +87,7 @@ def test_answers_can_be_narrowed(bundle: Path, capsys: pytest.CaptureFixture[str
     ],
 )
 def test_near_names_are_suggested(words: list[str], sentence: str, bundle: Path, capsys) -> None:
-    assert exit_code_of(["recommend", str(bundle), *words]) == 2
+    assert exit_code_of(["recommend", str(bundle), *words, *GUESSES]) == 2
     said = capsys.readouterr()
     assert sentence in said.err
     assert said.out == ""
@@ -89,15 +95,39 @@ def test_near_names_are_suggested(words: list[str], sentence: str, bundle: Path,
 
 
 def test_near_names_are_in_the_json_of_the_error(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert exit_code_of(["recommend", str(bundle), "Biscuit", "--json"]) == 2
+    assert exit_code_of(["recommend", str(bundle), "Biscuit", *GUESSES, "--json"]) == 2
     error = json.loads(capsys.readouterr().out)["error"]
     assert "Biscuit" in error["message"]
     assert "Biscuits" in error["hint"]
 
 
 def test_an_item_never_bought_is_answered_with_a_note(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert exit_code_of(["recommend", str(bundle), "Saffron"]) == 0
+    assert exit_code_of(["recommend", str(bundle), "Saffron", *GUESSES]) == 0
     assert "note: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ([], "`--min-evidence` must be guess, got 'likely'"),
+        (["--min-evidence", "certain"], "`--min-evidence` must be guess, got 'certain'"),
+        (["--month", "12", *GUESSES], "`--month` must be left out, got 12"),
+        (["--include-explained", *GUESSES], "`--include-explained` must be left out, got True"),
+    ],
+)
+def test_evidence_is_not_promised_by_a_bundle_without_any(
+    bundle: Path, words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert exit_code_of(["recommend", str(bundle), "Tea", *words]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert sentence in said.err
+    assert "has no serving table" in said.err
+    assert "--rewrite-table" in said.err
+
+
+def test_guesses_are_marked(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert {line["grade"] for line in answer(capsys, "recommend", bundle, "Tea")["recommendations"]} == {"guess"}
 
 
 def test_a_bundle_that_is_none_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

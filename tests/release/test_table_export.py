@@ -19,7 +19,7 @@ from neatrec.errors import ParameterError, ResourceError
 from neatrec.models import Run, make_model
 from neatrec.release import export as table_export
 from neatrec.release.export import export_table
-from neatrec.serving import ServingTable, ask, save_indexed
+from neatrec.serving import ServingTable, recommend, save_indexed
 
 IDS = [
     "=1+1",
@@ -116,7 +116,7 @@ def test_the_default_are_the_answers_of_recommend(tmp_path: Path) -> None:
         wanted = [
             (query, line.answer.rank, line.answer.id, line.evidence.strength)
             for query in index.catalog.ids.to_pylist()
-            for line in ask(index, [query], k, min_evidence=least).answers
+            for line in recommend(index, [query], k, min_evidence=least).answers
         ]
         assert 0 < written < len(index.columns["item"])
         assert found == wanted

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+from html import unescape
 from itertools import pairwise
 from pathlib import Path
 from typing import get_args
 from urllib.parse import quote
 
+import pyarrow.parquet as pq
 import pytest
 from starlette.testclient import TestClient
 
+import neatrec
 from helpers.new_items import PER_KIND, new_item, shop_with_new_items
 from helpers.service_bundle import AWKWARD, INJECTIONS, id_of
 from neatrec.bundle import load_bundle
+from neatrec.cli.main import exit_code_of
 from neatrec.models import base as models_base
 from neatrec.models import make_model
 from neatrec.models.bayes import GOALS
-from neatrec.service.answers import lines_of
 from neatrec.service.app import make_app
 from neatrec.service.loaded_bundle import LoadedBundle
 from neatrec.service.problems import CHOICES
@@ -60,7 +64,7 @@ def test_lines_hold_the_evidence_of_the_table_and_json_repeats_it(which: str, re
     bundle = LoadedBundle(ServingTable.open(request.getfixturevalue(which)))
     for code in range(0, len(bundle.ids), 5):
         table = bundle.index.answers(code)
-        for row, line in enumerate(lines_of(bundle, table, list(range(len(table))))):
+        for row, line in enumerate(table.lines(range(len(table)))):
             evidence = table.evidence(row)
             assert repr(line.evidence) == repr(evidence)  # NaN is like NaN
             out = json.loads(evidence_json(evidence, False))
@@ -411,3 +415,49 @@ def test_new_items_are_answers_when_asked_for(tmp_path: Path, client: TestClient
     refused = client.get("/v1/complements", params={"item": id_of("Salsa"), "include_new": True})
     assert refused.status_code == 422
     assert "has no scores for items that nobody bought" in refused.text
+
+
+CARD = re.compile(r'<li class="card">.*?</li>', re.DOTALL)
+
+
+def on_the_page(client: TestClient, item: str) -> list[tuple[str, str]]:
+    """Name and sentence of each card of an item's page."""
+    cards = CARD.findall(client.get("/item", params={"id": item}).text)
+    found = (re.search(r'<h3><a [^>]*>(.*?)</a></h3>.*?<p class="words">(.*?)</p>', card, re.DOTALL) for card in cards)
+    return [(unescape(card[1]), unescape(card[2]).replace("\u00a0", " ")) for card in found if card]
+
+
+def six_digits(number: float | None) -> float | None:
+    """As the API writes it."""
+    return None if number is None else float(f"{number:.6g}")
+
+
+def test_python_prompt_api_page_and_export_give_the_same_answers(
+    bundle: Path, short_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The table holds three answers per item: of most, exact scores have to follow; 900 was never bought."""
+    assert exit_code_of(["export", str(short_bundle), "--out", str(tmp_path / "t.parquet")]) == 0
+    exported: dict[str, list[tuple[str, str, float | None]]] = {}
+    for row in pq.read_table(tmp_path / "t.parquet").to_pylist():
+        exported.setdefault(row["query"], []).append((row["item"], row["grade"], row["lift"]))
+    beyond = 0
+    for path in (short_bundle, bundle):
+        with TestClient(make_app(ServiceSettings(path))) as served:
+            for item in ("100", "300", *AWKWARD, "900", "901"):
+                python = [line.to_dict() for line in neatrec.recommend(path, item).answers]
+                capsys.readouterr()
+                assert exit_code_of(["recommend", str(path), item, "--json"]) == 0
+                prompt = json.loads(capsys.readouterr().out)["recommendations"]
+                api = ask(served, item=item)["complements"]
+                page = on_the_page(served, item)
+                assert prompt == python
+                found = [(line["id"], line["grade"], line["evidence"]["lift"]) for line in python]
+                assert [(line["id"], line["grade"], line["evidence"]["lift"]) for line in api] == [
+                    (*each[:2], six_digits(each[2])) for each in found
+                ]
+                assert exported.get(item, []) == found
+                sentences = [(line["name"], line["evidence"]["words"]) for line in api]
+                assert page[: len(sentences)] == sentences
+                assert len(page) == len(sentences) or len(sentences) == 10
+                beyond += path == short_bundle and len(found) > 3
+    assert beyond == len(AWKWARD)

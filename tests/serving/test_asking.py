@@ -1,4 +1,4 @@
-"""`ask` and `neatrec recommend` with a serving table: evidence beside each answer, none below what is asked."""
+"""`recommend` and `neatrec recommend` with a serving table: evidence beside each answer, none below what is asked."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from neatrec.errors import ParameterError
 from neatrec.models import make_model
 from neatrec.models.bayes import GOALS
 from neatrec.release.publish import publish
-from neatrec.serving import GRADES, ServingTable, ask, save_indexed
+from neatrec.serving import GRADES, ServingTable, recommend, save_indexed
 from neatrec.serving.query import CART_NOTE
 
 
@@ -32,7 +32,7 @@ def test_each_answer_has_at_least_the_evidence_asked_for(bundle: Path) -> None:
     start, partner = next(iter(PARTNERS.items()))
     sizes = []
     for least in GRADES[:3]:
-        found = ask(index, [start.title()], 20, min_evidence=least)
+        found = recommend(index, [start.title()], 20, min_evidence=least)
         assert {GRADES.index(line.evidence.grade) for line in found.answers} <= set(range(GRADES.index(least) + 1))
         assert [line.answer.rank for line in found.answers] == list(range(1, len(found.answers) + 1))
         assert partner.title() in [line.answer.name for line in found.answers]
@@ -40,16 +40,18 @@ def test_each_answer_has_at_least_the_evidence_asked_for(bundle: Path) -> None:
     assert sizes[0] <= sizes[1] < sizes[2]
     every = index.model.rank(start.title(), 20)
     assert [line.answer.name for line in found.answers] == every.names
-    with pytest.raises(ParameterError, match="`min_evidence` must be one of certain, likely, guess, got 'sme'"):
-        ask(index, [start.title()], min_evidence="sme")
-    with pytest.raises(ParameterError, match="`k` must be at least 1, got -1"):
-        ask(index, [start.title()], -1)
+    with pytest.raises(
+        ParameterError, match="`min_evidence` must be one of certain, likely, guess, category, got 'sme'"
+    ):
+        recommend(index, [start.title()], min_evidence="sme")
+    with pytest.raises(ParameterError, match="`k` must be a whole number of at least 1, got -1"):
+        recommend(index, [start.title()], -1)
 
 
 def test_a_cart_shows_the_best_evidence_of_its_items(bundle: Path) -> None:
     index = ServingTable.open(bundle)
     (one, partner), (other, _) = list(PARTNERS.items())[:2]
-    found = ask(index, [one.title(), other.title()], 10)
+    found = recommend(index, [one.title(), other.title()], 10)
     line = next(line for line in found.answers if line.answer.name == partner.title())
     item, query = _codes(index, partner, one)
     assert line.evidence.words() == index.evidence(query, item).words()
@@ -60,7 +62,7 @@ def test_python_answers_as_the_prompt_does(bundle: Path) -> None:
     found = neatrec.recommend(bundle, start.title(), 5)
     assert partner.title() in [line.answer.name for line in found.answers]
     assert {line.evidence.grade for line in found.answers} <= {"certain", "likely"}
-    wanted = ask(ServingTable.open(bundle), [start.title()], 5).answers
+    wanted = recommend(ServingTable.open(bundle), [start.title()], 5).answers
     assert [line.to_dict() for line in found.answers] == [line.to_dict() for line in wanted]
 
 
@@ -134,8 +136,8 @@ def new_items_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("least", ["certain", "likely", "guess"])
 def test_new_items_stand_below_all_answers_with_evidence(new_items_bundle: Path, least: str) -> None:
     index, query = ServingTable.open(new_items_bundle), [str(7 * PER_KIND + 1)]
-    usual = ask(index, query, 20, min_evidence=least).answers
-    found = ask(index, query, 20, min_evidence=least, include_new=True).answers
+    usual = recommend(index, query, 20, min_evidence=least).answers
+    found = recommend(index, query, 20, min_evidence=least, include_new=True).answers
     assert [line.answer.rank for line in found] == list(range(1, len(found) + 1))
     new = [line for line in found if line.evidence.item_count == 0]
     assert str(new_item(27)) in [line.answer.id for line in new]

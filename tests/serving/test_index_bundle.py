@@ -18,7 +18,7 @@ from neatrec.bundle import load_bundle, read_manifest, save_bundle
 from neatrec.errors import BundleError, ParameterError, ResourceError
 from neatrec.models import Model, Run, make_model
 from neatrec.models.bayes.fit import GOALS, GoalRanking
-from neatrec.serving import GRADES, ServingTable, ask, has_table, rewrite_index, save_indexed
+from neatrec.serving import GRADES, ServingTable, has_table, recommend, rewrite_index, save_indexed
 
 ONE = Run(rng=3, threads=1, device="cpu")
 
@@ -174,7 +174,7 @@ def test_a_bundle_answers_by_any_goal_of_its_model(goals_bundle: Path, goal: str
     first = by_goal.answers(bread).item
     went_on = by_goal.beyond(bread, skip=first, k=3).item
     assert [*first.tolist(), *went_on.tolist()] == model.rank(bread, 7).codes.tolist()
-    found = [line.answer.id for line in ask(index, ["Bread"], 4, min_evidence="guess", goal=goal).answers]
+    found = [line.answer.id for line in recommend(index, ["Bread"], 4, min_evidence="guess", goal=goal).answers]
     assert found == model.rank("Bread", 4).ids
     assert by_goal.with_goal(None) is index
     assert len(index.columns["item"]) == index.start[-1]
@@ -213,7 +213,7 @@ def test_what_strata_explain_is_no_answer_beyond_the_table(tmp_path: Path) -> No
     candy, wreath = (index.catalog.code_of[item] for item in ("candy", "wreath"))
     assert index.evidence(candy, wreath).grade == "seasonal"
     assert wreath in index.model.rank("candy", 7).codes
-    assert ask(index, ["candy"], min_evidence="guess").left_out == 0  # no lesser evidence would show it
+    assert recommend(index, ["candy"], min_evidence="guess").left_out == 0  # no lesser evidence would show it
     beyond = index.beyond(candy, k=7).item.tolist()
     assert len(beyond) > 1
     assert wreath not in beyond

@@ -18,10 +18,15 @@ def export(
     ),
     k: Annotated[int, typer.Option("-k", help="At most so many answers per item.", min=1)] = 10,
     min_evidence: Annotated[
-        str, typer.Option(metavar="certain|likely|guess", help="Only answers at least this sure.")
-    ] = "likely",
+        str | None,
+        typer.Option(
+            metavar="certain|likely|guess",
+            help="Only answers at least this sure. Default: likely; for items that nobody has bought, what goes with "
+            "their category.",
+        ),
+    ] = None,
 ) -> None:
-    """Write the serving table as a file: every item's answers with their evidence."""
+    """Write what `recommend` answers for every item, with the evidence, as a file."""
     from neatrec.release.export import export_table
     from neatrec.release.store import bundle_in
     from neatrec.serving import ServingTable

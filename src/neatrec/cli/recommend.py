@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from neatrec.cli.output import OutputOptions, print_json, print_table
+from neatrec.errors import must_be
 from neatrec.text import printable
 
 if TYPE_CHECKING:
@@ -29,8 +30,13 @@ def recommend(
     *,
     k: Annotated[int, typer.Option("-k", help="How many answers.", min=1)] = 10,
     min_evidence: Annotated[
-        str, typer.Option(metavar="certain|likely|guess", help="Only answers at least this sure.")
-    ] = "likely",
+        str | None,
+        typer.Option(
+            metavar="certain|likely|guess",
+            help="Only answers at least this sure. Default: likely; for an item that nobody has bought, what goes with "
+            "its category.",
+        ),
+    ] = None,
     goal: Annotated[
         str | None,
         typer.Option(
@@ -57,7 +63,8 @@ def recommend(
     """Show what goes with an item, or with a whole cart, and how certain that is."""
     from neatrec.bundle import load_bundle, read_manifest
     from neatrec.release.store import bundle_in
-    from neatrec.serving import ServingTable, ask, has_table
+    from neatrec.serving import ServingTable, has_table
+    from neatrec.serving import recommend as answered
 
     bundle = bundle_in(bundle)
     narrowed: dict[str, Any] = {
@@ -69,20 +76,38 @@ def recommend(
     if has_table(read_manifest(bundle, verify=False)):
         index = ServingTable.open(bundle).with_goal(goal)
         narrowed |= {"include_explained": include_explained, "month": month, "goal": goal}
-        _show_with_evidence(output, index, ask(index, items, k, min_evidence=min_evidence, **narrowed), min_evidence)
+        found = answered(index, items, k, min_evidence=min_evidence, **narrowed)
+        _show_with_evidence(output, index, found, min_evidence or "likely")
     else:
+        _require_table(min_evidence, include_explained, month, bundle)
         model = load_bundle(bundle)
         model = model if goal is None else model.with_goal(goal)
         _show_plain(output, model, model.rank(items, k, **narrowed))
 
 
-def _show_with_evidence(output: OutputOptions, index: ServingTable, asked: QueryResult, min_evidence: str) -> None:
+def _require_table(min_evidence: str | None, include_explained: bool, month: int | None, bundle: Path) -> None:
+    """Without a serving table there is no evidence: guesses are shown, and only if asked for."""
+    needed: dict[str, object] = {"--month": month, "--include-explained": include_explained or None}
+    if min_evidence != "guess":
+        needed["--min-evidence"] = min_evidence or "likely"
+    for option, given in needed.items():
+        if given is not None:
+            raise must_be(
+                option,
+                "guess" if option == "--min-evidence" else "left out",
+                given,
+                hint=f"{printable(bundle)} has no serving table, so no evidence: `neatrec train SOURCE --out BUNDLE "
+                "--rewrite-table` writes one; --min-evidence guess shows the ranking as it is.",
+            )
+
+
+def _show_with_evidence(output: OutputOptions, index: ServingTable, asked: QueryResult, least: str) -> None:
     from neatrec.serving import FOOTER, strata_words
 
     manifest, catalog = index.manifest, index.catalog
     notes = list(asked.notes)
     if asked.left_out:
-        notes.append(f"left out {asked.left_out} below {min_evidence!r}: --min-evidence guess shows them")
+        notes.append(f"left out {asked.left_out} below {least!r}: --min-evidence guess shows them")
     if output.as_json:
         print_json(
             {
@@ -117,15 +142,18 @@ def _print_line(line: AnswerWithEvidence) -> None:
 
 
 def _show_plain(output: OutputOptions, model: Model, answer: Ranking) -> None:
-    """A bundle without a serving table has no evidence to show."""
+    """Guesses, marked: a bundle without a serving table has no evidence to show."""
     goal = getattr(model.parameters, "goal", None)
     if output.as_json:
         ranked_for = {} if goal is None else {"goal": goal}
-        print_json({"model": model.name, "kind": model.kind, **ranked_for, **answer.to_dict()})
+        found = answer.to_dict()
+        found["recommendations"] = [{**line, "grade": "guess"} for line in found["recommendations"]]
+        print_json({"model": model.name, "kind": model.kind, **ranked_for, **found})
         return
     cart = ", ".join(printable(model.catalog.name(code)) for code in answer.cart)
-    rows: list[list[object]] = [[r.rank, r.name, r.id, " / ".join(r.category), r.score] for r in answer]
-    print_table(f"Goes with {cart} ({_ranked_by(model.name, goal)})", ["rank", "item", "id", "category", "score"], rows)
+    rows: list[list[object]] = [[r.rank, r.name, r.id, " / ".join(r.category), r.score, "guess"] for r in answer]
+    columns = ["rank", "item", "id", "category", "score", "sure"]
+    print_table(f"Goes with {cart} ({_ranked_by(model.name, goal)})", columns, rows)
     _print_notes(
         [
             *answer.notes,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from neatrec.errors import ParameterError, ResourceError, must_be, must_be_one_of
+from neatrec.errors import ParameterError, ResourceError, must_be
 from neatrec.serving import ServingTable
-from neatrec.serving.evidence import strength_of
-from neatrec.serving.query import PAIR_GRADES
+from neatrec.serving.answers import AnswerFilter, answer_item, level_of
+from neatrec.serving.evidence import CATEGORY, LIKELY, strength_of
+from neatrec.serving.table import COLUMNS, NUMBERS, AnswerLine
 from neatrec.text import printable
 
 TABLE = "neatrec_complements"
@@ -24,17 +26,18 @@ BLOCK = 200_000
 """Answers written at a time."""
 ROWS_PER_INSERT = 500
 Places = npt.NDArray[np.int64]
+Columns = dict[str, npt.NDArray[Any]]
 SQL_TYPES = {"string": "VARCHAR", "int32": "INTEGER", "float": "DOUBLE PRECISION"}
 TEXTS = ("query", "query_name", "item", "item_name", "grade", "strength")
 
 
-def export_table(index: ServingTable, path: str | Path, *, min_evidence: str = "likely", k: int = 10) -> int:
+def export_table(index: ServingTable, path: str | Path, *, min_evidence: str | None = None, k: int = 10) -> int:
     """Write the first `k` answers of each item that have at least the evidence asked for, as `recommend` gives them.
 
     The ending of `path` says the format: .parquet, .csv or .sql. Returns the number of answers.
     """
     path = Path(path)
-    rows, rank = export_rows(index, min_evidence, k)
+    chosen = export_rows(index, min_evidence, k)
     writers: dict[str, Callable[[Iterator[pa.Table], Path], None]] = {
         ".parquet": _write_parquet,
         ".csv": _write_csv,
@@ -44,7 +47,7 @@ def export_table(index: ServingTable, path: str | Path, *, min_evidence: str = "
         raise must_be("out", "a name that ends in .parquet, .csv or .sql", str(path))
     unfinished = path.with_name(f".{path.name}.writing")
     try:
-        writers[path.suffix](blocks(index, rows, rank), unfinished)
+        writers[path.suffix](blocks(index, chosen), unfinished)
         os.replace(unfinished, path)
     except OSError as error:
         kind = ResourceError if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG} else ParameterError
@@ -53,47 +56,91 @@ def export_table(index: ServingTable, path: str | Path, *, min_evidence: str = "
         raise kind(f"cannot write {printable(path)}: {why}", file=str(path)) from error
     finally:
         unfinished.unlink(missing_ok=True)
-    return len(rows)
+    return len(chosen)
 
 
-def answers_table(index: ServingTable, *, min_evidence: str = "likely", k: int = 10) -> pa.Table:
+def answers_table(index: ServingTable, *, min_evidence: str | None = None, k: int = 10) -> pa.Table:
     """The answers that `export_table` writes."""
-    return pa.concat_tables(blocks(index, *export_rows(index, min_evidence, k)))
+    return pa.concat_tables(blocks(index, export_rows(index, min_evidence, k)))
 
 
-def export_rows(index: ServingTable, min_evidence: str, k: int) -> tuple[Places, Places]:
-    """The places of the answers to write, and the rank of each among those of its item, from 1."""
-    if min_evidence not in PAIR_GRADES:
-        raise must_be_one_of("min_evidence", PAIR_GRADES, min_evidence)
+@dataclass(frozen=True)
+class ExportRows:
+    """The answers to write, item after item."""
+
+    query: npt.NDArray[np.int32]
+    rank: Places
+    """Among the answers of its item, from 1."""
+    place: Places
+    """The row of the serving table; after its last one those of `beyond`."""
+    beyond: Columns
+    """Answers that the table does not hold."""
+
+    def __len__(self) -> int:
+        return len(self.query)
+
+
+def export_rows(index: ServingTable, min_evidence: str | None, k: int) -> ExportRows:
+    """The first `k` answers of each item, as `recommend` gives them."""
     if k < 1:
         raise must_be("k", "at least 1", k)
-    enough = np.asarray(index.columns["grade"]) <= PAIR_GRADES.index(min_evidence)
-    rows = np.flatnonzero(enough)
-    before = np.concatenate([[0], np.cumsum(enough)])[index.start]  # answers written before those of each item
-    rank = np.arange(len(rows)) - before[_queries(index, rows)] + 1
-    return rows[rank <= k], rank[rank <= k]
+    level = level_of(min_evidence)
+    least = LIKELY if level is None else level
+    enough = np.asarray(index.columns["grade"]) <= least
+    before = np.concatenate([[0], np.cumsum(enough)])[index.start]  # answers before those of each item
+    place = np.flatnonzero(enough)
+    query = (np.searchsorted(index.start, place, side="right") - 1).astype(np.int32)
+    rank = np.arange(len(place)) - before[query] + 1
+    # the table holds what most items need; the others are answered one by one
+    short = np.flatnonzero(np.diff(before) < k)
+    new = (index.item_count[short] == 0) & (level in (None, CATEGORY))
+    short = short[
+        [bool(is_new) or index.may_have_more(code, least) for code, is_new in zip(short.tolist(), new, strict=True)]
+    ]
+    kept = (rank <= k) & ~np.isin(query, short)
+    lines = [
+        (code, number, line)
+        for code in short.tolist()
+        for number, line in enumerate(answer_item(index, code, k, level, AnswerFilter(index, [code])) or (), 1)
+    ]
+    query = np.concatenate([query[kept], np.array([code for code, _, _ in lines], dtype=np.int32)])
+    rank = np.concatenate([rank[kept], np.array([number for _, number, _ in lines], dtype=np.int64)])
+    place = np.concatenate([place[kept], len(enough) + np.arange(len(lines))])
+    order = np.lexsort((rank, query))
+    return ExportRows(
+        query[order], rank[order], place[order], _columns_of([line for _, _, line in lines], index.grades)
+    )
 
 
-def _queries(index: ServingTable, rows: Places) -> npt.NDArray[np.int32]:
-    return (np.searchsorted(index.start, rows, side="right") - 1).astype(np.int32)
+def _columns_of(lines: Sequence[AnswerLine], grades: Sequence[str]) -> Columns:
+    """Answers as the columns of a serving table."""
+    found = {name: [getattr(line.evidence, name) for line in lines] for name in NUMBERS}
+    found |= {"item": [line.code for line in lines], "score": [line.score for line in lines]}
+    found |= {"grade": [grades.index(line.grade) for line in lines]}
+    return {name: np.array(found[name], dtype=kind) for name, kind in COLUMNS.items()}
 
 
-def blocks(index: ServingTable, rows: Places, rank: Places) -> Iterator[pa.Table]:
+def blocks(index: ServingTable, chosen: ExportRows) -> Iterator[pa.Table]:
     """These answers in blocks, one row each; at least one block, so that an empty table has its columns."""
-    for first in range(0, max(len(rows), 1), BLOCK):
-        yield _block(index, rows[first : first + BLOCK], rank[first : first + BLOCK])
+    for first in range(0, max(len(chosen), 1), BLOCK):
+        yield _block(index, chosen, slice(first, first + BLOCK))
 
 
-def _block(index: ServingTable, rows: Places, rank: Places) -> pa.Table:
-    query = _queries(index, rows)
-    columns = {name: values[rows] for name, values in index.columns.items()}
+def _block(index: ServingTable, chosen: ExportRows, part: slice) -> pa.Table:
+    query, place = chosen.query[part], chosen.place[part]
+    after = len(index.columns["item"])
+    held = place < after
+    columns = {name: np.empty(len(place), dtype=kind) for name, kind in COLUMNS.items()}
+    for name, values in columns.items():
+        values[held] = index.columns[name][place[held]]
+        values[~held] = chosen.beyond[name][place[~held] - after]
     grades, lows = columns["grade"].tolist(), columns["lift_low"].tolist()
     ids = index.catalog.ids
     names = ids if index.catalog.names is None else pc.coalesce(index.catalog.names, ids)
     out: dict[str, Any] = {
         "query": ids.take(pa.array(query)),
         "query_name": names.take(pa.array(query)),
-        "rank": pa.array(rank.astype(np.int32)),
+        "rank": pa.array(chosen.rank[part].astype(np.int32)),
         "item": ids.take(pa.array(columns["item"])),
         "item_name": names.take(pa.array(columns["item"])),
         "grade": pa.array(np.array(index.grades)[columns["grade"]]),

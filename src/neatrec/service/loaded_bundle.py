@@ -17,7 +17,6 @@ from neatrec.service.problems import Problem, unknown_choice, unknown_item
 from neatrec.service.search import NameSearch
 from neatrec.service.settings import CATEGORY_BYTES, MAX_GUESS
 from neatrec.serving import ServingTable
-from neatrec.serving.evidence import GUESS
 from neatrec.text import printable
 
 Members = npt.NDArray[np.bool_]
@@ -102,17 +101,8 @@ class LoadedBundle:
         self.ids: list[str] = self.catalog.ids.to_pylist()
         self.names: list[str] = self._names()
         self.count: list[int] = index.item_count.tolist()
-        self.level = self._category_level()
-        self.category_codes = self.catalog.category_of(self.level)
-        self.category: list[int] = self.category_codes.tolist()
-        """The category that two items must not share, UNKNOWN where not known."""
-        self.variance: list[float] | None = None if index.variance is None else index.variance.tolist()
         self._briefs: dict[int, str] = {}
         self._by_goal: dict[str, LoadedBundle] = {}
-
-    @property
-    def reason(self) -> str:
-        return self.index.reason
 
     def renamed(self, name: str) -> LoadedBundle:
         """The same bundle under another name, where two are of one model."""
@@ -144,10 +134,6 @@ class LoadedBundle:
         if self.catalog.names is None:
             return self.ids
         return [name or item for name, item in zip(self.catalog.names.to_pylist(), self.ids, strict=True)]
-
-    def _category_level(self) -> str | None:
-        level = self.index.manifest.parameters.get("category_level")
-        return level if level in self.catalog.levels else None
 
     @cached_property
     def search(self) -> NameSearch:
@@ -195,27 +181,6 @@ class LoadedBundle:
     def category_names(self) -> list[str]:
         return sorted({name for names in self.catalog.category_names for name in names})
 
-    def may_have_more(self, code: int, level: int) -> bool:
-        """Whether answers of grade `level` or better may exist beyond the table of an item."""
-        table = self.index.answers(code)
-        if len(table) < self.index.k:
-            return False
-        if level >= GUESS:
-            return True
-        return bool(self.graded[level][code] > int((table.grade <= level).sum()))
-
-    @cached_property
-    def graded(self) -> tuple[npt.NDArray[np.int64], ...]:
-        """For `certain` and `likely`: how many pairs of that grade or better each item has in all, shape (items,).
-
-        Items whose table holds them all need no exact scores; without this, every short answer would ask for them.
-        """
-        one, other, columns = self.index.pairs.with_evidence()
-        return tuple(
-            np.bincount(np.concatenate([one[good], other[good]]), minlength=len(self.ids))
-            for good in (columns["grade"] <= level for level in range(GUESS))
-        )
-
     def same_category(self, codes: list[int]) -> set[int]:
         """The categories of `codes`, the unknown one left out."""
-        return {self.category[code] for code in codes} - {UNKNOWN}
+        return {self.index.category[code] for code in codes} - {UNKNOWN}

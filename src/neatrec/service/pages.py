@@ -19,7 +19,6 @@ from neatrec.service.drawings import MAX_POINTS, ItemMap, dots
 from neatrec.service.loaded_bundle import LoadedBundle
 from neatrec.service.problems import Problem, bad
 from neatrec.service.schemas import (
-    LEVELS,
     CartQuery,
     Filters,
     Goal,
@@ -48,6 +47,7 @@ from neatrec.service.views import (
     unbroken,
 )
 from neatrec.serving import FOOTER, GRADES, strata_words
+from neatrec.serving.answers import LEVELS
 from neatrec.serving.evidence import coincidence_words
 
 SHOWN = 12
@@ -155,13 +155,14 @@ class Pages:
             popularity=None if self.public else popularity(bundle, code),
             spread=None if self.public else spread(bundle, code),
             is_new=not bundle.count[code],
+            within=strata_words(bundle.index.pairs.strata),
             on_map=self._map_of(snapshot.main).has_points,
         )
 
     def compare(self, request: Request, form: Annotated[CompareForm, Query()]) -> Response:
         snapshot = snapshot_of(request)
         code = snapshot.main.known(form.id)
-        level = form.min_evidence or "guess"
+        level = form.min_evidence or "likely"
         columns = []
         for bundle in snapshot.bundles.values():
             here = bundle.code(form.id)

@@ -7,11 +7,13 @@ from collections import Counter
 from math import isfinite
 from typing import Any
 
-from neatrec.service.answers import AnsweredCart, AnsweredQuery, AnswerLine, CartLine
+from neatrec.service.answers import AnsweredCart, AnsweredQuery
 from neatrec.service.loaded_bundle import LoadedBundle
 from neatrec.service.snapshot import Rendered
 from neatrec.serving import FOOTER, PairEvidence
+from neatrec.serving.answers import CartLine
 from neatrec.serving.evidence import months_of
+from neatrec.serving.table import AnswerLine
 
 VARIANCES = ("query_variance", "item_variance")
 

@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from neatrec.data.catalog import UNKNOWN
 from neatrec.errors import SourceError
 from neatrec.service.loaded_bundle import LoadedBundle
 from neatrec.service.schemas import Filters
 from neatrec.service.settings import MAX_K
+from neatrec.serving.answers import AnswerFilter
 from neatrec.text import printable
 
 COLUMNS = ("query", "item", "action", "position", "until", "note")
@@ -191,60 +190,17 @@ def _mask(bundle: LoadedBundle, available: frozenset[str]) -> bytes:
     return mask.tobytes()
 
 
-class ItemFilter:
-    """Passes what the request, the cart and the shop's rules leave; remembers what was taken.
-
-    `queries` are the codes of the items asked for: they are never recommended, nor is what shares a category with one.
-    """
-
-    def __init__(self, bundle: LoadedBundle, rules: CompiledRules, filters: Filters, queries: list[int]) -> None:
-        self.bundle = bundle
-        self.available = rules.available
-        excluded = (bundle.code(item) for item in filters.exclude)  # an unknown id is never recommended anyway
-        self.out = {*queries, *(code for code in excluded if code is not None)}
-        self.blocked = set(rules.blocked_everywhere).union(*(rules.blocked.get(code, ()) for code in queries))
-        self.own = bundle.same_category(queries)
-        self.chosen = self._chosen(filters)
-        self.diversify = filters.diversify
-        self.taken_categories: set[int] = set()
-        self.block_hit = False
-
-    def _chosen(self, filters: Filters) -> npt.NDArray[np.bool_] | None:
-        if not filters.category:
-            return None
-        members: npt.NDArray[np.bool_] = np.logical_or.reduce([self.bundle.in_category(c) for c in filters.category])
-        return members
-
-    def passes(self, code: int, *, pinned: bool = False) -> bool:
-        """Whether `code` may be recommended next. The shop may pin an item of the same category."""
-        category = self.bundle.category[code]
-        if code in self.out or (category in self.own and not pinned):
-            return False
-        if code in self.blocked:
-            self.block_hit = True
-            return False
-        if self.available is not None and not self.available[code]:
-            return False
-        if self.chosen is not None and not self.chosen[code]:
-            return False
-        return not (self.diversify and category != UNKNOWN and category in self.taken_categories)
-
-    def take(self, code: int) -> None:
-        """`code` is recommended: not again, and with `diversify` nothing else of its category."""
-        self.out.add(code)
-        self.taken_categories.add(self.bundle.category[code])
-
-    def mask(self, *, blocked: bool = False, new: bool = False) -> npt.NDArray[np.bool_]:
-        """Every item that may come next, shape (items,); with `blocked` also those that only a rule forbids; `new`: of
-        those that nobody has bought."""
-        index = self.bundle.index
-        allowed = index.model.new_items.copy() if new else np.asarray(index.item_count) > 0
-        allowed[list(self.out if blocked else self.out | self.blocked)] = False
-        categories = self.own | (self.taken_categories - {UNKNOWN} if self.diversify else set())
-        if categories:
-            allowed &= ~np.isin(self.bundle.category_codes, list(categories))
-        if self.available is not None:
-            allowed &= np.frombuffer(self.available, dtype=np.bool_)
-        if self.chosen is not None:
-            allowed &= self.chosen
-        return allowed
+def filter_of(bundle: LoadedBundle, rules: CompiledRules, filters: Filters, queries: list[int]) -> AnswerFilter:
+    """What the request and the shop's rules leave of the answers to `queries`."""
+    excluded = (bundle.code(item) for item in filters.exclude)  # an unknown id is never recommended anyway
+    chosen = [bundle.in_category(category) for category in filters.category]
+    found = AnswerFilter(
+        bundle.index,
+        queries,
+        exclude=[code for code in excluded if code is not None],
+        chosen=np.logical_or.reduce(chosen) if chosen else None,
+        diversify=filters.diversify,
+    )
+    found.blocked = set(rules.blocked_everywhere).union(*(rules.blocked.get(code, ()) for code in queries))
+    found.available = rules.available
+    return found

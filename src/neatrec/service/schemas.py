@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
 from pydantic.json_schema import SkipJsonSchema
@@ -30,8 +30,6 @@ Words = Annotated[
     ),
 ]
 Level = Literal["certain", "likely", "guess", "category"]
-LEVELS = get_args(Level)
-"""What `min_evidence` may be, the strictest first. A rule of the shop needs no evidence."""
 Goal = Literal["balanced", "lift", "evidence"]
 Grade = Annotated[
     str,
@@ -139,7 +137,8 @@ class Filters(RequestModel):
     exclude: list[Id] = Field(default=[], max_length=MAX_ITEMS, description="Ids to leave out; repeatable.")
     min_evidence: Level | Absent = Field(
         default=None,
-        description="The least evidence an answer must have. Default `likely`; for a new item `category`.",
+        description="The least evidence an answer must have. Default `likely`, and for an item that nobody has bought "
+        "what goes with its category.",
         json_schema_extra=_without_default,
     )
     diversify: bool = Field(default=False, description="At most one answer per category.")

@@ -11,12 +11,14 @@ import numpy as np
 import numpy.typing as npt
 from markupsafe import Markup
 
-from neatrec.service.answers import AnsweredCart, AnswerLine, peers_of
+from neatrec.service.answers import AnsweredCart
 from neatrec.service.drawings import histogram, ruler
 from neatrec.service.loaded_bundle import LoadedBundle
 from neatrec.service.snapshot import ServingSnapshot
 from neatrec.serving import PairEvidence, strata_words, table_words
+from neatrec.serving.answers import peers_of
 from neatrec.serving.evidence import LIKELY
+from neatrec.serving.table import AnswerLine
 from neatrec.text import plural
 
 MIN_PEERS = 8
@@ -150,7 +152,7 @@ def spread(bundle: LoadedBundle, code: int) -> PeerComparison | None:
 def _peers(bundle: LoadedBundle, code: int) -> tuple[npt.NDArray[np.int64], str]:
     """Bought items of its category, or all bought items where these are few."""
     bought = np.asarray(bundle.index.item_count) > 0
-    peers = np.flatnonzero(peers_of(bundle, code) & bought)
+    peers = np.flatnonzero(peers_of(bundle.index, code) & bought)
     if len(peers) >= MIN_PEERS:
         return peers, f"the {plural(len(peers), 'item')} in {bundle.path(code)[-1]}"
     everyone = np.flatnonzero(bought)

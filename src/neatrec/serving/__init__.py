@@ -8,7 +8,7 @@ from neatrec.models.recommendations import best
 from neatrec.serving.build import build_index, has_table, index_of, rewrite_index, save_indexed
 from neatrec.serving.evidence import FOOTER, GRADES, PairEvidence, table_words
 from neatrec.serving.files import ServingArrays, write_index
-from neatrec.serving.query import AnswerWithEvidence, QueryResult, ask
+from neatrec.serving.query import AnswerWithEvidence, QueryResult, recommend
 from neatrec.serving.table import ItemAnswers, ServingTable
 
 __all__ = [
@@ -21,11 +21,11 @@ __all__ = [
     "QueryResult",
     "ServingArrays",
     "ServingTable",
-    "ask",
     "best",
     "build_index",
     "has_table",
     "index_of",
+    "recommend",
     "rewrite_index",
     "save_indexed",
     "strata_words",

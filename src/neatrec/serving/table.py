@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import mmap
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -95,6 +95,20 @@ class ItemFacts:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class AnswerLine:
+    """One answer."""
+
+    code: int
+    score: float | None
+    """None: placed by a rule of the shop."""
+    evidence: PairEvidence
+
+    @property
+    def grade(self) -> str:
+        return self.evidence.grade
+
+
 class ItemAnswers:
     """Arrays of one length, best first: `item`, `score`, `grade` (a number into the table's `grades`) and the numbers
     of the evidence.
@@ -152,6 +166,25 @@ class ItemAnswers:
         """The evidence of one answer."""
         numbers = {name: getattr(self, name)[row].item() for name in NUMBERS}
         return self._facts.evidence(self.query, int(self.item[row]), int(self.grade[row]), numbers)
+
+    def lines(self, rows: Sequence[int]) -> list[AnswerLine]:
+        """Chosen answers. Column by column: asking row by row takes several times as long."""
+        if not rows:
+            return []
+        facts, query = self._facts, self.query
+        items, scores, grades = (getattr(self, name)[rows] for name in ("item", "score", "grade"))
+        numbers = zip(*(getattr(self, name)[rows].tolist() for name in NUMBERS), strict=True)
+        own, counts = int(facts.count[query]), facts.count[items].tolist()
+        nan = float("nan")
+        spreads = [nan] * len(items) if facts.variance is None else facts.variance[items].tolist()
+        spread = nan if facts.variance is None else float(facts.variance[query])
+        found = zip(items.tolist(), scores.tolist(), grades.tolist(), numbers, counts, spreads, strict=True)
+        return [
+            AnswerLine(
+                item, score, PairEvidence(*(*each, own, count, spread, other, facts.grades[grade], facts.reason))
+            )
+            for item, score, grade, each, count, other in found
+        ]
 
 
 class ServingTable:
@@ -288,29 +321,73 @@ class ServingTable:
         min_grade: int = GUESS,
         k: int | None = None,
         new: bool = False,
+        same_category: bool = False,
     ) -> ItemAnswers:
         """The best by exact scores of the model, when filters have used up the table.
 
         The same candidates as in the table, without the codes of `skip`, only those of `allowed` (items,) where given,
         and only those whose grade is at most `min_grade`, so none that strata explain; at most `k` (default: the
-        table's). `new`: only items that nobody has bought, instead.
+        table's). `new`: only items that nobody has bought, instead. `same_category`: also items of its own category.
         """
-        may = self._candidates(code, new)
+        may = self._candidates(code, new, same_category)
         if allowed is not None:
             may &= allowed
         may[np.fromiter(skip, dtype=np.int64)] = False
         may[self.explained_with(code)] = False
-        items = np.flatnonzero(may).astype(np.int32)
-        if len(items):
-            scores = self.model.score_all([code])[0, items].astype(np.float64)
-            items, scores = items[scores > self.model.min_score], scores[scores > self.model.min_score]
+        scores = np.zeros(0)
+        if min_grade < GUESS:
+            items = self.evident_with(code, min_grade)
+            items = items[may[items]]
+            if len(items):
+                scores = self.model.score(np.full(len(items), code, dtype=np.int32), items)
         else:
-            scores = np.zeros(0)
-        if min_grade < GUESS and len(items):
-            good = self.pairs.columns(np.full(len(items), code), items)["grade"] <= min_grade
-            items, scores = items[good], scores[good]
+            items = np.flatnonzero(may).astype(np.int32)
+            if len(items):
+                scores = self.model.score_all([code])[0, items].astype(np.float64)
+        if len(items):
+            items, scores = items[scores > self.model.min_score], scores[scores > self.model.min_score]
         top = best(scores, self.k if k is None else k)
         return self._answers_of(code, items[top], scores[top])
+
+    def may_have_more(self, code: int, level: int) -> bool:
+        """Whether answers of grade `level` or better may exist beyond the table of an item."""
+        table = self.answers(code)
+        if len(table) < self.k:
+            return False
+        return level >= GUESS or len(self.evident_with(code, level)) > int((table.grade <= level).sum())
+
+    def evident_with(self, code: int, level: int) -> npt.NDArray[np.int32]:
+        """The items that have evidence of `level` or better with an item, ascending."""
+        start, items, grades = self.evident_pairs
+        part = slice(int(start[code]), int(start[code + 1]))
+        found: npt.NDArray[np.int32] = items[part][grades[part] <= level]
+        return found
+
+    @cached_property
+    def evident_pairs(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], npt.NDArray[np.uint8]]:
+        """For each item what is certain or likely to go with it: where its items start, the items, their grades.
+
+        Items whose table holds them all need no exact scores; without this, every short answer would ask for them.
+        """
+        if self._own is not None:
+            return self._own.evident_pairs
+        one, other, columns = self.pairs.with_evidence()
+        query, item = np.concatenate([one, other]), np.concatenate([other, one])
+        order = np.lexsort((item, query))
+        start = np.concatenate([[0], np.cumsum(np.bincount(query, minlength=len(self)))])
+        return start, item[order], np.tile(columns["grade"], 2)[order]
+
+    @cached_property
+    def category_codes(self) -> npt.NDArray[np.int32]:
+        """The category of each item that an answer must not share with the query; UNKNOWN where it is not known."""
+        level = self.manifest.parameters.get("category_level")
+        return self.catalog.category_of(level if level in self.catalog.levels else None)
+
+    @cached_property
+    def category(self) -> list[int]:
+        """`category_codes` as a list: asked for one item, it answers several times as fast."""
+        codes: list[int] = self.category_codes.tolist()
+        return codes
 
     def explained(self, code: int, month: int | None = None, k: int | None = None) -> ItemAnswers:
         """Items that look certain with an item over all baskets, but not within strata: the largest overall lift first.
@@ -344,11 +421,12 @@ class ServingTable:
         smaller = np.searchsorted(pairs.start, places, side="right") - 1
         return smaller.astype(np.int32), pairs.item[places]
 
-    def _candidates(self, code: int, new: bool) -> npt.NDArray[np.bool_]:
+    def _candidates(self, code: int, new: bool, same_category: bool) -> npt.NDArray[np.bool_]:
         if self.item_count[code] == 0 and not self.model.scores_unseen_items:
             return np.zeros(len(self), dtype=np.bool_)
         may: npt.NDArray[np.bool_] = self.model.new_items.copy() if new else self.item_count > 0
-        may &= ~same_category_as(self.catalog, np.array([code], dtype=np.int32), self.model.category_level)
+        if not same_category:
+            may &= ~same_category_as(self.catalog, np.array([code], dtype=np.int32), self.model.category_level)
         may[code] = False
         return may
 

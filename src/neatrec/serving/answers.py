@@ -1,0 +1,386 @@
+"""What goes with an item, or completes a cart: one implementation for Python, the command line, the API, the page and
+`export`.
+
+An item: by the table, by exact scores where filters used it up, by its category if nobody has bought it. A cart: by
+the exact scores of the model (`Model.score_cart`), each answer with the items that contribute to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from neatrec.data.catalog import UNKNOWN
+from neatrec.errors import must_be_one_of
+from neatrec.models.recommendations import best, count_new
+from neatrec.serving.evidence import CATEGORY, GRADES, GUESS, LIKELY, PairEvidence
+from neatrec.serving.table import AnswerLine, ServingTable
+from neatrec.text import printable
+
+Mask = npt.NDArray[np.bool_]
+
+LEVELS = GRADES[: CATEGORY + 1]
+"""What `min_evidence` may be, the strictest first. A rule of the shop needs no evidence."""
+MEMBERS = 200
+"""Best sellers of a category whose answers a new item gets."""
+
+
+def level_of(min_evidence: str | None) -> int | None:
+    """The grade that answers must have at least; None: what has evidence."""
+    if min_evidence is not None and min_evidence not in LEVELS:
+        raise must_be_one_of("min_evidence", LEVELS, min_evidence)
+    return None if min_evidence is None else LEVELS.index(min_evidence)
+
+
+class AnswerFilter:
+    """Passes what a request, the cart and the shop's rules leave; remembers what was taken.
+
+    `queries` are the codes of the items asked for: they are never recommended, nor, unless `same_category`, is what
+    shares a category with one of them. `chosen` are the items of the categories asked for, shape (items,).
+    """
+
+    def __init__(
+        self,
+        index: ServingTable,
+        queries: Sequence[int],
+        *,
+        exclude: Iterable[int] = (),
+        chosen: Mask | None = None,
+        same_category: bool = False,
+        diversify: bool = False,
+    ) -> None:
+        self.index = index
+        self.out = {*queries, *exclude}
+        self.own = set() if same_category else {index.category[code] for code in queries} - {UNKNOWN}
+        self.chosen, self.same_category, self.diversify = chosen, same_category, diversify
+        self.taken_categories: set[int] = set()
+        self.blocked: set[int] = set()
+        """What rules of the shop forbid."""
+        self.available: bytes | None = None
+        """One byte per item: 1 when it may be recommended. None: all may."""
+        self.block_hit = False
+
+    def passes(self, code: int, *, pinned: bool = False) -> bool:
+        """Whether `code` may be recommended next. The shop may pin an item of the same category."""
+        category = self.index.category[code]
+        if code in self.out or (category in self.own and not pinned):
+            return False
+        if code in self.blocked:
+            self.block_hit = True
+            return False
+        if self.available is not None and not self.available[code]:
+            return False
+        if self.chosen is not None and not self.chosen[code]:
+            return False
+        return not (self.diversify and category != UNKNOWN and category in self.taken_categories)
+
+    def take(self, code: int) -> None:
+        """`code` is recommended: not again, and with `diversify` nothing else of its category."""
+        self.out.add(code)
+        self.taken_categories.add(self.index.category[code])
+
+    def taken(self, codes: Iterable[int], most: int) -> list[int]:
+        """The places of the first codes that pass, at most so many, which are taken."""
+        places: list[int] = []
+        for place, code in enumerate(codes):
+            if len(places) >= most:
+                break
+            if self.passes(code):
+                self.take(code)
+                places.append(place)
+        return places
+
+    def mask(self, *, blocked: bool = False, new: bool = False) -> Mask:
+        """Every item that may come next, shape (items,); with `blocked` also those that only a rule forbids; `new`: of
+        those that nobody has bought."""
+        index = self.index
+        allowed = index.model.new_items.copy() if new else np.asarray(index.item_count) > 0
+        allowed[list(self.out if blocked else self.out | self.blocked)] = False
+        categories = self.own | (self.taken_categories - {UNKNOWN} if self.diversify else set())
+        if categories:
+            allowed &= ~np.isin(index.category_codes, list(categories))
+        if self.available is not None:
+            allowed &= np.frombuffer(self.available, dtype=np.bool_)
+        if self.chosen is not None:
+            allowed &= self.chosen
+        return allowed
+
+
+def answer_item(
+    index: ServingTable,
+    code: int,
+    wanted: int,
+    level: int | None,
+    item_filter: AnswerFilter,
+    *,
+    include_new: bool = False,
+    exact: bool = True,
+) -> list[AnswerLine] | None:
+    """What goes with an item, the best first. None, unless `exact`: the table does not suffice, and that takes longer.
+
+    `level`: the least evidence. None: `likely`; of an item that nobody has bought, what goes with its category.
+    """
+    is_new = index.item_count[code] == 0
+    least = LIKELY if level is None else level
+    if item_filter.same_category and least >= GUESS:  # the table holds no item of the same category
+        lines = _beyond(index, code, wanted, least, item_filter, used=()) if exact else None
+    else:
+        lines = _from_table(index, code, wanted, least, item_filter)
+        if len(lines) < wanted and index.may_have_more(code, least):
+            if not exact:
+                return None
+            used = index.answers(code).item.tolist()
+            lines += _beyond(index, code, wanted - len(lines), least, item_filter, used=used)
+            if index.recall is not None:  # an approximate table may have missed a better one
+                lines.sort(key=lambda line: -(line.score or 0.0))
+    from_peers = is_new and level in (None, CATEGORY) and lines is not None and len(lines) < wanted
+    if lines is None or ((from_peers or include_new) and not exact):
+        return None
+    if from_peers:
+        lines += from_category(index, peers_of(index, code), wanted - len(lines), item_filter)
+    if include_new:
+        index.model.check_new_items()
+        lines = place_new(lines, _beyond(index, code, wanted, GUESS, item_filter, new=True), wanted)
+    return lines
+
+
+def _from_table(index: ServingTable, code: int, wanted: int, level: int, item_filter: AnswerFilter) -> list[AnswerLine]:
+    table = index.answers(code)
+    enough = np.flatnonzero(table.grade <= level).tolist()
+    places = item_filter.taken(table.item[enough].tolist(), wanted)
+    return table.lines([enough[place] for place in places])
+
+
+def _beyond(
+    index: ServingTable,
+    code: int,
+    wanted: int,
+    level: int,
+    item_filter: AnswerFilter,
+    *,
+    used: Sequence[int] = (),
+    new: bool = False,
+) -> list[AnswerLine]:
+    """Exact answers after those of the table, which are all `used` up; `new`: items that nobody has bought."""
+    lines: list[AnswerLine] = []
+    while len(lines) < wanted:
+        # with `diversify` an answer may forbid the next one: ask again without its category
+        more = index.beyond(
+            code,
+            skip=used,
+            allowed=item_filter.mask(new=new),
+            min_grade=level,
+            k=wanted,
+            new=new,
+            same_category=item_filter.same_category,
+        )
+        rows = item_filter.taken(more.item.tolist(), wanted - len(lines))
+        lines += more.lines(rows)
+        if not rows or not item_filter.diversify:
+            break
+    return lines
+
+
+def explained_answers(
+    index: ServingTable, queries: Sequence[int], month: int | None, k: int, item_filter: AnswerFilter
+) -> list[tuple[int, AnswerLine]]:
+    """The items that season, store or basket size explain with one of `queries`, which comes first; the largest
+    overall lift first, each item once."""
+    found = []
+    for query in queries:
+        table = index.explained(query, month, len(index))
+        found += [(query, line) for line in table.lines(range(len(table)))]
+    found.sort(key=lambda each: -each[1].evidence.overall_lift)
+    return [found[place] for place in item_filter.taken((line.code for _, line in found), k)]
+
+
+def peers_of(index: ServingTable, code: int) -> Mask:
+    """Which items share the deepest known category of an item, shape (items,)."""
+    categories = index.catalog.categories
+    row = categories[code] if categories is not None else np.zeros(0, dtype=np.int32)
+    known = np.flatnonzero(row != UNKNOWN)
+    if categories is None or not len(known):
+        return np.zeros(len(index), dtype=np.bool_)
+    peers: Mask = categories[:, known[-1]] == row[known[-1]]
+    return peers
+
+
+def from_category(index: ServingTable, members: Mask, wanted: int, item_filter: AnswerFilter) -> list[AnswerLine]:
+    """Items that go with a category's best sellers; the score is the share of their sales that they go with."""
+    count = np.where(members, index.item_count, 0)
+    sellers = np.argsort(-count, kind="stable")[:MEMBERS]
+    sellers = sellers[count[sellers] > 0]
+    weight: dict[int, int] = {}
+    for seller in sellers.tolist():
+        table = index.answers(seller)
+        for item in table.item[table.grade <= LIKELY].tolist():
+            weight[item] = weight.get(item, 0) + int(count[seller])
+    total = int(count[sellers].sum())
+    ordered = sorted(weight, key=lambda item: (-weight[item], item))
+    chosen = [ordered[place] for place in item_filter.taken(ordered, wanted)]
+    return [AnswerLine(item, weight[item] / total, _by_category(index, item)) for item in chosen]
+
+
+def _by_category(index: ServingTable, item: int) -> PairEvidence:
+    nan = float("nan")
+    return PairEvidence(
+        count=-1,
+        expected=nan,
+        lift=nan,
+        lift_low=nan,
+        lift_high=nan,
+        q=nan,
+        customers=-1,
+        forward=-1,
+        backward=-1,
+        overall_lift=nan,
+        season=-1,
+        query_count=-1,
+        item_count=int(index.item_count[item]),
+        query_variance=nan,
+        item_variance=nan if index.variance is None else float(index.variance[item]),
+        grade="category",
+    )
+
+
+def new_note(index: ServingTable, code: int) -> str:
+    """Of an item that nobody has bought."""
+    return f"{printable(index.catalog.name(code))} is in no training basket: what is known comes from its category."
+
+
+class ScoredLine(Protocol):
+    """An answer with a score and a grade."""
+
+    @property
+    def score(self) -> float | None: ...
+    @property
+    def grade(self) -> str: ...
+
+
+Line = TypeVar("Line", bound=ScoredLine)
+
+
+def place_new(known: list[Line], new: list[Line], k: int) -> list[Line]:
+    """`k` of both, new items last and none instead of an answer with evidence; both are sorted by score."""
+    kept = max((place for place, line in enumerate(known, 1) if line.grade in GRADES[:GUESS]), default=0)
+    size = count_new([line.score or 0.0 for line in known], [line.score or 0.0 for line in new], k, kept)
+    return [*known[: k - size], *new[:size]]
+
+
+@dataclass(frozen=True, slots=True)
+class CartContribution:
+    """A cart item that an answer goes with."""
+
+    code: int
+    part: float
+    """As `Model.rank` has it: above 0 where the two go together; in a cart of one the model's score."""
+    evidence: PairEvidence
+
+
+@dataclass(frozen=True, slots=True)
+class CartLine:
+    """One answer to a cart."""
+
+    code: int
+    score: float
+    """As `Model.rank` has it."""
+    contributions: list[CartContribution]
+
+    @property
+    def evidence(self) -> PairEvidence:
+        """The best evidence among the contributions."""
+        return min((one.evidence for one in self.contributions), key=_weakness)
+
+    @property
+    def grade(self) -> str:
+        return self.evidence.grade
+
+
+def _weakness(evidence: PairEvidence) -> tuple[int, float]:
+    grade = evidence.grade
+    return GRADES.index(grade) if grade in GRADES else len(GRADES), -evidence.lift_low
+
+
+def answer_cart(
+    index: ServingTable,
+    cart: Sequence[int],
+    k: int,
+    level: int | None,
+    item_filter: AnswerFilter,
+    *,
+    include_new: bool = False,
+) -> list[CartLine]:
+    """What completes a cart; each answer has evidence of `level` (default: `likely`) with one of its items."""
+    level = LIKELY if level is None else level
+    if include_new:
+        index.model.check_new_items()
+    queries = [code for code in cart if index.item_count[code] or index.model.scores_unseen_items]
+    if not queries:
+        return []
+    # blocked items are scored too: only then is it known whether the rule changed the answer
+    allowed = item_filter.mask(blocked=True)
+    may_be_new = item_filter.mask(blocked=True, new=True) if include_new else np.zeros_like(allowed)
+    candidates = np.flatnonzero(allowed | may_be_new).astype(np.int32)
+    if not len(candidates):
+        return []
+    scored = index.model.score_cart(np.array(queries, dtype=np.int32), candidates)
+    codes, total = scored.codes, scored.total
+    if level < GUESS:
+        shown = (_with_evidence(index, queries, level) | may_be_new)[codes]
+    else:
+        explained = set.intersection(*(set(index.explained_with(code).tolist()) for code in queries))
+        shown = ~np.isin(codes, list(explained))
+    codes, total = codes[shown], total[shown]
+    is_new = may_be_new[codes]
+    found = [line for part in (~is_new, is_new) for line in _best_passing(codes[part], total[part], k, item_filter)]
+    if not found:
+        return []
+    chosen, scores = [code for code, _ in found], [score for _, score in found]
+    parts = scored.parts(np.array(chosen, dtype=np.int32))
+    contributions = _contributions(index, queries, chosen, parts, level)
+    lines = [CartLine(*line) for line in zip(chosen, scores, contributions, strict=True)]
+    known, others = ([line for line in lines if may_be_new[line.code] == part] for part in (False, True))
+    return place_new(known, others, k)
+
+
+def _best_passing(
+    codes: npt.NDArray[np.int32], total: npt.NDArray[np.floating], k: int, item_filter: AnswerFilter
+) -> list[tuple[int, float]]:
+    """Codes and scores of the best `k` that pass."""
+    # one answer may forbid others, by rule or by `diversify`: so many may have to be passed over
+    reach = len(codes) if item_filter.diversify else k + len(item_filter.blocked)
+    order = best(total, reach).tolist() if len(codes) else []
+    places = item_filter.taken(codes[order].tolist(), k)
+    return [(int(codes[order[place]]), float(total[order[place]])) for place in places]
+
+
+def _with_evidence(index: ServingTable, queries: Sequence[int], level: int) -> Mask:
+    """Which items have evidence of `level` or better with something in the cart, shape (items,)."""
+    found = np.zeros(len(index), dtype=np.bool_)
+    for code in queries:
+        found[index.evident_with(code, level)] = True
+    return found
+
+
+def _contributions(
+    index: ServingTable, queries: Sequence[int], codes: list[int], parts: npt.NDArray[np.float64], level: int
+) -> list[list[CartContribution]]:
+    """For each answer the cart items that it goes with, the largest contribution first: those with evidence, or above
+    their median.
+
+    Grades come all together: pair by pair takes thirty times as long.
+    """
+    pairs = np.tile(queries, len(codes)), np.repeat(codes, len(queries))
+    grades = index.pairs.columns(*pairs)["grade"].reshape(parts.shape)
+    found = []
+    for item, part, grade in zip(codes, parts, grades, strict=True):
+        order = np.argsort(-part, kind="stable")
+        chosen = order[(grade[order] <= level) & ((part[order] > 0) | (grade[order] < GUESS))]
+        if not len(chosen):  # below the median of all that it goes with, and yet the best there is
+            chosen = order[[np.argmin(grade[order])]]
+        found.append([CartContribution(queries[i], float(part[i]), index.evidence(queries[i], item)) for i in chosen])
+    return found
