@@ -17,7 +17,7 @@ $(READY): pyproject.toml constraints.txt src/neatrec/_version.py
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else f"neatrec needs Python 3.11 or later, {sys.executable} is {sys.version.split()[0]}: run make PYTHON=python3.12")'
 	@test -d $(TOOLS)/uv || $(PYTHON) -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --target $(TOOLS) uv
 	@test -x $(BIN)/python || $(UV) venv --quiet --python $(PYTHON) $(VENV)
-	$(UV) pip install --quiet --python $(BIN)/python --constraint constraints.txt --editable . --group dev
+	$(UV) pip install --quiet --python $(BIN)/python --constraint constraints.txt --editable '.[all]' --group dev
 	@touch $@
 
 setup: $(READY)  ## install neatrec and its tools into .venv

@@ -9,9 +9,12 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from neatrec.errors import EXTRAS, MissingDependencyError, require_extra
 
 ROOT = Path(__file__).parents[1]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -33,16 +36,34 @@ def test_uv_run_finds_versions_for_a_checkout(tmp_path: Path) -> None:
     assert (tmp_path / "uv.lock").exists()
 
 
-def test_every_core_dependency_is_pinned_and_says_why() -> None:
-    pinned = {
-        re.split("==", line)[0].lower().replace("_", "-") for line in (ROOT / "constraints.txt").read_text().split()
-    }
-    text = (ROOT / "pyproject.toml").read_text()
-    for requirement in PYPROJECT["project"]["dependencies"]:
+def test_every_dependency_is_pinned_and_says_why() -> None:
+    pinned = {re.split("==", line)[0].lower() for line in (ROOT / "constraints.txt").read_text().split()}
+    text, project = (ROOT / "pyproject.toml").read_text(), PYPROJECT["project"]
+    for requirement in [*project["dependencies"], *(line for extra in EXTRAS for line in packages_of(extra))]:
         name = re.split(r"[<>=\[]", requirement)[0].lower().replace("_", "-")
         assert name in pinned
         line = next(line for line in text.split("\n") if f'"{requirement}"' in line)
         assert "#" in line, f"{name} needs a line saying why it is there"
+
+
+def packages_of(extra: str) -> list[str]:
+    packages: list[str] = PYPROJECT["project"]["optional-dependencies"][extra]
+    return packages
+
+
+def test_what_an_extra_must_bring_is_in_the_extra() -> None:
+    for extra, modules in EXTRAS.items():
+        brought = {re.split(r"[<>=\[]", package)[0].replace("-", "_") for package in packages_of(extra)}
+        assert set(modules) <= brought
+    assert packages_of("all") == [f"neatrec[{','.join(EXTRAS)}]"]
+
+
+def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    require_extra("serve", "the service")
+    for module in EXTRAS["serve"]:
+        monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(MissingDependencyError, match=r"the service needs fastapi, .* pip install 'neatrec\[serve\]'"):
+        require_extra("serve", "the service")
 
 
 def test_the_version_is_a_literal() -> None:
@@ -69,21 +90,53 @@ def test_the_wheel_holds_its_sql_and_data_files(wheel: Path) -> None:
     assert any(name.endswith(".sql") for name in inside)
 
 
-def test_the_wheel_runs_the_demo_in_an_empty_environment(wheel: Path, tmp_path: Path) -> None:
-    """The wheel and what it says it needs, nothing else: no checkout, no tools of ours."""
-    python = tmp_path / "env" / "bin" / "python"
-    uv("venv", "--python", sys.executable, str(tmp_path / "env"))
-    uv("pip", "install", "--python", str(python), "--constraint", str(ROOT / "constraints.txt"), str(wheel))
-    done = subprocess.run(
-        [str(python.with_name("neatrec")), "demo", "--out", str(tmp_path / "demo")],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env={**os.environ, "NEATREC_CACHE": str(tmp_path / "cache")},
-        timeout=600,
-    )
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Compiled code of the wheel, shared by the environments it is installed into."""
+    return tmp_path_factory.mktemp("cache")
+
+
+def installed(target: str, folder: Path, cache: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """`neatrec` of an empty environment with `target` and what it says it needs: no checkout, no tools of ours."""
+    python = folder / "env" / "bin" / "python"
+    uv("venv", "--python", sys.executable, str(folder / "env"))
+    uv("pip", "install", "--python", str(python), "--constraint", str(ROOT / "constraints.txt"), target)
+
+    def neatrec(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [str(python.with_name("neatrec")), *words],
+            capture_output=True,
+            text=True,
+            cwd=folder,
+            env={**os.environ, "NEATREC_CACHE": str(cache)},
+            timeout=600,
+        )
+
+    return neatrec
+
+
+def test_a_bare_install_trains_and_answers_and_names_the_extra_it_lacks(
+    wheel: Path, tmp_path: Path, cache: Path
+) -> None:
+    neatrec = installed(str(wheel), tmp_path, cache)
+    source = "supermarket:baskets=1000,items=100"
+    for words in (("train", source, "--model", "shrunk-lift", "--out", "bundle"), ("recommend", "bundle", "1000")):
+        done = neatrec(*words)
+        assert done.returncode == 0, done.stderr
+    for words, extra in (
+        (("serve", "bundle"), "serve"),
+        (("demo",), "report"),
+        (("train", source, "--model", "cf", "--out", "other"), "als"),
+    ):
+        done = neatrec(*words)
+        assert done.returncode == 2
+        assert f"pip install 'neatrec[{extra}]'" in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_the_wheel_with_all_extras_runs_the_demo(wheel: Path, tmp_path: Path, cache: Path) -> None:
+    done = installed(f"{wheel}[all]", tmp_path, cache)("demo", "--out", "demo")
     assert done.returncode == 0, done.stderr
-    assert "calibrated" in done.stdout
     assert (tmp_path / "demo" / "report" / "index.html").is_file()
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from neatrec.check.run import CheckResult, check_baskets
+from neatrec.errors import require_extra
 from neatrec.labels import Labels, make_labels
 from neatrec.labels.audit import Audit, audit_labels
 from neatrec.labels.ground_truth import TruthScore, score_against
@@ -94,6 +95,7 @@ class Demo:
 
 def run_demo(out: Path, *, seed: int = 0, log: Callable[[str], None] = print) -> Demo:
     """Make a supermarket, check it, label it, train and compare models, write report and bundle into `out`."""
+    require_extra("report", "the demo")
     log("simulating a supermarket: planted complements, popular noise, a December trap, a one-store trap")
     market = supermarket(seed=seed)
     baskets, truth = market.baskets, market.truth

@@ -18,9 +18,17 @@ Each says which argument or which file and line, must be what, got what, and wha
 from __future__ import annotations
 
 from collections.abc import Iterable
+from importlib.util import find_spec
 from typing import Any, ClassVar
 
 from neatrec.text import printable
+
+EXTRAS = {
+    "serve": ("fastapi", "jinja2", "prometheus_client", "uvicorn"),
+    "report": ("jinja2", "matplotlib"),
+    "als": ("implicit",),
+}
+"""Extra of the package -> the modules it brings; a bare install has none of them."""
 
 
 class NeatrecError(Exception):
@@ -87,6 +95,15 @@ class ResourceError(InputError):
 
 class MissingDependencyError(InputError):
     """An optional library is needed here and not installed."""
+
+
+def require_extra(extra: str, task: str) -> None:
+    """Refuse a task before it begins where the libraries of its extra are not installed."""
+    missing = [module for module in EXTRAS[extra] if find_spec(module) is None]
+    if missing:
+        raise MissingDependencyError(
+            f"{task} needs {', '.join(missing)}, not installed here", hint=f"pip install 'neatrec[{extra}]'"
+        )
 
 
 def must_be(argument: str, wanted: str, got: Any, *, hint: str | None = None) -> ParameterError:

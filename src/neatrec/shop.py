@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog
-from neatrec.errors import must_be
+from neatrec.errors import must_be, require_extra
 from neatrec.text import plural, printable
 
 if TYPE_CHECKING:
@@ -149,6 +149,7 @@ class Shop:
 
     def plot(self, item: str, k: int = 10) -> Any:
         """A figure of what goes with an item: the lift of each answer with its 95 % interval."""
+        require_extra("report", "a figure")
         from matplotlib.figure import Figure
 
         answers = self.goes_with(item, k).table
@@ -176,6 +177,7 @@ class Shop:
 
     def serve(self, *, host: str = "127.0.0.1", port: int = 8000) -> None:
         """Serve the page and the API until interrupted."""
+        require_extra("serve", "the service")
         from neatrec.service.run import serve
         from neatrec.service.settings import ServiceSettings
 

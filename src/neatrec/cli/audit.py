@@ -9,6 +9,7 @@ import typer
 
 from neatrec.cli.output import OutputOptions, percent, print_json, print_table
 from neatrec.cli.source_options import EngineArguments, SourceArguments, output_folder, parse_strata
+from neatrec.errors import require_extra
 from neatrec.text import printable
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ def audit(
     seed: Annotated[int, typer.Option(help="Seed of the shuffle.", min=0)] = 0,
 ) -> None:
     """Study the labels: coverage, consistency, accuracy, and what both protocols get wrong."""
+    require_extra("report", "the study of the labels")
     from neatrec.labels import LabelOptions
     from neatrec.labels.audit import audit_labels
     from neatrec.labels.null import check_within

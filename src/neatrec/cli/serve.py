@@ -12,7 +12,7 @@ import typer
 from neatrec.cli.output import OutputOptions
 from neatrec.cli.progress import ShowProgress
 from neatrec.cli.source_options import SourceArguments
-from neatrec.errors import must_be
+from neatrec.errors import must_be, require_extra
 from neatrec.io.options import SourceOptions
 from neatrec.service.settings import IN_FLIGHT
 from neatrec.text import printable
@@ -85,6 +85,7 @@ def serve(
     """
     import webbrowser
 
+    require_extra("serve", "the service")
     from neatrec.bundle import is_bundle
     from neatrec.release.store import is_store
     from neatrec.service.run import bound, require_api_key

@@ -20,6 +20,7 @@ from neatrec.bundle import load_bundle, read_manifest
 from neatrec.cooccurrence.strata import strata_words
 from neatrec.data.baskets import Baskets
 from neatrec.data.splits import split_baskets
+from neatrec.errors import require_extra
 from neatrec.labels.audit import Audit, audit_labels
 from neatrec.labels.ground_truth import GroundTruth
 from neatrec.leaderboard.model_specs import Models
@@ -202,6 +203,7 @@ def make_report(
     `keep` is a folder where trainings are cached; `truth` the true complements, where they are known; `models`,
     `options` and `scores` are those of `run_leaderboard`.
     """
+    require_extra("report", "a report")
     report = progress or log.info
     parts = split_baskets(baskets, split, **(split_options or {}))
     method = {"method": parts.method, **parts.options}

@@ -20,7 +20,7 @@ from scipy import sparse
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import string_array
 from neatrec.data.randomness import as_generator
-from neatrec.errors import DivergedError, MissingDependencyError
+from neatrec.errors import DivergedError, require_extra
 from neatrec.models.base import Model
 from neatrec.models.parallel import one_blas_thread
 from neatrec.models.parameters import ModelParameters, parameter
@@ -169,15 +169,12 @@ def _user_rows(shard: Baskets, number: dict[str, int]) -> npt.NDArray[np.int64]:
 
 
 def _import_implicit() -> Any:
-    try:
-        import implicit
-        import implicit.cpu.als
-        import implicit.cpu.bpr
-        import implicit.recommender_base
-    except ImportError as error:
-        raise MissingDependencyError(
-            "the models 'cf' and 'bprmf' need the library implicit", hint="pip install implicit"
-        ) from error
+    require_extra("als", "a model 'cf' or 'bprmf'")
+    import implicit
+    import implicit.cpu.als
+    import implicit.cpu.bpr
+    import implicit.recommender_base
+
     return implicit
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from neatrec.data.baskets import Baskets
+from neatrec.errors import require_extra
 from neatrec.labels.audit import Audit, audit_labels
 from neatrec.labels.config import LabelConfig
 from neatrec.labels.paper import DependentPairs, dependent_pairs
@@ -134,6 +135,7 @@ def reproduce_instacart(
     to all of ours, and to the paper's settings (`@paper`) of those that have some. `keep` is a folder where trainings
     are cached.
     """
+    require_extra("report", "a report")
     report = progress or log.info
     data = read_instacart(folder)
     with cache_folder(keep) as cache:
