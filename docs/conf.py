@@ -1,14 +1,21 @@
 """Sphinx: `make docs` builds the pages of this folder, offline."""
 
+import sys
+from pathlib import Path
+
 from neatrec._version import __version__
+
+sys.path.append(str(Path(__file__).parent))  # generated.py
 
 project = "neatrec"
 author = "The neatrec developers"
 release = __version__
-extensions = ["myst_parser"]
-exclude_patterns = ["_build"]
-html_theme = "alabaster"
-html_theme_options = {"description": "What goes with what, and how sure that is", "page_width": "64em"}
+extensions = ["myst_parser", "sphinx.ext.autodoc", "generated"]
+html_theme = "furo"
+html_title = "neatrec"
 html_show_sourcelink = False
 myst_heading_anchors = 3
 suppress_warnings = ["myst.header"]
+default_role = "code"  # docstrings have Markdown's single backticks
+autodoc_member_order = "bysource"
+autodoc_preserve_defaults = True

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import typer
+from docs import generated
 
 import neatrec
 from neatrec.cli.main import app
@@ -80,13 +81,22 @@ def test_every_page_that_the_code_names_is_there() -> None:
     assert not [(page, file) for page, file in sorted(named) if not (ROOT / page).exists()]
 
 
-def test_the_contracts_name_everything_public() -> None:
-    page = (ROOT / "docs" / "reference" / "file-formats.md").read_text()
-    commands = {(command.name or "") for command in app.registered_commands} | {
-        group.name for group in app.registered_groups
+def test_the_reference_names_everything_public() -> None:
+    pages = {
+        name: (ROOT / "docs" / "reference" / f"{name}.md").read_text() for name in ("command-line", "python", "http")
     }
-    assert not [name for name in neatrec.__all__ if f"`{name}`" not in page and name != "__version__"]
-    assert not [name for name in commands if f"`neatrec {name}" not in page]
+    assert all("<!-- generated: " in page for page in pages.values())
+    shown = {name: generated.filled(page) for name, page in pages.items()}
+    assert not [page for page in shown.values() if "<!-- generated" in page]
+    assert not [name for name in neatrec.__all__ if f"## `{name}`\n" not in shown["python"] and name != "__version__"]
+    commands: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    for name, command in commands.items():
+        part = shown["command-line"].split(f"## `neatrec {name}")[1].split("\n## ")[0]
+        for option in getattr(command, "params", ()):
+            word = option.opts[0] if option.opts[0].startswith("-") else option.metavar or option.name.upper()
+            assert word.replace("|", "\\|") in part or option.hidden or option.name == "help", (name, word)
+    assert "`--basket COLUMN`" in shown["command-line"]
+    assert "## `POST /v1/cart/complements`" in shown["http"]
 
 
 def wrong_words(text: str) -> list[str]:

@@ -28,6 +28,7 @@ STATES = (
     "/cart?item=100&item=101",
     "/map",
     "/quality",
+    "/docs",
     "/item?id=spagheti",
 )
 

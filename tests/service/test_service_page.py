@@ -35,6 +35,7 @@ PAGES = [
     "/map",
     "/map?id=100",
     "/quality",
+    "/docs",
     "/nowhere",
 ]
 STATED = ("/", "/map", "/quality")
@@ -212,3 +213,16 @@ def test_static_files_are_ours_alone() -> None:
     folder = Path(__file__).parents[2] / "src" / "neatrec" / "service" / "static"
     for file in folder.iterdir():
         assert not re.search(r"https?://(?!www\.w3\.org)", file.read_text()), file
+
+
+def test_the_api_reference_shows_every_request_with_its_parameters(both: TestClient) -> None:
+    text, document = both.get("/docs", headers=HTML).text, both.get("/openapi.json").json()
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            assert f"{method.upper()} {path}" in text
+            section = text.split(f"{method.upper()} {path}</code></h2>")[1].split("</section>")[0]
+            assert operation["description"].partition("`")[0] in section
+            for parameter in operation.get("parameters", ()):
+                assert f"<code>{parameter['name']}</code></th><td>{parameter['in']}</td>" in section
+    cart = text.split("POST /v1/cart/complements</code></h2>")[1].split("</section>")[0]
+    assert "<code>items</code></th><td>body</td><td>list of text</td><td>required</td>" in cart

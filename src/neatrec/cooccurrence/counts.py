@@ -31,7 +31,7 @@ class CountOptions:
     """
 
     window: int | None = None
-    """None: all pairs of a basket; w: |i - j| <= w in positions, before same-category pairs are dropped."""
+    """None: all pairs of a basket; w: positions at most w apart, before same-category pairs are dropped."""
     directed: bool = True
     """(query, item): query was added before item; needs baskets in cart order."""
     min_basket: int = 2

@@ -78,6 +78,14 @@ def make_app(settings: ServiceSettings, watcher: BundleWatcher | None = None) ->
     )
 
 
+def api_document() -> dict[str, Any]:
+    """The OpenAPI document of the service, without a bundle to serve."""
+    app = FastAPI(title="neatrec", version=__version__, description=ABOUT)
+    add_api(app, Metrics(), public=False)
+    add_key_schemes(app, required=True)
+    return app.openapi()
+
+
 def add_key_schemes(app: FastAPI, *, required: bool) -> None:
     """OpenAPI shows how a key is sent, and whether one is needed; the middleware checks it."""
     made = app.openapi

@@ -18,6 +18,7 @@ from neatrec.service.api import CheckedRoute, find, json_response, snapshot_of
 from neatrec.service.drawings import MAX_POINTS, ItemMap, dots
 from neatrec.service.loaded_bundle import LoadedBundle
 from neatrec.service.problems import Problem, bad
+from neatrec.service.reference import operations
 from neatrec.service.schemas import (
     CartQuery,
     Filters,
@@ -257,6 +258,12 @@ class Pages:
         snapshot = snapshot_of(request)
         return self._page("quality.html", snapshot, "quality", **quality(snapshot, self.public))
 
+    def docs(self, request: Request, _: Annotated[NoQuery, Query()]) -> Response:
+        """The API reference, made from the OpenAPI document: no script, nothing from outside."""
+        document = request.app.openapi()
+        values = {"document": document, "operations": operations(document)}
+        return self._page("docs.html", snapshot_of(request), "docs", **values)
+
     def _map_of(self, bundle: LoadedBundle) -> ItemMap:
         if bundle not in self.maps:
             self.maps[bundle] = ItemMap(bundle)
@@ -279,6 +286,7 @@ def add_page(app: FastAPI, *, public: bool) -> None:
         "/map": pages.map,
         "/map/points": pages.points,
         "/quality": pages.quality,
+        "/docs": pages.docs,
     }
     for path, handler in routes.items():
         router.add_api_route(path, handler, methods=["GET"], response_model=None)

@@ -1,0 +1,119 @@
+"""Parts of the reference that are generated from the code: an extension of Sphinx for `docs/conf.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import typer
+
+import neatrec
+from neatrec.cli.main import PANELS, app
+from neatrec.io.options import option_infos
+from neatrec.service.app import api_document
+from neatrec.service.reference import operations
+
+
+def commands() -> str:
+    """Every command with its arguments and options, in the panels of `neatrec --help`."""
+    group: Any = typer.main.get_command(app)
+    panel_of = {name: panel for panel, names in PANELS.items() for name in names}
+    found = [
+        (f"{name} {nested}", command.commands[nested]) if nested else (name, command)
+        for name, command in group.commands.items()
+        for nested in getattr(command, "commands", {None: None})
+    ]
+    lines = []
+    for name, command in found:
+        lines += [f"## `neatrec {name}`", "", command.help.replace("\b", ""), ""]
+        if name in panel_of:
+            lines += [f"Panel *{panel_of[name]}* of `neatrec --help`.", ""]
+        lines += _table(("option", "meaning", "default"), _options(command))
+    return "\n".join(lines)
+
+
+def _options(command: Any) -> Iterator[tuple[str, str, str]]:
+    for option in command.params:
+        if getattr(option, "hidden", False) or option.name == "help":
+            continue
+        is_argument = option.param_type_name == "argument"
+        named = option.metavar or {int: "N", float: "X"}.get(type(option.default), option.name.upper())
+        words = named if is_argument else ", ".join(option.opts)
+        value = "" if is_argument or option.is_flag else f" {named}"
+        other = f" / {', '.join(option.secondary_opts)}" if option.secondary_opts else ""
+        default = option.default
+        shown = "required" if option.required else "" if default in (None, (), [], False) else f"`{default}`"
+        yield f"`{words}{value}{other}`", option.help or "", shown
+
+
+def source_options() -> str:
+    """The options that describe SOURCE, in every command."""
+    rows = [
+        (f"`--{name.replace('_', '-')} {info.metavar}`".replace(" `", "`"), info.help, info.panel)
+        for name, info in option_infos().items()
+        if info.panel is not None
+    ]
+    return "\n".join(_table(("option", "meaning", "group"), rows))
+
+
+def python() -> str:
+    """Every public name, documented by autodoc."""
+    kinds = {name: getattr(neatrec, name) for name in neatrec.__all__ if name != "__version__"}
+    lines = []
+    for name, kind in kinds.items():
+        directive = "autoclass" if isinstance(kind, type) else "autofunction"
+        members = ["   :members:"] if isinstance(kind, type) else []
+        home = f".. {directive}:: {kind.__module__}.{kind.__qualname__}"
+        lines += [f"## `{name}`", "", "```{eval-rst}", home, *members, "```", ""]
+    return "\n".join(lines)
+
+
+def http() -> str:
+    """Every request of the API: parameters, bodies, answers, errors."""
+    lines = []
+    for operation in operations(api_document()):
+        lines += [f"## `{operation.method} {operation.path}`", "", operation.description, ""]
+        lines += _table(
+            ("parameter", "in", "values", "default", "meaning"),
+            [(f"`{p.name}`", p.place, p.kind, p.default, p.description) for p in operation.parameters],
+        )
+        for title, code in (("A body", operation.example), ("An answer", operation.answer)):
+            lines += [f"{title}:", "", "```json", code, "```", ""] if code else []
+        if operation.errors:
+            lines += [". ".join(f"{status}: {message}" for status, message in operation.errors) + ".", ""]
+    return "\n".join(lines)
+
+
+def _table(head: tuple[str, ...], rows: Any) -> list[str]:
+    cells = [[" ".join(cell.replace("|", "\\|").split()) for cell in row] for row in rows]
+    if not cells:
+        return []
+    return ["| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *cells)] + [""]
+
+
+SECTIONS: dict[str, Callable[[], str]] = {
+    "commands": commands,
+    "source options": source_options,
+    "python": python,
+    "http": http,
+}
+"""Name in a page's marker -> the Markdown that takes its place."""
+
+
+def filled(text: str) -> str:
+    """A page with each marker `generated: NAME` replaced by its section."""
+    for name, section in SECTIONS.items():
+        marker = f"<!-- generated: {name} -->"
+        if marker in text:
+            text = text.replace(marker, section())
+    return text
+
+
+def setup(app: Any) -> dict[str, bool]:
+    """Called by Sphinx."""
+
+    def fill_in(app: Any, page: str, source: list[str]) -> None:
+        source[0] = filled(source[0])
+
+    app.connect("source-read", fill_in)
+    return {"parallel_read_safe": True}
