@@ -58,7 +58,7 @@ def chosen_device(name: str, device: str, settings: KernelSettings, reproducible
     found, refused = _device(name, device, settings, reproducible)
     if refused is not None:
         log.info("training on the CPU: %s", refused)
-    elif device == "auto":
+    elif found == "gpu" and device == "auto":
         log.info("training on the GPU")
     return found
 
@@ -74,7 +74,8 @@ def _device(name: str, device: str, settings: KernelSettings, reproducible: bool
 
 
 def able(device: str, require_gpu: Callable[[], None]) -> tuple[str, str | None]:
-    """(`cpu` or `gpu`, what keeps `auto` from the GPU): what `require_gpu` raises, an error where it is asked for."""
+    """(`cpu` or `gpu`, what keeps `auto` from a GPU that is there): what `require_gpu` raises, an error where it is
+    asked for by name."""
     if device == "cpu":
         return "cpu", None
     try:
@@ -82,7 +83,7 @@ def able(device: str, require_gpu: Callable[[], None]) -> tuple[str, str | None]
     except (MissingDependencyError, ParameterError) as error:
         if device == "gpu":
             raise
-        return "cpu", error.message
+        return "cpu", None if gpu.unavailable_reason() else error.message
     return "gpu", None
 
 
@@ -106,7 +107,7 @@ def ranking_device(model: str, device: str, *, product: bool, top: int) -> str:
     found, refused = able(device, lambda: _require_gpu_ranking(model, product, top))
     if refused is not None:
         log.debug("%s is ranked on the CPU: %s", printable(model), refused)
-    elif device == "auto":
+    elif found == "gpu" and device == "auto":
         log.debug("%s is ranked on the GPU", printable(model))
     return found
 
