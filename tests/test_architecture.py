@@ -39,7 +39,7 @@ ALLOWED: dict[str, set[str]] = {
     "reproduction": MODELS | {"io", "labels", "evaluation", "bundle", "report", "leaderboard"},
     "service": BASE | {"bundle", "serving"},
     "shop": MODELS | {"io", "serving", "release", "training", "leaderboard", "service"},
-    "demo": MODELS | {"simulator", "labels", "serving", "check", "training", "leaderboard"},
+    "demo": MODELS | {"simulator", "labels", "serving", "check", "training", "leaderboard", "report"},
 }
 """Packages of `neatrec` and what each may import; docs/reference/architecture.md shows this table."""
 ALLOWED["cli"] = set(ALLOWED)

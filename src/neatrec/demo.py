@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from neatrec.check.run import CheckResult, check_baskets
 from neatrec.errors import require_extra
@@ -15,9 +15,12 @@ from neatrec.labels.ground_truth import TruthScore, score_against
 from neatrec.leaderboard.report import make_report
 from neatrec.leaderboard.run import LeaderboardOptions, LeaderboardResult
 from neatrec.models import Model, Run, make_model
+from neatrec.report.attachment import read_report
 from neatrec.serving import PairEvidence, QueryResult, ServingTable, recommend, save_indexed
 from neatrec.simulator import Supermarket, supermarket
 from neatrec.training.train import DEFAULT_MODEL
+
+log = logging.getLogger(__name__)
 
 STRATA = ("basket_size", "month", "store")
 STATISTICS = ("pop", "popco", "lift", "shrunk-lift", "llr")
@@ -25,6 +28,14 @@ EPOCHS = {"neat": 40, "item2vec": 20}
 """Fewer than the models use by default, so that the demo ends soon."""
 QUERIES = 3
 """Items whose recommendations are shown."""
+
+
+class Trap(NamedTuple):
+    """A pair that is bought together for another reason than the one item going with the other."""
+
+    query: int
+    item: int
+    evidence: PairEvidence
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +77,15 @@ class Demo:
         places = labels.strongest(count).tolist()
         return [(i, index.evidence(int(labels.query[i]), int(labels.item[i]))) for i in places]
 
+    def caught(self) -> Trap | None:
+        """Of the pairs that only their season brings together, the one with the highest lift overall: what a count of
+        all baskets would have recommended; None where no such pair was seen."""
+        index, truth = ServingTable.open(self.bundle), self.market.truth
+        pairs = zip(truth.trap_query.tolist(), truth.trap_item.tolist(), strict=True)
+        found = [Trap(query, item, index.evidence(query, item)) for query, item in pairs if query < item]
+        seasonal = [trap for trap in found if trap.evidence.grade == "seasonal"]
+        return max(seasonal, key=lambda trap: trap.evidence.overall_lift, default=None)
+
     def recommendations(self) -> list[tuple[int, QueryResult]]:
         """What goes with each of them, with evidence: (item, answers)."""
         index = ServingTable.open(self.bundle)
@@ -93,27 +113,43 @@ class Demo:
         }
 
 
-def run_demo(out: Path, *, seed: int = 0, log: Callable[[str], None] = print) -> Demo:
+def run_demo(out: Path, *, seed: int = 0) -> Demo:
     """Make a supermarket, check it, label it, train and compare models, write report and bundle into `out`."""
     require_extra("report", "the demo")
-    log("simulating a supermarket: planted complements, popular noise, a December trap, a one-store trap")
+    steps = iter(enumerate(STEPS))
+
+    def begin() -> None:
+        number, step = next(steps)
+        log.info("%s", step, extra={"done": number, "total": len(STEPS)})
+
+    begin()
     market = supermarket(seed=seed)
     baskets, truth = market.baskets, market.truth
-    log("checking the baskets")
+    begin()
     checked = check_baskets(baskets)
-    log("labels by both protocols, and how many of them chance alone would make")
+    begin()
     plain = audit_labels(baskets, truth=truth, null_rounds=2, seed=seed, strata=())
-    log("the same within baskets of one size, month and store")
+    begin()
     stratified = make_labels(baskets, protocol="calibrated", levels=(0.05,), strata=STRATA)
     score = score_against(truth, stratified.query, stratified.item, directed=True)
-    log("training models on one half of the baskets, evaluating them on the other")
-    board = make_report(
-        baskets, out / "report", _model_specs(), LeaderboardOptions(seed=seed), truth=truth, null_rounds=1, progress=log
-    )
-    log(f"training {DEFAULT_MODEL} on all baskets")
+    begin()
+    options = LeaderboardOptions(seed=seed)
+    board = make_report(baskets, out / "report", _model_specs(), options, truth=truth, null_rounds=1)
+    begin()
     model = make_model(DEFAULT_MODEL, strata=",".join(STRATA[1:])).fit(baskets, Run(rng=seed))
-    save_indexed(model, out / "bundle", baskets, strata=STRATA, seed=seed)
+    attached = read_report(out / "report")
+    save_indexed(model, out / "bundle", baskets, strata=STRATA, seed=seed, attachment=attached)
     return Demo(market, checked, plain, stratified, score, board, model, out / "report" / "index.html", out / "bundle")
+
+
+STEPS = (
+    "simulating a supermarket: planted complements, popular noise, a December trap, a one-store trap",
+    "checking the baskets",
+    "labels by both protocols, and how many of them chance alone would make",
+    "the same within baskets of one size, month and store",
+    "training models on one half of the baskets, evaluating them on the other",
+    f"training {DEFAULT_MODEL} on all baskets",
+)
 
 
 def _model_specs() -> dict[str, str | Model]:

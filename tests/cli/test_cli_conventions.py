@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from neatrec.cli.main import PANELS, exit_code_of
+from neatrec.cli.output import print_table
 from neatrec.errors import GateError
 from neatrec.io.options import option_infos
 
@@ -129,7 +130,7 @@ def test_an_end_of_file_inside_is_not_reported_as_an_interrupt(
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_signals_end_with_their_exit_code(tmp_path: Path, number: int, code: int) -> None:
     process = subprocess.Popen(
-        [sys.executable, "-m", "neatrec", "labels", "supermarket:baskets=40000", "--null-rounds", "1000"],
+        [sys.executable, "-m", "neatrec", "labels", "supermarket:baskets=40000", "--null-rounds", "1000", "-v"],
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -189,3 +190,39 @@ def test_names_with_control_characters_are_escaped_in_json(neatrec, tmp_path: Pa
     assert done.returncode == 0
     assert done.stdout.isascii()
     assert name in json.dumps(json.loads(done.stdout), ensure_ascii=False)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["check", SMALL],
+        ["labels", SMALL],
+        ["audit", SMALL, "--null-rounds", "0"],
+        ["leaderboard", SMALL, "--models", "popco,llr", "--min-basket", "2"],
+        ["show"],
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_tables_fit_80_columns_without_breaking_words(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shown = {}
+    for columns in (80, 300):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        assert exit_code_of([*arguments, "--quiet"]) == 0
+        shown[columns] = capsys.readouterr().out
+    assert max(map(len, shown[80].splitlines())) <= 80
+    words = {columns: {word for word in text.split() if word.isalpha()} for columns, text in shown.items()}
+    assert words[80] == words[300]
+
+
+def test_a_table_wraps_long_names_between_words(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    name = "Stone Vale Extra Dish Soap with Lemon and Mint, 24 oz"
+    print_table("Pairs", ["query", "goes with", "false-discovery"], [[name, name, "planted-complement"]])
+    shown = capsys.readouterr().out
+    assert max(map(len, shown.splitlines())) <= 80
+    assert {*name.split(), "false-discovery", "planted-complement"} <= set(shown.split())

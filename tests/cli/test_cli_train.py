@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
 
@@ -46,9 +47,9 @@ def assert_same(one: Model, other: Model) -> None:
 
 
 def test_a_bundle_is_trained_and_answers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert train(tmp_path / "bundle") == 0
+    assert train(tmp_path / "bundle", "--verbose") == 0
     said = capsys.readouterr()
-    assert re.match(r"neat \(paper\) trained in [\d.]+ s and at most [\d,]+ MB, bundle in .*bundle\n", said.out)
+    assert re.match(r"bundle in .*bundle \(neat, [\d.]+ s, [\d,]+ MB\): neatrec serve .*bundle\n", said.out)
     epochs = re.findall(r"epoch (\d) of 3, [\d.]+ M pairs/s, loss [\d.]+, \d+ % of hinges active, ", said.err)
     assert sorted(set(epochs)) == ["1", "2", "3"]
     assert epochs == sorted(epochs)
@@ -98,7 +99,7 @@ def test_equal_trainings_have_one_content_hash(
 
 def test_train_and_show_say_which_ranking_to_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source, out = "supermarket:baskets=8000,items=400", tmp_path / "bundle"
-    assert exit_code_of(["train", source, "--out", str(out), "--set", "rank=16", "--no-index", "--quiet"]) == 0
+    assert exit_code_of(["train", source, "--out", str(out), "--set", "rank=16", "--no-index", "--verbose"]) == 0
     trained = capsys.readouterr().out
     assert exit_code_of(["show", str(out)]) == 0
     shown = capsys.readouterr().out
@@ -131,16 +132,18 @@ def test_quiet_says_the_answer_alone(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert train(tmp_path / "bundle", "--quiet") == 0
     said = capsys.readouterr()
     assert said.err == ""
-    assert said.out.startswith("neat (paper) trained")
+    assert said.out.startswith("bundle in ")
 
 
-def test_a_terminal_gets_one_moving_line(tmp_path: Path, monkeypatch, capsys) -> None:
+def test_a_terminal_gets_a_bar_that_vanishes(tmp_path: Path, monkeypatch, capsys) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
     assert train(tmp_path / "bundle") == 0
-    lines = [line for line in capsys.readouterr().err.split("\n") if "pairs/s" in line]
-    assert len(lines) == 1
-    assert lines[0].count("\r\x1b[K") >= 3
-    assert "epoch 3 of 3" in lines[0].rsplit("\r", 1)[1]
+    said = capsys.readouterr().err
+    assert "\u2501" in said
+    assert "epoch 3 of 3" in said
+    assert said.endswith("\x1b[2K")  # nothing of it is left
+    assert [line for line in said.split("\n") if line.startswith("read ")]
 
 
 def test_json_is_one_object_with_what_was_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -243,12 +246,12 @@ def test_a_key_that_a_config_may_not_hold_is_named(tmp_path: Path, capsys: pytes
     assert "key 'modle'" in capsys.readouterr().err
 
 
-def test_without_a_model_the_best_of_our_table_is_taken_and_named(tmp_path: Path, capsys) -> None:
-    assert exit_code_of(["train", SMALL, "--out", str(tmp_path / "bundle"), "--no-index"]) == 0
+def test_without_a_model_the_default_is_taken_and_named(tmp_path: Path, capsys) -> None:
+    assert exit_code_of(["train", SMALL, "--out", str(tmp_path / "bundle"), "--no-index", "--verbose"]) == 0
     said = capsys.readouterr()
     name = read_manifest(tmp_path / "bundle").model
-    assert f"using model {name}, the best by" in said.err
-    assert "--model chooses another" in said.err
+    assert f"using model {name}, the default; --model chooses another" in said.err
+    assert f"({name}, " in said.out
 
 
 def test_the_same_seed_gives_the_same_bits_at_any_thread_count(tmp_path: Path) -> None:
@@ -261,7 +264,10 @@ def test_the_same_seed_gives_the_same_bits_at_any_thread_count(tmp_path: Path) -
 
 def test_an_early_stop_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--model", "neat", "--set", "dim=8", "--set", "epochs=444", "--set", "learning_rate=0.5", "--no-index"]
-    assert exit_code_of(["train", SMALL, "--out", str(tmp_path / "bundle"), "--validation", "0.2", *words]) == 0
+    assert (
+        exit_code_of(["train", SMALL, "--out", str(tmp_path / "bundle"), "--validation", "0.2", "--verbose", *words])
+        == 0
+    )
     said = capsys.readouterr().err
     assert "validation loss" in said
     assert "stopping early" in said
@@ -289,7 +295,7 @@ def test_progress_names_the_epoch_its_numbers_are_of(progress: Progress, words: 
 @pytest.mark.parametrize("terminal", [True, False])
 def test_the_last_line_of_progress_is_shown_once(terminal: bool, monkeypatch, capsys) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal, raising=False)
-    show = ShowProgress(OutputOptions(), seconds_between_lines=-1.0)
+    show = ShowProgress(OutputOptions(verbose=not terminal), seconds_between_lines=-1.0)
     for epoch, done in [(0, 0.5), (1, 0.5), (1, 1.0), (2, 1.0)]:  # the last lines of an epoch, then its end
         show(Progress(epoch, 2, done, 400, 2e6, 0.5, None, 3.0, 0.0))
     said = capsys.readouterr().err
@@ -307,7 +313,7 @@ class Training:
     def __init__(self, out: Path, *options: str) -> None:
         self.out = out
         words = ["train", LONG, "--out", str(out), "--model", "neat", "--set", "dim=16", "--set", f"epochs={EPOCHS}"]
-        words += ["--no-index", "--reproducible", "--threads", "1", *options]
+        words += ["--no-index", "--reproducible", "--threads", "1", "--verbose", *options]
         self.process = subprocess.Popen(
             [sys.executable, "-m", "neatrec", *words],
             stdout=subprocess.PIPE,
@@ -431,9 +437,37 @@ def _send(number: int) -> None:
 
 
 def test_a_first_run_says_that_it_compiles(tmp_path: Path, neatrec) -> None:
-    words = ["train", SMALL, *QUICK, "--out"]
+    words = ["train", SMALL, *QUICK, "-v", "--out"]
     environment = {**os.environ, "NEATREC_CACHE": str(tmp_path / "cache")}
     first, second = (neatrec(*words, tmp_path / name, env=environment) for name in ("one", "two"))
     assert (first.returncode, second.returncode) == (0, 0)
     assert first.stderr.count("compiling neat kernels (first run only)") == 1
     assert "compiling" not in second.stderr
+
+
+def test_at_most_six_lines_say_what_was_read_found_and_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    baskets = supermarket(baskets=3_000, items=120, seed=1).baskets
+    names = np.array([baskets.catalog.name(code) for code in range(len(baskets.catalog))])
+    order = np.repeat(np.arange(len(baskets)), np.diff(baskets.offsets))
+    columns = {
+        "order_id": order,
+        "customer_id": order % 900,
+        "sku": baskets.items,
+        "product_name": names[baskets.items],
+    }
+    shelf = {"shelf": baskets.items % 40, "added": np.arange(len(order)), "quantity": np.ones(len(order), dtype=int)}
+    pacsv.write_csv(pa.table({**columns, **shelf}), "orders.csv")
+    assert exit_code_of(["train", "orders.csv"]) == 0
+    said = capsys.readouterr()
+    wrapped = [part for line in (said.err + said.out).splitlines() for part in range(0, len(line), 80)]
+    assert len(wrapped) <= 6
+    assert "unused columns that may help: shelf (category?), added (position?)" in said.err
+    assert re.search(
+        r"^[\d,]+ pairs for \d+ % of the items, ranked by .+ \([\d.]+ % (above|below) .+\)$", said.out, re.M
+    )
+    assert "Which ranking to use on these baskets" not in said.out
+    assert exit_code_of(["show", "neatrec-bundle"]) == 0
+    assert "Which ranking to use on these baskets" in capsys.readouterr().out

@@ -54,7 +54,7 @@ def test_says_what_it_learned() -> None:
 
 
 def test_too_few_strong_pairs_make_it_shrunk_lift(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.WARNING):
+    with caplog.at_level(logging.INFO, logger="neatrec"):
         fitted = make_model("bayes").fit(toy_baskets(60))
     assert "no prior is fitted, statistics rank" in caplog.text
     assert fitted.fit_info()["prior"] == "none: shrunk lift"

@@ -106,7 +106,7 @@ def test_baskets_of_one_moment_are_halved_by_id() -> None:
 
 
 def test_too_few_strong_pairs_leave_k_at_one(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.WARNING):
+    with caplog.at_level(logging.INFO, logger="neatrec"):
         model = make_model("shrunk-lift-tuned").fit(toy_baskets(60))
     assert model.fit_info() == {"k": 1.0, "strong_pairs": model.fit_info()["strong_pairs"], "hit_rates": {}}
     assert "keeping k = 1" in caplog.text

@@ -56,7 +56,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> Model:
 
 def test_two_processes_write_one_bundle(expected: Model, tmp_path: Path) -> None:
     out = tmp_path / "bundle"
-    done = torchrun(2, "-m", "neatrec", "train", SOURCE, "--out", out, *FIT, "--sync-every", SYNC_EVERY, "--json")
+    done = torchrun(2, "-m", "neatrec", "train", SOURCE, "--out", out, *FIT, "--sync-every", SYNC_EVERY, "--json", "-v")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["content_hash"] == read_manifest(out).content_hash  # one report, of the first
     assert done.stderr.count("epoch 5 of 5") == 1
@@ -80,7 +80,7 @@ def test_a_killed_process_ends_the_training_and_resume_comes_to_the_same_bits(ex
     assert "Signal 9 (SIGKILL)" in killed.stderr
     assert (tmp_path / "bundle.checkpoint").is_dir()
     assert not out.exists()
-    resumed = torchrun(2, "-m", "neatrec", *train, "--resume")
+    resumed = torchrun(2, "-m", "neatrec", *train, "--resume", "-v")
     assert resumed.returncode == 0, resumed.stderr
     assert "resuming after 2 of 5 epochs" in resumed.stderr
     assert_equal_arrays(load_bundle(out), expected)
@@ -88,7 +88,7 @@ def test_a_killed_process_ends_the_training_and_resume_comes_to_the_same_bits(ex
 
 
 def test_a_launcher_that_restarts_with_resume_comes_to_the_same_bits(expected: Model, tmp_path: Path) -> None:
-    train = ["train", SOURCE, "--out", tmp_path / "bundle", *FIT, "--sync-every", SYNC_EVERY, "--resume"]
+    train = ["train", SOURCE, "--out", tmp_path / "bundle", *FIT, "--sync-every", SYNC_EVERY, "--resume", "-v"]
     env = {"KILL_FILE": tmp_path / "killed", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": 1}  # a new store per restart
     done = torchrun(2, "--max-restarts", 1, KILLED_PROCESS, *train, **env)
     assert done.returncode == 0, done.stderr

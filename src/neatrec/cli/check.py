@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from neatrec.cli.output import OutputOptions, print_json
+from neatrec.cli.output import OutputOptions, print_json, print_text
 from neatrec.cli.source_options import SourceArguments
 
 
@@ -14,4 +14,4 @@ def check(source: SourceArguments, output: OutputOptions) -> None:
     if output.as_json:
         print_json(result.to_json())
     else:
-        print(result.to_text())
+        print_text(result.to_text())

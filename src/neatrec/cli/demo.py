@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,14 +9,14 @@ import typer
 
 from neatrec.cli.audit import show_audit
 from neatrec.cli.leaderboard import show_leaderboard
-from neatrec.cli.output import OutputOptions, percent, print_json, print_table
+from neatrec.cli.output import OutputOptions, found_words, percent, print_json, print_table, print_text
+from neatrec.cli.progress import close_bar
 from neatrec.cli.source_options import output_folder
-from neatrec.text import printable
+from neatrec.text import plural, printable
 
 if TYPE_CHECKING:
+    from neatrec.data.catalog import Catalog
     from neatrec.demo import Demo
-
-log = logging.getLogger(__name__)
 
 
 def demo(
@@ -30,11 +29,48 @@ def demo(
     """Run the main task on a simulated supermarket: which items really go together, and how certain that is."""
     from neatrec.demo import run_demo
 
-    done = run_demo(output_folder(out), seed=seed, log=log.info)
+    done = run_demo(output_folder(out), seed=seed)
+    close_bar()
     if output.as_json:
         print_json(done.to_json())
         return
-    print(done.checked.to_text())
+    if output.verbose:
+        _show_everything(done)
+    _show_summary(done)
+
+
+def _show_summary(done: Demo) -> None:
+    """What was found, what was not fallen for, how good it is, and where to look: at most 15 lines of 80 columns."""
+    from neatrec.serving import ServingTable
+    from neatrec.serving.evidence import times_chance
+
+    table, names, labels = ServingTable.open(done.bundle), done.market.baskets.catalog, done.stratified
+    found = table.evidence_pairs()
+    planted = done.market.truth.is_complement(*found.T) | done.market.truth.is_complement(*found.T[::-1])
+    print(f"A simulated supermarket: {plural(len(done.market.baskets), 'basket')}, {plural(len(names), 'item')}.")
+    print(f"{found_words(len(found), table.coverage())}, {percent(planted.mean(), 0)} of them planted there, such as:")
+    for place, evidence in done.strongest(5):
+        bought = f"{times_chance(evidence.lift)} chance, {plural(evidence.customers, 'customer')}"
+        print(f"  {_pair(names, labels.query[place], labels.item[place])}: {bought}")
+    if (trap := done.caught()) is not None:
+        overall = trap.evidence.words(public=True).removeprefix("Bought together ")
+        print(f"Caught: {_pair(names, trap.query, trap.item)}, {overall}")
+    first = done.board.to_json()["results"][0]
+    hits = {line["name"]: line["hr"]["10"] for line in first["models"]}
+    chosen, statistic = done.model.name, first["best_statistic"]
+    print(f"Held-out HR@10: {hits[chosen]:.3f} by {chosen}, {hits[statistic]:.3f} by {statistic}, the best statistic.")
+    print(f"The report: {done.report}")
+    print(f'Ask: neatrec recommend {done.bundle} "{names.name(done.queries()[0])}"')
+    print(f"Look at it: neatrec serve {done.bundle}")
+
+
+def _pair(names: Catalog, query: int, item: int) -> str:
+    return " + ".join(printable(names.name(code), 26) for code in (query, item))
+
+
+def _show_everything(done: Demo) -> None:
+    """Every table that the demo made."""
+    print_text(done.checked.to_text())
     print()
     show_audit(done.plain)
     print(
@@ -45,13 +81,12 @@ def demo(
     _show_strongest(done)
     show_leaderboard(done.board)
     print_table(
-        "First answers to the queries of these labels, whole catalogue",
+        "First answers that were planted",
         ["model", "planted"],
         [[name, percent(share)] for name, share in done.planted().items()],
-    )
-    print(
-        "Threads learn side by side in neat and item2vec: their measures differ a little from run to run.\n"
-        "`neatrec train --reproducible` gives the same bits every time.\n"
+        note="Of the queries of these labels, in the whole catalogue. Threads learn side by side in neat and item2vec: "
+        "their measures differ a little from run to run. `neatrec train --reproducible` gives the same bits every "
+        "time.",
     )
     for query, asked in done.recommendations():
         best = asked.answers[0] if asked.answers else None
@@ -59,9 +94,7 @@ def demo(
         print(f"{printable(done.market.baskets.catalog.name(query))} goes with {names}.")
         if best is not None:
             print(f"  {printable(best.answer.name)}: {best.evidence.words()}")
-    print("Association, not proof of extra sales.")
-    print(f"\nThe report: {done.report}\nAsk for more: neatrec recommend {done.bundle} ITEM")
-    print(f"Look at it and ask by HTTP: neatrec serve {done.bundle}")
+    print("Association, not proof of extra sales.\n")
 
 
 def _show_strongest(done: Demo) -> None:

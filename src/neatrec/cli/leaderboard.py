@@ -137,9 +137,7 @@ def _run(
     options, models, scores = comparison.options(), comparison.chosen_models(), comparison.score_files()
     parts = comparison.part(source.read().baskets)
     method = {"method": parts.method, **parts.options}
-    result = run_leaderboard(
-        parts.train, parts.test, models, options, scores=scores, split=method, out=out, progress=log.info
-    )
+    result = run_leaderboard(parts.train, parts.test, models, options, scores=scores, split=method, out=out)
     if out is not None:
         log.info("wrote %s", printable(out))
     return result, parts

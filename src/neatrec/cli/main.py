@@ -21,6 +21,7 @@ from neatrec.cli.labels import labels
 from neatrec.cli.leaderboard import benchmark, export, leaderboard
 from neatrec.cli.option_groups import with_groups
 from neatrec.cli.output import print_json
+from neatrec.cli.progress import close_bar
 from neatrec.cli.publish import publish
 from neatrec.cli.recommend import recommend
 from neatrec.cli.report import report, verify
@@ -139,6 +140,8 @@ def exit_code_of(arguments: list[str]) -> int:
     except Exception as error:  # the last resort
         log.debug("traceback", exc_info=True)
         return _fault(error, as_json)
+    finally:
+        close_bar()
 
 
 def _fault(error: BaseException, as_json: bool) -> int:

@@ -5,14 +5,21 @@ from __future__ import annotations
 import json
 import logging
 import math
+import shutil
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from textwrap import fill
 from typing import Annotated, Any
 
 import typer
 
-from neatrec.text import printable
+from neatrec.cli.progress import BarHandler, is_step
+from neatrec.text import plural, printable
+
+SHOWN = tuple(f"neatrec.{name}" for name in ("io", "training.", "release", "service", "cli"))
+"""Whose events are printed without --verbose."""
 
 
 @dataclass(frozen=True)
@@ -20,23 +27,30 @@ class OutputOptions:
     """Options of every command. Making one sets the log up, before the command does anything."""
 
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout instead of text.")] = False
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log more on stderr.")] = False
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print every step and every table.")] = False
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Log only warnings and errors on stderr.")] = False
     log_json: Annotated[bool, typer.Option("--log-json", help="Log lines on stderr as JSON objects.")] = False
 
     def __post_init__(self) -> None:
-        level = logging.DEBUG if self.verbose else logging.WARNING if self.quiet else logging.INFO
-        handler = logging.StreamHandler(sys.stderr)
+        handler = BarHandler(sys.stderr) if self.moving else logging.StreamHandler(sys.stderr)
         handler.setFormatter(_JsonFormatter() if self.log_json else _LineFormatter())
+        if not self.verbose:
+            handler.addFilter(self._is_shown)
         ours = logging.getLogger("neatrec")
         ours.handlers = [handler]
-        ours.setLevel(level)
+        ours.setLevel(logging.DEBUG if self.verbose else logging.INFO)
         ours.propagate = False
 
     @property
-    def progress(self) -> bool:
+    def moving(self) -> bool:
         """Whether a moving progress bar may be shown."""
-        return sys.stderr.isatty() and not (self.quiet or self.log_json)
+        return sys.stderr.isatty() and not (self.quiet or self.log_json or self.verbose)
+
+    def _is_shown(self, record: logging.LogRecord) -> bool:
+        """Without --verbose: warnings, what was read and written, and on a terminal the steps of a progress bar."""
+        if record.levelno >= logging.WARNING or self.quiet:
+            return record.levelno >= logging.WARNING
+        return record.name.startswith(SHOWN) or (self.moving and is_step(record))
 
 
 class _LineFormatter(logging.Formatter):
@@ -79,16 +93,27 @@ def print_table(title: str, columns: list[str], rows: list[list[Any]], *, note: 
     table = Table(
         title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, show_edge=False, title_style="bold"
     )
+    cells = [[_cell(value) for value in row] for row in rows]
     for position, column in enumerate(columns):
         numbers = all(isinstance(row[position], int | float) or row[position] in ("", "-") for row in rows)
-        table.add_column(column, justify="right" if numbers and rows else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(_cell(value)) for value in row))
-    # rich would guess 80 columns for a pipe and fold names that fit
-    console = PipeConsole(width=None if sys.stdout.isatty() else 140, highlight=False)
+        # rich breaks words of narrow columns while wide ones could still be wrapped
+        longest = max(
+            (len(word) for text in [column, *(row[position] for row in cells)] for word in text.split()), default=0
+        )
+        table.add_column(column, justify="right" if numbers and rows else "left", min_width=longest)
+    for texts in cells:
+        table.add_row(*map(Text, texts))
+    console = PipeConsole(highlight=False)
     console.print(table)
     if note:
         console.print(Text(note))
+
+
+def print_text(text: str) -> None:
+    """Lines of words on stdout, wrapped at the width of the terminal, or at 80 columns where there is none."""
+    width = shutil.get_terminal_size().columns
+    for line in text.split("\n"):
+        print(fill(line, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False))
 
 
 def percent(share: float, digits: int = 1) -> str:
@@ -98,6 +123,16 @@ def percent(share: float, digits: int = 1) -> str:
     ('1.2 %', '-')
     """
     return "-" if math.isnan(share) else f"{100 * share:.{digits}f} %"
+
+
+def found_words(pairs: int, coverage: Mapping[str, Mapping[str, float]]) -> str:
+    """What a serving table holds: its pairs with evidence, and how many items have one.
+
+    >>> found_words(299, {"certain": {"items": 0.31}, "likely": {"items": 0.22}})
+    '299 pairs for 53 % of the items'
+    """
+    share = sum(coverage[grade]["items"] for grade in ("certain", "likely"))
+    return f"{plural(pairs, 'pair')} for {percent(share, 0)} of the items"
 
 
 def _cell(value: Any) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 from typing import Annotated
 
@@ -11,8 +10,6 @@ import typer
 from neatrec.cli.leaderboard import LeaderboardArguments, show_leaderboard
 from neatrec.cli.output import OutputOptions, print_json
 from neatrec.cli.source_options import SourceArguments
-
-log = logging.getLogger(__name__)
 
 
 def report(
@@ -41,7 +38,6 @@ def report(
         null_rounds=null_rounds,
         scores=scores,
         keep=keep,
-        progress=log.info,
     )
     if output.as_json:
         print_json(result.to_json())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 from typing import Annotated
 
@@ -10,8 +9,6 @@ import typer
 
 from neatrec.cli.output import OutputOptions, print_json
 from neatrec.errors import must_be
-
-log = logging.getLogger(__name__)
 
 
 def reproduce(
@@ -58,7 +55,6 @@ def reproduce(
             margin_seeds=margin_seeds,
         ),
         keep=keep,
-        progress=log.info,
     )
     answer = done.to_json()
     if output.as_json:

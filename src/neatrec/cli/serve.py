@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from neatrec.cli.output import OutputOptions
-from neatrec.cli.progress import ShowProgress
+from neatrec.cli.output import OutputOptions, found_words
+from neatrec.cli.progress import ShowProgress, close_bar
 from neatrec.cli.source_options import SourceArguments
 from neatrec.errors import must_be, require_extra
 from neatrec.io.options import SourceOptions
@@ -122,7 +122,9 @@ def _train(source: ServedSource, out: Path, output: OutputOptions) -> None:
     if is_bundle(out) and read_manifest(out).data_hash == stream_hash(baskets):
         log.info("serving the bundle in %s, which was trained on the same baskets", printable(out))
     else:
-        train_bundle(lambda: baskets, out, ModelChoice(), TrainOptions(progress=ShowProgress(output)))
+        found = train_bundle(lambda: baskets, out, ModelChoice(), TrainOptions(progress=ShowProgress(output)))
+        close_bar()
+        log.info("%s", found_words(found["pairs"], found["coverage"]))
 
 
 def log_config(output: OutputOptions) -> dict[str, Any]:

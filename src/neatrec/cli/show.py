@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from textwrap import fill
@@ -107,6 +108,34 @@ def print_rankings(learned: Mapping[str, Any]) -> None:
         [[row["name"], _gain(row, "lift"), _gain(row, "evidence")] for row in compared],
         note=f"Hits plus NDCG among the first ten (0 to 2), 95 % interval, of pairs that\n{note}",
     )
+
+
+def ranking_words(answer: Mapping[str, Any]) -> str:
+    """Which ranking a model took, and by how much it won on held-out training baskets: by high-lift and by certain
+    pairs, on average.
+
+    >>> row = {"lift_gain": 1.5, "evidence_gain": 1.8}
+    >>> compared = [{**row, "name": "bayes lift"}, {"name": "llr", "lift_gain": 1.2, "evidence_gain": 1.8}]
+    >>> ranking_words({"goal": "lift", "goals": {"lift": {"ranks_by": "odds"}}, "comparison": compared})
+    ', ranked by odds (11.8 % above llr)'
+    """
+    if "comparison" not in answer:
+        return ""
+    words = f", ranked by {_ranks_by(answer['goals'][answer['goal']])}"
+    means = {row["name"]: _mean_gain(row) for row in answer["comparison"]}
+    own = means.pop(f"bayes {answer['goal']}", None)
+    others = {name: mean for name, mean in means.items() if mean and not name.startswith("bayes ")}
+    if not own or not others:
+        return f"{words} (too few pairs to compare rankings)"
+    best = max(others, key=others.__getitem__)
+    gain = 100 * (own / others[best] - 1)
+    return f"{words} ({abs(gain):.1f} % {'above' if gain >= 0 else 'below'} {best})"
+
+
+def _mean_gain(row: Mapping[str, Any]) -> float | None:
+    """The geometric mean of both measures; None where neither was measured."""
+    gains = [row[f"{measure}_gain"] for measure in ("lift", "evidence") if row[f"{measure}_gain"] is not None]
+    return math.prod(gains) ** (1 / len(gains)) if gains else None
 
 
 def _ranks_by(ranking: Mapping[str, Any]) -> str:

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from neatrec.cli.output import OutputOptions, print_json
-from neatrec.cli.progress import ShowProgress
+from neatrec.cli.output import OutputOptions, found_words, print_json
+from neatrec.cli.progress import ShowProgress, close_bar
 from neatrec.cli.show import print_config as print_config_of
-from neatrec.cli.show import print_coverage, print_rankings
+from neatrec.cli.show import print_coverage, print_rankings, ranking_words
 from neatrec.cli.signals import at_a_safe_moment
 from neatrec.cli.source_options import SourceArguments, parse_strata
 from neatrec.cli.toml import read_training_toml
 from neatrec.errors import must_be
-from neatrec.text import parse_size
+from neatrec.text import parse_size, printable
 
 if TYPE_CHECKING:
     from neatrec.training.streaming import StreamOptions
@@ -255,15 +255,18 @@ def train(
     else:
         large.require_stream()
         answer = train_bundle(lambda: source.read(attributes=columns).baskets, out, choice, options)
+    close_bar()  # an early stop leaves it
     if not answer:
         return  # the first process prints the result
     if output.as_json:
         print_json(answer)
     else:
-        cost = f"{answer['train_seconds']:.1f} s and at most {answer['peak_mb']:,.0f} MB"
-        print(f"{answer['model']} ({answer['kind']}) trained in {cost}, bundle in {out}")
-        print_rankings(answer)
-        print(f"ask it: neatrec recommend {out} ITEM")
+        if output.verbose:
+            print_rankings(answer)
+        if "pairs" in answer:
+            print(found_words(answer["pairs"], answer["coverage"]) + ranking_words(answer))
+        cost = f"{answer['model']}, {answer['train_seconds']:.1f} s, {answer['peak_mb']:,.0f} MB"
+        print(f"bundle in {printable(out)} ({cost}): neatrec serve {printable(out)}")
 
 
 def _rewrite_table(

@@ -126,9 +126,11 @@ def shuffle_nulls(
     chance_counts = [_ChanceCounts(labels) for labels in all_labels]
     for round_ in range(rounds):
         by_chance = shuffled(baskets, seed, round_, within)
-        for chance in chance_counts:
+        for number, chance in enumerate(chance_counts, 1):
             found = chance.add(by_chance, engine)
-            log.info("shuffle %d of %d: %s labels by chance: %s", round_ + 1, rounds, chance.labels.protocol, found)
+            steps = {"done": round_ * len(chance_counts) + number, "total": rounds * len(chance_counts)}
+            what = chance.labels.protocol
+            log.info("shuffle %d of %d: %s labels by chance: %s", round_ + 1, rounds, what, found, extra=steps)
     return [chance.result(rounds, within, seed) for chance in chance_counts]
 
 

@@ -222,6 +222,7 @@ class LeaderboardRun:
                     raise
                 skipped[spec.name] = error.message
             self.cache.keep_only({later.learning for later in chosen[number:]})
+            log.info("model %d of %d done", number, len(chosen), extra={"done": number, "total": len(chosen)})
         return trainings
 
     def trainings(self, spec: ModelSpec) -> list[TrainingResult]:

@@ -194,6 +194,7 @@ class _EpochCallback:
         self.epoch += 1
         if time.monotonic() - self.logged_at > SECONDS_BETWEEN_LINES:
             self.logged_at = time.monotonic()
-            log.info("%s: epoch %d of %d", self.model.name, self.epoch, self.model.parameters.epochs)
+            steps = {"done": self.epoch, "total": self.model.parameters.epochs}
+            log.info("%s: epoch %d of %d", self.model.name, *steps.values(), extra=steps)
         if self.run.stop is not None and self.run.stop():
             raise KeyboardInterrupt

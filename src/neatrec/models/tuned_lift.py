@@ -94,7 +94,7 @@ def tune_k(
         hits += hits_by_strength(counts, query, item)
         pairs += len(query)
     if pairs < MIN_STRONG_PAIRS:
-        log.warning("keeping k = 1: only %d strong pairs in the validation baskets", pairs)
+        log.info("keeping k = 1: only %d strong pairs in the validation baskets", pairs)
         return 1.0, np.zeros(0), pairs
     # argmax takes the first of equals: the weakest shrinkage
     k = STRENGTHS[int(np.argmax(hits))]

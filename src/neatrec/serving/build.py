@@ -154,14 +154,18 @@ def save_indexed(
     ann: bool = False,
     keep_users: bool = False,
     notes: Mapping[str, Any] | None = None,
+    attachment: Mapping[str, Any] | None = None,
     threads: int | None = None,
     device: str = "auto",
 ) -> Manifest:
-    """The manifest of the bundle that now stands at `path`, with the serving table of the baskets it learned from."""
+    """The manifest of the bundle that now stands at `path`, with the serving table of the baskets it learned from.
+
+    `attachment`: that of a report, for the pages of the service.
+    """
 
     def write_table(folder: Path) -> dict[str, Any]:
         arrays = build_index(model, baskets, k=k, strata=strata, ann=ann, threads=threads, device=device)
-        return write_index(arrays, folder)
+        return write_index(arrays, folder, attachment)
 
     return save_bundle(
         model,

@@ -22,7 +22,7 @@ from neatrec.models.base import Model, no_goals
 from neatrec.models.items import same_category_as
 from neatrec.models.recommendations import best
 from neatrec.models.registry import model_class
-from neatrec.serving.evidence import EXPLAINED, GRADES, GUESS, RULE, PairEvidence, grade_names, grade_pairs
+from neatrec.serving.evidence import EXPLAINED, GRADES, GUESS, LIKELY, RULE, PairEvidence, grade_names, grade_pairs
 from neatrec.serving.files import (
     ANSWER_BOUNDS,
     ANSWERS,
@@ -439,6 +439,12 @@ class ServingTable:
     ) -> dict[str, npt.NDArray[Any]]:
         columns = self.pairs.columns(queries, items)
         return columns | {name: missing(name, len(items)) for name in NUMBERS if name not in columns}
+
+    def evidence_pairs(self) -> npt.NDArray[np.int64]:
+        """The pairs with evidence among the answers, each once, the smaller code first, shape (pairs, 2)."""
+        row = np.flatnonzero(self.columns["grade"] <= LIKELY)
+        query = np.searchsorted(self.start, row, side="right") - 1
+        return np.unique(np.sort(np.column_stack([query, self.columns["item"][row]]), axis=1), axis=0)
 
     def coverage(self) -> dict[str, dict[str, float]]:
         """For each grade the share of the bought items, and of their sales, whose best answer has it.

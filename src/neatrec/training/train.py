@@ -23,9 +23,9 @@ from neatrec.models.embeddings.synchronize import Synchronizer
 from neatrec.models.embeddings.warm_start import check_warm_start
 from neatrec.models.run import Progress, Run
 from neatrec.release.store import bundle_in
-from neatrec.serving import save_indexed
+from neatrec.serving import ServingTable, save_indexed
 from neatrec.serving.approximate import check_approximate
-from neatrec.serving.build import table_device
+from neatrec.serving.build import K, table_device
 from neatrec.text import plural, printable
 from neatrec.training.drift import drift
 from neatrec.training.measure import measured
@@ -60,7 +60,7 @@ class ModelChoice:
         from neatrec.models.parameters import parse_settings
 
         if self.model is None:
-            log.info("using model %s, the best by the paper's labels; --model chooses another", DEFAULT_MODEL)
+            log.debug("using model %s, the default; --model chooses another", DEFAULT_MODEL)
         chosen = {**self.parameters, **dict(parse_settings(self.settings))}
         return make_model(self.model or DEFAULT_MODEL, chosen, preset=self.preset)
 
@@ -208,8 +208,9 @@ def train_bundle(
         notes = {} if start is None else {"warm_start": start.summary(model)}
         manifest = _save(model, out, baskets, replace(options, strata=strata), notes)
         lock.remove_checkpoints()
-    log.info("wrote bundle %s", printable(out))
+    log.debug("wrote bundle %s", printable(out))
     learned = model.fit_info()
+    table = ServingTable.open(out, verify=False) if options.index else None
     return {
         "bundle": str(out),
         "model": model.name,
@@ -219,6 +220,8 @@ def train_bundle(
         "seed": options.seed,
         "data_hash": manifest.data_hash,
         "content_hash": manifest.content_hash,
+        **({} if table is None else {"pairs": len(table.evidence_pairs()), "coverage": table.coverage()}),
+        **({"goal": model.parameters.goal} if model.goals else {}),
         **{name: learned[name] for name in ("goals", "comparison") if "comparison" in learned},
         **notes,
     }
@@ -296,7 +299,7 @@ def _save(model: Model, out: Path, baskets: BasketStream, options: TrainOptions,
         model,
         out,
         baskets,
-        **({} if options.k is None else {"k": options.k}),
+        k=K if options.k is None else options.k,
         strata=options.strata,
         ann=options.ann,
         threads=options.threads,

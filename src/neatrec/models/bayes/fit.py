@@ -241,7 +241,7 @@ def fit_prior(folds: Sequence[Fold], training: PriorTrainingSet | None) -> FitSu
     """The prior, or shrunk lift where the prior does not beat it on queries that neither was tuned on."""
     strong = 0 if training is None else int(training.positive.sum())
     if training is None or strong < MIN_STRONG_PAIRS:
-        log.warning("only %d strong pairs in the validation baskets: no prior is fitted, statistics rank", strong)
+        log.info("only %d strong pairs in the validation baskets: no prior is fitted, statistics rank", strong)
         return FitSummary(Prior(1.0), strong)
     available, near = folds[0].features.available, folds[0].features.near is not None
     half, gained = np.arange(training.queries) % 2 == 0, np.zeros(2)
@@ -258,7 +258,7 @@ def fit_prior(folds: Sequence[Fold], training: PriorTrainingSet | None) -> FitSu
             tune_prior(training, available, near=near), strong, prior_gain=with_prior, shrunk_lift_gain=without
         )
     prior = tune_strength(training)
-    log.warning("priors do not help on validation baskets: statistics rank")
+    log.info("priors do not help on validation baskets: statistics rank")
     return FitSummary(prior, strong, prior_gain=with_prior, shrunk_lift_gain=without)
 
 
@@ -282,7 +282,7 @@ def choose_rankings(
         return GoalRanking("llr") if goal == "evidence" else GoalRanking("shrunk-lift", k=tuned_once())
 
     if pairs is None:
-        log.warning("no positive pairs in the held-out baskets: the default rankings are taken")
+        log.info("no positive pairs in the held-out baskets: the default rankings are taken")
         return {goal: default(goal) for goal in GOALS}, ()
     competition = Competition.of(pairs, posterior=prior.weights is not None)
     rankings = {goal: competition.winner(goal, default) for goal in GOALS}

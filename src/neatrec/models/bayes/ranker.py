@@ -195,7 +195,7 @@ class Competition:
         measures = self.measured(goal)
         if not measures:
             usual = default(goal)
-            log.warning("goal %s: too few positive pairs to compare rankings: ranking by %s", goal, usual.title)
+            log.info("goal %s: too few positive pairs to compare rankings: ranking by %s", goal, usual.title)
             return usual
         best = [self._best_simple(measure) for measure in measures]
 

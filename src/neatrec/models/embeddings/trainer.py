@@ -87,7 +87,8 @@ class TrainedTables:
 
 def train(task: TrainingTask, shards: Iterable[Baskets], run: Run) -> TrainedTables:
     """Train the task's tables on a stream of shards; memory holds the tables and one shard at a time."""
-    with on_first_compile(lambda: log.info("compiling %s kernels (first run only)", task.kernel)):
+    first = {"done": 0, "total": 1}
+    with on_first_compile(lambda: log.info("compiling %s kernels (first run only)", task.kernel, extra=first)):
         return _TrainingLoop(task, shards, run).run_epochs()
 
 
