@@ -95,6 +95,16 @@ class PairCounts:
         matrix.sort_indices()
         return cls(matrix)
 
+    @classmethod
+    def restored(cls, matrix: sparse.csr_matrix, total: Counts | None, least: int = 1) -> PairCounts:
+        """From a bundle: compiled loops use counts and totals as places in tables."""
+        for name, values in (("counts", matrix.data), ("totals", total)):
+            if values is not None and (values.dtype.kind != "i" or values.min(initial=0) < 0):
+                raise ValueError(f"{name} of pairs must be whole numbers from 0 on")
+        if total is not None and total.shape != matrix.shape[:1]:
+            raise ValueError(f"there must be {matrix.shape[0]:,} totals, one per item, got shape {total.shape}")
+        return cls(matrix, total, least)
+
     @property
     def kept_total(self) -> npt.NDArray[np.int64]:
         """F without the pairs that were left out, shape (items,)."""
@@ -131,6 +141,14 @@ def frequent_pairs(matrix: sparse.csr_matrix, min_count: int) -> tuple[Codes, Co
     in_row = np.diff(np.searchsorted(places, matrix.indptr))
     row = np.repeat(np.arange(matrix.shape[0], dtype=np.int32), in_row)
     return row, matrix.indices[places].astype(np.int32, copy=False), matrix.data[places]
+
+
+def restored_matrix(arrays: Mapping[str, npt.NDArray[Any]], name: str, items: int) -> sparse.csr_matrix:
+    """A matrix (items, items) from three arrays of a bundle; its indices are checked."""
+    parts = (arrays[f"{name}_count"], arrays[f"{name}_item"], arrays[f"{name}_start"])
+    matrix = sparse.csr_matrix(parts, shape=(items, items))
+    matrix.check_format(full_check=True)
+    return matrix
 
 
 class CountModel(Model):
@@ -192,8 +210,4 @@ class CountModel(Model):
         }
 
     def _restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        size = len(self.catalog)
-        parts = (arrays["pair_count"], arrays["pair_item"], arrays["pair_start"])
-        matrix = sparse.csr_matrix(parts, shape=(size, size))
-        matrix.check_format(full_check=True)
-        self.counts = PairCounts(matrix, arrays.get("pair_total"))
+        self.counts = PairCounts.restored(restored_matrix(arrays, "pair", len(self.catalog)), arrays.get("pair_total"))

@@ -33,6 +33,8 @@ MAX_CARTS, MIN_CARTS = 1_000, 200
 """Carts that settings are chosen on; with fewer the choice would be noise."""
 MIN_CART = 2
 """Items that stay in the cart."""
+MAX_TIMES = 1 << 24
+"""Counts above are taken as this one: the table of their logarithms takes memory."""
 
 log = logging.getLogger(__name__)
 
@@ -61,11 +63,12 @@ class CartSettings:
     def ranking(self, counts: PairCounts, bought: npt.NDArray[np.int64]) -> CartRanking:
         """By `counts`; bought: purchases of each item, shape (items,)."""
         matrix, (totals, place) = counts.matrix, counts.totals
-        times = np.arange(int(matrix.data.max(initial=0)) + 1)
+        most = int(matrix.data.max(initial=0))
+        times = np.arange(min(most, MAX_TIMES) + 1)
         return CartRanking(
             start=matrix.indptr.astype(np.int64),
             item=matrix.indices.astype(np.int32, copy=False),
-            value=matrix.data,
+            value=matrix.data if most <= MAX_TIMES else np.minimum(matrix.data, MAX_TIMES),
             table=(self.strength * np.log1p(times / self.k)).astype(np.float32),
             bought=bought.astype(np.float64),
             total=counts.total.astype(np.float64),

@@ -20,7 +20,7 @@ from neatrec.models.bayes.fit import FitSummary, fit_bayes
 from neatrec.models.bayes.old_bundles import upgraded
 from neatrec.models.bayes.ranker import GOALS, GoalRanking
 from neatrec.models.bayes.scoring import PairScorer, ShrunkLiftScorer, make_scorer
-from neatrec.models.counts import CountModel, PairCounts, StrataParameters
+from neatrec.models.counts import CountModel, PairCounts, StrataParameters, restored_matrix
 from neatrec.models.parallel import one_blas_thread
 from neatrec.models.parameters import ModelParameters, parameter
 from neatrec.models.popularity import PopCo
@@ -215,16 +215,11 @@ class Bayes(Model):
         """Totals stand among the arrays only where pairs were dropped or counts lowered."""
         matrix = self._matrix(name, arrays)
         if matrix is None or "least" not in arrays:
-            return None if matrix is None else PairCounts(matrix)
-        return PairCounts(matrix, arrays[f"{name}_total"].astype(np.int64), int(arrays["least"][0]))
+            return None if matrix is None else PairCounts.restored(matrix, None)
+        return PairCounts.restored(matrix, arrays[f"{name}_total"], int(arrays["least"][0]))
 
     def _matrix(self, name: str, arrays: Mapping[str, npt.NDArray[Any]]) -> sparse.csr_matrix | None:
-        if f"{name}_start" not in arrays:
-            return None
-        parts = (arrays[f"{name}_count"], arrays[f"{name}_item"], arrays[f"{name}_start"])
-        matrix = sparse.csr_matrix(parts, shape=(len(self.catalog), len(self.catalog)))
-        matrix.check_format(full_check=True)
-        return matrix
+        return restored_matrix(arrays, name, len(self.catalog)) if f"{name}_start" in arrays else None
 
 
 def _statistic(ranking: GoalRanking) -> type[CountModel] | None:
