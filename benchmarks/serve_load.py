@@ -7,11 +7,17 @@
 
 measures a service that others wrote as well: Chroma, with as many random vectors and its own server, which takes all
 cores where ours takes one: compare the CPU time of a request. It answers approximately and without evidence.
+
+    python -m benchmarks.serve_load --soak 30
+
+writes results/serve_soak.json: memory over 30 minutes of valid and invalid requests, and what callers notice of a
+killed worker. It needs no wrk.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import os
 import re
 import shutil
@@ -25,7 +31,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from json import loads
+from json import dumps, loads
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +39,7 @@ import numpy as np
 
 from benchmarks import chroma_peer
 from benchmarks.harness import ROOT, save, spread, table
+from benchmarks.mixed_requests import ask_at
 from benchmarks.wrk import SECONDS, run_wrk, wrk
 
 ITEMS, BASKETS, LINES, CATEGORIES, DIM = 100_000, 150_000, 6, 400, 100
@@ -40,7 +47,10 @@ FLOOD = 2000
 """Connections at once."""
 SWAPS, CORRUPT = 50, 10
 ROUNDS = 3
-ASK = "/v1/complements?k=10&min_evidence=predicted&item="
+SOAK_RATE, SAMPLES = 500, 180
+WARM_UP = 1 / 3
+"""Share of a soak after which caches are full: memory is judged from there on."""
+ASK = "/v1/complements?k=10&min_evidence=guess&item="
 
 
 def big_bundle(path: Path, *, items: int = ITEMS, baskets: int = BASKETS, seed: int = 0) -> Path:
@@ -258,6 +268,85 @@ def wait_until(true: Callable[[], bool]) -> None:
     sys.exit("the server did not take notice")
 
 
+def soak(bundle: Path, minutes: float, *, items: int = ITEMS, rate: float = SOAK_RATE) -> dict[str, Any]:
+    """One worker at a fixed rate of valid and invalid requests: its memory, threads and open files over time."""
+    port = free_port()
+    with server(neatrec_words(bundle, port), port) as (process, _):
+        started = time.perf_counter()
+        samples: list[tuple[float, float, int, int]] = []
+
+        def is_over() -> bool:
+            passed = time.perf_counter() - started
+            if passed >= len(samples) * 60 * minutes / SAMPLES:
+                place = Path(f"/proc/{process.pid}")
+                counts = (len(list((place / name).iterdir())) for name in ("task", "fd"))
+                samples.append((passed / 60, memory(process)["VmRSS"], *counts))
+            return passed > 60 * minutes
+
+        asked = asyncio.run(ask_at(port, rate, items, is_over))
+        passed, spent = time.perf_counter() - started, cpu_seconds(process)
+    judged = [sample for sample in samples if sample[0] >= WARM_UP * minutes]
+    requests = asked.statuses.total()
+    return {
+        "minutes": round(passed / 60, 1),
+        "asked_per_second": rate,
+        "requests_per_second": round(requests / passed, 1),
+        "statuses": {str(status): count for status, count in sorted(asked.statuses.items())},
+        "unexpected": len(asked.wrong),
+        "without_answer": asked.broken,
+        "p50_ms": round(1000 * float(np.quantile(asked.latencies, 0.5)), 2),
+        "p99_ms": round(1000 * float(np.quantile(asked.latencies, 0.99)), 2),
+        "cpu_ms_per_request": round(1000 * spent / requests, 4),
+        "judged_from_minute": round(WARM_UP * minutes, 1),
+        "mib_per_minute": slope([(minute, resident) for minute, resident, _, _ in judged]),
+        "threads": spread([threads for _, _, threads, _ in judged]),
+        "open_files": spread([files for _, _, _, files in judged]),
+        "resident_mib": [[round(minute, 1), resident] for minute, resident, _, _ in samples[::6]],
+    }
+
+
+def slope(points: Sequence[tuple[float, float]]) -> float:
+    """Of the least-squares line.
+
+    >>> slope([(0, 5.0), (1, 7.0), (2, 9.0)])
+    2.0
+    """
+    return round(float(np.polyfit(*np.array(points).T, 1)[0]), 4)
+
+
+def killed_worker(bundle: Path, *, items: int = ITEMS, rate: float = 100, seconds: float = 60) -> dict[str, Any]:
+    """Two workers under load, one killed: requests that failed, and the seconds until there are two again."""
+    port = free_port()
+    with server(neatrec_words(bundle, port, "--workers", "2"), port) as (process, _):
+        wait_until(lambda: len(workers_of(process)) == 2)
+        started = time.perf_counter()
+        before: set[int] = set()
+        back: list[float] = []
+
+        def is_over() -> bool:
+            passed = time.perf_counter() - started
+            if passed > seconds / 3 and not before:
+                before.update(workers_of(process))
+                os.kill(min(before), signal.SIGKILL)
+            elif before and not back and len(workers_of(process) - {min(before)}) == 2:
+                back.append(passed - seconds / 3)
+            return passed > seconds
+
+        asked = asyncio.run(ask_at(port, rate, items, is_over))
+    return {
+        "requests": asked.statuses.total(),
+        "without_answer": asked.broken,
+        "unexpected": len(asked.wrong),
+        "replaced_after_seconds": round(back[0], 2) if back else None,
+    }
+
+
+def workers_of(process: subprocess.Popen[bytes]) -> set[int]:
+    """The workers of a service, by their process number."""
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    return {int(child) for child in children if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()}
+
+
 def gensim_app() -> Any:
     """gensim's `most_similar` behind FastAPI, as small as it can be."""
     from fastapi import FastAPI
@@ -382,7 +471,17 @@ def show(results: Mapping[str, Any]) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--chroma", metavar="PYTHON", help="an interpreter that has chromadb; default: no such peer")
-    python = parser.parse_args().chroma
+    parser.add_argument("--soak", metavar="MINUTES", type=float, help="memory under load instead, and a killed worker")
+    given = parser.parse_args()
+    if given.soak:
+        with tempfile.TemporaryDirectory() as place:
+            bundle = big_bundle(Path(place) / "bundle")
+            results = {"items": ITEMS, "soak": soak(bundle, given.soak), "killed_worker": killed_worker(bundle)}
+        print(dumps(results))
+        options = f"--soak {given.soak:g}"
+        print(save("serve_load", results, ["fastapi", "uvicorn"], file="serve_soak", options=options))
+        sys.exit()
+    python = given.chroma
     results = everything(python)
     show(results)
     options = "--chroma PYTHON" if python else ""

@@ -64,6 +64,15 @@ def test_a_peer_stands_beside_us_round_by_round() -> None:
     assert found["requests_per_second"]["max"] == 200.0
 
 
+@pytest.mark.slow
+def test_a_soak_meets_the_expected_statuses_alone(tmp_path: Path) -> None:
+    bundle = serve_load.big_bundle(tmp_path / "bundle", items=300, baskets=900)
+    found = serve_load.soak(bundle, 0.04, items=300, rate=150)
+    assert found["unexpected"] == found["without_answer"] == 0
+    assert set(found["statuses"]) == {"200", "404", "422"}
+    assert found["requests_per_second"] > 10
+
+
 @pytest.fixture(scope="module")
 def measured() -> dict[str, Any]:
     results = serve_load.everything()
