@@ -11,7 +11,9 @@ import pytest
 from starlette.testclient import TestClient
 
 from neatrec.service.app import make_app
+from neatrec.service.metrics import Metrics
 from neatrec.service.settings import ServiceSettings
+from neatrec.service.watcher import BundleWatcher
 
 LARGE = json.dumps({"items": ["100"] * 10, "k": 5, "category": ["x" * 200] * 6000})
 
@@ -130,3 +132,29 @@ def test_a_fault_of_ours_is_an_error_without_a_traceback(bundle: Path, monkeypat
     assert answer.status_code == 500
     assert answer.json()["error"]["message"] == "the service failed"
     assert "Traceback" not in answer.text
+
+
+def test_what_callers_ask_for_does_not_grow_the_memory_without_end(
+    bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("neatrec.service.loaded_bundle.BRIEF_BYTES", 10_000)
+    monkeypatch.setattr("neatrec.service.snapshot.CACHE_BYTES", 20_000)
+    watcher = BundleWatcher(ServiceSettings(bundle), Metrics())
+    asking = TestClient(make_app(watcher.settings, watcher))
+    main, cache = watcher.snapshot.main, watcher.snapshot.cache
+    for number in range(60):
+        query = {"item": main.ids[number % len(main.ids)], "k": 1 + number, "min_evidence": "guess"}
+        first, second = (asking.get("/v1/complements", params=query) for _ in range(2))
+        assert first.status_code == 200
+        assert first.content == second.content
+        asking.get(f"/v1/complements?item=nothing-{number}")
+        asking.get(f"/nothing/{number}")
+    assert 10_000 < cache.bytes <= 20_000
+    assert 5_000 < main._briefs.bytes <= 10_000
+    assert len(main._briefs) < len(main.ids)
+    routes = {
+        line.split('route="')[1].split('"')[0]
+        for line in watcher.metrics.text().decode().split("\n")
+        if 'route="' in line
+    }
+    assert routes == {"/v1/complements", "other"}

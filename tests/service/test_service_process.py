@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -33,11 +33,13 @@ def free_port() -> int:
 
 
 @contextmanager
-def serving(*arguments: object, key: str | None = None) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def serving(
+    *arguments: object, key: str | None = None, program: tuple[str, ...] = ("-m", "neatrec")
+) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A server that answers, and its address."""
     port = free_port()
     environment = {**os.environ, **({"NEATREC_API_KEY": key} if key else {})}
-    words = [sys.executable, "-m", "neatrec", "serve", *map(str, arguments), "--port", str(port)]
+    words = [sys.executable, *program, "serve", *map(str, arguments), "--port", str(port)]
     process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env=environment)
     url = f"http://127.0.0.1:{port}"
     try:
@@ -95,6 +97,32 @@ def test_sigterm_lets_requests_in_progress_finish(bundle: Path) -> None:
         assert answer.startswith(b"HTTP/1.1 200")
         assert b'"complements"' in answer
         assert process.wait(60) == 143
+
+
+def test_files_cut_off_under_a_running_service_end_nothing(bundle: Path, tmp_path: Path) -> None:
+    """With tables that are larger than the memory allows, which are not read into it."""
+    copy = Path(shutil.copytree(bundle, tmp_path / "bundle"))
+    large = "from neatrec.serving import files; files.MAX_MEMORY_SHARE = 0; import neatrec.__main__"
+    with serving(copy, program=("-c", large)) as (process, url), httpx.Client(base_url=url, timeout=60) as asking:
+        paths = [f"/v1/complements?item={item}&k=50&min_evidence=guess" for item in range(100, 106)]
+        before = [asking.get(path).json() for path in paths[:3]]
+        for file in sorted(copy.rglob("*")):
+            if file.is_file():
+                os.truncate(file, 10)
+        after = [asking.get(path) for path in paths]
+        assert {answer.status_code for answer in after} == {200}
+        assert [answer.json() for answer in after[:3]] == before
+        wait_until(lambda: "refusal" in asking.get("/readyz").json())
+        assert {asking.get(path).status_code for path in paths} == {200}
+        assert process.poll() is None
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    for _ in range(1200):
+        if true():
+            return
+        time.sleep(0.05)
+    raise AssertionError("waited in vain")
 
 
 def test_workers_share_the_work_the_metrics_and_the_swap(bundle: Path) -> None:

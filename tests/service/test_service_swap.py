@@ -163,7 +163,11 @@ def test_a_store_without_any_good_version_is_a_sentence(store: Path) -> None:
 
 @pytest.mark.parametrize("name", ["topk/answers.arrow", "topk/items.arrow", "topk/pairs.arrow", "arrays.safetensors"])
 @pytest.mark.parametrize("how", ["noise", "truncated"])
-def test_files_changed_in_place_change_no_answer(versions: list[Path], tmp_path: Path, name: str, how: str) -> None:
+@pytest.mark.parametrize("share", [0.25, 0.0], ids=["in memory", "larger than the memory allows"])
+def test_files_changed_in_place_change_no_answer(
+    versions: list[Path], tmp_path: Path, name: str, how: str, share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("neatrec.serving.files.MAX_MEMORY_SHARE", share)
     bundle = Path(shutil.copytree(versions[0], tmp_path / "bundle"))
     watcher = BundleWatcher(ServiceSettings(bundle), Metrics())
     asking = TestClient(make_app(watcher.settings, watcher))
@@ -171,11 +175,23 @@ def test_files_changed_in_place_change_no_answer(versions: list[Path], tmp_path:
     before = [asking.get(path).json() for path in paths]
     size = (bundle / name).stat().st_size
     overwrite(bundle / name, os.urandom(size) if how == "noise" else b"")
-    watcher.snapshot.cache.answers.clear()
+    watcher.snapshot.cache.clear()
     assert [asking.get(path).json() for path in paths] == before
     assert not watcher.check()
     assert "is damaged" in str(watcher.snapshot.refusal)
     assert [asking.get(path).json() for path in paths] == before
+
+
+def test_no_room_for_a_copy_is_a_sentence(
+    versions: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("neatrec.serving.files.MAX_MEMORY_SHARE", 0.0)
+    monkeypatch.setattr("neatrec.serving.files.copyfileobj", full)
+    with pytest.raises(ResourceError, match=r"cannot copy .* to the temporary folder: No space left .* set TMPDIR"):
+        ServingTable.open(versions[0])
 
 
 def wrapped(cause: Exception) -> Exception:

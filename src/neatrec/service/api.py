@@ -105,7 +105,7 @@ class Api:
         answer = snapshot.cache.get(key)
         if answer is None:
             answer = await self._complements(snapshot, query.item, query)
-            snapshot.cache.put(key, answer)
+            snapshot.cache.put(key, answer, len(key) + answer.size())
         return self._send(answer)
 
     async def complements_of(

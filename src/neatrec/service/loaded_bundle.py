@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from copy import copy
 from functools import cached_property
-from threading import Lock
+from sys import getsizeof
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,10 @@ import numpy.typing as npt
 
 from neatrec.data.catalog import UNKNOWN, Catalog
 from neatrec.errors import ParameterError
+from neatrec.service.byte_cache import ByteCache
 from neatrec.service.problems import Problem, unknown_choice, unknown_item
 from neatrec.service.search import NameSearch
-from neatrec.service.settings import CATEGORY_BYTES, MAX_GUESS
+from neatrec.service.settings import BRIEF_BYTES, CATEGORY_BYTES, MAX_GUESS
 from neatrec.serving import ServingTable
 from neatrec.text import printable
 
@@ -30,21 +31,18 @@ class Categories:
     """
 
     def __init__(self, catalog: Catalog, limit: int = CATEGORY_BYTES) -> None:
-        self.catalog, self.limit, self.bytes = catalog, limit, 0
-        self.codes = _codes_by_name(catalog)
-        self._members: dict[Key, Members] = {}
-        self._lock = Lock()
+        self.catalog, self.codes = catalog, _codes_by_name(catalog)
+        self.cache: ByteCache[Key, Members] = ByteCache(limit)
 
     def members(self, name: str) -> Members | None:
         """Which items belong to the category, shape (items,); None when there is no such category."""
         key = self._key(name)
         if key is None:
             return None
-        with self._lock:
-            found = self._members.get(key)
+        found = self.cache.get(key)
         if found is None:
             found = np.logical_and.reduce([self._at_any_level(step) for step in key])
-            self._cache(key, found)
+            self.cache.put(key, found, found.nbytes)
         return found
 
     def _key(self, name: str) -> Key | None:
@@ -63,15 +61,6 @@ class Categories:
         for level, codes in self.codes[folded].items():
             found |= np.isin(self.catalog.category_of(level), codes)
         return found
-
-    def _cache(self, key: Key, found: Members) -> None:
-        with self._lock:
-            if key in self._members:
-                return
-            self._members[key] = found
-            self.bytes += found.nbytes
-            while self.bytes > self.limit:
-                self.bytes -= self._members.pop(next(iter(self._members))).nbytes
 
 
 def _codes_by_name(catalog: Catalog) -> dict[str, dict[str, list[int]]]:
@@ -101,7 +90,7 @@ class LoadedBundle:
         self.ids: list[str] = self.catalog.ids.to_pylist()
         self.names: list[str] = self._names()
         self.count: list[int] = index.item_count.tolist()
-        self._briefs: dict[int, str] = {}
+        self._briefs: ByteCache[int, str] = ByteCache(BRIEF_BYTES)
         self._by_goal: dict[str, LoadedBundle] = {}
 
     def renamed(self, name: str) -> LoadedBundle:
@@ -160,7 +149,8 @@ class LoadedBundle:
         """`brief` as JSON without its braces, cached: every answer repeats it."""
         text = self._briefs.get(code)
         if text is None:
-            text = self._briefs[code] = json.dumps(self.brief(code), ensure_ascii=False, separators=(",", ":"))[1:-1]
+            text = json.dumps(self.brief(code), ensure_ascii=False, separators=(",", ":"))[1:-1]
+            self._briefs.put(code, text, getsizeof(text))
         return text
 
     def path(self, code: int) -> list[str]:

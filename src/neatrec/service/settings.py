@@ -26,8 +26,8 @@ IN_FLIGHT = 64
 """Requests that are worked on at the same time; more are answered with 503 at once."""
 CACHE_BYTES = 8 * 1024 * 1024
 """Rendered answers kept in memory: so few that they are all there after some minutes, and memory stays as it is."""
-ENTRY_BYTES = 600
-"""What an answer takes beside its body."""
+BRIEF_BYTES = 32 * 1024 * 1024
+"""Items as JSON kept in memory, per bundle: about 100,000."""
 CATEGORY_BYTES = 16 * 1024 * 1024
 """Members of categories kept in memory, per bundle."""
 VARIABLE = "NEATREC_SERVE"

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import NamedTuple
 
+from neatrec.service.byte_cache import ByteCache
 from neatrec.service.loaded_bundle import LoadedBundle
 from neatrec.service.problems import unknown_choice
 from neatrec.service.rules import CompiledRules, Rules, compile_rules
-from neatrec.service.settings import CACHE_BYTES, ENTRY_BYTES
+from neatrec.service.settings import CACHE_BYTES
 
 
 class Rendered(NamedTuple):
@@ -23,30 +24,9 @@ class Rendered(NamedTuple):
     rule_hits: tuple[str, ...]
     version: str
 
-
-class AnswerCache:
-    """Rendered answers by query string, the oldest dropped when there are too many bytes."""
-
-    def __init__(self, limit: int = CACHE_BYTES) -> None:
-        self.limit = limit
-        self.bytes = 0
-        self.answers: dict[bytes, Rendered] = {}
-
-    def get(self, key: bytes) -> Rendered | None:
-        return self.answers.get(key)
-
-    def put(self, key: bytes, answer: Rendered) -> None:
-        if key in self.answers:
-            return
-        self.answers[key] = answer
-        self.bytes += _size(key, answer)
-        while self.bytes > self.limit:
-            oldest = next(iter(self.answers))
-            self.bytes -= _size(oldest, self.answers.pop(oldest))
-
-
-def _size(key: bytes, answer: Rendered) -> int:
-    return len(key) + len(answer.body) + ENTRY_BYTES
+    def size(self) -> int:
+        """Bytes in memory, about."""
+        return len(self.body) + 400
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +38,8 @@ class ServingSnapshot:
     day: date
     refusal: str | None = None
     """Why the bundle that should be live is not: an older one answers."""
-    cache: AnswerCache = field(default_factory=AnswerCache)
+    cache: ByteCache[bytes, Rendered] = field(default_factory=lambda: ByteCache(CACHE_BYTES))
+    """Answers by query string."""
 
     @property
     def main(self) -> LoadedBundle:

@@ -6,7 +6,10 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
+from shutil import copyfileobj
+from tempfile import TemporaryFile
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +19,7 @@ import pyarrow as pa
 from neatrec.bundle import Manifest
 from neatrec.bundle.manifest import NAME, Kinds, check_entries, damaged
 from neatrec.bundle.store import named_file
-from neatrec.errors import BundleError
+from neatrec.errors import BundleError, ResourceError
 from neatrec.serving.approximate import MeasuredRecall
 from neatrec.serving.evidence import thresholds
 from neatrec.serving.pairs import PairTable
@@ -39,7 +42,7 @@ PAIR_COLUMNS = ("count", "customers", "forward", "q", "expected", "explained", "
 UNKNOWN_COLUMNS = ("customers", "forward", "backward")
 """Left out of the file where they are not known of any pair."""
 MAX_MEMORY_SHARE = 0.25
-"""Tables that take more of the memory are mapped."""
+"""Tables that take more of the memory are not read into it."""
 LARGEST = float(np.finfo(np.float32).max)
 ABOUT: Kinds = {"columns": (int,), "k": (int,), "reason": (str,), "evidence": (dict,)}
 ABOUT_EVIDENCE: Kinds = {"by_customer": (bool,), "min_count": (int,), "baskets": (int,), "records": (int,)}
@@ -195,19 +198,20 @@ class TableFiles:
 
     Compiled loops follow offsets and codes wherever they lead, so each must be within its bounds. Files are read into
     memory: one that is changed in place cannot change an answer, nor end the process. Where they would take more than
-    a quarter of the memory they are mapped.
+    a quarter of the memory, `private_copy` has the same effect.
     """
 
     def __init__(self, folder: Path, manifest: Manifest) -> None:
         self.folder, self.manifest = folder, manifest
         size = sum(record.size for name, record in manifest.files.items() if name.startswith(f"{FOLDER}/"))
-        self.mapped = size > MAX_MEMORY_SHARE * physical_memory()
+        self.too_large = size > MAX_MEMORY_SHARE * physical_memory()
 
     def columns(self, name: str, bounds: Mapping[str, Bounds], optional: Mapping[str, Bounds] | None = None) -> Columns:
         """The columns of a file, read-only arrays of one length."""
         file = named_file(self.folder, self.manifest, f"{FOLDER}/{name}")
         try:
-            with pa.memory_map(str(file)) if self.mapped else pa.BufferReader(file.read_bytes()) as source:
+            content = pa.py_buffer(private_copy(file) if self.too_large else file.read_bytes())
+            with pa.BufferReader(content) as source:
                 reader = pa.ipc.open_file(source)
                 if reader.num_record_batches != 1:
                     raise damaged(file, f"it must hold one record batch, got {reader.num_record_batches}")
@@ -234,6 +238,24 @@ class TableFiles:
             file = self.folder / FOLDER / ITEMS
             raise damaged(file, f"column {column!r} counts {found[-1]:,} rows, there are {rows:,}")
         return found
+
+
+def private_copy(file: Path) -> mmap:
+    """A copy of a file in the temporary folder, mapped, under no name: nobody can change it or cut it off.
+
+    A mapped file that is cut off ends the process that reads it with SIGBUS.
+    """
+    try:
+        with TemporaryFile() as copy, file.open("rb") as source:
+            copyfileobj(source, copy, 1 << 20)
+            copy.flush()
+            return mmap(copy.fileno(), 0, access=ACCESS_READ)
+    except OSError as error:
+        raise ResourceError(
+            f"cannot copy {printable(file)} to the temporary folder: {printable(error.strerror)}",
+            file=str(file),
+            hint="It is larger than a quarter of the memory: set TMPDIR to a folder on a disk with more room.",
+        ) from error
 
 
 def physical_memory() -> int:

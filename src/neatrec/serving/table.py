@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import mmap
+import os
+import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
@@ -58,6 +59,8 @@ COLUMNS: dict[str, Any] = {
 """Columns of an answer. Whole numbers are -1 and others NaN where they are not known."""
 
 EVERY = slice(None)
+READ_BYTES = 1 << 30
+"""At once: some systems read no 2 GiB."""
 NUMBERS = tuple(name for name in COLUMNS if name not in {"item", "score", "grade"})
 
 
@@ -237,7 +240,8 @@ class ServingTable:
         self._order: GoalOrder | None = None
         self._facts = ItemFacts(self.item_count, self.variance, str(about["reason"]), self.grades)
         self._reasons: dict[str, str] = about.get("reasons", {})
-        self._folder, self._arrays = folder, _mapped(named_file(folder, manifest, ARRAYS))
+        self._folder, self._arrays = folder, named_file(folder, manifest, ARRAYS).open("rb")
+        weakref.finalize(self, self._arrays.close)
 
     @classmethod
     def open(cls, bundle: str | Path, *, verify: bool = True) -> ServingTable:
@@ -257,7 +261,7 @@ class ServingTable:
         if self._own is not None and self.goal is not None:
             return self._own.model.with_goal(self.goal)
         file = self._folder / ARRAYS
-        content = self._arrays[:] if self._arrays.size() == len(self._arrays) else b""
+        content = read_all(self._arrays.fileno())
         if hashlib.sha256(content).hexdigest() != self.manifest.files[ARRAYS].sha256:
             raise damaged(file, "it was changed after the bundle was opened")
         return model_of(self.manifest, self.catalog, load(content), self._folder)
@@ -465,6 +469,9 @@ class ServingTable:
         return {name: {"items": float(items[i]), "sales": float(sales[i])} for i, name in enumerate(names)}
 
 
-def _mapped(file: Path) -> mmap.mmap:
-    with file.open("rb") as stream:
-        return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+def read_all(descriptor: int) -> bytes:
+    """A whole open file, whatever other threads read of it meanwhile."""
+    parts: list[bytes] = []
+    while part := os.pread(descriptor, READ_BYTES, sum(map(len, parts))):
+        parts.append(part)
+    return b"".join(parts)
