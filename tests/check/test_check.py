@@ -13,12 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from helpers.dated_shop import dated_shop
 from neatrec.check import run as check_run
 from neatrec.check.power import POWER, smallest_lift
 from neatrec.check.run import check_baskets
+from neatrec.cli.main import exit_code_of
 from neatrec.cooccurrence import Forecast
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog
+from neatrec.errors import ParameterError
 from neatrec.io import read_baskets
 from neatrec.simulator import supermarket
 
@@ -261,3 +264,20 @@ def test_the_real_orders(instacart_folder: Path) -> None:
     assert found.power.records == 9_945_426
     assert found.power.possible_pairs == 1_389_792_244
     assert len(found.frequent) == 2
+
+
+def test_strata_are_those_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    shop = dated_shop()
+    found = check_baskets(shop, strata=("store",))
+    assert found.strata == ("store",)
+    assert [repeat.strata for repeat in found.repeats] == [(), ("store",)]
+    assert "Seasons could not be ruled out" in found.to_text()
+    none = check_baskets(shop, strata=("none",))
+    assert (none.strata, len(none.repeats)) == ((), 1)
+    assert "Seasons and stores could not be ruled out" in none.to_text()
+    with pytest.raises(ParameterError, match="`strata` must be one of basket_size, month, store, got 'shelf'"):
+        check_baskets(shop, strata=("shelf",))
+    assert exit_code_of(["check", "supermarket:baskets=2000,items=100", "--strata", "store,size", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["strata"] == ["store", "basket_size"]
+    assert exit_code_of(["check", "supermarket:baskets=2000,items=100", "--strata", "none,store"]) == 2
+    assert "`strata` must be `none` alone, or columns" in capsys.readouterr().err

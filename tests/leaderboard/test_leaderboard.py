@@ -12,7 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from helpers.dated_shop import dated_shop
 from neatrec.bundle import read_manifest
+from neatrec.cli.leaderboard import show_leaderboard
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog
 from neatrec.data.splits import Split, half
@@ -506,3 +508,28 @@ def test_the_benchmark_of_other_baskets_is_refused(
 ) -> None:
     with pytest.raises(ParameterError, match="must be the baskets of the leaderboard"):
         export_benchmark(leaderboard, split.test, split.train, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("options", "trained", "said"),
+    [
+        ({}, "month,store", "within month, store."),
+        ({"strata": ("size", "store")}, "store", "within store."),
+        ({"strata": ("none",)}, None, "over all baskets."),
+        ({"protocol": "paper"}, None, "over all baskets."),
+    ],
+)
+def test_models_are_trained_within_the_strata_that_train_uses(
+    tmp_path: Path, options: dict[str, Any], trained: str | None, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parts = half(dated_shop())
+    chosen = replace(QUICK, **{"protocol": "calibrated", "min_basket": 2, **options})
+    result = run_leaderboard(parts.train, parts.test, ["popco", "shrunk-lift"], chosen, out=tmp_path)
+    bundles = {manifest.model: manifest for manifest in map(read_manifest, (tmp_path / "bundles").iterdir())}
+    assert bundles["shrunk-lift"].parameters["strata"] == trained
+    assert "strata" not in bundles["popco"].parameters
+    within = [name for name in result.to_json()["strata"] if name != "basket_size"]
+    assert within == (trained.split(",") if trained else [])
+    if chosen.protocol == "calibrated":
+        show_leaderboard(result)
+        assert f"Models compare counts with chance {said}" in " ".join(capsys.readouterr().out.split())

@@ -53,9 +53,9 @@ class Power:
     """The share of basket lines that are such items."""
 
 
-def measure_power(baskets: Baskets, threads: int | None = None) -> Power | None:
+def measure_power(baskets: Baskets, options: LabelOptions = TRIAL, threads: int | None = None) -> Power | None:
     """The calibrated protocol at q = 0.05, tried on the baskets; None where no basket makes a pair to count."""
-    config = TRIAL.resolve(baskets)
+    config = options.resolve(baskets)
     tester, tested = config.test_pairs(baskets, {"threads": threads})
     margins = tested.pairs.margins
     if not margins.records:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from neatrec.check.power import LEVEL, MIN_BASKET
@@ -22,14 +23,16 @@ class LabelRepeat:
     """Bought together more often than expected in the second half too, within the same strata."""
 
 
-def label_repeats(baskets: Baskets, threads: int | None = None) -> tuple[LabelRepeat, ...]:
-    """Without strata, and with those that are used by default; nothing where times are unknown or all the same."""
+def label_repeats(
+    baskets: Baskets, strata: Sequence[str] | None = None, threads: int | None = None
+) -> tuple[LabelRepeat, ...]:
+    """Without strata, and with these (None: the default); nothing where times are unknown or all the same."""
     if baskets.times is None or not len(baskets) or baskets.times.min() == baskets.times.max():
         return ()
     before = baskets.times < moment_of_share(baskets.times, 0.5)
     first, second = baskets.select(before), baskets.select(~before)
-    strata = default_strata(first)
-    choices = ((), strata) if strata else ((),)
+    within = default_strata(first) if strata is None else tuple(strata)
+    choices = ((), within) if within else ((),)
     return tuple(_repeat(first, second, names, threads) for names in choices)
 
 

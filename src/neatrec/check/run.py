@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -22,7 +22,7 @@ from neatrec.check.suspects import (
 )
 from neatrec.cooccurrence import CountOptions, Forecast, forecast
 from neatrec.cooccurrence.count_input import pairs_of_size
-from neatrec.cooccurrence.strata import RULED_OUT, default_strata, strata_words
+from neatrec.cooccurrence.strata import RULED_OUT, default_strata, parse_strata, strata_groups, strata_words
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import UNKNOWN
 from neatrec.io.assemble import GUEST
@@ -91,7 +91,7 @@ class CheckResult:
     """A sentence on how to get more labels, where there are few."""
     forecast: Forecast
     strata: tuple[str, ...] = ()
-    """Columns within which labels and evidence are measured by default."""
+    """Columns within which labels and evidence are measured."""
     repeats: tuple[LabelRepeat, ...] = ()
     """How many labels of the first half of the period repeat in the second, without and with strata."""
     warnings: tuple[str, ...] = ()
@@ -145,13 +145,18 @@ class CheckResult:
         return as_text(self)
 
 
-def check_baskets(baskets: Baskets, *, threads: int | None = None) -> CheckResult:
+def check_baskets(baskets: Baskets, *, strata: Sequence[str] | None = None, threads: int | None = None) -> CheckResult:
     """Check `baskets`: contents, what was dropped, suspects, the smallest lift that shows, the cost of counting.
+
+    `strata`: within what evidence is measured; None: basket size, month and store, as far as they are known.
 
     >>> found = check_baskets(Baskets.from_lists([["tea", "milk"]] * 3 + [["tea"]]))
     >>> found.lines, found.sizes.ones, found.power
     (7, 1, None)
     """
+    strata = parse_strata(strata)
+    strata_groups(baskets, strata or ())  # a column that is not there is refused before anything is counted
+    options = replace(TRIAL, strata=strata)
     counting = CountOptions(directed=baskets.ordered, min_basket=MIN_BASKET)
     long = baskets.sizes > LONG_BASKET
     shopping = baskets.select(~long) if long.any() else baskets
@@ -162,7 +167,7 @@ def check_baskets(baskets: Baskets, *, threads: int | None = None) -> CheckResul
     affordable = trial.seconds <= MAX_COUNT_SECONDS
     if not affordable:
         log.warning("counting would take about %.0f s: pairs are not counted here", trial.seconds)
-    power = measure_power(shopping, threads) if affordable else None
+    power = measure_power(shopping, options, threads) if affordable else None
     sales, deepest = baskets.item_counts, baskets.catalog.category_of()
     levels = zip(baskets.catalog.levels, baskets.catalog.category_names, strict=True)
     found = CheckResult(
@@ -187,10 +192,10 @@ def check_baskets(baskets: Baskets, *, threads: int | None = None) -> CheckResul
         over_cap=int((pairs > CAP).sum()),
         max_pairs=int(pairs.max(initial=0)),
         power=power,
-        advice=smaller_baskets(shopping, power.labels if power else 0, TRIAL, threads=threads) if affordable else "",
+        advice=smaller_baskets(shopping, power.labels if power else 0, options, threads=threads) if affordable else "",
         forecast=cost,
-        strata=default_strata(baskets),
-        repeats=label_repeats(shopping, threads) if affordable else (),
+        strata=default_strata(baskets) if strata is None else strata,
+        repeats=label_repeats(shopping, strata, threads) if affordable else (),
     )
     return replace(found, warnings=(*_placeholders(baskets), *_warnings(found)))
 
@@ -247,9 +252,7 @@ def _warnings(found: CheckResult) -> list[str]:
     if found.users is None:
         warnings.append("Customers are not known: a pair that one customer buys every week counts every week.")
     if RULED_OUT in (within := strata_words(found.strata)):
-        warnings.append(
-            f"{within} Name a time with --time, and a store or another column with --strata of `labels` and `train`."
-        )
+        warnings.append(f"{within} Name a time with --time, and a store or another column with --strata.")
     multiple = found.baskets - found.sizes.ones
     if multiple < FEW_BASKETS:
         warnings.append(f"Only {plural(multiple, 'basket')} of more than one item: expect little evidence.")

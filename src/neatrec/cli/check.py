@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import typer
+
 from neatrec.cli.output import OutputOptions, print_json, print_text
-from neatrec.cli.source_options import SourceArguments
+from neatrec.cli.source_options import SourceArguments, parse_strata
 
 
-def check(source: SourceArguments, output: OutputOptions) -> None:
+def check(
+    source: SourceArguments,
+    output: OutputOptions,
+    strata: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="A,B|none",
+            help="Measure evidence within baskets of one size, month, or value of a column such as store. Default: "
+            "size,month,store, as far as SOURCE has them.",
+        ),
+    ] = None,
+) -> None:
     """Report what is in the data, what was dropped, what looks suspect, and how much it can show."""
     from neatrec.check.run import check_baskets
 
-    result = check_baskets(source.read().baskets)
+    named, columns = parse_strata(strata)
+    result = check_baskets(source.read(attributes=columns).baskets, strata=named)
     if output.as_json:
         print_json(result.to_json())
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from neatrec.cli.output import OutputOptions, print_json, print_table
-from neatrec.cli.source_options import SourceArguments, output_folder
+from neatrec.cli.source_options import SourceArguments, output_folder, parse_strata
 from neatrec.errors import must_be
 from neatrec.text import printable
 
@@ -64,6 +65,14 @@ class LeaderboardArguments:
     candidates: Annotated[int, typer.Option(help="Size of the candidate set.", min=1)] = 200
     seeds: Annotated[int, typer.Option(help="How often each model is trained.", min=1)] = 1
     seed: Annotated[int, typer.Option(help="Seed of the first training and of the label-free intervals.", min=0)] = 0
+    strata: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="A,B|none",
+            help="Compare counts with chance within baskets of one size, month, or value of a column such as store. "
+            "Default: as `train` does; none with --protocol paper.",
+        ),
+    ] = None
     device: Annotated[
         str, typer.Option(metavar="auto|cpu|gpu", help="Where models are trained and ranked, if they support it.")
     ] = "auto"
@@ -101,6 +110,7 @@ class LeaderboardArguments:
             candidates=self.candidates,
             seeds=self.seeds,
             seed=self.seed,
+            strata=parse_strata(self.strata)[0],
             device=self.device,
             threads=self.threads,
         )
@@ -135,7 +145,7 @@ def _run(
 
     out = None if out is None else output_folder(out)
     options, models, scores = comparison.options(), comparison.chosen_models(), comparison.score_files()
-    parts = comparison.part(source.read().baskets)
+    parts = comparison.part(source.read(attributes=parse_strata(comparison.strata)[1]).baskets)
     method = {"method": parts.method, **parts.options}
     result = run_leaderboard(parts.train, parts.test, models, options, scores=scores, split=method, out=out)
     if out is not None:
@@ -174,10 +184,23 @@ def show_leaderboard(result: LeaderboardResult) -> None:
             f" HR@10 over statistic: 95 % interval of the difference to {printable(statistic)}, the best statistic, on "
             "the same labels; with 0 inside it is a tie."
         )
+    note += f" {_trained_within(board['strata'])}"
     if result.options.seeds == 1:
         note += " Each model is trained once: the intervals do not cover how trainings differ (--seeds)."
     note += "".join(f" {printable(name)} is left out: {reason}." for name, reason in result.skipped.items())
     print_table(f"Leaderboard, {first['candidates']}", columns, rows, note=note + advice)
+
+
+def _trained_within(strata: Sequence[str]) -> str:
+    """What models that compare counts with chance take off; the size of baskets is left to the evidence.
+
+    >>> _trained_within(["basket_size", "month"])
+    'Models compare counts with chance within month.'
+    """
+    from neatrec.cooccurrence.strata import SIZE
+
+    named = ", ".join(printable(name, 40) for name in strata if name != SIZE)
+    return f"Models compare counts with chance {f'within {named}' if named else 'over all baskets'}."
 
 
 def _over(line: dict[str, Any], statistic: str | None) -> str:

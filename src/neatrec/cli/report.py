@@ -9,7 +9,7 @@ import typer
 
 from neatrec.cli.leaderboard import LeaderboardArguments, show_leaderboard
 from neatrec.cli.output import OutputOptions, print_json
-from neatrec.cli.source_options import SourceArguments
+from neatrec.cli.source_options import SourceArguments, parse_strata
 
 
 def report(
@@ -26,7 +26,7 @@ def report(
     from neatrec.leaderboard.report import make_report
 
     options, models, scores = comparison.options(), comparison.chosen_models(), comparison.score_files()
-    loaded = source.read()
+    loaded = source.read(attributes=parse_strata(comparison.strata)[1])
     result = make_report(
         loaded.baskets,
         out,

@@ -152,7 +152,7 @@ class ModelRanks:
 def evaluate_model(model: Scorer, task: EvaluationTask, *, label_free: bool = True, device: str = "cpu") -> ModelRanks:
     """The ranks of `model`. The label-free measures can be left out: one training of a model is enough for them.
 
-    A model that gives scores but no recommendations (`recommend`) completes no carts. `device` is for
+    A model that gives scores but no ranking (`rank`) completes no carts. `device` is for
     `rank_labels`; carts are completed on the CPU.
     """
     label_ranks = {
@@ -167,6 +167,6 @@ def add_label_free(model: Scorer, task: EvaluationTask, ranks: ModelRanks, *, de
     """`ranks` with what the measures that need no labels are computed from."""
     candidates, hidden = task.held_out_candidates, task.hidden_items
     best = None if candidates is None else best_of(model, candidates, top=TOP, device=device)
-    recommends = hidden is not None and callable(getattr(model, "recommend", None))
+    recommends = hidden is not None and callable(getattr(model, "rank", None))
     cart_answers = answer_hidden(model, hidden, k=TOP) if recommends else None  # type: ignore[arg-type]
     return ModelRanks(ranks.label_ranks, best, cart_answers)

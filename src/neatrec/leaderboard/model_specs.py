@@ -23,6 +23,7 @@ from neatrec.data.catalog import Catalog, string_array
 from neatrec.errors import ParameterError, SourceError, must_be
 from neatrec.models import MODEL_NAMES, Model, make_model, model_class
 from neatrec.text import plural, printable
+from neatrec.training.train import ranked_within
 
 KIND = "external"
 NEEDED = ("fit", "score", "score_all")
@@ -183,9 +184,9 @@ class ModelSpec:
 
 
 def model_specs(
-    models: Models | None, scores: Mapping[str, str | Path], train: Baskets
+    models: Models | None, scores: Mapping[str, str | Path], train: Baskets, strata: Sequence[str] = ()
 ) -> tuple[tuple[ModelSpec, ...], dict[str, str]]:
-    """The specs, and the models left out with the reason.
+    """The specs, trained within `strata` as `train` does, and the models left out with the reason.
 
     A model is a name, `name@preset`, an address `pkg.mod:Class`, or a `Model` (its parameters count, not what it may
     have learned); in a mapping, rows have names of their own. Without any: all of ours that can learn from the baskets.
@@ -195,7 +196,7 @@ def model_specs(
     wanted: Models = default_rows() if models is None else models
     named = wanted.items() if isinstance(wanted, Mapping) else ((None, model) for model in wanted)
     for name, model in named:
-        spec = _model_spec(model)
+        spec = _model_spec(model, strata)
         spec = spec if name is None else replace(spec, name=name)
         if models is None and train.users is None and getattr(spec.make(), "needs_users", False):
             skipped[spec.name] = "it learns from users, and the users of these baskets are not known"
@@ -220,23 +221,25 @@ def default_rows() -> list[str]:
     return [row for name in MODEL_NAMES for row in (name, *(f"{name}@{goal}" for goal in goals[name]))]
 
 
-def _model_spec(model: str | Model) -> ModelSpec:
+def _model_spec(model: str | Model, strata: Sequence[str]) -> ModelSpec:
     if isinstance(model, Model):
-        kind, parameters = type(model), model.parameters
-        return _ours_or_outside(model.name, lambda: kind(parameters))
+        return _ours_or_outside(model.name, type(model), ranked_within(model.parameters, strata))
     if ":" in model:
         return _outside(model)
     name, _, preset = model.partition("@")
-    return _ours_or_outside(model, lambda: make_model(name, preset=preset or None))
+    made = make_model(name, preset=preset or None)
+    return _ours_or_outside(model, type(made), ranked_within(made.parameters, strata))
 
 
-def _ours_or_outside(name: str, make: Callable[[], Model]) -> ModelSpec:
+def _ours_or_outside(name: str, kind: type[Model], parameters: Any) -> ModelSpec:
+    def make() -> Model:
+        return kind(parameters)
+
     sample = make()
     ours = type(sample).__module__.startswith("neatrec.models")
     code = [] if ours else [_source(type(sample))]
-    parameters = sample.parameters.to_dict()
     learning = _identity(*sample.fit_key())
-    identity = _identity(sample.name, parameters, *code)
+    identity = _identity(sample.name, parameters.to_dict(), *code)
     return ModelSpec(name, sample.kind, make, identity, learning, tuple(sample.devices), ours=ours)
 
 

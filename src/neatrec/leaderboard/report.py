@@ -222,10 +222,11 @@ def make_report(
         null_rounds=null_rounds,
         seed=options.seed,
         threads=options.threads,
+        strata=options.strata,
     )
     audited = time.perf_counter()
     report("finding the pairs with evidence")
-    found = find_pairs(baskets, threads=options.threads)
+    found = find_pairs(baskets, options.strata, threads=options.threads)
     spent = {"the audit of the labels": audited - start, "the pairs with evidence": time.perf_counter() - audited}
     goal = recommended_goal(learned) if "comparison" in learned else None
     write_report(
@@ -235,9 +236,11 @@ def make_report(
     return result
 
 
-def find_pairs(baskets: Baskets, threads: int | None = None, listed: int = 25) -> FoundPairs:
+def find_pairs(
+    baskets: Baskets, strata: Sequence[str] | None = None, *, threads: int | None = None, listed: int = 25
+) -> FoundPairs:
     """The pairs with evidence in all of `baskets`, by the code of the serving table."""
-    pairs = PairTable.of(baskets, threads=threads)
+    pairs = PairTable.of(baskets, strata=strata, threads=threads)
     one, other, columns = pairs.with_evidence()
     covered = np.zeros(len(baskets.catalog), dtype=np.bool_)
     covered[one] = covered[other] = True

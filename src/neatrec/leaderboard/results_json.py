@@ -33,6 +33,7 @@ def leaderboard_json(leaderboard: LeaderboardResult) -> dict[str, Any]:
         "split_options": {name: value for name, value in leaderboard.split.items() if name != "method"},
         "protocol": labels.protocol,
         "level_kind": labels.level_kind,
+        "strata": list(leaderboard.options.strata or ()),
         "models": results[0]["models"],
         "results": results,
         "slices": [_slice(candidates, s) for candidates, found in leaderboard.evaluation.slices.items() for s in found],

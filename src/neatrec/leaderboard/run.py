@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from neatrec.cooccurrence.strata import parse_strata, usable_strata
 from neatrec.data.baskets import Baskets
 from neatrec.data.splits import refuse_overlap
 from neatrec.errors import MissingDependencyError, ResourceError, must_be
@@ -56,12 +57,16 @@ class LeaderboardOptions(SummaryOptions):
     """Test baskets to complete; 0 leaves it out."""
     device: str = "auto"
     """Where models are trained and ranked: auto, cpu or gpu."""
+    strata: tuple[str, ...] | None = None
+    """Within what calibrated labels are made and models compare counts with chance. None: as `train` does by default;
+    nothing by the paper's protocol."""
     threads: int | None = None
     """Default: all cores."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "levels", tuple(float(level) for level in self.levels))
+        object.__setattr__(self, "strata", parse_strata(self.strata))
         minimum = {"min_basket": 2, "candidates": 1, "seeds": 1, "seed": 0, "queries": 0, "carts": 0, "rounds": 100}
         for name, least in minimum.items():
             value = getattr(self, name)
@@ -76,7 +81,8 @@ class LeaderboardOptions(SummaryOptions):
     def to_json(self) -> dict[str, Any]:
         """All options but those of the machine."""
         record = {name: value for name, value in asdict(self).items() if name not in ("device", "threads")}
-        return {**record, "levels": list(self.levels), "ks": list(self.ks)}
+        strata = None if self.strata is None else list(self.strata)
+        return {**record, "levels": list(self.levels), "ks": list(self.ks), "strata": strata}
 
 
 DEFAULT_OPTIONS = LeaderboardOptions()
@@ -154,8 +160,11 @@ def run_leaderboard(
         options = replace(options, protocol=labels.protocol, levels=tuple(labels.levels), min_basket=shortest)
     report = progress or log.info
     refuse_overlap(train, test)
-    chosen, skipped = model_specs(models, scores or {}, train)
     task, advice, seconds = _prepare(train, test, labels, options, report)
+    if options.strata is None:
+        strata = () if options.protocol == "paper" else usable_strata([train], None)[0]
+        options = replace(options, strata=strata)
+    chosen, skipped = model_specs(models, scores or {}, train, options.strata or ())
     run = LeaderboardRun(options, train, task, _result_cache(out, task, options, chosen), report)
     with thread_limit(options.threads):
         trainings = run.run(chosen, skipped, skip=models is None)
@@ -181,7 +190,8 @@ def _prepare(
     """The task, advice on how to get more labels, and the seconds that labels and task took."""
     start = time.perf_counter()
     if labels is None:
-        wanted = LabelOptions(options.protocol, options.levels, min_basket=options.min_basket)
+        strata = options.strata if options.protocol == "calibrated" else None
+        wanted = LabelOptions(options.protocol, options.levels, strata=strata, min_basket=options.min_basket)
         labels = make_labels(test, wanted, threads=options.threads)
     advice = smaller_baskets(test, len(labels), LabelConfig.of(labels), threads=options.threads)
     labelled = time.perf_counter()

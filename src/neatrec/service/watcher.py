@@ -228,7 +228,11 @@ class BundleWatcher:
 
 def _open(path: Path) -> LoadedBundle:
     bundle = LoadedBundle(ServingTable.open(bundle_at(path), verify=True))
-    _ = bundle.index.evident_pairs, bundle.index.model  # made before the first request needs them
+    _ = (
+        bundle.index.evident_pairs,
+        bundle.index.category,
+        bundle.index.model,
+    )  # made before the first request needs them
     return bundle
 
 

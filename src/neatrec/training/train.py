@@ -199,7 +199,7 @@ def train_bundle(
         if vectors is not None:
             run = replace(run, vectors=vectors.of_catalog(next(iter(as_shards(baskets))).catalog))
         strata = usable_strata(as_shards(baskets), options.strata)[0]
-        model.parameters = _ranked_within(model.parameters, strata)
+        model.parameters = ranked_within(model.parameters, strata)
         with options.stopping() as stop:
             fit_run = replace(run, validation=validation, stop=stop)
             cost = measured(lambda: model.fit(baskets, fit_run))
@@ -227,7 +227,7 @@ def train_bundle(
     }
 
 
-def _ranked_within(parameters: Any, strata: Sequence[str]) -> Any:
+def ranked_within(parameters: Any, strata: Sequence[str]) -> Any:
     """The parameters of a model that compares counts with expected ones: within month and store, unless it has its own.
 
     The basket size is left to the evidence: taken off the counts, it made rankings of held-out baskets worse.
