@@ -58,7 +58,7 @@ def test_options_of_the_data_are_listed_once(capsys: pytest.CaptureFixture[str])
         (["labels", SMALL, "--level", "5"], "must be between 0 and 1"),
         (["labels", SMALL, "--protocol", "papr"], "Did you mean 'paper'"),
         (["labels", SMALL, "--expected", "quasy"], "Did you mean 'quasi'"),
-        (["labels", SMALL, "--engine", "duckd"], "Did you mean 'duckdb'"),
+        (["labels", SMALL, "--engine", "dsk"], "Did you mean 'disk'"),
         (["labels", SMALL, "--memory-limit", "lots"], "a size such as 2GiB"),
         (["labels", SMALL, "--threads", "0"], "must be from 1 to 1024"),
         (["labels", SMALL, "--threads", "100000"], "must be from 1 to 1024"),

@@ -95,14 +95,6 @@ def test_a_file_with_other_columns(tmp_path: Path, older: Path) -> None:
     assert_refused(done, older, "2024-01-02.parquet has no column 'sku'", "2024-01-01.parquet has it")
 
 
-def test_a_spill_disk_that_is_full(tmp_path: Path, older: Path) -> None:
-    (tmp_path / "spill").mkdir()
-    words = ["labels", "supermarket:baskets=30000,items=3000", "--engine", "duckdb", "--memory-limit", "300MB"]
-    done = neatrec(*words, "--threads", "1", "--out", older, max_file=1 << 16, TMPDIR=str(tmp_path / "spill"))
-    assert_refused(done, older, "DuckDB cannot write to", "Set TMPDIR to a folder on a larger disk.")
-    assert not any((tmp_path / "spill").iterdir())
-
-
 # ---- Spark
 
 SPARK = ["labels", "supermarket:baskets=300,items=60", "--engine", "spark"]

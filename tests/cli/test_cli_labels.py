@@ -37,8 +37,8 @@ def test_engines_and_thread_counts_give_the_same_hash(neatrec) -> None:
         for options in (
             ["--engine", "memory"],
             ["--engine", "memory", "--threads", "1"],
-            ["--engine", "duckdb"],
-            ["--engine", "duckdb", "--memory-limit", "500MB", "--threads", "1"],
+            ["--engine", "disk"],
+            ["--engine", "disk", "--memory-limit", "500MB", "--threads", "1"],
         )
     }
     assert len(hashes) == 1

@@ -25,7 +25,7 @@ from neatrec.cooccurrence import (
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog, string_array
 
-ENGINES = pytest.mark.parametrize("engine", ["memory", "duckdb"])
+ENGINES = pytest.mark.parametrize("engine", ["memory", "disk"])
 CountCase = tuple[Baskets, CountOptions]
 
 
@@ -51,9 +51,9 @@ def test_the_memory_engine_counts_as_defined(case: CountCase, threads: int) -> N
 
 @settings(max_examples=30, deadline=None)
 @given(case=count_cases(), threads=st.integers(1, 3))
-def test_the_duckdb_engine_counts_as_defined(case: CountCase, threads: int) -> None:
+def test_the_disk_engine_counts_as_defined(case: CountCase, threads: int) -> None:
     baskets, counting = case
-    found = count(baskets, counting, engine="duckdb", threads=threads)
+    found = count(baskets, counting, engine="disk", threads=threads)
     assert_counted_right(found, baskets, counting)
     assert_equal(found, count(baskets, counting, engine="memory"))
 

@@ -1,29 +1,24 @@
-"""The engines keep to their means: giant baskets, little memory, light imports, plain SQL."""
+"""The engines keep to their means: giant baskets, little memory, light imports."""
 
 from __future__ import annotations
 
 import doctest
-import re
 import subprocess
 import sys
 import weakref
 from collections.abc import Iterator
 from importlib import import_module
-from importlib.resources import files
 
 import numpy as np
 import pytest
 
-from neatrec.cooccurrence import CountOptions, count
-from neatrec.cooccurrence import duckdb as duckdb_engine
-from neatrec.cooccurrence.sql import statement
+from neatrec.cooccurrence import CountOptions, count, disk
+from neatrec.cooccurrence.bands import cut_bands, lines_of_band
+from neatrec.cooccurrence.count_input import flat_input, summarize
+from neatrec.cooccurrence.layout import Band
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog, string_array
-from neatrec.errors import MissingDependencyError, ResourceError
-
-STATEMENTS = sorted(
-    f.name.removesuffix(".sql") for f in files("neatrec.cooccurrence.sql").iterdir() if f.name.endswith(".sql")
-)
+from neatrec.errors import ResourceError
 
 GIANT = """
 import re, sys, time
@@ -58,7 +53,7 @@ def make_shop(baskets: int, items: int, size: int, users: int | None = None) -> 
     )
 
 
-@pytest.mark.parametrize("engine", ["memory", "duckdb"])
+@pytest.mark.parametrize("engine", ["memory", "disk"])
 def test_a_basket_of_a_million_lines_within_a_window_takes_seconds_and_little_memory(engine: str) -> None:
     done = subprocess.run([sys.executable, "-c", GIANT, engine], capture_output=True, text=True, check=True)
     records, seconds, peak = done.stdout.split()
@@ -67,91 +62,64 @@ def test_a_basket_of_a_million_lines_within_a_window_takes_seconds_and_little_me
     assert int(peak) < 2**20  # KiB: 1 GiB of the whole process
 
 
-def test_duckdb_counts_what_does_not_fit_in_its_memory() -> None:
+def test_the_disk_engine_counts_what_does_not_fit_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disk, "LEAST_BANDS", 7)
+    monkeypatch.setattr(disk, "LINES_PER_PART", 50_000)
     baskets = make_shop(20_000, 30_000, 12, users=5_000)
-    spilled = count(
-        baskets, CountOptions(), keep=lambda block, _: block.count > 1, engine="duckdb", memory_limit="200MB"
+    found, memory = (
+        count(baskets, CountOptions(), keep=lambda block, _: block.count > 1, engine=engine)
+        for engine in ("disk", "memory")
     )
-    memory = count(baskets, CountOptions(), keep=lambda block, _: block.count > 1, engine="memory")
-    assert spilled.margins.pairs == memory.margins.pairs > 500_000
+    assert found.margins.pairs == memory.margins.pairs > 500_000
     for name in ("query", "item", "count", "reverse", "customers"):
-        np.testing.assert_array_equal(getattr(spilled, name), getattr(memory, name), err_msg=name)
+        np.testing.assert_array_equal(getattr(found, name), getattr(memory, name), err_msg=name)
 
 
-def test_pairs_that_do_not_fit_are_refused_with_their_size() -> None:
-    wanted = r"1,000,000,000 pairs need 22\.4 GiB, more than the memory limit of 1\.0 GiB\. Pass `keep`"
+@pytest.mark.parametrize(
+    ("window", "wanted"),
+    [(None, ["abc", "ca", "cabbbbc"]), (1, ["bcd", "ca", "ca", "bc"]), (2, ["abcdd", "cad", "cab", "bbc"])],
+)
+def test_a_band_gets_only_the_lines_that_it_needs(window: int | None, wanted: list[str]) -> None:
+    """Lines of lower rank where c stands, or those near it: a is the most popular, then b, c and d."""
+    summary = summarize(Baskets.from_lists(["abcdd", "abd", "cad", "cabbbbc"]), CountOptions(window=window))
+    part = lines_of_band(flat_input(summary), Band(np.arange(4, dtype=np.int32), 2, 3))
+    letters = "".join("abcd"[code] for code in part.items)
+    found = [letters[end - size : end] for size, end in zip(part.sizes, np.cumsum(part.sizes), strict=True)]
+    assert found == wanted
+
+
+def test_bands_are_of_about_equal_work() -> None:
+    lines = np.random.default_rng(0).zipf(1.2, 3000) % 10_000
+    for window in (False, True):
+        bands = cut_bands(lines, 9 * lines, at_least=8, most_lines=10**9, window=window)
+        assert [band.first for band in bands] == [0, *(band.last for band in bands[:-1])]
+        assert (len(bands), bands[-1].last) == (8, np.count_nonzero(lines))
+        small = cut_bands(lines, 9 * lines, at_least=1, most_lines=int(lines.sum()), window=window)
+        assert 5 <= len(small) <= 10
+
+
+def test_pairs_that_do_not_fit_are_refused_with_their_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disk, "BYTES_IN_FLIGHT", 0)
+    monkeypatch.setattr(disk, "BYTES_PER_PART", 0)
+    wanted = r"pairs and more need .* MiB, more than the memory limit of 4 MiB\. Pass `keep`"
     with pytest.raises(ResourceError, match=wanted):
-        duckdb_engine._all_pairs(None, 10**9, CountOptions(), customers=False, memory_limit=2**30)
+        count(make_shop(2_000, 3_000, 20), CountOptions(), engine="disk", memory_limit="4MiB", threads=1)
 
 
-def test_too_little_memory_for_duckdb_is_reported_as_our_error() -> None:
+def test_a_limit_that_is_too_small_is_refused_with_one_that_is_enough() -> None:
     baskets = make_shop(3000, 20_000, 30)
+    few = {"keep": lambda block, _: block.count > 9, "engine": "disk", "threads": 2}
     with pytest.raises(
-        ResourceError,
-        match=r"DuckDB cannot count these baskets within 1 MiB: .*\. Raise `memory_limit` to 1\.0 GiB, or use",
+        ResourceError, match=r"20,000 items needs at least 3\d\d MiB, more than the memory limit of 1 MiB"
     ):
-        count(
-            baskets,
-            CountOptions(),
-            keep=lambda block, _: block.count > 9,
-            engine="duckdb",
-            memory_limit="1MiB",
-            threads=2,
-        )
-    # what the sentence names is enough
-    count(
-        baskets, CountOptions(), keep=lambda block, _: block.count > 9, engine="duckdb", memory_limit="1GiB", threads=2
-    )
-
-
-def test_a_disk_that_cannot_be_written_is_reported_as_our_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    import duckdb
-
-    def full(*_: object) -> None:
-        raise duckdb.IOException("No space left on device")
-
-    monkeypatch.setattr(duckdb_engine, "_count_pairs", full)
-    with pytest.raises(ResourceError, match=r"DuckDB cannot write to .*No space left on device\. Set TMPDIR"):
-        count(make_shop(2, 5, 2), CountOptions(), engine="duckdb")
-
-
-def test_the_memory_engine_does_without_duckdb(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "duckdb", None)
-    baskets = make_shop(5, 10, 4)
-    assert count(baskets, CountOptions(), engine="memory").margins.records > 0
-    with pytest.raises(MissingDependencyError, match=r"the duckdb engine needs duckdb\. pip install duckdb"):
-        count(baskets, CountOptions(), engine="duckdb")
-
-
-def test_nothing_is_left_on_disk(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    count(make_shop(5, 10, 4), CountOptions(), engine="duckdb")
-    assert list(tmp_path.iterdir()) == []
+        count(baskets, CountOptions(), memory_limit="1MiB", **few)
+    count(baskets, CountOptions(), memory_limit="400MiB", **few)
 
 
 def test_importing_the_room_loads_neither_numba_nor_duckdb() -> None:
     code = "import sys, neatrec.cooccurrence; print({'numba', 'duckdb', 'pandas', 'polars'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
-
-
-@pytest.mark.parametrize("name", STATEMENTS)
-def test_each_sql_file_is_one_plain_statement(name: str) -> None:
-    """In the subset that DuckDB and Spark both run: no casts by ::, no list or struct, no function outside the list."""
-    text = statement(name)
-    assert text.startswith("-- ")
-    code = re.sub(r"--[^\n]*", "", text).strip()
-    assert code.startswith("SELECT")
-    assert ";" not in code
-    assert not re.search(r"::|\[|\{|\"|`|\?|\$|'", code)
-    called = {word.upper() for word in re.findall(r"(\w+)\s*\(", code)}
-    # AS (, FROM ( and JOIN ( open subqueries
-    assert called <= {"COUNT", "SUM", "CAST", "ROW_NUMBER", "OVER", "AS", "FROM", "JOIN"}
-
-
-def test_the_sql_files_are_those_the_engine_uses() -> None:
-    source = (files("neatrec.cooccurrence.sql") / "__init__.py").read_text()
-    assert [name for name in STATEMENTS if f'"{name}"' not in source and f"'{name}'" not in source] == []
 
 
 class Shards:
@@ -171,25 +139,25 @@ class Shards:
 
 
 def test_baskets_handed_over_in_parts_are_counted_alike(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(duckdb_engine, "BASKETS_PER_BATCH", 7)
+    monkeypatch.setattr(disk, "LINES_PER_PART", 7)
     whole = make_shop(40, 15, 5, users=7)
     shards = [whole.select(np.arange(11)), whole.select(np.arange(11, 40))]
     found, expected = (
-        count(shards, CountOptions(window=2), engine="duckdb"),
+        count(shards, CountOptions(window=2), engine="disk"),
         count(whole, CountOptions(window=2), engine="memory"),
     )
     for name in ("query", "item", "count", "reverse", "customers"):
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
 
 
-def test_duckdb_holds_one_shard_at_a_time() -> None:
+def test_the_disk_engine_holds_one_shard_at_a_time() -> None:
     whole = make_shop(40, 15, 5, users=7)
     shards = Shards(whole, 8)
-    found = count(shards, CountOptions(), engine="duckdb")
+    found = count(shards, CountOptions(), engine="disk")
     assert found.margins.records == count(whole, CountOptions(), engine="memory").margins.records
     assert shards.most <= 2  # one at hand while the next is made
 
 
-@pytest.mark.parametrize("name", ["counting", "counts", "count_input", "pair_filter", "resources", "sql"])
+@pytest.mark.parametrize("name", ["counting", "counts", "count_input", "pair_filter", "resources"])
 def test_examples_in_docstrings_run(name: str) -> None:
     assert doctest.testmod(import_module(f"neatrec.cooccurrence.{name}")).failed == 0

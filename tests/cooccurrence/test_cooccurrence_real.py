@@ -73,7 +73,7 @@ def test_margins_alone_are_those_of_the_count(orders: Baskets) -> None:
 def test_both_engines_agree_on_real_orders(orders: Baskets) -> None:
     often = FilteredPairs(lambda _: PairFilter(min_count=5))
     for counting in (PAPER, CountOptions(window=5, directed=False)):
-        memory, duck = (count(orders, counting, keep=often, engine=engine) for engine in ("memory", "duckdb"))
+        memory, duck = (count(orders, counting, keep=often, engine=engine) for engine in ("memory", "disk"))
         assert memory.margins.pairs == duck.margins.pairs
         np.testing.assert_array_equal(memory.margins.first, duck.margins.first)
         for name in ("query", "item", "count", "reverse"):

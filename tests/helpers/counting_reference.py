@@ -9,8 +9,6 @@ import numpy as np
 from hypothesis import strategies as st
 
 from neatrec.cooccurrence import CooccurrenceCounts, CountOptions
-from neatrec.cooccurrence.spark.engine import counted_pairs
-from neatrec.cooccurrence.spark.lines import SparkLines
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import UNKNOWN, Catalog, string_array
 
@@ -116,9 +114,3 @@ def count_cases(draw: st.DrawFn) -> tuple[Baskets, CountOptions]:
         category_level=draw(st.sampled_from([None, "deepest", *baskets.catalog.levels])),
         once_per_customer=draw(st.booleans()) if baskets.users is not None else False,
     )
-
-
-def plan_of(lines: SparkLines, counting: CountOptions) -> str:
-    """How Spark would count the pairs, in its own words."""
-    with counted_pairs(lines, counting, None) as session:
-        return str(session.table("pairs")._jdf.queryExecution().toString())

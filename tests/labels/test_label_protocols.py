@@ -150,11 +150,11 @@ def test_order_of_levels_and_repeats_do_not_matter():
 @pytest.mark.parametrize("ordered", [True, False])
 def test_labels_and_null_are_the_same_on_every_engine(options, ordered):
     baskets = buns_and_sausages(ordered=ordered, users=[str(i % 150) for i in range(160)])
-    one, other = (make_labels(baskets, **options, min_basket=2, engine=engine) for engine in ("memory", "duckdb"))
+    one, other = (make_labels(baskets, **options, min_basket=2, engine=engine) for engine in ("memory", "disk"))
     assert len(one) > 0
     assert one.hash == other.hash
     assert one.table().equals(other.table())
-    nulls = [shuffle_null(baskets, one, 1, engine=engine) for engine in ("memory", "duckdb")]
+    nulls = [shuffle_null(baskets, one, 1, engine=engine) for engine in ("memory", "disk")]
     assert nulls[0] == nulls[1]
 
 

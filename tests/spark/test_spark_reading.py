@@ -12,9 +12,7 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
 
-from helpers.counting_reference import plan_of
 from neatrec.cli.main import exit_code_of
-from neatrec.cooccurrence import CountOptions
 from neatrec.errors import ParameterError, ResourceError, SourceError
 from neatrec.io import SourceOptions, read_baskets
 from neatrec.io.spark_lines import read_spark_lines
@@ -75,16 +73,6 @@ def test_labels_are_those_of_the_embedded_engine(kind: str, protocol: str, tmp_p
     assert found.hash == expected.hash
     assert found.table().equals(expected.table())
     assert found.options == expected.options
-
-
-@pytest.mark.parametrize("once", [False, True])
-def test_the_plan_from_the_files_to_the_pairs_has_no_cross_join(once: bool, tmp_path: Path) -> None:
-    lines = read_spark_lines(written(orders(4, 60), tmp_path / "orders", "parquet"), OPTIONS)
-    plan = plan_of(lines, CountOptions(once_per_customer=once))
-    assert "parquet" in plan
-    assert "Join" in plan
-    for word in ("Cartesian", "NestedLoop", "Cross"):
-        assert word not in plan
 
 
 def test_the_prompt_writes_the_same_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

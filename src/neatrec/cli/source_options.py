@@ -17,7 +17,7 @@ from neatrec.text import parse_size, printable
 if TYPE_CHECKING:
     from neatrec.io.read import LoadedSource
 
-ENGINES = ("auto", "memory", "duckdb", "spark")
+ENGINES = ("auto", "memory", "disk", "spark")
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class EngineArguments:
 
     engine: Annotated[
         str,
-        typer.Option(metavar="auto|memory|duckdb|spark", help="What counts the pairs.", rich_help_panel="Counting"),
+        typer.Option(metavar="auto|memory|disk|spark", help="What counts the pairs.", rich_help_panel="Counting"),
     ] = "auto"
     spark_master: Annotated[
         str | None,
@@ -59,7 +59,11 @@ class EngineArguments:
     ] = None
     memory_limit: Annotated[
         str | None,
-        typer.Option(metavar="SIZE", help="Such as 2GiB; past it the work spills to disk.", rich_help_panel="Counting"),
+        typer.Option(
+            metavar="SIZE",
+            help="Such as 2GiB: for counting pairs; with --engine spark of its Java process.",
+            rich_help_panel="Counting",
+        ),
     ] = None
     threads: Annotated[int | None, typer.Option(help="Default: all cores.", rich_help_panel="Counting")] = None
     max_basket_pairs: Annotated[

@@ -1,4 +1,4 @@
-"""Pair counting: `count` and `margins`, by a compiled engine in memory or by SQL on DuckDB or Spark."""
+"""Pair counting: `count` and `margins`, by one compiled counter: in memory, band by band, or on Spark."""
 
 from neatrec.cooccurrence.counting import count, forecast, margins
 from neatrec.cooccurrence.counts import CooccurrenceCounts, CountOptions, Keep, Margins, PairBlock

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import pairwise
 
 import numpy as np
@@ -14,7 +15,8 @@ from neatrec.cooccurrence.spark.lines import as_spark_lines
 from neatrec.data.baskets import BasketStream
 from neatrec.errors import must_be_one_of
 
-ENGINES = ("memory", "duckdb", "spark")
+ENGINES = ("memory", "disk", "spark")
+NO_COUNTS = PairBlock.empty(0, reverse=False, customers=False)
 
 
 def best_partners(offsets: Int64, count: Int64, place: Int64, size: int) -> tuple[Int64, Int64]:
@@ -33,6 +35,23 @@ def best_partners(offsets: Int64, count: Int64, place: Int64, size: int) -> tupl
     return picked, np.concatenate([[0], np.cumsum([len(rows) for rows in chosen])]).astype(np.int64)
 
 
+def both_ways(block: PairBlock) -> PairBlock:
+    """Every pair of a block as (q, v) and as (v, q), with the sum of both directions."""
+    count, reverse = block.count, block.reverse
+    if reverse is not None:
+        once = (block.query < block.item) | (reverse == 0)
+        block, count = block.where(once), (count + reverse)[once]
+    return PairBlock(np.append(block.query, block.item), np.append(block.item, block.query), np.append(count, count))
+
+
+def best_of(blocks: Iterable[PairBlock], place: Int64, size: int) -> PairBlock:
+    """The `size` largest counts of each query, best first, queries ascending; equal counts go by ascending `place`."""
+    pairs = PairBlock.joined(list(blocks))
+    pairs = pairs.where(np.argsort(pairs.query, kind="stable"))
+    offsets = np.append(np.unique(pairs.query, return_index=True)[1], len(pairs))
+    return pairs.where(best_partners(offsets, pairs.count, place[pairs.item], size)[0])
+
+
 def candidate_pairs(
     baskets: BasketStream,
     counting: CountOptions,
@@ -48,14 +67,13 @@ def candidate_pairs(
     Equal counts go by ascending `place`, shape (items,). Rows are sorted by query.
     """
     if engine == "memory":
-        pairs = count(baskets, counting, engine="memory", memory_limit=memory_limit, threads=threads).symmetric()
-        chosen, _ = best_partners(pairs.indptr, pairs.count, place[pairs.item], size)
-        return PairBlock(pairs.query[chosen], pairs.item[chosen], pairs.count[chosen])
+        pairs = count(baskets, counting, engine="memory", memory_limit=memory_limit, threads=threads)
+        return best_of([both_ways(PairBlock(pairs.query, pairs.item, pairs.count, pairs.reverse))], place, size)
     workers = thread_count(threads)
-    if engine == "duckdb":
-        from neatrec.cooccurrence.duckdb import candidates_in_duckdb
+    if engine == "disk":
+        from neatrec.cooccurrence.disk import candidates_on_disk
 
-        return candidates_in_duckdb(summarize(baskets, counting), size, place, as_limit(memory_limit), workers)
+        return candidates_on_disk(summarize(baskets, counting), size, place, as_limit(memory_limit), workers)
     if engine == "spark":
         from neatrec.cooccurrence.spark.engine import candidates_in_spark
 

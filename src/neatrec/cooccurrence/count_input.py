@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +18,16 @@ from neatrec.data.baskets import Baskets, BasketStream, as_shards
 from neatrec.data.catalog import UNKNOWN, Catalog
 from neatrec.errors import ParameterError, ResourceError, must_be
 from neatrec.text import printable
+
+
+class Part(NamedTuple):
+    """Some baskets, one after another."""
+
+    items: Int32
+    """Of all lines."""
+    sizes: Int64
+    customers: npt.NDArray[Any] | None
+    """Of each basket, where users are known."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +75,14 @@ class InputSummary:
                 codes = pc.index_in(shard.user_ids, value_set=table).to_numpy()
                 yield shard, codes[shard.users]
 
+    def parts(self, lines: int) -> Iterator[Part]:
+        """All baskets in parts of about so many lines."""
+        for shard, customers in self.shards_with_customers():
+            cuts = np.searchsorted(shard.offsets, np.arange(0, shard.lines, lines))
+            for first, last in pairwise(np.unique(np.append(cuts, len(shard))).tolist()):
+                items = shard.items[shard.offsets[first] : shard.offsets[last]]
+                yield Part(items, shard.sizes[first:last], None if customers is None else customers[first:last])
+
 
 def summarize(baskets: BasketStream, counting: CountOptions) -> InputSummary:
     """One look at every shard: whether it can be counted with these options, and how large it is."""
@@ -99,13 +119,20 @@ def pairs_of_size(sizes: npt.NDArray[np.int64], window: int | None) -> Int64:
 class CountInput:
     """Basket b is `items[start[b]:stop[b]]`; only baskets that are counted are listed."""
 
-    catalog: Catalog
+    category: Int32
+    """The category codes used for removal, shape (items,); all UNKNOWN where same-category pairs are kept."""
     counting: CountOptions
     items: Int32
     start: Int64
     stop: Int64
     customers: Int32 | None
     """The customer of each basket, shape (baskets,), where users are known."""
+
+    @classmethod
+    def without_lines(cls, counting: CountOptions, catalog: Catalog) -> CountInput:
+        """How lines are counted; `of_part` brings them."""
+        nowhere = np.empty(0, dtype=np.int64)
+        return cls(counting.category_of(catalog), counting, np.empty(0, dtype=np.int32), nowhere, nowhere, None)
 
     @property
     def sizes(self) -> Int64:
@@ -128,13 +155,23 @@ class CountInput:
 
         if self.customers is None or np.bincount(self.customers).max(initial=0) > 1:
             return False
-        last_basket = np.full(len(self.catalog), -1, dtype=np.int64)
+        last_basket = np.full(len(self.category), -1, dtype=np.int64)
         return not has_repeats(basket_lines(self), last_basket)
 
     @property
     def margins_need_pairs(self) -> bool:
         """Whether the margins can be had only by counting the pairs."""
         return self.counting.once_per_customer and not self.customers_are_counts
+
+    def of_part(self, part: Part, min_basket: int = 1) -> CountInput:
+        """The baskets of a part with at least so many lines, counted as these."""
+        ends = np.cumsum(part.sizes, dtype=np.int64)
+        chosen = np.flatnonzero(part.sizes >= min_basket)
+        part.items.flags.writeable = False  # the kernels are compiled for read-only lines
+        customers = None if part.customers is None else part.customers[chosen]
+        return replace(
+            self, items=part.items, start=(ends - part.sizes)[chosen], stop=ends[chosen], customers=customers
+        )
 
     def by_customer(self) -> CountInput:
         """The same baskets, those of one customer together."""
@@ -154,7 +191,7 @@ def flat_input(summary: InputSummary) -> CountInput:
         offsets = np.concatenate([[0], np.cumsum(summary.sizes)]).astype(np.int64)
     chosen = np.flatnonzero(summary.sizes >= summary.counting.min_basket)
     return CountInput(
-        summary.catalog,
+        summary.counting.category_of(summary.catalog),
         summary.counting,
         items,
         offsets[:-1][chosen],

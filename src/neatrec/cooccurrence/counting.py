@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from neatrec.cooccurrence.count_input import CountInput, InputSummary, flat_input, summarize
+from neatrec.cooccurrence.count_input import flat_input, summarize
 from neatrec.cooccurrence.counts import CooccurrenceCounts, CountOptions, Keep, Margins
 from neatrec.cooccurrence.resources import (
     SHARE,
@@ -20,7 +20,7 @@ from neatrec.cooccurrence.spark.lines import SparkLines, as_spark_lines
 from neatrec.data.baskets import BasketStream
 from neatrec.errors import ResourceError, must_be_one_of
 
-ENGINES = ("auto", "memory", "duckdb", "spark")
+ENGINES = ("auto", "memory", "disk", "spark")
 EVERY_PAIR = CountOptions()
 
 log = logging.getLogger(__name__)
@@ -55,16 +55,14 @@ def count(
         return CooccurrenceCounts(lines.catalog, counting, totals, *pairs.columns)
     summary = summarize(baskets, counting)
     need = bytes_needed(summary, keep_all=keep is None, threads=workers)
-    if _choose(engine, need, limit, stated=memory_limit is not None) == "memory" and (
-        source := _memory_input(summary, engine)
-    ):
+    if _choose(engine, need, limit, stated=memory_limit is not None) == "memory":
         from neatrec.cooccurrence.memory import count_in_memory
 
-        pairs, totals = count_in_memory(source, keep, workers)
+        pairs, totals = count_in_memory(flat_input(summary), keep, workers)
     else:
-        from neatrec.cooccurrence.duckdb import count_in_duckdb
+        from neatrec.cooccurrence.disk import count_on_disk
 
-        pairs, totals = count_in_duckdb(summary, keep, limit, workers)
+        pairs, totals = count_on_disk(summary, keep, limit, workers)
     return CooccurrenceCounts(summary.catalog, counting, totals, *pairs.columns)
 
 
@@ -84,23 +82,13 @@ def margins(
         return margins_in_spark(as_spark_lines(baskets, counting), counting, workers)
     summary = summarize(baskets, counting)
     need = bytes_needed(summary, keep_all=False, threads=workers)
-    if _choose(engine, need, limit, stated=memory_limit is not None) == "memory" and (
-        source := _memory_input(summary, engine)
-    ):
+    if _choose(engine, need, limit, stated=memory_limit is not None) == "memory":
         from neatrec.cooccurrence.memory import margins_in_memory
 
-        return margins_in_memory(source, workers)
-    from neatrec.cooccurrence.duckdb import margins_in_duckdb
+        return margins_in_memory(flat_input(summary), workers)
+    from neatrec.cooccurrence.disk import margins_on_disk
 
-    return margins_in_duckdb(summary, limit, workers)
-
-
-def _memory_input(summary: InputSummary, engine: str) -> CountInput | None:
-    """The input of the memory engine; None where a counter could overflow and another engine may be chosen."""
-    from neatrec.cooccurrence.memory import can_count
-
-    source = flat_input(summary)
-    return source if engine == "memory" or can_count(source) else None
+    return margins_on_disk(summary, limit, workers)
 
 
 def forecast(
@@ -116,18 +104,18 @@ def as_limit(memory_limit: int | str | None) -> int:
 
 
 def _choose(engine: str, need: int, limit: int, *, stated: bool) -> str:
-    """`memory` or `duckdb`; a limit that was stated is kept by refusing, one that was guessed is not."""
+    """`memory` or `disk`; a limit that was stated is kept by refusing, one that was guessed is not."""
     if engine not in ENGINES:
         raise must_be_one_of("engine", ENGINES, engine)
     fits = need <= limit
     if engine == "memory" and stated and not fits:
         raise ResourceError(
             f"counting in memory needs about {human(need)}, more than the memory limit of {human(limit)}",
-            hint='Raise `memory_limit`, pass `keep`, or use engine="duckdb", which spills to disk.',
+            hint='Raise `memory_limit`, pass `keep`, or use engine="disk", which spills to disk.',
             argument="memory_limit",
         )
-    chosen = ("memory" if fits else "duckdb") if engine == "auto" else engine
-    # what fits in memory is expected: only spilling to disk is worth a line
+    chosen = ("memory" if fits else "disk") if engine == "auto" else engine
+    # what fits in memory is expected: only reading the baskets again and again is worth a line
     log.log(
         logging.DEBUG if chosen == "memory" else logging.INFO,
         "counting with the %s engine (%s): needs about %s in memory, may use %s",

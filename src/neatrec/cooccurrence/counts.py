@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -79,15 +79,10 @@ class Margins:
     """The category codes used for removal, shape (items,); all UNKNOWN where same-category pairs are kept."""
 
     @classmethod
-    def of_sql(
-        cls, rows: Mapping[str, Any], counting: CountOptions, catalog: Catalog, pairs: int, baskets: int
-    ) -> Margins:
-        """From the rows of the statement `sql.MARGINS`: column -> NumPy array."""
-        columns = ("records_first", "records_second") if counting.directed else ("records_either", "records_either")
-        first, second = (np.zeros(len(catalog), dtype=np.int64) for _ in columns)
-        first[rows["item"]], second[rows["item"]] = (rows[column] for column in columns)
-        records = int(first.sum()) if counting.directed else int(first.sum()) // 2
-        return cls(first, second, records, pairs, baskets, counting.category_of(catalog))
+    def of(cls, either: Int64, second: Int64, counting: CountOptions, category: Int32, baskets: int) -> Margins:
+        """From the records of each item in either place, and in the second."""
+        first, second = (either - second, second) if counting.directed else (either, either)
+        return cls(first, second, int(either.sum()) // 2, 0, baskets, category)
 
     def __post_init__(self) -> None:
         for name, dtype in (("first", np.int64), ("second", np.int64), ("category", np.int32)):

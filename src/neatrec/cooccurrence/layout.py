@@ -29,6 +29,14 @@ ALL, ALL_DIRECTED, WINDOW, CUSTOMERS, WINDOW_CUSTOMERS = 0, 1, 2, 3, 4
 """The ways to count a row."""
 
 
+class Band(NamedTuple):
+    """Rows first:last of the items in `code`, most bought first."""
+
+    code: Int32
+    first: int
+    last: int
+
+
 class BasketLines(NamedTuple):
     """Basket b is items[start[b]:stop[b]]; customer: of each basket, empty where users are not known."""
 
@@ -80,6 +88,8 @@ class ItemRows:
     visits: Int64
     """Line pairs that each row looks at."""
     customers_known: bool
+    counted: range
+    """The rows that are counted: all, or those of a band."""
 
     @cached_property
     def max_pairs(self) -> Int64:
@@ -87,9 +97,9 @@ class ItemRows:
         return np.minimum(self.visits, np.arange(1, len(self.visits) + 1))
 
     def blocks(self) -> list[tuple[int, int]]:
-        """Rows cut into runs of about one block, the same for any number of threads."""
-        cost = np.cumsum(np.maximum(self.max_pairs, self.visits // 8))
-        cuts = [0]
+        """The rows that are counted, cut into runs of about one block, the same for any number of threads."""
+        cost = np.cumsum(np.maximum(self.max_pairs, self.visits // 8)[: self.counted.stop])
+        cuts = [self.counted.start]
         while cuts[-1] < len(cost):
             done = int(cost[cuts[-1] - 1]) if cuts[-1] else 0
             cuts.append(max(cuts[-1] + 1, int(np.searchsorted(cost, done + BLOCK, side="right"))))
@@ -115,17 +125,16 @@ def basket_lines(source: CountInput, part: slice = slice(None)) -> BasketLines:
     return BasketLines(source.items, source.start[part], source.stop[part], customer)
 
 
-def make_rows(source: CountInput) -> ItemRows:
+def make_rows(source: CountInput, band: Band | None = None) -> ItemRows:
     """The lines by item and by basket, in two passes of counting sort: a line costs the same in any basket."""
     apart = source.customers is not None and not source.customers_are_counts
     if apart:
         source = source.by_customer()
     lines, c = basket_lines(source), source.counting
-    counts = np.zeros(len(source.catalog), dtype=np.int64)
+    counts = np.zeros(len(source.category), dtype=np.int64)
     line_counts(lines, counts)
-    code = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)].astype(np.int32)
-    rank = np.empty(len(source.catalog), dtype=np.int32)
-    rank[code] = np.arange(len(code), dtype=np.int32)
+    code = by_popularity(counts) if band is None else band.code
+    rank = rank_of(code, len(source.category))
     bounds = _starts(counts[code])
     n, visits = int(bounds[-1]), np.zeros(len(code), dtype=np.int64)
     customer = np.empty(n if apart else 0, dtype=np.int32)
@@ -143,9 +152,22 @@ def make_rows(source: CountInput) -> ItemRows:
         posting = np.empty((n, 3), dtype=place_type)
         out = WindowPostings(bounds[:-1].copy(), posting, customer, line_rank, visits)
         fill_window(lines, rank, source.window, out)
-    removal = removal_codes(c.category_of(source.catalog))[code]
+    removal = removal_codes(source.category)[code]
     layout = RowLayout(way, c.directed, c.once_per_customer, bounds, posting, line_rank, line, customer, code, removal)
-    return ItemRows(layout, visits, source.customers is not None)
+    counted = range(len(code)) if band is None else range(band.first, band.last)
+    return ItemRows(layout, visits, source.customers is not None, counted)
+
+
+def by_popularity(counts: Int64) -> Int32:
+    """The items that were bought, most lines first: their rank is their row."""
+    return np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)].astype(np.int32)
+
+
+def rank_of(code: Int32, items: int) -> Int32:
+    """The place of each item in `code`, shape (items,); that of others is never looked at."""
+    rank = np.zeros(items, dtype=np.int32)
+    rank[code] = np.arange(len(code), dtype=np.int32)
+    return rank
 
 
 def _starts(sizes: Int64) -> Int64:

@@ -30,42 +30,44 @@ Result = TypeVar("Result")
 
 def count_in_memory(source: CountInput, keep: Keep | None, threads: int) -> tuple[PairBlock, Margins]:
     """The kept pairs, sorted, and the margins of all pairs."""
-    _refuse_overflow(source)
+    refuse_overflow(source)
     rows = make_rows(source)
     margins = _margins(source, rows, threads)
+    block, pairs = count_kept(rows, margins, keep, threads)
+    return sorted_pairs(block, len(source.category)), replace(margins, pairs=pairs)
+
+
+def count_kept(rows: ItemRows, margins: Margins, keep: Keep | None, threads: int) -> tuple[PairBlock, int]:
+    """The kept pairs of the rows, in no order, and how many pairs there are before `keep`."""
     prefilter = prefilter_of(keep, margins)
     blocks = [PairBlock.empty(0, reverse=rows.layout.directed, customers=rows.customers_known)]
     pairs = 0
     for block, seen in _in_order(rows.blocks(), lambda task, c: _count_block(rows, task, prefilter, c), rows, threads):
         blocks.append(kept(block, margins, keep))
         pairs += seen
-    together = PairBlock.joined(blocks)
-    blocks.clear()  # they may be most of the memory
-    return _sorted(together, len(source.catalog)), replace(margins, pairs=pairs)
+    return PairBlock.joined(blocks), pairs
 
 
 def margins_in_memory(source: CountInput, threads: int) -> Margins:
     """The totals without the pairs, in time and memory of the lines; `once_per_customer` has to look at the pairs."""
-    _refuse_overflow(source)
+    refuse_overflow(source)
     return _margins(source, make_rows(source) if source.margins_need_pairs else None, threads)
 
 
 def _margins(source: CountInput, rows: ItemRows | None, threads: int) -> Margins:
     if rows is None or not source.margins_need_pairs:
-        either, second = _margins_of_lines(source, threads)
+        either, second = margins_of_lines(source, threads)
     else:
-        either, second = _margins_of_rows(rows, len(source.catalog), threads)
-    first, second = (either - second, second) if source.counting.directed else (either, either)
-    category = source.counting.category_of(source.catalog)
-    return Margins(first, second, int(either.sum()) // 2, 0, len(source.start), category)
+        either, second = margins_of_pairs(rows, len(source.category), threads)
+    return Margins.of(either, second, source.counting, source.category, len(source.start))
 
 
-def _margins_of_lines(source: CountInput, threads: int) -> tuple[Int64, Int64]:
+def margins_of_lines(source: CountInput, threads: int) -> tuple[Int64, Int64]:
     """Records of each item in either place, and in the second."""
-    removal = removal_codes(source.counting.category_of(source.catalog))
+    removal = removal_codes(source.category)
 
     def some_baskets(part: slice) -> npt.NDArray[np.int64]:
-        either, second = totals = np.zeros((2, len(source.catalog)), dtype=np.int64)
+        either, second = totals = np.zeros((2, len(source.category)), dtype=np.int64)
         second = second if source.counting.directed else second[:0]
         seen = np.zeros(int(removal.max(initial=0)) + 1, dtype=np.int32)
         lines = basket_lines(source, part)
@@ -82,7 +84,7 @@ def _margins_of_lines(source: CountInput, threads: int) -> tuple[Int64, Int64]:
     return either, second
 
 
-def _margins_of_rows(rows: ItemRows, items: int, threads: int) -> tuple[Int64, Int64]:
+def margins_of_pairs(rows: ItemRows, items: int, threads: int) -> tuple[Int64, Int64]:
     """Records of each item in either place, and in the second."""
 
     def some_rows(task: tuple[int, int], counters: RowCounters) -> npt.NDArray[np.int64]:
@@ -134,7 +136,7 @@ def _in_order(
             yield waiting.popleft().result()
 
 
-def _sorted(block: PairBlock, items: int) -> PairBlock:
+def sorted_pairs(block: PairBlock, items: int) -> PairBlock:
     """The same pairs, sorted by query, then item."""
     order = np.arange(len(block), dtype=np.int32 if len(block) < 2**31 else np.int64)
     cursor = np.zeros(items + 1, dtype=np.int64)
@@ -142,18 +144,13 @@ def _sorted(block: PairBlock, items: int) -> PairBlock:
     return block.where(order)
 
 
-def _refuse_overflow(source: CountInput) -> None:
+def refuse_overflow(source: CountInput) -> None:
     largest = _largest_count(source)
     if largest > MAX_COUNT:
         raise ResourceError(
-            f"a pair may have up to {largest:,} records, more than the memory engine counts ({MAX_COUNT:,})",
-            hint='Use engine="duckdb".',
+            f"a pair may have up to {largest:,} records, more than can be counted ({MAX_COUNT:,})",
+            hint="Count a part of the baskets at a time, or leave out what stands in a basket thousands of times.",
         )
-
-
-def can_count(source: CountInput) -> bool:
-    """Whether no pair can overflow a counter."""
-    return _largest_count(source) <= MAX_COUNT
 
 
 def _largest_count(source: CountInput) -> int:
@@ -161,7 +158,7 @@ def _largest_count(source: CountInput) -> int:
     records = int(pairs_of_size(source.sizes, source.counting.window).sum())
     if records <= MAX_COUNT:
         return records
-    lines, items = basket_lines(source), len(source.catalog)
+    lines, items = basket_lines(source), len(source.category)
     counts = np.zeros(items, dtype=np.int64)
     layout.line_counts(lines, counts)
     # a line has at most 2 * window neighbours, and as many partners as its basket has lines

@@ -59,7 +59,7 @@ class PairFilter:
         return FilterConditions(self.min_count, *(np.ascontiguousarray(x, dtype=np.float64) for x in (a, b, u, w)))
 
     def passes(self, block: PairBlock) -> Mask:
-        """The same test in NumPy: its definition, and what the SQL engines use."""
+        """The same test in NumPy: its definition."""
         min_count, a, b, u, w = self.conditions()
         mask: Mask = block.count >= min_count
         if len(a):

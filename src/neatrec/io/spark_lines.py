@@ -10,8 +10,8 @@ import numpy as np
 
 from neatrec.cooccurrence import CountOptions
 from neatrec.cooccurrence.count_input import check_basket_size
-from neatrec.cooccurrence.counts import MAX_BASKET_PAIRS
-from neatrec.cooccurrence.spark.lines import SparkLines, data_frame
+from neatrec.cooccurrence.counts import MAX_BASKET_PAIRS, Int64
+from neatrec.cooccurrence.spark.lines import SparkLines, as_parts, data_frame
 from neatrec.cooccurrence.spark.session import connect, translated_errors
 from neatrec.data.catalog import Catalog, string_array
 from neatrec.errors import SourceError, must_be
@@ -67,7 +67,7 @@ def read_spark_lines(
             check_basket_size(longest, max(sizes), CountOptions(max_basket_pairs=max_basket_pairs))
             known = by_basket.where("one IS NOT NULL")
             again = options.user is not None and bool(known.groupBy("one").count().where("count > 1").limit(1).count())
-            catalog, code_of = _catalog(session, source, options, lines)
+            catalog, code_of, item_counts = _catalog(session, source, options, lines)
         finally:
             lines.unpersist()
     found = SparkLines(
@@ -75,7 +75,8 @@ def read_spark_lines(
         ordered=options.position is not None,
         users_known=options.user is not None,
         sizes=sizes,
-        frames=lambda session: _frames(session, source, options, code_of),
+        item_counts=item_counts,
+        parts=lambda session, number: _parts(session, source, options, code_of, number),
         longest_basket=longest,
         customers_return=again,
         source=source,
@@ -90,19 +91,19 @@ def read_spark_lines(
     return found
 
 
-def _frames(session: Any, source: str, options: SourceOptions, code_of: dict[str, int]) -> tuple[Any, Any]:
-    """Lines (basket, position, item) and baskets (basket, customer)."""
+def _parts(session: Any, source: str, options: SourceOptions, code_of: dict[str, int], number: int) -> Any:
+    """A data frame of so many parts; the baskets of one customer are in one of them."""
     functions, window = _functions()
-    lines = _distinct_lines(session, source, options)
-    numbers = np.fromiter(code_of.values(), dtype=np.int32, count=len(code_of))
-    coded = lines.join(data_frame(session, item=string_array(code_of), code=numbers), "item")
-    place = functions.row_number().over(window.partitionBy("basket").orderBy("place", "code"))
-    guest = functions.concat(functions.lit(GUEST), functions.col("basket"))
-    customer = functions.lit(None) if options.user is None else functions.coalesce(functions.min("customer"), guest)
-    return (
-        coded.select("basket", place.alias("position"), functions.col("code").alias("item")),
-        lines.groupBy("basket").agg(customer.cast("string").alias("customer")),
+    codes = np.fromiter(code_of.values(), dtype=np.int32, count=len(code_of))
+    lines = _distinct_lines(session, source, options).join(
+        data_frame(session, item=string_array(code_of), code=codes), "item"
     )
+    guest = functions.concat(functions.lit(GUEST), functions.col("basket"))
+    of_basket = functions.min("customer").over(window.partitionBy("basket"))
+    customer = functions.lit(None).cast("string") if options.user is None else functions.coalesce(of_basket, guest)
+    lines = lines.select("basket", customer.alias("customer"), "place", functions.col("code").alias("item"))
+    lines = lines.repartition(number, "basket" if options.user is None else "customer")
+    return as_parts(lines.sortWithinPartitions("customer", "basket", "place", "item"))
 
 
 def _hash(source: str, options: SourceOptions, sizes: dict[int, int], catalog: Catalog) -> str:
@@ -201,8 +202,8 @@ def _refuse_shared(sizes: Any, options: SourceOptions) -> None:
         )
 
 
-def _catalog(session: Any, source: str, options: SourceOptions, lines: Any) -> tuple[Catalog, dict[str, int]]:
-    """Items with the category path of most of their rows (among equals the first by alphabet)."""
+def _catalog(session: Any, source: str, options: SourceOptions, lines: Any) -> tuple[Catalog, dict[str, int], Int64]:
+    """Items with the category path of most of their rows (among equals the first by alphabet), and their lines."""
     bought = {row["item"]: int(row["count"]) for row in lines.groupBy("item").count().collect()}
     levels = [f"k{level}" for level in range(len(options.category))]
     paths_of: dict[str, list[tuple[int, tuple[str | None, ...]]]] = {}
@@ -216,4 +217,8 @@ def _catalog(session: Any, source: str, options: SourceOptions, lines: Any) -> t
         item: min(paths, key=lambda p: (-p[0], tuple(part or "" for part in p[1]))) for item, paths in paths_of.items()
     }
     texts = describe([(item, *path) for item, (_, path) in best.items()], levels)
-    return build_catalog(bought, texts, options.category, named=False)
+    catalog, code_of = build_catalog(bought, texts, options.category, named=False)
+    item_counts = np.zeros(len(catalog), dtype=np.int64)
+    for item, count in bought.items():
+        item_counts[code_of[item]] += count
+    return catalog, code_of, item_counts

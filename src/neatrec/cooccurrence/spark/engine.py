@@ -1,27 +1,40 @@
-"""The Spark engine: pairs are counted and tested where they are, and only the wanted ones come back."""
+"""The Spark engine: each task counts and tests one band of rows with the compiled counter; wanted pairs come back.
+
+Baskets are cut into parts. Every part gives each band the lines that its rows need (`bands.py`), Spark's shuffle brings
+those of one band together, and its task counts them as the memory engine does. Arrays travel as pickled bytes, one
+Spark row for each part and band: no pair is ever a row.
+"""
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from neatrec.cooccurrence.count_input import removal_codes
+from neatrec.cooccurrence.bands import cut_bands, lines_of_band, rows_of_band
+from neatrec.cooccurrence.candidates import NO_COUNTS, best_of, both_ways
+from neatrec.cooccurrence.count_input import CountInput, Part
 from neatrec.cooccurrence.counts import CountOptions, Int64, Keep, Margins, PairBlock
-from neatrec.cooccurrence.pair_filter import kept, prefilter_of
-from neatrec.cooccurrence.spark.lines import SparkLines, data_frame
+from neatrec.cooccurrence.layout import Band, ItemRows
+from neatrec.cooccurrence.memory import count_kept, margins_of_lines, margins_of_pairs, sorted_pairs
+from neatrec.cooccurrence.pair_filter import prefilter_of
+from neatrec.cooccurrence.spark.lines import SparkLines, as_arrow
 from neatrec.cooccurrence.spark.session import connect, translated_errors
-from neatrec.cooccurrence.sql import CANDIDATE_STEPS, MARGINS, counting_steps
 from neatrec.statistics.discovery import Bin
 
 Floats = npt.NDArray[np.float64]
-PAIRS = "query int, item int, pair_count bigint, reverse_count bigint, customers bigint"
 BINS_PER_DECADE = 64
+LINES_PER_PART = 1 << 22
+LINES_PER_BAND = 1 << 23
+"""So much of the lines a task holds at a time, at about 30 bytes each; a single row may need more."""
+TASKS_PER_CORE = 2
 
 
 @runtime_checkable
@@ -39,148 +52,197 @@ def count_in_spark(
     lines: SparkLines, counting: CountOptions, keep: Keep | None, threads: int | None = None
 ) -> tuple[PairBlock, Margins]:
     """The kept pairs, sorted, and the margins of all pairs."""
-    with counted_pairs(lines, counting, threads) as session:
-        pairs = session.table("pairs")
-        totals = _margins(session, lines, counting, pairs.count())
-        if keep is None:
-            found = _block(_collected(pairs), counting, customers=lines.users_known)
-        else:
-            found = _kept(pairs, totals, keep, counting, customers=lines.users_known)
-        return found.where(np.lexsort((found.item, found.query))), totals
+    with lines_by_band(lines, counting, threads) as counted:
+        totals = counted.margins
+        cutting: Any = keep if isinstance(keep, ThresholdSearch) else None
+        prefilter_of(keep, totals)  # what it fits to the margins is fitted here, once
+
+        def tested(rows: ItemRows) -> tuple[PairBlock, int, Floats]:
+            block, pairs = count_kept(rows, totals, keep, 1)
+            return block, pairs, np.zeros(len(block)) if cutting is None else cutting.p_of(block, totals)
+
+        frame, limit = counted.each(tested), 0.0
+        if cutting is not None:
+            frame = counted.persisted(frame)
+            limit = _cut(frame, totals, cutting)
+        blocks = [PairBlock.empty(0, reverse=counting.directed, customers=lines.users_known)]
+        pairs = 0
+        for block, seen in collected(mapped(frame, lambda bands: ((b.where(p <= limit), n) for b, n, p in bands))):
+            blocks.append(block)
+            pairs += seen
+        return sorted_pairs(PairBlock.joined(blocks), len(lines.catalog)), replace(totals, pairs=pairs)
 
 
 def margins_in_spark(lines: SparkLines, counting: CountOptions, threads: int | None = None) -> Margins:
     """The totals without the pairs."""
-    with counted_pairs(lines, counting, threads) as session:
-        return _margins(session, lines, counting, 0)
+    with lines_by_band(lines, counting, threads) as counted:
+        return counted.margins
 
 
 def candidates_in_spark(
     lines: SparkLines, counting: CountOptions, size: int, place: Int64, threads: int | None = None
 ) -> PairBlock:
     """For each query its `size` items bought with it most often, best first; equal counts by ascending `place`."""
-    with counted_pairs(lines, counting, threads, candidates=size, place=place) as session:
-        for step in CANDIDATE_STEPS:
-            session.sql(step.query).createOrReplaceTempView(step.name)
-        found = _collected(session.sql("SELECT * FROM candidate_sets ORDER BY query, best"))
-        return PairBlock(*(found[name].to_numpy() for name in ("query", "item", "pair_count")))
+    with lines_by_band(lines, counting, threads) as counted:
+        totals, tasks = counted.margins, len(counted.keys)
+
+        def by_task(rows: ItemRows) -> list[PairBlock]:
+            """The pairs of a band in both directions, by the task that gets their queries."""
+            block = both_ways(count_kept(rows, totals, None, 1)[0])
+            task = block.query % tasks
+            order = np.argsort(task, kind="stable")
+            return [block.where(some) for some in np.split(order, np.searchsorted(task[order], range(1, tasks)))]
+
+        queries = shuffled(counted.each(by_task), lambda bands: enumerate(chain.from_iterable(bands)), counted.keys)
+        best = mapped(queries, lambda blocks: [best_of([NO_COUNTS, *blocks], place, size)])
+        found = PairBlock.joined([NO_COUNTS, *collected(best)])
+        return found.where(np.argsort(found.query, kind="stable"))
+
+
+@dataclass(frozen=True, eq=False)
+class SparkCount:
+    """Lines by band on Spark, and the totals."""
+
+    parts: Any
+    """A data frame with a partition for each band."""
+    bands: list[Band]
+    keys: list[int]
+    like: CountInput
+    """How the lines are counted, without lines."""
+    margins: Margins
+    held: list[Any]
+    """Data frames that Spark keeps until the count ends."""
+
+    def persisted(self, frame: Any) -> Any:
+        self.held.append(frame.persist())
+        return frame
+
+    def each(self, work: Callable[[ItemRows], Any]) -> Any:
+        """What `work` makes of the rows of each band."""
+        like, bands = self.like, self.bands
+        return mapped(self.parts, lambda parts: map(work, _rows(parts, like, bands)))
 
 
 @contextmanager
-def counted_pairs(
-    lines: SparkLines,
-    counting: CountOptions,
-    threads: int | None,
-    *,
-    candidates: int = 0,
-    place: Int64 | None = None,
-) -> Iterator[Any]:
-    """A session of its own with the views `pair_counts` and `pairs`; Spark's errors are raised as ours."""
+def lines_by_band(lines: SparkLines, counting: CountOptions, threads: int | None) -> Iterator[SparkCount]:
+    """The lines that each band needs, in a session of their own; Spark's errors are raised as ours."""
+    like = CountInput.without_lines(counting, lines.catalog)
+    held: list[Any] = []
     with translated_errors():
         session = connect(threads=threads).newSession()
         try:
-            for name, frame in zip(("basket_lines", "baskets"), lines.frames(session), strict=True):
-                frame.createOrReplaceTempView(name)
-            _put_settings(session, lines, counting, candidates, place)
-            narrow = _is_narrow(lines, counting)
-            for step in counting_steps(counting, users_known=lines.users_known, narrow=narrow):
-                frame = session.sql(step.query)
-                if step.name == "pair_counts":
-                    frame = frame.persist()  # margins, pairs and candidate sets are all made of it
-                frame.createOrReplaceTempView(step.name)
-            yield session
+            tasks = TASKS_PER_CORE * session.sparkContext.defaultParallelism
+            held.append(lines.parts(session, max(tasks, -(-lines.lines // LINES_PER_PART))).persist())
+            least = counting.min_basket
+            of_lines = mapped(held[0], lambda parts: (margins_of_lines(like.of_part(p, least), 1) for p in parts))
+            either, second = _summed(of_lines, len(lines.catalog))
+            bands = cut_bands(
+                lines.item_counts, either, at_least=tasks, most_lines=LINES_PER_BAND, window=counting.window is not None
+            )
+            keys = _keys(session, len(bands))
+            by_band = shuffled(held[0], lambda parts: _split(parts, like, bands), keys)
+            margins = Margins.of(either, second, counting, like.category, lines.counted(counting.min_basket))
+            counted = SparkCount(by_band, bands, keys, like, margins, held)
+            if counting.once_per_customer:
+                counted.persisted(by_band)
+                of_pairs = counted.each(lambda rows: margins_of_pairs(rows, len(like.category), 1))
+                either, second = _summed(of_pairs, len(lines.catalog))
+                margins = Margins.of(either, second, counting, like.category, margins.baskets)
+            yield replace(counted, margins=margins)
         finally:
-            session.catalog.clearCache()
+            for frame in held:
+                frame.unpersist()
 
 
-def _is_narrow(lines: SparkLines, counting: CountOptions) -> bool:
-    """Whether the longest basket has places that no window joins: it alone could keep one worker busy for days."""
-    return counting.window is not None and 2 * counting.window < lines.longest
+def mapped(frame: Any, work: Callable[[Iterator[Any]], Iterable[Any]]) -> Any:
+    """A data frame of what `work` makes of the objects of each partition."""
+    return _mapped(frame, lambda objects: ((0, found) for found in work(objects)))
 
 
-def _put_settings(
-    session: Any, lines: SparkLines, counting: CountOptions, candidates: int, place: Int64 | None
-) -> None:
-    """The views `items` and `settings`."""
-    removal = removal_codes(counting.category_of(lines.catalog))
-    codes = np.arange(len(removal), dtype=np.int32)
-    order = codes.astype(np.int64) if place is None else place
-    reach = lines.longest if counting.window is None else min(counting.window, lines.longest)
-    values = {"min_basket": min(counting.min_basket, 2**62), "reach": reach, "candidates": candidates}
-    data_frame(session, item=codes, removal=removal, place=order).createOrReplaceTempView("items")
-    settings = {name: np.array([value]) for name, value in values.items()}
-    data_frame(session, **settings).createOrReplaceTempView("settings")
+def shuffled(frame: Any, work: Callable[[Iterator[Any]], Iterable[tuple[int, Any]]], keys: list[int]) -> Any:
+    """`mapped` where each object comes with the number of the partition that it goes to."""
+    sent = _mapped(frame, lambda objects: ((keys[number], found) for number, found in work(objects)))
+    return sent.repartition(len(keys), "key")
 
 
-def _collected(frame: Any) -> pa.Table:
-    if hasattr(frame, "toArrow"):
-        return frame.toArrow()
-    return pa.Table.from_pandas(frame.toPandas())  # before Spark 4
+def _mapped(frame: Any, work: Callable[[Iterator[Any]], Iterable[tuple[int, Any]]]) -> Any:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        objects = (pickle.loads(data.as_buffer()) for batch in batches for data in batch.column("data"))
+        for key, found in work(objects):
+            columns = [pa.array([key], pa.int32()), pa.array([pickle.dumps(found, protocol=5)], pa.binary())]
+            yield pa.RecordBatch.from_arrays(columns, ["key", "data"])
+
+    return frame.mapInArrow(run, "key int, data binary")
 
 
-def _margins(session: Any, lines: SparkLines, counting: CountOptions, pairs: int) -> Margins:
-    rows = _collected(session.sql(MARGINS.query))
-    arrays = {name: rows[name].to_numpy() for name in rows.schema.names}
-    return Margins.of_sql(arrays, counting, lines.catalog, pairs, lines.counted(counting.min_basket))
+def collected(frame: Any) -> Iterator[Any]:
+    """The objects of all partitions, here."""
+    return (pickle.loads(data.as_buffer()) for data in as_arrow(frame)["data"])
 
 
-def _kept(pairs: Any, totals: Margins, keep: Keep, counting: CountOptions, *, customers: bool) -> PairBlock:
-    """The pairs that pass the filter and `keep`, tested by the workers; of a `ThresholdSearch` only those it needs."""
-    totals = replace(totals, pairs=0)  # as every engine shows it to `keep`
-    prefilter = prefilter_of(keep, totals)
-    often_enough = pairs.where(f"pair_count >= {int(prefilter.min_count)}")
-    cutting: Any = keep if isinstance(keep, ThresholdSearch) else None
+def _keys(session: Any, number: int) -> list[int]:
+    """A key for each of so many partitions: Spark places rows by a hash, and two bands in one task would be skew."""
+    some = session.range(64 * number + 64).selectExpr("int(id) AS key", f"pmod(hash(int(id)), {number}) AS place")
+    found = dict(zip(*(as_arrow(some)[name].to_pylist() for name in ("place", "key")), strict=True))
+    return [found[place] for place in range(number)]
 
-    def tested(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            block = _block(batch, counting, customers=customers)
-            block = kept(block.where(prefilter.passes(block)), totals, keep)
-            p = np.zeros(len(block)) if cutting is None else cutting.p_of(block, totals)
-            yield _batch(block, p)
 
-    frame = often_enough.mapInArrow(tested, f"{PAIRS}, p double, bin int")
-    if cutting is not None:
-        frame = frame.persist()
-        frame = frame.where(f"p <= {_cut(frame, totals, cutting)!r}D")
-    return _block(_collected(frame), counting, customers=customers)
+def _summed(frame: Any, items: int) -> tuple[Int64, Int64]:
+    """The sums over all partitions of two vectors of the items."""
+
+    def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for either, second in (pickle.loads(data.as_buffer()) for batch in batches for data in batch.column("data")):
+            here = np.flatnonzero(either)
+            yield pa.RecordBatch.from_pydict({"item": here, "either": either[here], "second": second[here]})
+
+    schema = "item bigint, either bigint, second bigint"
+    total = frame.mapInArrow(rows, schema).groupBy("item").agg({"either": "sum", "second": "sum"})
+    found, sums = as_arrow(total), np.zeros((2, items), dtype=np.int64)
+    for row, name in zip(sums, ("sum(either)", "sum(second)"), strict=True):
+        row[found["item"].to_numpy()] = found[name].to_numpy()
+    return sums[0], sums[1]
+
+
+def _split(parts: Iterable[Part], like: CountInput, bands: list[Band]) -> Iterator[tuple[int, Any]]:
+    """What each band needs of each part."""
+    for part in parts:
+        source = like.of_part(part, like.counting.min_basket)
+        for number, band in enumerate(bands):
+            some = lines_of_band(source, band)
+            if len(some.sizes):
+                yield number, (number, some)
+
+
+def _rows(found: Iterable[tuple[int, Part]], like: CountInput, bands: list[Band]) -> Iterator[ItemRows]:
+    """The rows of the band whose lines are here; none where no basket has its items."""
+    here = list(found)
+    if here:
+        yield rows_of_band((part for _, part in here), like, bands[here[0][0]])
 
 
 def _cut(frame: Any, totals: Margins, cutting: ThresholdSearch) -> float:
     """The largest p-value that is needed, from a histogram and the p-values of a bin or two."""
-    rows = frame.groupBy("bin").agg({"*": "count", "p": "min"}).collect()
-    bins = sorted((int(row["bin"]), int(row["count(1)"]), float(row["min(p)"])) for row in rows)
+
+    def histogram(bands: Iterator[Any]) -> Iterator[Any]:
+        for _, _, p in bands:
+            order = np.argsort(p)
+            number, first, count = np.unique(_bins(p)[order], return_index=True, return_counts=True)
+            yield number, count, p[order][first]
+
+    number, count, smallest = (np.concatenate(c) for c in zip(*collected(mapped(frame, histogram)), strict=True))
+    together, place = np.unique(number, return_inverse=True)
+    least = np.full(len(together), np.inf)
+    np.minimum.at(least, place, smallest)
+    bins = list(zip(together.tolist(), np.bincount(place, count).astype(int).tolist(), least.tolist(), strict=True))
 
     def p_in_bin(number: int) -> Floats:
-        values: Floats = _collected(frame.where(f"bin = {number}").select("p"))["p"].to_numpy()
-        return values
+        some = mapped(frame, lambda bands: (p[_bins(p) == number] for _, _, p in bands))
+        return np.concatenate(list(collected(some)))
 
-    return cutting.cut(totals, bins, p_in_bin)
+    return cutting.cut(replace(totals, pairs=0), bins, p_in_bin)
 
 
-def _batch(block: PairBlock, p: Floats) -> pa.RecordBatch:
-    """What a worker sends back of a block."""
-    nothing = pa.nulls(len(block), pa.int64())
-    columns = [pa.array(block.query), pa.array(block.item), pa.array(block.count)]
-    columns += [nothing if values is None else pa.array(values) for values in (block.reverse, block.customers)]
+def _bins(p: Floats) -> Int64:
     with np.errstate(divide="ignore"):
-        bins = np.floor(-np.log10(p) * BINS_PER_DECADE)
-    columns += [pa.array(p), pa.array(np.clip(bins, 0, 2**31 - 1).astype(np.int32))]
-    names = ["query", "item", "pair_count", "reverse_count", "customers", "p", "bin"]
-    return pa.RecordBatch.from_arrays(columns, names)
-
-
-def _block(rows: Any, counting: CountOptions, *, customers: bool) -> PairBlock:
-    """Rows of `pairs` as a block; an unknown column is None."""
-    query, item, number, reverse, customer_counts = (rows.column(name) for name in rows.schema.names[:5])
-    return PairBlock(
-        _array(query, np.int32),
-        _array(item, np.int32),
-        _array(number, np.int64),
-        _array(reverse, np.int64) if counting.directed else None,
-        _array(customer_counts, np.int64) if customers else None,
-    )
-
-
-def _array(column: Any, dtype: Any) -> npt.NDArray[Any]:
-    plain = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    return np.asarray(plain.to_numpy(zero_copy_only=False), dtype=dtype)
+        bins: Int64 = np.clip(np.floor(-np.log10(p) * BINS_PER_DECADE), 0, 2**31 - 1).astype(np.int64)
+    return bins

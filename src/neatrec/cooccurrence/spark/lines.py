@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import pickle
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from neatrec.cooccurrence.count_input import InputSummary, check_basket_size, check_options, summarize
-from neatrec.cooccurrence.counts import CountOptions
+from neatrec.cooccurrence.count_input import InputSummary, Part, check_basket_size, check_options, summarize
+from neatrec.cooccurrence.counts import CountOptions, Int64
 from neatrec.data.baskets import BasketStream
 from neatrec.data.catalog import Catalog
+
+ROWS_PER_BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,8 +28,10 @@ class SparkLines:
     users_known: bool
     sizes: dict[int, int]
     """Lines of a basket -> how many baskets have so many."""
-    frames: Callable[[Any], tuple[Any, Any]] = field(repr=False)
-    """session -> data frames of lines (basket, position, item) and of baskets (basket, customer)."""
+    item_counts: Int64
+    """Lines of each item, shape (items,)."""
+    parts: Callable[[Any, int], Any] = field(repr=False)
+    """session, number -> a data frame of about so many partitions, its column `data` one pickled `Part` in each."""
     longest_basket: str = ""
     customers_return: bool = False
     """Whether some user has more than one basket."""
@@ -58,27 +64,55 @@ def as_spark_lines(baskets: BasketStream | SparkLines, counting: CountOptions) -
     found = summarize(baskets, counting)
     sizes, number = np.unique(found.sizes, return_counts=True)
     by_size = dict(zip(sizes.tolist(), number.tolist(), strict=True))
-    return SparkLines(found.catalog, found.ordered, found.users_known, by_size, lambda session: _sent(session, found))
+    return SparkLines(
+        found.catalog,
+        found.ordered,
+        found.users_known,
+        by_size,
+        found.item_counts,
+        lambda session, number: _sent(session, found, number),
+    )
 
 
-def _sent(session: Any, summary: InputSummary) -> tuple[Any, Any]:
-    lines, baskets, done = [], [], 0
-    for shard, customers in summary.shards_with_customers():
-        position = np.arange(1, shard.lines + 1) - np.repeat(shard.offsets[:-1], shard.sizes)
-        places = position.astype(np.int32)
-        lines.append(data_frame(session, basket=shard.basket_of_line + done, position=places, item=shard.items))
-        nobody = pa.nulls(len(shard), pa.int32())
-        customer = nobody if customers is None else np.asarray(customers, dtype=np.int32)
-        baskets.append(data_frame(session, basket=np.arange(done, done + len(shard)), customer=customer))
-        done += len(shard)
-    return _union(lines), _union(baskets)
+def _sent(session: Any, summary: InputSummary, number: int) -> Any:
+    """The baskets of this process in so many parts."""
+    lines = max(-(-int(summary.sizes.sum()) // number), 1)
+    parts = [pickle.dumps(part, protocol=5) for part in summary.parts(lines)]
+    session.conf.set(ROWS_PER_BATCH, 1)  # and each batch is a partition
+    try:
+        return data_frame(session, data=pa.array(parts, pa.binary()))
+    finally:
+        session.conf.unset(ROWS_PER_BATCH)
 
 
-def _union(frames: list[Any]) -> Any:
-    whole = frames[0]
-    for frame in frames[1:]:
-        whole = whole.unionAll(frame)
-    return whole
+def as_parts(lines: Any) -> Any:
+    """Lines (basket, customer, item) as a data frame of parts.
+
+    A partition holds all baskets of its customers, sorted by customer, basket and place.
+    """
+
+    def part(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        found = [batch for batch in batches if len(batch)]
+        if not found:
+            return
+        rows = pa.Table.from_batches(found).combine_chunks()
+        starts, who = _changes(rows["basket"]), None
+        if not rows["customer"].null_count:  # other partitions have other customers
+            who = (TaskContext.get().partitionId() << 32) + np.searchsorted(
+                _changes(rows["customer"]), starts, side="right"
+            )
+        baskets = Part(rows["item"].to_numpy(), np.diff(np.append(starts, len(rows))), who)
+        yield pa.RecordBatch.from_pydict({"data": [pickle.dumps(baskets, protocol=5)]})
+
+    return lines.mapInArrow(part, "data binary")
+
+
+def _changes(column: Any) -> Int64:
+    """Where another value begins."""
+    other = pc.not_equal(column[1:], column[:-1]).to_numpy()
+    return np.flatnonzero(np.append(True, other))
 
 
 def data_frame(session: Any, **columns: Any) -> Any:
@@ -88,3 +122,10 @@ def data_frame(session: Any, **columns: Any) -> Any:
         return session.createDataFrame(table)
     except TypeError:  # before Spark 4
         return session.createDataFrame(table.to_pandas())
+
+
+def as_arrow(frame: Any) -> pa.Table:
+    """The rows of a Spark data frame in this process."""
+    if hasattr(frame, "toArrow"):
+        return frame.toArrow()
+    return pa.Table.from_pandas(frame.toPandas())  # before Spark 4

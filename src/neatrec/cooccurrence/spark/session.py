@@ -15,16 +15,22 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from neatrec.errors import MissingDependencyError, ResourceError, SourceError, must_be
+from neatrec.cooccurrence.resources import available_memory
+from neatrec.errors import MissingDependencyError, NeatrecError, ResourceError, SourceError, must_be
 from neatrec.text import printable
 
 JAVA = 17
 """The oldest Java that runs every Spark we take."""
+JAVA_END = 10.0
+"""Seconds that Java may take to end after its connections."""
 MASTER_TIMEOUT = 5.0
 """Seconds to wait for a master to answer."""
 ONE_DAY = 24 * 3600
 """Seconds that the parts of a Spark on this machine wait for each other: where all are in one process tree a slow
 answer means a busy machine, never a lost one."""
+HEAP_SHARE = 0.25
+"""Of the available memory, for Java here: Python workers need the rest. Spark's own default is 1 GiB."""
+LEAST_HEAP = 1 << 30
 GET_JAVA = f"Install it (Debian, Ubuntu: apt install openjdk-{JAVA}-jre-headless) or set JAVA_HOME."
 
 log = logging.getLogger(__name__)
@@ -33,8 +39,8 @@ log = logging.getLogger(__name__)
 def connect(master: str | None = None, *, threads: int | None = None, memory: int | None = None) -> Any:
     """The session of this process: the one that is active, else a new one at `master`.
 
-    `master` is a Spark URL; default: the environment's SPARK_MASTER, else this machine. `threads` and `memory` (bytes)
-    are for this machine only. Spark keeps one session per process and ends it with the process.
+    `master` is a Spark URL; default: the environment's SPARK_MASTER, else this machine. `threads` and `memory` (bytes of
+    the Java process) are for this machine only. Spark keeps one session per process and ends it with the process.
     """
     sql = _pyspark()
     active = sql.SparkSession.getActiveSession()
@@ -56,6 +62,8 @@ def connect(master: str | None = None, *, threads: int | None = None, memory: in
             hint="Check the master's address and its log.",
         ) from error
     session.sparkContext.setLogLevel("ERROR")
+    # its thread would print a traceback when Java ends; we report that ourselves
+    session.sparkContext._accumulatorServer.handle_error = lambda *_: None
     if master.startswith("local") and "PYSPARK_PYTHON" not in os.environ:
         # workers on this machine would otherwise run whatever `python3` is
         session.sparkContext.pythonExec = sys.executable
@@ -115,19 +123,21 @@ def _check_master(master: str) -> None:
 def _settings(master: str, threads: int | None, memory: int | None) -> dict[str, str]:
     settings = {"spark.sql.session.timeZone": "UTC", "spark.sql.execution.arrow.pyspark.enabled": "true"}
     if master.startswith("local"):
-        parts = 2 * (threads or os.cpu_count() or 1)
+        heap = max(HEAP_SHARE * available_memory(), LEAST_HEAP) if memory is None else max(memory, LEAST_HEAP // 2)
         settings |= {
+            "spark.driver.memory": f"{int(heap) >> 20}m",
+            # without one of its threads Spark would wait for ever
+            "spark.driver.defaultJavaOptions": "-XX:+ExitOnOutOfMemoryError -XX:+DisplayVMOutputToStderr",
+            "spark.driver.maxResultSize": "0",
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.host": "127.0.0.1",
-            "spark.sql.shuffle.partitions": str(parts),
+            "spark.sql.shuffle.partitions": str(2 * (threads or os.cpu_count() or 1)),
             "spark.network.timeout": f"{ONE_DAY}s",
             "spark.sql.broadcastTimeout": f"{ONE_DAY}s",
             "spark.python.authenticate.socketTimeout": f"{ONE_DAY}s",
         }
-        if memory is not None:
-            settings["spark.driver.memory"] = f"{max(memory >> 20, 512)}m"
     return settings
 
 
@@ -144,9 +154,28 @@ def translated_errors() -> Iterator[None]:
     try:
         yield
     except Exception as error:
+        if _java_has_ended(error):
+            raise NeatrecError(
+                "the Java process of Spark has ended, mostly because its memory was too small; nothing was written",
+                hint="Start again with more, such as --memory-limit 8GiB.",
+            ) from error
         if (ours := as_our_error(error)) is error:
             raise
         raise ours from error
+
+
+def _java_has_ended(error: Exception) -> bool:
+    """Whether a connection was lost because Java is gone; it is given some seconds to go."""
+    from pyspark import SparkContext
+
+    java = getattr(SparkContext._gateway, "proc", None)
+    if java is None or not (isinstance(error, OSError | EOFError) or type(error).__module__.startswith("py4j")):
+        return False
+    try:
+        java.wait(JAVA_END if type(error).__name__ != "Py4JJavaError" else 0)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
 
 
 def as_our_error(error: Exception) -> Exception:
