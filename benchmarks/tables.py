@@ -382,7 +382,7 @@ def out_of_core() -> list[list[str]]:
     for name in ("out_of_core", "out_of_core_14000000"):
         about, runs = results(name)["about"], results(name)["runs"]
         for engine, run in runs.items():
-            shown = f"`duckdb`, {about['limit']} for everything" if engine == "duckdb" else f"`{engine}`"
+            shown = f"`{engine}`" if engine == "memory" else f"`{engine}`, {about['limit']} for everything"
             cells = [f"{run['peak_mib']:,} MiB", f"{run['disk_mib']:,} MiB", f"{run['cpu']:.0f}"]
             rows.append([f"{about['baskets']:,}", shown, *cells, f"{run['labels']['0.05']:,}"])
     return rows
@@ -439,19 +439,23 @@ def serve_load() -> list[list[str]]:
     return rows
 
 
-SPARK = tuple(f"spark_counting_{part}" for part in ("instacart", "candidates", "skew", "window", "refused"))
+SPARK = tuple(
+    f"spark_counting_{part}" for part in ("instacart", "candidates", "simulated", "skew", "window", "refused")
+)
 
 
 @from_records("spark", *SPARK)
 def spark() -> list[list[str]]:
-    rows = [["run", "wall s", "CPU s", "labels at 0.05", "pairs", "longest task over the median, by stage"]]
+    rows = [
+        ["run", "CPU s", "again", "memory engine", "labels at 0.05", "pairs", "longest task over the median, by stage"]
+    ]
     for name in SPARK:
         for run, found in results(name)["runs"].items():
-            cpu = f"{found['cpu']:.0f}" if "cpu" in found else ""
+            cpu = [f"{found[key]:.1f}" if key in found else "" for key in ("cpu", "cpu_again", "cpu_memory")]
             labels = f"{found['labels']['0.05']:,}" if "labels" in found else ""
             pairs = f"{found['pairs']:,}" if "pairs" in found else ""
             tasks = ", ".join(f"{stage['longest'] / stage['median']:.1f}" for stage in found["stages"])
-            rows.append([run, f"{found['wall']:.0f}", cpu, labels, pairs, tasks])
+            rows.append([run, *cpu, labels, pairs, tasks])
     return rows
 
 

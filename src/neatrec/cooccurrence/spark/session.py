@@ -39,8 +39,8 @@ log = logging.getLogger(__name__)
 def connect(master: str | None = None, *, threads: int | None = None, memory: int | None = None) -> Any:
     """The session of this process: the one that is active, else a new one at `master`.
 
-    `master` is a Spark URL; default: the environment's SPARK_MASTER, else this machine. `threads` and `memory` (bytes of
-    the Java process) are for this machine only. Spark keeps one session per process and ends it with the process.
+    `master` is a Spark URL; default: the environment's SPARK_MASTER, else this machine. `threads` and `memory` (bytes,
+    of Java) are for this machine only. Spark keeps one session per process and ends it with the process.
     """
     sql = _pyspark()
     active = sql.SparkSession.getActiveSession()
