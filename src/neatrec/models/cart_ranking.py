@@ -22,17 +22,20 @@ SMALLEST = 1e-30
 """In place of 0 before a logarithm."""
 SWEEPS = 20
 """Over the weights of a cart: they settle within a few."""
+MIN_RATIO, MAX_RATIO = 0.3, 10.0
+"""How much less or more often than usual a category may be expected."""
 
 
 class CartRanking(NamedTuple):
     """How a model ranks for a cart of several items.
 
     By weights of pairs: an item's score is the sum of the weights that the items of the cart have for it. By counts C:
-    score(v) = log(sum_q u_q C_qv) - discount * log n_v + strength * sum_q log((C_qv + k) / (E_qv + k)), over the items
-    q of the cart, with E_qv = F_q F_v / N, n how often an item was bought, and u >= 0 that solves
+    score(v) = log(sum_q u_q C_qv) + offset_v + categories * log r_v + strength * sum_q log((C_qv + k) / (E_qv + k)),
+    over the items q of the cart, with E_qv = F_q F_v / N, n how often an item was bought, and u >= 0 that solves
     (C + diag(1.5 n + ridge)) u = 1 among the cart's items: those bought together share their weight. The first term
-    says how often the cart leads to v, the last how much more often than by chance. What no item of the cart is bought
-    with more often than by chance (a weight above 0) is left out.
+    says how often the cart leads to v, the last how much more often than by chance; r_v, how many times as often as
+    usual carts with these categories hold one of v's, is the sum of `ratio` over the categories of the cart. What no
+    item of the cart is bought with more often than by chance (a weight above 0) is left out.
     """
 
     start: npt.NDArray[np.int64]
@@ -53,7 +56,13 @@ class CartRanking(NamedTuple):
     ridge: float
     k: float
     strength: float
-    discount: float
+    offset: Floats
+    """Shape (items,)."""
+    category: npt.NDArray[np.uint32]
+    """Shape (items,): rows and columns of `ratio`, one more where unknown."""
+    ratio: npt.NDArray[np.float32]
+    """Shape (categories, categories)."""
+    categories: float
 
     @classmethod
     def of_weights(cls, weights: sparse.csr_matrix) -> CartRanking:
@@ -72,7 +81,10 @@ class CartRanking(NamedTuple):
             ridge=1.0,
             k=1.0,
             strength=0.0,
-            discount=0.0,
+            offset=zeros,
+            category=zeros.astype(np.uint32),
+            ratio=np.zeros((0, 0), dtype=np.float32),
+            categories=0.0,
         )
 
     def of_pairs(self, queries: Codes, items: Codes) -> npt.NDArray[Any]:
@@ -113,16 +125,17 @@ class CartRanking(NamedTuple):
         return [codes[:count] for codes, count in zip(best, filled.tolist(), strict=True)]
 
     def left_out_ranks(
-        self, carts: Sequence[Codes], hidden: Codes, candidates: CartCandidates
+        self, carts: Sequence[Codes], hidden: Codes, offset: Floats, candidates: CartCandidates
     ) -> npt.NDArray[np.int64]:
         """By counts: how many items rank above the hidden one of each cart, which is a basket that was counted.
 
-        The hidden item's pairs are counted as without that basket. -1: nothing in the cart goes with it.
+        The hidden item's pairs are counted as without that basket; offset: of each item without one of its baskets.
+        -1: nothing in the cart goes with it.
         """
         batch, out = CartBatch(*flat(carts), *flat(carts)), np.empty(len(carts), dtype=np.int64)
 
         def work(part: slice) -> None:
-            rank_left_out(self, batch, hidden, candidates, (part.start, part.stop), out)
+            rank_left_out(self, batch, hidden, offset, candidates, (part.start, part.stop), out)
 
         parallel_slices(len(carts), work)
         return out
@@ -164,9 +177,19 @@ def shares(ranking, cart):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def lead(ranking, leads, bought):  # type: ignore[no-untyped-def]
-    """How often the cart leads to an item, less the discount of its popularity, in logarithms."""
-    return np.log(max(leads, SMALLEST)) - ranking.discount * np.log(max(bought, 1.0))
+def category_scores(ranking, cart):  # type: ignore[no-untyped-def]
+    """categories * log r of each category, 0 for an unknown one, shape (categories + 1,)."""
+    known = len(ranking.ratio)
+    total, inside = np.zeros(known + 1), np.zeros(known + 1, dtype=np.bool_)
+    for q in cart:
+        c = ranking.category[q]
+        if c < known and not inside[c]:
+            inside[c] = True
+            for d in range(known):
+                total[d] += ranking.ratio[c, d]
+    for d in range(known):
+        total[d] = ranking.categories * np.log(min(max(total[d], MIN_RATIO), MAX_RATIO))
+    return total
 
 
 @compiled
@@ -195,9 +218,11 @@ def score_whole_cart(ranking, cart, share, total, goes):  # type: ignore[no-unty
                 for factor in factors:
                     product *= 1.0 + factor * ranking.totals[place]
                 chance[place] += ranking.strength * np.log(product)
+        by_category = category_scores(ranking, cart)
         for v in range(len(total)):
             if goes[v]:
-                total[v] += lead(ranking, leads[v], ranking.bought[v]) - chance[ranking.total_place[v]]
+                total[v] += np.log(max(leads[v], SMALLEST)) + ranking.offset[v] - chance[ranking.total_place[v]]
+                total[v] += by_category[ranking.category[v]]
 
 
 @compiled
@@ -219,7 +244,7 @@ def best_of_ranked_carts(ranking, batch, candidates, among, best, filled):  # ty
 
 
 @compiled
-def rank_left_out(ranking, batch, hidden, candidates, among, out):  # type: ignore[no-untyped-def]
+def rank_left_out(ranking, batch, hidden, offset, candidates, among, out):  # type: ignore[no-untyped-def]
     """out[c]: how many items rank above hidden[c] for cart c, whose basket is not counted."""
     items = len(candidates.category)
     banned = np.full(candidates.unknown + 1, -1, dtype=np.int64)
@@ -238,7 +263,7 @@ def rank_left_out(ranking, batch, hidden, candidates, among, out):  # type: igno
             known |= times > expected
             leads += share[i] * times
             mine += ranking.table[int(times)] - ranking.strength * np.log1p(expected / ranking.k)
-        mine += lead(ranking, leads, ranking.bought[h] - 1.0)
+        mine += np.log(max(leads, SMALLEST)) + offset[h] + category_scores(ranking, cart)[ranking.category[h]]
         count = outside_cart(cart, candidates, banned, c, chosen)
         out[c] = 0 if known else -1
         for i in range(count if known else 0):

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from neatrec.data.baskets import Baskets
 from neatrec.data.randomness import children
 from neatrec.data.splits import moment_of_share, uniform_of_ids
-from neatrec.models.bayes.cart import CartSettings, choose_cart_settings
+from neatrec.models.bayes.cart import CartFit, fit_cart
 from neatrec.models.bayes.counting import count_pairs
 from neatrec.models.bayes.features import (
     PRIOR_FEATURES,
@@ -72,7 +72,7 @@ class FitSummary:
     """By goal."""
     comparison: tuple[RankingComparison, ...] = ()
     """The goals beside simple statistics."""
-    cart: CartSettings | None = None
+    cart: CartFit | None = None
     """How carts of several items are ranked; None in bundles that do not have it: by the mean of scaled scores."""
 
     def to_dict(self) -> dict[str, Any]:
@@ -87,7 +87,7 @@ class FitSummary:
             "validation": {n: round(x, 6) for n, x in gains.items() if self.strong_pairs >= MIN_STRONG_PAIRS},
             "goals": {goal: ranking.to_dict() for goal, ranking in self.rankings.items()},
             "comparison": [row.to_dict() for row in self.comparison],
-            "cart": None if self.cart is None else asdict(self.cart),
+            "cart": None if self.cart is None else self.cart.to_dict(),
         }
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
@@ -100,7 +100,7 @@ class FitSummary:
             **{name: ranker.to_array() for name, ranker in rankers.items() if ranker is not None},
             "fit_summary": np.array([self.strong_pairs, self.prior_gain, self.shrunk_lift_gain]),
             "rankings": np.frombuffer(rankings.encode(), dtype=np.uint8),
-            **({} if self.cart is None else {"cart": self.cart.to_array()}),
+            **({} if self.cart is None else self.cart.to_arrays()),
         }
 
     @classmethod
@@ -118,7 +118,7 @@ class FitSummary:
                 for goal, ranking in saved["goals"].items()
             },
             comparison=tuple(RankingComparison(**row) for row in saved["comparison"]),
-            cart=CartSettings.from_array(arrays["cart"]) if "cart" in arrays else None,
+            cart=CartFit.from_arrays(arrays),
         )
 
 
@@ -154,7 +154,7 @@ def fit_bayes(
     )
     folds.clear()  # with their counts, before all baskets are counted
     features = replace(features_of(shards), directed=None)
-    cart = choose_cart_settings(shards, features.counts, category, next(rngs))
+    cart = fit_cart(shards, features.counts, category, next(rngs))
     return features, replace(summary, cart=cart)
 
 

@@ -100,7 +100,10 @@ class Bayes(Model):
     def _set_fit(self, features: PairFeatures, summary: FitSummary) -> None:
         self.features, self.summary = features, summary
         self.scorer = make_scorer(features, summary.prior, None)
-        self.cart_ranking = None if summary.cart is None else summary.cart.ranking(features.counts, self.item_count)
+        self.cart_ranking = None
+        if summary.cart is not None:
+            category = self.parameters.counting().category_of(self.catalog)
+            self.cart_ranking = summary.cart.ranking(features.counts, self.item_count, category)
         self._set_goal(self.parameters.goal)
 
     def _set_goal(self, goal: str) -> None:
