@@ -33,9 +33,9 @@ from neatrec.models import Run, make_model
 from neatrec.models.bayes import Bayes
 from neatrec.models.bayes.cold_start import StandIns
 from neatrec.models.recommendations import best
+from neatrec.serving.answers import place_new
 from neatrec.serving.evidence import GRADES
 from neatrec.serving.pairs import PairTable
-from neatrec.serving.query import place_new
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int32]

@@ -38,7 +38,7 @@ from neatrec.models.counts import PairCounts
 K = 10
 CARTS = 5_000
 MODELS = ("ease", "bayes", "naive-bayes", "pop", "popco", "shrunk-lift-tuned", "cf")
-EASE_TRIALS = ((10, 200.0), (10, 500.0), (10, 1000.0), (20, 500.0), (5, 500.0))
+EASE_TRIALS = ((20, 500.0), (10, 200.0), (10, 500.0), (10, 1000.0), (5, 200.0), (5, 500.0), (5, 1000.0), (2, 500.0))
 """`min_count` and `regularization`."""
 PACKAGES = ("numpy", "scipy", "numba")
 

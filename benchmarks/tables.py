@@ -175,7 +175,8 @@ def which_model() -> list[list[str]]:
         for protocol in ("paper", "calibrated")
     )
     free = half["paper"]["label_free"]
-    rows = [["model", "HR@10, paper's labels", "HR@10, calibrated labels", "held-out lift@10", "carts completed@10"]]
+    completed = f"of {free['basket_completion']['bayes']['carts']:,} carts completed@10"
+    rows = [["model", "HR@10, paper's labels", "HR@10, calibrated labels", "held-out lift@10", completed]]
     for model, scores in paper[METRICS].items():
         lift, carts = free["held_out_lift"][model]["lift"]["10"], free["basket_completion"][model]["hr"]["10"]
         hits = [f"{scores[0]:.3f}", f"{calibrated[METRICS][model][0]:.3f}"]

@@ -22,7 +22,7 @@ SMALLEST = 1e-30
 """In place of 0 before a logarithm."""
 SWEEPS = 20
 """Over the weights of a cart: they settle within a few."""
-MIN_RATIO, MAX_RATIO = 0.3, 10.0
+MIN_RATIO, MAX_RATIO = 0.3, 3.0
 """How much less or more often than usual a category may be expected."""
 
 
