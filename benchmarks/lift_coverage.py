@@ -4,8 +4,8 @@
 
 Covered means: the count of the other baskets lies in the central 95 % of what the estimate predicts for it, which has
 the uncertainty of the lift and the new count's own variation. What is expected by chance in the other baskets comes
-from the items' margins in both parts: those of a rare item in one part alone are noise. `simulator` compares with the
-lifts of thirty times as many baskets of the same shop, which are as good as known. Markdown comes out.
+from the items' margins there, and those of a rare item, which are noise, from the margins of both parts. `simulator`
+compares with the lifts of thirty times as many baskets of the same shop, as good as known. Markdown comes out.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ from benchmarks.half_split import orders
 from benchmarks.harness import save, table
 from neatrec.cooccurrence import CountOptions, Margins, count
 from neatrec.cooccurrence.count_kernels import find_pairs
+from neatrec.cooccurrence.expected_counts import fit_expected
+from neatrec.cooccurrence.lift_prior import RepeatedPairs
 from neatrec.data.baskets import Baskets
 from neatrec.data.splits import half, split_baskets
 from neatrec.io import read_baskets
-from neatrec.labels import LabelOptions
-from neatrec.labels.calibrated import CalibratedTest
+from neatrec.labels import LabelOptions, make_labels
 from neatrec.models import Run, make_model
 from neatrec.reproduction.data import JOURNEY_PURCHASES, JOURNEY_WEEKS, only_items, with_one_unknown
 from neatrec.serving.pairs import PairTable
@@ -38,8 +39,11 @@ QUERIES, FIRST = 5_000, 10
 MODELS = ("shrunk-lift-tuned", "bayes")
 COUNT_BINS = ((2, 4), (5, 9), (10, 29), (30, 10**9))
 SIMULATED, MANY = 30_000, 900_000
+MANY_LINES = 200
+"""How much popularity changes is measured on items with at least this many lines."""
 
 Codes = npt.NDArray[np.int32]
+Counts = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 
@@ -60,14 +64,13 @@ class Estimated:
 def estimated(train: Baskets, models: tuple[str, ...]) -> Iterator[Estimated]:
     """The labels of the baskets, and the first ten answers of models to items drawn at random."""
     config = LabelOptions(levels=(0.05,)).resolve(train)
-    tester, tested = config.test_pairs(train, {})
-    assert isinstance(tester, CalibratedTest)
-    threshold = tester.thresholds(tested, config.levels)[0.05]
-    chosen = np.flatnonzero(tester.passes(tested, threshold))
-    kept = tester.tested_counts(tested, chosen, threshold)
-    if (prior := kept.lift_prior(train)) is not None:
-        counts = kept.count.astype(np.float64), kept.expected(kept.query, kept.item)
-        yield Estimated("labels", kept.query, kept.item, *counts, prior, kept.counting, kept.margins)
+    labels = make_labels(train, levels=(0.05,))
+    repeated = RepeatedPairs.of(train, config.counting, labels.pairs, config.expected)
+    if len(labels) and (prior := repeated.lift_prior(train)) is not None:
+        once = np.flatnonzero(config.directed | (labels.query < labels.item))
+        query, item, times = labels.query[once], labels.item[once], labels.count[once].astype(np.float64)
+        expected = fit_expected(repeated.margins, config.expected, directed=config.directed).of(query, item)
+        yield Estimated("labels", query, item, times, expected, prior, config.counting, repeated.margins)
     pairs = PairTable.of(train)
     assert pairs.prior is not None
     counting = CountOptions(directed=False, once_per_customer=pairs.by_customer)
@@ -86,12 +89,12 @@ def estimated(train: Baskets, models: tuple[str, ...]) -> Iterator[Estimated]:
         yield Estimated(f"answers of {name}", smaller, larger, times, expected, pairs.prior, counting, margins)
 
 
-def rows_of(data: str, part: Estimated, test: Baskets) -> Iterator[dict[str, Any]]:
+def rows_of(data: str, part: Estimated, train: Baskets, test: Baskets) -> Iterator[dict[str, Any]]:
     """By count: how many pairs, how many are covered, and the times promised and come."""
     later = count(test, part.counting)
     place = find_pairs(later.indptr, later.item, part.query, part.item)
     came = np.where(place < 0, 0, later.count[np.maximum(place, 0)]).astype(np.float64)
-    ratio = _margin_ratio(part, later.margins)
+    ratio = _margin_ratio(part, later.margins, (train.item_counts, test.item_counts))
     known = (ratio > 0) & (part.expected > 0)
     for low, high in (*COUNT_BINS, (2, 10**9)):
         chosen = np.flatnonzero(known & (part.times >= low) & (part.times <= high))
@@ -109,19 +112,30 @@ def rows_of(data: str, part: Estimated, test: Baskets) -> Iterator[dict[str, Any
             "came / estimated": round(float(new.sum() / (found.lift * chance).sum()), 3),
             "came / counted": round(float(new.sum() / (raw.lift * chance).sum()), 3),
             "half check": round(part.prior.coverage, 3),
+            "drift": round(part.prior.drift, 4),
         }
 
 
-def _margin_ratio(part: Estimated, later: Margins) -> Floats:
-    """Of each pair: what is expected in the later baskets, by the margins of both parts, over what was in these."""
+def _margin_ratio(part: Estimated, later: Margins, lines: tuple[Counts, Counts]) -> Floats:
+    """Of each pair: what is expected in the later baskets over what was in these; `lines` of each item in both.
+
+    An item's margins in the later baskets are an estimate, and so are the earlier ones: each counts by its precision,
+    where the earlier ones are off by what popularity changes, too.
+    """
     first = quasi_independence(part.margins.first, part.margins.second, part.margins.category)
     second = quasi_independence(later.first, later.second, later.category)
+    before, after = (np.maximum(number, 0.5).astype(np.float64) for number in lines)
+    grown = after.sum() / before.sum()
+    many = before >= MANY_LINES
+    likely = grown * before[many]
+    change = max(0.0, float((((after[many] - likely) ** 2 - likely * (1 + grown)) / likely**2).mean()))
+    weight = (1 / before + change) / (1 / before + change + 1 / (grown * before))
     out = np.ones(len(part.query))
     for factor, new, code in (
         (first.query_factor, second.query_factor, part.query),
         (first.item_factor, second.item_factor, part.item),
     ):
-        pooled = (new + factor * (new.sum() / factor.sum())) / 2
+        pooled = weight * new + (1 - weight) * factor * (new.sum() / factor.sum())
         out *= np.divide(pooled[code], factor[code], out=np.zeros(len(code)), where=factor[code] > 0)
     return out
 
@@ -171,7 +185,7 @@ def main() -> int:
     asked = parser.parse_args()
     for name in asked.parts or known:
         train, test, models = known[name]()
-        rows = [row for part in estimated(train, models) for row in rows_of(name, part, test)]
+        rows = [row for part in estimated(train, models) for row in rows_of(name, part, train, test)]
         print(table([list(rows[0]), *([str(value) for value in row.values()] for row in rows)]), flush=True)
         if asked.save:
             file = f"lift_coverage_{name.replace('-', '_')}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from itertools import combinations, pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,8 @@ from neatrec.cooccurrence.strata import strata_groups, stratum_column
 from neatrec.data.baskets import Attribute, Baskets
 from neatrec.data.catalog import Catalog
 from neatrec.errors import ParameterError
-from neatrec.labels import make_labels
+from neatrec.labels import Labels, make_labels
+from neatrec.serving import ServingTable
 from neatrec.serving.evidence import (
     FOOTER,
     GRADES,
@@ -32,6 +34,8 @@ from neatrec.serving.evidence import (
     strata_words,
 )
 from neatrec.serving.pairs import PairTable
+from neatrec.simulator import supermarket
+from neatrec.training.train import ModelChoice, TrainOptions, train_bundle
 
 ITEMS = "abcdefgh"
 CATEGORIES = ["x", "x", "y", "y", "z", "z", None, None]
@@ -113,6 +117,17 @@ def test_lifts_are_estimated_under_the_prior_of_all_pairs() -> None:
         assert found[name] == pytest.approx(value, rel=1e-4)
     assert 1 < found["lift"][0] < found["customers"][0] / found["expected"][0]
     assert pairs.columns([code("bread")], [code("bread")])["lift"][0] != found["lift"][0]
+
+
+def test_intervals_that_do_not_hold_are_said_to_be_widened() -> None:
+    pairs = PairTable.of(toy_baskets())
+    doubted = replace(pairs, prior=replace(pairs.prior, coverage=0.843))
+    within = strata_words(pairs.strata)
+    assert pairs.words() == replace(pairs, prior=None).words() == within
+    assert doubted.words() == (
+        f"{within} Lift intervals are widened: 84 % instead of 95 % of those from one half of the baskets hold in the "
+        "other half."
+    )
 
 
 def test_without_a_prior_the_interval_is_exact() -> None:
@@ -302,19 +317,38 @@ def test_words_never_claim_more_than_the_numbers(q: float, low: float) -> None:
     assert float(at_least(low).replace(",", "").removesuffix("x")) <= low * (1 + 1e-6)
 
 
-def test_served_evidence_and_calibrated_labels_within_strata_agree_to_the_digit() -> None:
-    """With fewer than 100 pairs their lifts agree, too: there is no prior, which each fits to its own counts."""
-    baskets = dated_shop()
-    labels = make_labels(baskets, levels=(0.05,), min_basket=2)
-    table = PairTable.of(baskets)
-    assert labels.options["strata"] == list(table.strata) == ["basket_size", "month", "store"]
-    assert table.prior is None
-    found = table.columns(labels.query, labels.item)
+def assert_same_evidence(labels: Labels, table: PairTable) -> None:
+    """Every number of every label is the one served for its pair; a bundle holds 32 bits of each."""
     assert len(labels) > 0
+    assert labels.options["strata"] == list(table.strata)
+    found = table.columns(labels.query, labels.item)
     for name in ("expected", "lift", "lift_low", "lift_high"):
         np.testing.assert_array_equal(found[name], getattr(labels, name).astype(np.float32), err_msg=name)
     np.testing.assert_array_equal(found["q"], np.maximum(labels.q, 1e-37).astype(np.float32))
-    np.testing.assert_array_equal(found["customers"], labels.count)
+    np.testing.assert_array_equal(found["customers" if table.by_customer else "count"], labels.count)
+
+
+def test_served_evidence_and_calibrated_labels_of_few_pairs_agree_to_the_digit() -> None:
+    table = PairTable.of(baskets := dated_shop())
+    assert table.prior is None
+    assert_same_evidence(make_labels(baskets, levels=(0.05,), min_basket=2), table)
+
+
+@pytest.mark.parametrize("households", [700, 6_000])
+def test_a_label_and_the_evidence_a_bundle_serves_agree_to_the_digit(tmp_path: Path, households: int) -> None:
+    """Under one prior, within size, month and store: where customers return, and where they do not."""
+    baskets = supermarket(baskets=6_000, items=200, households=households, stores=2, seed=4).baskets
+    baskets = replace(baskets, ordered=False)
+    if households == len(baskets):
+        baskets = replace(baskets, users=None, user_ids=None)
+    train_bundle(lambda: baskets, tmp_path / "bundle", ModelChoice("shrunk-lift"), TrainOptions())
+    table = ServingTable.open(tmp_path / "bundle").pairs
+    assert table.prior is not None
+    assert table.strata == ("basket_size", "month", "store")
+    assert table.by_customer == (households == 700)
+    labels = make_labels(baskets, levels=(0.05,), min_basket=2)
+    assert_same_evidence(labels, table)
+    assert not np.allclose(labels.lift, labels.count / labels.expected, rtol=0.01)
 
 
 def test_a_pair_explained_by_its_season_or_its_store_has_a_grade_of_its_own() -> None:

@@ -11,8 +11,16 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from neatrec.statistics import LiftPrior, PairSample, exact_estimate, fit_lift_prior, poisson_tail, with_halves
-from neatrec.statistics.shrinkage import DISPERSION_COUNTS, count_dispersion
+from neatrec.statistics import (
+    HalfCounts,
+    LiftPrior,
+    PairSample,
+    exact_estimate,
+    fit_lift_prior,
+    poisson_tail,
+    with_halves,
+)
+from neatrec.statistics.shrinkage import DISPERSION_COUNTS, LARGEST_DRIFT, STANDS_OUT, count_dispersion, lift_drift
 from neatrec.statistics.tails import garwood_interval, largest_mean
 
 Floats = npt.NDArray[np.float64]
@@ -129,32 +137,93 @@ def test_too_few_pairs_have_no_prior() -> None:
     assert fit_lift_prior(few) is None
 
 
-def halves(spread: float) -> tuple[PairSample, Floats, Floats]:
-    """Pairs, their counts in a half and its shares; lifts differ between the halves by this spread of logs."""
+@cache
+def halves(spread: float) -> tuple[PairSample, HalfCounts]:
+    """Pairs and their counts in two halves; lifts differ between the halves by this spread of logs."""
     rng = np.random.default_rng(2)
     lift, expected, _ = shop()
-    first, second = (rng.poisson(lift * np.exp(rng.normal(0, spread, PAIRS)) * expected / 2) for _ in range(2))
+    first, second = (
+        rng.poisson(lift * np.exp(rng.normal(0, spread / np.sqrt(2), PAIRS)) * expected / 2).astype(np.float64)
+        for _ in range(2)
+    )
     kept = first + second >= 1
-    pairs = sample(EVERY_SEEN, Shop(lift, expected, (first + second).astype(np.float64)))
-    return pairs, first[kept].astype(np.float64), np.full(kept.sum(), 0.5)
+    pairs = sample(EVERY_SEEN, Shop(lift, expected, first + second))
+    return pairs, HalfCounts(first[kept], second[kept], expected[kept], np.full(kept.sum(), 0.5))
+
+
+def stand_out(pairs: PairSample) -> npt.NDArray[np.bool_]:
+    return poisson_tail(pairs.count, pairs.expected) <= STANDS_OUT
 
 
 def test_halves_that_agree_leave_the_prior_as_it_is() -> None:
-    checked = with_halves(prior(), *halves(0.0))
+    checked = with_halves(prior(), *halves(0.0), halves(0.0)[1])
     assert checked.dispersion == pytest.approx(np.ones(len(DISPERSION_COUNTS)), abs=0.15)
+    assert checked.drift < 0.005
     assert checked.coverage == pytest.approx(0.95, abs=0.02)
     assert checked.describes_the_data
 
 
 def test_halves_that_disagree_widen_the_interval() -> None:
-    apart = halves(0.5)
-    dispersion = count_dispersion(apart[0].count, *apart[1:])
+    pairs, apart = halves(0.5)
+    dispersion = count_dispersion(apart, stand_out(pairs))
     assert (np.diff(dispersion) > 0).all()
     assert dispersion[-1] > 4
-    wide = with_halves(prior(), *apart).estimate([300.0], [100.0])
+    wide = with_halves(prior(), pairs, apart, None).estimate([300.0], [100.0])
     narrow = prior().estimate([300.0], [100.0])
     assert wide.low < narrow.low
     assert wide.high > narrow.high
+
+
+def test_counts_of_pairs_that_stand_out_decide_their_dispersion() -> None:
+    """Others may vary less: most pairs are chance."""
+    rng = np.random.default_rng(4)
+    first = np.append(rng.binomial(40, 0.5, 5_000), np.repeat([20.0], 50_000))
+    parts = HalfCounts(first, 40 - first, np.full(55_000, 9.0), np.full(55_000, 0.5))
+    assert count_dispersion(parts, np.arange(55_000) < 5_000)[3] == pytest.approx(1, abs=0.1)
+    assert count_dispersion(parts, np.arange(55_000) < 50)[3] == pytest.approx(1 / 11, abs=0.5)  # too few of them
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.15, 0.3])
+def test_the_drift_is_how_much_log_lifts_differ_between_periods(spread: float) -> None:
+    checked = with_halves(prior(), halves(0.0)[0], halves(0.0)[1], None)
+    pairs, periods = halves(spread)
+    assert lift_drift(checked, periods, stand_out(pairs)) == pytest.approx(spread**2, rel=0.2, abs=0.004)
+
+
+def test_a_drift_widens_intervals_so_that_the_next_period_is_covered() -> None:
+    """The estimate stays where it is; without the drift the frequent pairs of the next period are not covered."""
+    pairs, periods = halves(0.3)
+    drifting = with_halves(prior(), *halves(0.0), None)
+    drifting = replace(drifting, drift=lift_drift(drifting, periods, stand_out(pairs)))
+    often = np.flatnonzero((periods.first >= 30) & (periods.first + periods.second < 1_000))
+    past = periods.first[often], periods.expected[often] / 2
+    new = periods.second[often], periods.expected[often] / 2
+    assert drifting.covers(*past, *new).mean() == pytest.approx(0.95, abs=0.02)
+    assert drifting.covers(*past, *new, same_period=True).mean() < 0.85
+    wide, narrow = drifting.estimate(*past), replace(drifting, drift=0.0).estimate(*past)
+    np.testing.assert_array_equal(wide.lift, narrow.lift)
+    assert (wide.low < narrow.low).all()
+    assert (wide.high > narrow.high).all()
+    factor = np.exp(1.96 * 0.3)  # at the least
+    assert (wide.high / wide.lift > 0.95 * factor).all()
+
+
+def test_a_prior_that_misses_the_next_period_is_found_out() -> None:
+    """Some rare pairs become frequent, which no drift of the frequent ones describes."""
+    pairs, periods = halves(0.0)
+    rare = (pairs.count < 10) & (np.arange(len(pairs.count)) % 3 == 0)
+    risen = replace(periods, second=np.where(rare, 500.0, periods.second))
+    assert with_halves(prior(), pairs, periods, periods).describes_the_data
+    checked = with_halves(prior(), pairs, periods, risen)
+    assert checked.drift == LARGEST_DRIFT
+    assert not checked.describes_the_data
+
+
+def test_lifts_within_strata_are_those_over_all_baskets_times_what_strata_explain() -> None:
+    found = prior().estimate([30.0, 5.0], [2.0, 1.0]).within(np.array([2.0, 1.0]), np.array([8.0, 0.0]))
+    overall = prior().estimate([30.0], [2.0])
+    assert (found.lift[0], found.low[0], found.high[0]) == (overall.lift / 4, overall.low / 4, overall.high / 4)
+    assert np.isnan([found.lift[1], found.low[1], found.high[1]]).all()
 
 
 def test_a_prior_that_does_not_describe_the_data_falls_back_to_the_wider_interval() -> None:
@@ -171,7 +240,7 @@ def test_a_wrong_prior_is_found_out() -> None:
     dull = Shop(np.ones(PAIRS), shop().expected, rng.poisson(shop().expected).astype(np.float64))
     fitted = fit_lift_prior(sample(EVERY_SEEN, dull))
     assert fitted is not None
-    assert not with_halves(fitted, *halves(0.0)).describes_the_data
+    assert not with_halves(fitted, *halves(0.0), None).describes_the_data
 
 
 def test_a_prior_is_the_same_after_json() -> None:

@@ -102,7 +102,7 @@ def _require_table(min_evidence: str | None, include_explained: bool, month: int
 
 
 def _show_with_evidence(output: OutputOptions, index: ServingTable, asked: QueryResult, least: str) -> None:
-    from neatrec.serving import FOOTER, strata_words
+    from neatrec.serving import FOOTER
 
     manifest, catalog = index.manifest, index.catalog
     notes = list(asked.notes)
@@ -131,7 +131,7 @@ def _show_with_evidence(output: OutputOptions, index: ServingTable, asked: Query
     for line in asked.explained:
         _print_line(line)
     print(f"\n{FOOTER}" if asked.answers or asked.explained else "Nothing with that much evidence.")
-    print(strata_words(index.pairs.strata))
+    print(index.pairs.words())
     _print_notes(notes)
 
 

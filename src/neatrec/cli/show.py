@@ -46,7 +46,7 @@ def _show_models(output: OutputOptions) -> None:
 
 def _show_bundle(output: OutputOptions, bundle: Path, versions: list[dict[str, Any]] | None) -> None:
     from neatrec.bundle import read_manifest
-    from neatrec.serving import ServingTable, has_table, strata_words, table_words
+    from neatrec.serving import ServingTable, has_table, table_words
 
     found = read_manifest(bundle)
     manifest = found.to_dict()
@@ -62,7 +62,7 @@ def _show_bundle(output: OutputOptions, bundle: Path, versions: list[dict[str, A
     print_rankings(manifest["learned"])
     if index is not None and coverage is not None:
         print(f"Serving table: {index.k} answers per item. {table_words(index.recall)}")
-        print(strata_words(index.pairs.strata))
+        print(index.pairs.words())
         print_coverage(coverage)
     if versions is not None:
         print_versions(versions)

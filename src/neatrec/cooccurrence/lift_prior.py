@@ -1,11 +1,11 @@
-"""The prior of the lifts of counted pairs, checked on two halves of their baskets."""
+"""The prior of the lifts of all pairs over all baskets: one for labels and served evidence."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -14,71 +14,124 @@ import numpy.typing as npt
 from neatrec.cooccurrence.count_kernels import find_pairs
 from neatrec.cooccurrence.counting import count
 from neatrec.cooccurrence.counts import CountOptions, Int32, Int64, Margins, Mask, PairBlock
+from neatrec.cooccurrence.expected_counts import Factors, fit_expected
+from neatrec.cooccurrence.pair_filter import FilteredPairs, PairFilter
+from neatrec.cooccurrence.spark.lines import SparkLines
 from neatrec.data.baskets import Baskets, BasketStream, as_shards
 from neatrec.data.splits import uniform_of_ids
 from neatrec.statistics import (
+    HalfCounts,
     LiftPrior,
     PairSample,
     fit_lift_prior,
-    quasi_independence,
     sample_possible_pairs,
     with_halves,
 )
 
 Floats = npt.NDArray[np.float64]
-EVERY_SEEN: Floats = np.array([-np.inf, np.inf])
-"""`largest_expected` where every pair that was seen is kept."""
+LEAST_COUNT = 2
+"""The prior is fitted to the pairs counted at least so often, and to the number of the others."""
+MOST_PAIRS = 10_000_000
+"""Where more pairs were seen, those whose hash is small enough stand for all."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
-class TestedCounts:
-    """The pairs of a count that were kept, sorted by query, then item, and what they are compared with."""
+class RepeatedPairs:
+    """The pairs of a count that were counted at least LEAST_COUNT times, sorted by query, then item."""
 
     query: Int32
     item: Int32
     count: Int64
-    """What is compared with E: customers where they count once, baskets otherwise."""
     counting: CountOptions
     """How `count` and `margins` were counted."""
     margins: Margins
-    expected: Callable[[Int32, Int32], Floats]
-    """E of pairs (query, item)."""
-    largest_expected: Floats
-    """A pair is kept if its E is at most `largest_expected[count]`; the last number holds for larger counts."""
+    """Of the whole count, with the number of all pairs that were seen."""
+    kind: str = "quasi"
+    """What E is made of, see `fit_expected`."""
 
-    def lift_prior(self, baskets: BasketStream | None, **engine: Any) -> LiftPrior | None:
-        """The prior of the lift, with what two halves of the `baskets` say about it; None with too few pairs.
-
-        `engine`: engine, memory_limit, threads of `count`. Without baskets the prior is not checked.
-        """
-        totals = self.margins
-        query, item, weight = sample_possible_pairs(
-            totals.first, totals.second, totals.category, directed=self.counting.directed
+    @classmethod
+    def of(
+        cls, baskets: BasketStream | SparkLines, counting: CountOptions, pairs: int, kind: str, **engine: Any
+    ) -> RepeatedPairs:
+        """Counted, of `pairs` that are known to be there; `engine`: engine, memory_limit, threads of `count`."""
+        keep = FilteredPairs(
+            lambda _: PairFilter(min_count=LEAST_COUNT),
+            lambda block, _: _wanted(block.query, block.item, block.count, pairs),
         )
-        possible = self.expected(query.astype(np.int32), item.astype(np.int32))
+        found = count(baskets, counting, keep=keep, **engine)
+        return cls(found.query, found.item, found.count, counting, found.margins, kind)
+
+    @classmethod
+    def among(cls, query: Int32, item: Int32, times: Int64, counting: CountOptions, margins: Margins) -> RepeatedPairs:
+        """Those of pairs that were counted, among them all that were counted so often."""
+        chosen = _wanted(query, item, times, margins.pairs)
+        return cls(query[chosen], item[chosen], times[chosen], counting, margins)
+
+    def lift_prior(self, baskets: BasketStream | SparkLines, **engine: Any) -> LiftPrior | None:
+        """The prior of the lift over all baskets, with what their halves say about it; None with too few pairs.
+
+        `engine`: engine, memory_limit, threads of `count`. Of lines that Spark reads it is not checked.
+        """
+        totals, directed = self.margins, self.counting.directed
+        query, item, weight = sample_possible_pairs(totals.first, totals.second, totals.category, directed=directed)
+        expected = self._expected(totals)
         pairs = PairSample(
             self.count.astype(np.float64),
-            self.expected(self.query, self.item),
-            possible,
-            weight,
-            self.largest_expected,
+            expected.of(self.query, self.item),
+            expected.of(query.astype(np.int32), item.astype(np.int32)),
+            weight * min(1.0, MOST_PAIRS / max(totals.pairs, 1)),
+            np.repeat([-np.inf, np.inf], [LEAST_COUNT, 1]),
         )
         prior = fit_lift_prior(pairs)
-        if prior is None or baskets is None:
+        if prior is None or isinstance(baskets, SparkLines):
             return prior
-        half = count(_HalfOfBaskets(baskets), self.counting, keep=self._among, **engine)
-        place = find_pairs(half.indptr, half.item, self.query, self.item)
-        in_half = np.where(place < 0, 0, half.count[np.maximum(place, 0)] if len(half) else 0)
-        prior = with_halves(prior, pairs, in_half, self._share(half.margins))
+        halves = self._parted(pairs, baskets, _of_half_the_customers, once=False, **engine)
+        periods = None
+        if (middle := _mean_time(baskets)) is not None:
+            once = self.counting.once_per_customer
+            periods = self._parted(pairs, baskets, partial(_before, middle), once=once, **engine)
+        prior = with_halves(prior, pairs, halves, periods)
         if not prior.describes_the_data:
-            log.warning(
-                "lift intervals are widened: %.0f %% instead of 95 %% of those from one half of the baskets hold in "
-                "the other half",
-                100 * prior.coverage,
-            )
+            log.warning("%s", coverage_words(prior.coverage))
         return prior
+
+    def _parted(
+        self,
+        pairs: PairSample,
+        baskets: BasketStream,
+        in_first: Callable[[Baskets], Mask],
+        *,
+        once: bool,
+        **engine: Any,
+    ) -> HalfCounts:
+        """The counts in two parts of the baskets; `once`: a customer may count once in each of them."""
+        first = count(_Part(baskets, in_first), self.counting, keep=self._among, **engine)
+        times, one = self._found(first.indptr, first.item, first.count), first.margins
+        if once:
+            rest = count(_Part(baskets, lambda shard: ~in_first(shard)), self.counting, keep=self._among, **engine)
+            others, other = self._found(rest.indptr, rest.item, rest.count), rest.margins
+        else:
+            others = pairs.count - times
+            whole = self.margins
+            other = replace(
+                whole,
+                first=whole.first - one.first,
+                second=whole.second - one.second,
+                records=whole.records - one.records,
+            )
+        e, rest_e = (self._expected(margins).of(self.query, self.item) for margins in (one, other))
+        share = np.divide(e, e + rest_e, out=np.zeros(len(e)), where=e + rest_e > 0)
+        together = (one.records + other.records) / max(self.margins.records, 1)
+        return HalfCounts(times, others, pairs.expected * together, share)
+
+    def _expected(self, margins: Margins) -> Factors:
+        return fit_expected(margins, self.kind, directed=self.counting.directed)
+
+    def _found(self, start: Int64, item: Int32, counts: Int64) -> Floats:
+        place = find_pairs(start, item, self.query, self.item)
+        return np.where(place < 0, 0, counts[np.maximum(place, 0)] if len(counts) else 0).astype(np.float64)
 
     def _among(self, block: PairBlock, _: Margins) -> Mask:
         found: Mask = find_pairs(self._starts, self.item, block.query, block.item) >= 0
@@ -89,24 +142,59 @@ class TestedCounts:
         """Where each query's pairs start, shape (items + 1,)."""
         return np.searchsorted(self.query, np.arange(len(self.margins.first) + 1))
 
-    def _share(self, half: Margins) -> Floats:
-        """The share of each pair's count that is expected in the half with these margins."""
-        first, second = self.margins.first - half.first, self.margins.second - half.second
-        one = quasi_independence(half.first, half.second, half.category).expected(self.query, self.item)
-        other = quasi_independence(first, second, half.category).expected(self.query, self.item)
-        return np.divide(one, one + other, out=np.zeros(len(one)), where=one + other > 0)
+
+def coverage_words(coverage: float) -> str:
+    """What is said where the prior does not describe the data.
+
+    >>> coverage_words(0.84)
+    'Lift intervals are widened: 84 % instead of 95 % of those from one half of the baskets hold in the other half.'
+    """
+    return (
+        f"Lift intervals are widened: {100 * coverage:.0f} % instead of 95 % of those from one half of the baskets "
+        "hold in the other half."
+    )
 
 
-class _HalfOfBaskets:
-    """The baskets of about half of the customers, or half of the baskets where customers are not known."""
+def _wanted(query: Int32, item: Int32, times: Int64, pairs: int) -> Mask:
+    """Which pairs the prior is fitted to, where `pairs` were seen; the same in every count of the same items."""
+    often: Mask = times >= LEAST_COUNT
+    if pairs <= MOST_PAIRS:
+        return often
+    key = query.astype(np.uint64) << np.uint64(32) | item.astype(np.uint64)
+    # the last step of SplitMix64
+    key = (key ^ key >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
+    key = (key ^ key >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
+    return often & ((key ^ key >> np.uint64(31)) < np.uint64(2**64 * (MOST_PAIRS / pairs)))
 
-    def __init__(self, baskets: BasketStream) -> None:
-        self.baskets = baskets
+
+def _of_half_the_customers(shard: Baskets) -> Mask:
+    """About half of the customers, or of the baskets where customers are not known."""
+    if shard.users is None or shard.user_ids is None:
+        return np.asarray(uniform_of_ids(shard.ids, "half") < 0.5)
+    return np.asarray((uniform_of_ids(shard.user_ids, "half") < 0.5)[shard.users])
+
+
+def _before(time: float, shard: Baskets) -> Mask:
+    return np.asarray(shard.times) < time
+
+
+def _mean_time(baskets: BasketStream) -> float | None:
+    """None where some baskets have no time."""
+    total, number = 0.0, 0
+    for shard in as_shards(baskets):
+        if shard.times is None:
+            return None
+        total += float(shard.times.sum(dtype=np.float64))
+        number += len(shard)
+    return total / number if number else None
+
+
+class _Part:
+    """Some of the baskets."""
+
+    def __init__(self, baskets: BasketStream, chosen: Callable[[Baskets], Mask]) -> None:
+        self.baskets, self.chosen = baskets, chosen
 
     def __iter__(self) -> Iterator[Baskets]:
         for shard in as_shards(self.baskets):
-            if shard.users is None or shard.user_ids is None:
-                chosen = uniform_of_ids(shard.ids, "half") < 0.5
-            else:
-                chosen = (uniform_of_ids(shard.user_ids, "half") < 0.5)[shard.users]
-            yield shard.select(chosen)
+            yield shard.select(self.chosen(shard))

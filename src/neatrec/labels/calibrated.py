@@ -10,7 +10,6 @@ from scipy import special
 
 from neatrec.cooccurrence import CooccurrenceCounts, Margins, PairBlock, PairFilter
 from neatrec.cooccurrence.expected_counts import Expected, Factors
-from neatrec.cooccurrence.lift_prior import TestedCounts
 from neatrec.labels.record import Counts, Floats, Mask, PairTest
 from neatrec.statistics import benjamini_hochberg, largest_mean, poisson_log_tail, poisson_tail, possible_pairs
 from neatrec.statistics.discovery import Bin, largest_discovery
@@ -98,20 +97,6 @@ class CalibratedTest:
 
     def passes(self, tested: PairTest, threshold: float) -> Mask:
         return (tested.p <= threshold) & (threshold > 0)
-
-    def tested_counts(self, tested: PairTest, chosen: Counts, threshold: float) -> TestedCounts:
-        """The pairs at these places, which are all with p-values of at most `threshold`, for a prior of their lifts."""
-        pairs = tested.pairs
-        times = pairs.count[chosen]
-        return TestedCounts(
-            pairs.query[chosen],
-            pairs.item[chosen],
-            times,
-            counting=pairs.counting,
-            margins=pairs.margins,
-            expected=self._fit(pairs.margins).of,
-            largest_expected=largest_mean(np.arange(max(TABLE_SIZE, int(times.max(initial=0)) + 1)), threshold),
-        )
 
     def _fit(self, margins: Margins) -> Expected:
         if self._fitted is None:

@@ -11,14 +11,15 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec._version import __version__
+from neatrec.cooccurrence.expected_counts import fit_expected
+from neatrec.cooccurrence.lift_prior import RepeatedPairs
 from neatrec.cooccurrence.spark.lines import SparkLines
 from neatrec.data.baskets import Baskets
 from neatrec.errors import ParameterError, ResourceError
-from neatrec.labels.calibrated import CalibratedTest
 from neatrec.labels.config import LabelConfig, LabelOptions
 from neatrec.labels.null import NullResult, check_within, shuffle_null
 from neatrec.labels.record import Labels, PairTest, PairTester
-from neatrec.statistics import LiftPrior, exact_estimate
+from neatrec.statistics import LiftEstimate, estimate_lifts
 from neatrec.text import plural, printable
 
 log = logging.getLogger(__name__)
@@ -59,12 +60,15 @@ def make_labels(
     choice = {"engine": engine, "memory_limit": memory_limit, "threads": threads}
     tester, tested = config.test_pairs(baskets, choice)
     thresholds, chosen = _passing(config, tester, tested)
-    prior = None
-    if isinstance(tester, CalibratedTest) and len(chosen):
-        kept = tester.tested_counts(tested, chosen, thresholds[max(config.levels)])
-        prior = kept.lift_prior(None if isinstance(baskets, SparkLines) else baskets, **choice)
-    evidence = _evidence(tested, chosen, prior, directed=config.directed)
     totals = tested.pairs.margins
+    overall, prior = tested.expected[chosen], None
+    if config.protocol == "calibrated" and len(chosen):
+        fitted = fit_expected(totals, config.expected, directed=config.directed)
+        overall = fitted.of(tested.pairs.query[chosen], tested.pairs.item[chosen])
+        repeated = RepeatedPairs.of(baskets, config.counting, totals.pairs, config.expected, **choice)
+        prior = repeated.lift_prior(baskets, **choice)
+    found = estimate_lifts(prior, tested.pairs.count[chosen], overall).within(overall, tested.expected[chosen])
+    evidence = _evidence(tested, chosen, found, directed=config.directed)
     labels = Labels(
         protocol=config.protocol,
         level_kind=tester.level_kind,
@@ -95,20 +99,19 @@ def _passing(config: LabelConfig, tester: PairTester, tested: PairTest) -> tuple
     return thresholds, np.flatnonzero(tester.passes(tested, thresholds[max(config.levels)]))
 
 
-def _evidence(tested: PairTest, chosen: Positions, prior: LiftPrior | None, *, directed: bool) -> dict[str, Any]:
-    """The pairs at these places, and what is known of each."""
+def _evidence(tested: PairTest, chosen: Positions, found: LiftEstimate, *, directed: bool) -> dict[str, Any]:
+    """The pairs at these places, and what is known of each; `found` are their lifts."""
     pairs = tested.pairs
-    query, item, source = _both_ways(pairs.query[chosen], pairs.item[chosen], chosen, directed)
-    count, expected = pairs.count[source], tested.expected[source]
-    found = exact_estimate(count, expected) if prior is None else prior.estimate(count, expected)
+    query, item, place = _both_ways(pairs.query[chosen], pairs.item[chosen], np.arange(len(chosen)), directed)
+    source = chosen[place]
     return {
         "query": query,
         "item": item,
-        "count": count,
-        "expected": expected,
-        "lift": found.lift,
-        "lift_low": found.low,
-        "lift_high": found.high,
+        "count": pairs.count[source],
+        "expected": tested.expected[source],
+        "lift": found.lift[place],
+        "lift_low": found.low[place],
+        "lift_high": found.high[place],
         "statistic": tested.statistic[source],
         "p": tested.p[source],
         "q": None if tested.q is None else tested.q[source],

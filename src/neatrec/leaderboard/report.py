@@ -17,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.bundle import load_bundle, read_manifest
-from neatrec.cooccurrence.strata import strata_words
 from neatrec.data.baskets import Baskets
 from neatrec.data.splits import split_baskets
 from neatrec.errors import require_extra
@@ -261,7 +260,7 @@ def find_pairs(
         bought=int((lines > 0).sum()),
         sales=float(lines[covered].sum() / max(lines.sum(), 1)),
         strongest=tuple(strongest),
-        strata=strata_words(pairs.strata),
+        strata=pairs.words(),
     )
 
 

@@ -24,7 +24,7 @@ from neatrec.service.schemas import error_responses
 from neatrec.service.settings import MAX_QUERY_STRING
 from neatrec.service.snapshot import Rendered, ServingSnapshot
 from neatrec.service.views import coverage_of
-from neatrec.serving import strata_words, table_words
+from neatrec.serving import table_words
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
@@ -257,6 +257,6 @@ def served(bundle: LoadedBundle, public: bool) -> dict[str, Any]:
         "table": table_words(bundle.index.recall, public),
         "recall": recall_out(bundle.index.recall, public),
         "strata": list(bundle.index.pairs.strata),
-        "evidence": strata_words(bundle.index.pairs.strata),
+        "evidence": bundle.index.pairs.words(),
         "coverage": coverage_of(bundle, public),
     }

@@ -47,7 +47,7 @@ from neatrec.service.views import (
     spread,
     unbroken,
 )
-from neatrec.serving import FOOTER, GRADES, strata_words
+from neatrec.serving import FOOTER, GRADES
 from neatrec.serving.answers import LEVELS
 from neatrec.serving.evidence import coincidence_words
 
@@ -156,7 +156,7 @@ class Pages:
             popularity=None if self.public else popularity(bundle, code),
             spread=None if self.public else spread(bundle, code),
             is_new=not bundle.count[code],
-            within=strata_words(bundle.index.pairs.strata),
+            within=bundle.index.pairs.words(),
             on_map=self._map_of(snapshot.main).has_points,
         )
 
@@ -196,7 +196,7 @@ class Pages:
             words=evidence.words(public=self.public, suggested=False),
             grade_name=grade_name(evidence.grade, evidence.strength),
             coincidence=coincidence_words(evidence.q, bundle.index.pairs.strata) if evidence.q < 1 else None,
-            within=strata_words(bundle.index.pairs.strata),
+            within=bundle.index.pairs.words(),
             ruler=drawn(evidence, self.public),
         )
 

@@ -15,7 +15,7 @@ from neatrec.service.answers import AnsweredCart
 from neatrec.service.drawings import histogram, ruler
 from neatrec.service.loaded_bundle import LoadedBundle
 from neatrec.service.snapshot import ServingSnapshot
-from neatrec.serving import PairEvidence, strata_words, table_words
+from neatrec.serving import PairEvidence, table_words
 from neatrec.serving.answers import peers_of
 from neatrec.serving.evidence import LIKELY
 from neatrec.serving.table import AnswerLine
@@ -205,7 +205,7 @@ def quality(snapshot: ServingSnapshot, public: bool) -> dict[str, Any]:
     attachment = main.index.attachment or {}
     facts = [("Model", f"{main.name} ({manifest.kind})"), ("Bundle", main.version), ("Made", manifest.created)]
     facts += [("Serving table", table_words(main.index.recall, public))]
-    facts += [("Evidence", strata_words(main.index.pairs.strata))]
+    facts += [("Evidence", main.index.pairs.words())]
     if not public:
         facts += [("Items", f"{manifest.items:,}"), ("Lines of training baskets", f"{manifest.lines:,}")]
     return {

@@ -21,14 +21,14 @@ from neatrec.cooccurrence import (
 )
 from neatrec.cooccurrence.count_kernels import find_pairs
 from neatrec.cooccurrence.expected_counts import StratifiedExpected
-from neatrec.cooccurrence.lift_prior import TestedCounts
-from neatrec.cooccurrence.strata import usable_strata
+from neatrec.cooccurrence.lift_prior import LEAST_COUNT, RepeatedPairs, coverage_words
+from neatrec.cooccurrence.strata import strata_words, usable_strata
 from neatrec.data.baskets import BasketStream, as_shards, customers_return
 from neatrec.serving.evidence import CERTAIN, EXPLAINED, GUESS, LIKELY, LIKELY_Q, grade_pairs
 from neatrec.statistics import (
-    LiftEstimate,
     LiftPrior,
     benjamini_hochberg,
+    estimate_lifts,
     exact_estimate,
     poisson_tail,
     possible_pairs,
@@ -79,8 +79,8 @@ class PairTable:
     baskets: int
     records: int
     prior: LiftPrior | None
-    """What lifts over all baskets are estimated under; None where there are too few pairs, and in older tables: lifts
-    are as counted."""
+    """What lifts over all baskets are estimated under, as those of labels; None where there are too few pairs, and in
+    older tables: lifts are as counted."""
 
     @classmethod
     def of(
@@ -110,16 +110,12 @@ class PairTable:
         within = None if whole is None else StratifiedExpected.fit(whole, names, tested, "quasi")
         first = _first_ways(shards, pairs, threads)
         table = _tested(pairs, totals, by_customer, min_count, first, (names, within))
-        counts = TestedCounts(
-            pairs.query,
-            pairs.item,
-            table.times.astype(np.int64),
-            counting=tested,
-            margins=totals,
-            expected=table.overall_expected,
-            largest_expected=np.repeat([-np.inf, np.inf], [min_count, 1]),
-        )
-        return replace(table, prior=counts.lift_prior(shards, threads=threads))
+        seen = replace(totals, pairs=pairs.margins.pairs)
+        if min_count <= LEAST_COUNT:
+            repeated = RepeatedPairs.among(pairs.query, pairs.item, table.times.astype(np.int64), tested, seen)
+        else:
+            repeated = RepeatedPairs.of(shards, tested, seen.pairs, "quasi", threads=threads)
+        return replace(table, prior=repeated.lift_prior(shards, threads=threads))
 
     @property
     def times(self) -> Codes:
@@ -136,10 +132,6 @@ class PairTable:
         """The expected counts of pairs over all baskets."""
         return self.query_factor[query] * self.item_factor[item]
 
-    def estimate(self, times: npt.NDArray[Any], expected: Floats) -> LiftEstimate:
-        """The lifts of pairs over all baskets with their 95 % intervals; NaN where the times are not known."""
-        return (exact_estimate if self.prior is None else self.prior.estimate)(times, expected)
-
     def columns(self, queries: npt.ArrayLike, items: npt.ArrayLike) -> dict[str, npt.NDArray[Any]]:
         """The evidence of aligned pairs: a column for each number of `PairEvidence` from counts, and `grade`."""
         one, other = np.asarray(queries, dtype=np.int32), np.asarray(items, dtype=np.int32)
@@ -151,10 +143,9 @@ class PairTable:
         overall = np.where(uncounted, np.nan, self.overall_expected(one, other))
         expected = overall if self.expected is None else np.where(place < 0, overall, _at(self.expected, place, np.nan))
         times = people if self.by_customer else number
-        found = self.estimate(times, overall)
-        # strata change what is expected by chance, not what will be seen
-        ratio = np.divide(overall, expected, out=np.full(len(one), np.nan), where=expected > 0)
-        grade = grade_pairs(times, found.low * ratio, q := np.where(times < 0, np.nan, _at(self.q, place, 1.0)))
+        found = estimate_lifts(self.prior, times, overall)
+        within = found.within(overall, expected)
+        grade = grade_pairs(times, within.low, q := np.where(times < 0, np.nan, _at(self.q, place, 1.0)))
         explained = _at(self.explained, place, 0).astype(np.uint8)
         first = _at(self.forward, place, -1 if self.forward is None else unseen)
         first = np.where(uncounted, -1, first)
@@ -163,9 +154,9 @@ class PairTable:
             "grade": np.where(explained > 0, EXPLAINED - 1 + explained, grade).astype(np.uint8),
             "count": number,
             "expected": expected.astype(np.float32),
-            "lift": (found.lift * ratio).astype(np.float32),
-            "lift_low": (found.low * ratio).astype(np.float32),
-            "lift_high": (found.high * ratio).astype(np.float32),
+            "lift": within.lift.astype(np.float32),
+            "lift_low": within.low.astype(np.float32),
+            "lift_high": within.high.astype(np.float32),
             "q": q.astype(np.float32),
             "customers": people.astype(np.int32),
             "forward": turned.astype(np.int32),
@@ -184,6 +175,13 @@ class PairTable:
         kept = np.flatnonzero(columns["grade"] <= LIKELY)
         kept = kept[np.argsort(-columns["lift_low"][kept], kind="stable")]
         return one[kept], other[kept], {name: values[kept] for name, values in columns.items()}
+
+    def words(self) -> str:
+        """Within what the evidence is measured, what it cannot rule out, and whether its intervals hold."""
+        within = strata_words(self.strata)
+        if self.prior is None or self.prior.describes_the_data:
+            return within
+        return f"{within} {coverage_words(self.prior.coverage)}".lstrip()
 
     def about(self) -> Mapping[str, Any]:
         """What was counted, for the manifest."""

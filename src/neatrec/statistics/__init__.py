@@ -18,9 +18,11 @@ from neatrec.statistics.independence import (
 )
 from neatrec.statistics.resampling import bootstrap_interval
 from neatrec.statistics.shrinkage import (
+    HalfCounts,
     LiftEstimate,
     LiftPrior,
     PairSample,
+    estimate_lifts,
     exact_estimate,
     fit_lift_prior,
     with_halves,
@@ -29,6 +31,7 @@ from neatrec.statistics.tails import garwood_interval, largest_mean, poisson_log
 
 __all__ = [
     "Discoveries",
+    "HalfCounts",
     "LiftEstimate",
     "LiftPrior",
     "PairSample",
@@ -38,6 +41,7 @@ __all__ = [
     "chi_squared",
     "chi_squared_p",
     "chi_squared_threshold",
+    "estimate_lifts",
     "exact_estimate",
     "fit_lift_prior",
     "garwood_interval",

@@ -5,7 +5,8 @@ with the expected count E. A count is Poisson around lift x E. The prior is fitt
 all pairs: to the counts that were kept, and to the number of pairs that were not, because they were seen too seldom.
 A posterior given count and E holds for pairs picked by their counts, in whatever way: the mean is what new baskets will
 show, and the interval needs no other correction. How much counts vary in fact is measured between two halves of the
-baskets (`count_dispersion`); count and E are divided by it.
+customers (`count_dispersion`); count and E are divided by it. How much lifts change is measured between two periods
+(`lift_drift`); the interval is widened by it.
 """
 
 from __future__ import annotations
@@ -47,6 +48,13 @@ DISPERSION_EDGES = (2, 5, 10, 30, 100, np.inf)
 DISPERSION_RANGE = (0.5, 50.0)
 CHECKED_P, CHECKED_PAIRS = 1e-4, 5_000
 """The prior is checked on pairs that one half of the baskets shows with at most this p-value, at most so many."""
+STANDS_OUT = 1e-3
+"""Dispersion and drift are measured on pairs with at most this p-value, where there are enough: they are shown."""
+SHARES = (0.05, 0.95)
+"""... and whose expected share of the first half lies in this range: beyond it a purchase or two decide."""
+DRIFT_COUNT, LARGEST_DRIFT = 10, 1.0
+"""The drift is measured on pairs with at least this count; it is at most this."""
+QUANTILE = float(special.ndtri(0.975))
 CHECKED_COVERAGE = 0.90
 """Where a smaller share of the 95 % intervals comes true, the exact interval of the count widens them."""
 
@@ -68,12 +76,32 @@ class PairSample:
 
 
 @dataclass(frozen=True)
+class HalfCounts:
+    """The counts of pairs in two parts of the baskets; arrays of one length."""
+
+    first: Floats
+    second: Floats
+    expected: Floats
+    """E of both together."""
+    share: Floats
+    """What part of it was expected in the first."""
+
+
+@dataclass(frozen=True)
 class LiftEstimate:
     """Lifts with their 95 % intervals: arrays of one length, NaN where nothing is known."""
 
     lift: Floats
     low: Floats
     high: Floats
+
+    def within(self, overall: Floats, expected: Floats) -> LiftEstimate:
+        """The lifts within strata of pairs that are estimated over all baskets: `overall` and `expected` are their E.
+
+        Strata change what is expected by chance, not what will be seen.
+        """
+        ratio = np.divide(overall, expected, out=np.full(len(expected), np.nan), where=expected > 0)
+        return LiftEstimate(self.lift * ratio, self.low * ratio, self.high * ratio)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,8 +114,11 @@ class LiftPrior:
     """Of log E; beyond it the density is that of the nearest end."""
     dispersion: Floats
     """Variance over mean of counts at DISPERSION_COUNTS."""
+    drift: float = 0.0
+    """The variance of the difference of a pair's log-lifts in two periods; 0 where times are not known."""
     coverage: float = float("nan")
-    """The share of 95 % intervals from one half of the baskets that the other half confirms; NaN: not checked."""
+    """The share of 95 % intervals from one half of the baskets, or of the period, that the other half confirms, the
+    smaller of both; NaN: not checked."""
 
     @property
     def describes_the_data(self) -> bool:
@@ -122,7 +153,12 @@ class LiftPrior:
         nodes, index = _unique_pairs(np.tile(c[known], 2), np.append(below, below + 1))
         values = np.concatenate([np.zeros((0, 3)), *(self._summaries(part) for part in _blocks(nodes))])
         left, right = np.split(values[index], 2)
-        found[:, known] = np.exp(left + (place - below)[:, None] * (right - left)).T
+        logs = (left + (place - below)[:, None] * (right - left)).T
+        for side in (1, 2):
+            logs[side] = logs[0] + np.sign(logs[side] - logs[0]) * np.hypot(
+                logs[side] - logs[0], QUANTILE * np.sqrt(self.drift)
+            )
+        found[:, known] = np.exp(logs)
         if not self.describes_the_data:
             low, high = garwood_interval(np.maximum(c[known], 0))
             found[1, known] = np.minimum(found[1, known], low / e[known])
@@ -160,14 +196,17 @@ class LiftPrior:
         new_expected: Numbers,
         *,
         prior_at: Numbers | None = None,
+        same_period: bool = False,
         rng: Seed = 0,
     ) -> npt.NDArray[np.bool_]:
         """Whether each count of new baskets lies in the central 95 % of what the posterior predicts for it.
 
-        The prediction has the posterior's uncertainty and the new count's own variation. A whole count is spread evenly
-        over its probability, by random numbers, so that exactly 95 % lie inside if the prediction is right. `prior_at`:
-        the expected counts that the prior is for, where `count` is of a part of the baskets.
+        The prediction has the posterior's uncertainty, the drift unless the new baskets are of the `same_period`, and
+        the new count's own variation. A whole count is spread evenly over its probability, by random numbers, so that
+        exactly 95 % lie inside if the prediction is right. `prior_at`: the expected counts that the prior is for, where
+        `count` is of a part of the baskets.
         """
+        drift = 0.0 if same_period else self.drift
         c, e, new, new_e = (as_floats(x) for x in (count, expected, new_count, new_expected))
         at_e = np.log(e if prior_at is None else as_floats(prior_at))
         draw = as_generator(rng).random(len(c))
@@ -175,7 +214,8 @@ class LiftPrior:
         for part in _blocks(np.arange(len(c))):
             at, weight = self._posterior(c[part], np.log(e[part]), at_e[part])
             mean = np.exp(at) * new_e[part, None]
-            scale = self.dispersion_of((np.exp(at) * weight).sum(axis=1) * new_e[part])[:, None]
+            likely = (np.exp(at) * weight).sum(axis=1) * new_e[part]
+            scale = (self.dispersion_of(likely) + drift * likely)[:, None]
             tails = (poisson_tail((new[part, None] + one) / scale, mean / scale) for one in (0, 1))
             at_least, more = ((tail * weight).sum(axis=1) for tail in tails)
             share = 1 - at_least + draw[part] * (at_least - more)
@@ -188,6 +228,7 @@ class LiftPrior:
             "coefficients": self.coefficients.tolist(),
             "expected_range": list(self.expected_range),
             "dispersion": self.dispersion.tolist(),
+            "drift": self.drift,
             "coverage": None if np.isnan(self.coverage) else self.coverage,
         }
 
@@ -195,7 +236,9 @@ class LiftPrior:
     def from_dict(cls, values: dict[str, Any]) -> LiftPrior:
         low, high = values["expected_range"]
         coverage = float("nan") if values["coverage"] is None else values["coverage"]
-        return cls(np.array(values["coefficients"]), (low, high), np.array(values["dispersion"]), coverage)
+        arrays = (np.array(values[name]) for name in ("coefficients", "dispersion"))
+        coefficients, dispersion = arrays
+        return cls(coefficients, (low, high), dispersion, values.get("drift", 0.0), coverage)
 
 
 def exact_estimate(count: Numbers, expected: Numbers) -> LiftEstimate:
@@ -206,6 +249,11 @@ def exact_estimate(count: Numbers, expected: Numbers) -> LiftEstimate:
     distinct, place = np.unique(np.maximum(c, 0), return_inverse=True)
     low, high = (limit[place] for limit in garwood_interval(distinct))
     return LiftEstimate(c / known, low / known, high / known)
+
+
+def estimate_lifts(prior: LiftPrior | None, count: Numbers, expected: Numbers) -> LiftEstimate:
+    """The lifts of pairs over all baskets: under the prior, or as counted where there is none."""
+    return (exact_estimate if prior is None else prior.estimate)(count, expected)
 
 
 def fit_lift_prior(pairs: PairSample) -> LiftPrior | None:
@@ -223,40 +271,70 @@ def fit_lift_prior(pairs: PairSample) -> LiftPrior | None:
     return replace(prior, coefficients=_scored(cells, prior.grid, by_expected, by_lift))
 
 
-def count_dispersion(count: Numbers, half: Numbers, share: Numbers) -> Floats:
+def count_dispersion(halves: HalfCounts, stand_out: npt.NDArray[np.bool_]) -> Floats:
     """Variance over mean of counts at DISPERSION_COUNTS, from how the counts of pairs divide between two halves.
 
-    `half` of `count` fell into the first half, `share` was expected to: if counts are Poisson, `half` is binomial.
+    If counts are Poisson, that of the first half is binomial. Pairs that `stand_out` decide where there are enough.
     """
-    c, h, s = (as_floats(x) for x in (count, half, share))
-    usable = (s > 0) & (s < 1) & (c >= DISPERSION_EDGES[0])
-    c, h, s = c[usable], h[usable], s[usable]
-    ratio = (h - s * c) ** 2 / (c * s * (1 - s))
-    bin_of = np.digitize(c, DISPERSION_EDGES[1:-1])
+    count = halves.first + halves.second
+    excess, variance = _binomial(halves)
+    bin_of = np.digitize(count, DISPERSION_EDGES) - 1
     out, last = [], 1.0
     for k in range(len(DISPERSION_COUNTS)):
-        if np.count_nonzero(bin_of == k) >= MIN_PAIRS:
-            last = float(ratio[bin_of == k].mean())
+        among = (bin_of == k) & (variance > 0)
+        for chosen in (among & stand_out, among):
+            if np.count_nonzero(chosen) >= MIN_PAIRS:
+                last = float((excess[chosen] / variance[chosen]).mean())
+                break
         out.append(last)
     return np.clip(out, *DISPERSION_RANGE)
 
 
-def with_halves(prior: LiftPrior, pairs: PairSample, half: Numbers, share: Numbers) -> LiftPrior:
-    """The prior with the dispersion of counts, and checked: what one half of the baskets says against the other.
+def lift_drift(prior: LiftPrior, periods: HalfCounts, stand_out: npt.NDArray[np.bool_]) -> float:
+    """The variance of the difference of log-lifts in two periods: what counts vary more than between halves."""
+    count = periods.first + periods.second
+    excess, variance = _binomial(periods)
+    chosen = (count >= DRIFT_COUNT) & (variance > 0) & stand_out
+    if np.count_nonzero(chosen) < MIN_PAIRS:
+        return 0.0
+    # a difference d of the log-lifts adds (variance d)^2 to the squared excess
+    more = (excess[chosen] / variance[chosen] - prior.dispersion_of(count[chosen])).sum()
+    return float(np.clip(more / variance[chosen].sum(), 0.0, LARGEST_DRIFT))
 
-    `half` has the counts of the pairs in one half, `share` what part of each count was expected there.
+
+def _binomial(halves: HalfCounts) -> tuple[Floats, Floats]:
+    """The squared difference of the first count from its share, and the variance of a binomial; 0: not to be used."""
+    count = halves.first + halves.second
+    usable = (halves.share >= SHARES[0]) & (halves.share <= SHARES[1])
+    variance = np.where(usable, count * halves.share * (1 - halves.share), 0.0)
+    return (halves.first - halves.share * count) ** 2, variance
+
+
+def with_halves(prior: LiftPrior, pairs: PairSample, halves: HalfCounts, periods: HalfCounts | None) -> LiftPrior:
+    """The prior with the dispersion of counts between halves of the customers, the drift of lifts between periods, and
+    checked: what one half, or period, says against the other.
     """
-    c, e, h, s = pairs.count, pairs.expected, as_floats(half), as_floats(share)
-    prior = replace(prior, dispersion=count_dispersion(c, h, s))
+    stand_out = poisson_tail(pairs.count, pairs.expected) <= STANDS_OUT
+    prior = replace(prior, dispersion=count_dispersion(halves, stand_out))
+    checks = [_confirmed(prior, pairs, halves, same_period=True)]
+    if periods is not None:
+        prior = replace(prior, drift=lift_drift(prior, periods, stand_out))
+        checks.append(_confirmed(prior, pairs, periods, same_period=False))
+    return replace(prior, coverage=float(np.fmin.reduce(checks)))
+
+
+def _confirmed(prior: LiftPrior, pairs: PairSample, halves: HalfCounts, *, same_period: bool) -> float:
+    """The share of intervals from the first half that the second confirms; NaN with too few pairs."""
+    h, e, s = halves.first, halves.expected, halves.share
     # pairs that are kept whatever the other half says
     limit = pairs.largest_expected[np.minimum(h, len(pairs.largest_expected) - 1).astype(np.int64)]
-    shown = (s > 0) & (s < 1) & (h >= 2) & (e > 0) & (e <= limit)
+    shown = (s > 0) & (s < 1) & (h >= 2) & (e > 0) & (pairs.expected <= limit)
     chosen = np.flatnonzero(shown)[poisson_tail(h[shown], (s * e)[shown]) <= CHECKED_P]
     if len(chosen) < MIN_PAIRS:
-        return prior
+        return float("nan")
     chosen = chosen[:: len(chosen) // CHECKED_PAIRS + 1]
-    c, e, h, s = (x[chosen] for x in (c, e, h, s))
-    return replace(prior, coverage=float(prior.covers(h, s * e, c - h, (1 - s) * e, prior_at=e).mean()))
+    h, e, s, other, whole = (x[chosen] for x in (h, e, s, halves.second, pairs.expected))
+    return float(prior.covers(h, s * e, other, (1 - s) * e, prior_at=whole, same_period=same_period).mean())
 
 
 @dataclass(frozen=True)
