@@ -81,7 +81,8 @@ def serve(
 ) -> None:
     """Serve answers with their evidence: an API for shops, a page for people.
 
-    `neatrec serve orders.csv` trains the default model first, unless DIR holds a bundle of the same baskets.
+    `neatrec serve orders.csv` trains the default model first, unless DIR holds that of the same baskets. A bundle that
+    was trained with other options is never replaced.
     """
     import webbrowser
 
@@ -116,13 +117,23 @@ def serve(
 def _train(source: ServedSource, out: Path, output: OutputOptions) -> None:
     """The default model of the orders that were named, unless `out` holds it already."""
     from neatrec.bundle import is_bundle, read_manifest, stream_hash
-    from neatrec.training.train import ModelChoice, TrainOptions, train_bundle
+    from neatrec.training.train import ModelChoice, TrainOptions, train_bundle, trained_otherwise
 
     baskets = source.read().baskets
+    choice, options = ModelChoice(), TrainOptions(progress=ShowProgress(output))
+    if is_bundle(out) and (other := trained_otherwise(out, baskets, choice, options)) is not None:
+        raise must_be(
+            "--out",
+            "a new folder, or a bundle of the default training",
+            f"{printable(out)} ({other})",
+            hint=f"`neatrec serve {printable(out)}` serves it as it is.",
+        )
     if is_bundle(out) and read_manifest(out).data_hash == stream_hash(baskets):
-        log.info("serving the bundle in %s, which was trained on the same baskets", printable(out))
+        log.info(
+            "serving the bundle in %s, which was trained on the same baskets with the same options", printable(out)
+        )
     else:
-        found = train_bundle(lambda: baskets, out, ModelChoice(), TrainOptions(progress=ShowProgress(output)))
+        found = train_bundle(lambda: baskets, out, choice, options)
         close_bar()
         log.info("%s", found_words(found["pairs"], found["coverage"]))
 

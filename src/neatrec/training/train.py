@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from neatrec.bundle import BundleLock, Manifest, load_bundle, read_manifest, save_bundle, stream_hash
+from neatrec.bundle.manifest import file_record
+from neatrec.bundle.store import parameters_of
 from neatrec.cooccurrence.strata import SIZE, parse_strata, usable_strata
 from neatrec.data.baskets import Baskets, BasketStream, as_shards
 from neatrec.data.splits import validation_split
@@ -26,6 +28,7 @@ from neatrec.release.store import bundle_in
 from neatrec.serving import ServingTable, save_indexed
 from neatrec.serving.approximate import check_approximate
 from neatrec.serving.build import K, table_device
+from neatrec.serving.files import NOTE
 from neatrec.text import plural, printable
 from neatrec.training.drift import drift
 from neatrec.training.measure import measured
@@ -205,7 +208,9 @@ def train_bundle(
             cost = measured(lambda: model.fit(baskets, fit_run))
         if not is_main:
             return {}
-        notes = {} if start is None else {"warm_start": start.summary(model)}
+        notes: dict[str, Any] = {} if start is None else {"warm_start": start.summary(model)}
+        if options.vectors is not None:
+            notes["vectors"] = file_record(options.vectors).sha256
         manifest = _save(model, out, baskets, replace(options, strata=strata), notes)
         lock.remove_checkpoints()
     log.debug("wrote bundle %s", printable(out))
@@ -225,6 +230,34 @@ def train_bundle(
         **{name: learned[name] for name in ("goals", "comparison") if "comparison" in learned},
         **notes,
     }
+
+
+def trained_otherwise(bundle: Path, baskets: Baskets, choice: ModelChoice, options: TrainOptions) -> str | None:
+    """What about a bundle is not as these choices make it: "--model neat", for one; None: nothing.
+
+    Which baskets it was trained on does not matter, but the strata of other baskets are not compared.
+    """
+    manifest = read_manifest(bundle)
+    strata = usable_strata(as_shards(baskets), options.strata)[0]
+    model, table = choice.make(), manifest.notes.get(NOTE)
+    wanted, found = ranked_within(model.parameters, strata).to_dict(), parameters_of(manifest, bundle).to_dict()
+    facts: dict[str, tuple[Any, Any]] = {
+        "--model": (manifest.model, model.name),
+        "--seed": (manifest.seed, options.seed),
+        "--keep-users": (manifest.keeps_users, options.keep_users),
+        "--vectors": (manifest.notes.get("vectors", "none"), "none"),
+        "--warm-start": ("warm_start" in manifest.notes, False),
+        "serving table": ("none" if table is None else "approximate" if "recall" in table else "exact", "exact"),
+    }
+    if table is not None:
+        facts["-k"] = table["k"], K if options.k is None else options.k
+        facts["--strata"] = ",".join(table["evidence"].get("strata", ())) or "none", ",".join(strata) or "none"
+    if manifest.data_hash != stream_hash(baskets):
+        facts.pop("--strata", None)
+        wanted.pop("strata", None)
+    if manifest.model == model.name:
+        facts |= {f"--set {name}": (found.get(name), value) for name, value in wanted.items()}
+    return next((f"{name} {printable(was)}" for name, (was, now) in facts.items() if was != now), None)
 
 
 def ranked_within(parameters: Any, strata: Sequence[str]) -> Any:
