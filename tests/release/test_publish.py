@@ -27,6 +27,9 @@ from neatrec.release.limits import PublishLimits
 from neatrec.release.publish import publish, rollback
 from neatrec.release.store import BundleStore, bundle_in
 from neatrec.report.attachment import held_out, read_report
+from neatrec.service.metrics import Metrics
+from neatrec.service.settings import ServiceSettings
+from neatrec.service.watcher import BundleWatcher, other_versions
 from neatrec.serving import ServingTable, rewrite_index, save_indexed
 from neatrec.serving.evidence import LIKELY
 
@@ -200,6 +203,21 @@ def test_answers_without_evidence_are_not_compared(tmp_path: Path) -> None:
     for index in (old, new):
         for code, row in zip(codes, top_answers(index, codes), strict=True):
             assert {index.catalog.name(c) for c in row if c >= 0} == _shown(index, index.catalog.id(code))
+
+
+def test_what_else_lies_in_a_store_stops_no_publish(nights: list[Path], tmp_path: Path) -> None:
+    """A damaged version that was rolled back, and folders that only look like versions."""
+    store = tmp_path / "store"
+    for night in nights[:2]:
+        publish(night, store, OPEN)
+    rollback(store)
+    bad = next((store / "versions").glob("2-*[0-9a-f]"))
+    (bad / "manifest.json").write_text("{")
+    for name in ("²-x", "-", "x-1", "0x3-a"):
+        (store / "versions" / name).mkdir()
+    assert publish(nights[2], store, OPEN)["kept"] == [1, 2, 3]
+    assert [path.name[:2] for path in other_versions(store)] == ["1-"]
+    assert BundleWatcher(ServiceSettings(store), Metrics()).snapshot.main.version == version_of(nights[2])
 
 
 def test_a_bundle_that_was_rolled_back_is_not_published_again(nights: list[Path], tmp_path: Path) -> None:

@@ -54,12 +54,20 @@ def publish(bundle: str | Path, store: str | Path, gate: PublishLimits | None = 
 def _refuse_rolled_back(place: BundleStore, content_hash: str) -> None:
     """Publishing the same bundle again must not undo a rollback."""
     for version in place.versions():
-        if version.mark.exists() and read_manifest(version.folder, verify=False).content_hash == content_hash:
+        if version.mark.exists() and _content_hash(version) == content_hash:
             raise GateError(
                 f"not published: this bundle was rolled back as version {version.number}",
                 hint=f"Publish another one, or `neatrec publish --rollback STORE --to {version.number}` makes it live "
                 "again.",
             )
+
+
+def _content_hash(version: StoredVersion) -> str | None:
+    try:
+        return read_manifest(version.folder, verify=False).content_hash
+    except BundleError as error:
+        log.warning("version %d is damaged: %s", version.number, printable(error, 500))
+        return None
 
 
 def _newest_intact(
@@ -88,7 +96,7 @@ def rollback(store: str | Path, to: int | None = None) -> dict[str, Any]:
     with place.locked():
         versions = place.versions()
         target = _version_numbered(versions, to) if to is not None else _previous_version(place, versions)
-        read_manifest(target.folder)  # refused where a file is damaged
+        ServingTable.open(target.folder)  # refused where a service would refuse it
         if to is None and (live := place.current()) is not None:
             live.mark.touch()
         target.mark.unlink(missing_ok=True)

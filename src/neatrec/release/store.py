@@ -66,7 +66,7 @@ class BundleStore:
         names = [entry for entry in place.iterdir() if entry.is_dir()] if place.is_dir() else []
         parted = [(entry.name.partition("-"), entry) for entry in names]
         return sorted(
-            StoredVersion(int(number), entry) for (number, dash, _), entry in parted if dash and number.isdigit()
+            StoredVersion(int(number), entry) for (number, dash, _), entry in parted if dash and number.isdecimal()
         )
 
     def current(self) -> StoredVersion | None:

@@ -39,6 +39,8 @@ MAX_KEYS = 2
 """Keys that are valid at once: the old one and the new one, while callers change over."""
 MIN_KEY = 16
 """Characters of a key."""
+MAX_DIGITS = 20
+"""Of a declared length: Python refuses to read thousands."""
 PROBES = frozenset({"/healthz", "/readyz"})
 """They need no key and are never refused."""
 POLICY = (
@@ -196,7 +198,7 @@ class RequestMiddleware:
         if not allowed and scope["path"] not in PROBES:
             raise no_key()
         length = headers.get(b"content-length", b"0")
-        if not length.isdigit() or int(length) > MAX_BODY:
+        if not length.isdigit() or len(length) > MAX_DIGITS or int(length) > MAX_BODY:
             raise too_large(MAX_BODY)
 
 

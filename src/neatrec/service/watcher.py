@@ -42,7 +42,7 @@ def other_versions(place: Path) -> list[Path]:
     live, folder = os.path.realpath(place / CURRENT), place / VERSIONS
     folders = [path for path in folder.iterdir() if path.is_dir()] if folder.is_dir() else []
     usable = [path for path in folders if not path.with_name(path.name + ROLLED_BACK).exists()]
-    numbered = [(int(number), path) for path in usable if (number := path.name.partition("-")[0]).isdigit()]
+    numbered = [(int(number), path) for path in usable if (number := path.name.partition("-")[0]).isdecimal()]
     return [path for _, path in sorted(numbered, reverse=True) if os.path.realpath(path) != live]
 
 
