@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tomllib
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -96,11 +96,16 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("cache")
 
 
-def installed(target: str, folder: Path, cache: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+PINNED = ("--constraint", str(ROOT / "constraints.txt"))
+
+
+def installed(
+    target: str, folder: Path, cache: Path, versions: Sequence[str] = PINNED
+) -> Callable[..., subprocess.CompletedProcess[str]]:
     """`neatrec` of an empty environment with `target` and what it says it needs: no checkout, no tools of ours."""
     python = folder / "env" / "bin" / "python"
     uv("venv", "--python", sys.executable, str(folder / "env"))
-    uv("pip", "install", "--python", str(python), "--constraint", str(ROOT / "constraints.txt"), target)
+    uv("pip", "install", "--python", str(python), *versions, target)
 
     def neatrec(*words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -139,6 +144,19 @@ def test_the_wheel_with_all_extras_runs_the_demo(wheel: Path, tmp_path: Path, ca
     assert done.returncode == 0, done.stderr
     assert " pairs for " in done.stdout
     assert (tmp_path / "demo" / "report" / "index.html").is_file()
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("resolution", ["lowest-direct", "highest"])
+def test_the_lowest_and_the_newest_dependencies_run_the_demo(wheel: Path, tmp_path: Path, resolution: str) -> None:
+    """Without our pins. Their compiled code is their own."""
+    versions = ("--no-config", "--resolution", resolution)
+    neatrec = installed(f"{wheel}[all]", tmp_path, tmp_path / "cache", versions)
+    for words in (("demo", "--out", "demo"), ("show", "demo/bundle"), ("serve", "no-such-bundle")):
+        done = neatrec(*words)
+        assert done.returncode == (2 if words[0] == "serve" else 0), done.stderr
+    assert "there is no bundle" in done.stderr
 
 
 def uv(*arguments: str) -> None:

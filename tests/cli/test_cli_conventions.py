@@ -164,13 +164,29 @@ def test_logs_go_to_stderr_as_lines_or_json_or_not_at_all(neatrec) -> None:
         assert {"time", "level", "logger", "message"} <= json.loads(line).keys()
 
 
-def test_nothing_is_written_outside_the_cache_and_the_named_places(neatrec, tmp_path: Path) -> None:
-    home = tmp_path / "home"
-    home.mkdir()
-    environment = {**os.environ, "HOME": str(home), "NEATREC_CACHE": str(tmp_path / "cache")}
+NO_NETWORK = """
+import os, sys
+def refuse(event, _):
+    if event in ("socket.connect", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendto"):
+        os.write(2, b"the network was asked for")
+        os._exit(99)
+sys.addaudithook(refuse)
+"""
+
+
+def test_nothing_is_written_elsewhere_and_nothing_is_sent(neatrec, tmp_path: Path) -> None:
+    home, site = tmp_path / "home", tmp_path / "site"
+    for folder in (home, site):
+        folder.mkdir()
+    (site / "sitecustomize.py").write_text(NO_NETWORK)
+    path = os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")])
+    named = {"HOME": home, "NEATREC_CACHE": tmp_path / "cache", "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": 1}
+    environment = {**os.environ, **{name: str(value) for name, value in named.items()}}
     assert neatrec("labels", SMALL, "--out", "labels.csv", env=environment).returncode == 0
-    assert {entry.name for entry in tmp_path.iterdir()} == {"home", "cache", "labels.csv"}
+    assert {entry.name for entry in tmp_path.iterdir()} == {"home", "site", "cache", "labels.csv"}
     assert not list(home.iterdir())
+    asks = [sys.executable, "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:9')"]
+    assert subprocess.run(asks, env=environment, capture_output=True).returncode == 99  # the guard itself works
 
 
 def test_the_source_is_never_overwritten(neatrec, tmp_path: Path) -> None:

@@ -153,6 +153,27 @@ def test_a_start_falls_back_to_the_newest_version_that_verifies(
     assert "neatrec_refusing_bundle 0.0" in asking.get("/metrics").text
 
 
+def test_no_name_of_a_folder_or_file_forges_a_line_of_the_log(
+    versions: list[Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    store = tmp_path / "store\nERROR forged\x1b[31m"
+    store.mkdir()
+    flip(store, versions[0])
+    rules = store / "rules.csv"
+    rules.write_text("query,item,action\n")
+    watcher = BundleWatcher(ServiceSettings(store, rules=rules), Metrics())
+    asking = TestClient(make_app(watcher.settings, watcher))
+    rules.write_text('query,item,action\n100,101,"x\nERROR forged\x1b[31m"\n')
+    flip(store, damaged_copy(versions[1], store))
+    watcher.check()
+    for path in ("/v1/complements?item=x%0aERROR%20forged", "/%0aERROR%20forged", "/item?id=%1b[31m"):
+        assert asking.get(path, headers={"user-agent": "x\x1b[31m", "accept": "text/html"}).status_code < 500
+    written = [record.getMessage() for record in caplog.records if record.name.startswith("neatrec")]
+    assert sum("refused, the old one stays" in line for line in written) == 2
+    assert not [line for line in written if "\n" in line or "\x1b" in line]
+
+
 def test_a_store_without_any_good_version_is_a_sentence(store: Path) -> None:
     for version in (store / "versions").glob("*-*"):
         overwrite(version / "items.parquet", b"")
