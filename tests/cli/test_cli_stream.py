@@ -71,13 +71,13 @@ def test_a_streamed_fit_has_the_bits_of_one_in_memory_over_the_same_shards(
     assert_same(load_bundle(out), expected)
 
 
-def test_without_a_model_a_stream_takes_one_that_holds_no_baskets_and_says_so(
-    source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = ["train", str(source), *COLUMNS, "--out", str(tmp_path / "bundle"), "--stream", "--no-index"]
-    assert exit_code_of(words) == 0
-    assert "using model shrunk-lift-tuned: the default model bayes needs all baskets at once" in capsys.readouterr().err
-    assert read_manifest(tmp_path / "bundle").model == "shrunk-lift-tuned"
+def test_without_a_model_a_stream_trains_the_default_one_by_any_engine(source: Path, tmp_path: Path) -> None:
+    words = ["train", str(source), *COLUMNS, "--stream", "--shard-lines", "1000", "--no-index", "--seed", "0"]
+    for engine in ("memory", "disk"):
+        assert exit_code_of([*words, "--out", str(tmp_path / engine), "--engine", engine]) == 0
+    manifests = [read_manifest(tmp_path / engine) for engine in ("memory", "disk")]
+    assert {manifest.model for manifest in manifests} == {"bayes"}
+    assert_same(load_bundle(tmp_path / "memory"), load_bundle(tmp_path / "disk"))
 
 
 def test_one_shard_is_the_fit_without_a_stream(source: Path, tmp_path: Path) -> None:
@@ -107,7 +107,9 @@ def test_validation_baskets_are_kept_out_of_each_shard(source: Path, tmp_path: P
     ("options", "sentence"),
     [
         (["--shard-lines", "100"], "`--shard-lines` must be given with --stream"),
-        (["--memory-limit", "1GiB"], "`--memory-limit` must be given with --stream"),
+        (["--memory-limit", "1GiB"], "`--memory-limit` must be given with --stream or --engine"),
+        (["--engine", "dsk"], "Did you mean 'disk'?"),
+        (["--spark-master", "local"], "`--spark-master` must be given with --engine spark"),
         (["--stream", "--memory-limit", "much"], "`--memory-limit` must be a size such as 2GiB, got 'much'"),
     ],
 )

@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from neatrec.cooccurrence import CountOptions, count, margins
+from neatrec.cooccurrence import CountOptions, count, counting_engine, margins
 from neatrec.cooccurrence.candidates import candidate_pairs
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog, string_array
 from neatrec.errors import ResourceError
 from neatrec.evaluation.candidates import CANDIDATE_COUNTING, candidate_set, id_order, partners
 from neatrec.labels import make_labels, shuffle_null
+from neatrec.models import make_model
+from neatrec.models.run import Run
 from neatrec.simulator import supermarket
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -112,6 +114,19 @@ def test_a_head_item_and_a_basket_of_a_million_lines_are_counted_alike() -> None
     ids = string_array([f"basket {n}" for n in range(3001)])
     baskets = Baskets(Catalog.from_ids([f"{n:04}" for n in range(5001)]), item, offsets, ids, ordered=True)
     assert_counted_alike(baskets, CountOptions(window=5))
+
+
+@pytest.mark.parametrize("name", ["shrunk-lift-tuned", "bayes"])
+def test_models_are_the_same_to_the_bit(shop: Baskets, name: str) -> None:
+    some = shop.select(np.arange(700))
+    models = []
+    for engine in ("memory", "disk", "spark"):
+        with counting_engine(engine):
+            models.append(make_model(name).fit(some, Run(rng=1, threads=2)).arrays())
+    for found in models[1:]:
+        assert found.keys() == models[0].keys()
+        for key, values in found.items():
+            np.testing.assert_array_equal(values, models[0][key], err_msg=key)
 
 
 def test_a_lost_worker_is_reported_in_a_sentence_and_the_next_count_works(shop: Baskets) -> None:

@@ -72,15 +72,10 @@ class EngineArguments:
 
     def choices(self) -> dict[str, Any]:
         """What counting functions take, checked."""
-        if self.engine not in ENGINES:
-            raise must_be_one_of("--engine", ENGINES, self.engine)
         if self.threads is not None and not 1 <= self.threads <= 1024:
             raise must_be("--threads", "from 1 to 1024", self.threads)
-        try:
-            limit = None if self.memory_limit is None else parse_size(self.memory_limit)
-        except ValueError as error:
-            raise must_be("--memory-limit", "a size such as 2GiB", self.memory_limit) from error
-        self._connect(limit)
+        limit = parse_memory_limit(self.memory_limit)
+        connect_spark(self.engine, self.spark_master, self.threads, limit)
         return {
             "engine": self.engine,
             "memory_limit": limit,
@@ -88,14 +83,25 @@ class EngineArguments:
             "max_basket_pairs": self.max_basket_pairs,
         }
 
-    def _connect(self, memory: int | None) -> None:
-        """With Spark: a session at the master that was named, or a sentence, before anything is read."""
-        if self.engine == "spark":
-            from neatrec.cooccurrence.spark import connect
 
-            connect(self.spark_master, threads=self.threads, memory=memory)
-        elif self.spark_master is not None:
-            raise must_be("--spark-master", "given with --engine spark", self.spark_master)
+def parse_memory_limit(text: str | None) -> int | None:
+    """The bytes of --memory-limit."""
+    try:
+        return None if text is None else parse_size(text)
+    except ValueError as error:
+        raise must_be("--memory-limit", "a size such as 2GiB", text) from error
+
+
+def connect_spark(engine: str, master: str | None, threads: int | None, memory: int | None) -> None:
+    """With --engine spark: a session at the master that was named, or a sentence, before anything is read."""
+    if engine not in ENGINES:
+        raise must_be_one_of("--engine", ENGINES, engine)
+    if engine == "spark":
+        from neatrec.cooccurrence.spark import connect
+
+        connect(master, threads=threads, memory=memory)
+    elif master is not None:
+        raise must_be("--spark-master", "given with --engine spark", master)
 
 
 def output_file(path: Path | None, endings: tuple[str, ...], source: str) -> Path | None:

@@ -14,10 +14,10 @@ from neatrec.cli.progress import ShowProgress, close_bar
 from neatrec.cli.show import print_config as print_config_of
 from neatrec.cli.show import print_coverage, print_rankings, ranking_words
 from neatrec.cli.signals import at_a_safe_moment
-from neatrec.cli.source_options import SourceArguments, parse_strata
+from neatrec.cli.source_options import SourceArguments, connect_spark, parse_memory_limit, parse_strata
 from neatrec.cli.toml import read_training_toml
 from neatrec.errors import must_be
-from neatrec.text import parse_size, printable
+from neatrec.text import printable
 
 if TYPE_CHECKING:
     from neatrec.training.streaming import StreamOptions
@@ -91,7 +91,23 @@ class LargeDataArguments:
     memory_limit: Annotated[
         str | None,
         typer.Option(
-            metavar="SIZE", help="With --stream: memory for writing the shards. Default: 1GiB.", rich_help_panel=LARGE
+            metavar="SIZE",
+            help="With --engine: for counting pairs. With --stream: for writing the shards, by default 1GiB.",
+            rich_help_panel=LARGE,
+        ),
+    ] = None
+    engine: Annotated[
+        str,
+        typer.Option(
+            metavar="auto|memory|disk|spark",
+            help="What counts pairs, for the model and its table; the model is the same.",
+            rich_help_panel=LARGE,
+        ),
+    ] = "auto"
+    spark_master: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", help="With --engine spark. Default: SPARK_MASTER, else here.", rich_help_panel=LARGE
         ),
     ] = None
     sync_every: Annotated[
@@ -106,18 +122,22 @@ class LargeDataArguments:
 
     def require_stream(self) -> None:
         """Refuse what only a stream uses."""
-        for option, value in (("--shard-lines", self.shard_lines), ("--memory-limit", self.memory_limit)):
-            if value is not None:
-                raise must_be(option, "given with --stream", value)
+        if self.shard_lines is not None:
+            raise must_be("--shard-lines", "given with --stream", self.shard_lines)
+        if self.memory_limit is not None and self.engine == "auto":
+            raise must_be("--memory-limit", "given with --stream or --engine", self.memory_limit)
+
+    def counting(self, threads: int | None) -> dict[str, Any]:
+        """The engine that counts and its limit, as `TrainOptions` takes them; Spark is started."""
+        limit = None if self.engine == "auto" else parse_memory_limit(self.memory_limit)
+        connect_spark(self.engine, self.spark_master, threads, limit)
+        return {"engine": self.engine, "memory_limit": limit}
 
     def streaming(self, source: SourceArguments) -> StreamOptions:
         from neatrec.io.shards import SHARD_LINES
         from neatrec.training.streaming import StreamOptions
 
-        try:
-            memory = None if self.memory_limit is None else parse_size(self.memory_limit)
-        except ValueError as error:
-            raise must_be("--memory-limit", "a size such as 2GiB", self.memory_limit) from error
+        memory = parse_memory_limit(self.memory_limit)
         return StreamOptions(source.source, source.options, self.shard_lines or SHARD_LINES, memory)
 
 
@@ -244,6 +264,7 @@ def train(
         k=table.k,
         vectors=vectors,
         warm_start=warm_start,
+        **large.counting(threads),
         sync_every=large.sync_every,
         progress=ShowProgress(output),
         stopping=at_a_safe_moment,

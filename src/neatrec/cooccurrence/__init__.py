@@ -1,6 +1,6 @@
 """Pair counting: `count` and `margins`, by one compiled counter: in memory, band by band, or on Spark."""
 
-from neatrec.cooccurrence.counting import count, forecast, margins
+from neatrec.cooccurrence.counting import count, counting_engine, forecast, margins
 from neatrec.cooccurrence.counts import CooccurrenceCounts, CountOptions, Keep, Margins, PairBlock
 from neatrec.cooccurrence.pair_filter import FilteredPairs, PairFilter
 from neatrec.cooccurrence.resources import Forecast
@@ -15,6 +15,7 @@ __all__ = [
     "PairBlock",
     "PairFilter",
     "count",
+    "counting_engine",
     "forecast",
     "margins",
 ]

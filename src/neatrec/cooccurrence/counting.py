@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 from neatrec.cooccurrence.count_input import flat_input, summarize
 from neatrec.cooccurrence.counts import CooccurrenceCounts, CountOptions, Keep, Margins
@@ -22,8 +25,25 @@ from neatrec.errors import ResourceError, must_be_one_of
 
 ENGINES = ("auto", "memory", "disk", "spark")
 EVERY_PAIR = CountOptions()
+_chosen: ContextVar[tuple[str, int | str | None]] = ContextVar("_chosen", default=("auto", None))
 
 log = logging.getLogger(__name__)
+
+
+@contextmanager
+def counting_engine(engine: str, memory_limit: int | str | None = None) -> Iterator[None]:
+    """Counts inside that name no engine and no limit of their own are made by this one."""
+    if engine not in ENGINES:
+        raise must_be_one_of("engine", ENGINES, engine)
+    token = _chosen.set((engine, memory_limit))
+    try:
+        yield
+    finally:
+        _chosen.reset(token)
+
+
+def _resolved(engine: str, memory_limit: int | str | None) -> tuple[str, int | str | None]:
+    return _chosen.get() if engine == "auto" and memory_limit is None else (engine, memory_limit)
 
 
 def count(
@@ -46,6 +66,7 @@ def count(
     >>> pairs.item[pairs.row(pairs.catalog.code_of["tea"])].tolist(), pairs.count.tolist()
     ([0, 1], [1, 2, 1])
     """
+    engine, memory_limit = _resolved(engine, memory_limit)
     workers, limit = thread_count(threads), as_limit(memory_limit)
     if engine == "spark" or isinstance(baskets, SparkLines):
         from neatrec.cooccurrence.spark.engine import count_in_spark
@@ -75,6 +96,7 @@ def margins(
     threads: int | None = None,
 ) -> Margins:
     """The totals of a count without its pairs, in time and memory of the lines (`once_per_customer`: of the pairs)."""
+    engine, memory_limit = _resolved(engine, memory_limit)
     workers, limit = thread_count(threads), as_limit(memory_limit)
     if engine == "spark" or isinstance(baskets, SparkLines):
         from neatrec.cooccurrence.spark.engine import margins_in_spark

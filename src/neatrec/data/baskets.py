@@ -329,6 +329,18 @@ BasketStream = Baskets | Iterable[Baskets]
 """What models take: baskets, or something that can be iterated again and again and gives shards over one catalogue."""
 
 
+@dataclass(frozen=True, eq=False)
+class MaskedShards:
+    """Of each shard the baskets of its mask, selected again at each pass: a stream stays one shard in memory."""
+
+    shards: Iterable[Baskets]
+    masks: Sequence[npt.NDArray[np.bool_]]
+
+    def __iter__(self) -> Iterator[Baskets]:
+        for shard, mask in zip(self.shards, self.masks, strict=True):
+            yield shard.select(mask)
+
+
 def as_shards(baskets: BasketStream) -> Iterable[Baskets]:
     """`baskets` as a re-iterable stream of shards.
 

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec import statistics
-from neatrec.data.baskets import Baskets
+from neatrec.data.baskets import Baskets, MaskedShards
 from neatrec.data.randomness import as_generator
 from neatrec.data.splits import moment_of_share, uniform_of_ids, validation_mask
 from neatrec.models.counts import CountModel, Counts, Floats, PairCounts, StrataParameters, frequent_pairs
@@ -84,7 +84,7 @@ class ShrunkLiftTuned(CountModel):
 
 
 def tune_k(
-    shards: Iterable[Baskets], count: Callable[[list[Baskets]], PairCounts], strong_lift: float, run: Run
+    shards: Iterable[Baskets], count: Callable[[Iterable[Baskets]], PairCounts], strong_lift: float, run: Run
 ) -> tuple[float, Floats, int]:
     """The strength with the highest hit rate, the hit rates of all STRENGTHS, and the number of strong pairs."""
     hits, pairs = np.zeros(len(STRENGTHS)), 0
@@ -103,15 +103,12 @@ def tune_k(
 
 
 def _folds(
-    shards: Iterable[Baskets], count: Callable[[list[Baskets]], PairCounts]
+    shards: Iterable[Baskets], count: Callable[[Iterable[Baskets]], PairCounts]
 ) -> Iterator[tuple[PairCounts, PairCounts]]:
     """(counts that rank, counts that validate)."""
     earlier = _before_the_last_fifth(shards)
     first = _halves(shards) if earlier is None else earlier
-    one, other = (
-        [shard.select(mask == part) for shard, mask in zip(shards, first, strict=True)] for part in (True, False)
-    )
-    counts, validation = count(one), count(other)
+    counts, validation = (count(MaskedShards(shards, [mask == part for mask in first])) for part in (True, False))
     yield counts, validation
     if earlier is None:
         yield validation, counts

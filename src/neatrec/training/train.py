@@ -12,6 +12,7 @@ from typing import Any, cast
 from neatrec.bundle import BundleLock, Manifest, load_bundle, read_manifest, save_bundle, stream_hash
 from neatrec.bundle.manifest import file_record
 from neatrec.bundle.store import parameters_of
+from neatrec.cooccurrence import counting_engine
 from neatrec.cooccurrence.strata import SIZE, parse_strata, usable_strata
 from neatrec.data.baskets import Baskets, BasketStream, as_shards
 from neatrec.data.splits import validation_split
@@ -38,8 +39,6 @@ log = logging.getLogger(__name__)
 
 DEFAULT_MODEL = "bayes"
 """The best by the paper's labels and on the simulator; docs/explanation/evaluation.md says when to choose another."""
-DEFAULT_STREAM_MODEL = "shrunk-lift-tuned"
-"""`bayes` needs all baskets in memory at once, which a stream avoids."""
 
 
 @dataclass(frozen=True)
@@ -141,6 +140,10 @@ class TrainOptions:
     """A Parquet file of item vectors (columns id, vector), for items that few or no baskets hold."""
     warm_start: Path | None = None
     """A bundle to start from; its model and parameters are the defaults."""
+    engine: str = "auto"
+    """What counts pairs: auto, memory, disk or spark. The model is the same."""
+    memory_limit: int | None = None
+    """Bytes for counting; None: a share of what is free."""
     sync_every: int | None = None
     """Baskets per process between two synchronizations, where several processes train."""
     progress: Callable[[Progress], None] | None = None
@@ -174,9 +177,6 @@ def train_bundle(
     start = None if options.warm_start is None else WarmStart.of(options.warm_start)
     if start is not None:
         choice = start.updated(choice)
-    elif isinstance(read, StreamOptions) and choice.model is None:
-        log.info("using model %s: the default model %s needs all baskets at once", DEFAULT_STREAM_MODEL, DEFAULT_MODEL)
-        choice = replace(choice, model=DEFAULT_STREAM_MODEL)
     model, lock = choice.make(), BundleLock(out)
     if start is not None:
         start = start.for_model(model)
@@ -195,7 +195,11 @@ def train_bundle(
     )
     _check(model, run, read, options)
     is_main = synchronizer is None or synchronizer.is_main
-    with lock if is_main else nullcontext(), _open_baskets(read, out, synchronizer) as baskets:
+    with (
+        lock if is_main else nullcontext(),
+        counting_engine(options.engine, options.memory_limit),
+        _open_baskets(read, out, synchronizer) as baskets,
+    ):
         validation: BasketStream | None = None
         if options.validation_share:
             baskets, validation = _split(baskets, options)
@@ -293,7 +297,7 @@ def _check(model: Model, run: Run, read: Callable[[], Baskets] | StreamOptions, 
     if not isinstance(model, EmbeddingModel):
         raise ParameterError(
             f"model {model.name!r} cannot be trained by several processes: it counts",
-            hint="Start it without torchrun; --engine spark counts labels on a cluster.",
+            hint="Start it without torchrun; --engine spark counts on a cluster.",
             argument="model",
         )
     if not isinstance(read, StreamOptions):

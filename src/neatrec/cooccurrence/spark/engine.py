@@ -48,6 +48,17 @@ class ThresholdSearch(Protocol):
         """The largest p-value that is needed; `p_in_bin` fetches the p-values of one bin."""
 
 
+@runtime_checkable
+class Collector(Protocol):
+    """A `keep` that collects what it sees: each task has one of its own."""
+
+    def collected(self) -> Any:
+        """What it has."""
+
+    def add_collected(self, found: Any) -> None:
+        """Take over what another one has."""
+
+
 def count_in_spark(
     lines: SparkLines, counting: CountOptions, keep: Keep | None, threads: int | None = None
 ) -> tuple[PairBlock, Margins]:
@@ -55,11 +66,13 @@ def count_in_spark(
     with lines_by_band(lines, counting, threads) as counted:
         totals = counted.margins
         cutting: Any = keep if isinstance(keep, ThresholdSearch) else None
+        collector: Any = keep if isinstance(keep, Collector) else None
         prefilter_of(keep, totals)  # what it fits to the margins is fitted here, once
 
-        def tested(rows: ItemRows) -> tuple[PairBlock, int, Floats]:
+        def tested(rows: ItemRows) -> tuple[PairBlock, int, Floats, Any]:
             block, pairs = count_kept(rows, totals, keep, 1)
-            return block, pairs, np.zeros(len(block)) if cutting is None else cutting.p_of(block, totals)
+            p = np.zeros(len(block)) if cutting is None else cutting.p_of(block, totals)
+            return block, pairs, p, None if collector is None else collector.collected()
 
         frame, limit = counted.each(tested), 0.0
         if cutting is not None:
@@ -67,9 +80,12 @@ def count_in_spark(
             limit = _cut(frame, totals, cutting)
         blocks = [PairBlock.empty(0, reverse=counting.directed, customers=lines.users_known)]
         pairs = 0
-        for block, seen in collected(mapped(frame, lambda bands: ((b.where(p <= limit), n) for b, n, p in bands))):
+        wanted = mapped(frame, lambda bands: ((b.where(p <= limit), n, more) for b, n, p, more in bands))
+        for block, seen, more in collected(wanted):
             blocks.append(block)
             pairs += seen
+            if collector is not None:
+                collector.add_collected(more)
         return sorted_pairs(PairBlock.joined(blocks), len(lines.catalog)), replace(totals, pairs=pairs)
 
 
@@ -224,19 +240,23 @@ def _cut(frame: Any, totals: Margins, cutting: ThresholdSearch) -> float:
     """The largest p-value that is needed, from a histogram and the p-values of a bin or two."""
 
     def histogram(bands: Iterator[Any]) -> Iterator[Any]:
-        for _, _, p in bands:
+        for _, _, p, _ in bands:
             order = np.argsort(p)
             number, first, count = np.unique(_bins(p)[order], return_index=True, return_counts=True)
             yield number, count, p[order][first]
 
-    number, count, smallest = (np.concatenate(c) for c in zip(*collected(mapped(frame, histogram)), strict=True))
+    found = [
+        (np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0)),
+        *collected(mapped(frame, histogram)),
+    ]
+    number, count, smallest = (np.concatenate(column) for column in zip(*found, strict=True))
     together, place = np.unique(number, return_inverse=True)
     least = np.full(len(together), np.inf)
     np.minimum.at(least, place, smallest)
     bins = list(zip(together.tolist(), np.bincount(place, count).astype(int).tolist(), least.tolist(), strict=True))
 
     def p_in_bin(number: int) -> Floats:
-        some = mapped(frame, lambda bands: (p[_bins(p) == number] for _, _, p in bands))
+        some = mapped(frame, lambda bands: (p[_bins(p) == number] for _, _, p, _ in bands))
         return np.concatenate(list(collected(some)))
 
     return cutting.cut(replace(totals, pairs=0), bins, p_in_bin)

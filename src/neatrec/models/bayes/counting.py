@@ -77,6 +77,21 @@ class PairCollector:
             self._drop_rarest(self.max_pairs)
         return np.zeros(size, dtype=bool)  # `count` itself need not keep any
 
+    def collected(self) -> Any:
+        """What another process has collected, for `add_collected`."""
+        return self.min_count, self.blocks, self.groups
+
+    def add_collected(self, found: Any) -> None:
+        """Take over what a collector of other pairs has."""
+        min_count, blocks, groups = found
+        for table, more in zip(self.groups, groups, strict=True):
+            table += more
+        self.min_count = max(self.min_count, min_count)
+        for block in blocks:
+            self._add(block)
+        if self.max_pairs is not None and self._held > self.max_pairs:
+            self._drop_rarest(self.max_pairs)
+
     def _add(self, block: tuple[Array, Array, Array, Array]) -> None:
         if self.min_count > 1 or self.within is not None:
             often = block[2] + block[3] >= self.min_count

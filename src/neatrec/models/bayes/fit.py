@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from neatrec.data.baskets import Baskets
+from neatrec.data.baskets import Baskets, MaskedShards
 from neatrec.data.randomness import children
 from neatrec.data.splits import moment_of_share, uniform_of_ids
 from neatrec.models.bayes.cart import CartFit, fit_cart
@@ -200,8 +200,8 @@ def _before(shards: Iterable[Baskets], share: float) -> list[npt.NDArray[np.bool
     return [of_shard < moment for of_shard in times]
 
 
-def _part(shards: Iterable[Baskets], masks: list[npt.NDArray[np.bool_]], which: bool) -> list[Baskets]:
-    return [shard.select(mask == which) for shard, mask in zip(shards, masks, strict=True)]
+def _part(shards: Iterable[Baskets], masks: list[npt.NDArray[np.bool_]], which: bool) -> MaskedShards:
+    return MaskedShards(shards, [mask == which for mask in masks])
 
 
 def fit_weights(
