@@ -34,6 +34,7 @@ SHORT: dict[str, tuple[str, float]] = {
     "ann_recall": ("", 2),
     "streaming": ("", 2),
     "serve_load": ("", 6),
+    "pairs_latency": ("", 5),
     "out_of_core": ("", 3),
 }
 """Options and minutes on two idle cores, from the records' CPU seconds."""

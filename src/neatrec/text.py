@@ -27,6 +27,16 @@ def printable(text: object, limit: int = 120) -> str:
     return "".join(out)
 
 
+def no_formula(text: str) -> str:
+    """`text` that no spreadsheet takes for a formula.
+
+    >>> no_formula("=1+1"), no_formula("tea"), no_formula("-0.5")
+    ("'=1+1", 'tea', '-0.5')
+    """
+    formula = text[:1] in ("=", "+", "-", "@") and not re.fullmatch(r"-[0-9.,]+", text)
+    return "'" + text if formula else text
+
+
 def plural(count: int, noun: str, many: str | None = None) -> str:
     """
     >>> plural(1, "basket"), plural(12000, "basket"), plural(2, "category", "categories")

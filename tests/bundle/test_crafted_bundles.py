@@ -234,7 +234,7 @@ PATHS = (
     *(f"/v1/complements?item={item}&k=60&min_evidence=guess" for item in ITEMS),
     *(f"/v1/complements?item={item}&goal=evidence&include=explained" for item in ITEMS),
     *(f"{page}?id={item}" for item in ITEMS for page in ("/item", "/compare")),
-    *(f"{page}?a={one}&b={other}" for one, other in pairwise(ITEMS) for page in ("/pair", "/v1/pairs")),
+    *(f"{page}?a={one}&b={other}" for one, other in pairwise(ITEMS) for page in ("/pair", "/v1/pair")),
 )
 
 

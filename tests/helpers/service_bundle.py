@@ -105,9 +105,11 @@ def shop_baskets(seed: int = 0, count: int = 1500) -> Baskets:
     )
 
 
-def write_bundle(path: Path, *, seed: int = 0, model: str = "shrunk-lift", k: int = 100, **settings: object) -> Path:
+def write_bundle(
+    path: Path, *, seed: int = 0, count: int = 1500, model: str = "shrunk-lift", k: int = 100, **settings: object
+) -> Path:
     """A bundle of the shop with its serving table."""
-    baskets = shop_baskets(seed)
+    baskets = shop_baskets(seed, count)
     fitted = make_model(model, **settings).fit(baskets, Run(rng=0))
     save_indexed(fitted, path, baskets, seed=0, k=k)
     return path

@@ -263,12 +263,12 @@ def test_a_cart_with_a_short_table_is_filled_too(client: TestClient, short_bundl
 
 def test_a_pair_has_an_evidence_card(client: TestClient) -> None:
     chips, salsa = id_of("Tortilla Chips"), id_of("Salsa")
-    answer = client.get("/v1/pairs", params={"a": chips, "b": salsa}).json()
-    turned = client.get("/v1/pairs", params={"a": salsa, "b": chips}).json()
+    answer = client.get("/v1/pair", params={"a": chips, "b": salsa}).json()
+    turned = client.get("/v1/pair", params={"a": salsa, "b": chips}).json()
     assert answer["grade"] == "certain"
     assert answer["evidence"]["count"] == turned["evidence"]["count"] > 10
     assert answer["evidence"]["forward"] == turned["evidence"]["backward"]
-    assert client.get("/v1/pairs", params={"a": "100", "b": "zzz"}).status_code == 404
+    assert client.get("/v1/pair", params={"a": "100", "b": "zzz"}).status_code == 404
 
 
 def test_search_forgives_typos_and_knows_ids(client: TestClient) -> None:
@@ -309,7 +309,7 @@ def test_public_withholds_every_count(bundle: Path) -> None:
         assert set(answer["complements"][0]["evidence"]) == {"words"}
         assert answer["complements"][0]["score"] is None
         assert "order" not in answer["complements"][0]["evidence"]["words"]
-        pair = public.get("/v1/pairs", params={"a": "100", "b": "200"}).json()
+        pair = public.get("/v1/pair", params={"a": "100", "b": "200"}).json()
         assert (set(pair["evidence"]), pair["score"]) == ({"words"}, None)
         model = public.get("/v1/model").json()["models"][0]
         assert model["items"] is None

@@ -44,7 +44,7 @@ REFUSED = [
     ("many excluded", "GET", "/v1/complements?item=100" + "&exclude=1" * 101, None, 422),
     ("empty search", "GET", "/v1/items?q=%20", None, 422),
     ("long search", "GET", f"/v1/items?q={'x' * 257}", None, 422),
-    ("one of a pair", "GET", "/v1/pairs?a=100", None, 422),
+    ("one of a pair", "GET", "/v1/pair?a=100", None, 422),
     ("large body", "POST", "/v1/cart/complements", LARGE, 413),
     ("no body", "POST", "/v1/cart/complements", "", 422),
     ("not JSON", "POST", "/v1/cart/complements", "{", 422),

@@ -43,9 +43,9 @@ def test_unknown_items_are_counted_wherever_they_are_asked_for(bundle: Path) -> 
 
     asking.get("/v1/complements?item=spagheti")
     assert counted() == 1
-    asking.get("/v1/pairs?a=100&b=spagheti")
+    asking.get("/v1/pair?a=100&b=spagheti")
     assert counted() == 2
-    asking.get("/v1/pairs?a=spagheti&b=salza")
+    asking.get("/v1/pair?a=spagheti&b=salza")
     assert counted() == 4
     asking.post("/v1/cart/complements", json={"items": ["100", "spagheti", "salza"]})
     assert counted() == 6

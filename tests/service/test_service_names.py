@@ -32,7 +32,7 @@ def test_an_id_that_the_bundle_holds_may_be_long(asking: TestClient) -> None:
         asking.get("/v1/complements", params={"item": LONG}),
         asking.get(f"/v1/items/{LONG}/complements"),
         asking.get("/v1/complements", params={"item": "tea", "exclude": LONG}),
-        asking.get("/v1/pairs", params={"a": LONG, "b": "tea"}),
+        asking.get("/v1/pair", params={"a": LONG, "b": "tea"}),
         asking.post("/v1/cart/complements", json={"items": [LONG], "exclude": [LONG]}),
         asking.get("/item", params={"id": LONG}),
     ]
@@ -47,7 +47,7 @@ def test_another_long_id_is_as_unknown_as_a_short_one(asking: TestClient) -> Non
         asking.get("/v1/complements", params={"item": other}),
         asking.get("/v1/complements", params={"item": other, "category_of": "drinks"}),
         asking.get("/v1/complements", params={"item": "tea", "exclude": other}),
-        asking.get("/v1/pairs", params={"a": "tea", "b": other}),
+        asking.get("/v1/pair", params={"a": "tea", "b": other}),
         asking.post("/v1/cart/complements", json={"items": ["tea", other]}),
         asking.post("/v1/cart/complements", json={"items": ["tea"], "exclude": [other]}),
         asking.get("/item", params={"id": other}),

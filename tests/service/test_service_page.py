@@ -181,7 +181,7 @@ def test_no_line_ends_between_a_number_and_its_per_cent_sign(both: TestClient, p
 
 def test_a_pair_that_nobody_suggests_is_not_said_to_be_suggested(both: TestClient) -> None:
     ids = {"a": id_of("Tortilla Chips"), "b": id_of("Spaghetti")}
-    words = both.get("/v1/pairs", params=ids).json()["evidence"]["words"]
+    words = both.get("/v1/pair", params=ids).json()["evidence"]["words"]
     assert "suggested" not in words
     page = both.get("/pair", params=ids, headers=HTML).text
     assert "suggested because" not in page

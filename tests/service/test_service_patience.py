@@ -82,7 +82,7 @@ def test_near_names_are_searched_beside_the_event_loop(bundle: Path, monkeypatch
 
     async def ask() -> list[int]:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://shop") as asking:
-            paths = ("/v1/pairs?a=100&b=spagheti", "/v1/pairs?a=spagheti&b=100", "/v1/complements?item=spagheti")
+            paths = ("/v1/pair?a=100&b=spagheti", "/v1/pair?a=spagheti&b=100", "/v1/complements?item=spagheti")
             return [(await asking.get(path)).status_code for path in paths]
 
     assert asyncio.run(ask()) == [404, 404, 404]

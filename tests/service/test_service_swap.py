@@ -192,7 +192,7 @@ def test_files_changed_in_place_change_no_answer(
     bundle = Path(shutil.copytree(versions[0], tmp_path / "bundle"))
     watcher = BundleWatcher(ServiceSettings(bundle), Metrics())
     asking = TestClient(make_app(watcher.settings, watcher))
-    paths = [f"/v1/complements?item={item}&min_evidence=guess" for item in (100, 305)] + ["/v1/pairs?a=100&b=305"]
+    paths = [f"/v1/complements?item={item}&min_evidence=guess" for item in (100, 305)] + ["/v1/pair?a=100&b=305"]
     before = [asking.get(path).json() for path in paths]
     size = (bundle / name).stat().st_size
     overwrite(bundle / name, os.urandom(size) if how == "noise" else b"")

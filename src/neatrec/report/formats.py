@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 
 from neatrec.report.table import ReportTable, format_sentence
+from neatrec.text import no_formula
 
 _LATEX: Mapping[str, str] = {
     "\\": r"\textbackslash{}",
@@ -53,16 +54,6 @@ def markdown_text(text: str) -> str:
     return re.sub(r"(?i)\b(https?|ftp|www|mailto|javascript|data)([.:])", r"\1\\\2", text)
 
 
-def csv_text(text: str) -> str:
-    """`text` that no spreadsheet takes for a formula.
-
-    >>> csv_text("=1+1"), csv_text("tea"), csv_text("-0.5")
-    ("'=1+1", 'tea', '-0.5')
-    """
-    formula = text[:1] in ("=", "+", "-", "@") and not re.fullmatch(r"-[0-9.,]+", text)
-    return "'" + text if formula else text
-
-
 def to_csv(table: ReportTable) -> str:
     """One line for the keys, one for each row; intervals as three columns; numbers with all digits that count."""
     out = io.StringIO()
@@ -72,7 +63,7 @@ def to_csv(table: ReportTable) -> str:
         cells = []
         for column, value in zip(table.columns, row, strict=True):
             raw = column.raw(value)
-            cells += list(raw) if column.is_numeric else [csv_text(text) for text in raw]
+            cells += list(raw) if column.is_numeric else [no_formula(text) for text in raw]
         writer.writerow(cells)
     return out.getvalue()
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, get_origin
 from urllib.parse import unquote_to_bytes
 
 from fastapi import APIRouter, FastAPI, Path, Query, Request
-from fastapi.responses import Response
+from fastapi.responses import Response, StreamingResponse
 from fastapi.routing import APIRoute
 from pydantic import ValidationError
 
@@ -19,12 +19,13 @@ from neatrec.service.answers import completes, explained_by, for_new_item, goes_
 from neatrec.service.loaded_bundle import LoadedBundle
 from neatrec.service.metrics import Metrics
 from neatrec.service.problems import Problem, bad, invalid, too_long
-from neatrec.service.render import cart_out, complements_out, dumps, pair_out
+from neatrec.service.render import cart_out, complements_out, dumps, pair_filter, pair_out, pairs_out
 from neatrec.service.schemas import error_responses
 from neatrec.service.settings import MAX_QUERY_STRING
 from neatrec.service.snapshot import Rendered, ServingSnapshot
 from neatrec.service.views import coverage_of
 from neatrec.serving import table_words
+from neatrec.serving.evidence import CERTAIN, LIKELY
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
@@ -143,7 +144,20 @@ class Api:
         answered = await asyncio.to_thread(completes, snapshot, bundle, cart)
         return self._send(cart_out(answered, self.public))
 
-    async def pairs(self, request: Request, query: Annotated[schemas.PairQuery, Query()]) -> Response:
+    async def pairs(self, request: Request, query: Annotated[schemas.PairsQuery, Query()]) -> Response:
+        """All pairs with evidence: sorted, filtered, in pages."""
+        bundle = snapshot_of(request).bundle(query.model)
+        return Response(await asyncio.to_thread(pairs_out, bundle, query, self.public), media_type="application/json")
+
+    async def pairs_csv(self, request: Request, query: Annotated[schemas.PairFilters, Query()]) -> Response:
+        """All pairs that fit, as a CSV file."""
+        bundle = snapshot_of(request).bundle(query.model)
+        chosen = await asyncio.to_thread(pair_filter, bundle, query)
+        pieces = bundle.pairs.csv(query.sort, chosen, self.public)
+        headers = {"content-disposition": 'attachment; filename="pairs.csv"'}
+        return StreamingResponse(pieces, media_type="text/csv; charset=utf-8", headers=headers)
+
+    async def pair(self, request: Request, query: Annotated[schemas.PairQuery, Query()]) -> Response:
         """The evidence of the training baskets for two items."""
         bundle = snapshot_of(request).bundle(query.model)
         self._count_unknown(bundle, [query.a, query.b])
@@ -157,9 +171,27 @@ class Api:
         """Items by name; typos are forgiven."""
         bundle = snapshot_of(request).main
         found = await asyncio.to_thread(find, bundle, query.q, query.k)
-        counts = [{} if self.public else {"count": bundle.count[code]} for code in found]
-        items = [{**bundle.brief(code), **count} for code, count in zip(found, counts, strict=True)]
+        items = [{**self._item(bundle, code), "exact": exact} for code, exact in found]
         return json_response({"bundle": bundle.version, "q": query.q, "items": items})
+
+    async def item(
+        self, request: Request, item: Annotated[schemas.Id, Path()], _: Annotated[schemas.NoQuery, Query()]
+    ) -> Response:
+        """One item, and how many pairs with evidence it has."""
+        bundle = snapshot_of(request).main
+        self._count_unknown(bundle, [item])
+        code = await asyncio.to_thread(bundle.known, item)
+        certain, likely = (len(bundle.index.evident_with(code, level)) for level in (CERTAIN, LIKELY))
+        facts = {
+            "variants": bundle.variants_of(code),
+            "certain": certain,
+            "likely": likely - certain,
+            "explained": len(bundle.index.explained_with(code)),
+        }
+        return json_response({"bundle": bundle.version, **self._item(bundle, code), **facts})
+
+    def _item(self, bundle: LoadedBundle, code: int) -> dict[str, Any]:
+        return {**bundle.brief(code), **({} if self.public else {"count": bundle.count[code]})}
 
     async def model(self, request: Request, _: Annotated[schemas.NoQuery, Query()]) -> Any:
         """Which models answer, from which bundles, and for how much of the shop they have evidence."""
@@ -211,7 +243,13 @@ def add_api(app: FastAPI, metrics: Metrics, *, public: bool) -> None:
     add("/v1/complements", api.complements, schemas.Complements, *common, route_class_override=FastRoute)
     add("/v1/items/{item:path}/complements", api.complements_of, schemas.Complements, *common)
     add("/v1/cart/complements", api.cart, schemas.CartComplements, 401, 404, 408, 413, 422, 503, methods=["POST"])
-    add("/v1/pairs", api.pairs, schemas.Pair, *common)
+    add("/v1/items/{item:path}", api.item, schemas.ItemOut, *common)
+    add("/v1/pair", api.pair, schemas.Pair, *common)
+    add("/v1/pairs", api.pairs, schemas.PairsOut, *common)
+    file: dict[int | str, Any] = {200: {"content": {"text/csv": {"schema": {"type": "string"}}}}}
+    router.add_api_route(
+        "/v1/pairs.csv", api.pairs_csv, responses=file | error_responses(*common), response_class=StreamingResponse
+    )
     add("/v1/items", api.items, schemas.SearchResults, 401, 414, 422, 503)
     add("/v1/model", api.model, schemas.ModelOut, 401, 422, 503)
     add("/healthz", api.healthz, schemas.Health)
@@ -230,11 +268,11 @@ def json_response(answer: Any) -> Response:
     return Response(dumps(answer), media_type="application/json")
 
 
-def find(bundle: LoadedBundle, text: str, k: int) -> list[int]:
-    """Codes of items by id or by name."""
+def find(bundle: LoadedBundle, text: str, k: int) -> list[tuple[int, bool]]:
+    """Codes of items by id or by name, and whether the words stand in it; similar names come last."""
     code = bundle.code(text)
-    found = bundle.search.find(text, k)
-    return found if code is None else [code, *(other for other in found if other != code)][:k]
+    found = bundle.search.hits(text, k)
+    return found if code is None else [(code, True), *(hit for hit in found if hit[0] != code)][:k]
 
 
 def recall_out(recall: dict[str, Any] | None, public: bool) -> dict[str, Any] | None:

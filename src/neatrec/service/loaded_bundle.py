@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from copy import copy
 from functools import cached_property
 from sys import getsizeof
@@ -15,9 +16,10 @@ from neatrec.data.catalog import UNKNOWN, Catalog
 from neatrec.errors import ParameterError
 from neatrec.service.byte_cache import ByteCache
 from neatrec.service.problems import Problem, unknown_choice, unknown_item
-from neatrec.service.search import NameSearch
+from neatrec.service.search import NameSearch, folded
 from neatrec.service.settings import BRIEF_BYTES, CATEGORY_BYTES, MAX_GUESS
 from neatrec.serving import ServingTable
+from neatrec.serving.pair_list import PairList
 from neatrec.text import printable
 
 Members = npt.NDArray[np.bool_]
@@ -81,8 +83,9 @@ SHORT = 12
 class LoadedBundle:
     """A bundle's serving table and lookups over its catalogue; it never changes."""
 
-    def __init__(self, index: ServingTable) -> None:
-        self.index = index
+    def __init__(self, index: ServingTable, old: ServingTable | None = None) -> None:
+        """`old` is the version before, to compare with; it is not kept."""
+        self.index, self.pairs = index, PairList(index, old)
         self.catalog = index.catalog
         self.version = index.version
         self.short = index.version[:SHORT]
@@ -129,9 +132,17 @@ class LoadedBundle:
         return NameSearch(self.names, self.index.item_count)
 
     def code(self, item: str) -> int | None:
-        """The code of an id or of a variant's id; None when there is no such item."""
+        """The code of an id, of a variant's id or of a name that one item has; None when there is no such item."""
         code = self.catalog.code_of.get(item)
-        return self.catalog.code_of_variant.get(item) if code is None else code
+        code = self.catalog.code_of_variant.get(item) if code is None else code
+        return self._code_of_name.get(folded(item)) if code is None else code
+
+    @cached_property
+    def _code_of_name(self) -> dict[str, int]:
+        """Folded names that one item has; of one that several have, only an id can tell which is meant."""
+        names = [folded(name) for name in self.names]
+        times = Counter(names)
+        return {name: code for code, name in enumerate(names) if times[name] == 1}
 
     def known(self, item: str) -> int:
         """The code of an item that must be there, else a 404 with near names."""
@@ -153,6 +164,10 @@ class LoadedBundle:
             self._briefs.put(code, text, getsizeof(text))
         return text
 
+    def variants_of(self, code: int) -> list[str]:
+        """Ids that are folded into an item."""
+        return [variant for variant, owner in self.catalog.code_of_variant.items() if owner == code]
+
     def path(self, code: int) -> list[str]:
         return list(self.catalog.category_path(code))
 
@@ -170,6 +185,12 @@ class LoadedBundle:
     @cached_property
     def category_names(self) -> list[str]:
         return sorted({name for names in self.catalog.category_names for name in names})
+
+    def named(self, text: str) -> Members:
+        """Which items have every word of `text` in their name, shape (items,)."""
+        words = folded(text).split()
+        found = (all(word in name for word in words) for name in self.search.names)
+        return np.fromiter(found, dtype=np.bool_, count=len(self.ids))
 
     def same_category(self, codes: list[int]) -> set[int]:
         """The categories of `codes`, the unknown one left out."""

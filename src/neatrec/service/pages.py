@@ -19,6 +19,7 @@ from neatrec.service.drawings import MAX_POINTS, ItemMap, dots
 from neatrec.service.loaded_bundle import LoadedBundle
 from neatrec.service.problems import Problem, bad
 from neatrec.service.reference import operations
+from neatrec.service.render import pair_filter
 from neatrec.service.schemas import (
     CartQuery,
     Filters,
@@ -28,13 +29,17 @@ from neatrec.service.schemas import (
     Level,
     Name,
     NoQuery,
+    PageNumber,
+    PairsQuery,
     RequestModel,
+    Sort,
 )
 from neatrec.service.settings import MAX_CATEGORIES, MAX_ITEMS, MAX_SEARCH
 from neatrec.service.snapshot import ServingSnapshot
 from neatrec.service.views import (
     GOAL_NAMES,
     GRADE_NAMES,
+    SORT_NAMES,
     address,
     best_sellers,
     cards,
@@ -42,6 +47,7 @@ from neatrec.service.views import (
     covered,
     drawn,
     grade_name,
+    pair_rows,
     popularity,
     quality,
     spread,
@@ -53,6 +59,8 @@ from neatrec.serving.evidence import coincidence_words
 
 SHOWN = 12
 """Answers on a page."""
+PAIRS = 50
+"""Pairs on a page."""
 
 Search = Annotated[str, StringConstraints(strip_whitespace=True, max_length=MAX_SEARCH, pattern="^[^\\x00]*$")]
 EMPTY_IS_NONE = BeforeValidator(lambda value: value or None)
@@ -64,6 +72,15 @@ ChosenName = Annotated[Name | None, EMPTY_IS_NONE]
 
 class SearchForm(RequestModel):
     q: Search = ""
+
+
+class PairsForm(RequestModel):
+    q: Annotated[Search | None, EMPTY_IS_NONE] = None
+    category: ChosenName = None
+    with_category: ChosenName = None
+    sort: Annotated[Sort | None, EMPTY_IS_NONE] = None
+    page: Annotated[PageNumber | None, EMPTY_IS_NONE] = None
+    model: ChosenName = None
 
 
 class ItemForm(RequestModel):
@@ -117,8 +134,32 @@ class Pages:
         if not form.q:
             share = covered(bundle.index.coverage())
             return self._page("home.html", snapshot, "lookup", best=best_sellers(bundle, 12), share=share)
-        found = [bundle.brief(code) for code in find(bundle, form.q, 30)]
-        return self._page("found.html", snapshot, "lookup", found=found, text=form.q)
+        hits = find(bundle, form.q, 30)
+        exact, similar = ([bundle.brief(code) for code, fits in hits if fits is wanted] for wanted in (True, False))
+        return self._page("found.html", snapshot, "lookup", exact=exact, similar=similar, text=form.q)
+
+    def pairs(self, request: Request, form: Annotated[PairsForm, Query()]) -> Response:
+        snapshot = snapshot_of(request)
+        bundle = snapshot.bundle(form.model)
+        given = {name: value for name, value in dict(form).items() if value}
+        query = PairsQuery(**{"k": PAIRS, **given})
+        skip = (query.page - 1) * PAIRS
+        total, rows = bundle.pairs.find(query.sort, pair_filter(bundle, query), skip, PAIRS)
+        earlier = bundle.pairs.earlier
+        sorts = [(name, label) for name, label in SORT_NAMES.items() if name != "new" or earlier is not None]
+        return self._page(
+            "pairs.html",
+            snapshot,
+            "pairs",
+            pairs=pair_rows(bundle, rows, self.public),
+            total=None if self.public else total,
+            first=skip + 1,
+            query=query,
+            given={name: value for name, value in given.items() if name not in ("page", "sort")},
+            sorts=sorts,
+            next_page=query.page + 1 if skip + len(rows) < total and len(rows) else None,
+            categories=bundle.category_names[:400],
+        )
 
     def item(self, request: Request, form: Annotated[ItemForm, Query()]) -> Response:
         snapshot = snapshot_of(request)
@@ -211,7 +252,7 @@ class Pages:
         query = CartQuery(items=held, k=SHOWN, diversify=diversify, goal=form.goal) if held else None
         answered = completes(snapshot, bundle, query) if query else None
         codes = answered.cart if answered else []
-        found = [bundle.brief(code) for code in find(bundle, form.q, 8)] if form.q else []
+        found = [bundle.brief(code) for code, _ in find(bundle, form.q, 8)] if form.q else []
         return self._page(
             "cart.html",
             snapshot,
@@ -282,6 +323,7 @@ def add_page(app: FastAPI, *, public: bool) -> None:
         "/item": pages.item,
         "/compare": pages.compare,
         "/pair": pages.pair,
+        "/pairs": pages.pairs,
         "/cart": pages.cart,
         "/map": pages.map,
         "/map/points": pages.points,

@@ -11,11 +11,12 @@ from neatrec.service.settings import MAX_K, MAX_NAME, MAX_QUERY_STRING
 from neatrec.text import printable
 
 CHOICES = {
+    "sort": ("strength", "customers", "sure", "new"),
     "min_evidence": ("certain", "likely", "guess", "category"),
     "goal": ("balanced", "lift", "evidence"),
     "include": ("explained",),
 }
-NAMES = frozenset({"category", "category_of", "model", "q"})
+NAMES = frozenset({"category", "category_of", "with_category", "model", "q"})
 """Parameters of limited length; ids are limited only by the request."""
 
 
@@ -60,6 +61,8 @@ def invalid(error: Mapping[str, Any]) -> Problem:
 def _wanted(name: str, kind: str) -> str:
     if name == "k":
         return f"a whole number from 1 to {MAX_K}"
+    if name == "page":
+        return "a whole number from 1 to 10,000,000"
     if name == "month":
         return "a whole number from 1 to 12"
     if kind.startswith("bool"):

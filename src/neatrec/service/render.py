@@ -9,10 +9,13 @@ from typing import Any
 
 from neatrec.service.answers import AnsweredCart, AnsweredQuery
 from neatrec.service.loaded_bundle import LoadedBundle
+from neatrec.service.problems import bad
+from neatrec.service.schemas import PairFilters, PairsQuery
 from neatrec.service.snapshot import Rendered
 from neatrec.serving import FOOTER, PairEvidence
 from neatrec.serving.answers import CartLine
 from neatrec.serving.evidence import months_of
+from neatrec.serving.pair_list import PairFilter
 from neatrec.serving.table import AnswerLine
 
 VARIANCES = ("query_variance", "item_variance")
@@ -124,6 +127,30 @@ def pair_out(bundle: LoadedBundle, a: int, b: int, public: bool) -> bytes:
         f'{head[:-1]},"score":{score_json(score, public)},{_words_json(evidence)},'
         f'"evidence":{evidence_json(evidence, public, suggested=False)},"footer":"{FOOTER}"}}'
     ).encode()
+
+
+def pair_filter(bundle: LoadedBundle, query: PairFilters) -> PairFilter:
+    """What a caller asked for, looked up in the bundle."""
+    if query.sort == "new" and bundle.pairs.earlier is None:
+        hint = "Serve a store to which `neatrec publish` has published twice."
+        raise bad("sort", "strength, customers or sure: no earlier version is there", query.sort, hint=hint)
+    left, right = (None if name is None else bundle.in_category(name) for name in (query.category, query.with_category))
+    return PairFilter(left, right, None if query.q is None else bundle.named(query.q))
+
+
+def pairs_out(bundle: LoadedBundle, query: PairsQuery, public: bool) -> bytes:
+    """A page of all pairs with evidence."""
+    pairs, skip = bundle.pairs, (query.page - 1) * query.k
+    total, rows = pairs.find(query.sort, pair_filter(bundle, query), skip, query.k)
+    lines = (
+        f'{{"a":{{{bundle.brief_json(a)}}},"b":{{{bundle.brief_json(b)}}},{_words_json(evidence)},'
+        f'"new":{"null" if pairs.is_new is None else str(bool(pairs.is_new[row])).lower()},'
+        f'"evidence":{evidence_json(evidence, public, suggested=False)}}}'
+        for row, (a, b, evidence) in zip(rows.tolist(), pairs.evidence(rows), strict=True)
+    )
+    more = query.page + 1 if skip + len(rows) < total and len(rows) else None
+    head = {**_head(bundle), "total": None if public else total, "page": query.page, "next_page": more}
+    return f'{dumps(head).decode()[:-1]},"pairs":[{",".join(lines)}],"footer":"{FOOTER}"}}'.encode("utf-8", "replace")
 
 
 def _head(bundle: LoadedBundle) -> dict[str, Any]:

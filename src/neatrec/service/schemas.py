@@ -64,6 +64,7 @@ BUNDLE = "5f0c0f7a4be1c1c5a2f1a6e0a6a5a1f3d4f5b6c7d8e9fa0b1c2d3e4f5a6b7c8d"
 SAUCE: Any = {"id": "21137", "name": "Marinara Sauce", "category": ["dry goods pasta", "pasta sauce"]}
 COMPLEMENT: Any = {"rank": 1, **SAUCE, "score": 4.21, "grade": "certain", "strength": "strong", "evidence": EVIDENCE}
 GOES_WITH: Any = {**PASTA, "grade": "certain", "strength": "strong", "words": WORDS}
+LISTED: Any = {"a": PASTA, "b": SAUCE, "grade": "certain", "strength": "strong", "new": False, "evidence": EVIDENCE}
 CART_LINE: Any = {"rank": 1, **SAUCE, "score": 0.87, "grade": "certain", "goes_with": [GOES_WITH]}
 HEAD: Any = {"bundle": BUNDLE, "model": "neat"}
 TAIL: Any = {"notes": [], "footer": FOOTER}
@@ -101,6 +102,8 @@ def _whole(value: Any) -> Any:
 
 
 Count = Annotated[int, Field(ge=1, le=MAX_K), BeforeValidator(_whole)]
+PageNumber = Annotated[int, Field(ge=1, le=10**7), BeforeValidator(_whole)]
+Sort = Literal["strength", "customers", "sure", "new"]
 WHICH_MODEL = "Another model given by --compare. Default: the first."
 Absent = SkipJsonSchema[None]
 """Of a parameter that may be left out; null itself cannot be sent."""
@@ -198,6 +201,33 @@ class PairQuery(RequestModel):
     model: Name | Absent = Field(default=None, description=WHICH_MODEL, json_schema_extra=_without_default)
 
 
+class PairFilters(RequestModel):
+    """Which of all pairs with evidence, in which order."""
+
+    q: Words | Absent = Field(
+        default=None, description="Words of the name of one of the items.", json_schema_extra=_without_default
+    )
+    category: Name | Absent = Field(
+        default=None, description="The category (name or path) of one item.", json_schema_extra=_without_default
+    )
+    with_category: Name | Absent = Field(
+        default=None, description="The category of the other item.", json_schema_extra=_without_default
+    )
+    sort: Sort = Field(
+        default="strength",
+        description="By the lower end of the lift, by customers (orders where customers are not known), by how sure, "
+        "or only those that are `new` since the version before, the strongest first.",
+    )
+    model: Name | Absent = Field(default=None, description=WHICH_MODEL, json_schema_extra=_without_default)
+
+
+class PairsQuery(PairFilters):
+    """A page of them."""
+
+    page: PageNumber = Field(default=1, description="From 1.")
+    k: Count = Field(default=50, description="Pairs on a page.")
+
+
 class SearchQuery(RequestModel):
     """What is searched for."""
 
@@ -219,8 +249,9 @@ class Item(BaseModel):
 
 
 class FoundItem(Item):
-    model_config = _example(**PASTA, count=410)
+    model_config = _example(**PASTA, count=410, exact=True)
     count: int | None = Field(default=None, description="Lines in the training baskets; withheld by --public.")
+    exact: bool | None = Field(default=None, description="Whether the words stand in its name; else it is similar.")
 
 
 class EvidenceOut(BaseModel):
@@ -316,10 +347,49 @@ class Pair(BaseModel):
     footer: str
 
 
+class ListedPair(BaseModel):
+    """A pair with evidence."""
+
+    model_config = _example(**LISTED)
+    a: Item
+    b: Item
+    grade: Grade
+    strength: Strength
+    new: bool | None = Field(description="Since the version before; null where there is none to compare with.")
+    evidence: EvidenceOut
+
+
+class PairsOut(BaseModel):
+    """A page of all pairs with evidence."""
+
+    model_config = _example(**HEAD, total=51, page=1, next_page=2, pairs=[LISTED], footer=FOOTER)
+    bundle: str
+    model: str
+    goal: str | None = Field(default=None, description="What the model ranks for; pairs have one order for all goals.")
+    total: int | None = Field(description="Pairs that fit; withheld by --public.")
+    page: int
+    next_page: int | None = Field(description="The next page that has pairs; null on the last.")
+    pairs: list[ListedPair]
+    footer: str
+
+
+class ItemOut(FoundItem):
+    """One item."""
+
+    model_config = _example(
+        bundle=BUNDLE, **PASTA, count=410, variants=["spaghetti-500g"], certain=12, likely=3, explained=1
+    )
+    bundle: str
+    variants: list[str] = Field(description="Ids that are folded into this item.")
+    certain: int
+    likely: int = Field(description="Pairs of this item with that evidence.")
+    explained: int = Field(description="Pairs that only a season, a store or the basket size brings together.")
+
+
 class SearchResults(BaseModel):
     """Items by name."""
 
-    model_config = _example(bundle=BUNDLE, q="spagetti", items=[{**PASTA, "count": 410}])
+    model_config = _example(bundle=BUNDLE, q="spagetti", items=[{**PASTA, "count": 410, "exact": False}])
     bundle: str
     q: str
     items: list[FoundItem]

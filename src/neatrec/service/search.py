@@ -12,6 +12,8 @@ COMPARED = 120
 """Names that share most trigrams with the words are compared one by one."""
 NEAR = 0.55
 """How similar a name must be to be found, 0 to 1."""
+EXACT = 1.3
+"""The similarity of a name that has a word for each of the words; more where they stand together."""
 LONGEST = 120
 """Bytes of a name that are looked at."""
 BUCKETS = 1 << 18
@@ -30,6 +32,10 @@ class NameSearch:
 
     def find(self, text: str, count: int) -> list[int]:
         """Codes of the items whose name fits `text` best, the best first; among equals the best seller."""
+        return [code for code, _ in self.hits(text, count)]
+
+    def hits(self, text: str, count: int) -> list[tuple[int, bool]]:
+        """The same, and of each whether the words stand in its name; those that are only similar come last."""
         words = folded(text)
         if not words:
             return []
@@ -44,7 +50,7 @@ class NameSearch:
             likely = likely[np.lexsort((-self.popularity[likely], -np.round(merit[likely], 2)))[:COMPARED]]
         compared = [(self._similarity(words, int(code)), int(self.popularity[code]), int(code)) for code in likely]
         compared.sort(key=lambda hit: (-round(20 * hit[0]), -hit[1], hit[2]))
-        return [code for similarity, _, code in compared if similarity >= NEAR][:count]
+        return [(code, similarity >= EXACT) for similarity, _, code in compared if similarity >= NEAR][:count]
 
     def _similarity(self, words: str, code: int) -> float:
         name = self.names[code]
@@ -54,7 +60,7 @@ class NameSearch:
             return 1.5
         parts, typed = name.split(), words.split()
         if all(any(part.startswith(word) for part in parts) for word in typed):
-            return 1.3
+            return EXACT
         whole = SequenceMatcher(None, words, name, autojunk=False).ratio()
         by_word = sum(max((_ratio(word, part) for part in parts), default=0.0) for word in typed) / len(typed)
         return max(whole, 0.95 * by_word if by_word > 0.7 else 0.0)

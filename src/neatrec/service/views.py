@@ -77,6 +77,36 @@ def grade_name(grade: str, strength: str | None) -> str:
     return sure if strength is None else f"{sure}, {strength}"
 
 
+SORT_NAMES = {"strength": "strongest", "customers": "most customers", "sure": "surest", "new": "new ones only"}
+
+
+@dataclass(frozen=True)
+class PairRow:
+    """One pair of the list."""
+
+    a: dict[str, Any]
+    b: dict[str, Any]
+    grade: str
+    grade_name: str
+    words: str
+    is_new: bool
+
+
+def pair_rows(bundle: LoadedBundle, rows: npt.NDArray[np.int64], public: bool) -> list[PairRow]:
+    pairs = bundle.pairs
+    return [
+        PairRow(
+            bundle.brief(a),
+            bundle.brief(b),
+            evidence.grade,
+            grade_name(evidence.grade, evidence.strength),
+            evidence.words(public=public, suggested=False),
+            pairs.is_new is not None and bool(pairs.is_new[row]),
+        )
+        for row, (a, b, evidence) in zip(rows.tolist(), pairs.evidence(rows), strict=True)
+    ]
+
+
 def cards(bundle: LoadedBundle, lines: list[AnswerLine], public: bool) -> list[ItemCard]:
     return [
         ItemCard(

@@ -312,9 +312,19 @@ class ServingTable:
         rows = np.flatnonzero(self.columns["item"][first:last] == item)
         if len(rows):
             return self.answers(query).evidence(int(rows[0]))
-        columns = self._evidence_columns(np.array([query]), np.array([item]))
-        numbers = {name: columns[name][0].item() for name in NUMBERS}
-        return self._facts.evidence(query, item, int(columns["grade"][0]), numbers)
+        return self.evidence_of(np.array([query]), np.array([item]))[0]
+
+    def evidence_of(
+        self, queries: npt.NDArray[np.integer[Any]], items: npt.NDArray[np.integer[Any]]
+    ) -> list[PairEvidence]:
+        """The evidence of aligned pairs, from the counts."""
+        columns = self._evidence_columns(queries, items)
+        codes = zip(queries.tolist(), items.tolist(), columns["grade"].tolist(), strict=True)
+        lists = {name: columns[name].tolist() for name in NUMBERS}
+        return [
+            self._facts.evidence(*code, {name: values[row] for name, values in lists.items()})
+            for row, code in enumerate(codes)
+        ]
 
     def beyond(
         self,

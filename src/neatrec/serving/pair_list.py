@@ -1,0 +1,189 @@
+"""All pairs with evidence of a bundle: sorted, filtered and in pages, at millions of pairs."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from neatrec.compiled import compiled
+from neatrec.serving.evidence import PairEvidence
+from neatrec.serving.table import ServingTable
+from neatrec.text import no_formula
+
+SORTS = ("strength", "customers", "sure", "new")
+CHUNK = 1000
+"""Pairs of a CSV file that are made at a time."""
+NUMBERS = ("count", "customers", "expected", "lift", "lift_low", "lift_high", "q")
+
+Codes = npt.NDArray[np.int32]
+Members = npt.NDArray[np.bool_]
+
+
+@compiled
+def _mark(one, other, left, right, either, marked):
+    """Mark the pairs with one item in `left` and one in `right`, and any in `either`; returns how many."""
+    total = 0
+    for row in range(len(one)):
+        a, b = one[row], other[row]
+        good = ((left[a] and right[b]) or (left[b] and right[a])) and (either[a] or either[b])
+        marked[row] = good
+        total += good
+    return total
+
+
+@compiled
+def _take(order, marked, skip, wanted):
+    """The rows of `order` that are marked, `skip` of them left out, at most `wanted`."""
+    out = np.empty(wanted, dtype=np.int64)
+    found = -skip
+    for place in range(len(order)):
+        if found == wanted:
+            break
+        if marked[order[place]]:
+            if found >= 0:
+                out[found] = order[place]
+            found += 1
+    return out[: max(found, 0)]
+
+
+@dataclass(frozen=True)
+class PairFilter:
+    """Which items the pairs must hold, each of shape (items,); None: any."""
+
+    left: Members | None = None
+    right: Members | None = None
+    """One item of the pair in `left`, the other in `right`."""
+    either: Members | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        return self.left is None and self.right is None and self.either is None
+
+
+@dataclass(frozen=True)
+class EarlierVersion:
+    """What changed since the version before the live one."""
+
+    version: str
+    created: str
+    items_new: int
+    items_gone: int
+    pairs_gone: int
+    gone: tuple[tuple[str, str, str], ...]
+    """The strongest of them: two names, the evidence it had in words."""
+    sales: float
+    """Share of sales whose item had an answer with evidence."""
+
+
+class PairList:
+    """The certain and likely pairs of a serving table, each once, with an order for each way of sorting."""
+
+    def __init__(self, index: ServingTable, old: ServingTable | None = None) -> None:
+        """`old` is the version before, to compare with; it is not kept."""
+        self.index = index
+        self.one, self.other, columns = index.pairs.with_evidence()
+        self.grade: npt.NDArray[np.uint8] = columns["grade"]
+        people = columns["count" if index.pairs.customers is None else "customers"]
+        orders = {
+            "strength": np.arange(len(self.one)),
+            "customers": np.argsort(-people, kind="stable"),
+            "sure": np.lexsort((columns["q"], columns["grade"])),
+        }
+        self.is_new: Members | None = None
+        self.earlier: EarlierVersion | None = None
+        if old is not None:
+            self.is_new, self.earlier = _compare(old, index, pair_keys(self.one, self.other, len(index)))
+            orders["new"] = np.flatnonzero(self.is_new)
+        self.orders = {name: order.astype(np.int32) for name, order in orders.items()}
+
+    def __len__(self) -> int:
+        return len(self.one)
+
+    def find(
+        self, sort: str, chosen: PairFilter, skip: int = 0, wanted: int | None = None
+    ) -> tuple[int, npt.NDArray[np.int64]]:
+        """How many pairs fit, and the rows of at most `wanted` of them after the first `skip`. By `new`: only those."""
+        order = self.orders[sort]
+        end = len(order) if wanted is None else skip + wanted
+        if chosen.is_empty:
+            return len(order), order[skip:end].astype(np.int64)
+        every = np.ones(len(self.index), dtype=np.bool_)
+        masks = (every if mask is None else mask for mask in (chosen.left, chosen.right, chosen.either))
+        marked = np.zeros(len(self), dtype=np.bool_)
+        total = _mark(self.one, self.other, *masks, marked)
+        if self.is_new is not None and sort == "new":
+            total = int((marked & self.is_new).sum())
+        return int(total), _take(order, marked, skip, max(min(end, total) - skip, 0))
+
+    def evidence(self, rows: npt.NDArray[np.int64]) -> list[tuple[int, int, PairEvidence]]:
+        """The two codes and the evidence of the pairs in these rows; the more popular item first."""
+        one, other = self.one[rows], self.other[rows]
+        swap = self.index.item_count[other] > self.index.item_count[one]
+        one, other = np.where(swap, other, one), np.where(swap, one, other)
+        return list(zip(one.tolist(), other.tolist(), self.index.evidence_of(one, other), strict=True))
+
+    def csv(self, sort: str, chosen: PairFilter, public: bool) -> Iterator[str]:
+        """All pairs that fit as CSV, a piece at a time; counts are withheld from the `public`."""
+        catalog, (_, rows) = self.index.catalog, self.find(sort, chosen)
+        numbers = () if public else NUMBERS
+        head = [f"{side}_{name}" for side in "ab" for name in ("id", "name", "category")]
+        yield _lines([[*head, "grade", "strength", *numbers, "new", "evidence"]])
+        for begin in range(0, len(rows), CHUNK):
+            part = rows[begin : begin + CHUNK]
+            lines = []
+            for row, (a, b, evidence) in zip(part.tolist(), self.evidence(part), strict=True):
+                known = evidence.to_dict()
+                texts = [
+                    no_formula(text)
+                    for code in (a, b)
+                    for text in (catalog.id(code), catalog.name(code), " / ".join(catalog.category_path(code)))
+                ]
+                new = "" if self.is_new is None else str(bool(self.is_new[row])).lower()
+                values = ["" if known[name] is None else f"{known[name]:.6g}" for name in numbers]
+                lines.append([*texts, evidence.grade, evidence.strength, *values, new, evidence.words(public)])
+            yield _lines(lines)
+
+
+def _lines(rows: list[list[Any]]) -> str:
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows(rows)
+    return out.getvalue()
+
+
+def pair_keys(one: npt.NDArray[Any], other: npt.NDArray[Any], items: int) -> npt.NDArray[np.int64]:
+    """A number for each pair, whichever item stands first."""
+    keys: npt.NDArray[np.int64] = np.minimum(one, other).astype(np.int64) * items + np.maximum(one, other)
+    return keys
+
+
+LISTED = 10
+"""Gone pairs that are named."""
+
+
+def _compare(old: ServingTable, new: ServingTable, keys: npt.NDArray[np.int64]) -> tuple[Members, EarlierVersion]:
+    """Which of the pairs of `new` with these keys are new since `old`, and what became of the others; items are matched
+    by id."""
+    now = np.array([new.catalog.code_of.get(item, -1) for item in old.catalog.ids.to_pylist()], dtype=np.int64)
+    one, other, _ = old.pairs.with_evidence()
+    before = np.where((now[one] >= 0) & (now[other] >= 0), pair_keys(now[one], now[other], len(new)), -1)
+    gone = np.flatnonzero(~np.isin(before, keys))
+    first = gone[:LISTED]
+    words = [evidence.words() for evidence in old.evidence_of(one[first], other[first])]
+    names = ([old.catalog.name(int(code)) for code in codes[first]] for codes in (one, other))
+    shares = old.coverage()
+    sold, sold_before = set(np.flatnonzero(new.item_count > 0).tolist()), set(now[old.item_count > 0].tolist())
+    return ~np.isin(keys, before), EarlierVersion(
+        version=old.version,
+        created=old.manifest.created,
+        items_new=len(sold - sold_before),
+        items_gone=int((old.item_count > 0).sum()) - len(sold & sold_before),
+        pairs_gone=len(gone),
+        gone=tuple(zip(*names, words, strict=True)),
+        sales=shares["certain"]["sales"] + shares["likely"]["sales"],
+    )
