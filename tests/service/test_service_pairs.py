@@ -18,7 +18,7 @@ from neatrec.service.app import make_app
 from neatrec.service.settings import ServiceSettings
 from neatrec.serving import ServingTable
 from neatrec.serving.evidence import GUESS
-from neatrec.serving.pair_list import PairFilter, PairList
+from neatrec.serving.pair_list import PairList, PairSelection
 
 
 @pytest.fixture(scope="module")
@@ -97,10 +97,10 @@ def test_marking_and_paging_agree_with_plain_numpy(bundle: Path) -> None:
         fits = ((left[a] & right[b]) | (left[b] & right[a])) & (either[a] | either[b])
         for sort, order in pairs.orders.items():
             wanted = order[fits[order]]
-            total, rows = pairs.find(sort, PairFilter(left, right, either), 2, 3)
+            total, rows = pairs.find(sort, PairSelection(left, right, either), 2, 3)
             assert total == fits.sum()
             assert rows.tolist() == wanted[2:5].tolist()
-            assert pairs.find(sort, PairFilter(left, right, either))[1].tolist() == wanted.tolist()
+            assert pairs.find(sort, PairSelection(left, right, either))[1].tolist() == wanted.tolist()
 
 
 def test_the_csv_file_has_what_the_pages_have(client: TestClient, listed: list[dict[str, Any]]) -> None:

@@ -15,7 +15,7 @@ from neatrec.service.snapshot import Rendered
 from neatrec.serving import FOOTER, PairEvidence
 from neatrec.serving.answers import CartLine
 from neatrec.serving.evidence import months_of
-from neatrec.serving.pair_list import PairFilter
+from neatrec.serving.pair_list import PairSelection
 from neatrec.serving.table import AnswerLine
 
 VARIANCES = ("query_variance", "item_variance")
@@ -129,13 +129,13 @@ def pair_out(bundle: LoadedBundle, a: int, b: int, public: bool) -> bytes:
     ).encode()
 
 
-def pair_filter(bundle: LoadedBundle, query: PairFilters) -> PairFilter:
+def pair_filter(bundle: LoadedBundle, query: PairFilters) -> PairSelection:
     """What a caller asked for, looked up in the bundle."""
     if query.sort == "new" and bundle.pairs.earlier is None:
         hint = "Serve a store to which `neatrec publish` has published twice."
         raise bad("sort", "strength, customers or sure: no earlier version is there", query.sort, hint=hint)
     left, right = (None if name is None else bundle.in_category(name) for name in (query.category, query.with_category))
-    return PairFilter(left, right, None if query.q is None else bundle.named(query.q))
+    return PairSelection(left, right, None if query.q is None else bundle.named(query.q))
 
 
 def pairs_out(bundle: LoadedBundle, query: PairsQuery, public: bool) -> bytes:

@@ -53,7 +53,7 @@ def _take(order, marked, skip, wanted):
 
 
 @dataclass(frozen=True)
-class PairFilter:
+class PairSelection:
     """Which items the pairs must hold, each of shape (items,); None: any."""
 
     left: Members | None = None
@@ -106,7 +106,7 @@ class PairList:
         return len(self.one)
 
     def find(
-        self, sort: str, chosen: PairFilter, skip: int = 0, wanted: int | None = None
+        self, sort: str, chosen: PairSelection, skip: int = 0, wanted: int | None = None
     ) -> tuple[int, npt.NDArray[np.int64]]:
         """How many pairs fit, and the rows of at most `wanted` of them after the first `skip`. By `new`: only those."""
         order = self.orders[sort]
@@ -128,7 +128,7 @@ class PairList:
         one, other = np.where(swap, other, one), np.where(swap, one, other)
         return list(zip(one.tolist(), other.tolist(), self.index.evidence_of(one, other), strict=True))
 
-    def csv(self, sort: str, chosen: PairFilter, public: bool) -> Iterator[str]:
+    def csv(self, sort: str, chosen: PairSelection, public: bool) -> Iterator[str]:
         """All pairs that fit as CSV, a piece at a time; counts are withheld from the `public`."""
         catalog, (_, rows) = self.index.catalog, self.find(sort, chosen)
         numbers = () if public else NUMBERS
