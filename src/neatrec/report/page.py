@@ -42,7 +42,7 @@ class TableBlock:
 
 
 @dataclass(frozen=True)
-class PairBlock:
+class PairEntries:
     """A table of pairs as a list: readable on a phone, where four columns are not."""
 
     kind: ClassVar[str] = "pairs"
@@ -109,7 +109,7 @@ class ExampleList:
     queries: tuple[ExampleQuery, ...]
 
 
-Block = Paragraph | Heading | TableBlock | FigureRow | FactList | ExampleList | SummaryCard | PairBlock
+Block = Paragraph | Heading | TableBlock | FigureRow | FactList | ExampleList | SummaryCard | PairEntries
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class Page:
     def tables(self) -> Iterator[ReportTable]:
         """All tables in the order of the page."""
         blocks = (block for section in self.sections for block in section.blocks)
-        return (block.table for block in blocks if isinstance(block, TableBlock | PairBlock))
+        return (block.table for block in blocks if isinstance(block, TableBlock | PairEntries))
 
     def figures(self) -> Iterator[Figure]:
         """All figures in the order of the page."""
