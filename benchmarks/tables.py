@@ -447,9 +447,7 @@ def serve_load() -> list[list[str]]:
     return rows
 
 
-SPARK = tuple(
-    f"spark_counting_{part}" for part in ("instacart", "candidates", "simulated", "skew", "window", "refused")
-)
+SPARK = tuple(f"spark_counting_{part}" for part in ("instacart", "candidates", "skew", "window", "refused"))
 
 
 @from_records("spark", *SPARK)

@@ -230,10 +230,11 @@ def _split(parts: Iterable[Part], like: CountInput, bands: list[Band]) -> Iterat
 
 
 def _rows(found: Iterable[tuple[int, Part]], like: CountInput, bands: list[Band]) -> Iterator[ItemRows]:
-    """The rows of the band whose lines are here; none where no basket has its items."""
-    here = list(found)
-    if here:
-        yield rows_of_band((part for _, part in here), like, bands[here[0][0]])
+    """The rows of the bands whose lines are here: of one, as long as Spark's hash is that of `_keys`."""
+    here: dict[int, list[Part]] = {}
+    for number, part in found:
+        here.setdefault(number, []).append(part)
+    return (rows_of_band(parts, like, bands[number]) for number, parts in here.items())
 
 
 def _cut(frame: Any, totals: Margins, cutting: ThresholdSearch) -> float:
