@@ -15,7 +15,7 @@ import pyarrow as pa
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog
 from neatrec.errors import must_be, require_extra
-from neatrec.text import plural, printable
+from neatrec.text import plural, printable, show_number
 
 if TYPE_CHECKING:
     from neatrec.leaderboard.run import LeaderboardOptions, LeaderboardResult
@@ -79,7 +79,7 @@ class ResultTable:
 def _cell(value: object) -> str:
     if value is None:
         return ""
-    return f"{value:.3g}" if isinstance(value, float) else printable(value, limit=160)
+    return show_number(value) if isinstance(value, float) else printable(value, limit=160)
 
 
 class Shop:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
+from decimal import Decimal
 
 
 def printable(text: object, limit: int = 120) -> str:
@@ -43,6 +45,25 @@ def plural(count: int, noun: str, many: str | None = None) -> str:
     ('1 basket', '12,000 baskets', '2 categories')
     """
     return f"{count:,} {noun if count == 1 else many or noun + 's'}"
+
+
+SMALLEST_SHOWN = 1e-6
+"""Smaller numbers are only said to be below it."""
+
+
+def show_number(value: float) -> str:
+    """A number for people: three digits, never an exponent.
+
+    >>> show_number(3.5821), show_number(12345.6), show_number(0.0000123), show_number(1e-37), show_number(0.0)
+    ('3.58', '12,346', '0.0000123', 'below 0.000001', '0')
+    """
+    if not math.isfinite(value):
+        return str(value)
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    if 0 < abs(value) < SMALLEST_SHOWN:
+        return f"{'below ' if value > 0 else 'above -'}{SMALLEST_SHOWN:f}"
+    return f"{Decimal(f'{value:.3g}'):f}"
 
 
 def parse_size(text: str) -> int:

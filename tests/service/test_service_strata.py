@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,13 @@ import pytest
 from starlette.testclient import TestClient
 
 from helpers.dated_shop import dated_shop
+from neatrec.check.run import check_baskets
 from neatrec.cli.main import exit_code_of
 from neatrec.models import Run, make_model
+from neatrec.models.items import find_items
 from neatrec.service.app import make_app
 from neatrec.service.settings import ServiceSettings
-from neatrec.serving import save_indexed
+from neatrec.serving import ServingTable, save_indexed
 
 WORDS = "x within December: seasonal."
 
@@ -110,3 +113,30 @@ def test_the_prompt_lists_the_same(dated: Path, capsys: pytest.CaptureFixture[st
         assert WORDS in out
     assert exit_code_of(["recommend", str(dated), "candy", "--month", "7"]) == 0
     assert "wreath" not in capsys.readouterr().out
+
+
+OPEN = "Seasons and stores could not be ruled out as the reason of a pair."
+EXPONENT = re.compile(r"\d[eE][-+]?\d")
+
+
+def test_without_times_and_stores_no_text_for_people_claims_more_than_it_knows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The pair of buns and sausages has the smallest q there is: no text shows it as it is."""
+    baskets, place = replace(dated_shop(), times=None, attributes={}), tmp_path / "bundle"
+    save_indexed(make_model("shrunk-lift").fit(baskets, Run(threads=1)), place, baskets, seed=0)
+    assert ServingTable.open(place).evidence(*find_items(baskets.catalog, ["bun", "sausage"]).tolist()).q < 1e-30
+    shown = {"check": check_baskets(baskets).to_text()}
+    for words in (["show", str(place)], ["recommend", str(place), "bun", "--min-evidence", "guess"]):
+        capsys.readouterr()
+        assert exit_code_of(words) == 0
+        shown[words[0]] = capsys.readouterr().out
+    with TestClient(make_app(ServiceSettings(place))) as client:
+        for page in ("/item?id=bun&min_evidence=guess", "/pair?a=bun&b=sausage", "/quality"):
+            shown[page] = client.get(page, headers={"accept": "text/html"}).text
+    for where, text in shown.items():
+        plain = re.sub(r"<[^>]*>|\b[0-9a-f]{12,64}\b", " ", text)  # tags hold colours, hashes are no numbers
+        assert OPEN in " ".join(plain.split()), where
+        assert "1,000,000" not in plain, where
+        assert not EXPONENT.search(plain), (where, EXPONENT.search(plain))
+    assert "fewer than 1 in 1,000<" in shown["/pair?a=bun&b=sausage"]

@@ -45,10 +45,10 @@ def _show_summary(done: Demo) -> None:
     from neatrec.serving.evidence import times_chance
 
     table, names, labels = ServingTable.open(done.bundle), done.market.baskets.catalog, done.stratified
-    found = table.evidence_pairs()
-    planted = done.market.truth.is_complement(*found.T) | done.market.truth.is_complement(*found.T[::-1])
+    one, other, _ = table.pairs.with_evidence()
+    planted = done.market.truth.is_complement(one, other) | done.market.truth.is_complement(other, one)
     print(f"A simulated supermarket: {plural(len(done.market.baskets), 'basket')}, {plural(len(names), 'item')}.")
-    print(f"{found_words(len(found), table.coverage())}, {percent(planted.mean(), 0)} of them planted there, such as:")
+    print(f"{found_words(len(one), table.coverage())}, {percent(planted.mean(), 0)} of them planted there, such as:")
     for place, evidence in done.strongest(5):
         bought = f"{times_chance(evidence.lift)} chance, {plural(evidence.customers, 'customer')}"
         print(f"  {_pair(names, labels.query[place], labels.item[place])}: {bought}")

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import typer
 
 from neatrec.cli.progress import BarHandler, is_step
-from neatrec.text import plural, printable
+from neatrec.text import plural, printable, show_number
 
 SHOWN = tuple(f"neatrec.{name}" for name in ("io", "training.", "release", "service", "cli"))
 """Whose events are printed without --verbose."""
@@ -141,5 +141,5 @@ def _cell(value: Any) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, float):
-        return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+        return show_number(value)
     return printable(value, limit=60)

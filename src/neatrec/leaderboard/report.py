@@ -251,7 +251,9 @@ def find_pairs(
         evidence = facts.evidence(int(one[row]), int(other[row]), int(columns["grade"][row]), numbers)
         first, second = (baskets.catalog.name(int(codes[row])) for codes in (one, other))
         lift = evidence.lift, evidence.lift_low, evidence.lift_high
-        strongest.append((first, second, evidence.grade, evidence.strength, evidence.count, lift, evidence.words()))
+        strongest.append(
+            (first, second, evidence.grade, evidence.strength, evidence.times_words(), lift, evidence.words())
+        )
     return FoundPairs(
         certain=int((columns["grade"] == CERTAIN).sum()),
         likely=int((columns["grade"] == LIKELY).sum()),

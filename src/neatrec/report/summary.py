@@ -27,11 +27,11 @@ PAIR_COLUMNS = (
     TableColumn("goes_with", "Goes with"),
     TableColumn("sure", "How sure"),
     TableColumn("strong", "How strong"),
-    TableColumn("orders", "Orders", "number"),
+    TableColumn("together", "Bought together"),
     TableColumn("lift", "Lift", "interval", 1),
     TableColumn("evidence", "Evidence"),
 )
-Row = tuple[str, str, str, str | None, int, tuple[float, float, float], str]
+Row = tuple[str, str, str, str | None, str, tuple[float, float, float], str]
 
 
 @dataclass(frozen=True)

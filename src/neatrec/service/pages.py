@@ -56,6 +56,7 @@ from neatrec.service.views import (
 from neatrec.serving import FOOTER, GRADES
 from neatrec.serving.answers import LEVELS
 from neatrec.serving.evidence import coincidence_words
+from neatrec.text import show_number
 
 SHOWN = 12
 """Answers on a page."""
@@ -361,7 +362,11 @@ def _templates() -> Environment:
         lstrip_blocks=True,
     )
     templates.globals |= {"address": address, "grade_names": GRADE_NAMES, "goal_names": GOAL_NAMES}
-    templates.filters |= {"share": lambda value: unbroken(f"{100 * value:.0f} %"), "unbroken": unbroken}
+    templates.filters |= {
+        "number": show_number,
+        "share": lambda value: unbroken(f"{100 * value:.0f} %"),
+        "unbroken": unbroken,
+    }
     return templates
 
 

@@ -19,7 +19,7 @@ from neatrec.serving import PairEvidence, table_words
 from neatrec.serving.answers import peers_of
 from neatrec.serving.evidence import LIKELY
 from neatrec.serving.table import AnswerLine
-from neatrec.text import plural
+from neatrec.text import plural, show_number
 
 MIN_PEERS = 8
 """Where a category has fewer items than this, an item is compared with all items."""
@@ -173,7 +173,7 @@ def spread(bundle: LoadedBundle, code: int) -> PeerComparison | None:
         return None
     less = float(np.mean(variance[peers] < variance[code]))
     kind = "goes with many different things" if less > 0.66 else "goes with few kinds of things" if less < 0.33 else ""
-    sentence = f"Variance {variance[code]:.3g}: larger than that of {100 * less:.0f} % of {who}."
+    sentence = f"Variance {show_number(variance[code])}: larger than that of {100 * less:.0f} % of {who}."
     sentence += f" It {kind}." if kind else ""
     picture = histogram(variance[peers].astype(np.float64), float(variance[code]), sentence, "narrow", "wide")
     return PeerComparison(sentence, picture)

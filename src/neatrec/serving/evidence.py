@@ -214,15 +214,21 @@ class PairEvidence:
         ratios = f"{times_chance(self.overall_lift)} overall, {times_chance(self.lift)} within {within}"
         return f"{joined} {ratios}: {self.grade}."
 
+    def times_words(self) -> str:
+        """How often both were bought, in the unit of every text: customers where they are known, else orders.
+
+        The sentence of the same pair says the same number.
+        """
+        return plural(self.count, "order") if self.customers < 0 else plural(self.customers, "customer")
+
     def _together(self) -> str:
-        """How often both were bought, in the unit that was tested: customers where they are known, else orders."""
         if self.count < 0:
             return "Seldom or never bought together"
         if not self.count:
             return "Never bought together"
         if self.customers < 0:
-            return f"Bought together in {plural(self.count, 'order')}"
-        return f"Bought together by {plural(self.customers, 'customer')}"
+            return f"Bought together in {self.times_words()}"
+        return f"Bought together by {self.times_words()}"
 
     def _guess(self, public: bool, suggested: bool) -> str:
         why = "not more often than chance" if self.lift <= NO_LIFT else "chance may explain it"

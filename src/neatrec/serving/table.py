@@ -23,7 +23,7 @@ from neatrec.models.base import Model, no_goals
 from neatrec.models.items import same_category_as
 from neatrec.models.recommendations import best
 from neatrec.models.registry import model_class
-from neatrec.serving.evidence import EXPLAINED, GRADES, GUESS, LIKELY, RULE, PairEvidence, grade_names, grade_pairs
+from neatrec.serving.evidence import EXPLAINED, GRADES, GUESS, RULE, PairEvidence, grade_names, grade_pairs
 from neatrec.serving.files import (
     ANSWER_BOUNDS,
     ANSWERS,
@@ -454,14 +454,9 @@ class ServingTable:
         columns = self.pairs.columns(queries, items)
         return columns | {name: missing(name, len(items)) for name in NUMBERS if name not in columns}
 
-    def evidence_pairs(self) -> npt.NDArray[np.int64]:
-        """The pairs with evidence among the answers, each once, the smaller code first, shape (pairs, 2)."""
-        row = np.flatnonzero(self.columns["grade"] <= LIKELY)
-        query = np.searchsorted(self.start, row, side="right") - 1
-        return np.unique(np.sort(np.column_stack([query, self.columns["item"][row]]), axis=1), axis=0)
-
     def coverage(self) -> dict[str, dict[str, float]]:
-        """For each grade the share of the bought items, and of their sales, whose best answer has it.
+        """For each grade the share of the bought items, and of their sales, whose best answer has it: in the table, or
+        beyond it.
 
         `none`: items without an answer. Categories and rules belong to a service, so their shares are 0 here.
         """
@@ -472,6 +467,10 @@ class ServingTable:
         # the best evidence among an item's answers, not the grade of its first one
         grade[has] = np.minimum.reduceat(self.columns["grade"], start[:-1][has]) if has.any() else 0
         grade[has & (grade >= EXPLAINED)] = GUESS
+        first, _, evident = self.evident_pairs
+        known = np.diff(first) > 0
+        if known.any():
+            grade[known] = np.minimum(grade[known], np.minimum.reduceat(evident, first[:-1][known]))
         items = np.bincount(grade[bought], minlength=RULE + 2) / max(int(bought.sum()), 1)
         lines = np.bincount(grade[bought], self.item_count[bought], minlength=RULE + 2)
         sales = lines / max(int(lines.sum()), 1)
