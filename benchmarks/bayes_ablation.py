@@ -31,6 +31,7 @@ from neatrec.evaluation.task import build_task
 from neatrec.labels import make_labels
 from neatrec.models.bayes.features import (
     PRIOR_FEATURES,
+    PRODUCTS,
     RANKER_FEATURES,
     CatalogFeatures,
     FeatureOptions,
@@ -44,7 +45,10 @@ from neatrec.models.bayes.scoring import PairScorer
 from neatrec.models.bayes.training_set import PairSampler
 
 ALL = "bayes"
-LEFT_OUT = (ALL, "near pairs", *(name for name in PRIOR_FEATURES if name != "level"), *RANKER_FEATURES, "ranker")
+LEFT_OUT = (
+    *(ALL, "near pairs", *(name for name in PRIOR_FEATURES if name != "level")),
+    *(*(name for name in RANKER_FEATURES if name not in PRODUCTS), "products", "ranker"),
+)
 
 
 class Variant:
@@ -95,7 +99,8 @@ class ValidationFold:
             found = ranker_training_set(self.folds, prior, pairs, self.min_lift)
             if found is None:
                 raise ValueError("these baskets hold no positive pairs")
-            used, first = np.array([name != left_out for name in RANKER_FEATURES]), found.first[:, 0]
+            names = [(*PRODUCTS.get(name, (name,)), "products" * (name in PRODUCTS)) for name in RANKER_FEATURES]
+            used, first = np.array([left_out not in name for name in names]), found.first[:, 0]
             ranker = logistic_ranker(found.features[first], found.positive[first], used)
         return by_query(Variant(PairScorer(self.features, prior, ranker)), self.task, 0.05)  # type: ignore[arg-type]
 

@@ -75,7 +75,7 @@ def test_degenerate_baskets_score_as_the_reference(lists: list[list[str]]) -> No
 
 def test_scores_are_clipped_as_the_reference() -> None:
     features, (prior, ranker) = toy_features(), random_weights(4)
-    steep = replace(ranker, weights=ranker.weights * 50)
+    steep = replace(ranker, weights=(ranker.weights - 0.5) * 50)
     found = np.log(PairScorer(features, prior, steep).rows(EVERY).astype(np.float64))
     assert (found.min(), found.max()) == pytest.approx((-60.0, 60.0))
     np.testing.assert_allclose(found.ravel(), np.log(reference_scores(features, prior, steep, QUERY, ITEM)), atol=5e-3)

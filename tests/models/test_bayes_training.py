@@ -13,14 +13,16 @@ from scipy import stats
 
 from helpers.bayes_cases import ITEMS, toy_features
 from helpers.toyshop import toy_baskets, toy_catalog
+from neatrec.data.baskets import Baskets
 from neatrec.errors import ParameterError
 from neatrec.models import Run, make_model
 from neatrec.models.bayes import GOALS, Bayes
-from neatrec.models.bayes.features import RANKER_FEATURES
-from neatrec.models.bayes.fit import Fold, choose_rankings, prior_training_set, ranker_training_set
+from neatrec.models.bayes.features import RANKER_FEATURES, CatalogFeatures, FeatureOptions, PairFeatures
+from neatrec.models.bayes.fit import Fold, choose_rankings, make_folds, prior_training_set, ranker_training_set
 from neatrec.models.bayes.prior import INITIAL_PRIOR, Prior
 from neatrec.models.bayes.ranker import STATISTICS, GoalRanking, logistic_ranker, statistic_scores
 from neatrec.models.bayes.training_set import MAX_P_VALUE, HeldOut, PairSampler, RankerTrainingSet, count_higher
+from neatrec.models.counts import CountParameters
 from neatrec.simulator import supermarket
 
 CATEGORY = toy_catalog().category_of()
@@ -47,6 +49,18 @@ def test_held_out_pairs_are_those_of_their_definitions(ordered: bool) -> None:
     dependent = (times >= 2) & (times > chance) & (stats.poisson.sf(times - 1, chance) <= MAX_P_VALUE)
     assert dependent.any()
     np.testing.assert_array_equal(dense(held_out.dependent_pairs(MAX_P_VALUE)), dependent)
+
+
+@pytest.mark.parametrize(("customers", "dependent"), [(1, 0), (60, 6)])
+def test_the_habit_of_one_customer_is_no_evidence(customers: int, dependent: int) -> None:
+    lists = [["a", "b"], ["c", "d"], ["e", "f"]] * 40
+    baskets = Baskets.from_lists(lists, users=[str(n % customers) for n in range(len(lists))])
+    options = FeatureOptions(CountParameters().counting(), ordered=False, rank=2, min_pair_count=1)
+    catalog, rng = CatalogFeatures.of(baskets.catalog), np.random.default_rng(0)
+    folds = make_folds([baskets], lambda part: PairFeatures.of(part, catalog, options, rng), options, 1.2)
+    held_out = next(folds).held_out
+    assert len(held_out.significant_pairs(1.2)[0]) == 6
+    assert len(held_out.dependent_pairs(MAX_P_VALUE)[0]) == dependent
 
 
 def test_training_sets_hold_candidates_and_which_are_positive() -> None:

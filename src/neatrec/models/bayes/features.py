@@ -55,7 +55,11 @@ RANKER_FEATURES = {
     "significance": "log(1 + G^2), 0 for a count below expectation",
     "log_expected": "log(0.02 + expected count)",
 }
-"""Features of the log-odds by which pairs rank."""
+"""Features of the log-odds by which pairs rank; products of some of them follow."""
+CURVED = ("log_lift", "log_count", "significance", "log_expected")
+"""A lift counts for more the more often the pair was, or could have been, bought: products of each two, and squares."""
+PRODUCTS = {f"{one}_x_{two}": (one, two) for place, one in enumerate(CURVED) for two in CURVED[place:]}
+RANKER_FEATURES |= {name: f"{one} times {two}" for name, (one, two) in PRODUCTS.items()}
 
 NEAR_DISTANCE = 5
 """Pairs at most this far apart in the cart are near pairs."""
@@ -274,6 +278,7 @@ class PairFeatures:
             "significance": np.log1p(np.maximum(g2, 0.0)),
             "log_expected": np.log(by_chance + EXPECTED_PSEUDO),
         }
+        columns |= {name: columns[one] * columns[two] for name, (one, two) in PRODUCTS.items()}
         return _stacked({name: columns[name] for name in RANKER_FEATURES}, len(queries))
 
     def _pooled(

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from neatrec.data.baskets import Baskets, MaskedShards
+from neatrec.data.baskets import Baskets, MaskedShards, customers_return
 from neatrec.data.randomness import children
 from neatrec.data.splits import moment_of_share, uniform_of_ids
 from neatrec.models.bayes.cart import CartFit, fit_cart
@@ -165,30 +165,42 @@ def make_folds(
     min_lift: float,
 ) -> Iterator[Fold]:
     """One fold by time, or both halves."""
-    counting, threads = options.counting, options.threads
-
     earlier = _before(shards, HELD_OUT_FROM)
     if earlier is not None:
         later = _part(shards, earlier, False)
-        found = count_pairs(
-            later,
-            counting,
-            ordered=options.ordered,
-            max_pairs=options.max_pairs,
-            strata=options.strata,
-            threads=threads,
-        )
+        found = _held_out(later, options)
         if len(strong_pairs(found.counts, min_lift)[0]) >= MIN_HELD_OUT_PAIRS:
-            yield Fold(features_of(_part(shards, earlier, True)), HeldOut(found.counts, found.directed))
+            yield Fold(features_of(_part(shards, earlier, True)), _with_customers(found, later, options))
             return
         del found, later
     # a hash and not the digits of the id: ids of a part may all be even
     hashed = [uniform_of_ids(shard.ids, "practice") < 0.5 for shard in shards]
     half = _before(shards, 0.5) or hashed
-    first, second = (_part(shards, half, part) for part in (True, False))
-    one, other = features_of(first), features_of(second)
-    yield Fold(one, HeldOut(other.counts, other.directed))
-    yield Fold(other, HeldOut(one.counts, one.directed))
+    parts = [_part(shards, half, part) for part in (True, False)]
+    found_of = [features_of(part) for part in parts]
+    for one, other in ((0, 1), (1, 0)):
+        held_out = HeldOut(found_of[other].counts, found_of[other].directed)
+        yield Fold(found_of[one], _with_customers(held_out, parts[other], options))
+
+
+def _held_out(shards: list[Baskets], options: FeatureOptions) -> HeldOut:
+    found = count_pairs(
+        shards,
+        options.counting,
+        ordered=options.ordered,
+        max_pairs=options.max_pairs,
+        strata=options.strata,
+        threads=options.threads,
+    )
+    return HeldOut(found.counts, found.directed)
+
+
+def _with_customers(held_out: HeldOut, shards: list[Baskets], options: FeatureOptions) -> HeldOut:
+    """With the counts per customer, where customers return."""
+    if options.counting.once_per_customer or not customers_return(shards):
+        return held_out
+    once = replace(options, counting=replace(options.counting, once_per_customer=True))
+    return held_out._replace(once=_held_out(shards, once))
 
 
 def _before(shards: Iterable[Baskets], share: float) -> list[npt.NDArray[np.bool_]] | None:

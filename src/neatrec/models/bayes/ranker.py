@@ -39,11 +39,10 @@ MEASURES = {"balanced": (0, 1), "lift": (0,), "evidence": (1,)}
 """What a goal is measured by: gains by strong pairs, as `shrunk-lift-tuned` has them (0), by certain pairs (1)."""
 MIN_POSITIVE = 30
 """With fewer positive pairs a measure says nothing."""
-LIFT_WEIGHTS = tuple(round(0.1 * tenth, 1) for tenth in range(11))
+LIFT_WEIGHTS = tuple(round(0.05 * step, 2) for step in range(21))
 """Weights of the odds of a high-lift pair in a blend; the rest is that of the odds of a dependent pair."""
-LOSS_WEIGHT, MIN_GAIN = 4.0, 0.02
-"""What a log-gain over the best statistic lacks to `MIN_GAIN` by one measure weighs so many times as much as a gain by
-the other: what is balanced must not lose by either, and less may be chance."""
+MIN_GAIN = 0.02
+"""Log-gains over the best statistic are shares of the largest one that odds attain by a measure, or of this."""
 RESAMPLES = 300
 CLEARLY = 0.95
 """The share of the resamples that a ranking must win over a simpler one."""
@@ -191,6 +190,8 @@ class Competition:
     def winner(self, goal: str, default: Callable[[str], GoalRanking]) -> GoalRanking:
         """The ranking for a goal: a rich one if it clearly beats all statistics, else the default unless another
         statistic clearly beats that.
+
+        Of two measures the worse one counts: what is balanced has much of what is attainable by either.
         """
         measures = self.measured(goal)
         if not measures:
@@ -199,13 +200,17 @@ class Competition:
             return usual
         best = [self._best_simple(measure) for measure in measures]
 
-        def values(entrant: Entrant) -> Floats:
-            """Of all queries, and of each resample: logs of the ratios to the best statistic, losses weighing more."""
+        def log_gains(entrant: Entrant) -> Floats:
+            """Over the best statistic by each measure, of all queries and of each resample, (measures, resamples)."""
             ratios = [self._resampled(entrant.gains[:, m]) / self._resampled(b[:, m]) for m, b in best]
-            logs = np.log(np.maximum(ratios, 1e-9))
-            if len(measures) > 1:
-                logs -= (LOSS_WEIGHT - 1.0) * np.maximum(MIN_GAIN - logs, 0.0)
-            return np.asarray(logs.sum(axis=0))
+            return np.asarray(np.log(np.maximum(ratios, 1e-9)))
+
+        attained = np.full(len(measures), MIN_GAIN)
+        for entrant in self.rich:
+            attained = np.maximum(attained, log_gains(entrant)[:, 0])
+
+        def values(entrant: Entrant) -> Floats:
+            return np.asarray((log_gains(entrant) / attained[:, None]).min(axis=0))
 
         def best_of(entrants: list[Entrant]) -> Entrant:
             return max(entrants, key=lambda entrant: values(entrant)[0])

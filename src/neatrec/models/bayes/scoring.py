@@ -300,7 +300,8 @@ class PairScorer:
         counts = self.features.counts
         start = self.tables.counts.start
         offsets = np.concatenate([[0], np.cumsum(start[queries + 1] - start[queries])]).astype(np.int64)
-        if not self.settings.ranker.significance.any():
+        weights = self.settings.ranker._asdict()
+        if not any(weight.any() for name, weight in weights.items() if "significance" in name.split("_x_")):
             return offsets, np.zeros(0, dtype=np.float32)
         rows, total = counts.matrix[queries], counts.total
         query = np.repeat(queries, np.diff(offsets))
@@ -453,30 +454,39 @@ def add_unseen(r, of_pair, of_query, of_item, settings, out):  # type: ignore[no
         of_pair.around[v] = fast_log(around / (neighbour_total * of_item.total[v] + ONE))
     for ranker in range(len(out)):
         level = settings.level[ranker] + w_rank.query_popularity[ranker] * of_query.popularity[r]
-        cosine, lift = w_rank.cosine[ranker], w_rank.log_lift[ranker]
-        neighbours, order, expected = (
-            w_rank.neighbours[ranker],
-            w_rank.category_order[ranker],
-            w_rank.log_expected[ranker],
-        )
+        cosine, neighbours, order = w_rank.cosine[ranker], w_rank.neighbours[ranker], w_rank.category_order[ranker]
+        of_lift, of_expected = w_rank.log_lift[ranker], w_rank.log_expected[ranker]
+        of_lift_2, of_both = w_rank.log_lift_x_log_lift[ranker], w_rank.log_lift_x_log_expected[ranker]
+        of_expected_2 = w_rank.log_expected_x_log_expected[ranker]
         row = out[ranker]
         for v in range(len(row)):
+            lift, expected = of_pair.words[v], of_pair.negative[v]
             score = level + order * of_pair.category_order[v] + cosine * of_pair.positive[v]
-            score += lift * of_pair.words[v] + expected * of_pair.negative[v]
+            score += lift * (of_lift + of_lift_2 * lift + of_both * expected)
+            score += expected * (of_expected + of_expected_2 * expected)
             row[v] = score + neighbours * of_pair.around[v]
 
 
 @compiled
 def add_seen(of_pair, settings, out):  # type: ignore[no-untyped-def]
     """Add what the counts of seen pairs contribute, and clip the log-scores."""
-    k, weights, limit = settings.k, settings.ranker, np.float32(MAX_LOG_ODDS)
+    k, w, limit = settings.k, settings.ranker, np.float32(MAX_LOG_ODDS)
     for v in range(out.shape[1]):
         if of_pair.times[v] > ZERO:
             prior = k * np.exp(of_pair.category_prior[v])
-            lift, count = np.log1p(of_pair.blended[v] / prior), np.log1p(of_pair.times[v])
-            for ranker in range(len(out)):
-                out[ranker, v] += weights.log_lift[ranker] * lift + weights.log_count[ranker] * count
-                out[ranker, v] += weights.significance[ranker] * of_pair.significance[v]
+            more = np.log1p(of_pair.blended[v] / prior)
+            count, certain, expected = np.log1p(of_pair.times[v]), of_pair.significance[v], of_pair.negative[v]
+            lift = of_pair.words[v] + more
+            for n in range(len(out)):
+                score = more * (w.log_lift[n] + w.log_lift_x_log_lift[n] * (lift + of_pair.words[v]))
+                score += more * w.log_lift_x_log_expected[n] * expected
+                score += count * (
+                    w.log_count[n] + w.log_lift_x_log_count[n] * lift + w.log_count_x_log_count[n] * count
+                )
+                score += count * (w.log_count_x_significance[n] * certain + w.log_count_x_log_expected[n] * expected)
+                score += certain * (w.significance[n] + w.log_lift_x_significance[n] * lift)
+                score += certain * (w.significance_x_significance[n] * certain)
+                out[n, v] += score + certain * w.significance_x_log_expected[n] * expected
     for ranker in range(len(out)):
         for v in range(out.shape[1]):
             out[ranker, v] = min(max(out[ranker, v], -limit), limit)

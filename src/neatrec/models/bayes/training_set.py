@@ -31,7 +31,7 @@ SIGNIFICANT = 1.96
 MAX_P_VALUE, CERTAIN_P_VALUE = 1e-5, 1e-8
 """A pair is dependent, or certain, when chance alone shows such a count less often than this."""
 G2 = [ranking.name for ranking in STATISTICS].index("llr")
-RANKER_QUERIES = 1_500
+RANKER_QUERIES = 3_000
 """The most queries per fold that rankings are fitted on and compared by."""
 FIRST_BY_ODDS, FIRST_BY_STATISTIC = 150, 25
 """Their candidates: the first ones by posterior lift and by G^2, which odds are fitted on, and by each statistic."""
@@ -45,6 +45,8 @@ class HeldOut(NamedTuple):
     counts: PairCounts
     directed: sparse.csr_matrix | None
     """Where carts have an order."""
+    once: HeldOut | None = None
+    """The same with each pair once per customer, where customers return: a habit of one is no evidence."""
 
     def significant_pairs(self, min_lift: float) -> Pairs:
         """Significant high-lift pairs: at least STRONG_COUNT times, query first where carts have an order, and
@@ -59,6 +61,8 @@ class HeldOut(NamedTuple):
 
     def dependent_pairs(self, max_p_value: float) -> Pairs:
         """Pairs bought together, query first where carts have an order, more often than chance explains."""
+        if self.once is not None:
+            return self.once.dependent_pairs(max_p_value)
         counts = self.counts
         # a single count is no evidence, and there are very many of them
         query, item, count = frequent_pairs(counts.matrix if self.directed is None else self.directed, 2)
