@@ -209,14 +209,11 @@ class Competition:
         for entrant in self.rich:
             attained = np.maximum(attained, log_gains(entrant)[:, 0])
 
-        def values(entrant: Entrant) -> Floats:
-            return np.asarray((log_gains(entrant) / attained[:, None]).min(axis=0))
-
         def best_of(entrants: list[Entrant]) -> Entrant:
-            return max(entrants, key=lambda entrant: values(entrant)[0])
+            return max(entrants, key=lambda entrant: (log_gains(entrant)[:, 0] / attained).min())
 
         def beats(one: Entrant, other: Entrant) -> bool:
-            difference = values(one) - values(other)
+            difference = (log_gains(one) - log_gains(other)).sum(axis=0)
             return bool(difference[0] > 0 and (difference[1:] > 0).mean() >= CLEARLY)
 
         statistic = best_of(list(self.simple))
