@@ -69,7 +69,7 @@ def test_priors_that_do_not_help_make_it_shrunk_lift(caplog: pytest.LogCaptureFi
     for _ in range(8000):
         pair = rng.integers(200)
         lists.append([f"left-{pair}", f"right-{pair}", *(f"rare-{n}" for n in rng.choice(4000, size=2, replace=False))])
-    with caplog.at_level(logging.WARNING):
+    with caplog.at_level(logging.INFO, logger="neatrec"):
         fitted = make_model("bayes", rank=4).fit(Baskets.from_lists(lists, ordered=False))
     learned = fitted.fit_info()
     assert learned["strong_pairs"] >= 400

@@ -183,7 +183,7 @@ def make_folds(
         yield Fold(found_of[one], _with_customers(held_out, parts[other], options))
 
 
-def _held_out(shards: list[Baskets], options: FeatureOptions) -> HeldOut:
+def _held_out(shards: Iterable[Baskets], options: FeatureOptions) -> HeldOut:
     found = count_pairs(
         shards,
         options.counting,
@@ -195,7 +195,7 @@ def _held_out(shards: list[Baskets], options: FeatureOptions) -> HeldOut:
     return HeldOut(found.counts, found.directed)
 
 
-def _with_customers(held_out: HeldOut, shards: list[Baskets], options: FeatureOptions) -> HeldOut:
+def _with_customers(held_out: HeldOut, shards: Iterable[Baskets], options: FeatureOptions) -> HeldOut:
     """With the counts per customer, where customers return."""
     if options.counting.once_per_customer or not customers_return(shards):
         return held_out
