@@ -84,6 +84,21 @@ def test_a_pair_outside_the_table_has_evidence_too(bundle: Path) -> None:
         index.evidence(0, 10_000)
 
 
+def test_the_evidence_of_many_pairs_is_that_of_each(bundle: Path, tmp_path: Path) -> None:
+    save_indexed(make_model("popco").fit(dated_shop(), ONE), tmp_path / "dated", dated_shop(), seed=0, k=1)
+    graded = set()
+    for path in (bundle, tmp_path / "dated"):
+        index = ServingTable.open(path)
+        queries, items = (part.ravel().astype(np.int32) for part in np.indices((len(index), len(index))))
+        pairs = list(zip(queries.tolist(), items.tolist(), strict=True))
+        together, grades = index.evidence_of(queries, items), index.grades_of(queries, items)
+        for pair, found, grade in zip(pairs, together, grades.tolist(), strict=True):
+            assert found.to_dict() == index.evidence(*pair).to_dict()
+            assert index.grades[grade] == found.grade
+        graded |= {found.grade for found in together}
+    assert {"certain", "guess", "seasonal"} <= graded
+
+
 def test_answers_are_taken(bundle: Path) -> None:
     answers = ServingTable.open(bundle).answers(code("bread"))
     assert len(answers.take([])) == 0

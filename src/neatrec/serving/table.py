@@ -18,6 +18,7 @@ import numpy.typing as npt
 from neatrec.bundle import Manifest, read_bundle
 from neatrec.bundle.manifest import damaged
 from neatrec.bundle.store import ARRAYS, model_of, named_file, parameters_of, read_catalog
+from neatrec.cooccurrence.count_kernels import find_pairs
 from neatrec.errors import must_be, must_be_one_of
 from neatrec.models.base import Model, no_goals
 from neatrec.models.items import same_category_as
@@ -326,6 +327,16 @@ class ServingTable:
             for row, code in enumerate(codes)
         ]
 
+    def evidence_of(self, queries: npt.NDArray[np.int32], items: npt.NDArray[np.int32]) -> list[PairEvidence]:
+        """`evidence` of aligned pairs; pair by pair takes many times as long."""
+        columns = self._evidence_columns(queries, items)
+        rows = zip(*(columns[name].tolist() for name in NUMBERS), strict=True)
+        about = zip(queries.tolist(), items.tolist(), columns["grade"].tolist(), rows, strict=True)
+        return [
+            self._facts.evidence(query, item, grade, dict(zip(NUMBERS, row, strict=True)))
+            for query, item, grade, row in about
+        ]
+
     def beyond(
         self,
         code: int,
@@ -375,6 +386,18 @@ class ServingTable:
         start, items, grades = self.evident_pairs
         part = slice(int(start[code]), int(start[code + 1]))
         found: npt.NDArray[np.int32] = items[part][grades[part] <= level]
+        return found
+
+    def grades_of(self, queries: npt.NDArray[np.int32], items: npt.NDArray[np.int32]) -> npt.NDArray[np.uint8]:
+        """The grades of aligned pairs, without the numbers of their evidence, which take longer."""
+        start, item, grade = self.evident_pairs
+        place = find_pairs(start, item, queries, items)
+        found = np.full(len(place), GUESS, dtype=np.uint8)
+        found[place >= 0] = grade[place[place >= 0]]
+        if self.pairs.explained is not None:
+            place = self.pairs.find(queries, items)
+            explained = np.where(place < 0, 0, self.pairs.explained[place])
+            found[explained > 0] = EXPLAINED - 1 + explained[explained > 0]
         return found
 
     @cached_property
