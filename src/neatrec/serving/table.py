@@ -327,16 +327,6 @@ class ServingTable:
             for row, code in enumerate(codes)
         ]
 
-    def evidence_of(self, queries: npt.NDArray[np.int32], items: npt.NDArray[np.int32]) -> list[PairEvidence]:
-        """`evidence` of aligned pairs; pair by pair takes many times as long."""
-        columns = self._evidence_columns(queries, items)
-        rows = zip(*(columns[name].tolist() for name in NUMBERS), strict=True)
-        about = zip(queries.tolist(), items.tolist(), columns["grade"].tolist(), rows, strict=True)
-        return [
-            self._facts.evidence(query, item, grade, dict(zip(NUMBERS, row, strict=True)))
-            for query, item, grade, row in about
-        ]
-
     def beyond(
         self,
         code: int,

@@ -87,9 +87,11 @@ class CategoryCounts(NamedTuple):
         size = size if size <= MAX_CATEGORIES else 0
         codes = np.where((category == UNKNOWN) | (category >= size), size, category).astype(np.int64)
         together, alone = np.zeros((size, size), dtype=np.int64), np.zeros(len(category), dtype=np.int64)
+        baskets = 0
         for shard in shards:
             count_categories(shard.items, shard.offsets, codes, together, alone)
-        return cls(sum(len(shard) for shard in shards), together, alone, codes)
+            baskets += len(shard)
+        return cls(baskets, together, alone, codes)
 
     def log_alone(self, bought: npt.NDArray[np.int64], less: int = 0) -> Floats:
         """Log of an item's share of purchases alone of its category over that of all baskets without another of it.
@@ -199,10 +201,9 @@ def fit_cart(shards: Iterable[Baskets], counts: PairCounts, category: Codes, rng
     bought = sum((shard.item_counts for shard in shards), start=np.zeros(len(category), dtype=np.int64))
     of_categories = CategoryCounts.of(shards, category)
     fit = CartFit(DEFAULT_CART_SETTINGS, of_categories.log_alone(bought).astype(np.float32), of_categories.ratio())
-    baskets = sum(len(shard) for shard in shards)
     found: list[tuple[Codes, int]] = []
     for shard in shards:
-        found += islice(_carts(shard, bought, category, rng), ceil(MAX_CARTS * len(shard) / baskets))
+        found += islice(_carts(shard, bought, category, rng), ceil(MAX_CARTS * len(shard) / of_categories.baskets))
     if len(found) < MIN_CARTS:
         log.info("only %d training carts to choose cart settings on: keeping the defaults", len(found))
         return fit
