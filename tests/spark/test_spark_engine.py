@@ -94,7 +94,7 @@ def test_chance_makes_the_same_labels(shop: Baskets) -> None:
     assert found == expected
 
 
-@pytest.mark.parametrize("engine", ["spark", "disk", "memory"])
+@pytest.mark.parametrize("engine", ["spark", "memory"])
 def test_candidate_sets_are_those_of_the_evaluation(engine: str) -> None:
     baskets = awkward()
     queries = np.arange(len(baskets.catalog), dtype=np.int32)

@@ -7,15 +7,14 @@ from itertools import pairwise
 
 import numpy as np
 
-from neatrec.cooccurrence.count_input import summarize
-from neatrec.cooccurrence.counting import as_limit, count
+from neatrec.cooccurrence.counting import count
 from neatrec.cooccurrence.counts import CountOptions, Int64, PairBlock
 from neatrec.cooccurrence.resources import thread_count
 from neatrec.cooccurrence.spark.lines import as_spark_lines
 from neatrec.data.baskets import BasketStream
 from neatrec.errors import must_be_one_of
 
-ENGINES = ("memory", "disk", "spark")
+ENGINES = ("memory", "spark")
 NO_COUNTS = PairBlock.empty(0, reverse=False, customers=False)
 
 
@@ -59,7 +58,6 @@ def candidate_pairs(
     place: Int64,
     *,
     engine: str = "memory",
-    memory_limit: int | str | None = None,
     threads: int | None = None,
 ) -> PairBlock:
     """For each query its `size` items bought with it most often, both directions together, best first.
@@ -67,15 +65,10 @@ def candidate_pairs(
     Equal counts go by ascending `place`, shape (items,). Rows are sorted by query.
     """
     if engine == "memory":
-        pairs = count(baskets, counting, engine="memory", memory_limit=memory_limit, threads=threads)
+        pairs = count(baskets, counting, engine="memory", threads=threads)
         return best_of([both_ways(PairBlock(pairs.query, pairs.item, pairs.count, pairs.reverse))], place, size)
-    workers = thread_count(threads)
-    if engine == "disk":
-        from neatrec.cooccurrence.disk import candidates_on_disk
-
-        return candidates_on_disk(summarize(baskets, counting), size, place, as_limit(memory_limit), workers)
     if engine == "spark":
         from neatrec.cooccurrence.spark.engine import candidates_in_spark
 
-        return candidates_in_spark(as_spark_lines(baskets, counting), counting, size, place, workers)
+        return candidates_in_spark(as_spark_lines(baskets, counting), counting, size, place, thread_count(threads))
     raise must_be_one_of("engine", ENGINES, engine)
