@@ -40,9 +40,9 @@ def measured(market: Supermarket, strata: tuple[str, ...] | None, seed: int) -> 
         train_bundle(lambda: market.baskets, Path(folder) / "bundle", ModelChoice(), options)
         cpu = time.process_time() - began
         index = ServingTable.open(Path(folder) / "bundle")
-        rows, _ = export_rows(index, "likely", FIRST)
-    query = np.searchsorted(index.start, rows, side="right") - 1
-    item, grade, low = (index.columns[name][rows] for name in ("item", "grade", "lift_low"))
+        served = export_rows(index, "likely", FIRST)
+    query, columns = served.query, served.columns(index)
+    item, grade, low = (columns[name] for name in ("item", "grade", "lift_low"))
     truth = market.truth
     planted = truth.is_complement(query, item) | truth.is_complement(item, query)
     trap = np.any([truth.is_trap(query, item, kind) for kind in TRAP_NAMES], axis=0)

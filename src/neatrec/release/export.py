@@ -79,6 +79,16 @@ class ExportRows:
     def __len__(self) -> int:
         return len(self.query)
 
+    def columns(self, index: ServingTable, part: slice = slice(None)) -> Columns:
+        """The columns of these answers, or of a part of them."""
+        place, after = self.place[part], len(index.columns["item"])
+        held = place < after
+        columns = {name: np.empty(len(place), dtype=kind) for name, kind in COLUMNS.items()}
+        for name, values in columns.items():
+            values[held] = index.columns[name][place[held]]
+            values[~held] = self.beyond[name][place[~held] - after]
+        return columns
+
 
 def export_rows(index: ServingTable, min_evidence: str | None, k: int) -> ExportRows:
     """The first `k` answers of each item, as `recommend` gives them."""
@@ -127,13 +137,7 @@ def blocks(index: ServingTable, chosen: ExportRows) -> Iterator[pa.Table]:
 
 
 def _block(index: ServingTable, chosen: ExportRows, part: slice) -> pa.Table:
-    query, place = chosen.query[part], chosen.place[part]
-    after = len(index.columns["item"])
-    held = place < after
-    columns = {name: np.empty(len(place), dtype=kind) for name, kind in COLUMNS.items()}
-    for name, values in columns.items():
-        values[held] = index.columns[name][place[held]]
-        values[~held] = chosen.beyond[name][place[~held] - after]
+    query, columns = chosen.query[part], chosen.columns(index, part)
     grades, lows = columns["grade"].tolist(), columns["lift_low"].tolist()
     ids = index.catalog.ids
     names = ids if index.catalog.names is None else pc.coalesce(index.catalog.names, ids)
