@@ -23,6 +23,7 @@ SHORT: dict[str, tuple[str, float]] = {
     "warm_start": ("", 1),
     "simulator_fidelity": ("", 2),
     "served_evidence": ("--save", 3),
+    "label_strata": ("--save", 1),
     "lift_coverage": ("--save", 8),
     "interval_coverage": ("populations instacart --save", 2),
     "bayes_claim": ("half --save", 3),

@@ -4,8 +4,7 @@
 
 Four shops; the bundle that `neatrec train` writes. Of the answers served by default (the first ten that are at least
 likely): how many are planted complements, how many planted traps. Recall: planted complements among the first ten
-answers, of the ranking alone and of those served. CPU seconds of the whole training with its table. Labels by the same
-strata, and by every combination of size, month and store, against the truth.
+answers, of the ranking alone and of those served. CPU seconds of the whole training with its table.
 """
 
 from __future__ import annotations
@@ -20,11 +19,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.harness import save, table
-from neatrec.cooccurrence import count
-from neatrec.cooccurrence.expected_counts import fit_strata
-from neatrec.cooccurrence.strata import strata_of, stratum_margins
-from neatrec.labels import LabelOptions
-from neatrec.labels.calibrated import CalibratedTest
+from neatrec.labels import make_labels
 from neatrec.labels.ground_truth import score_against
 from neatrec.release.export import export_rows
 from neatrec.serving import ServingTable
@@ -33,7 +28,7 @@ from neatrec.simulator import TRAP_NAMES, Supermarket, supermarket
 from neatrec.training.train import ModelChoice, TrainOptions, train_bundle
 
 SEEDS = (0, 1, 2, 3)
-FIRST, LEVEL = 10, 0.05
+FIRST = 10
 STRATA: dict[str, tuple[str, ...] | None] = {"none": (), "default": None}
 
 
@@ -80,34 +75,11 @@ def recall(market: Supermarket, query: Any, item: Any) -> float:
     return round(score_against(market.truth, query, item, directed=True).recall, 4)
 
 
-def labels_of(market: Supermarket) -> dict[str, dict[str, float]]:
-    """Precision and recall of the calibrated labels within the default strata; within every combination of size, month
-    and store; and of the strongest of the former, as many as there are of the latter."""
-    baskets = market.baskets
-    config = LabelOptions(levels=(LEVEL,)).resolve(baskets)
-    cells = stratum_margins(baskets, strata_of(baskets, config.strata or ()), config.counting)
-    category = config.counting.category_of(baskets.catalog)
-    crossed = CalibratedTest(
-        config.levels,
-        directed=config.directed,
-        fit=lambda _: fit_strata(cells, category, config.expected, directed=config.directed),
-    )
-    tests = {
-        "default": config.test_pairs(baskets, {}),
-        "crossed": (crossed, crossed.test(count(baskets, config.counting, keep=crossed))),
-    }
-    found = {}
-    for name, (tester, tested) in tests.items():
-        labels = np.flatnonzero(tester.passes(tested, tester.thresholds(tested, config.levels)[LEVEL]))
-        found[name] = tested.pairs, labels[np.argsort(tested.p[labels], kind="stable")]
-    pairs, labels = found["default"]
-    found["as many"] = pairs, labels[: len(found["crossed"][1])]
-    return {name: scored(market, pairs.query[chosen], pairs.item[chosen]) for name, (pairs, chosen) in found.items()}
-
-
-def scored(market: Supermarket, query: Any, item: Any) -> dict[str, float]:
-    score = score_against(market.truth, query, item, directed=True)
-    return {"labels": len(query), "precision": round(score.precision, 4), "recall": round(score.recall, 4)}
+def labels_of(market: Supermarket) -> dict[str, float]:
+    """Precision and recall of the calibrated labels within the default strata."""
+    found = make_labels(market.baskets, levels=(0.05,))
+    score = score_against(market.truth, found.query, found.item, directed=True)
+    return {"labels": len(found), "precision": round(score.precision, 4), "recall": round(score.recall, 4)}
 
 
 def rows_of(found: dict[str, Any]) -> list[list[str]]:

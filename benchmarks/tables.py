@@ -536,16 +536,11 @@ for part in ("orders", "speed", "labels"):
     from_records(f"simulator-{part}", f"simulator_{part}")(lambda part=part: results(f"simulator_{part}")["rows"])  # type: ignore[misc]
 
 
-@from_records("label-strata", "served_evidence")
+@from_records("label-strata", "label_strata")
 def label_strata() -> list[list[str]]:
-    """Labels of simulated shops by the strata in use, and by every combination of size, month and store."""
-    ways = {"crossed": "combinations", "default": "today", "as many": "as many of today's"}
-    out = [["seed", *(f"{name}: {what}" for name in ways.values() for what in ("labels", "precision", "recall"))]]
-    for seed, shop in results("served_evidence")["shops"].items():
-        each = (shop["labels"][way] for way in ways)
-        cells = ([f"{one['labels']:,}", f"{one['precision']:.3f}", f"{one['recall']:.3f}"] for one in each)
-        out.append([seed, *(cell for part in cells for cell in part)])
-    return out
+    from benchmarks.label_strata import rows_of
+
+    return rows_of(results("label_strata")["shops"])
 
 
 @from_records("served-evidence", "served_evidence")

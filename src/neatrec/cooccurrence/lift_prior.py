@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -72,7 +72,7 @@ class RepeatedPairs:
     def lift_prior(self, baskets: BasketStream | SparkLines, **engine: Any) -> LiftPrior | None:
         """The prior of the lift over all baskets, with what their halves say about it; None with too few pairs.
 
-        `engine`: engine, memory_limit, threads of `count`. Of lines that Spark reads it is not checked.
+        `engine`: engine, memory_limit, threads of `count`. Lines that Spark reads have no times.
         """
         totals, directed = self.margins, self.counting.directed
         query, item, weight = sample_possible_pairs(totals.first, totals.second, totals.category, directed=directed)
@@ -85,36 +85,29 @@ class RepeatedPairs:
             np.repeat([-np.inf, np.inf], [LEAST_COUNT, 1]),
         )
         prior = fit_lift_prior(pairs)
-        if prior is None or isinstance(baskets, SparkLines):
-            return prior
-        halves = self._parted(pairs, baskets, _of_half_the_customers, once=False, **engine)
+        if prior is None:
+            return None
+        halves = self._parted(pairs, _half_of(baskets), None, **engine)
         periods = None
-        if (middle := _mean_time(baskets)) is not None:
-            once = self.counting.once_per_customer
-            periods = self._parted(pairs, baskets, partial(_before, middle), once=once, **engine)
+        if not isinstance(baskets, SparkLines) and (middle := _mean_time(baskets)) is not None:
+            early = _Part(baskets, lambda shard: np.asarray(shard.times) < middle)
+            # a customer may count once in each period
+            late = _Part(baskets, lambda shard: np.asarray(shard.times) >= middle)
+            periods = self._parted(pairs, early, late if self.counting.once_per_customer else None, **engine)
         prior = with_halves(prior, pairs, halves, periods)
         if not prior.describes_the_data:
             log.warning("%s", coverage_words(prior.coverage))
         return prior
 
     def _parted(
-        self,
-        pairs: PairSample,
-        baskets: BasketStream,
-        in_first: Callable[[Baskets], Mask],
-        *,
-        once: bool,
-        **engine: Any,
+        self, pairs: PairSample, first: BasketStream | SparkLines, second: BasketStream | None, **engine: Any
     ) -> HalfCounts:
-        """The counts in two parts of the baskets; `once`: a customer may count once in each of them."""
-        first = count(_Part(baskets, in_first), self.counting, keep=self._among, **engine)
-        times, one = self._found(first.indptr, first.item, first.count), first.margins
-        if once:
-            rest = count(_Part(baskets, lambda shard: ~in_first(shard)), self.counting, keep=self._among, **engine)
-            others, other = self._found(rest.indptr, rest.item, rest.count), rest.margins
+        """The counts in two parts of the baskets; the second is what the first leaves where it is None."""
+        times, one = self._counts_in(first, **engine)
+        if second is not None:
+            others, other = self._counts_in(second, **engine)
         else:
-            others = pairs.count - times
-            whole = self.margins
+            others, whole = pairs.count - times, self.margins
             other = replace(
                 whole,
                 first=whole.first - one.first,
@@ -129,9 +122,12 @@ class RepeatedPairs:
     def _expected(self, margins: Margins) -> Factors:
         return fit_expected(margins, self.kind, directed=self.counting.directed)
 
-    def _found(self, start: Int64, item: Int32, counts: Int64) -> Floats:
-        place = find_pairs(start, item, self.query, self.item)
-        return np.where(place < 0, 0, counts[np.maximum(place, 0)] if len(counts) else 0).astype(np.float64)
+    def _counts_in(self, baskets: BasketStream | SparkLines, **engine: Any) -> tuple[Floats, Margins]:
+        """How often other baskets hold the pairs, and the margins there."""
+        found = count(baskets, self.counting, keep=self._among, **engine)
+        place = find_pairs(found.indptr, found.item, self.query, self.item)
+        times = np.where(place < 0, 0, found.count[np.maximum(place, 0)] if len(found) else 0)
+        return times.astype(np.float64), found.margins
 
     def _among(self, block: PairBlock, _: Margins) -> Mask:
         found: Mask = find_pairs(self._starts, self.item, block.query, block.item) >= 0
@@ -167,15 +163,19 @@ def _wanted(query: Int32, item: Int32, times: Int64, pairs: int) -> Mask:
     return often & ((key ^ key >> np.uint64(31)) < np.uint64(2**64 * (MOST_PAIRS / pairs)))
 
 
-def _of_half_the_customers(shard: Baskets) -> Mask:
-    """About half of the customers, or of the baskets where customers are not known."""
+def _half_of(baskets: BasketStream | SparkLines) -> BasketStream | SparkLines:
+    """The baskets of about half of the customers, or half of the baskets where customers are not known."""
+    return baskets.where(_drawn) if isinstance(baskets, SparkLines) else _Part(baskets, _of_drawn_customers)
+
+
+def _of_drawn_customers(shard: Baskets) -> Mask:
     if shard.users is None or shard.user_ids is None:
-        return np.asarray(uniform_of_ids(shard.ids, "half") < 0.5)
-    return np.asarray((uniform_of_ids(shard.user_ids, "half") < 0.5)[shard.users])
+        return _drawn(shard.ids)
+    return _drawn(shard.user_ids)[shard.users]
 
 
-def _before(time: float, shard: Baskets) -> Mask:
-    return np.asarray(shard.times) < time
+def _drawn(ids: Any) -> Mask:
+    return np.asarray(uniform_of_ids(ids, "half") < 0.5)
 
 
 def _mean_time(baskets: BasketStream) -> float | None:

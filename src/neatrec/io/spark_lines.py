@@ -76,7 +76,7 @@ def read_spark_lines(
         users_known=options.user is not None,
         sizes=sizes,
         item_counts=item_counts,
-        parts=lambda session, number: _parts(session, source, options, code_of, number),
+        parts=lambda session, number, chosen=None: as_parts(_lines(session, source, options, code_of, number), chosen),
         longest_basket=longest,
         customers_return=again,
         source=source,
@@ -91,8 +91,8 @@ def read_spark_lines(
     return found
 
 
-def _parts(session: Any, source: str, options: SourceOptions, code_of: dict[str, int], number: int) -> Any:
-    """A data frame of so many parts; the baskets of one customer are in one of them."""
+def _lines(session: Any, source: str, options: SourceOptions, code_of: dict[str, int], number: int) -> Any:
+    """The lines in so many partitions, sorted; the baskets of one customer are in one of them."""
     functions, window = _functions()
     codes = np.fromiter(code_of.values(), dtype=np.int32, count=len(code_of))
     lines = _distinct_lines(session, source, options).join(
@@ -103,7 +103,7 @@ def _parts(session: Any, source: str, options: SourceOptions, code_of: dict[str,
     customer = functions.lit(None).cast("string") if options.user is None else functions.coalesce(of_basket, guest)
     lines = lines.select("basket", customer.alias("customer"), "place", functions.col("code").alias("item"))
     lines = lines.repartition(number, "basket" if options.user is None else "customer")
-    return as_parts(lines.sortWithinPartitions("customer", "basket", "place", "item"))
+    return lines.sortWithinPartitions("customer", "basket", "place", "item")
 
 
 def _hash(source: str, options: SourceOptions, sizes: dict[int, int], catalog: Catalog) -> str:

@@ -154,10 +154,9 @@ class LiftPrior:
         values = np.concatenate([np.zeros((0, 3)), *(self._summaries(part) for part in _blocks(nodes))])
         left, right = np.split(values[index], 2)
         logs = (left + (place - below)[:, None] * (right - left)).T
-        for side in (1, 2):
-            logs[side] = logs[0] + np.sign(logs[side] - logs[0]) * np.hypot(
-                logs[side] - logs[0], QUANTILE * np.sqrt(self.drift)
-            )
+        for side, sign in ((1, -1), (2, 1)):
+            width = np.maximum(sign * (logs[side] - logs[0]), 0.0)
+            logs[side] = logs[0] + sign * np.hypot(width, QUANTILE * np.sqrt(self.drift))
         found[:, known] = np.exp(logs)
         if not self.describes_the_data:
             low, high = garwood_interval(np.maximum(c[known], 0))
@@ -236,8 +235,7 @@ class LiftPrior:
     def from_dict(cls, values: dict[str, Any]) -> LiftPrior:
         low, high = values["expected_range"]
         coverage = float("nan") if values["coverage"] is None else values["coverage"]
-        arrays = (np.array(values[name]) for name in ("coefficients", "dispersion"))
-        coefficients, dispersion = arrays
+        coefficients, dispersion = np.array(values["coefficients"]), np.array(values["dispersion"])
         return cls(coefficients, (low, high), dispersion, values.get("drift", 0.0), coverage)
 
 

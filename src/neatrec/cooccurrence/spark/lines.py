@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -16,6 +17,8 @@ from neatrec.cooccurrence.counts import CountOptions, Int64
 from neatrec.data.baskets import BasketStream
 from neatrec.data.catalog import Catalog
 
+Chosen = Callable[[Any], npt.NDArray[np.bool_]]
+"""Ids -> which of them."""
 ROWS_PER_BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
 
 
@@ -30,7 +33,7 @@ class SparkLines:
     """Lines of a basket -> how many baskets have so many."""
     item_counts: Int64
     """Lines of each item, shape (items,)."""
-    parts: Callable[[Any, int], Any] = field(repr=False)
+    parts: Callable[..., Any] = field(repr=False)
     """session, number -> a data frame of about so many partitions, its column `data` one pickled `Part` in each."""
     longest_basket: str = ""
     customers_return: bool = False
@@ -53,6 +56,11 @@ class SparkLines:
     def counted(self, min_basket: int) -> int:
         """Baskets that are large enough to count."""
         return sum(baskets for size, baskets in self.sizes.items() if size >= min_basket)
+
+    def where(self, chosen: Chosen) -> SparkLines:
+        """Only the baskets whose customers' ids, or own ids where users are not known, are chosen; numbers stay those
+        of all baskets, as bounds."""
+        return replace(self, parts=lambda session, number: self.parts(session, number, chosen))
 
 
 def as_spark_lines(baskets: BasketStream | SparkLines, counting: CountOptions) -> SparkLines:
@@ -85,8 +93,8 @@ def _sent(session: Any, summary: InputSummary, number: int) -> Any:
         session.conf.unset(ROWS_PER_BATCH)
 
 
-def as_parts(lines: Any) -> Any:
-    """Lines (basket, customer, item) as a data frame of parts.
+def as_parts(lines: Any, chosen: Chosen | None = None) -> Any:
+    """Lines (basket, customer, item) as a data frame of parts, of all baskets or of those `chosen` by id.
 
     A partition holds all baskets of its customers, sorted by customer, basket and place.
     """
@@ -98,12 +106,17 @@ def as_parts(lines: Any) -> Any:
         if not found:
             return
         rows = pa.Table.from_batches(found).combine_chunks()
-        starts, who = _changes(rows["basket"]), None
+        starts, who, ids = _changes(rows["basket"]), None, rows["basket"]
         if not rows["customer"].null_count:  # other partitions have other customers
             who = (TaskContext.get().partitionId() << 32) + np.searchsorted(
                 _changes(rows["customer"]), starts, side="right"
             )
+            ids = rows["customer"]
         baskets = Part(rows["item"].to_numpy(), np.diff(np.append(starts, len(rows))), who)
+        if chosen is not None:
+            keep = chosen(ids.take(starts))
+            items, sizes = baskets.items[np.repeat(keep, baskets.sizes)], baskets.sizes[keep]
+            baskets = Part(items, sizes, None if who is None else who[keep])
         yield pa.RecordBatch.from_pydict({"data": [pickle.dumps(baskets, protocol=5)]})
 
     return lines.mapInArrow(part, "data binary")
