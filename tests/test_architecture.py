@@ -27,7 +27,7 @@ ALLOWED: dict[str, set[str]] = {
     "statistics": BASE,
     "cooccurrence": BASE | {"statistics"},
     "labels": COUNTS,
-    "models": MODELS,
+    "models": MODELS | {"io"},
     "evaluation": MODELS | {"labels"},
     "bundle": MODELS,
     "serving": MODELS | {"bundle"},

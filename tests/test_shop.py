@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import duckdb
+import numpy as np
+import pandas
 import polars
 import pyarrow as pa
 import pytest
@@ -13,7 +17,9 @@ from scipy import sparse
 
 import neatrec
 from neatrec.errors import ParameterError
-from neatrec.shop import Shop, as_baskets
+from neatrec.io.read import as_baskets
+from neatrec.models import Run
+from neatrec.shop import Shop
 from neatrec.simulator import supermarket
 
 MARKET = supermarket(baskets=4_000, items=120, seed=1).baskets
@@ -45,13 +51,73 @@ def _rows(baskets: neatrec.Baskets) -> list[list[int]]:
     return [baskets.items[a:b].tolist() for a, b in zip(baskets.offsets[:-1], baskets.offsets[1:], strict=True)]
 
 
-def test_wrong_orders_get_our_own_sentence() -> None:
-    with pytest.raises(ParameterError, match=r"`orders\[1\]` must be a list of items, got 'tea'"):
-        neatrec.fit([["tea"], "tea"])
-    with pytest.raises(ParameterError, match="`items` must be 3 names"):
-        neatrec.fit(sparse.csr_matrix((2, 3)))
-    with pytest.raises(neatrec.NeatrecError):
-        neatrec.fit(7)
+@pytest.mark.parametrize(
+    ("orders", "sentence"),
+    [
+        ([["tea"], "tea"], r"`orders\[1\]` must be a list of items, got 'tea'"),
+        ([["tea"], 7], r"`orders\[1\]` must be a list of items, got 7"),
+        ([], "`orders` must be at least one basket, got"),
+        (sparse.csr_matrix((2, 3)), "`items` must be 3 names"),
+        (7, "cannot read a int as a table of orders. Pass a path, a pandas"),
+        (None, "cannot read a NoneType as a table of orders. Pass a path, a pandas"),
+        ({"order": [1]}, "has no column known to be the item; its columns are: order. Name it with item='COLUMN'"),
+        (iter([["tea"]]), "cannot read a list_iterator as a table of orders. Pass a path, a pandas"),
+        (np.zeros((2, 2)), "cannot read a ndarray as a table of orders. Pass a path, a pandas"),
+        (pandas.DataFrame({"a": [1], "b": [2]}), "has no column known to be the basket; its columns are: a, b"),
+        (polars.LazyFrame({"a": [1], "b": [2]}), "has no column known to be the basket; its columns are: a, b"),
+        ("nowhere.csv", "there is no file or folder nowhere.csv"),
+    ],
+)
+def test_wrong_orders_get_our_own_sentence(orders: Any, sentence: str) -> None:
+    with pytest.raises(neatrec.NeatrecError, match=sentence):
+        neatrec.fit(orders)
+
+
+def test_a_model_is_fitted_on_a_data_frame_and_saved_without_further_words(tmp_path: Path) -> None:
+    whole = neatrec.make_model("shrunk-lift").fit(MARKET, Run(rng=5))
+    frame = polars.from_arrow(MARKET.to_arrow())
+    model = neatrec.make_model("shrunk-lift").fit(frame, Run(rng=5))
+    assert model.rank(MARKET.catalog.id(3)).ids == whole.rank(MARKET.catalog.id(3)).ids
+    assert model.get_params()["k"] == neatrec.make_model("shrunk-lift").parameters.k
+    manifest = neatrec.save_bundle(whole, tmp_path / "bundle")
+    assert (manifest.data_hash, manifest.seed) == (MARKET.hash, 5)
+    again = neatrec.save_bundle(neatrec.load_bundle(tmp_path / "bundle"), tmp_path / "copy")
+    assert (again.data_hash, again.seed, again.content_hash) == (MARKET.hash, 5, manifest.content_hash)
+    streamed = neatrec.make_model("pop").fit([MARKET.select(np.arange(99)), MARKET])
+    with pytest.raises(ParameterError, match="`baskets_hash` must be given for a model that was fitted on a stream"):
+        neatrec.save_bundle(streamed, tmp_path / "stream")
+    with pytest.raises(
+        ParameterError, match="`baskets` must be baskets, shards of them, or a table of orders, got 'int'"
+    ):
+        neatrec.make_model("pop").fit(7)
+
+
+def test_results_are_data_frames_and_html_tables(shop: Shop) -> None:
+    labels = neatrec.make_labels(MARKET, levels=0.05)
+    assert labels.levels == (0.05,) == neatrec.LeaderboardOptions(levels=0.05).levels
+    item = MARKET.catalog.name(labels.query[labels.strongest(1)[0]])
+    options = neatrec.LeaderboardOptions(levels=0.05, carts=0)
+    parts = neatrec.split_baskets(MARKET, "half")
+    board = neatrec.run_leaderboard(parts.train, parts.test, ["popco", "llr"], options)
+    results = {
+        "Baskets": MARKET,
+        "Check": neatrec.check_baskets(MARKET),
+        "Labels": labels,
+        "recommendations": neatrec.make_model("shrunk-lift").fit(MARKET).rank(item),
+        "Answers": neatrec.recommend(shop.index, item),
+        "Leaderboard": board,
+    }
+    for caption, result in results.items():
+        rows = result.to_arrow()
+        assert rows.num_rows > 0
+        assert result.to_pandas().shape == result.to_polars().shape == rows.shape
+        assert pa.table(result).equals(rows)
+        shown = result._repr_html_()
+        assert re.search(f"<caption>.*{caption}.*row", shown)
+        assert shown.count("<tr>") == 1 + min(rows.num_rows, 20)
+        assert all(f"<th>{name}</th>" in shown for name in rows.column_names)
+    assert set(board.to_arrow()["model"].to_pylist()) == {"popco", "llr"}
+    assert MARKET.to_arrow().num_rows == MARKET.lines
 
 
 def test_a_matrix_is_left_as_it_is_and_counts_an_item_once() -> None:

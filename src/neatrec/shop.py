@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,73 +12,17 @@ import numpy as np
 import pyarrow as pa
 
 from neatrec.data.baskets import Baskets
-from neatrec.data.catalog import Catalog
+from neatrec.data.table_result import ResultTable
 from neatrec.errors import must_be, require_extra
-from neatrec.text import plural, printable, show_number
+from neatrec.text import plural, printable
 
 if TYPE_CHECKING:
     from neatrec.leaderboard.run import LeaderboardOptions, LeaderboardResult
     from neatrec.serving import ServingTable
 
 PAIR_COLUMNS = ["query_name", "item_name", "grade", "strength", "lift", "lift_low", "lift_high", "count", "customers"]
-SHOWN_ROWS = 20
-"""Rows that a notebook shows of a longer table."""
 STATISTICS = ("shrunk-lift-tuned", "llr", "popco", "pop")
 """What `Shop.evaluate` compares the model with."""
-
-
-class ResultTable:
-    """Rows of a result: an HTML table in a notebook, a data frame on demand."""
-
-    def __init__(self, title: str, table: pa.Table) -> None:
-        self.title, self.table = title, table
-
-    def __len__(self) -> int:
-        return int(self.table.num_rows)
-
-    def to_arrow(self) -> pa.Table:
-        return self.table
-
-    def to_pandas(self) -> Any:
-        return self.table.to_pandas()
-
-    def to_polars(self) -> Any:
-        import polars
-
-        return polars.from_arrow(self.table)
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        return self.table.__arrow_c_stream__(requested_schema)
-
-    def _cells(self) -> list[list[str]]:
-        """The head, then the first rows as text."""
-        rows = self.table.slice(0, SHOWN_ROWS).to_pylist()
-        return [self.table.column_names, *([_cell(value) for value in row.values()] for row in rows)]
-
-    def _title(self) -> str:
-        more = f", the first {SHOWN_ROWS}" if len(self) > SHOWN_ROWS else ""
-        return f"{self.title} ({plural(len(self), 'row')}{more})"
-
-    def __repr__(self) -> str:
-        cells = self._cells()
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in cells]
-        return "\n".join([self._title(), *(line.rstrip() for line in lines)])
-
-    def _repr_html_(self) -> str:
-        head, *rows = ([html.escape(cell) for cell in row] for row in self._cells())
-        body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
-        names = "".join(f"<th>{cell}</th>" for cell in head)
-        return (
-            f"<table><caption>{html.escape(self._title())}</caption><thead><tr>{names}</tr></thead>"
-            f"<tbody>{body}</tbody></table>"
-        )
-
-
-def _cell(value: object) -> str:
-    if value is None:
-        return ""
-    return show_number(value) if isinstance(value, float) else printable(value, limit=160)
 
 
 class Shop:
@@ -122,21 +65,7 @@ class Shop:
 
         found = recommend(self.index, items, k, **choices)
         names = ", ".join(self.index.catalog.name(code) for code in found.cart)
-        rows = [
-            {
-                "item": line.answer.name,
-                "id": line.answer.id,
-                "goes_with": ", ".join(line.answer.goes_with[:1]),
-                "sure": line.evidence.grade,
-                "strong": line.evidence.strength,
-                "lift": line.evidence.lift,
-                "lift_low": line.evidence.lift_low,
-                "lift_high": line.evidence.lift_high,
-                "evidence": line.evidence.words(),
-            }
-            for line in found.answers
-        ]
-        return ResultTable(f"Goes with {names}", pa.Table.from_pylist(rows, ANSWER_SCHEMA))
+        return ResultTable(f"Goes with {names}", found.to_arrow())
 
     def evaluate(self, *, split: str = "half", options: LeaderboardOptions | None = None) -> LeaderboardResult:
         """The model beside simple statistics, trained on one part of the baskets and evaluated on the other."""
@@ -184,15 +113,6 @@ class Shop:
         serve(ServiceSettings(bundle=self.bundle.absolute()), host=host, port=port, workers=1, log_config=None)
 
 
-ANSWER_SCHEMA = pa.schema(
-    [
-        *((name, pa.string()) for name in ("item", "id", "goes_with", "sure", "strong")),
-        *((name, pa.float64()) for name in ("lift", "lift_low", "lift_high")),
-        ("evidence", pa.string()),
-    ]
-)
-
-
 def fit(
     orders: Any, *, model: str | None = None, seed: int = 0, items: Sequence[str] | None = None, **columns: Any
 ) -> Shop:
@@ -203,6 +123,7 @@ def fit(
     >>> shop.goes_with("chips", min_evidence="guess").to_arrow()["item"].to_pylist()[:1]
     ['salsa']
     """
+    from neatrec.io.read import as_baskets
     from neatrec.training.train import ModelChoice, TrainOptions, train_bundle
 
     baskets = as_baskets(orders, items, columns)
@@ -210,38 +131,3 @@ def fit(
     bundle = Path(folder.name) / "bundle"
     train_bundle(lambda: baskets, bundle, ModelChoice(model=model), TrainOptions(seed=seed))
     return Shop(baskets, bundle, folder)
-
-
-def as_baskets(orders: Any, items: Sequence[str] | None, columns: Mapping[str, Any]) -> Baskets:
-    """The baskets of anything that `fit` takes."""
-    from neatrec.io import read_baskets
-
-    is_matrix, is_lists = hasattr(orders, "tocsr"), isinstance(orders, list | tuple)
-    if items is not None and not is_matrix:
-        raise must_be("items", "given with a sparse matrix", items)
-    if columns and (is_matrix or is_lists or isinstance(orders, Baskets)):
-        raise must_be(next(iter(columns)), "given with a table of orders, which has columns", type(orders).__name__)
-    if isinstance(orders, Baskets):
-        return orders
-    if is_matrix:
-        return _from_matrix(orders.tocsr(copy=True), items)
-    if is_lists:
-        for number, basket in enumerate(orders):
-            if isinstance(basket, str) or not isinstance(basket, Sequence | set | frozenset):
-                raise must_be(f"orders[{number}]", "a list of items", basket, hint="One list per basket.")
-        return Baskets.from_lists([list(dict.fromkeys(map(str, basket))) for basket in orders], ordered=False)
-    if hasattr(orders, "collect") and hasattr(orders, "lazy"):  # a polars LazyFrame
-        orders = orders.collect()
-    elif hasattr(orders, "to_arrow_table"):  # a DuckDB relation
-        orders = orders.to_arrow_table()
-    return read_baskets(orders, **columns)
-
-
-def _from_matrix(matrix: Any, items: Sequence[str] | None) -> Baskets:
-    if items is None or len(items) != matrix.shape[1]:
-        raise must_be("items", f"{matrix.shape[1]:,} names, one per column of the matrix", items)
-    matrix.sum_duplicates()
-    matrix.eliminate_zeros()
-    catalog = Catalog.from_ids(list(map(str, items)))
-    ids = pa.array([str(number) for number in range(matrix.shape[0])], pa.large_string())
-    return Baskets(catalog=catalog, items=matrix.indices, offsets=matrix.indptr, ids=ids, ordered=False)

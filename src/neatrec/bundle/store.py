@@ -35,7 +35,7 @@ from neatrec.bundle.manifest import (
 )
 from neatrec.data.baskets import BasketStream, as_shards
 from neatrec.data.catalog import Catalog, string_array
-from neatrec.errors import BundleError, InputError, NeatrecError
+from neatrec.errors import BundleError, InputError, NeatrecError, must_be
 from neatrec.models.base import Model
 from neatrec.models.parameters import ModelParameters
 from neatrec.models.registry import ALIASES, MODEL_CLASSES, alias_settings, model_class
@@ -55,22 +55,28 @@ def save_bundle(
     model: Model,
     path: str | Path,
     *,
-    baskets_hash: str,
-    seed: int | None,
+    baskets_hash: str | None = None,
+    seed: int | None = None,
     keep_users: bool = False,
     notes: Mapping[str, Any] | None = None,
     write_extra: WriteExtraFiles | None = None,
 ) -> Manifest:
     """Write the bundle at `path` and return its manifest.
 
+    Hash and seed are those of the fit unless they are given; only a fit on a stream has no hash of its own.
+
     It is written beside the older bundle, which it replaces atomically. Vectors and ids of users are left out unless
     `keep_users`. `write_extra(folder)` may add files: a serving table.
     """
+    known_hash = model.baskets_hash if baskets_hash is None else baskets_hash
+    if known_hash is None:
+        raise must_be("baskets_hash", "given for a model that was fitted on a stream (see `stream_hash`)", None)
+    seed = model.seed if seed is None else seed
 
     def write(folder: Path) -> Manifest:
         _write_files(model, folder, keep_users)
         extra_notes = write_extra(folder) if write_extra is not None else {}
-        return _manifest(model, folder, baskets_hash, seed, keep_users, {**(notes or {}), **extra_notes})
+        return _manifest(model, folder, known_hash, seed, keep_users, {**(notes or {}), **extra_notes})
 
     return _replace_bundle(path, write)
 
@@ -330,6 +336,7 @@ def model_of(manifest: Manifest, catalog: Catalog, arrays: Mapping[str, Any], fo
     try:
         model = model_class(manifest.model).from_arrays(parameters, catalog, arrays)
         model.score_all([0])
+        model.set_origin(manifest.data_hash, manifest.seed)
     except Exception as error:  # what it is depends on the model and on the array
         raise damaged(folder / ARRAYS, printable(error, 300)) from error
     return model

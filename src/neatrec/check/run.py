@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from neatrec._version import __version__
 from neatrec.check.power import LEVEL, MIN_BASKET, POWER, TRIAL, Power, measure_power
@@ -25,6 +26,7 @@ from neatrec.cooccurrence.count_input import pairs_of_size
 from neatrec.cooccurrence.strata import RULED_OUT, default_strata, parse_strata, strata_groups, strata_words
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import UNKNOWN
+from neatrec.data.table_result import TableResult
 from neatrec.io.assemble import GUEST
 from neatrec.labels.make import smaller_baskets
 from neatrec.text import plural, printable
@@ -54,7 +56,7 @@ class BasketSizes:
 
 
 @dataclass(frozen=True, eq=False)
-class CheckResult:
+class CheckResult(TableResult):
     """What `check` found."""
 
     source: str
@@ -138,11 +140,29 @@ class CheckResult:
             "advice": self.advice,
         }
 
+    def to_arrow(self) -> pa.Table:
+        """What `to_json` says, one row per fact."""
+        facts = dict(_flat(self.to_json()))
+        return pa.table({"fact": list(facts), "value": list(facts.values())})
+
+    def _caption(self) -> str:
+        return f"Check of {printable(self.source) or 'baskets'}"
+
     def to_text(self) -> str:
         """The same for a reader."""
         from neatrec.check.text import as_text
 
         return as_text(self)
+
+
+def _flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    """The leaves of an object of JSON by their names: {"sizes": {"mean": 2}} -> ("sizes.mean", "2")."""
+    if isinstance(value, Mapping | list):
+        parts = value.items() if isinstance(value, Mapping) else enumerate(value, 1)
+        for key, part in parts:
+            yield from _flat(part, f"{name}.{key}" if name else str(key))
+    elif value is not None:
+        yield name, f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def check_baskets(baskets: Baskets, *, strata: Sequence[str] | None = None, threads: int | None = None) -> CheckResult:

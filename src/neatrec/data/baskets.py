@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from neatrec.data.catalog import Catalog, string_array
+from neatrec.data.table_result import SHOWN_ROWS, TableResult
 from neatrec.errors import BundleError, ParameterError, must_be
 from neatrec.text import printable
 
@@ -40,7 +41,7 @@ class Attribute:
 
 
 @dataclass(frozen=True, eq=False)
-class Baskets:
+class Baskets(TableResult):
     """Shopping baskets as flat arrays.
 
     Basket b holds `items[offsets[b]:offsets[b + 1]]`: in cart order where `ordered`, otherwise in an order that
@@ -146,6 +147,32 @@ class Baskets:
         return (
             f"<Baskets {len(self):,} baskets, {len(self.items):,} lines, {len(self.catalog):,} items{people}, {order}>"
         )
+
+    def to_arrow(self) -> pa.Table:
+        """One row per line: basket, item, and what is known of name, categories, user, time, cart position and
+        attributes."""
+        basket, item = pa.array(self.basket_of_line), pa.array(self.items)
+        names = {} if self.catalog.names is None else {"name": self.catalog.names.take(item)}
+        paths = [self.catalog.category_path(code) for code in range(len(self.catalog))]
+        for depth, level in enumerate(self.catalog.levels):
+            names[level] = pa.array([path[depth] if depth < len(path) else None for path in paths]).take(item)
+        known: dict[str, Any] = {}
+        if self.users is not None and self.user_ids is not None:
+            known["user"] = self.user_ids.take(pa.array(self.users)).take(basket)
+        if self.times is not None:
+            known["time"] = pa.array(self.times, pa.timestamp("us", tz="UTC")).take(basket)
+        if self.ordered:
+            known["position"] = pa.array(np.arange(1, self.lines + 1) - self.offsets[:-1][self.basket_of_line])
+        for name, attribute in self.attributes.items():
+            known[name] = pa.array(attribute.names).take(pa.array(attribute.codes)).take(basket)
+        ids = {"basket": self.ids.take(basket), "item": self.catalog.ids.take(item)}
+        return pa.table({**ids, **names, **known})
+
+    def _head(self) -> tuple[pa.Table, int]:
+        return self.select(np.arange(min(len(self), SHOWN_ROWS))).to_arrow().slice(0, SHOWN_ROWS), self.lines
+
+    def _caption(self) -> str:
+        return repr(self)
 
     @property
     def lines(self) -> int:
@@ -341,6 +368,16 @@ class MaskedShards:
             yield shard.select(mask)
 
 
+def is_orders(value: object) -> bool:
+    """Whether `value` has yet to be read as baskets: the name of a file, a table, lists of items."""
+    if isinstance(value, Baskets):
+        return False
+    if isinstance(value, list | tuple):
+        return bool(value) and not isinstance(value[0], Baskets)
+    marks = ("__arrow_c_stream__", "to_arrow_table", "tocsr", "lazy")
+    return isinstance(value, str | Path) or any(hasattr(value, mark) for mark in marks)
+
+
 def as_shards(baskets: BasketStream) -> Iterable[Baskets]:
     """`baskets` as a re-iterable stream of shards.
 
@@ -357,6 +394,8 @@ def as_shards(baskets: BasketStream) -> Iterable[Baskets]:
             type(baskets).__name__,
             hint="Pass a list of shards, or an object whose __iter__ starts again.",
         )
+    if not isinstance(baskets, Iterable):
+        raise must_be("baskets", "baskets, shards of them, or a table of orders", type(baskets).__name__)
     return baskets
 
 

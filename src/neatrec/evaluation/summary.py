@@ -22,6 +22,7 @@ from neatrec.evaluation.paired_tests import holm, paired_p
 from neatrec.evaluation.ranks import LabelQueries, LabelRanks
 from neatrec.evaluation.slices import SliceSpec, slicings
 from neatrec.evaluation.task import TOP, EvaluationTask, ModelRanks
+from neatrec.labels.config import checked_levels
 from neatrec.models.parallel import one_blas_thread, parallel_slices
 
 Floats = npt.NDArray[np.float64]
@@ -272,10 +273,10 @@ def summarize(
     ranks: Mapping[str, Sequence[ModelRanks]],
     options: SummaryOptions = DEFAULT_OPTIONS,
     *,
-    levels: Sequence[float] | None = None,
+    levels: float | Sequence[float] | None = None,
 ) -> EvaluationResult:
     """The results of all models; `ranks` holds those of each training, the first with the label-free measures."""
-    levels = task.labels.levels if levels is None else tuple(levels)
+    levels = task.labels.levels if levels is None else checked_levels(levels)
     names = [candidates.name for candidates in task.candidate_sets]
     results: dict[tuple[float, str], LevelResult] = {}
     slices: dict[str, tuple[SliceResult, ...]] = {}

@@ -13,7 +13,7 @@ from difflib import SequenceMatcher
 from neatrec.errors import SourceError
 from neatrec.io.csv_text import fields_vary
 from neatrec.io.options import SourceOptions
-from neatrec.io.tables import InputTable, refuse_doubles
+from neatrec.io.tables import DATA_FRAME, InputTable, refuse_doubles
 from neatrec.text import printable
 
 
@@ -261,13 +261,14 @@ def missing_column(
     column = wanted[missing]
     found = ", ".join(printable(name, 40) for name in columns[:40]) + (", …" if len(columns) > 40 else "")
     likely = {role: nearest(name or role, role, columns) for role, name in wanted.items() if name not in columns}
-    flags = [_flag(role, printable(column, 40)) for role, column in likely.items() if column is not None]
+    flag = _keyword if file == DATA_FRAME else _flag
+    flags = [flag(role, printable(column, 40)) for role, column in likely.items() if column is not None]
     about = (
         f"has no column {printable(repr(column))} for {missing}"
         if column
         else f"has no column known to be the {missing}"
     )
-    hint = f"Likely meant: {' '.join(flags)}." if flags else f"Name it with {_flag(missing, 'COLUMN')}."
+    hint = f"Likely meant: {' '.join(flags)}." if flags else f"Name it with {flag(missing, 'COLUMN')}."
     return SourceError(
         f"{printable(file)} {about}; its columns are: {found}{extra}", file=file, column=column, hint=hint
     )
@@ -276,6 +277,11 @@ def missing_column(
 def _flag(role: str, column: str) -> str:
     """The flag that gives `role` to `column`; attributes of baskets are read for the strata."""
     return f"--{role.replace('_', '-') if role in FLAGS else 'strata'} {shlex.quote(column)}"
+
+
+def _keyword(role: str, column: str) -> str:
+    """The argument of Python that gives `role` to `column`."""
+    return f"{role if role in FLAGS else 'attributes'}={column!r}"
 
 
 log = logging.getLogger(__name__)

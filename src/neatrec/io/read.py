@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from neatrec.errors import must_be
 from neatrec.io.options import SourceOptions, options_from, read_source_toml, refuse_options, require_attributes
 from neatrec.text import plural
 
@@ -40,6 +42,51 @@ def read_baskets(source: Any, options: SourceOptions | None = None, **columns: A
     if isinstance(path, bytes):
         path = os.fsdecode(path)
     return read_named(*resolve_options(path, chosen))
+
+
+def as_baskets(
+    orders: Any, items: Sequence[str] | None = None, columns: Mapping[str, Any] = MappingProxyType({})
+) -> Baskets:
+    """The baskets of anything that `neatrec.fit` takes: what `read_baskets` reads, lists of items, or a sparse matrix
+    with the names of its columns in `items`."""
+    from neatrec.data.baskets import Baskets
+
+    is_matrix, is_lists = hasattr(orders, "tocsr"), isinstance(orders, list | tuple)
+    if items is not None and not is_matrix:
+        raise must_be("items", "given with a sparse matrix", items)
+    if columns and (is_matrix or is_lists or isinstance(orders, Baskets)):
+        raise must_be(next(iter(columns)), "given with a table of orders, which has columns", type(orders).__name__)
+    if isinstance(orders, Baskets):
+        return orders
+    if is_matrix:
+        return _from_matrix(orders.tocsr(copy=True), items)
+    if is_lists:
+        if not orders:
+            raise must_be("orders", "at least one basket", orders)
+        for number, basket in enumerate(orders):
+            if isinstance(basket, str) or not isinstance(basket, Sequence | set | frozenset):
+                raise must_be(f"orders[{number}]", "a list of items", basket, hint="One list per basket.")
+        return Baskets.from_lists([list(dict.fromkeys(map(str, basket))) for basket in orders], ordered=False)
+    if hasattr(orders, "collect") and hasattr(orders, "lazy"):  # a polars LazyFrame
+        orders = orders.collect()
+    elif hasattr(orders, "to_arrow_table"):  # a DuckDB relation
+        orders = orders.to_arrow_table()
+    return read_baskets(orders, **columns)
+
+
+def _from_matrix(matrix: Any, items: Sequence[str] | None) -> Baskets:
+    import pyarrow as pa
+
+    from neatrec.data.baskets import Baskets
+    from neatrec.data.catalog import Catalog
+
+    if items is None or len(items) != matrix.shape[1]:
+        raise must_be("items", f"{matrix.shape[1]:,} names, one per column of the matrix", items)
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    catalog = Catalog.from_ids(list(map(str, items)))
+    ids = pa.array([str(number) for number in range(matrix.shape[0])], pa.large_string())
+    return Baskets(catalog=catalog, items=matrix.indices, offsets=matrix.indptr, ids=ids, ordered=False)
 
 
 def resolve_options(source: str, options: SourceOptions) -> tuple[str, SourceOptions]:

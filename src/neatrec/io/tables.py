@@ -134,10 +134,20 @@ def open_table(
     return InputTable(file.shown, text.columns, csv=text)
 
 
+DATA_FRAME = "the data frame"
+"""How errors call a table that is no file."""
+
+
 def frame_table(frame: Any, relation: str = "frame") -> InputTable:
     """The table of an Arrow-capable data frame."""
     import pyarrow as pa
 
+    if not hasattr(frame, "__arrow_c_stream__") and not hasattr(frame, "__dataframe__") and not isinstance(frame, dict):
+        raise SourceError(
+            f"cannot read a {type(frame).__name__} as a table of orders",
+            hint="Pass a path, a pandas, polars or pyarrow table, or a DuckDB relation; to `neatrec.fit` and `fit` of "
+            "a model also lists of items.",
+        )
     try:
         table = frame if isinstance(frame, pa.Table) else pa.table(frame)
     except (pa.ArrowException, TypeError, ValueError) as error:
@@ -149,7 +159,7 @@ def frame_table(frame: Any, relation: str = "frame") -> InputTable:
         raise SourceError("the data frame has no rows")
     names = tuple(str(name) for name in table.column_names)
     renamed = table.rename_columns([f"c{i}" for i in range(len(names))])
-    return InputTable("the data frame", names, frame=renamed, relation=relation)
+    return InputTable(DATA_FRAME, names, frame=renamed, relation=relation)
 
 
 def refuse_doubles(table: InputTable, used: Sequence[str]) -> None:

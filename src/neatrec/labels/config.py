@@ -33,13 +33,13 @@ Engine = Mapping[str, Any]
 class LabelOptions:
     """What a user chooses; checked, before any baskets are read.
 
-    >>> LabelOptions("paper", levels=(0.05,)).levels
+    >>> LabelOptions("paper", levels=0.05).levels
     (0.05,)
     """
 
     protocol: str = "calibrated"
     levels: tuple[float, ...] = LEVELS
-    """False-discovery rates (calibrated) or p-values (paper)."""
+    """False-discovery rates (calibrated) or p-values (paper); one number is taken as well."""
     expected: str = "quasi"
     """Expected counts of the calibrated protocol: quasi or product."""
     strata: Sequence[str] | None = None
@@ -64,7 +64,7 @@ class LabelOptions:
                 "`strata` and `expected` must be left alone with the paper protocol, which has its own expected counts",
                 hint="Use protocol='calibrated'.",
             )
-        object.__setattr__(self, "levels", _checked_levels(self.levels))
+        object.__setattr__(self, "levels", checked_levels(self.levels))
 
     def resolve(self, baskets: Baskets | SparkLines) -> LabelConfig:
         """Directed where cart order is known, once per customer where customers return, within the strata there are."""
@@ -160,10 +160,10 @@ def _level_of(catalog: Catalog, category_level: str | None) -> str | None:
     return catalog.levels[-1] if category_level == DEEPEST else category_level
 
 
-def _checked_levels(levels: Sequence[float]) -> tuple[float, ...]:
-    """The levels as numbers between 0 and 1, in the order given, each once."""
+def checked_levels(levels: float | Sequence[float]) -> tuple[float, ...]:
+    """One level or several as numbers between 0 and 1, in the order given, each once."""
     try:
-        numbers = tuple(dict.fromkeys(float(level) for level in levels))
+        numbers = tuple(dict.fromkeys(float(level) for level in np.atleast_1d(levels)))
     except (TypeError, ValueError) as error:
         raise must_be("levels", "a sequence of numbers between 0 and 1", levels) from error
     if not numbers:

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from neatrec.cooccurrence import CooccurrenceCounts, Margins, PairBlock, PairFilter
 from neatrec.data.catalog import Catalog
+from neatrec.data.table_result import TableResult
 from neatrec.errors import must_be, must_be_one_of
 
 Codes = npt.NDArray[np.int32]
@@ -25,7 +26,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
-class Labels:
+class Labels(TableResult):
     """Labels of the widest level, sorted by query, then item; `at` gives those of another level.
 
     Where cart order is not known both (q, v) and (v, q) stand here.
@@ -140,6 +141,12 @@ class Labels:
             "protocol": pa.array([self.protocol] * rows, pa.large_string()),
         }
         return pa.table(columns).replace_schema_metadata({b"neatrec": json.dumps(self._origin()).encode()})
+
+    def to_arrow(self) -> pa.Table:
+        return self.table()
+
+    def _caption(self) -> str:
+        return repr(self)
 
     def _origin(self) -> dict[str, Any]:
         """What made the labels, for a reader of the table alone."""

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from neatrec.cooccurrence.strata import parse_strata, usable_strata
 from neatrec.data.baskets import Baskets
 from neatrec.data.splits import refuse_overlap
+from neatrec.data.table_result import TableResult
 from neatrec.errors import MissingDependencyError, ResourceError, must_be
 from neatrec.evaluation.cart_completion import CARTS
 from neatrec.evaluation.held_out_lift import QUERIES
@@ -23,7 +24,7 @@ from neatrec.evaluation.ranks import best_table, ranks_table
 from neatrec.evaluation.summary import EvaluationResult, SummaryOptions, same_ranks, summarize
 from neatrec.evaluation.task import EvaluationTask, build_task
 from neatrec.labels import LabelOptions, Labels, make_labels
-from neatrec.labels.config import LabelConfig
+from neatrec.labels.config import LabelConfig, checked_levels
 from neatrec.labels.make import smaller_baskets
 from neatrec.leaderboard.model_specs import Models, ModelSpec, model_specs
 from neatrec.leaderboard.result_cache import FitContext, ResultCache, TrainingResult, fit_and_evaluate, task_key
@@ -65,7 +66,7 @@ class LeaderboardOptions(SummaryOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "levels", tuple(float(level) for level in self.levels))
+        object.__setattr__(self, "levels", checked_levels(self.levels))
         object.__setattr__(self, "strata", parse_strata(self.strata))
         minimum = {"min_basket": 2, "candidates": 1, "seeds": 1, "seed": 0, "queries": 0, "carts": 0, "rounds": 100}
         for name, least in minimum.items():
@@ -89,7 +90,7 @@ DEFAULT_OPTIONS = LeaderboardOptions()
 
 
 @dataclass(frozen=True)
-class LeaderboardResult:
+class LeaderboardResult(TableResult):
     """The results, and everything they were computed from."""
 
     options: LeaderboardOptions
@@ -108,6 +109,25 @@ class LeaderboardResult:
     def to_json(self) -> dict[str, Any]:
         """The JSON object that `--json` prints."""
         return leaderboard_json(self)
+
+    def to_arrow(self) -> pa.Table:
+        """One row per model, level and candidate set, best first."""
+        rows = []
+        for result in self.to_json()["results"]:
+            for line in result["models"]:
+                low, high = line["ci"]["hr"]["10"]
+                measures = {
+                    "hr@10": line["hr"]["10"],
+                    "hr@10_low": low,
+                    "hr@10_high": high,
+                    "ndcg@10": line["ndcg"]["10"],
+                }
+                where = {"level": result["level"], "candidates": result["candidates"], "labels": result["labels"]}
+                rows.append({"model": line["name"], **measures, "seconds": line["train_seconds"], **where})
+        return pa.Table.from_pylist(rows)
+
+    def _caption(self) -> str:
+        return f"Leaderboard, protocol {self.options.protocol}"
 
     def ranks(self) -> pa.Table:
         """The ranks of all label records by each training, on every candidate set."""

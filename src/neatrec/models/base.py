@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from neatrec.data.baskets import Baskets, BasketStream, as_shards
+from neatrec.data.baskets import Baskets, BasketStream, as_shards, is_orders
 from neatrec.data.catalog import Catalog
 from neatrec.errors import BundleError, DivergedError, ParameterError, must_be
 from neatrec.models.cart_ranking import CartRanking
@@ -61,6 +61,9 @@ class Model(ABC):
         if type(self.parameters) is not self.Parameters:
             raise must_be("parameters", f"the {self.Parameters.__name__} of {self.name!r}", parameters)
         self.user_ids: pa.LargeStringArray | None = None
+        self.seed: int | None = None
+        """That of the fit; None where a generator was given."""
+        self._trained_on: Baskets | str | None = None
         self._catalog: Catalog | None = None
         self._item_count: npt.NDArray[np.int64] | None = None
         self.cart_ranking: CartRanking | None = None
@@ -68,17 +71,37 @@ class Model(ABC):
 
     # ---- fitting
 
-    def fit(self, baskets: BasketStream, run: Run | None = None) -> Self:
-        """The model itself, fitted on `baskets` (shards over one catalog, iterated as often as needed)."""
+    def get_params(self, deep: bool = True) -> dict[str, Any]:  # `deep` is scikit-learn's, and changes nothing here
+        """The parameters by name."""
+        return dict(self.parameters.to_dict())
+
+    def fit(self, baskets: BasketStream | Any, run: Run | None = None) -> Self:
+        """The model itself, fitted on `baskets`: baskets, shards over one catalogue (iterated as often as needed), or
+        what `neatrec.read_baskets` reads with the usual names of columns, such as a data frame."""
         run = Run() if run is None else run
+        if is_orders(baskets):
+            from neatrec.io.read import as_baskets
+
+            baskets = as_baskets(baskets)
         self.check_run(run, validation=run.validation is not None)
         shards = as_shards(baskets)
         catalog, count = self._scan_shards(shards)
         _check_vectors(run, len(catalog))
         self._catalog, self._item_count, self.user_ids = catalog, count, None
+        self.seed = run.rng if isinstance(run.rng, int) else None
+        self._trained_on = baskets if isinstance(baskets, Baskets) else None
         with thread_limit(run.threads):
             self._fit(shards, run)
         return self
+
+    def set_origin(self, baskets_hash: str, seed: int | None) -> None:
+        """What a bundle knows of the fit."""
+        self._trained_on, self.seed = baskets_hash, seed
+
+    @property
+    def baskets_hash(self) -> str | None:
+        """The hash of the baskets it was fitted on; None where they were a stream."""
+        return self._trained_on.hash if isinstance(self._trained_on, Baskets) else self._trained_on
 
     def check_run(self, run: Run, *, validation: bool = False) -> None:
         """Refuse what a fit cannot honor, before any basket is read; `validation`: whether there will be some."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from neatrec.data.catalog import Catalog
+from neatrec.data.table_result import TableResult
 from neatrec.text import printable
 
 
@@ -27,8 +28,20 @@ class RankedItem:
     """Names of the items of the cart that contribute to its score, the largest contribution first."""
 
 
+RANKED = pa.schema(
+    [
+        ("rank", pa.int64()),
+        ("id", pa.string()),
+        ("name", pa.string()),
+        ("category", pa.list_(pa.string())),
+        ("score", pa.float64()),
+        ("goes_with", pa.list_(pa.string())),
+    ]
+)
+
+
 @dataclass(frozen=True, eq=False)
-class Ranking:
+class Ranking(TableResult):
     """An answer, best first. Iterate it for `RankedItem` lines; `codes` and `scores` are arrays."""
 
     catalog: Catalog
@@ -72,6 +85,12 @@ class Ranking:
         cart = ", ".join(printable(self.catalog.name(code)) for code in self.cart)
         lines = [f"{line.rank:3d}  {line.score:10.4g}  {printable(line.name)}" for line in self]
         return "\n".join([f"<{len(self)} recommendations for {cart}>", *lines, *self.notes])
+
+    def to_arrow(self) -> pa.Table:
+        return pa.Table.from_pylist([asdict(line) for line in self], RANKED)
+
+    def _caption(self) -> str:
+        return repr(self).split("\n")[0]
 
     @property
     def ids(self) -> list[str]:

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
+from neatrec.data.table_result import TableResult
 from neatrec.errors import must_be
 from neatrec.models.items import Item, find_items, in_categories
 from neatrec.models.recommendations import RankedItem
@@ -50,7 +52,7 @@ class AnswerWithEvidence:
 
 
 @dataclass(frozen=True)
-class QueryResult:
+class QueryResult(TableResult):
     """What was found."""
 
     cart: tuple[int, ...]
@@ -61,6 +63,35 @@ class QueryResult:
     notes: tuple[str, ...]
     explained: tuple[AnswerWithEvidence, ...] = ()
     """On request: items that look certain overall, but not within strata."""
+
+    def to_arrow(self) -> pa.Table:
+        rows = [
+            {
+                "item": line.answer.name,
+                "id": line.answer.id,
+                "goes_with": ", ".join(line.answer.goes_with[:1]),
+                "sure": line.evidence.grade,
+                "strong": line.evidence.strength,
+                "lift": line.evidence.lift,
+                "lift_low": line.evidence.lift_low,
+                "lift_high": line.evidence.lift_high,
+                "evidence": line.evidence.words(),
+            }
+            for line in self.answers
+        ]
+        return pa.Table.from_pylist(rows, ANSWER_SCHEMA)
+
+    def _caption(self) -> str:
+        return "Answers"
+
+
+ANSWER_SCHEMA = pa.schema(
+    [
+        *((name, pa.string()) for name in ("item", "id", "goes_with", "sure", "strong")),
+        *((name, pa.float64()) for name in ("lift", "lift_low", "lift_high")),
+        ("evidence", pa.string()),
+    ]
+)
 
 
 def recommend(

@@ -1,0 +1,88 @@
+"""`TableResult`: a result made of rows is a data frame on demand, and an HTML table in a notebook."""
+
+from __future__ import annotations
+
+import html
+from typing import Any
+
+import pyarrow as pa
+
+from neatrec.text import plural, printable, show_number
+
+SHOWN_ROWS = 20
+"""Rows that a notebook shows of a longer table."""
+
+
+class TableResult:
+    """What has rows: whoever inherits it gives them by `to_arrow`."""
+
+    def to_arrow(self) -> pa.Table:
+        """All rows."""
+        raise NotImplementedError
+
+    def to_pandas(self) -> Any:
+        """All rows as a pandas data frame."""
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> Any:
+        """All rows as a polars data frame."""
+        import polars
+
+        return polars.from_arrow(self.to_arrow())
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def _head(self) -> tuple[pa.Table, int]:
+        """The first rows, and how many there are."""
+        rows = self.to_arrow()
+        return rows.slice(0, SHOWN_ROWS), rows.num_rows
+
+    def _caption(self) -> str:
+        return type(self).__name__
+
+    def _shown(self) -> tuple[str, list[list[str]]]:
+        """The caption; the column names and the first rows as text."""
+        head, rows = self._head()
+        more = f", the first {head.num_rows}" if rows > head.num_rows else ""
+        cells = [[_cell(value) for value in row.values()] for row in head.to_pylist()]
+        return f"{self._caption()} ({plural(rows, 'row')}{more})", [head.column_names, *cells]
+
+    def _repr_html_(self) -> str:
+        caption, rows = self._shown()
+        names, *body = ([html.escape(cell) for cell in row] for row in rows)
+        lines = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in body)
+        return (
+            f"<table><caption>{html.escape(caption)}</caption><thead><tr>"
+            f"{''.join(f'<th>{name}</th>' for name in names)}</tr></thead><tbody>{lines}</tbody></table>"
+        )
+
+
+class ResultTable(TableResult):
+    """Rows under a title."""
+
+    def __init__(self, title: str, table: pa.Table) -> None:
+        self.title, self.table = title, table
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    def to_arrow(self) -> pa.Table:
+        return self.table
+
+    def _caption(self) -> str:
+        return self.title
+
+    def __repr__(self) -> str:
+        caption, rows = self._shown()
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
+        return "\n".join([caption, *(line.rstrip() for line in lines)])
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_cell, value))
+    return show_number(value) if isinstance(value, float) else printable(value, limit=160)
