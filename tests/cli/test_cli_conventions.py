@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
-from neatrec.cli.main import PANELS, exit_code_of
+from neatrec.cli.main import PANELS, app, exit_code_of
 from neatrec.cli.output import print_table
 from neatrec.errors import GateError
 from neatrec.io.options import option_infos
@@ -35,6 +39,51 @@ def test_the_version_needs_no_parser() -> None:
     code = "import sys; import neatrec.cli; neatrec.cli.run(); print('typer' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code, "--version"], capture_output=True, text=True, check=True)
     assert done.stdout == "neatrec 0.1.0\nFalse\n"
+
+
+def test_help_loads_nothing_heavy() -> None:
+    code = (
+        "import sys; from neatrec.cli.main import exit_code_of; code = exit_code_of(['--help']); "
+        "print(code, {'numpy', 'pyarrow', 'scipy', 'numba', 'pydantic', 'fastapi', 'duckdb'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("0 set()\n")
+
+
+def every_command(command: Any, path: str = "neatrec") -> Iterator[tuple[str, Any]]:
+    yield path, command
+    for name, part in getattr(command, "commands", {}).items():
+        yield from every_command(part, f"{path} {name}")
+
+
+def test_every_help_text_is_a_sentence() -> None:
+    helps = {}
+    for path, command in every_command(typer.main.get_command(app)):
+        helps[path] = command.help
+        helps |= {f"{path} {parameter.opts[0]}": parameter.help for parameter in command.params}
+    assert len(helps) > 200
+    no_verb = r"(A|An|The|How|What|When|Where|With|Such|Default|Only|Also|May)\b"  # how a sentence fragment begins
+    for where, text in helps.items():
+        assert re.fullmatch(rf"(?!{no_verb})[A-Z]\S*( \S+){{1,}}\.", " ".join((text or "").split())), where
+
+
+@pytest.mark.parametrize(
+    ("typed", "completed"),
+    [
+        ("tr", "train"),
+        ("train --mod", "--model"),
+        ("check --basket-p", "--basket-per-line"),
+        ("publish --ro", "--rollback"),
+    ],
+)
+def test_a_shell_completes_commands_and_options(typed: str, completed: str, neatrec) -> None:
+    words = {
+        "COMP_WORDS": f"neatrec {typed}",
+        "COMP_CWORD": str(len(typed.split())),
+        "_NEATREC_COMPLETE": "complete_bash",
+    }
+    done = neatrec(env={**os.environ, **words})
+    assert (done.returncode, done.stdout.split()) == (0, [completed])
 
 
 def test_options_of_the_data_are_listed_once(capsys: pytest.CaptureFixture[str]) -> None:

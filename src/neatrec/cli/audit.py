@@ -21,21 +21,24 @@ def audit(
     engine: EngineArguments,
     output: OutputOptions,
     *,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where text, CSV and SVG files are written.")] = Path(
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Write text, CSV and SVG files into this folder.")] = Path(
         "neatrec-audit"
     ),
     level: Annotated[
-        list[float] | None, typer.Option(help="Significance level; give it again for more. Default: 0.05 0.01 0.001.")
+        list[float] | None, typer.Option(help="Accept labels at this level; may be repeated. Default: 0.05 0.01 0.001.")
     ] = None,
-    null_rounds: Annotated[int, typer.Option(metavar="N", help="Rounds of the shuffle null.", min=0)] = 3,
+    null_rounds: Annotated[
+        int, typer.Option(metavar="N", help="Shuffle the baskets so many times to count labels by chance.", min=0)
+    ] = 3,
     null_within: Annotated[
-        str, typer.Option(metavar="none|size|size+position", help="What the shuffle leaves unchanged.")
+        str, typer.Option(metavar="none|size|size+position", help="Leave this unchanged by the shuffle.")
     ] = "none",
     strata: Annotated[
-        list[str] | None, typer.Option(metavar="A,B", help="Strata of the calibrated protocol, as for `labels`.")
+        list[str] | None,
+        typer.Option(metavar="A,B", help="Use these strata in the calibrated protocol, as for `labels`."),
     ] = None,
-    min_basket: Annotated[int, typer.Option(help="Smaller baskets are left out.", min=2)] = 5,
-    seed: Annotated[int, typer.Option(help="Seed of the shuffle.", min=0)] = 0,
+    min_basket: Annotated[int, typer.Option(help="Leave out smaller baskets.", min=2)] = 5,
+    seed: Annotated[int, typer.Option(help="Shuffle with this seed.", min=0)] = 0,
 ) -> None:
     """Study the labels: coverage, consistency, accuracy, and what both protocols get wrong."""
     require_extra("report", "the study of the labels")

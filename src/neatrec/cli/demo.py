@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 def demo(
     output: OutputOptions,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where report and bundle are written.")] = Path(
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Write report and bundle into this folder.")] = Path(
         "neatrec-demo"
     ),
-    seed: Annotated[int, typer.Option(help="Seed of the simulated shop.", min=0)] = 0,
+    seed: Annotated[int, typer.Option(help="Simulate the shop with this seed.", min=0)] = 0,
 ) -> None:
     """Run the main task on a simulated supermarket: which items really go together, and how certain that is."""
     from neatrec.demo import run_demo

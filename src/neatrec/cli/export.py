@@ -12,17 +12,19 @@ from neatrec.cli.output import OutputOptions, print_json
 
 def export(
     output: OutputOptions,
-    bundle: Annotated[Path, typer.Argument(help="A bundle with its serving table, or a store.", show_default=False)],
-    out: Annotated[Path, typer.Option(metavar="F.parquet|F.csv|F.sql", help="The file to write.")] = Path(
-        "neatrec-answers.parquet"
-    ),
-    k: Annotated[int, typer.Option("-k", help="At most so many answers per item.", min=1)] = 10,
+    bundle: Annotated[
+        Path, typer.Argument(help="Export a bundle with its serving table, or a store.", show_default=False)
+    ],
+    out: Annotated[
+        Path, typer.Option(metavar="F.parquet|F.csv|F.sql", help="Write the answers into this file.")
+    ] = Path("neatrec-answers.parquet"),
+    k: Annotated[int, typer.Option("-k", help="Write at most so many answers per item.", min=1)] = 10,
     min_evidence: Annotated[
         str | None,
         typer.Option(
             metavar="certain|likely|guess",
-            help="Only answers at least this sure. Default: likely; for items that nobody has bought, what goes with "
-            "their category.",
+            help="Write only answers at least this sure. Default: likely; for items that nobody has bought, what "
+            "goes with their category.",
         ),
     ] = None,
 ) -> None:

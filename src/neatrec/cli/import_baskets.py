@@ -16,14 +16,16 @@ from neatrec.text import plural
 def import_orders(
     source: SourceArguments,
     output: OutputOptions,
-    to: Annotated[Path, typer.Option(metavar="FOLDER", help="The basket store; it is made if there is none.")],
+    to: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Add the orders to this basket store; it is made if there is none.")
+    ],
     replace_old: Annotated[
         bool,
-        typer.Option("--replace", help="A basket that the store has already is replaced. Default: an error."),
+        typer.Option("--replace", help="Replace baskets that the store has already. Default: an error."),
     ] = False,
     strata: Annotated[
         list[str] | None,
-        typer.Option(metavar="A,B", help="Columns that describe the basket, such as store, kept for --strata."),
+        typer.Option(metavar="A,B", help="Keep columns that describe the basket, such as store, for --strata."),
     ] = None,
 ) -> None:
     """Add the orders of SOURCE to a basket store: a folder that every command takes as SOURCE."""

@@ -27,16 +27,17 @@ def labels(
     output: OutputOptions,
     *,
     protocol: Annotated[
-        str, typer.Option(metavar="calibrated|paper", help="How a pair becomes a label.")
+        str, typer.Option(metavar="calibrated|paper", help="Accept a pair as a label by this protocol.")
     ] = "calibrated",
     level: Annotated[
         list[float] | None,
         typer.Option(
-            help="Significance level (paper: p, calibrated: q); give it again for more. Default: 0.05 0.01 0.001."
+            help="Accept labels at this level (paper: p, calibrated: q); may be repeated. Default: 0.05 0.01 0.001."
         ),
     ] = None,
     expected: Annotated[
-        str, typer.Option(metavar="quasi|product", help="How the count expected by chance is computed (calibrated).")
+        str,
+        typer.Option(metavar="quasi|product", help="Compute the count expected by chance in this way (calibrated)."),
     ] = "quasi",
     strata: Annotated[
         list[str] | None,
@@ -46,11 +47,13 @@ def labels(
             "size,month,store, as far as SOURCE has them.",
         ),
     ] = None,
-    null_rounds: Annotated[int, typer.Option(metavar="N", help="Rounds of the shuffle null.", min=0)] = 0,
+    null_rounds: Annotated[
+        int, typer.Option(metavar="N", help="Shuffle the baskets so many times to count labels by chance.", min=0)
+    ] = 0,
     null_within: Annotated[
-        str, typer.Option(metavar="none|size|size+position", help="What the shuffle leaves unchanged.")
+        str, typer.Option(metavar="none|size|size+position", help="Leave this unchanged by the shuffle.")
     ] = "none",
-    min_basket: Annotated[int, typer.Option(help="Smaller baskets are left out.", min=2)] = 5,
+    min_basket: Annotated[int, typer.Option(help="Leave out smaller baskets.", min=2)] = 5,
     category_level: Annotated[
         str, typer.Option(help="Remove pairs of one category at this level; 'none' keeps them.")
     ] = "deepest",
@@ -62,14 +65,16 @@ def labels(
             show_default=False,
         ),
     ] = None,
-    out: Annotated[Path | None, typer.Option(metavar="F.parquet|F.csv", help="Write the label table.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the shuffle.", min=0)] = 0,
+    out: Annotated[
+        Path | None, typer.Option(metavar="F.parquet|F.csv", help="Write the labels into this file.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Shuffle with this seed.", min=0)] = 0,
     spark_read: Annotated[
         bool,
         typer.Option(
             "--spark-read",
-            help="With --engine spark: the cluster reads SOURCE (Parquet, CSV, any address it understands, or "
-            "table:NAME) and the lines stay on the cluster.",
+            help="Let the cluster of --engine spark read SOURCE (Parquet, CSV, any address it understands, or "
+            "table:NAME); the lines stay there.",
             rich_help_panel="Counting",
         ),
     ] = False,

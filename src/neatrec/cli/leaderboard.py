@@ -33,13 +33,14 @@ class LeaderboardArguments:
         str,
         typer.Option(
             metavar="half|time|random",
-            help="half: even basket ids train, odd ones test (a stable hash for other ids).",
+            help="Split the baskets in this way. half: even basket ids train, odd ones test (a stable hash for "
+            "other ids).",
             rich_help_panel=SPLIT,
         ),
     ] = "half"
-    split_seed: Annotated[int, typer.Option(min=0, help="Seed of a random split.", rich_help_panel=SPLIT)] = 0
+    split_seed: Annotated[int, typer.Option(min=0, help="Split at random with this seed.", rich_help_panel=SPLIT)] = 0
     split_cut: Annotated[
-        str | None, typer.Option(metavar="DATE", help="Where a split by time is cut.", rich_help_panel=SPLIT)
+        str | None, typer.Option(metavar="DATE", help="Cut a split by time there.", rich_help_panel=SPLIT)
     ] = None
     models: Annotated[
         list[str] | None,
@@ -47,24 +48,31 @@ class LeaderboardArguments:
             "--models",
             "--model",
             metavar="NAME",
-            help="A model, NAME@paper for the paper's settings, or pkg.mod:Class; may be repeated. Default: all.",
+            help="Compare this model, NAME@paper for the paper's settings, or pkg.mod:Class; may be repeated. "
+            "Default: all.",
             rich_help_panel=MODELS,
         ),
     ] = None
     scores: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME=F.parquet", help="External scores, a table of query, item, score.", rich_help_panel=MODELS
+            metavar="NAME=F.parquet",
+            help="Compare scores of others as well: a table of query, item, score.",
+            rich_help_panel=MODELS,
         ),
     ] = None
-    protocol: Annotated[str, typer.Option(metavar="calibrated|paper", help="Protocol of the labels.")] = "calibrated"
+    protocol: Annotated[str, typer.Option(metavar="calibrated|paper", help="Make the labels by this protocol.")] = (
+        "calibrated"
+    )
     level: Annotated[
-        list[float] | None, typer.Option(help="Significance level; give it again for more. Default: 0.05 0.01 0.001.")
+        list[float] | None, typer.Option(help="Accept labels at this level; may be repeated. Default: 0.05 0.01 0.001.")
     ] = None
-    min_basket: Annotated[int, typer.Option(help="Labels come from baskets of at least so many items.", min=2)] = 5
-    candidates: Annotated[int, typer.Option(help="Size of the candidate set.", min=1)] = 200
-    seeds: Annotated[int, typer.Option(help="How often each model is trained.", min=1)] = 1
-    seed: Annotated[int, typer.Option(help="Seed of the first training and of the label-free intervals.", min=0)] = 0
+    min_basket: Annotated[int, typer.Option(help="Make labels from baskets of at least so many items.", min=2)] = 5
+    candidates: Annotated[int, typer.Option(help="Rank so many candidates per query.", min=1)] = 200
+    seeds: Annotated[int, typer.Option(help="Train each model so many times.", min=1)] = 1
+    seed: Annotated[
+        int, typer.Option(help="Use this seed for the first training and the label-free intervals.", min=0)
+    ] = 0
     strata: Annotated[
         list[str] | None,
         typer.Option(
@@ -74,9 +82,9 @@ class LeaderboardArguments:
         ),
     ] = None
     device: Annotated[
-        str, typer.Option(metavar="auto|cpu|gpu", help="Where models are trained and ranked, if they support it.")
+        str, typer.Option(metavar="auto|cpu|gpu", help="Train and rank on this device the models that support it.")
     ] = "auto"
-    threads: Annotated[int | None, typer.Option(help="Default: all cores.", min=1)] = None
+    threads: Annotated[int | None, typer.Option(help="Use so many threads. Default: all cores.", min=1)] = None
 
     def chosen_models(self) -> list[str] | None:
         """The names, however they were given; None for all of ours."""
@@ -220,14 +228,16 @@ benchmark = typer.Typer(help="Write or use the open benchmark: the same split, l
 
 
 def export(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the files go.", show_default=False)],
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Write the files into this folder.", show_default=False)
+    ],
     source: SourceArguments,
     output: OutputOptions,
     models: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Models whose ranks are written; may be repeated. Default: the statistics."),
+        typer.Option(metavar="NAME", help="Write the ranks of this model; may be repeated. Default: the statistics."),
     ] = None,
-    called: Annotated[str, typer.Option("--as", help="The benchmark's versioned name.")] = "instacart-half-v1",
+    called: Annotated[str, typer.Option("--as", help="Give the benchmark this versioned name.")] = "instacart-half-v1",
 ) -> None:
     """Write split, labels, candidate sets, ranks and their hashes, so that others can compare with them.
 

@@ -45,7 +45,7 @@ app = typer.Typer(
 
 
 def help_topic(
-    topic: Annotated[str, typer.Argument(metavar="[data|COMMAND]", help="What to explain.", show_default=False)] = "",
+    topic: Annotated[str, typer.Argument(metavar="[data|COMMAND]", help="Explain this.", show_default=False)] = "",
 ) -> None:
     """Explain a command, or with `data` the options that describe SOURCE in every command."""
     if topic != "data":

@@ -7,6 +7,7 @@ options on the command line and hands the command one object.
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable
 from dataclasses import MISSING, fields, is_dataclass
 from functools import wraps
@@ -62,7 +63,9 @@ def _parameters_of(group: Any) -> list[inspect.Parameter]:
                 continue
             # `neatrec help data` lists them once; in the help of every command they would hide its own options
             names = [f"--{field.name.replace('_', '-')}"] if info.kind == "flag" else []  # without a --no-... beside it
-            option = typer.Option(*names, metavar=info.metavar or None, help=info.help, hidden=True)
+            # hidden options are not completed either, so a shell that asks gets them all
+            hidden = "_NEATREC_COMPLETE" not in os.environ
+            option = typer.Option(*names, metavar=info.metavar or None, help=info.help, hidden=hidden)
             hint = Annotated[COMMAND_LINE_TYPES.get(info.kind, str | None), option]
             default = False if info.kind == "flag" else None
         default = inspect.Parameter.empty if default is MISSING else default

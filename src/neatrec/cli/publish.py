@@ -19,21 +19,26 @@ def publish(
     paths: Annotated[
         list[Path],
         typer.Argument(
-            metavar="[BUNDLE] STORE", help="The new bundle with its serving table, and the store.", show_default=False
+            metavar="[BUNDLE] STORE",
+            help="Publish the new bundle, with its serving table, in the store.",
+            show_default=False,
         ),
     ],
     *,
     gate: Annotated[
-        Path | None, typer.Option(metavar="F.toml", help="Limits. Default: gate.toml in the store, else built-in ones.")
+        Path | None,
+        typer.Option(
+            metavar="F.toml", help="Hold the limits of this file. Default: gate.toml in the store, else built-in ones."
+        ),
     ] = None,
     show_diff: Annotated[
         bool, typer.Option("--diff", help="Publish nothing: print what changed from the first path to the second.")
     ] = False,
-    listed: Annotated[int, typer.Option("--list", metavar="N", help="With --diff: changes named.", min=0)] = 20,
+    listed: Annotated[int, typer.Option("--list", metavar="N", help="Name so many changes, with --diff.", min=0)] = 20,
     rollback: Annotated[
         bool, typer.Option("--rollback", help="Make the version before the live one of STORE live again.")
     ] = False,
-    to: Annotated[int | None, typer.Option(metavar="N", help="With --rollback: this version.")] = None,
+    to: Annotated[int | None, typer.Option(metavar="N", help="Make this version live, with --rollback.")] = None,
     status: Annotated[bool, typer.Option("--status", help="List the versions of STORE.")] = False,
 ) -> None:
     """Make a bundle live in a store unless it differs too much from the live one (exit code 3)."""

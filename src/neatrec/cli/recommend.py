@@ -22,42 +22,46 @@ if TYPE_CHECKING:
 def recommend(
     output: OutputOptions,
     bundle: Annotated[
-        Path, typer.Argument(help="A bundle that `neatrec train` wrote, or a store.", show_default=False)
+        Path, typer.Argument(help="Answer by a bundle that `neatrec train` wrote, or by a store.", show_default=False)
     ],
     items: Annotated[
-        list[str], typer.Argument(metavar="ITEM...", help="Ids or names; several are a cart.", show_default=False)
+        list[str],
+        typer.Argument(metavar="ITEM...", help="Ask for these ids or names; several are a cart.", show_default=False),
     ],
     *,
-    k: Annotated[int, typer.Option("-k", help="How many answers.", min=1)] = 10,
+    k: Annotated[int, typer.Option("-k", help="Give so many answers.", min=1)] = 10,
     min_evidence: Annotated[
         str | None,
         typer.Option(
             metavar="certain|likely|guess",
-            help="Only answers at least this sure. Default: likely; for an item that nobody has bought, what goes with "
-            "its category.",
+            help="Give only answers at least this sure. Default: likely; for an item that nobody has bought, what "
+            "goes with its category.",
         ),
     ] = None,
     goal: Annotated[
         str | None,
         typer.Option(
             metavar="balanced|lift|evidence",
-            help="Of a `bayes` bundle: high lifts first, certain pairs first, or both. Default: as it was trained.",
+            help="Rank by this goal of a `bayes` bundle: high lifts first, certain pairs first, or both. Default: "
+            "as it was trained.",
         ),
     ] = None,
-    category: Annotated[list[str] | None, typer.Option(help="Only items of this category; may be repeated.")] = None,
-    exclude: Annotated[list[str] | None, typer.Option(help="Never this item; may be repeated.")] = None,
+    category: Annotated[
+        list[str] | None, typer.Option(help="Give only items of this category; may be repeated.")
+    ] = None,
+    exclude: Annotated[list[str] | None, typer.Option(help="Never give this item; may be repeated.")] = None,
     same_category: Annotated[
-        bool, typer.Option("--same-category", help="Also items of the cart's own categories.")
+        bool, typer.Option("--same-category", help="Give also items of the cart's own categories.")
     ] = False,
     include_new: Annotated[
-        bool, typer.Option("--include-new", help="Also items that nobody has bought yet, below all with evidence.")
+        bool, typer.Option("--include-new", help="Give also items that nobody has bought yet, below all with evidence.")
     ] = False,
     include_explained: Annotated[
         bool,
-        typer.Option("--include-explained", help="Also list what only a season, a store or large baskets explain."),
+        typer.Option("--include-explained", help="List also what only a season, a store or large baskets explain."),
     ] = False,
     month: Annotated[
-        int | None, typer.Option(metavar="1-12", min=1, max=12, help="Also list what is in season in this month.")
+        int | None, typer.Option(metavar="1-12", min=1, max=12, help="List also what is in season in this month.")
     ] = None,
 ) -> None:
     """Show what goes with an item, or with a whole cart, and how certain that is."""

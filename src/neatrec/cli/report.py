@@ -16,11 +16,15 @@ def report(
     source: SourceArguments,
     comparison: LeaderboardArguments,
     output: OutputOptions,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="The report's folder.")] = Path("neatrec-report"),
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Write the report into this folder.")] = Path(
+        "neatrec-report"
+    ),
     keep: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Keep trained models there; a second run reuses them.")
     ] = None,
-    null_rounds: Annotated[int, typer.Option(metavar="N", help="Rounds of the shuffle null.", min=0)] = 3,
+    null_rounds: Annotated[
+        int, typer.Option(metavar="N", help="Shuffle the baskets so many times to count labels by chance.", min=0)
+    ] = 3,
 ) -> None:
     """Write leaderboard, label audit and examples as one page that opens offline, and every table as a file."""
     from neatrec.leaderboard.report import make_report
@@ -48,7 +52,7 @@ def report(
 
 def verify(
     output: OutputOptions,
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A report's folder.", show_default=False)],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Check the report in this folder.", show_default=False)],
 ) -> None:
     """Recompute a report's results from its ranks and labels, check the hash of every file, and report mismatches."""
     from neatrec.report.verify import check_report

@@ -13,29 +13,38 @@ from neatrec.errors import must_be
 
 def reproduce(
     output: OutputOptions,
-    what: Annotated[str, typer.Argument(metavar="instacart", help="The data set.", show_default=False)],
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The official tables.", show_default=False)],
+    what: Annotated[
+        str, typer.Argument(metavar="instacart", help="Reproduce the results on this data set.", show_default=False)
+    ],
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Read the official tables from this folder.", show_default=False)
+    ],
     *,
-    out: Annotated[Path, typer.Option(metavar="REPORT", help="The report's folder.")] = Path("neatrec-reproduction"),
+    out: Annotated[Path, typer.Option(metavar="REPORT", help="Write the report into this folder.")] = Path(
+        "neatrec-reproduction"
+    ),
     models: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="May be repeated. Default: all, and the paper's settings.")
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Train this model; may be repeated. Default: all, and the paper's settings."),
     ] = None,
-    seeds: Annotated[int, typer.Option(help="How often each model is trained.", min=1)] = 5,
-    seed: Annotated[int, typer.Option(help="Seed of the first training.", min=0)] = 0,
+    seeds: Annotated[int, typer.Option(help="Train each model so many times.", min=1)] = 5,
+    seed: Annotated[int, typer.Option(help="Use this seed for the first training.", min=0)] = 0,
     margin_seeds: Annotated[
-        int, typer.Option(help="How often each margin is trained; 0 leaves the study out.", min=0)
+        int, typer.Option(help="Train each margin so many times; 0 leaves the study out.", min=0)
     ] = 1,
     journey: Annotated[
-        bool, typer.Option(help="Also evaluate on Complete Journey, in place of the Walmart data.")
+        bool, typer.Option(help="Evaluate also on Complete Journey, in place of the Walmart data.")
     ] = True,
     journey_seeds: Annotated[
-        int, typer.Option(help="How often each model is trained there, at most --seeds.", min=1)
+        int, typer.Option(help="Train each model there so many times, at most --seeds.", min=1)
     ] = 2,
     keep: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Keep trained models there; a second run reuses them.")
     ] = None,
-    device: Annotated[str, typer.Option(metavar="auto|cpu|gpu", help="Where models are trained and ranked.")] = "auto",
-    threads: Annotated[int | None, typer.Option(help="Default: all cores.", min=1)] = None,
+    device: Annotated[
+        str, typer.Option(metavar="auto|cpu|gpu", help="Train and rank the models on this device.")
+    ] = "auto",
+    threads: Annotated[int | None, typer.Option(help="Use so many threads. Default: all cores.", min=1)] = None,
 ) -> None:
     """Reproduce the paper in one command: every table beside ours, marked exact, comparable or not checkable here."""
     from neatrec.leaderboard.run import LeaderboardOptions

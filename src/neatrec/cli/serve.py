@@ -31,8 +31,8 @@ class ServedSource(SourceArguments):
         str,
         typer.Argument(
             metavar="BUNDLE|STORE|SOURCE",
-            help="A bundle, a store whose `current` is live, or orders to train on (`neatrec help data` lists the "
-            "options that describe them).",
+            help="Serve a bundle, a store whose `current` is live, or orders to train on (`neatrec help data` lists "
+            "the options that describe them).",
             show_default=False,
         ),
     ]
@@ -43,40 +43,50 @@ def serve(
     source: ServedSource,
     *,
     out: Annotated[
-        Path, typer.Option(metavar="DIR", help="With SOURCE: where the bundle is written and looked for.")
+        Path, typer.Option(metavar="DIR", help="Write the bundle of SOURCE into this folder, or find it there.")
     ] = Path("neatrec-bundle"),
     browse: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     compare: Annotated[
-        list[Path] | None, typer.Option(metavar="BUNDLE", help="Another model beside it; may be repeated.")
+        list[Path] | None, typer.Option(metavar="BUNDLE", help="Show another model beside it; may be repeated.")
     ] = None,
-    host: Annotated[str, typer.Option(help="An address other than loopback needs a key.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535)] = 8000,
-    workers: Annotated[int, typer.Option(min=1, max=64, help="Processes, each with the table in its memory.")] = 1,
+    host: Annotated[
+        str, typer.Option(help="Listen on this address; one other than loopback needs a key.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Listen on this port; 0 takes a free one.")] = 8000,
+    workers: Annotated[
+        int, typer.Option(min=1, max=64, help="Serve with so many processes, each with the table in its memory.")
+    ] = 1,
     rules: Annotated[
         Path | None,
         typer.Option(
-            metavar="rules.csv", help="A table of query,item,action,position,until,note.", rich_help_panel=CURATION
+            metavar="rules.csv",
+            help="Apply the rules of this table of query,item,action,position,until,note.",
+            rich_help_panel=CURATION,
         ),
     ] = None,
     available: Annotated[
         Path | None,
-        typer.Option(metavar="items.txt", help="Ids of the items that may be recommended.", rich_help_panel=CURATION),
+        typer.Option(
+            metavar="items.txt", help="Recommend only the items whose ids stand in this file.", rich_help_panel=CURATION
+        ),
     ] = None,
     api_key_file: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="One key per line, at most two. Or set NEATREC_API_KEY.", rich_help_panel=ACCESS
+            metavar="FILE",
+            help="Accept the keys in this file, one per line, at most two. Or set NEATREC_API_KEY.",
+            rich_help_panel=ACCESS,
         ),
     ] = None,
     cors_origin: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="https://SHOP", help="An origin that may send requests; may be repeated.", rich_help_panel=ACCESS
+            metavar="https://SHOP", help="Allow requests from this origin; may be repeated.", rich_help_panel=ACCESS
         ),
     ] = None,
-    public: Annotated[bool, typer.Option("--public", help="Do not show counts.", rich_help_panel=ACCESS)] = False,
+    public: Annotated[bool, typer.Option("--public", help="Show no counts.", rich_help_panel=ACCESS)] = False,
     in_flight: Annotated[
-        int, typer.Option(min=1, max=10_000, help="Requests served at the same time; more get 503.")
+        int, typer.Option(min=1, max=10_000, help="Serve so many requests at the same time; more get 503.")
     ] = IN_FLIGHT,
 ) -> None:
     """Serve answers with their evidence: an API for shops, a page for people.

@@ -20,7 +20,7 @@ def show(
     bundle: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[BUNDLE|STORE]", help="A bundle, or a store; without one, the models.", show_default=False
+            metavar="[BUNDLE|STORE]", help="Show a bundle, or a store; without one, the models.", show_default=False
         ),
     ] = None,
 ) -> None:

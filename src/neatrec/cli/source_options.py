@@ -28,9 +28,9 @@ class SourceArguments:
         str,
         typer.Argument(
             metavar="SOURCE",
-            help="A file, folder or glob of CSV, CSV.gz or Parquet; a folder that `neatrec import` wrote; an "
-            "Instacart-layout folder; a source.toml; supermarket[:key=value,...]; or complete-journey. `neatrec help "
-            "data` lists the options that describe it.",
+            help="Read a file, folder or glob of CSV, CSV.gz or Parquet; a folder that `neatrec import` wrote; an "
+            "Instacart-layout folder; a source.toml; supermarket[:key=value,...]; or complete-journey. "
+            "`neatrec help data` lists the options that describe it.",
             show_default=False,
         ),
     ]
@@ -49,25 +49,31 @@ class EngineArguments:
 
     engine: Annotated[
         str,
-        typer.Option(metavar="auto|memory|disk|spark", help="What counts the pairs.", rich_help_panel="Counting"),
+        typer.Option(
+            metavar="auto|memory|disk|spark", help="Count the pairs with this engine.", rich_help_panel="Counting"
+        ),
     ] = "auto"
     spark_master: Annotated[
         str | None,
         typer.Option(
-            metavar="URL", help="With --engine spark. Default: SPARK_MASTER, else here.", rich_help_panel="Counting"
+            metavar="URL",
+            help="Use this cluster with --engine spark. Default: SPARK_MASTER, else here.",
+            rich_help_panel="Counting",
         ),
     ] = None
     memory_limit: Annotated[
         str | None,
         typer.Option(
             metavar="SIZE",
-            help="Such as 2GiB: for counting pairs; with --engine spark of its Java process.",
+            help="Use so much memory, such as 2GiB, for counting pairs; with --engine spark of its Java process.",
             rich_help_panel="Counting",
         ),
     ] = None
-    threads: Annotated[int | None, typer.Option(help="Default: all cores.", rich_help_panel="Counting")] = None
+    threads: Annotated[
+        int | None, typer.Option(help="Use so many threads. Default: all cores.", rich_help_panel="Counting")
+    ] = None
     max_basket_pairs: Annotated[
-        int, typer.Option(help="A basket with more pairs is refused.", min=1, rich_help_panel="Counting")
+        int, typer.Option(help="Refuse a basket with more pairs.", min=1, rich_help_panel="Counting")
     ] = 200_000_000
 
     def choices(self) -> dict[str, Any]:

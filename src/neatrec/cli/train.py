@@ -46,14 +46,15 @@ class TableArguments:
         bool | None,
         typer.Option(
             "--ann/--exact",
-            help="An approximate serving table, for millions of items (needs faiss; its measured recall is reported).",
+            help="Write an approximate serving table, for millions of items (needs faiss; its measured recall is "
+            "reported).",
             rich_help_panel=TABLE,
             show_default=False,
         ),
     ] = None
-    k: Annotated[int | None, typer.Option("-k", help="Answers kept per item. Default: 100.", rich_help_panel=TABLE)] = (
-        None
-    )
+    k: Annotated[
+        int | None, typer.Option("-k", help="Keep so many answers per item. Default: 100.", rich_help_panel=TABLE)
+    ] = None
     rewrite_table: Annotated[
         bool,
         typer.Option(
@@ -67,7 +68,7 @@ class TableArguments:
         Path | None,
         typer.Option(
             metavar="REPORT",
-            help="With --rewrite-table: a report whose leaderboard and tables the page shows.",
+            help="Attach a report, whose leaderboard and tables the page shows; with --rewrite-table.",
             rich_help_panel=TABLE,
         ),
     ] = None
@@ -86,13 +87,14 @@ class LargeDataArguments:
         ),
     ] = False
     shard_lines: Annotated[
-        int | None, typer.Option(min=1, help="Lines per shard. Default: two million.", rich_help_panel=LARGE)
+        int | None,
+        typer.Option(min=1, help="Write so many lines per shard. Default: two million.", rich_help_panel=LARGE),
     ] = None
     memory_limit: Annotated[
         str | None,
         typer.Option(
             metavar="SIZE",
-            help="With --engine: for counting pairs. With --stream: for writing the shards, by default 1GiB.",
+            help="Use so much memory for counting pairs (--engine), or for writing shards (--stream, by default 1GiB).",
             rich_help_panel=LARGE,
         ),
     ] = None
@@ -100,14 +102,16 @@ class LargeDataArguments:
         str,
         typer.Option(
             metavar="auto|memory|disk|spark",
-            help="What counts pairs, for the model and its table; the model is the same.",
+            help="Count pairs with this engine, for the model and its table; the model is the same.",
             rich_help_panel=LARGE,
         ),
     ] = "auto"
     spark_master: Annotated[
         str | None,
         typer.Option(
-            metavar="URL", help="With --engine spark. Default: SPARK_MASTER, else here.", rich_help_panel=LARGE
+            metavar="URL",
+            help="Use this cluster with --engine spark. Default: SPARK_MASTER, else here.",
+            rich_help_panel=LARGE,
         ),
     ] = None
     sync_every: Annotated[
@@ -115,7 +119,7 @@ class LargeDataArguments:
         typer.Option(
             min=1,
             metavar="BASKETS",
-            help="Under torchrun: baskets per process between two synchronizations. Default: 1024, on GPUs 4096.",
+            help="Synchronize after so many baskets per process, under torchrun. Default: 1024, on GPUs 4096.",
             rich_help_panel=LARGE,
         ),
     ] = None
@@ -148,23 +152,27 @@ def train(
     large: LargeDataArguments,
     *,
     out: Annotated[
-        Path, typer.Option(metavar="DIR", help="The bundle to write; an older one is replaced at the end.")
+        Path,
+        typer.Option(metavar="DIR", help="Write the bundle into this folder; an older one is replaced at the end."),
     ] = Path("neatrec-bundle"),
     model: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="Default: bayes, which ranks for high lifts and certain pairs alike; see --set goal=."
+            metavar="NAME",
+            help="Train this model. Default: bayes, which ranks for high lifts and certain pairs alike; see --set "
+            "goal=.",
         ),
     ] = None,
     preset: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Named settings: `paper`, as the paper states them; a goal of bayes."),
+        typer.Option(metavar="NAME", help="Use named settings: `paper`, as the paper states them; a goal of bayes."),
     ] = None,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A parameter of the model; may be repeated.")
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Set a parameter of the model; may be repeated."),
     ] = None,
     config: Annotated[
-        Path | None, typer.Option(metavar="F.toml", help="Model, preset and parameters from a file.")
+        Path | None, typer.Option(metavar="F.toml", help="Read model, preset and parameters from this file.")
     ] = None,
     print_config: Annotated[
         str | None,
@@ -176,12 +184,17 @@ def train(
         ),
     ] = None,
     device: Annotated[
-        str, typer.Option(metavar="auto|cpu|gpu", help="Device of the fit and its serving table.", rich_help_panel=HOW)
+        str,
+        typer.Option(
+            metavar="auto|cpu|gpu", help="Train and make the serving table on this device.", rich_help_panel=HOW
+        ),
     ] = "auto",
-    threads: Annotated[int | None, typer.Option(help="Default: all cores.", rich_help_panel=HOW)] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of all random numbers.", rich_help_panel=HOW)] = 0,
+    threads: Annotated[
+        int | None, typer.Option(help="Use so many threads. Default: all cores.", rich_help_panel=HOW)
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Draw all random numbers from this seed.", rich_help_panel=HOW)] = 0,
     reproducible: Annotated[
-        bool, typer.Option("--reproducible", help="The same bits at any thread count.", rich_help_panel=HOW)
+        bool, typer.Option("--reproducible", help="Give the same bits at any thread count.", rich_help_panel=HOW)
     ] = False,
     resume: Annotated[
         bool,
@@ -190,8 +203,8 @@ def train(
     validation: Annotated[
         float,
         typer.Option(
-            help="Share of baskets kept out of training: stop when their loss has not fallen for two epochs (the "
-            "bundle holds the last epoch, not the best). For models that train in epochs.",
+            help="Keep this share of the baskets out of training, and stop when their loss has not fallen for two "
+            "epochs (the bundle holds the last epoch, not the best). For models that train in epochs.",
             rich_help_panel=HOW,
         ),
     ] = 0.0,
@@ -211,8 +224,8 @@ def train(
         Path | None,
         typer.Option(
             metavar="F.parquet",
-            help="Vectors of items by any encoder of names or pictures (columns id, vector), for items that few or "
-            "no baskets hold. For bayes.",
+            help="Use vectors of items by any encoder of names or pictures (columns id, vector), for items that few "
+            "or no baskets hold. For bayes.",
             rich_help_panel=HOW,
         ),
     ] = None,

@@ -36,75 +36,96 @@ class OptionInfo(NamedTuple):
 class SourceOptions:
     """What a table of basket lines means. Columns that are not named are not read."""
 
-    basket: Annotated[str | None, OptionInfo("The order, receipt or transaction that a line belongs to.")] = None
-    item: Annotated[str | None, OptionInfo("The item of the line.")] = None
-    user: Annotated[str | None, OptionInfo("The customer; a basket without one counts as a customer of its own.")] = (
+    basket: Annotated[str | None, OptionInfo("Take this column for the order, receipt or transaction of a line.")] = (
         None
     )
+    item: Annotated[str | None, OptionInfo("Take this column for the item of a line.")] = None
+    user: Annotated[
+        str | None,
+        OptionInfo("Take this column for the customer; a basket without one counts as a customer of its own."),
+    ] = None
     position: Annotated[
         str | None,
-        OptionInfo("A number that rises in the order in which lines went into the cart. Default: order not known."),
+        OptionInfo(
+            "Take this column for the order in which lines went into the cart: a number that rises. Default: order "
+            "not known."
+        ),
     ] = None
     time: Annotated[
-        str | None, OptionInfo("When the basket was bought: ISO 8601, 31.01.2024, or a count since 1970.")
+        str | None,
+        OptionInfo("Take this column for when the basket was bought: ISO 8601, 31.01.2024, or a count since 1970."),
     ] = None
     time_of_day: Annotated[
-        str | None, OptionInfo("The column with the time of day, where --time holds dates alone.")
+        str | None, OptionInfo("Take this column for the time of day, where --time holds dates alone.")
     ] = None
     time_format: Annotated[
         str | None,
-        OptionInfo("How times are written, in the signs of strptime, such as %d.%m.%Y %H:%M.", "FORMAT"),
+        OptionInfo("Read times that are written so, in the signs of strptime, such as %d.%m.%Y %H:%M.", "FORMAT"),
     ] = None
-    name: Annotated[str | None, OptionInfo("The item's name; in the lines or in the catalogue.")] = None
+    name: Annotated[
+        str | None, OptionInfo("Take this column for the item's name; in the lines or in the catalogue.")
+    ] = None
     category: Annotated[
         tuple[str, ...],
         OptionInfo(
-            "The item's category, in the lines or in the catalogue; give it again for each deeper level.",
+            "Take this column for the item's category, in the lines or in the catalogue; give it again for each "
+            "deeper level.",
             kind="columns",
         ),
     ] = ()
     group: Annotated[
-        str | None, OptionInfo("Items of one group are variants of one product and count as one item.")
+        str | None, OptionInfo("Count items with the same value of this column as one item: variants of one product.")
     ] = None
     quantity: Annotated[
-        str | None, OptionInfo("Lines with a quantity of zero or less are returns and are left out.")
+        str | None, OptionInfo("Leave out lines with a quantity of zero or less in this column: they are returns.")
     ] = None
     attributes: Annotated[
         tuple[str, ...], OptionInfo("Columns that describe the whole basket.", kind="columns", panel=None)
     ] = ()
     catalog: Annotated[
         Any,
-        OptionInfo("A file (in Python also a data frame) with one row per item, bought or not.", "FILE", kind="file"),
+        OptionInfo(
+            "Read items, bought or not, from this file (in Python also a data frame): one row per item.",
+            "FILE",
+            kind="file",
+        ),
     ] = None
     catalog_item: Annotated[
-        str | None, OptionInfo("The catalogue's item column, if its name differs from that in the lines.")
+        str | None,
+        OptionInfo("Take this column of the catalogue for the item, if its name differs from that in the lines."),
     ] = None
     since: Annotated[str | None, OptionInfo("Leave out baskets before this date.", "DATE", panel=ROWS)] = None
     until: Annotated[str | None, OptionInfo("Leave out baskets from this date on.", "DATE", panel=ROWS)] = None
     exclude_items: Annotated[
-        Path | None, OptionInfo("A text file with item ids to leave out, one per line.", "FILE", "file", ROWS)
+        Path | None,
+        OptionInfo("Leave out the items whose ids stand in this text file, one per line.", "FILE", "file", ROWS),
     ] = None
     exclude_item: Annotated[
-        tuple[str, ...], OptionInfo("An item id to leave out; may be repeated.", "ID", "columns", ROWS)
+        tuple[str, ...], OptionInfo("Leave out the item with this id; may be repeated.", "ID", "columns", ROWS)
     ] = ()
     max_bad_rows: Annotated[
         str | int | None,
-        OptionInfo("How many unreadable rows are allowed: a number or a share. Default: none.", "N|%", "limit", ROWS),
+        OptionInfo("Allow so many unreadable rows: a number or a share. Default: none.", "N|%", "limit", ROWS),
     ] = None
     rejects: Annotated[
         Path | None,
-        OptionInfo("Where unreadable rows are written. Default: named after the source.", "FILE", "file", ROWS),
+        OptionInfo("Write unreadable rows into this file. Default: named after the source.", "FILE", "file", ROWS),
     ] = None
     basket_per_line: Annotated[
         bool,
-        OptionInfo("Each line of the file is one basket, a list of its items; there is no header.", "", "flag", ROWS),
+        OptionInfo(
+            "Read each line of the file as one basket, a list of its items; there is no header.", "", "flag", ROWS
+        ),
     ] = False
     delimiter: Annotated[
-        str | None, OptionInfo("The delimiter of CSV. Default: taken from the header.", "CHARACTER", panel=ROWS)
+        str | None,
+        OptionInfo(
+            "Split the fields of CSV at this character. Default: taken from the header.", "CHARACTER", panel=ROWS
+        ),
     ] = None
     encoding: Annotated[
         str | None,
-        OptionInfo("The encoding of CSV. Default: UTF-8, or what a byte order mark says.", "NAME", panel=ROWS),
+        OptionInfo("Decode CSV by this encoding. Default: UTF-8, or what a byte order mark says.", "NAME", panel=ROWS),
     ] = None
 
     def __post_init__(self) -> None:
