@@ -181,6 +181,7 @@ def test_a_shop_is_evaluated_plotted_and_saved(shop: Shop, tmp_path: Path) -> No
     name = Counter([*pairs["query_name"].to_pylist(), *pairs["item_name"].to_pylist()]).most_common(1)[0][0]
     shop.plot(name).savefig(tmp_path / "plot.svg")
     assert "<svg" in (tmp_path / "plot.svg").read_text()
+    assert shop.plot(name)._repr_png_().startswith(b"\x89PNG")
     assert len(shop.plot(name).axes[0].get_yticks()) == len(shop.goes_with(name)) > 1
     assert len(shop.plot(name, 1).axes[0].get_yticks()) == 1
     assert neatrec.load_bundle(shop.save(tmp_path / "bundle")).name == "shrunk-lift"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -94,6 +95,7 @@ class Shop:
         axes.set_yticks(place, names, parse_math=False)  # a name with two dollar signs is no formula
         axes.set(xscale="log", xlabel="times more often than chance, with its 95 % interval")
         axes.set_title(f"Goes with {printable(item, limit=80)}", parse_math=False)
+        figure._repr_png_ = lambda: _png(figure)  # type: ignore[attr-defined]  # a notebook without pyplot shows it, too
         return figure
 
     def save(self, path: str | Path) -> Path:
@@ -111,6 +113,12 @@ class Shop:
         from neatrec.service.settings import ServiceSettings
 
         serve(ServiceSettings(bundle=self.bundle.absolute()), host=host, port=port, workers=1, log_config=None)
+
+
+def _png(figure: Any) -> bytes:
+    file = BytesIO()
+    figure.savefig(file, format="png")
+    return file.getvalue()
 
 
 def fit(
