@@ -121,7 +121,7 @@ def test_known_exports_are_recognised_by_their_headers(
     text, contents, users = EXPORTS[export]
     with caplog.at_level(logging.INFO, "neatrec"):
         baskets = read_baskets(write(tmp_path / "o.csv", text))
-    assert f"{export}, columns taken by their names: basket = " in caplog.text
+    assert f"{export}, columns: basket = " in caplog.text
     found = {
         str(baskets.ids[b]): sorted(baskets.catalog.id(i) for i in baskets.items[slice(*baskets.offsets[b : b + 2])])
         for b in range(len(baskets))

@@ -126,7 +126,7 @@ def ranking_words(answer: Mapping[str, Any]) -> str:
     own = means.pop(f"bayes {answer['goal']}", None)
     others = {name: mean for name, mean in means.items() if mean and not name.startswith("bayes ")}
     if not own or not others:
-        return f"{words} (too few pairs to compare rankings)"
+        return f"{words} (too few pairs to compare)"
     best = max(others, key=others.__getitem__)
     gain = 100 * (own / others[best] - 1)
     return f"{words} ({abs(gain):.1f} % {'above' if gain >= 0 else 'below'} {best})"

@@ -359,7 +359,7 @@ def _guessed(options: SourceOptions, first: InputTable, catalogue: InputTable | 
     if named:
         kind = "" if preset is None else f"{preset.name}, "
         taken = ", ".join(f"{role} = {printable(column)}" for role, column in named.items())
-        log.info("%scolumns taken by their names: %s", kind, taken)
+        log.info("%scolumns: %s", kind, taken)
     attributes = options.attributes if store is None else (store,)
     return replace(options, category=category, attributes=attributes, **found)  # type: ignore[arg-type]
 

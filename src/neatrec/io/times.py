@@ -119,7 +119,8 @@ def _day_and_month(connection: Any, tables: Sequence[InputTable], columns: Colum
         order = "day" if day_first and not month_first else "month" if month_first and not day_first else None
     if order is None:
         raise _unclear(tables[0], str(columns.time), example, both=bool(day_first and month_first))
-    log.info("dates such as %s: the %s comes first", printable(example, 40), order)
+    level = logging.DEBUG if separators == ["."] else logging.INFO  # with dots nobody writes the month first
+    log.log(level, "dates such as %s: the %s comes first", printable(example, 40), order)
     years = {length for _, shortest, longest, *_ in seen for length in (shortest, longest)}
     days = ("%d", "%m") if order == "day" else ("%m", "%d")
     # two digits first: four would take them for the first century
