@@ -195,6 +195,31 @@ def cart_completion() -> list[list[str]]:
     return rows
 
 
+@from_records("bayes-cold", "bayes_cold")
+def bayes_cold() -> list[list[str]]:
+    rows = [["baskets", "labels", "of hidden queries", "category mean", "names", "names and vectors", "ratios"]]
+    for name, record in results("bayes_cold").items():
+        for protocol in ("paper", "calibrated"):
+            found = record[protocol]["queries"]
+            models = [found[row] for row in rows[0][3:6]]
+            ratios = ", ".join(f"{model['ratio'][0]:.2f}" for model in models[1:])
+            cells = [pair([model["hr@10"], model["ndcg@10"]]) for model in models]
+            rows.append([name, protocol, f"{found['labels']:,}", *cells, ratios])
+    return rows
+
+
+@from_records("new-items", "bayes_cold")
+def new_items() -> list[list[str]]:
+    rows = [["baskets", "labels", "HR@10 of bought items", "with new ones", "falls by", "labels of new items found"]]
+    for name, record in results("bayes_cold").items():
+        for protocol in ("paper", "calibrated"):
+            if found := record[protocol].get("answers"):
+                hits = [f"{found[f'hr@10 of bought items, {which}']:.3f}" for which in ("usual", "with new ones")]
+                of_new = f"{found['found labels of new items']} of {found['labels of new items']:,}"
+                rows.append([name, protocol, *hits, f"{100 * found['fall']:.2f} %", of_new])
+    return rows
+
+
 @from_records("bayes-simulator", "bayes_simulator")
 def bayes_simulator() -> list[list[str]]:
     entries = results("bayes_simulator")["simulator"]
