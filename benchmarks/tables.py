@@ -184,6 +184,28 @@ def which_model() -> list[list[str]]:
     return rows
 
 
+def half_split_hits() -> dict[str, float]:
+    """HR@10 on the half-split, paper's labels at 0.05 among 200 candidates: what people try first, and the default."""
+    rows = results("interval_instacart")["rows"]
+    counts = next(row["hr@10"] for row in rows if (row["protocol"], row["model"]) == ("paper", "popco"))
+    paper = next(row for row in leaderboard("half", "paper") if row["level"] == 0.05 and candidates(row) == "200")
+    return {"counts": counts, **{name: paper[METRICS][key][0] for name, key in RANKINGS.items()}}
+
+
+RANKINGS = {"shrunk lift": "shrunk-lift", "neatrec": "bayes"}
+
+
+@from_records("why", "bayes_half", "interval_instacart")
+def why() -> list[list[str]]:
+    hits = {name: f"{hit:.3f}" for name, hit in half_split_hits().items()}
+    return [
+        ["instead of neatrec", "what is missing"],
+        ["counts", f"best sellers go with everything: HR@10 {hits['counts']}, neatrec {hits['neatrec']}"],
+        ["lift", f"pairs seen once or in one season win; shrunk, it has HR@10 {hits['shrunk lift']} and no evidence"],
+        ["a hosted service", "your orders leave the house, and no answer comes with its reason or its error"],
+    ]
+
+
 @from_records("cart-completion", "cart_completion")
 def cart_completion() -> list[list[str]]:
     rows = [["model", "HR@10", "NDCG@10", "lift of the answers", "HR@10 less `ease`", "NDCG@10 less `ease`"]]

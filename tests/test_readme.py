@@ -1,4 +1,4 @@
-"""The README keeps its word: its code runs, its commands run, its first screen shows the result."""
+"""The README keeps its word: its code runs, its commands run, its links lead to files."""
 
 from __future__ import annotations
 
@@ -6,78 +6,150 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from urllib.request import Request, urlopen
 
+import pyarrow as pa
+import pyarrow.csv
 import pytest
 
+from neatrec import Baskets, read_baskets, supermarket
 from neatrec.serving import ServingTable
 
-README = Path(__file__).parents[1] / "README.md"
-TEXT = README.read_text()
-PYTHON = re.findall(r"```python\n(.*?)```", TEXT, flags=re.DOTALL)
-SHOWN = [line for block in re.findall(r"```text\n(.*?)```", TEXT, flags=re.DOTALL) for line in block.splitlines()]
-SHELL = [
-    line.removeprefix("$ ")
-    for block in re.findall(r"```console\n(.*?)```", TEXT, flags=re.DOTALL)
-    for line in block.split("\n")
-    if line.startswith("$ neatrec")
-]
-
-ORDERS = """order_id,sku,title,shelf,customer,added
-1,b1,Beef Hot Dogs,meat,ann,1
-1,b2,Hot Dog Buns,bread,ann,2
-1,b3,Bananas,fruit,ann,3
-2,b1,Beef Hot Dogs,meat,bob,1
-2,b2,Hot Dog Buns,bread,bob,2
-3,b3,Bananas,fruit,eve,1
-3,b4,Oat Milk,dairy,eve,2
-"""
+ROOT = Path(__file__).parents[1]
+TEXT = (ROOT / "README.md").read_text()
+HOME = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]["Homepage"]
+KEY = "a-key-of-more-than-sixteen-letters"
 
 
-@pytest.fixture
-def shop_folder(tmp_path: Path) -> Path:
-    """A folder with the file that the README's examples speak of."""
-    (tmp_path / "orders.csv").write_text(ORDERS)
-    return tmp_path
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", TEXT, flags=re.DOTALL)
 
 
-def test_the_result_stands_in_the_first_thirty_lines() -> None:
-    top = "\n".join(TEXT.split("\n")[:30])
-    for needed in ("pip install", "neatrec demo", "make demo", "--basket"):
+PYTHON = blocks("python")
+SHOWN = [line for block in blocks("text") for line in block.splitlines()]
+COMMANDS = [line.removeprefix("$ ") for block in blocks("console") for line in block.split("\n") if line[:2] == "$ "]
+
+
+def neatrec(line: str) -> list[str]:
+    return [sys.executable, "-m", *shlex.split(line, comments=True)]
+
+
+def orders(baskets: Baskets) -> pa.Table:
+    """The baskets as the order lines that the README shows."""
+    basket = [place for place, size in enumerate(baskets.sizes.tolist()) for _ in range(size)]
+    names = baskets.catalog
+    assert baskets.users is not None
+    return pa.table(
+        {
+            "order_id": basket,
+            "sku": [names.id(code) for code in baskets.items.tolist()],
+            "title": [names.name(code) for code in baskets.items.tolist()],
+            "shelf": [names.category_path(code)[-1] for code in baskets.items.tolist()],
+            "customer": [int(baskets.users[place]) for place in basket],
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the files that the README's commands speak of, and a store that has been live for a night."""
+    made = tmp_path_factory.mktemp("readme")
+    pa.csv.write_csv(orders(supermarket(baskets=3_000, items=300).baskets), made / "orders.csv")
+    (made / "keys.txt").write_text(KEY)
+    for line in (
+        "neatrec train orders.csv --model shrunk-lift --out last-night --quiet",
+        "neatrec publish last-night store --quiet",
+    ):
+        subprocess.run(neatrec(line), cwd=made, check=True, capture_output=True, timeout=300)
+    return made
+
+
+@pytest.fixture(scope="module")
+def demo(folder: Path) -> subprocess.CompletedProcess[str]:
+    """The demo, whose bundle lies in the folder."""
+    return subprocess.run(neatrec("neatrec demo"), cwd=folder, capture_output=True, text=True, timeout=300, check=True)
+
+
+def test_it_is_short_and_the_answer_stands_on_the_first_screen() -> None:
+    lines = TEXT.splitlines()
+    assert len(lines) <= 100
+    seen = [re.sub(r"\(https://[^)]*\)", "", line) for line in lines if not line.startswith("Made from")]
+    assert not [line for line in seen if len(line) > 120]
+    top = "\n".join(lines[:30])
+    for needed in (
+        "item-page.png",
+        "pip install 'neatrec[all]'",
+        "neatrec demo",
+        "make demo",
+        "neatrec serve orders.csv",
+    ):
         assert needed in top
 
 
-def test_there_is_code_to_run() -> None:
-    assert PYTHON
-    assert SHELL
+def test_links_are_absolute_and_those_to_us_lead_to_files() -> None:
+    links = re.findall(r"\]\(([^)]+)\)", TEXT)
+    ours = [link.removeprefix(HOME + "/") for link in links if link.startswith(HOME)]
+    assert len(ours) > 10
+    assert all(link.startswith("https://") for link in links)
+    assert not [path for path in ours if not (ROOT / path).is_file()]
 
 
 @pytest.mark.parametrize("code", PYTHON)
-def test_python_blocks_run(code: str, shop_folder: Path) -> None:
-    done = subprocess.run([sys.executable, "-c", code], cwd=shop_folder, capture_output=True, text=True, timeout=300)
+def test_python_runs(code: str, folder: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
+    assert "Tortilla Chips" in done.stdout
 
 
-@pytest.mark.parametrize("line", SHELL)
-def test_commands_run(line: str, shop_folder: Path) -> None:
-    words = shlex.split(line, comments=True)
-    done = subprocess.run(
-        [sys.executable, "-m", "neatrec", *words[1:]], cwd=shop_folder, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
+@pytest.mark.parametrize("line", COMMANDS)
+def test_commands_run(line: str, folder: Path, demo: subprocess.CompletedProcess[str]) -> None:
+    if line.startswith("neatrec demo"):
+        assert demo.stdout
+    elif line.startswith("neatrec serve"):
+        with serving(neatrec(line), folder) as address:
+            request = Request(address, headers={"x-api-key": KEY})
+            assert b"What goes with what" in urlopen(request, timeout=60).read()
+    else:
+        done = subprocess.run(neatrec(line), cwd=folder, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr
 
 
-def test_the_demo_prints_the_lines_shown_in_at_most_fifteen_and_attaches_its_report(tmp_path: Path) -> None:
-    words = [sys.executable, "-m", "neatrec", "demo"]
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=True)
-    assert done.stderr == ""
-    printed = done.stdout.splitlines()
+@contextmanager
+def serving(words: Iterable[str], folder: Path) -> Iterator[str]:
+    """The address of the service that `words` start."""
+    with subprocess.Popen([*words, "--port", "0"], cwd=folder, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        try:
+            line = next((line for line in process.stderr if " on http://" in line), "")
+            assert line, "the service did not start"
+            yield "http://" + line.partition(" on http://")[2].split()[0]
+        finally:
+            process.terminate()
+
+
+def test_the_demo_prints_the_pairs_shown_in_at_most_fifteen_lines_and_attaches_its_report(
+    folder: Path, demo: subprocess.CompletedProcess[str]
+) -> None:
+    printed = demo.stdout.splitlines()
+    assert demo.stderr == ""
     assert len(printed) <= 15
     assert all(len(line) <= 80 for line in printed)
     assert any("overall, 1.0x within December: seasonal." in line for line in printed)
-    assert SHOWN
-    for line in SHOWN:
-        assert line in printed
-    attached = ServingTable.open(tmp_path / "neatrec-demo" / "bundle").attachment
+    assert len(SHOWN) == 5
+    assert not [line for line in SHOWN if line not in printed]
+    attached = ServingTable.open(folder / "neatrec-demo" / "bundle").attachment
     assert attached is not None
     assert "bayes" in {model["name"] for model in attached["leaderboard"]["models"]}
+
+
+def test_the_order_lines_shown_are_read_without_any_option(tmp_path: Path, folder: Path) -> None:
+    (text,) = blocks("csv")
+    (tmp_path / "four.csv").write_text(text)
+    assert text.splitlines()[0] == (folder / "orders.csv").read_text().splitlines()[0].replace('"', "")
+    found = read_baskets(str(tmp_path / "four.csv"))
+    assert found.sizes.tolist() == [2, 2]
+    assert sorted(found.catalog.name(code) for code in range(2)) == ["Guacamole", "Tortilla Chips"]

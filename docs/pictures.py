@@ -1,0 +1,106 @@
+"""Make the pictures of README and docs from the demo and the records: `make pictures`.
+
+Screens are taken from the demo's bundle and report in Chromium, light, and reduced to 64 colours; the chart is drawn
+from the records of `benchmarks/results`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BytesIO
+from pathlib import Path
+
+from benchmarks.tables import half_split_hits
+from matplotlib.figure import Figure
+from PIL import Image
+from playwright.sync_api import Browser, Page, sync_playwright
+
+PICTURES = Path(__file__).parent / "pictures"
+ITEM = "Tortilla Chips"
+"""One of the best sellers on the first page."""
+WIDTH = 960
+LIMIT = 120_000
+"""Bytes that a picture may have."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--demo", type=Path, default=Path("neatrec-demo"), help="what `neatrec demo` wrote")
+    demo = parser.parse_args().demo
+    if not demo.exists():
+        subprocess.run([sys.executable, "-m", "neatrec", "demo", "--out", str(demo)], check=True)
+    PICTURES.mkdir(exist_ok=True)
+    draw_chart(PICTURES / "hit-rate.svg")
+    with sync_playwright() as driver, serving(demo / "bundle") as address:
+        found = os.environ.get("NEATREC_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+        browser = driver.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        take_screens(browser, address, (demo / "report" / "index.html").absolute().as_uri())
+        browser.close()
+    for picture in sorted(PICTURES.iterdir()):
+        print(f"{picture.name}: {picture.stat().st_size / 1000:.0f} kB")
+        if picture.stat().st_size > LIMIT:
+            raise SystemExit(f"{picture} is larger than {LIMIT / 1000:.0f} kB")
+
+
+def take_screens(browser: Browser, address: str, report: str) -> None:
+    """The pages of the service and the first screen of the report."""
+    page = browser.new_page(viewport={"width": WIDTH, "height": 720}, color_scheme="light")
+    page.goto(address)
+    save(page, "home")
+    page.get_by_role("link", name=ITEM, exact=True).first.click()
+    save(page, "item-page")
+    page.locator(".card").first.screenshot(path=PICTURES / "pair-card.png")
+    reduce_colours(PICTURES / "pair-card.png")
+    page.goto(report)
+    save(page, "report")
+
+
+def save(page: Page, name: str) -> None:
+    page.wait_for_load_state("networkidle")
+    page.screenshot(path=PICTURES / f"{name}.png")
+    reduce_colours(PICTURES / f"{name}.png")
+
+
+def reduce_colours(file: Path) -> None:
+    with Image.open(BytesIO(file.read_bytes())) as image:
+        image.convert("RGB").quantize(64, dither=Image.Dither.NONE).save(file, optimize=True)
+
+
+def draw_chart(file: Path) -> None:
+    """HR@10 on the Instacart half-split: counts, shrunk lift, neatrec."""
+    names, hits = zip(*reversed(half_split_hits().items()), strict=True)
+    figure = Figure(figsize=(6.4, 1.7), layout="constrained")
+    axes = figure.subplots()
+    bars = axes.barh(names, hits, color=["#1c6247", "#9aa69f", "#c9cfcb"], height=0.62)
+    axes.bar_label(bars, [f"{hit:.3f}" for hit in hits], padding=4)
+    axes.set(xlim=(0, 0.42), xticks=[])
+    axes.set_title("HR@10 on held-out Instacart baskets", loc="left", fontsize=10)
+    axes.spines[["top", "right", "bottom", "left"]].set_visible(False)
+    axes.tick_params(left=False)
+    figure.patch.set_facecolor("white")
+    figure.savefig(file, metadata={"Date": None})
+
+
+@contextmanager
+def serving(bundle: Path) -> Iterator[str]:
+    """The address of a service that runs while the block does."""
+    words = [sys.executable, "-m", "neatrec", "serve", str(bundle), "--port", "0"]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        try:
+            line = next((line for line in process.stderr if " on http://" in line), "")
+            if not line:
+                raise SystemExit("the service did not start")
+            yield "http://" + line.partition(" on http://")[2].split()[0]
+        finally:
+            process.terminate()
+
+
+if __name__ == "__main__":
+    main()
