@@ -14,6 +14,9 @@ from docs import generated
 
 import neatrec
 from neatrec.cli.main import app
+from neatrec.labels import PROTOCOLS
+from neatrec.models.bayes.ranker import GOALS
+from neatrec.serving.evidence import GRADES, STRENGTHS
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md")] + sorted((ROOT / "docs").rglob("*.md"))
@@ -147,3 +150,41 @@ def test_every_promise_names_a_test_that_exists() -> None:
     assert len(named) > 30
     for file, test in named:
         assert not test or f"def {test}(" in (ROOT / file).read_text(), f"{file} has no {test}"
+
+
+USER_PAGES = [page for page in PAGES if page.parent.name in ("docs", "how-to", "reference", "explanation")]
+
+
+@pytest.mark.parametrize("page", USER_PAGES, ids=page_id)
+def test_a_page_says_what_it_is_for_and_is_short(page: Path) -> None:
+    text = page.read_text()
+    assert len(text.splitlines()) < 150, "split the page; lab notes go to docs/studies"
+    title, first = text.split("\n\n")[:2]
+    assert title.startswith("# ")
+    assert first.startswith("For ") or page.name == "index.md", (
+        "begin with whom the page is for, and what it gives them"
+    )
+
+
+def test_every_page_stands_in_the_table_of_contents() -> None:
+    contents = (ROOT / "docs" / "index.md").read_text()
+    listed = [page.relative_to(ROOT / "docs").with_suffix("").as_posix() for page in USER_PAGES]
+    assert not [page for page in listed if f"\n{page}\n" not in contents and page != "index"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_every_picture_is_small_and_has_words(page: Path) -> None:
+    for words, file in re.findall(r"!\[([^\]]*)\]\(([^)]+)\)", page.read_text()):
+        picture = ROOT / file.removeprefix("https://neatrec.example/") if "://" in file else page.parent / file
+        assert words
+        assert picture.stat().st_size < 120_000
+
+
+def test_every_word_of_our_own_is_in_the_glossary() -> None:
+    """Words that answers, commands and files use; and what a page of explanations sets in bold where it defines it."""
+    glossary = (ROOT / "docs" / "reference" / "glossary.md").read_text().lower()
+    pages = "\n".join(page.read_text() for page in (ROOT / "docs" / "explanation").glob("*.md"))
+    bold = set(re.findall(r"(?:A|is the|called) \*\*([a-z -]+)\*\*", pages))
+    assert {"complement", "expected count", "strata"} <= bold
+    words = {*bold, *GRADES, *STRENGTHS, *GOALS, *PROTOCOLS, "bundle", "store", "gate", "rule", "shard"}
+    assert not [word for word in sorted(words - {"strata"}) if word not in glossary]

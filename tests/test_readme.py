@@ -12,11 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.request import Request, urlopen
 
-import pyarrow as pa
-import pyarrow.csv
 import pytest
 
-from neatrec import Baskets, read_baskets, supermarket
+from helpers.exports import write_export
+from neatrec import read_baskets
 from neatrec.serving import ServingTable
 
 ROOT = Path(__file__).parents[1]
@@ -38,27 +37,11 @@ def neatrec(line: str) -> list[str]:
     return [sys.executable, "-m", *shlex.split(line, comments=True)]
 
 
-def orders(baskets: Baskets) -> pa.Table:
-    """The baskets as the order lines that the README shows."""
-    basket = [place for place, size in enumerate(baskets.sizes.tolist()) for _ in range(size)]
-    names = baskets.catalog
-    assert baskets.users is not None
-    return pa.table(
-        {
-            "order_id": basket,
-            "sku": [names.id(code) for code in baskets.items.tolist()],
-            "title": [names.name(code) for code in baskets.items.tolist()],
-            "shelf": [names.category_path(code)[-1] for code in baskets.items.tolist()],
-            "customer": [int(baskets.users[place]) for place in basket],
-        }
-    )
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the files that the README's commands speak of, and a store that has been live for a night."""
     made = tmp_path_factory.mktemp("readme")
-    pa.csv.write_csv(orders(supermarket(baskets=3_000, items=300).baskets), made / "orders.csv")
+    write_export("orders.csv", made, baskets=3_000, items=300)
     (made / "keys.txt").write_text(KEY)
     for line in (
         "neatrec train orders.csv --model shrunk-lift --out last-night --quiet",
@@ -149,7 +132,7 @@ def test_the_demo_prints_the_pairs_shown_in_at_most_fifteen_lines_and_attaches_i
 def test_the_order_lines_shown_are_read_without_any_option(tmp_path: Path, folder: Path) -> None:
     (text,) = blocks("csv")
     (tmp_path / "four.csv").write_text(text)
-    assert text.splitlines()[0] == (folder / "orders.csv").read_text().splitlines()[0].replace('"', "")
+    assert text.splitlines()[0] == (folder / "orders.csv").read_text().splitlines()[0]
     found = read_baskets(str(tmp_path / "four.csv"))
     assert found.sizes.tolist() == [2, 2]
     assert sorted(found.catalog.name(code) for code in range(2)) == ["Guacamole", "Tortilla Chips"]
