@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 UV := PYTHONPATH="$(CURDIR)/$(TOOLS)" $(PYTHON) -m uv
 READY := $(VENV)/.ready
 
-.PHONY: help setup demo test test-fast test-long test-gpu check format bench tables docs clean
+.PHONY: help setup demo test test-fast test-long test-gpu check format bench tables pictures docs clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -69,6 +69,9 @@ bench: $(READY)  ## renew the short benchmark records (about 35 minutes; docs/st
 
 tables: $(READY)  ## fill the tables of the docs from the records
 	$(BIN)/python -m benchmarks.tables
+
+pictures: browser $(READY)  ## make the pictures of README and docs from the demo, with Chromium
+	PYTHONPATH=. $(BIN)/python docs/pictures.py
 
 docs: $(READY)  ## build the documentation into site/
 	$(UV) pip install --quiet --python $(BIN)/python --constraint constraints.txt --group docs
