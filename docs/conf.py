@@ -17,5 +17,7 @@ html_show_sourcelink = False
 myst_heading_anchors = 3
 suppress_warnings = ["myst.header"]
 default_role = "code"  # docstrings have Markdown's single backticks
+smartquotes = False  # two hyphens begin an option
+python_use_unqualified_type_names = True
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True

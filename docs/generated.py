@@ -57,8 +57,9 @@ def source_options() -> str:
 
 
 def python() -> str:
-    """Every public name, documented by autodoc."""
-    kinds = {name: getattr(neatrec, name) for name in neatrec.__all__ if name != "__version__"}
+    """Every public name, documented by autodoc; the front first."""
+    order = sorted(neatrec.__all__, key=lambda name: name not in ("fit", "Shop"))
+    kinds = {name: getattr(neatrec, name) for name in order if name != "__version__"}
     lines = []
     for name, kind in kinds.items():
         directive = "autoclass" if isinstance(kind, type) else "autofunction"
