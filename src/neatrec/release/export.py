@@ -108,11 +108,17 @@ def export_rows(index: ServingTable, min_evidence: str | None, k: int) -> Export
         [bool(is_new) or index.may_have_more(code, least) for code, is_new in zip(short.tolist(), new, strict=True)]
     ]
     kept = (rank <= k) & ~np.isin(query, short)
-    lines = [
-        (code, number, line)
-        for code in short.tolist()
-        for number, line in enumerate(answer_item(index, code, k, level, AnswerFilter(index, [code])) or (), 1)
-    ]
+    lines: list[tuple[int, int, AnswerLine]] = []
+    alike: dict[bytes, list[AnswerLine]] = {}  # items that nobody has bought, by their categories
+    categories = index.catalog.categories if level is None else None
+    for code in short.tolist():
+        key = categories[code].tobytes() if categories is not None and index.item_count[code] == 0 else b""
+        found = alike.get(key)
+        if found is None:
+            found = answer_item(index, code, k, level, AnswerFilter(index, [code])) or []
+        if key:
+            alike[key] = found
+        lines += [(code, number, line) for number, line in enumerate(found, 1)]
     query = np.concatenate([query[kept], np.array([code for code, _, _ in lines], dtype=np.int32)])
     rank = np.concatenate([rank[kept], np.array([number for _, number, _ in lines], dtype=np.int64)])
     place = np.concatenate([place[kept], len(enough) + np.arange(len(lines))])
