@@ -273,6 +273,24 @@ def test_offsets_and_codes_outside_their_bounds_are_not_published(
     assert not (tmp_path / "store" / "current").exists()
 
 
+@pytest.mark.parametrize(("name", "how"), [("pair_count", "lowest"), ("near_count", "lowest"), ("cart_alone", "flat")])
+def test_arrays_that_a_cart_ranking_would_follow_are_refused(
+    bundles: dict[str, Path], tmp_path: Path, name: str, how: str
+) -> None:
+    copy = crafted(bundles["bayes"], tmp_path, partial(in_arrays, name, how, 0))
+    with pytest.raises(BundleError, match=r"arrays\.safetensors is damaged: .*must (be whole numbers|have a value)"):
+        load_bundle(copy)
+
+
+def test_a_huge_count_takes_no_memory(bundles: dict[str, Path], tmp_path: Path) -> None:
+    """The table of logarithms by count would take 26 GB."""
+    copy = crafted(bundles["bayes"], tmp_path, partial(in_arrays, "pair_count", "highest", 0))
+    ranking = load_bundle(copy).cart_ranking
+    assert ranking is not None
+    assert len(ranking.table) < 20_000_000
+    assert ranking.value.max() < len(ranking.table)
+
+
 @pytest.mark.parametrize("reasons", [None, [["lift"]], {"lift": 1}])
 def test_reasons_that_are_no_texts_are_refused(bundles: dict[str, Path], tmp_path: Path, reasons: Any) -> None:
     copy = crafted(bundles["bayes"], tmp_path, partial(in_manifest, ("notes", "topk", "reasons"), reasons))

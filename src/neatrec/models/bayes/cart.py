@@ -166,6 +166,8 @@ class CartFit:
         ratio = arrays.get("cart_ratio", np.zeros((0, 0), dtype=np.float32))
         if ratio.ndim != 2 or ratio.shape[0] != ratio.shape[1]:
             raise ValueError(f"`cart_ratio` must have a row and a column per category, got shape {ratio.shape}")
+        if alone.ndim != 1:
+            raise ValueError(f"`cart_alone` must have a value per item, got shape {alone.shape}")
         return cls(replace(settings, carts=int(settings.carts)), alone, ratio)
 
     def ranking(self, counts: PairCounts, bought: npt.NDArray[np.int64], category: Codes) -> CartRanking:
