@@ -494,6 +494,27 @@ def serve_load() -> list[list[str]]:
     return rows
 
 
+@from_records("serve-soak", "serve_soak")
+def serve_soak() -> list[list[str]]:
+    run = results("serve_soak")["soak"]
+    statuses = run["statuses"]
+    answers = f"{sum(statuses.values()):,} ({', '.join(f'{n:,} of {status}' for status, n in statuses.items())})"
+    slope = f"{run['mib_per_minute']:+.3f} MiB per minute from minute {run['judged_from_minute']:g} on"
+    failed = f"{run['unexpected']} and {run['without_answer']}"
+    return [
+        ["measured", "result"],
+        ["requests per second, over minutes", f"{run['requests_per_second']} over {run['minutes']:g}"],
+        ["answers", answers],
+        ["unexpected answers, requests without an answer", failed],
+        ["resident memory", f"{slope}; {run['resident_mib'][-1][1]:.0f} MiB at the end"],
+        ["threads, open files (fewest to most)", "; ".join(_span(run[key]) for key in ("threads", "open_files"))],
+    ]
+
+
+def _span(values: dict[str, float]) -> str:
+    return f"{values['min']:g} to {values['max']:g}"
+
+
 SPARK = tuple(f"spark_counting_{part}" for part in ("instacart", "candidates", "skew", "window", "refused"))
 
 
