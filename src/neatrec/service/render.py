@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from json.encoder import encode_basestring
 from math import isfinite
 from typing import Any
 
@@ -41,13 +42,18 @@ def evidence_json(evidence: PairEvidence, public: bool, suggested: bool = True) 
         f'"forward":{whole(e.forward)},"backward":{whole(e.backward)},"query_count":{whole(e.query_count)},'
         f'"item_count":{whole(e.item_count)},"expected":{real(e.expected)},"lift":{real(e.lift)},'
         f'"lift_low":{real(e.lift_low)},"lift_high":{real(e.lift_high)},"q":{real(e.q)},'
-        f'"overall_lift":{real(e.overall_lift)},"season":{json.dumps(months_of(e.season) or None)}{rest}}}'
+        f'"overall_lift":{real(e.overall_lift)},"season":{_months(e.season)}{rest}}}'
     )
 
 
 def _text(words: str) -> str:
     """A sentence as JSON; one may hold the name of a column."""
-    return json.dumps(words, ensure_ascii=False)
+    return encode_basestring(words)  # a tenth of the time of `json.dumps`, which makes an encoder each time
+
+
+def _months(season: int) -> str:
+    months = months_of(season)
+    return json.dumps(months) if months else "null"
 
 
 def whole(value: int) -> str:
@@ -88,7 +94,8 @@ def _line_json(bundle: LoadedBundle, rank: int, line: AnswerLine, public: bool) 
 
 def _words_json(evidence: PairEvidence) -> str:
     """The two words: how sure, how strong."""
-    return f'"grade":{_text(evidence.grade)},"strength":{json.dumps(evidence.strength)}'
+    strength = evidence.strength
+    return f'"grade":{_text(evidence.grade)},"strength":{"null" if strength is None else _text(strength)}'
 
 
 def cart_out(answered: AnsweredCart, public: bool) -> Rendered:
