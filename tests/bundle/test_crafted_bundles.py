@@ -229,8 +229,8 @@ def outcome(bundle: Path) -> str:
 
 
 PATHS = (
-    *("/", "/healthz", "/readyz", "/metrics", "/openapi.json", "/v1/model", "/v1/items?q=sa", "/quality", "/map"),
-    *("/map/points?box=0,0,1000,1000", "/cart?item=100&item=201"),
+    *("/", "/healthz", "/readyz", "/metrics", "/openapi.json", "/v1/model", "/v1/items?q=sa", "/quality", "/pairs"),
+    *("/categories", "/network?id=100", "/v1/pairs.csv", "/cart?item=100&item=201"),
     *(f"/v1/complements?item={item}&k=60&min_evidence=guess" for item in ITEMS),
     *(f"/v1/complements?item={item}&goal=evidence&include=explained" for item in ITEMS),
     *(f"{page}?id={item}" for item in ITEMS for page in ("/item", "/compare")),

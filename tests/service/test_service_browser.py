@@ -26,7 +26,10 @@ STATES = (
     "/pair?a=101&b=201",
     "/cart",
     "/cart?item=100&item=101",
-    "/map",
+    "/pairs",
+    "/pairs?q=tea&sort=sure",
+    "/network?id=100",
+    "/categories",
     "/quality",
     "/docs",
     "/item?id=spagheti",
@@ -149,41 +152,36 @@ def test_models_stand_side_by_side(page: Page) -> None:
     expect(page.locator(".column").nth(1)).to_contain_text("Salsa")
 
 
-def test_the_map_zooms_names_and_opens(page: Page) -> None:
-    page.goto("/map")
-    drawing = page.locator("svg.map")
-    points = drawing.locator("ellipse")
-    everything = points.count()
-    with page.expect_response("**/map/points*"):
-        page.get_by_role("button", name="Zoom in").click()
-    expect(drawing).not_to_have_attribute("viewBox", "0 0 1000 1000")
-    with page.expect_response("**/map/points*"):
-        page.get_by_role("button", name="Show all").click()
-    expect(points).to_have_count(everything)
-    point = points.last
-    name = point.get_attribute("data-name")
-    point.hover(force=True)
-    expect(page.locator(".tip")).to_be_visible()
-    point.click(force=True)
-    page.wait_for_url("**/item?id=*")
-    assert name
-    expect(page.get_by_role("heading", level=1)).not_to_have_text("Map of the items")
+def test_the_network_around_an_item_leads_on(page: Page) -> None:
+    page.goto("/item?id=100")
+    page.get_by_role("link", name="The network around it").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("The network around Spaghetti")
+    drawing = page.locator("svg.network")
+    names = drawing.locator("a").all_text_contents()
+    assert "Marinara Sauce" in names
+    listed = page.locator(".tree > li > a").all_text_contents()
+    assert set(listed) <= set(names)
+    widths = [float(line.get_attribute("stroke-width") or 0) for line in drawing.locator("path").all()]
+    assert 1 <= min(widths) <= max(widths) <= 9
+    boxes = [label.bounding_box() for label in drawing.locator("text").all()]
+    columns: dict[int, list[float]] = {}
+    for box in boxes:
+        assert box
+        columns.setdefault(round(box["x"]), []).append(box["y"])
+    for tops in columns.values():
+        assert all(after - before >= 12 for before, after in zip(sorted(tops), sorted(tops)[1:], strict=False))
+    drawing.get_by_role("link", name="Marinara Sauce").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text("The network around Marinara Sauce")
 
 
-def test_the_wheel_and_dragging_move_the_map(page: Page) -> None:
-    page.goto("/map")
-    drawing = page.locator("svg.map")
-    box = drawing.bounding_box()
-    assert box
-    page.mouse.move(box["x"] + 40, box["y"] + 40)
-    page.mouse.wheel(0, -300)
-    expect(drawing).not_to_have_attribute("viewBox", "0 0 1000 1000")
-    zoomed = drawing.get_attribute("viewBox")
-    page.mouse.down()
-    page.mouse.move(box["x"] + 20, box["y"] + 10, steps=4)
-    page.mouse.up()
-    expect(drawing).not_to_have_attribute("viewBox", str(zoomed))
-    assert page.url.endswith("/map")
+def test_a_field_of_the_categories_opens_its_pairs(page: Page) -> None:
+    page.goto("/categories")
+    page.locator(".heat td a").first.click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Pairs with evidence")
+    expect(page.locator(".pairs li").first).to_be_visible()
+    assert "category=" in page.url
+    assert "with_category=" in page.url
 
 
 def test_everything_can_be_done_by_keyboard_alone(page: Page) -> None:
@@ -205,18 +203,10 @@ def test_everything_can_be_done_by_keyboard_alone(page: Page) -> None:
     press_until(page, "Add to cart: Butter Biscuits")
     page.keyboard.press("Enter")
     expect(page.locator(".cart-list li")).to_have_count(2)
-    press_until(page, "Map")
+    press_until(page, "Pairs")
     page.keyboard.press("Enter")
-    page.wait_for_url("**/map")
-    drawing = page.locator("svg.map")
-    press_until(page, "Map of the items.")
-    page.keyboard.press("+")
-    expect(drawing).not_to_have_attribute("viewBox", "0 0 1000 1000")
-    before = drawing.get_attribute("viewBox")
-    page.keyboard.press("ArrowLeft")
-    expect(drawing).not_to_have_attribute("viewBox", str(before))
-    page.keyboard.press("0")
-    expect(drawing).to_have_attribute("viewBox", "0 0 1000 1000")
+    page.wait_for_url("**/pairs")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Pairs with evidence")
 
 
 def press_until(page: Page, name: str) -> None:
@@ -275,8 +265,7 @@ def test_twenty_names_that_look_like_script_do_nothing(page: Page) -> None:
     page.goto("/")
     page.get_by_label("Search an item").press_sequentially("script window")
     expect(page.get_by_role("option").first).to_be_visible()
-    page.goto("/map")
-    with page.expect_response("**/map/points*"):
-        page.get_by_role("button", name="Zoom in").click()
-    assert page.evaluate("window.hit") is None
+    for path in ("/pairs", "/network?id=100", "/categories"):
+        page.goto(path)
+        assert page.evaluate("window.hit") is None
     expect(page.locator("h1")).to_be_visible()

@@ -32,13 +32,16 @@ PAGES = [
     "/cart?item=100&item=101",
     "/cart?item=100&q=tea",
     "/cart?item=gone",
-    "/map",
-    "/map?id=100",
+    "/pairs",
+    "/pairs?category=snacks&with_category=sauces",
+    "/network?id=100",
+    "/network?id=900",
+    "/categories",
     "/quality",
     "/docs",
     "/nowhere",
 ]
-STATED = ("/", "/map", "/quality")
+STATED = ("/", "/categories", "/quality")
 """Pages that say how large the shop is."""
 
 
@@ -92,7 +95,7 @@ def test_every_state_is_a_whole_page_with_nothing_inline_and_nothing_from_outsid
         ("/cart?item=gone", 200, "was left out"),
         ("/nowhere", 404, "nothing at this address"),
         ("/item", 422, "This did not work"),
-        ("/map/points?box=1,2", 422, "four numbers"),
+        ("/network?id=900", 200, "there is no network around it"),
         ("/quality", 200, "None is attached"),
     ],
 )
@@ -105,7 +108,7 @@ def test_empty_and_wrong_states_help(both: TestClient, path: str, status: int, w
 @pytest.mark.parametrize("name", INJECTIONS)
 def test_a_name_that_looks_like_script_is_shown_as_text(both: TestClient, name: str) -> None:
     item = id_of(name)
-    for path in (f"/item?id={item}", f"/pair?a={item}&b=100", f"/cart?item={item}", f"/map?id={item}"):
+    for path in (f"/item?id={item}", f"/pair?a={item}&b=100", f"/cart?item={item}", f"/network?id={item}"):
         page = Tags(both.get(path, headers=HTML).text)
         assert name in "".join(page.text)
         assert not [tag for tag, _ in page.tags if tag in ("img", "iframe", "body onload", "math", "style")]
@@ -157,7 +160,6 @@ def test_the_public_sees_no_count_no_sales_and_no_table_of_the_report(tmp_path: 
         "/quality": ("1,234", "98,765", "31337", "sales"),
     }.items():
         assert all(secret in open_pages[path] for secret in secrets)
-    assert f"of {items - 1} items" in open_pages["/map"]
     assert "0.500" in public_pages["/quality"]
     assert "tables of the attached report are not shown" in public_pages["/quality"]
     assert "None is attached" not in public_pages["/quality"]
@@ -195,12 +197,21 @@ def test_the_details_of_a_pair_are_for_people(both: TestClient) -> None:
     assert not re.search(r"\de-\d", " ".join(Tags(page).text))
 
 
-def test_zooming_in_shows_what_lies_there(both: TestClient) -> None:
-    everything = both.get("/map/points?box=0,0,1000,1000").json()["points"]
-    x, y, *_ = everything[-1]
-    near = both.get(f"/map/points?box={x - 1},{y - 1},{x + 1},{y + 1}").json()["points"]
-    assert everything[-1] in near
-    assert len(near) < len(everything)
+def test_the_heat_map_counts_pairs_of_categories(both: TestClient) -> None:
+    page = both.get("/categories").text
+    cells = re.findall(r'href="(/pairs\?category=[^"]*)" aria-label="([^"]*): (\d+) pairs?"', page)
+    assert cells
+    for path, _, pairs in cells:
+        found = both.get("/v1" + path.replace("&amp;", "&")).json()
+        assert found["total"] == int(pairs)
+
+
+def test_the_first_page_shows_pairs_categories_and_what_has_no_answer(both: TestClient) -> None:
+    page = both.get("/").text
+    assert page.count("<li>\n<span><a") == min(20, both.get("/v1/pairs").json()["total"])
+    assert "Without an answer" in page
+    assert "Browse a category" in page
+    assert "Since the version before" not in page
 
 
 def test_a_model_with_variances_shows_them_among_peers(both: TestClient) -> None:

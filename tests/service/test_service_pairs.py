@@ -194,3 +194,39 @@ def test_the_page_of_pairs_filters_and_turns_pages(client: TestClient) -> None:
     assert "No such pair" in client.get("/pairs?q=qqqqqq").text
     assert client.get("/pairs?page=x").status_code == 422
     assert "No such pair" in client.get("/pairs?page=9999").text
+
+
+def test_the_first_page_tells_what_changed_since_the_version_before(store: TestClient) -> None:
+    page = store.get("/").text
+    new = store.get("/v1/pairs?sort=new").json()["total"]
+    assert "Since the version before" in page
+    assert f"{new} new pair" in page
+    assert "of sales were covered, now" in page
+
+
+def test_an_answer_that_the_caller_has_is_confirmed_without_a_body(client: TestClient) -> None:
+    first = client.get("/v1/pairs?k=3")
+    tag = first.headers["etag"]
+    assert first.headers["cache-control"] == "no-cache"
+    again = client.get("/v1/pairs?k=3", headers={"If-None-Match": f'"other", W/{tag}'})
+    assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
+    assert client.get("/v1/pairs?k=3", headers={"If-None-Match": '"other"'}).status_code == 200
+    missing = client.get("/v1/complements?item=spagheti")
+    assert "etag" not in missing.headers
+    assert "etag" not in client.get("/").headers
+
+
+def test_the_tag_changes_with_the_rules_and_with_what_is_withheld(bundle: Path, tmp_path: Path) -> None:
+    rules = tmp_path / "rules.csv"
+    rules.write_text("query,item,action,position,until,note\n100,200,block,,,\n")
+    settings = (ServiceSettings(bundle), ServiceSettings(bundle, rules=rules), ServiceSettings(bundle, public=True))
+    tags = [TestClient(make_app(each)).get("/v1/model").headers["etag"] for each in settings]
+    assert len(set(tags)) == 3
+
+
+@pytest.mark.parametrize("path", ["/v1/pairs", "/v1/complements?item=100", "/", "/healthz", "/v1/pairs.csv"])
+def test_head_answers_as_get_without_a_body(client: TestClient, path: str) -> None:
+    head, get = client.head(path), client.get(path)
+    assert (head.status_code, head.content) == (200, b"")
+    assert head.headers.get("content-type") == get.headers.get("content-type")
+    assert head.headers.get("content-length") == get.headers.get("content-length")

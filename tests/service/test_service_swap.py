@@ -301,7 +301,7 @@ def test_an_old_bundle_is_let_go_although_its_map_was_looked_at(versions: list[P
     asking = TestClient(make_app(watcher.settings, watcher))
     old = []
     for number in range(4):
-        for path in ("/map", "/item?id=100", "/cart?item=100&item=101"):
+        for path in ("/categories", "/item?id=100", "/cart?item=100&item=101"):
             assert asking.get(path, headers={"accept": "text/html"}).status_code == 200
         old.append(weakref.ref(watcher.snapshot.main))
         flip(tmp_path, versions[(number + 1) % 3])

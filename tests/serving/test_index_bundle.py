@@ -146,19 +146,13 @@ def test_coverage_is_the_share_of_items_and_of_sales(bundle: Path) -> None:
     assert coverage["certain"]["sales"] == pytest.approx(index.item_count[strong].sum() / index.item_count.sum())
 
 
-def test_variances_and_the_map_travel_with_the_bundle(tmp_path: Path, bundle: Path) -> None:
+def test_variances_travel_with_the_bundle(tmp_path: Path, bundle: Path) -> None:
     counts = ServingTable.open(bundle)
     assert counts.variance is None
     model = make_model("neat", dim=8, epochs=3).fit(toy_baskets(), ONE)
     save_indexed(model, tmp_path / "neat", toy_baskets(), seed=0)
     index = ServingTable.open(tmp_path / "neat")
     np.testing.assert_allclose(index.variance, np.exp(model.log_variance), rtol=1e-6)  # type: ignore[attr-defined]
-    for opened in (counts, index):
-        assert opened.position is not None
-        assert opened.position.shape == (len(index), 2)
-        bought = opened.item_count > 0
-        assert np.isfinite(opened.position[bought]).all()
-        assert np.isnan(opened.position[~bought]).all()
     evidence = index.evidence(code("bread"), code("butter"))
     assert evidence.query_variance == pytest.approx(float(index.variance[code("bread")]))  # type: ignore[index]
 

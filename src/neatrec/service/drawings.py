@@ -1,15 +1,15 @@
-"""SVG drawings and the map of the items, made on the server: every text escaped, colours by class."""
+"""SVG drawings, made on the server: every text escaped, colours by class."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from dataclasses import dataclass
+from urllib.parse import urlencode
 
 import numpy as np
 import numpy.typing as npt
 from markupsafe import Markup
 
-from neatrec.service.loaded_bundle import LoadedBundle
 from neatrec.serving import PairEvidence
 
 TICKS = (1, 3, 10, 30, 100, 300)
@@ -70,89 +70,61 @@ def histogram(values: npt.NDArray[np.float64], here: float, label: str, low: str
     ).format(label, bars, x, x, x, low, high)
 
 
-def dots(points: list[list[object]], marked: str | None) -> Markup:
-    """The ellipses of the map. A point: x, y, width, height, colour, id, name."""
-    return Markup("").join(
-        Markup('<ellipse cx="{}" cy="{}" rx="{}" ry="{}" class="k{}{}" data-id="{}" data-name="{}"/>').format(
-            *point[:5], Markup(" asked") if marked is not None and point[5] == marked else "", point[5], point[6]
+@dataclass(frozen=True)
+class NetworkNode:
+    """An item of a network: its column (0 the item asked for, 1 its complements, 2 theirs) and its row."""
+
+    id: str
+    name: str
+    column: int
+    row: float
+
+
+@dataclass(frozen=True)
+class NetworkLine:
+    """Two items that go together, as places in the list of nodes, and how wide the line is."""
+
+    one: int
+    other: int
+    width: float
+
+
+COLUMN, ROW, TOP = (12, 330, 690), 30, 24
+"""Left ends of the columns, height of a row, the first row."""
+LABEL = 34
+"""Characters of a name."""
+
+
+def line_width(evidence: PairEvidence, public: bool) -> float:
+    """How wide a line is: by the lower end of the lift, for the `public` by the word for it."""
+    if public:
+        return {"strong": 6.0, "moderate": 3.0}.get(str(evidence.strength), 1.5)
+    return min(1.0 + 1.5 * math.log2(max(evidence.lift_low, 1.0)), 9.0)
+
+
+def network(nodes: list[NetworkNode], lines: list[NetworkLine], label: str) -> Markup:
+    """Three columns of items, linked by lines; each name is a link."""
+    height = TOP + ROW * (max(node.row for node in nodes) + 1)
+    drawn = Markup("").join(_curve(nodes[line.one], nodes[line.other], line) for line in lines)
+    names = Markup("").join(
+        Markup('<a href="/network?{}"><circle cx="{}" cy="{:.0f}" r="5"/><text x="{}" y="{:.0f}">{}</text></a>').format(
+            urlencode({"id": node.id}), COLUMN[node.column], y, COLUMN[node.column] + 12, y + 5, _shortened(node.name)
         )
-        for point in points
+        for node, y in ((node, TOP + ROW * node.row) for node in nodes)
+    )
+    return Markup('<svg class="network" viewBox="0 0 980 {:.0f}" role="group" aria-label="{}">{}{}</svg>').format(
+        height, label, drawn, names
     )
 
 
-MAX_POINTS = 1200
-"""Items drawn at once, the best sellers of the part in view."""
-COLOURS = 11
-"""Categories with a colour of their own; the last colour is for all others."""
-SIDE = 1000.0
-"""The map is drawn in a square of this side."""
+def _curve(one: NetworkNode, other: NetworkNode, line: NetworkLine) -> Markup:
+    """From the end of one name's column to the next; items of one column are joined by a bow on its left."""
+    (x, y), (to_x, to_y) = ((COLUMN[node.column], TOP + ROW * node.row) for node in (one, other))
+    bend = (x + to_x) / 2 if x != to_x else x - 40 - abs(y - to_y) / 6
+    return Markup('<path d="M{} {:.0f}C{:.0f} {:.0f} {:.0f} {:.0f} {} {:.0f}" stroke-width="{:.1f}"/>').format(
+        x, y, bend, y, bend, to_y, to_x, to_y, line.width
+    )
 
 
-class ItemMap:
-    """Positions scaled to the square, radii by rank of the variance, colours by the largest top categories."""
-
-    def __init__(self, bundle: LoadedBundle) -> None:
-        self.ids, self.names = bundle.ids, bundle.names  # not the bundle: the page keeps maps by bundle, weakly
-        position = bundle.index.position
-        self.has_points = position is not None and bool(np.isfinite(position).all(axis=1).any())
-        count = np.asarray(bundle.index.item_count)
-        placed = np.isfinite(position).all(axis=1) if position is not None else np.zeros(len(count), dtype=np.bool_)
-        self.order = np.flatnonzero(placed & (count > 0))[np.argsort(-count[placed & (count > 0)], kind="stable")]
-        self.place = _to_square(position, self.order) if position is not None else np.zeros((len(count), 2))
-        self.radius = _radii(bundle.index.variance, len(count))
-        self.colour, self.legend = _colours(bundle)
-
-    def points(self, box: tuple[float, float, float, float] | None = None, most: int = MAX_POINTS) -> list[list[Any]]:
-        """The best sellers inside `box` (left, top, right, bottom): x, y, rx, ry, colour, id, name."""
-        codes = self.order
-        if box is not None:
-            x, y = self.place[codes, 0], self.place[codes, 1]
-            codes = codes[(x >= box[0]) & (x <= box[2]) & (y >= box[1]) & (y <= box[3])]
-        return [
-            [
-                round(float(self.place[code, 0]), 1),
-                round(float(self.place[code, 1]), 1),
-                round(float(self.radius[code]), 2),
-                round(float(self.radius[code]), 2),
-                int(self.colour[code]),
-                self.ids[code],
-                self.names[code],
-            ]
-            for code in codes[:most].tolist()
-        ]
-
-
-def _to_square(position: npt.NDArray[np.float32], order: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """Positions in the square. Long tails are drawn in (asinh), so that a few far items do not squeeze all others."""
-    if not len(order):
-        return np.zeros(position.shape)
-    low, middle, high = np.percentile(position[order], [25, 50, 75], axis=0)
-    drawn = np.arcsinh((position.astype(np.float64) - middle) / np.maximum(high - low, 1e-9))
-    least, most = drawn[order].min(axis=0), drawn[order].max(axis=0)
-    share = np.clip((drawn - least) / np.maximum(most - least, 1e-9), 0, 1)
-    placed: npt.NDArray[np.float64] = np.nan_to_num(share) * (SIDE - 40) + 20
-    return placed
-
-
-def _radii(variance: npt.NDArray[np.float32] | None, items: int) -> npt.NDArray[np.float64]:
-    """3 for the smallest variance to 13 for the largest, by rank; 5 where the model has none."""
-    if variance is None:
-        return np.full(items, 5.0)
-    rank = np.empty(items)
-    rank[np.argsort(variance, kind="stable")] = np.arange(items)
-    return 3.0 + 10.0 * rank / max(items - 1, 1)
-
-
-def _colours(bundle: LoadedBundle) -> tuple[npt.NDArray[np.int64], list[tuple[int, str]]]:
-    catalog = bundle.catalog
-    if not catalog.levels or catalog.categories is None:
-        return np.full(len(bundle.ids), COLOURS), []
-    top = catalog.categories[:, 0]
-    names = catalog.category_names[0]
-    sales = np.bincount(np.maximum(top, 0), np.where(top >= 0, bundle.index.item_count, 0), minlength=len(names))
-    largest = np.argsort(-sales, kind="stable")[:COLOURS]
-    colour_of = np.full(len(names) + 1, COLOURS)  # the last entry is for unknown, code -1
-    colour_of[largest] = np.arange(len(largest))
-    legend = [(number, names[code]) for number, code in enumerate(largest.tolist())]
-    more = [(COLOURS, "all others")] if len(names) > COLOURS or (top < 0).any() else []
-    return colour_of[top], legend + more
+def _shortened(name: str) -> str:
+    return name if len(name) <= LABEL else name[: LABEL - 1] + "…"

@@ -168,16 +168,28 @@ class RequestMiddleware:
         started = time.perf_counter()
         sent: list[int] = []
 
+        snapshot = self.watcher.snapshot
+        scope["neatrec"] = snapshot  # one request, one snapshot
+        is_head = scope["method"] == "HEAD"
+        if is_head:
+            scope = {**scope, "method": "GET"}  # the server's own scope stays: it sends no body
+        cached = self._cache_headers(scope, snapshot.tag)
+
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 sent.append(message["status"])
-                message["headers"] = [*message["headers"], *HEADERS]
+                more = cached if message["status"] in (200, 304) else ()
+                message["headers"] = [*message["headers"], *more, *HEADERS]
+            elif is_head:
+                message = {**message, "body": b""}
             await send(message)
 
-        snapshot = self.watcher.snapshot
-        scope["neatrec"] = snapshot  # one request, one snapshot
         try:
             self._check(scope)
+            if cached and _has(scope, snapshot.tag):
+                await with_headers({"type": "http.response.start", "status": 304, "headers": []})
+                await with_headers({"type": "http.response.body", "body": b""})
+                return
             body = limited(receive) if scope["method"] == "POST" else receive
             await app(scope, body, with_headers)
         except Problem as problem:
@@ -192,6 +204,13 @@ class RequestMiddleware:
             self.metrics.requests.labels(route, str(sent[0] if sent else 0), version).inc()
             self.metrics.latency.labels(route, version).observe(time.perf_counter() - started)
 
+    def _cache_headers(self, scope: Scope, tag: bytes) -> Headers:
+        """Of answers that stay the same as long as the snapshot: whoever keeps one asks whether it still holds."""
+        if scope["method"] != "GET" or not scope["path"].startswith("/v1/"):
+            return ()
+        keep = b"private, no-cache" if self.watcher.keys else b"no-cache"
+        return ((b"etag", tag), (b"cache-control", keep))
+
     def _check(self, scope: Scope) -> None:
         headers = dict(scope["headers"])
         allowed = self.watcher.keys.admit(headers.get(b"authorization"), headers.get(b"x-api-key"))
@@ -200,6 +219,12 @@ class RequestMiddleware:
         length = headers.get(b"content-length", b"0")
         if not length.isdigit() or len(length) > MAX_DIGITS or int(length) > MAX_BODY:
             raise too_large(MAX_BODY)
+
+
+def _has(scope: Scope, tag: bytes) -> bool:
+    """Whether the caller holds the answer with this entity tag."""
+    held = dict(scope["headers"]).get(b"if-none-match", b"")
+    return any(each.strip().removeprefix(b"W/") in (tag, b"*") for each in held.split(b",")) if held else False
 
 
 def limited(receive: Receive) -> Receive:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from typing import Annotated, Any, Literal
-from weakref import WeakKeyDictionary
 
 from fastapi import APIRouter, FastAPI, Query, Request
 from fastapi.responses import HTMLResponse, Response
@@ -14,9 +13,7 @@ from pydantic import BeforeValidator, Field, StringConstraints
 
 from neatrec._version import __version__
 from neatrec.service.answers import completes, explained_by, goes_with
-from neatrec.service.api import CheckedRoute, find, json_response, snapshot_of
-from neatrec.service.drawings import MAX_POINTS, ItemMap, dots
-from neatrec.service.loaded_bundle import LoadedBundle
+from neatrec.service.api import CheckedRoute, find, snapshot_of
 from neatrec.service.problems import Problem, bad
 from neatrec.service.reference import operations
 from neatrec.service.render import pair_filter
@@ -47,19 +44,26 @@ from neatrec.service.views import (
     covered,
     drawn,
     grade_name,
+    heat_map,
+    network_of,
     pair_rows,
     popularity,
     quality,
     spread,
+    unanswered,
     unbroken,
 )
 from neatrec.serving import FOOTER, GRADES
 from neatrec.serving.answers import LEVELS
 from neatrec.serving.evidence import coincidence_words
+from neatrec.serving.pair_list import PairSelection
 from neatrec.text import show_number
 
 SHOWN = 12
 """Answers on a page."""
+STRONGEST = 20
+"""Pairs on the first page."""
+ANY = PairSelection()
 PAIRS = 50
 """Pairs on a page."""
 
@@ -113,12 +117,8 @@ class CartForm(RequestModel):
     item: list[Id] = Field(default=[], max_length=MAX_ITEMS)
 
 
-class MapForm(RequestModel):
-    id: Annotated[Id | None, EMPTY_IS_NONE] = None
-
-
-class PointsForm(RequestModel):
-    box: str = ""
+class NetworkForm(RequestModel):
+    id: Id
 
 
 class Pages:
@@ -126,15 +126,23 @@ class Pages:
 
     def __init__(self, public: bool) -> None:
         self.public = public
-        # a map must not hold its bundle, else no old bundle would ever be let go
-        self.maps: WeakKeyDictionary[LoadedBundle, ItemMap] = WeakKeyDictionary()
 
     def home(self, request: Request, form: Annotated[SearchForm, Query()]) -> Response:
         snapshot = snapshot_of(request)
         bundle = snapshot.main
         if not form.q:
-            share = covered(bundle.index.coverage())
-            return self._page("home.html", snapshot, "lookup", best=best_sellers(bundle, 12), share=share)
+            return self._page(
+                "home.html",
+                snapshot,
+                "lookup",
+                best=best_sellers(bundle, 12),
+                share=covered(bundle.index.coverage()),
+                pairs=pair_rows(bundle, bundle.pairs.find("strength", ANY, 0, STRONGEST)[1], self.public),
+                earlier=bundle.pairs.earlier,
+                new=0 if bundle.pairs.is_new is None else int(bundle.pairs.is_new.sum()),
+                unanswered=unanswered(bundle, 12),
+                categories=bundle.catalog.category_names[0][:60] if bundle.catalog.levels else (),
+            )
         hits = find(bundle, form.q, 30)
         exact, similar = ([bundle.brief(code) for code, fits in hits if fits is wanted] for wanted in (True, False))
         return self._page("found.html", snapshot, "lookup", exact=exact, similar=similar, text=form.q)
@@ -199,7 +207,6 @@ class Pages:
             spread=None if self.public else spread(bundle, code),
             is_new=not bundle.count[code],
             within=bundle.index.pairs.words(),
-            on_map=self._map_of(snapshot.main).has_points,
         )
 
     def compare(self, request: Request, form: Annotated[CompareForm, Query()]) -> Response:
@@ -270,31 +277,16 @@ class Pages:
             best=best_sellers(bundle, 8) if not held else [],
         )
 
-    def map(self, request: Request, form: Annotated[MapForm, Query()]) -> Response:
+    def network(self, request: Request, form: Annotated[NetworkForm, Query()]) -> Response:
         snapshot = snapshot_of(request)
-        drawing = self._map_of(snapshot.main)
-        code = snapshot.main.known(form.id) if form.id else None
-        points = drawing.points()
-        marked = None if code is None else snapshot.main.ids[code]
-        if code is not None and marked not in {point[5] for point in points}:
-            points += [point for point in drawing.points(_around(drawing, code)) if point[5] == marked]
-        return self._page(
-            "map.html",
-            snapshot,
-            "map",
-            has_points=drawing.has_points,
-            points=points,
-            ellipses=dots(points, marked),
-            legend=drawing.legend,
-            item=None if code is None else snapshot.main.brief(code),
-            total=len(drawing.order),
-            has_variance=snapshot.main.index.variance is not None,
-        )
+        bundle = snapshot.main
+        code = bundle.known(form.id)
+        found = network_of(snapshot, bundle, code, self.public)
+        return self._page("network.html", snapshot, "lookup", item=bundle.brief(code), network=found)
 
-    def points(self, request: Request, form: Annotated[PointsForm, Query()]) -> Response:
-        """More items of the part of the map that is in view."""
-        drawing = self._map_of(snapshot_of(request).main)
-        return json_response({"points": drawing.points(_box(form.box), MAX_POINTS)})
+    def categories(self, request: Request, _: Annotated[NoQuery, Query()]) -> Response:
+        snapshot = snapshot_of(request)
+        return self._page("categories.html", snapshot, "categories", heat=heat_map(snapshot.main))
 
     def quality(self, request: Request, _: Annotated[NoQuery, Query()]) -> Response:
         snapshot = snapshot_of(request)
@@ -305,11 +297,6 @@ class Pages:
         document = request.app.openapi()
         values = {"document": document, "operations": operations(document)}
         return self._page("docs.html", snapshot_of(request), "docs", **values)
-
-    def _map_of(self, bundle: LoadedBundle) -> ItemMap:
-        if bundle not in self.maps:
-            self.maps[bundle] = ItemMap(bundle)
-        return self.maps[bundle]
 
     def _page(self, template: str, snapshot: ServingSnapshot, tab: str, **values: Any) -> Response:
         return render(template, snapshot, tab, self.public, **values)
@@ -326,8 +313,8 @@ def add_page(app: FastAPI, *, public: bool) -> None:
         "/pair": pages.pair,
         "/pairs": pages.pairs,
         "/cart": pages.cart,
-        "/map": pages.map,
-        "/map/points": pages.points,
+        "/network": pages.network,
+        "/categories": pages.categories,
         "/quality": pages.quality,
         "/docs": pages.docs,
     }
@@ -368,16 +355,3 @@ def _templates() -> Environment:
         "unbroken": unbroken,
     }
     return templates
-
-
-def _around(drawing: ItemMap, code: int) -> tuple[float, float, float, float]:
-    x, y = drawing.place[code].tolist()
-    return x - 0.1, y - 0.1, x + 0.1, y + 0.1
-
-
-def _box(text: str) -> tuple[float, float, float, float]:
-    try:
-        left, top, right, bottom = (float(part) for part in text.split(","))
-    except ValueError as error:
-        raise bad("box", "four numbers: left, top, right, bottom", text) from error
-    return left, top, right, bottom

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from typing import NamedTuple
 
+from neatrec._version import __version__
 from neatrec.service.byte_cache import ByteCache
 from neatrec.service.loaded_bundle import LoadedBundle
 from neatrec.service.problems import unknown_choice
@@ -39,6 +41,8 @@ class ServingSnapshot:
     refusal: str | None = None
     """Why the bundle that should be live is not: an older one answers."""
     cache: ByteCache[bytes, Rendered] = field(default_factory=lambda: ByteCache(CACHE_BYTES))
+    tag: bytes = b""
+    """The entity tag of all answers: another one where a bundle, a rule, the list, the day or neatrec changes."""
     """Answers by query string."""
 
     @property
@@ -60,7 +64,13 @@ def make_snapshot(
     available: frozenset[str] | None,
     day: date,
     refusal: str | None = None,
+    *,
+    public: bool = False,
 ) -> ServingSnapshot:
     """The snapshot of `day`: rules and list looked up in each bundle."""
+    versions = [(name, bundle.version) for name, bundle in bundles.items()]
+    listed = None if available is None else sorted(available)
+    decisive = repr((__version__, versions, rules, listed, day.isoformat(), public))
+    tag = f'"{hashlib.sha256(decisive.encode("utf-8", "replace")).hexdigest()[:32]}"'.encode()
     compiled = {name: compile_rules(bundle, rules, available, day) for name, bundle in bundles.items()}
-    return ServingSnapshot(bundles, compiled, day, refusal)
+    return ServingSnapshot(bundles, compiled, day, refusal, tag=tag)

@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 from markupsafe import Markup
 
-from neatrec.service.answers import AnsweredCart
-from neatrec.service.drawings import histogram, ruler
+from neatrec.service.answers import AnsweredCart, goes_with
+from neatrec.service.drawings import NetworkLine, NetworkNode, histogram, line_width, network, ruler
 from neatrec.service.loaded_bundle import LoadedBundle
+from neatrec.service.schemas import Filters
 from neatrec.service.snapshot import ServingSnapshot
 from neatrec.serving import PairEvidence, table_words
 from neatrec.serving.answers import peers_of
@@ -199,6 +200,99 @@ def best_sellers(bundle: LoadedBundle, count: int) -> list[dict[str, Any]]:
         if len(found) == count:
             break
     return found
+
+
+def unanswered(bundle: LoadedBundle, count: int) -> tuple[int, list[dict[str, Any]]]:
+    """How many bought items have no pair with evidence, and those of them that are bought most."""
+    has_none = (np.diff(bundle.index.evident_pairs[0]) == 0) & (bundle.index.item_count > 0)
+    codes = np.flatnonzero(has_none)
+    best = codes[np.argsort(-bundle.index.item_count[codes], kind="stable")[:count]]
+    return len(codes), [bundle.brief(code) for code in best.tolist()]
+
+
+HEAT = 20
+"""Categories of the heat map, those that sell most."""
+SHADES = 5
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """Categories x categories: pairs with evidence, and a shade from 0 (none) to SHADES for each cell."""
+
+    names: list[str]
+    pairs: list[list[int]]
+    shades: list[list[int]]
+    left_out: int
+    """Categories that sell less."""
+
+
+def heat_map(bundle: LoadedBundle) -> HeatMap | None:
+    """Of the highest level; None without categories."""
+    catalog, pairs = bundle.catalog, bundle.pairs
+    if not catalog.levels or catalog.categories is None:
+        return None
+    code, names = catalog.categories[:, 0], catalog.category_names[0]
+    sales = np.bincount(code[code >= 0], bundle.index.item_count[code >= 0], len(names))
+    largest = np.argsort(-sales, kind="stable")[:HEAT]
+    place = np.full(len(names) + 1, -1)  # the last one is for unknown, code -1
+    place[largest] = np.arange(len(largest))
+    one, other = place[code[pairs.one]], place[code[pairs.other]]
+    known = (one >= 0) & (other >= 0)
+    counts = np.bincount(one[known] * len(largest) + other[known], minlength=len(largest) ** 2)
+    counts = counts.reshape(len(largest), len(largest))
+    counts = counts + counts.T - np.diag(np.diag(counts))
+    shades = np.ceil(SHADES * np.log1p(counts) / max(np.log1p(counts.max()), 1e-9)).astype(int)
+    left_out = len(names) - len(largest)
+    return HeatMap([names[each] for each in largest.tolist()], counts.tolist(), shades.tolist(), left_out)
+
+
+FIRST, SECOND = 8, 3
+"""Complements of an item in its network, and of each of them."""
+
+
+@dataclass(frozen=True)
+class Network:
+    """An item, its complements and theirs: drawn, and as a list."""
+
+    drawing: Markup
+    complements: list[tuple[ItemCard, list[ItemCard]]]
+
+
+def network_of(snapshot: ServingSnapshot, bundle: LoadedBundle, code: int, public: bool) -> Network | None:
+    """The network around an item; None where nothing with evidence goes with it."""
+
+    def answers(query: int, count: int) -> list[AnswerLine]:
+        found = goes_with(snapshot, bundle, query, Filters(k=count, min_evidence="likely"), exact=True)
+        return [] if found is None else found.lines
+
+    first = answers(code, FIRST)
+    if not first:
+        return None
+    second = {line.code: answers(line.code, SECOND + 1) for line in first}
+    inner = {line.code for line in first}
+    outer = list(
+        dict.fromkeys(line.code for lines in second.values() for line in lines if line.code not in inner | {code})
+    )
+    row_of = {other: float(row) for row, other in enumerate(outer)}
+    rows = max(len(outer), len(first))
+    nodes = [NetworkNode(bundle.ids[code], bundle.names[code], 0, (rows - 1) / 2)]
+    nodes += [
+        NetworkNode(bundle.ids[line.code], bundle.names[line.code], 1, (row + 0.5) * rows / len(first) - 0.5)
+        for row, line in enumerate(first)
+    ]
+    nodes += [NetworkNode(bundle.ids[other], bundle.names[other], 2, row_of[other]) for other in outer]
+    place = {other: number for number, other in enumerate([code, *(line.code for line in first), *outer])}
+    lines: dict[tuple[int, int], NetworkLine] = {}
+    for query, found in {code: first, **second}.items():
+        for line in found:
+            one, other = sorted((place[query], place[line.code]))
+            lines.setdefault((one, other), NetworkLine(one, other, line_width(line.evidence, public)))
+    listed = [
+        (card, cards(bundle, [other for other in second[line.code] if other.code != code], public))
+        for card, line in zip(cards(bundle, first, public), first, strict=True)
+    ]
+    label = f"What goes with {bundle.names[code]}, and what goes with that. The same as a list below."
+    return Network(network(nodes, list(lines.values()), label), listed)
 
 
 def covered(coverage: dict[str, dict[str, float]]) -> tuple[float, float]:

@@ -174,7 +174,7 @@ class BundleWatcher:
         rules = Rules() if self.rules is None else self.rules.value
         _log_unknown(rules, next(iter(bundles.values())), day)
         available = None if self.available is None else self.available.value
-        return make_snapshot(bundles, rules, available, day, self._refusal())
+        return make_snapshot(bundles, rules, available, day, self._refusal(), public=self.settings.public)
 
     def _refusal(self) -> str | None:
         """Why a bundle that should be live is not."""

@@ -19,7 +19,6 @@ from neatrec.models.counts import CountModel
 from neatrec.serving.approximate import MeasuredRecall, approximate_answers
 from neatrec.serving.files import FOLDER, NOTE, GoalOrder, ServingArrays, write_index
 from neatrec.serving.pairs import PairTable
-from neatrec.serving.projection import map_items
 from neatrec.serving.table import ServingTable
 from neatrec.serving.topk import TopK, best_answers, best_by_goal, found_on_gpu
 from neatrec.text import plural, printable
@@ -74,7 +73,7 @@ def index_of(
         time.perf_counter() - started,
     )
     more = item[len(best.item) :]
-    about_items = _variance(model), map_items(model, pairs), _reason(model)
+    about_items = _variance(model), _reason(model)
     reasons = {goal: _reason(model.with_goal(goal)) for goal in model.goals}
     return ServingArrays(k, best, columns, pairs, *about_items, recall, more, goals, reasons)
 

@@ -23,7 +23,6 @@ from neatrec.errors import BundleError, ResourceError
 from neatrec.serving.approximate import MeasuredRecall
 from neatrec.serving.evidence import thresholds
 from neatrec.serving.pairs import PairTable
-from neatrec.serving.projection import Positions
 from neatrec.serving.topk import TopK
 from neatrec.statistics import LiftPrior
 from neatrec.text import printable
@@ -74,7 +73,6 @@ class ServingArrays:
     """Evidence of the answers, each of shape (answers,)."""
     pairs: PairTable
     variance: npt.NDArray[np.float32] | None
-    position: Positions | None
     reason: str
     recall: MeasuredRecall | None = None
     """What an approximate table has of the exact one; None for the exact one."""
@@ -135,8 +133,6 @@ def _item_columns(arrays: ServingArrays) -> dict[str, npt.NDArray[Any]]:
     columns |= {f"answers_{goal}": np.diff(order.start) for goal, order in arrays.goals.items()}
     if arrays.variance is not None:
         columns["variance"] = arrays.variance
-    if arrays.position is not None:
-        columns |= {"x": arrays.position[:, 0], "y": arrays.position[:, 1]}
     return columns
 
 
@@ -188,7 +184,7 @@ OPTIONAL_ANSWER_BOUNDS = {
     "season": TIMES,
 }
 ITEM_BOUNDS = {"query_factor": Bounds("f", 0), "item_factor": Bounds("f", 0), "category": Bounds("i")}
-OPTIONAL_ITEM_BOUNDS = {"variance": Bounds("f", 0), "x": NUMBER_OR_NONE, "y": NUMBER_OR_NONE}
+OPTIONAL_ITEM_BOUNDS = {"variance": Bounds("f", 0)}
 PAIR_BOUNDS = {"count": Bounds("i", 0), "q": Bounds("f", 0, 1)}
 OPTIONAL_PAIR_BOUNDS = {"customers": TIMES, "forward": TIMES, "expected": ESTIMATE, "season": Bounds("u", 0, 4095)}
 
@@ -337,8 +333,8 @@ def read_pairs(files: TableFiles, about: Mapping[str, Any], size: int) -> tuple[
     counted = ("answers", "pairs", *(f"answers_{goal}" for goal in about.get("goals", ())))
     bounds = ITEM_BOUNDS | dict.fromkeys(counted, Bounds("i", 0, 2**31 - 1))
     items = files.columns(ITEMS, bounds, OPTIONAL_ITEM_BOUNDS)
-    if len(items["pairs"]) != size or ("x" in items) != ("y" in items):
-        raise damaged(files.folder / FOLDER / ITEMS, f"it must have {size:,} rows, and x with y")
+    if len(items["pairs"]) != size:
+        raise damaged(files.folder / FOLDER / ITEMS, f"it must have {size:,} rows")
     evidence = about["evidence"]
     strata = evidence.get("strata", [])
     optional = OPTIONAL_PAIR_BOUNDS | {"explained": Bounds("u", 0, len(strata))}

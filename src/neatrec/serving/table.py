@@ -39,7 +39,6 @@ from neatrec.serving.files import (
     read_pairs,
 )
 from neatrec.serving.pairs import PairTable
-from neatrec.serving.projection import Positions
 
 COLUMNS: dict[str, Any] = {
     "item": np.int32,
@@ -215,7 +214,6 @@ class ServingTable:
         files, size = TableFiles(folder, manifest), len(self.catalog)
         self.pairs, items = read_pairs(files, about, size)
         self.variance: npt.NDArray[np.float32] | None = items.get("variance")
-        self.position: Positions | None = np.column_stack([items["x"], items["y"]]) if "x" in items else None
         self.grades = grade_names(self.pairs.strata)
         """The names of the grades that the table's numbers stand for."""
         codes = {"item": Bounds("i", 0, size - 1), "grade": Bounds("u", 0, len(self.grades) - 1)}
