@@ -282,6 +282,17 @@ def test_arrays_that_a_cart_ranking_would_follow_are_refused(
         load_bundle(copy)
 
 
+def test_settings_of_a_cart_ranking_are_checked(bundles: dict[str, Path], tmp_path: Path) -> None:
+    def without_k(bundle: Path) -> None:
+        arrays = load_file(bundle / "arrays.safetensors")
+        arrays["cart"][2] = 0.0
+        save_file(arrays, bundle / "arrays.safetensors")
+        sign(bundle)
+
+    with pytest.raises(BundleError, match=r"`cart` must have a `k` and a `ridge` above 0, got 0 and 100"):
+        load_bundle(crafted(bundles["bayes"], tmp_path, without_k))
+
+
 def test_a_huge_count_takes_no_memory(bundles: dict[str, Path], tmp_path: Path) -> None:
     """The table of logarithms by count would take 26 GB."""
     copy = crafted(bundles["bayes"], tmp_path, partial(in_arrays, "pair_count", "highest", 0))

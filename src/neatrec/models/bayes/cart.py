@@ -166,6 +166,8 @@ class CartFit:
         ratio = arrays.get("cart_ratio", np.zeros((0, 0), dtype=np.float32))
         if ratio.ndim != 2 or ratio.shape[0] != ratio.shape[1]:
             raise ValueError(f"`cart_ratio` must have a row and a column per category, got shape {ratio.shape}")
+        if not (settings.k > 0 and settings.ridge > 0):
+            raise ValueError(f"`cart` must have a `k` and a `ridge` above 0, got {settings.k:g} and {settings.ridge:g}")
         if alone.ndim != 1:
             raise ValueError(f"`cart_alone` must have a value per item, got shape {alone.shape}")
         return cls(replace(settings, carts=int(settings.carts)), alone, ratio)
