@@ -424,10 +424,10 @@ def label_speed() -> list[list[str]]:
     return rows
 
 
-@from_records("out-of-core", "out_of_core", "out_of_core_14000000")
+@from_records("out-of-core", "out_of_core_1000000")
 def out_of_core() -> list[list[str]]:
     rows = [["simulated baskets", "engine", "peak memory of the process", "disk", "CPU s", "labels at 0.05"]]
-    for name in ("out_of_core", "out_of_core_14000000"):
+    for name in ("out_of_core_1000000",):
         about, runs = results(name)["about"], results(name)["runs"]
         for engine, run in runs.items():
             shown = f"`{engine}`" if engine == "memory" else f"`{engine}`, {about['limit']} for everything"
@@ -515,7 +515,7 @@ def _span(values: dict[str, float]) -> str:
     return f"{values['min']:g} to {values['max']:g}"
 
 
-SPARK = tuple(f"spark_counting_{part}" for part in ("instacart", "candidates", "skew", "window", "refused"))
+SPARK = tuple(f"spark_counting_{part}" for part in ("paper", "calibrated", "candidates"))
 
 
 @from_records("spark", *SPARK)

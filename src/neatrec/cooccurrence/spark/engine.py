@@ -69,19 +69,19 @@ def count_in_spark(
         collector: Any = keep if isinstance(keep, Collector) else None
         prefilter_of(keep, totals)  # what it fits to the margins is fitted here, once
 
-        def tested(rows: ItemRows) -> tuple[PairBlock, int, Floats, Any]:
+        def tested(rows: ItemRows) -> tuple[PairBlock, int, Floats | None, Any]:
             block, pairs = count_kept(rows, totals, keep, 1)
-            p = np.zeros(len(block)) if cutting is None else cutting.p_of(block, totals)
+            p = None if cutting is None else cutting.p_of(block, totals)
             return block, pairs, p, None if collector is None else collector.collected()
 
-        frame, limit = counted.each(tested), 0.0
+        frame = mapped(counted.parts, counted.each(tested))
         if cutting is not None:
-            frame = counted.persisted(frame)
-            limit = _cut(frame, totals, cutting)
+            every = counted.persisted(frame)
+            limit = _cut(every, totals, cutting)
+            frame = mapped(every, lambda bands: ((b.where(p <= limit), n, None, None) for b, n, p, _ in bands))
         blocks = [PairBlock.empty(0, reverse=counting.directed, customers=lines.users_known)]
         pairs = 0
-        wanted = mapped(frame, lambda bands: ((b.where(p <= limit), n, more) for b, n, p, more in bands))
-        for block, seen, more in collected(wanted):
+        for block, seen, _, more in collected(frame):
             blocks.append(block)
             pairs += seen
             if collector is not None:
@@ -109,7 +109,8 @@ def candidates_in_spark(
             order = np.argsort(task, kind="stable")
             return [block.where(some) for some in np.split(order, np.searchsorted(task[order], range(1, tasks)))]
 
-        queries = shuffled(counted.each(by_task), lambda bands: enumerate(chain.from_iterable(bands)), counted.keys)
+        each = counted.each(by_task)
+        queries = shuffled(counted.parts, lambda parts: enumerate(chain.from_iterable(each(parts))), counted.keys)
         best = mapped(queries, lambda blocks: [best_of([NO_COUNTS, *blocks], place, size)])
         found = PairBlock.joined([NO_COUNTS, *collected(best)])
         return found.where(np.argsort(found.query, kind="stable"))
@@ -133,10 +134,10 @@ class SparkCount:
         self.held.append(frame.persist())
         return frame
 
-    def each(self, work: Callable[[ItemRows], Any]) -> Any:
-        """What `work` makes of the rows of each band."""
+    def each(self, work: Callable[[ItemRows], Any]) -> Callable[[Iterator[Any]], Iterator[Any]]:
+        """What makes `work` of the rows of each band, from a partition of `parts`."""
         like, bands = self.like, self.bands
-        return mapped(self.parts, lambda parts: map(work, _rows(parts, like, bands)))
+        return lambda parts: map(work, _rows(parts, like, bands))
 
 
 @contextmanager
@@ -150,8 +151,10 @@ def lines_by_band(lines: SparkLines, counting: CountOptions, threads: int | None
             tasks = TASKS_PER_CORE * session.sparkContext.defaultParallelism
             held.append(lines.parts(session, max(tasks, -(-lines.lines // LINES_PER_PART))).persist())
             least = counting.min_basket
-            of_lines = mapped(held[0], lambda parts: (margins_of_lines(like.of_part(p, least), 1) for p in parts))
-            either, second = _summed(of_lines, len(lines.catalog))
+            items = len(lines.catalog)
+            either, second = _summed(
+                held[0], lambda parts: (margins_of_lines(like.of_part(part, least), 1) for part in parts), items
+            )
             bands = cut_bands(
                 lines.item_counts, either, at_least=tasks, most_lines=LINES_PER_BAND, window=counting.window is not None
             )
@@ -161,8 +164,7 @@ def lines_by_band(lines: SparkLines, counting: CountOptions, threads: int | None
             counted = SparkCount(by_band, bands, keys, like, margins, held)
             if counting.once_per_customer:
                 counted.persisted(by_band)
-                of_pairs = counted.each(lambda rows: margins_of_pairs(rows, len(like.category), 1))
-                either, second = _summed(of_pairs, len(lines.catalog))
+                either, second = _summed(by_band, counted.each(lambda rows: margins_of_pairs(rows, items, 1)), items)
                 margins = Margins.of(either, second, counting, like.category, margins.baskets)
             yield replace(counted, margins=margins)
         finally:
@@ -171,7 +173,10 @@ def lines_by_band(lines: SparkLines, counting: CountOptions, threads: int | None
 
 
 def mapped(frame: Any, work: Callable[[Iterator[Any]], Iterable[Any]]) -> Any:
-    """A data frame of what `work` makes of the objects of each partition."""
+    """A data frame of what `work` makes of the objects of each partition.
+
+    Two in a row would run in two Python workers for each core, and both would load the compiled code.
+    """
     return _mapped(frame, lambda objects: ((0, found) for found in work(objects)))
 
 
@@ -183,12 +188,15 @@ def shuffled(frame: Any, work: Callable[[Iterator[Any]], Iterable[tuple[int, Any
 
 def _mapped(frame: Any, work: Callable[[Iterator[Any]], Iterable[tuple[int, Any]]]) -> Any:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        objects = (pickle.loads(data.as_buffer()) for batch in batches for data in batch.column("data"))
-        for key, found in work(objects):
+        for key, found in work(_objects(batches)):
             columns = [pa.array([key], pa.int32()), pa.array([pickle.dumps(found, protocol=5)], pa.binary())]
             yield pa.RecordBatch.from_arrays(columns, ["key", "data"])
 
     return frame.mapInArrow(run, "key int, data binary")
+
+
+def _objects(batches: Iterable[pa.RecordBatch]) -> Iterator[Any]:
+    return (pickle.loads(data.as_buffer()) for batch in batches for data in batch.column("data"))
 
 
 def collected(frame: Any) -> Iterator[Any]:
@@ -203,11 +211,11 @@ def _keys(session: Any, number: int) -> list[int]:
     return [found[place] for place in range(number)]
 
 
-def _summed(frame: Any, items: int) -> tuple[Int64, Int64]:
-    """The sums over all partitions of two vectors of the items."""
+def _summed(frame: Any, work: Callable[[Iterator[Any]], Iterable[Any]], items: int) -> tuple[Int64, Int64]:
+    """The sums of the two vectors of the items that `work` makes of the objects of each partition, several times."""
 
     def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for either, second in (pickle.loads(data.as_buffer()) for batch in batches for data in batch.column("data")):
+        for either, second in work(_objects(batches)):
             here = np.flatnonzero(either)
             yield pa.RecordBatch.from_pydict({"item": here, "either": either[here], "second": second[here]})
 
