@@ -424,18 +424,6 @@ def label_speed() -> list[list[str]]:
     return rows
 
 
-@from_records("out-of-core", "out_of_core_1000000")
-def out_of_core() -> list[list[str]]:
-    rows = [["simulated baskets", "engine", "peak memory of the process", "disk", "CPU s", "labels at 0.05"]]
-    for name in ("out_of_core_1000000",):
-        about, runs = results(name)["about"], results(name)["runs"]
-        for engine, run in runs.items():
-            shown = f"`{engine}`" if engine == "memory" else f"`{engine}`, {about['limit']} for everything"
-            cells = [f"{run['peak_mib']:,} MiB", f"{run['disk_mib']:,} MiB", f"{run['cpu']:.0f}"]
-            rows.append([f"{about['baskets']:,}", shown, *cells, f"{run['labels']['0.05']:,}"])
-    return rows
-
-
 @from_records("streaming", "streaming")
 def streaming() -> list[list[str]]:
     names = {"floor": "1,000 baskets: Python, libraries, parameters", "streamed": "`--stream`"}
@@ -515,7 +503,7 @@ def _span(values: dict[str, float]) -> str:
     return f"{values['min']:g} to {values['max']:g}"
 
 
-SPARK = tuple(f"spark_counting_{part}" for part in ("paper", "calibrated", "candidates"))
+SPARK = ("spark_counting_paper",)
 
 
 @from_records("spark", *SPARK)
