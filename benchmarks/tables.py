@@ -465,13 +465,6 @@ def walmart() -> list[list[str]]:
     return rows
 
 
-@from_records("pairs-latency", "pairs_latency")
-def pairs_latency() -> list[list[str]]:
-    found = results("pairs_latency")
-    rows = [[row["request"], f"{row['p50_ms']:.1f}", f"{row['p99_ms']:.1f}"] for row in found["rows"]]
-    return [["request", "median ms", "99 % ms"], *rows]
-
-
 @from_records("serve-load", "serve_load")
 def serve_load() -> list[list[str]]:
     rows = [["service", "requests per second", "median ms", "99 % ms", "CPU ms per request"]]
