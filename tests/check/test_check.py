@@ -185,6 +185,22 @@ def test_what_could_not_be_ruled_out_is_said() -> None:
     assert "Note: Seasons and stores could not be ruled out as the reason of a pair. Name a time" in found.to_text()
 
 
+def test_a_time_that_is_known_is_not_asked_for() -> None:
+    said = check_baskets(dated_shop(), strata=("month",)).to_text()
+    assert "Stores could not be ruled out as the reason of a pair. Name a store or another column with --strata" in said
+    assert "--time" not in said
+
+
+def test_pairs_without_an_order_are_said_once() -> None:
+    pair, others = ["salt", "pepper"], [f"item{number}" for number in range(40)]
+    baskets = [[*pair * (n % 4 == 0), *(others[(n * step) % 40] for step in (1, 3, 7, 11, 13))] for n in range(1, 400)]
+    unique = [list(dict.fromkeys(basket)) for basket in baskets]
+    found = check_baskets(Baskets.from_lists(unique, ordered=False))
+    assert found.power is not None
+    assert found.power.labels >= 2
+    assert f": {found.power.labels // 2:,} pair" in found.to_text()
+
+
 def test_half_known_categories_are_said() -> None:
     lists = shop()
     items = sorted({item for basket in lists for item in basket})

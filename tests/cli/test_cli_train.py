@@ -123,7 +123,7 @@ def test_too_few_pairs_to_compare_rankings_are_said(capsys: pytest.CaptureFixtur
     print_rankings({"comparison": [], "goals": goals})
     said = capsys.readouterr().out
     assert said.startswith("Too few pairs in held-out training baskets to compare rankings.")
-    assert "Goals rank by: balanced: shrunk-lift k=0.5; evidence: llr." in said
+    assert "Goals rank by: balanced: shrunk-lift, k = 0.5; evidence: llr." in said
     print_rankings({"losses": [0.1]})
     assert capsys.readouterr().out == ""
 

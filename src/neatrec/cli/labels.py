@@ -173,13 +173,12 @@ def show_labels(run: LabelRun, strongest: int = 10) -> None:
 def _counted(options: Mapping[str, Any]) -> str:
     """What "together" counts, which is not what a bundle shows.
 
-    >>> print(_counted({"once_per_customer": True, "min_basket": 5, "directed": True}))
-    together: customers with both, the query put in first, in baskets of 5 or more items. `recommend` and the page show
-    evidence of all baskets, in either order: see docs/explanation/evidence.md.
+    >>> print(_counted({"once_per_customer": False, "min_basket": 2, "directed": False}))  # doctest: +ELLIPSIS
+    together: baskets with both, in baskets of 2 or more items. `recommend` and the page show evidence of all baskets...
     """
     what = "customers" if options["once_per_customer"] else "baskets"
     order = ", the query put in first" if options["directed"] else ""
     return (
         f"together: {what} with both{order}, in baskets of {options['min_basket']} or more items. `recommend` and the "
-        "page show\nevidence of all baskets, in either order: see docs/explanation/evidence.md."
+        "page show evidence of all baskets, in either order: see docs/explanation/evidence.md."
     )

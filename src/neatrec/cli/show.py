@@ -141,9 +141,12 @@ def _mean_gain(row: Mapping[str, Any]) -> float | None:
 def _ranks_by(ranking: Mapping[str, Any]) -> str:
     """
     >>> _ranks_by({"ranks_by": "shrunk-lift", "k": 0.5}), _ranks_by({"ranks_by": "odds", "weights": {"cosine": 1.0}})
-    ('shrunk-lift k=0.5', 'odds')
+    ('shrunk-lift, k = 0.5', 'odds')
+    >>> _ranks_by({"ranks_by": "odds", "lift_weight": 0.25})
+    'odds, lift weight 0.25'
     """
-    settings = [f" {name}={ranking[name]:g}" for name in ("k", "lift_weight") if name in ranking]
+    shown = {"k": "k =", "lift_weight": "lift weight"}
+    settings = [f", {words} {ranking[name]:g}" for name, words in shown.items() if name in ranking]
     return "".join([ranking["ranks_by"], *settings])
 
 
