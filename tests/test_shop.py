@@ -184,6 +184,11 @@ def test_a_shop_is_evaluated_plotted_and_saved(shop: Shop, tmp_path: Path) -> No
     assert shop.plot(name)._repr_png_().startswith(b"\x89PNG")
     assert len(shop.plot(name).axes[0].get_yticks()) == len(shop.goes_with(name)) > 1
     assert len(shop.plot(name, 1).axes[0].get_yticks()) == 1
+    by_id = shop.plot(shop.goes_with(name).to_arrow()["id"][0].as_py()).axes[0].get_title()
+    assert by_id == f"Goes with {shop.goes_with(name).to_arrow()['item'][0].as_py()}"
+    assert {"grade", "strength"} <= set(shop.pairs().to_arrow().column_names) & set(
+        shop.goes_with(name).to_arrow().column_names
+    )
     assert neatrec.load_bundle(shop.save(tmp_path / "bundle")).name == "shrunk-lift"
     with pytest.raises(ParameterError, match="a new folder"):
         shop.save(tmp_path / "bundle")

@@ -82,7 +82,8 @@ class Shop:
         require_extra("report", "a figure")
         from matplotlib.figure import Figure
 
-        answers = self.goes_with(item, k).table
+        found = self.goes_with(item, k)
+        answers = found.table
         lift, low, high = (
             np.array(answers[name].to_pylist(), dtype=float) for name in ("lift", "lift_low", "lift_high")
         )
@@ -94,7 +95,7 @@ class Shop:
         names = [printable(name, limit=40) for name in answers["item"].to_pylist()]
         axes.set_yticks(place, names, parse_math=False)  # a name with two dollar signs is no formula
         axes.set(xscale="log", xlabel="times more often than chance, with its 95 % interval")
-        axes.set_title(f"Goes with {printable(item, limit=80)}", parse_math=False)
+        axes.set_title(printable(found.title, limit=90), parse_math=False)
         figure._repr_png_ = lambda: _png(figure)  # type: ignore[attr-defined]  # a notebook without pyplot shows it, too
         return figure
 

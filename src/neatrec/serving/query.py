@@ -70,8 +70,8 @@ class QueryResult(TableResult):
                 "item": line.answer.name,
                 "id": line.answer.id,
                 "goes_with": ", ".join(line.answer.goes_with[:1]),
-                "sure": line.evidence.grade,
-                "strong": line.evidence.strength,
+                "grade": line.evidence.grade,
+                "strength": line.evidence.strength,
                 "lift": line.evidence.lift,
                 "lift_low": line.evidence.lift_low,
                 "lift_high": line.evidence.lift_high,
@@ -87,7 +87,7 @@ class QueryResult(TableResult):
 
 ANSWER_SCHEMA = pa.schema(
     [
-        *((name, pa.string()) for name in ("item", "id", "goes_with", "sure", "strong")),
+        *((name, pa.string()) for name in ("item", "id", "goes_with", "grade", "strength")),
         *((name, pa.float64()) for name in ("lift", "lift_low", "lift_high")),
         ("evidence", pa.string()),
     ]
