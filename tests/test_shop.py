@@ -167,6 +167,17 @@ def test_answers_carry_evidence_and_are_tables(shop: Shop) -> None:
         shop.complete(name)
 
 
+@pytest.mark.parametrize("gap", [None, float("nan")])
+def test_a_gap_in_a_list_is_not_an_item(gap: object) -> None:
+    with pytest.raises(ParameterError, match=r"`orders\[1\]` must be without missing items"):
+        neatrec.fit([["tea", "milk"], ["tea", gap]], model="lift")
+
+
+def test_results_are_short_at_the_prompt(shop: Shop) -> None:
+    assert repr(neatrec.check_baskets(shop.baskets)).startswith("Check of supermarket:")
+    assert repr(neatrec.recommend(shop.index, shop.index.catalog.id(0))).startswith("Answers (")
+
+
 def test_names_are_escaped_in_a_notebook() -> None:
     shop = neatrec.fit([["<b>tea</b>", "milk"], ["<b>tea</b>", "milk"], ["rice", "soap"]], model="shrunk-lift")
     shown = shop.goes_with("milk", min_evidence="guess")._repr_html_()
@@ -176,6 +187,7 @@ def test_names_are_escaped_in_a_notebook() -> None:
 
 def test_a_shop_is_evaluated_plotted_and_saved(shop: Shop, tmp_path: Path) -> None:
     board = shop.evaluate()
+    assert max(map(len, repr(board).splitlines())) < 200
     assert {"shrunk-lift", "llr", "pop"} <= set(board.trainings)
     pairs = shop.pairs().to_arrow()
     name = Counter([*pairs["query_name"].to_pylist(), *pairs["item_name"].to_pylist()]).most_common(1)[0][0]

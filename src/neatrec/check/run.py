@@ -56,7 +56,7 @@ class BasketSizes:
     """Baskets of at least 5 lines: those the protocols count by default."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CheckResult(TableResult):
     """What `check` found."""
 

@@ -91,8 +91,8 @@ def serve(
 ) -> None:
     """Serve answers with their evidence: an API for shops, a page for people.
 
-    `neatrec serve orders.csv` trains the default model first, unless DIR holds that of the same baskets. A bundle that
-    was trained with other options is never replaced.
+    `neatrec serve orders.csv` trains the default model first, unless DIR holds
+    that of the same baskets. A bundle of other options is never replaced.
     """
     import webbrowser
 

@@ -48,6 +48,12 @@ class TableResult:
         cells = [[_cell(value) for value in row.values()] for row in head.to_pylist()]
         return f"{self._caption()} ({plural(rows, 'row')}{more})", [head.column_names, *cells]
 
+    def __repr__(self) -> str:
+        caption, rows = self._shown()
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
+        return "\n".join([caption, *(line.rstrip() for line in lines)])
+
     def _repr_html_(self) -> str:
         caption, rows = self._shown()
         names, *body = ([html.escape(cell) for cell in row] for row in rows)
@@ -72,12 +78,6 @@ class ResultTable(TableResult):
 
     def _caption(self) -> str:
         return self.title
-
-    def __repr__(self) -> str:
-        caption, rows = self._shown()
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
-        return "\n".join([caption, *(line.rstrip() for line in lines)])
 
 
 def _cell(value: object) -> str:

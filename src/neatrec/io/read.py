@@ -66,6 +66,8 @@ def as_baskets(
         for number, basket in enumerate(orders):
             if isinstance(basket, str) or not isinstance(basket, Sequence | set | frozenset):
                 raise must_be(f"orders[{number}]", "a list of items", basket, hint="One list per basket.")
+            if any(item is None or item != item for item in basket):  # None, NaN: `str` would make an item of it
+                raise must_be(f"orders[{number}]", "without missing items", basket, hint="Leave them out.")
         return Baskets.from_lists([list(dict.fromkeys(map(str, basket))) for basket in orders], ordered=False)
     if hasattr(orders, "collect") and hasattr(orders, "lazy"):  # a polars LazyFrame
         orders = orders.collect()

@@ -89,7 +89,7 @@ class LeaderboardOptions(SummaryOptions):
 DEFAULT_OPTIONS = LeaderboardOptions()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LeaderboardResult(TableResult):
     """The results, and everything they were computed from."""
 

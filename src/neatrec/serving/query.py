@@ -51,7 +51,7 @@ class AnswerWithEvidence:
         }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class QueryResult(TableResult):
     """What was found."""
 
