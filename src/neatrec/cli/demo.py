@@ -45,7 +45,7 @@ def _show_summary(done: Demo) -> None:
     from neatrec.serving.evidence import times_chance
 
     table, names, labels = ServingTable.open(done.bundle), done.market.baskets.catalog, done.stratified
-    one, other, _ = table.pairs.with_evidence()
+    one, other, _ = table.with_evidence()
     planted = done.market.truth.is_complement(one, other) | done.market.truth.is_complement(other, one)
     print(f"A simulated supermarket: {plural(len(done.market.baskets), 'basket')}, {plural(len(names), 'item')}.")
     print(f"{found_words(len(one), table.coverage())}, {percent(planted.mean(), 0)} of them planted there, such as:")

@@ -121,7 +121,7 @@ def _known(name: str, values: npt.NDArray[Any]) -> bool:
 
 
 def _item_columns(arrays: ServingArrays) -> dict[str, npt.NDArray[Any]]:
-    """One row an item: how many answers and pairs are its own, the factors of expected counts, variance and place."""
+    """One row an item: how many answers and pairs are its own, the factors of expected counts, the variance."""
     pairs = arrays.pairs
     columns: dict[str, npt.NDArray[Any]] = {
         "answers": np.diff(arrays.best.start),

@@ -87,7 +87,7 @@ class PairList:
     def __init__(self, index: ServingTable, old: ServingTable | None = None) -> None:
         """`old` is the version before, to compare with; it is not kept."""
         self.index = index
-        self.one, self.other, columns = index.pairs.with_evidence()
+        self.one, self.other, columns = index.with_evidence()
         self.grade: npt.NDArray[np.uint8] = columns["grade"]
         people = columns["count" if index.pairs.customers is None else "customers"]
         orders = {
@@ -170,7 +170,7 @@ def _compare(old: ServingTable, new: ServingTable, keys: npt.NDArray[np.int64]) 
     """Which of the pairs of `new` with these keys are new since `old`, and what became of the others; items are matched
     by id."""
     now = np.array([new.catalog.code_of.get(item, -1) for item in old.catalog.ids.to_pylist()], dtype=np.int64)
-    one, other, _ = old.pairs.with_evidence()
+    one, other, _ = old.with_evidence()
     before = np.where((now[one] >= 0) & (now[other] >= 0), pair_keys(now[one], now[other], len(new)), -1)
     gone = np.flatnonzero(~np.isin(before, keys))
     first = gone[:LISTED]

@@ -229,7 +229,7 @@ def train_bundle(
         "seed": options.seed,
         "data_hash": manifest.data_hash,
         "content_hash": manifest.content_hash,
-        **({} if table is None else {"pairs": len(table.pairs.with_evidence()[0]), "coverage": table.coverage()}),
+        **({} if table is None else {"pairs": len(table.with_evidence()[0]), "coverage": table.coverage()}),
         **({"goal": model.parameters.goal} if model.goals else {}),
         **{name: learned[name] for name in ("goals", "comparison") if "comparison" in learned},
         **notes,
