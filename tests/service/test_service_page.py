@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from urllib.parse import urlencode
 
+import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
+from helpers.dated_shop import dated_shop
 from helpers.service_bundle import AWKWARD, INJECTIONS, id_of, shop_catalog, write_bundle
+from neatrec.data.catalog import Catalog
+from neatrec.models import make_model
 from neatrec.service.app import make_app
+from neatrec.service.drawings import line_width
 from neatrec.service.settings import ServiceSettings
-from neatrec.serving import FOOTER
+from neatrec.serving import FOOTER, ServingTable, save_indexed
 from neatrec.serving.build import rewrite_index
 
 HTML = {"accept": "text/html"}
@@ -21,7 +28,7 @@ PAGES = [
     "/?q=tortila",
     "/?q=qqqqqqq",
     "/item?id=100",
-    "/item?id=100&min_evidence=predicted&diversify=1&category=sauces",
+    "/item?id=100&min_evidence=guess&diversify=1&category=sauces",
     "/item?id=900",
     "/item?id=901",
     "/item?id=spagheti",
@@ -108,7 +115,13 @@ def test_empty_and_wrong_states_help(both: TestClient, path: str, status: int, w
 @pytest.mark.parametrize("name", INJECTIONS)
 def test_a_name_that_looks_like_script_is_shown_as_text(both: TestClient, name: str) -> None:
     item = id_of(name)
-    for path in (f"/item?id={item}", f"/pair?a={item}&b=100", f"/cart?item={item}", f"/network?id={item}"):
+    for path in (
+        f"/item?id={item}",
+        f"/pair?a={item}&b=100",
+        f"/cart?item={item}",
+        f"/network?id={item}",
+        f"/pairs?{urlencode({'q': name})}",
+    ):
         page = Tags(both.get(path, headers=HTML).text)
         assert name in "".join(page.text)
         assert not [tag for tag, _ in page.tags if tag in ("img", "iframe", "body onload", "math", "style")]
@@ -204,6 +217,22 @@ def test_the_heat_map_counts_pairs_of_categories(both: TestClient) -> None:
     for path, _, pairs in cells:
         found = both.get("/v1" + path.replace("&amp;", "&")).json()
         assert found["total"] == int(pairs)
+
+
+def test_a_shop_whose_items_have_no_known_category_has_no_heat_map(tmp_path: Path) -> None:
+    shop = dated_shop()
+    unknown = np.full((len(shop.catalog), 1), -1, dtype=np.int32)
+    baskets = replace(shop, catalog=Catalog(shop.catalog.ids, None, ("aisle",), unknown, ((),)))
+    save_indexed(make_model("shrunk-lift").fit(baskets), tmp_path / "bundle", baskets, seed=0)
+    answer = TestClient(make_app(ServiceSettings(tmp_path / "bundle"))).get("/categories", headers=HTML)
+    assert answer.status_code == 200
+    assert "The items have no categories" in answer.text
+
+
+def test_a_line_of_the_network_has_a_width_whatever_the_evidence(bundle: Path) -> None:
+    evidence = ServingTable.open(bundle).evidence(0, 1)
+    for low, width in ((float("nan"), 1.0), (0.0, 1.0), (4.0, 4.0), (float("inf"), 9.0)):
+        assert line_width(replace(evidence, lift_low=low), public=False) == width
 
 
 def test_the_first_page_shows_pairs_categories_and_what_has_no_answer(both: TestClient) -> None:

@@ -6,6 +6,8 @@ import csv
 import io
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +17,16 @@ from starlette.testclient import TestClient
 
 from helpers.service_bundle import PAIRS, id_of, write_bundle
 from neatrec.service.app import make_app
+from neatrec.service.loaded_bundle import LoadedBundle
+from neatrec.service.metrics import Metrics
+from neatrec.service.rules import Rules
 from neatrec.service.settings import ServiceSettings
+from neatrec.service.snapshot import make_snapshot
+from neatrec.service.watcher import BundleWatcher
 from neatrec.serving import ServingTable
 from neatrec.serving.evidence import GUESS
 from neatrec.serving.pair_list import PairList, PairSelection
+from neatrec.serving.pairs import PairTable
 
 
 @pytest.fixture(scope="module")
@@ -176,6 +184,13 @@ def test_a_name_that_one_item_has_stands_for_its_id(client: TestClient) -> None:
     assert client.get("/item", params={"id": "Salsa"}).status_code == 200
 
 
+def test_a_long_name_stands_for_an_item_only_as_a_whole(bundle: Path) -> None:
+    loaded = LoadedBundle(ServingTable.open(bundle))
+    loaded.names[0] = "tea " * 40
+    assert loaded.code("Tea " * 40) == 0
+    assert loaded.code("tea " * 39 + "cup") is None
+
+
 def test_similar_names_stand_apart_from_exact_ones(client: TestClient) -> None:
     found = client.get("/v1/items", params={"q": "butter"}).json()["items"]
     assert {item["name"]: item["exact"] for item in found}["Butter Biscuits"] is True
@@ -222,6 +237,33 @@ def test_the_tag_changes_with_the_rules_and_with_what_is_withheld(bundle: Path, 
     settings = (ServiceSettings(bundle), ServiceSettings(bundle, rules=rules), ServiceSettings(bundle, public=True))
     tags = [TestClient(make_app(each)).get("/v1/model").headers["etag"] for each in settings]
     assert len(set(tags)) == 3
+
+
+def test_the_tag_changes_with_the_version_before_and_with_the_time_of_training(bundle: Path) -> None:
+    def tag(old: ServingTable | None, created: str) -> bytes:
+        table = ServingTable.open(bundle)
+        table.manifest = replace(table.manifest, created=created)
+        return make_snapshot({"one": LoadedBundle(table, old)}, Rules(), None, date(2026, 1, 1)).tag
+
+    alone, again, before, later = tag(None, "a"), tag(None, "a"), tag(ServingTable.open(bundle), "a"), tag(None, "b")
+    assert alone == again
+    assert len({alone, before, later}) == 3
+
+
+def test_opening_a_store_looks_for_pairs_with_evidence_once_a_version(
+    bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("1-older", "2-live"):
+        shutil.copytree(bundle, tmp_path / "versions" / name)
+    (tmp_path / "current").symlink_to(Path("versions") / "2-live")
+    look, looked = PairTable.with_evidence, []
+    monkeypatch.setattr(PairTable, "with_evidence", lambda table: looked.append(table) or look(table))
+    watcher = BundleWatcher(ServiceSettings(tmp_path), Metrics())
+    assert len(looked) == 2
+    index = watcher.snapshot.main.index
+    wanted = ServingTable.open(bundle).evident_pairs
+    assert all(np.array_equal(*both) for both in zip(index.evident_pairs, wanted, strict=True))
+    assert "code_of_name" in vars(watcher.snapshot.main)  # made before the first request needs it
 
 
 @pytest.mark.parametrize("path", ["/v1/pairs", "/v1/complements?item=100", "/", "/healthz", "/v1/pairs.csv"])

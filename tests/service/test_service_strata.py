@@ -78,6 +78,19 @@ def test_a_month_or_a_list_that_there_is_not_is_refused(client: TestClient, quer
     assert said in answer.json()["error"]["message"]
 
 
+def test_what_is_explained_has_the_scores_of_the_goal_asked_for(tmp_path: Path) -> None:
+    baskets, place = dated_shop(), tmp_path / "bundle"
+    model = make_model("bayes").fit(baskets, Run(threads=1))
+    save_indexed(model, place, baskets, seed=0)
+    candy, wreath = find_items(baskets.catalog, ["candy", "wreath"]).tolist()
+    scores = [float(model.with_goal(goal).score([candy], [wreath])[0]) for goal in model.goals]
+    assert len(set(scores)) > 1
+    with TestClient(make_app(ServiceSettings(place))) as client:
+        for goal, score in zip(model.goals, scores, strict=True):
+            [line] = ask(client, item="candy", include="explained", goal=goal)["explained"]
+            assert line["score"] == pytest.approx(score, rel=1e-4)
+
+
 def test_what_the_evidence_is_measured_within_is_said(client: TestClient) -> None:
     model = client.get("/v1/model").json()["models"][0]
     assert model["strata"] == ["basket_size", "month", "store"]

@@ -295,7 +295,7 @@ def test_files_run_out_for_a_while_and_the_new_bundle_is_taken_after(versions: l
     assert watcher.snapshot.main.version == ServingTable.open(versions[1]).version
 
 
-def test_an_old_bundle_is_let_go_although_its_map_was_looked_at(versions: list[Path], tmp_path: Path) -> None:
+def test_an_old_bundle_is_let_go_although_its_pages_were_looked_at(versions: list[Path], tmp_path: Path) -> None:
     flip(tmp_path, versions[0])
     watcher = BundleWatcher(ServiceSettings(tmp_path), Metrics())
     asking = TestClient(make_app(watcher.settings, watcher))

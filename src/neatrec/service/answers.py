@@ -69,6 +69,7 @@ def explained_by(
     if filters.include is None and filters.month is None:
         return None
     item_filter = filter_of(bundle, rules, filters, [code])
+    bundle = bundle.with_goal(filters.goal)
     return [line for _, line in explained_answers(bundle.index, [code], filters.month, filters.k, item_filter)]
 
 

@@ -99,7 +99,8 @@ def line_width(evidence: PairEvidence, public: bool) -> float:
     """How wide a line is: by the lower end of the lift, for the `public` by the word for it."""
     if public:
         return {"strong": 6.0, "moderate": 3.0}.get(str(evidence.strength), 1.5)
-    return min(1.0 + 1.5 * math.log2(max(evidence.lift_low, 1.0)), 9.0)
+    low = evidence.lift_low
+    return min(1.0 + 1.5 * math.log2(low), 9.0) if low > 1.0 else 1.0  # a pinned pair may have none
 
 
 def network(nodes: list[NetworkNode], lines: list[NetworkLine], label: str) -> Markup:

@@ -17,7 +17,7 @@ from neatrec.data.catalog import UNKNOWN, Catalog
 from neatrec.errors import ParameterError
 from neatrec.service.byte_cache import ByteCache
 from neatrec.service.problems import Problem, unknown_choice, unknown_item
-from neatrec.service.search import NameSearch, folded
+from neatrec.service.search import NameSearch, folded, spelled
 from neatrec.service.settings import BRIEF_BYTES, CATEGORY_BYTES, MAX_GUESS
 from neatrec.serving import ServingTable
 from neatrec.serving.pair_list import PairList
@@ -136,12 +136,12 @@ class LoadedBundle:
         """The code of an id, of a variant's id or of a name that one item has; None when there is no such item."""
         code = self.catalog.code_of.get(item)
         code = self.catalog.code_of_variant.get(item) if code is None else code
-        return self._code_of_name.get(folded(item)) if code is None else code
+        return self.code_of_name.get(spelled(item)) if code is None else code
 
     @cached_property
-    def _code_of_name(self) -> dict[str, int]:
-        """Folded names that one item has; of one that several have, only an id can tell which is meant."""
-        names = [folded(name) for name in self.names]
+    def code_of_name(self) -> dict[str, int]:
+        """Names that one item has, as `spelled`; of one that several have, only an id can tell which is meant."""
+        names = [spelled(name) for name in self.names]
         times = Counter(names)
         return {name: code for code, name in enumerate(names) if times[name] == 1}
 

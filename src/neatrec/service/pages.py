@@ -1,4 +1,4 @@
-"""The page for people: search, complements, cart, models side by side, map, how good it is."""
+"""The page for people: search, complements, pairs, network, categories, cart, models side by side, how good it is."""
 
 from __future__ import annotations
 

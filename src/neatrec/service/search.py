@@ -67,8 +67,13 @@ class NameSearch:
 
 
 def folded(text: str) -> str:
-    """Small letters, one blank between words."""
-    return " ".join(text.casefold().split())[:LONGEST]
+    """The part of a name that is looked at: small letters, one blank between words."""
+    return spelled(text)[:LONGEST]
+
+
+def spelled(text: str) -> str:
+    """A whole name: small letters, one blank between words."""
+    return " ".join(text.casefold().split())
 
 
 def _ratio(one: str, other: str) -> float:

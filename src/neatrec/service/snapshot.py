@@ -41,9 +41,10 @@ class ServingSnapshot:
     refusal: str | None = None
     """Why the bundle that should be live is not: an older one answers."""
     cache: ByteCache[bytes, Rendered] = field(default_factory=lambda: ByteCache(CACHE_BYTES))
-    tag: bytes = b""
-    """The entity tag of all answers: another one where a bundle, a rule, the list, the day or neatrec changes."""
     """Answers by query string."""
+    tag: bytes = b""
+    """The entity tag of all answers: another one where a bundle, what it is compared with, a rule, the list, the day or
+    neatrec changes."""
 
     @property
     def main(self) -> LoadedBundle:
@@ -68,7 +69,11 @@ def make_snapshot(
     public: bool = False,
 ) -> ServingSnapshot:
     """The snapshot of `day`: rules and list looked up in each bundle."""
-    versions = [(name, bundle.version) for name, bundle in bundles.items()]
+    # answers also name the time of a training, which its version does not cover, and what is new since the one before
+    versions = [
+        (name, bundle.version, bundle.index.manifest.created, bundle.pairs.earlier and bundle.pairs.earlier.version)
+        for name, bundle in bundles.items()
+    ]
     listed = None if available is None else sorted(available)
     decisive = repr((__version__, versions, rules, listed, day.isoformat(), public))
     tag = f'"{hashlib.sha256(decisive.encode("utf-8", "replace")).hexdigest()[:32]}"'.encode()

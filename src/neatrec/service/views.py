@@ -241,7 +241,7 @@ def heat_map(bundle: LoadedBundle) -> HeatMap | None:
     counts = np.bincount(one[known] * len(largest) + other[known], minlength=len(largest) ** 2)
     counts = counts.reshape(len(largest), len(largest))
     counts = counts + counts.T - np.diag(np.diag(counts))
-    shades = np.ceil(SHADES * np.log1p(counts) / max(np.log1p(counts.max()), 1e-9)).astype(int)
+    shades = np.ceil(SHADES * np.log1p(counts) / max(np.log1p(counts.max(initial=0)), 1e-9)).astype(int)
     left_out = len(names) - len(largest)
     return HeatMap([names[each] for each in largest.tolist()], counts.tolist(), shades.tolist(), left_out)
 
@@ -268,11 +268,10 @@ def network_of(snapshot: ServingSnapshot, bundle: LoadedBundle, code: int, publi
     first = answers(code, FIRST)
     if not first:
         return None
-    second = {line.code: answers(line.code, SECOND + 1) for line in first}
+    found_of = {line.code: answers(line.code, SECOND + 1) for line in first}
+    second = {one: [line for line in found if line.code != code][:SECOND] for one, found in found_of.items()}
     inner = {line.code for line in first}
-    outer = list(
-        dict.fromkeys(line.code for lines in second.values() for line in lines if line.code not in inner | {code})
-    )
+    outer = list(dict.fromkeys(line.code for lines in second.values() for line in lines if line.code not in inner))
     row_of = {other: float(row) for row, other in enumerate(outer)}
     rows = max(len(outer), len(first))
     nodes = [NetworkNode(bundle.ids[code], bundle.names[code], 0, (rows - 1) / 2)]
@@ -288,7 +287,7 @@ def network_of(snapshot: ServingSnapshot, bundle: LoadedBundle, code: int, publi
             one, other = sorted((place[query], place[line.code]))
             lines.setdefault((one, other), NetworkLine(one, other, line_width(line.evidence, public)))
     listed = [
-        (card, cards(bundle, [other for other in second[line.code] if other.code != code], public))
+        (card, cards(bundle, second[line.code], public))
         for card, line in zip(cards(bundle, first, public), first, strict=True)
     ]
     label = f"What goes with {bundle.names[code]}, and what goes with that. The same as a list below."

@@ -229,19 +229,24 @@ class BundleWatcher:
 def _open(path: Path) -> LoadedBundle:
     bundle = LoadedBundle(ServingTable.open(bundle_at(path), verify=True), _before(path))
     index = bundle.index
-    _ = index.evident_pairs, index.category, index.model  # made before the first request needs them
+    _ = (
+        index.evident_pairs,
+        index.category,
+        index.model,
+        bundle.code_of_name,
+    )  # made before the first request needs them
     return bundle
 
 
 def _before(place: Path) -> ServingTable | None:
     """The version before the live one of a store; None where there is none that can be read."""
     number = Path(os.path.realpath(place / CURRENT)).name.partition("-")[0]
-    for version in other_versions(place) if number.isdigit() else ():
+    for version in other_versions(place) if number.isdecimal() else ():
         if int(version.name.partition("-")[0]) > int(number):
             continue
         try:
             return ServingTable.open(version)
-        except (NeatrecError, OSError) as error:  # it is only compared with, not served
+        except (NeatrecError, OSError, MemoryError) as error:  # it is only compared with, not served
             log.warning("version %s is not compared with: %s", printable(version.name), printable(error, 500))
             return None
     return None
