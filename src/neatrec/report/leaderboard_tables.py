@@ -241,7 +241,7 @@ def conclusion(leaderboard: LeaderboardTables) -> tuple[str, ...]:
             f"Next is {ranked[1].name} with {_share(result, ranked[1])}. {verdict(result, first, ranked[1])}"
         )
     papers = [model for model in ranked[2:] if facts[model.name].kind == "paper"]
-    if facts[first.name].kind != "paper" and facts[ranked[1].name].kind != "paper" and papers:
+    if papers and "paper" not in (facts[first.name].kind, facts[ranked[1].name].kind):
         best = f"Of the paper's own models the best here is {papers[0].name} with {_share(result, papers[0])}."
         sentences.append(f"{best} {verdict(result, first, papers[0])}")
     return tuple(sentences)
