@@ -32,10 +32,10 @@ def printable(text: object, limit: int = 120) -> str:
 def no_formula(text: str) -> str:
     """`text` that no spreadsheet takes for a formula.
 
-    >>> no_formula("=1+1"), no_formula("tea"), no_formula("-0.5")
-    ("'=1+1", 'tea', '-0.5')
+    >>> no_formula("=1+1"), no_formula("\\t=1+1"), no_formula("tea"), no_formula("-0.5")
+    ("'=1+1", "'\\t=1+1", 'tea', '-0.5')
     """
-    formula = text[:1] in ("=", "+", "-", "@") and not re.fullmatch(r"-[0-9.,]+", text)
+    formula = text[:1] in ("=", "+", "-", "@", "\t", "\r") and not re.fullmatch(r"-[0-9.,]+", text)
     return "'" + text if formula else text
 
 
