@@ -86,7 +86,8 @@ class PairCollector:
         min_count, blocks, groups = found
         for table, more in zip(self.groups, groups, strict=True):
             table += more
-        self.min_count = max(self.min_count, min_count)
+        if min_count > self.min_count:
+            self._drop_below(min_count)
         for block in blocks:
             self._add(block)
         if self.max_pairs is not None and self._held > self.max_pairs:
@@ -101,7 +102,10 @@ class PairCollector:
 
     def _drop_rarest(self, max_pairs: int) -> None:
         times = np.concatenate([first + second for _, _, first, second in self.blocks])
-        self.min_count = int(np.partition(times, len(times) - 1 - max_pairs)[len(times) - 1 - max_pairs]) + 1
+        self._drop_below(int(np.partition(times, len(times) - 1 - max_pairs)[len(times) - 1 - max_pairs]) + 1)
+
+    def _drop_below(self, min_count: int) -> None:
+        self.min_count = min_count
         blocks, self.blocks, self._held = self.blocks[::-1], [], 0
         while blocks:
             self._add(blocks.pop())
