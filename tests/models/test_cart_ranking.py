@@ -109,6 +109,20 @@ def test_without_categories_items_have_no_part_of_them(baskets: Baskets) -> None
         assert not found.log_alone(baskets.item_counts).any()
 
 
+def test_a_cart_without_known_categories_expects_none_more_than_another(
+    baskets: Baskets, counts: PairCounts, fit: CartFit
+) -> None:
+    everything, cart = np.arange(len(baskets.catalog), dtype=np.int32), carts_of(baskets, 1)[0]
+    category = baskets.catalog.category_of().copy()
+    category[cart] = -1
+    category[::7] = -1
+    plain = replace(fit, settings=replace(SETTINGS, categories=0.0))
+    found, wanted = (
+        each.ranking(counts, baskets.item_counts, category).score(cart, everything) for each in (fit, plain)
+    )
+    np.testing.assert_array_equal(found.total, wanted.total)
+
+
 def test_the_weights_of_a_cart_solve_its_equations(baskets: Baskets, counts: PairCounts, ranking: CartRanking) -> None:
     for cart in carts_of(baskets, 50):
         u = shares(ranking, cart)

@@ -178,7 +178,7 @@ def shares(ranking, cart):  # type: ignore[no-untyped-def]
 
 @compiled
 def category_scores(ranking, cart):  # type: ignore[no-untyped-def]
-    """categories * log r of each category, 0 for an unknown one, shape (categories + 1,)."""
+    """categories * log r of each category, shape (categories + 1,); 0 for an unknown one, or a cart that has none."""
     known = len(ranking.ratio)
     total, inside = np.zeros(known + 1), np.zeros(known + 1, dtype=np.bool_)
     for q in cart:
@@ -187,7 +187,7 @@ def category_scores(ranking, cart):  # type: ignore[no-untyped-def]
             inside[c] = True
             for d in range(known):
                 total[d] += ranking.ratio[c, d]
-    for d in range(known):
+    for d in range(known if inside.any() else 0):
         total[d] = ranking.categories * np.log(min(max(total[d], MIN_RATIO), MAX_RATIO))
     return total
 
