@@ -116,7 +116,8 @@ def test_a_screen_of_another_catalogue_is_refused() -> None:
 
 def test_a_stated_limit_is_kept_by_refusing() -> None:
     with pytest.raises(
-        ResourceError, match=r"more than the memory limit of 0 MiB. Raise `memory_limit`, pass `keep`, or"
+        ResourceError,
+        match=r"of 0 MiB. Raise `memory_limit`, pass `keep`, or use engine=\"disk\", which counts band by band",
     ):
         count(ORDERED, engine="memory", memory_limit="100B")
 

@@ -133,7 +133,7 @@ def _choose(engine: str, need: int, limit: int, *, stated: bool) -> str:
     if engine == "memory" and stated and not fits:
         raise ResourceError(
             f"counting in memory needs about {human(need)}, more than the memory limit of {human(limit)}",
-            hint='Raise `memory_limit`, pass `keep`, or use engine="disk", which spills to disk.',
+            hint='Raise `memory_limit`, pass `keep`, or use engine="disk", which counts band by band.',
             argument="memory_limit",
         )
     chosen = ("memory" if fits else "disk") if engine == "auto" else engine
