@@ -533,3 +533,11 @@ def test_models_are_trained_within_the_strata_that_train_uses(
     if chosen.protocol == "calibrated":
         show_leaderboard(result)
         assert f"Models compare counts with chance {said}" in " ".join(capsys.readouterr().out.split())
+
+
+def test_other_list_lengths_are_a_table_too(split: Split) -> None:
+    result = run_leaderboard(split.train, split.test, ["popco"], replace(QUICK, ks=(1, 5)))
+    row = result.to_arrow().to_pylist()[0]
+    assert row["hr@5_low"] <= row["hr@5"] <= row["hr@5_high"]
+    assert row["ndcg@5"] == result.to_json()["models"][0]["ndcg"]["5"]
+    assert "hr@5" in result._repr_html_()

@@ -111,16 +111,16 @@ class LeaderboardResult(TableResult):
         return leaderboard_json(self)
 
     def to_arrow(self) -> pa.Table:
-        """One row per model, level and candidate set, best first."""
-        rows = []
+        """One row per model, level and candidate set, best first; of lists of ten, or of the longest."""
+        rows, k = [], 10 if 10 in self.options.ks else self.options.ks[-1]
         for result in self.to_json()["results"]:
             for line in result["models"]:
-                low, high = line["ci"]["hr"]["10"]
+                low, high = line["ci"]["hr"][str(k)]
                 measures = {
-                    "hr@10": line["hr"]["10"],
-                    "hr@10_low": low,
-                    "hr@10_high": high,
-                    "ndcg@10": line["ndcg"]["10"],
+                    f"hr@{k}": line["hr"][str(k)],
+                    f"hr@{k}_low": low,
+                    f"hr@{k}_high": high,
+                    f"ndcg@{k}": line["ndcg"][str(k)],
                 }
                 where = {"level": result["level"], "candidates": result["candidates"], "labels": result["labels"]}
                 rows.append({"model": line["name"], **measures, "seconds": line["train_seconds"], **where})
