@@ -129,20 +129,23 @@ def test_how_pairs_are_cut_into_blocks_does_not_matter(seed: int, most: int, siz
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.integers(0, 1000), st.integers(1, 200), st.integers(1, 189))
-def test_collectors_of_two_processes_make_one(seed: int, most: int, cut: int) -> None:
-    """One may have dropped what the other still has."""
+@given(st.integers(0, 1000), st.integers(1, 200), st.integers(1, 189), st.booleans())
+def test_collectors_of_two_processes_make_one(seed: int, most: int, cut: int, one_process: bool) -> None:
+    """One may have dropped what the other still has, and one may be asked twice."""
     rng = np.random.default_rng(seed)
     query, item = np.triu_indices(20, k=1)
     times = np.sort(rng.geometric(0.4, len(query)))[:: rng.choice([-1, 1])]
-    whole, together = PairCollector(most, []), PairCollector(most, [])
+    groups = [sparse.csr_matrix(np.eye(20)[:, :4])]
+    whole, together = PairCollector(most, groups), PairCollector(most, groups)
     for collector, parts in ((whole, [slice(None)]), (together, [slice(cut), slice(cut, None)])):
+        one = PairCollector(most, groups)
         for part in parts:
-            one = PairCollector(most, [])
+            one = one if one_process else PairCollector(most, groups)
             codes = query[part].astype(np.int32), item[part].astype(np.int32)
             one(PairBlock(*codes, times[part].astype(np.int64)), None)  # type: ignore[arg-type]
             collector.add_collected(one.collected())
     assert together.min_count == whole.min_count
+    np.testing.assert_array_equal(together.groups[0], whole.groups[0])
     found, wanted = (collector.matrices(20, directed=False)[0].toarray() for collector in (together, whole))
     np.testing.assert_array_equal(found, wanted)
 

@@ -53,7 +53,7 @@ class Collector(Protocol):
     """A `keep` that collects what it sees: each task has one of its own."""
 
     def collected(self) -> Any:
-        """What it has."""
+        """What it has seen since it was asked last: a task may have several bands."""
 
     def add_collected(self, found: Any) -> None:
         """Take over what another one has."""

@@ -78,8 +78,11 @@ class PairCollector:
         return np.zeros(size, dtype=bool)  # `count` itself need not keep any
 
     def collected(self) -> Any:
-        """What another process has collected, for `add_collected`."""
-        return self.min_count, self.blocks, self.groups
+        """What it has collected since it was asked last, for `add_collected` of another process."""
+        found = self.min_count, self.blocks, self.groups
+        self.blocks, self._held = [], 0
+        self.groups = [np.zeros_like(table) for table in self.groups]
+        return found
 
     def add_collected(self, found: Any) -> None:
         """Take over what a collector of other pairs has."""
