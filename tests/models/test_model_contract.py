@@ -271,6 +271,8 @@ def test_an_unfitted_model_is_refused(name: str) -> None:
 @EVERY_MODEL
 def test_refuses_what_it_cannot_learn_from(name: str, device: str) -> None:
     baskets = toy_baskets()
+    with pytest.raises(ParameterError, match="shards of them, or a table of orders, got 'ndarray of ndarray'"):
+        new(name).fit(np.zeros((2, 2)), RUN[device])
     with pytest.raises(ParameterError, match="must hold at least one line"):
         new(name).fit(baskets.select(np.zeros(0, dtype=np.int64)), RUN[device])
     with pytest.raises(ParameterError, match="must be a stream that can be iterated more than once, got 'generator'"):

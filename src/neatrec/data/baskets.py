@@ -375,7 +375,7 @@ def is_orders(value: object) -> bool:
     if isinstance(value, list | tuple):
         return bool(value) and not isinstance(value[0], Baskets)
     marks = ("__arrow_c_stream__", "to_arrow_table", "tocsr", "lazy")
-    return isinstance(value, str | Path) or any(hasattr(value, mark) for mark in marks)
+    return isinstance(value, str | Path | dict) or any(hasattr(value, mark) for mark in marks)
 
 
 def as_shards(baskets: BasketStream) -> Iterable[Baskets]:

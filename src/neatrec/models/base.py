@@ -142,6 +142,9 @@ class Model(ABC):
         catalog: Catalog | None = None
         count = np.zeros(0, dtype=np.int64)
         for number, shard in enumerate(shards):
+            if not isinstance(shard, Baskets):
+                wanted = "baskets, shards of them, or a table of orders"
+                raise must_be("baskets", wanted, f"{type(shards).__name__} of {type(shard).__name__}")
             if catalog is None:
                 catalog, count = shard.catalog, np.zeros(len(shard.catalog), dtype=np.int64)
             elif shard.catalog is not catalog and shard.catalog.hash != catalog.hash:
