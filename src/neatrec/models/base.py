@@ -137,7 +137,7 @@ class Model(ABC):
         """Whether it has arrays of users that a bundle may keep."""
         return cls._user_arrays is not Model._user_arrays
 
-    def _scan_shards(self, shards: Iterable[Baskets]) -> tuple[Catalog, npt.NDArray[np.int64]]:
+    def _scan_shards(self, shards: Iterable[Any]) -> tuple[Catalog, npt.NDArray[np.int64]]:
         """One pass over the stream: the catalog, and the number of lines of each item, shape (items,)."""
         catalog: Catalog | None = None
         count = np.zeros(0, dtype=np.int64)
