@@ -176,7 +176,7 @@ def test_order_of_baskets_does_not_matter():
         ({"levels": (1.0,)}, r"`level` must be between 0 and 1, got 1\.0"),
         ({"levels": (float("nan"),)}, "`level` must be between 0 and 1, got nan"),
         ({"levels": ()}, "`levels` must be at least one number between 0 and 1"),
-        ({"levels": 0.05}, r"`levels` must be a sequence of numbers between 0 and 1, got 0\.05"),
+        ({"levels": 5}, "`level` must be between 0 and 1, got 5"),
         ({"levels": ("x",)}, "`levels` must be a sequence of numbers between 0 and 1"),
         ({"expected": "quasy"}, "`expected` must be one of quasi, product, got 'quasy'"),
         ({"strata": "month"}, "`strata` must be a sequence of names, got 'month'"),

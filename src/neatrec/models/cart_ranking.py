@@ -135,7 +135,7 @@ class CartRanking(NamedTuple):
         batch, out = CartBatch(*flat(carts), *flat(carts)), np.empty(len(carts), dtype=np.int64)
 
         def work(part: slice) -> None:
-            rank_left_out(self, batch, hidden, offset, candidates, (part.start, part.stop), out)
+            rank_left_out(self, batch, (hidden, offset), candidates, (part.start, part.stop), out)
 
         parallel_slices(len(carts), work)
         return out
@@ -244,8 +244,12 @@ def best_of_ranked_carts(ranking, batch, candidates, among, best, filled):  # ty
 
 
 @compiled
-def rank_left_out(ranking, batch, hidden, offset, candidates, among, out):  # type: ignore[no-untyped-def]
-    """out[c]: how many items rank above hidden[c] for cart c, whose basket is not counted."""
+def rank_left_out(ranking, batch, left_out, candidates, among, out):  # type: ignore[no-untyped-def]
+    """out[c]: how many items rank above hidden[c] for cart c, whose basket is not counted.
+
+    left_out: the hidden items, and what each item scores without its basket whatever the cart.
+    """
+    hidden, offset = left_out
     items = len(candidates.category)
     banned = np.full(candidates.unknown + 1, -1, dtype=np.int64)
     chosen = np.empty(items, dtype=np.uint32)
