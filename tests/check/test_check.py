@@ -187,7 +187,7 @@ def test_what_could_not_be_ruled_out_is_said() -> None:
 
 def test_a_time_that_is_known_is_not_asked_for() -> None:
     said = check_baskets(dated_shop(), strata=("month",)).to_text()
-    assert "Stores could not be ruled out as the reason of a pair. Name a store or another column with --strata" in said
+    assert "the reason of a pair. Name a store or another column: --strata size,month,COLUMN.\n" in said + "\n"
     assert "--time" not in said
 
 

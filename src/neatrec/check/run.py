@@ -24,7 +24,7 @@ from neatrec.check.suspects import (
 from neatrec.cooccurrence import CountOptions, Forecast, forecast
 from neatrec.cooccurrence.count_input import pairs_of_size
 from neatrec.cooccurrence.strata import FEW_BASKETS as FEW_IN_STRATUM
-from neatrec.cooccurrence.strata import RULED_OUT, default_strata, parse_strata, strata_groups, strata_words
+from neatrec.cooccurrence.strata import MONTH, RULED_OUT, default_strata, parse_strata, strata_groups, strata_words
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import UNKNOWN
 from neatrec.data.table_result import TableResult
@@ -273,9 +273,12 @@ def _warnings(found: CheckResult) -> list[str]:
     if found.users is None:
         warnings.append("Customers are not known: a pair that one customer buys every week counts every week.")
     if RULED_OUT in (within := strata_words(found.strata)):
-        missing = "a time with --time, and a store" if found.period is None else "a store"
-        few = "" if found.period is None else f"; by default months and stores need {FEW_IN_STRATUM} baskets each"
-        warnings.append(f"{within} Name {missing} or another column with --strata{few}.")
+        advice = "Name a time with --time, and a store or another column with --strata."
+        if found.period is not None:  # `--strata COLUMN` alone would give up size and month
+            advice = "Name a store or another column: --strata size,month,COLUMN."
+            if MONTH not in found.strata:
+                advice += f" By default months and stores need {FEW_IN_STRATUM} baskets each."
+        warnings.append(f"{within} {advice}")
     multiple = found.baskets - found.sizes.ones
     if multiple < FEW_BASKETS:
         warnings.append(f"Only {plural(multiple, 'basket')} of more than one item: expect little evidence.")
