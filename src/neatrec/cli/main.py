@@ -36,7 +36,7 @@ from neatrec.text import printable
 
 app = typer.Typer(
     name="neatrec",
-    help="Finds what goes with what from shopping baskets, and proves how far its answers can be trusted.",
+    help="Finds what goes with what from shopping baskets, and measures how far its answers can be trusted.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
@@ -92,7 +92,7 @@ _UsageError: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__na
 def version_option(
     version: bool = typer.Option(False, "--version", help="Print the version and leave.", is_eager=True),
 ) -> None:
-    """Finds what goes with what from shopping baskets, and proves how far its answers can be trusted."""
+    """Finds what goes with what from shopping baskets, and measures how far its answers can be trusted."""
     if version:
         print(f"neatrec {__version__}")
         raise typer.Exit
