@@ -1,4 +1,4 @@
-"""neatrec finds what goes with what from shopping baskets, and proves how far its answers can be trusted.
+"""neatrec finds what goes with what from shopping baskets, and measures how far its answers can be trusted.
 
 The names below are the public front; each is imported when it is first used, so `import neatrec` costs nothing.
 """
