@@ -165,7 +165,7 @@ def test_what_cannot_be_told_from_noise_is_ranked_by_the_tuned_shrunk_lift(caplo
     noise = training_set({}, queries=100, level=-3.0)
     assert chosen(noise)["balanced"] == GoalRanking("shrunk-lift", k=2.0)
     for few in (training_set({"log_lift": 2.0}, queries=3), None):
-        with caplog.at_level("WARNING", "neatrec"):
+        with caplog.at_level("INFO", "neatrec"):
             assert chosen(few)["balanced"] == GoalRanking("shrunk-lift", k=2.0)
         assert "positive pairs" in caplog.text
         caplog.clear()

@@ -413,7 +413,7 @@ def test_new_items_are_answers_when_asked_for(tmp_path: Path, client: TestClient
         assert new in [line["id"] for line in found]
         assert [line["id"] for line in found][: len(usual)] == [line["id"] for line in usual]
     refused = client.get("/v1/complements", params={"item": id_of("Salsa"), "include_new": True})
-    assert refused.status_code == 422
+    assert refused.status_code == 404
     assert "has no scores for items that nobody bought" in refused.text
 
 

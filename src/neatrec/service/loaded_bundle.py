@@ -117,11 +117,11 @@ class LoadedBundle:
         return self._by_goal[goal]
 
     def check_new_items(self) -> None:
-        """Refuse `include_new` where the model has no scores for answers that nobody bought."""
+        """Refuse `include_new`, as an unknown goal, where the model has no scores for answers that nobody bought."""
         try:
             self.index.model.check_new_items()
         except ParameterError as error:
-            raise Problem(422, "ParameterError", error.message, hint=error.hint, argument="include_new") from error
+            raise Problem(404, "ParameterError", error.message, hint=error.hint, argument="include_new") from error
 
     def _names(self) -> list[str]:
         if self.catalog.names is None:
