@@ -166,6 +166,7 @@ def test_port_0_says_which_port_once_it_can_be_asked(bundle: Path, workers: int)
         assert process.returncode == 130
 
 
+@pytest.mark.long
 def test_a_worker_that_finds_no_good_bundle_ends_the_service_with_a_sentence(bundle: Path, tmp_path: Path) -> None:
     copy = Path(shutil.copytree(bundle, tmp_path / "bundle"))
     with serving(copy, "--workers", 2) as (process, _):
