@@ -47,7 +47,7 @@ def requests_of(items: int, seed: int) -> Iterator[Request]:
         lambda: get(f"/v1/complements?item={item()}&k={rng.randint(1, 100)}&exclude={item()}&min_evidence=guess"),
         lambda: get(f"/v1/complements?item={item()}&category=category%20{item() % 400}"),
         lambda: get(f"/v1/items/{item()}/complements"),
-        lambda: get(f"/v1/pairs?a={item()}&b={item()}"),
+        lambda: get(f"/v1/pair?a={item()}&b={item()}"),
         lambda: post("/v1/cart/complements", json.dumps({"items": [str(item()) for _ in range(3)]}).encode()),
         lambda: get(f"/item?id={item()}", accept="text/html"),
         lambda: get(f"/v1/items?q={quote(word())}", 200, 422),
