@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from neatrec.cli.output import OutputOptions, print_json, print_text
-from neatrec.cli.source_options import SourceArguments, parse_strata
+from neatrec.cli.source_options import STRATA_HELP, SourceArguments, parse_strata
 
 
 def check(
@@ -17,8 +17,7 @@ def check(
         list[str] | None,
         typer.Option(
             metavar="A,B|none",
-            help="Measure evidence within baskets of one size, month, or value of a column such as store. Default: "
-            "size,month,store, as far as SOURCE has them.",
+            help=STRATA_HELP,
         ),
     ] = None,
 ) -> None:

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from neatrec.io.read import LoadedSource
 
 ENGINES = ("auto", "memory", "disk", "spark")
+STRATA_HELP = (
+    "Measure evidence within baskets of one size, month, or value of a column such as store. Default: "
+    "size,month,store, as far as SOURCE has them."
+)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from neatrec.cli.progress import ShowProgress, close_bar
 from neatrec.cli.show import print_config as print_config_of
 from neatrec.cli.show import print_coverage, print_rankings, ranking_words
 from neatrec.cli.signals import at_a_safe_moment
-from neatrec.cli.source_options import SourceArguments, connect_spark, parse_memory_limit, parse_strata
+from neatrec.cli.source_options import STRATA_HELP, SourceArguments, connect_spark, parse_memory_limit, parse_strata
 from neatrec.cli.toml import read_training_toml
 from neatrec.errors import must_be
 from neatrec.text import printable
@@ -212,8 +212,7 @@ def train(
         list[str] | None,
         typer.Option(
             metavar="A,B|none",
-            help="Measure evidence within baskets of one size, month, or value of a column such as store. Default: "
-            "size,month,store, as far as SOURCE has them.",
+            help=STRATA_HELP,
             rich_help_panel=HOW,
         ),
     ] = None,
