@@ -350,7 +350,14 @@ def are_idle(processes: set[int]) -> bool:
 def workers_of(process: subprocess.Popen[bytes]) -> set[int]:
     """The workers of a service, by their process number."""
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    return {int(child) for child in children if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()}
+    return {int(child) for child in children if b"spawn_main" in command_line(child)}
+
+
+def command_line(process: str) -> bytes:
+    try:
+        return Path(f"/proc/{process}/cmdline").read_bytes()
+    except OSError:  # it has just ended
+        return b""
 
 
 def gensim_app() -> Any:
