@@ -144,10 +144,9 @@ def no_regret() -> list[list[str]]:
     ]
     rows = [head]
     for shop, found in results("no_regret").items():
-        taken = ", ".join(
-            f"{key} {value:g}" if isinstance(value, float) else value for key, value in found["default"].items()
-        )
         for one in found["boards"]:
+            ranked_by = one["default"].items()
+            taken = ", ".join(f"{key} {value:g}" if isinstance(value, float) else value for key, value in ranked_by)
             if not one["labels"]:
                 rows.append([shop, one["protocol"], "0", taken, *[""] * 5])
                 continue
