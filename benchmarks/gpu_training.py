@@ -32,7 +32,7 @@ from neatrec.models.embeddings.kernels import gpu
 from neatrec.models.run import Progress
 
 MODELS = ("neat", "neat-bpr", "item2vec", "triple2vec")
-PARTS = ("speed", "roofs", "bundle", "top", "ranking", "together", "torch", "bpr", "sweep", "quality", "large")
+PARTS = ("speed", "roofs", "bundle", "top", "ranking", "together", "torch", "bpr", "sweep", "quality", "large", "million_items")
 PACKAGES = ("numpy", "numba", "cupy-cuda13x", "torch", "implicit")
 SEEDS = 5
 CURVE = (1, 2, 5, 10, 20, 40, 80)
@@ -134,6 +134,12 @@ def large(_: Baskets) -> list[Row]:
             "fit_seconds": round(seconds, 3),
         }
     ]
+
+
+def million_items(_: Baskets) -> list[Row]:
+    """Tables that are larger than the card's second cache: a million items, and what the card can do with such rows."""
+    baskets = simulated(3_200_000, 1_000_000)
+    return [*speed(baskets), *roofs(baskets)]
 
 
 def top(baskets: Baskets) -> list[Row]:
@@ -333,6 +339,7 @@ def main() -> None:
             ("bpr", bpr),
             ("sweep", sweep),
             ("large", large),
+            ("million_items", million_items),
         )
     }
     if arguments.quality is not None:

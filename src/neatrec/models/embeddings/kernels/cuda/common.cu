@@ -290,9 +290,9 @@ __device__ __forceinline__ void draw_users(const Call& call, const Unit& unit, u
 // ---- numbers
 
 __device__ __forceinline__ float between(float x, float low, float high) { return fminf(fmaxf(x, low), high); }
-__device__ __forceinline__ float sigmoid(float x) { return 1.0f / (1.0f + __expf(-x)); }
+__device__ __forceinline__ float sigmoid(float x) { return __fdividef(1.0f, 1.0f + __expf(-x)); }
 // log(1 + e^x) without overflow
-__device__ __forceinline__ float softplus(float x) { return fmaxf(x, 0.0f) + log1pf(__expf(-fabsf(x))); }
+__device__ __forceinline__ float softplus(float x) { return fmaxf(x, 0.0f) + __logf(1.0f + __expf(-fabsf(x))); }
 __device__ __forceinline__ bool is_pair(int item, int category, int other, int other_category) {
     return item != other && !(category >= 0 && category == other_category);
 }

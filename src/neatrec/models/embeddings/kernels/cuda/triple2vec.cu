@@ -2,32 +2,135 @@
 //
 // s(q, v, u) = f.g + f.h + g.h. Negatives stand in for the partner, for the query and for the user in turn.
 
-// One row that stands in for the query (or the user) of all live pairs of a group: lane p's weight of partner p.
-__device__ __forceinline__ float negative_weight(const Workspace& workspace, const Vector& other, int partner, bool live, float rest, float& loss,
-                                       const Lane& warp) {
-    const int lane = warp.id;
-    float sums[2 * WINDOW];
+// TILE rows of a table, drawn as negatives, in registers: each partner that is read from shared memory serves all of them.
+// Numbers of row k are lane k's.
+constexpr int MAX_TILE = PARTS == 1 ? 5 : PARTS == 2 ? 2 : 1;  // what stays in registers
+constexpr int TILE = NEGATIVES < MAX_TILE ? NEGATIVES : MAX_TILE;
+
+struct Tile {
+    Vector row[TILE];
+    int number;    // lane k's row in its table, -1: none
+    float before;  // the sum of squares of lane k's row
+};
+
+__device__ __forceinline__ Tile tile_of(const float* table, const int* drawn, int first, const Lane& warp) {
+    Tile tile;
+    tile.number = warp.id < TILE && first + warp.id < NEGATIVES ? drawn[first + warp.id] : -1;
+    tile.before = tile.number >= 0 ? tail_of(table, tile.number).y : 0;
 #pragma unroll
-    for (int p = 0; p < 2 * WINDOW; p++) {
-        const int from = __shfl_sync(ALL, partner, p);
-        sums[p] = from >= 0 ? dot(other, kept(workspace.x, from, warp)) : 0;
-    }
-    const float s = totals(sums, lane) + rest;
-    if (live) loss += softplus(s);
-    return live ? sigmoid(s) : 0;
+    for (int k = 0; k < TILE; k++) tile.row[k] = row_of(table, max(__shfl_sync(ALL, tile.number, k), 0), warp);
+    return tile;
 }
 
-// Its update, minus the sum over partners of weight g_v; the partners move away from it by their weights.
-__device__ __forceinline__ Vector negative_update(const Workspace& workspace, const Vector& other, int partner, float weight, const Lane& warp) {
-    Vector update = zeros();
-    for (int p = 0; p < 2 * WINDOW; p++) {
-        const float share = __shfl_sync(ALL, weight, p);
-        const int from = __shfl_sync(ALL, partner, p);
-        if (share == 0) continue;
-        add(update, -share, kept(workspace.x, from, warp));
-        add_to_update(workspace, from, -share, other, warp);
+// Row k moves by `away[k]`, whose length^2 lane k knows.
+template <typename Away>
+__device__ __forceinline__ void change_tile(const Call& call, float* table, const Tile& tile, float squared, float rate, const Lane& warp,
+                                            Away away) {
+    const bool moves = tile.number >= 0 && squared > 0 && call.learns;
+    const float step = moves ? step_of(rate, tile.before, squared) : 0;
+    if (moves) raise_tail(table, tile.number, 0, squared * (1.0f / DIM), 0);
+#pragma unroll
+    for (int k = 0; k < TILE; k++) {
+        const float scale = __shfl_sync(ALL, step, k);
+        const int number = __shfl_sync(ALL, tile.number, k);
+        if (scale > 0) raise_row(table, number, warp, scale, away(k));
     }
-    return update;
+}
+
+// Rows that stand in for the partner of all pairs of a group. `rest`: query . user; `beside`: query + user.
+// Returns the sum of their weights, by which query and user move away from each other.
+__device__ __forceinline__ float other_partners(const Call& call, const int* drawn, const Vector& beside, float rest, int count, float rate,
+                                                Vector& update, Vector& user_way, float& loss, const Lane& warp) {
+    const float length = total(dot(beside, beside));
+    float all = 0;
+    for (int first = 0; first < NEGATIVES; first += TILE) {
+        const Tile tile = tile_of(call.table[1], drawn, first, warp);
+        float sums[TILE];
+#pragma unroll
+        for (int k = 0; k < TILE; k++) sums[k] = dot(tile.row[k], beside);
+        const float s = totals(sums, warp.id) + rest;
+        const float weight = tile.number >= 0 ? count * sigmoid(s) : 0;
+        if (tile.number >= 0) loss += count * softplus(s);
+        float shares[TILE];
+#pragma unroll
+        for (int k = 0; k < TILE; k++) {
+            shares[k] = __shfl_sync(ALL, weight, k);
+            all += shares[k];
+            add(update, -shares[k], tile.row[k]);
+            add(user_way, -shares[k], tile.row[k]);
+        }
+        change_tile(call, call.table[1], tile, weight * weight * length, rate, warp, [&](int k) {
+            Vector away = zeros();
+            add(away, -shares[k], beside);
+            return away;
+        });
+    }
+    return all;
+}
+
+// Rows that stand in for the query (or the user) of the live pairs of a group, lane p's partner being `partner`; `beside`
+// is the user (or the query). `rest`: lane p's share of the score without such a row. Lane p's `share` of the partner in
+// the update of `beside`'s counterpart falls by the weights; `beside_update` is what `beside` moves by.
+__device__ __forceinline__ void stand_ins(const Call& call, const Workspace& workspace, float* table, const int* drawn, const Vector& beside,
+                                          int partner, u32 live, float rest, float rate, float& share, Vector& beside_update, float& loss,
+                                          const Lane& warp) {
+    const int lane = warp.id;
+    for (int first = 0; first < NEGATIVES; first += TILE) {
+        const Tile tile = tile_of(table, drawn, first, warp);
+        float sums[TILE], weight[TILE];  // lane p: of partner p
+#pragma unroll
+        for (int k = 0; k < TILE; k++) sums[k] = dot(tile.row[k], beside);
+        const float own = totals(sums, lane);
+#pragma unroll
+        for (int begin = 0; begin < 2 * WINDOW; begin += 8) {
+            float dots[TILE][8];
+#pragma unroll
+            for (int n = 0; n < 8; n++) {
+                const bool used = begin + n < 2 * WINDOW && live >> (begin + n) & 1;
+                const Vector x = used ? kept(workspace.x, __shfl_sync(ALL, partner, begin + n), warp) : zeros();
+#pragma unroll
+                for (int k = 0; k < TILE; k++) dots[k][n] = dot(tile.row[k], x);
+            }
+#pragma unroll
+            for (int k = 0; k < TILE; k++) {
+                const float found = __shfl_sync(ALL, totals_of_8(dots[k], lane), (lane & 7) * 4);
+                if (lane >> 3 == begin >> 3) weight[k] = found;
+            }
+        }
+        const bool mine = live >> lane & 1;
+#pragma unroll
+        for (int k = 0; k < TILE; k++) {
+            const float s = weight[k] + __shfl_sync(ALL, own, k) + rest;
+            const bool counts = mine && __shfl_sync(ALL, tile.number, k) >= 0;
+            weight[k] = counts ? sigmoid(s) : 0;
+            if (counts) loss += softplus(s);
+            share -= weight[k];
+        }
+        const float all = totals(weight, lane);  // lane k
+        Vector away[TILE];
+#pragma unroll
+        for (int k = 0; k < TILE; k++) {
+            const float of_row = __shfl_sync(ALL, all, k);
+            add(beside_update, -of_row, tile.row[k]);
+            away[k] = zeros();
+            add(away[k], -of_row, beside);
+        }
+        for (u32 left = live; left; left &= left - 1) {
+            const int p = __ffs(left) - 1, from = __shfl_sync(ALL, partner, p);
+            const Vector x = kept(workspace.x, from, warp);
+            Vector change = kept(workspace.update, from, warp);
+#pragma unroll
+            for (int k = 0; k < TILE; k++) {
+                const float of_pair = __shfl_sync(ALL, weight[k], p);
+                add(away[k], -of_pair, x);
+                add(change, -of_pair, tile.row[k]);
+            }
+            keep(workspace.update, from, warp, change);
+        }
+#pragma unroll
+        for (int k = 0; k < TILE; k++) sums[k] = dot(away[k], away[k]);
+        change_tile(call, table, tile, totals(sums, lane), rate, warp, [&](int k) { return away[k]; });
+    }
 }
 
 extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) train(const Call call) {
@@ -71,8 +174,9 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) train(const Cal
                 const float near = pair + query_user + user_product;
                 Vector update = zeros();
                 for (int g = 0; g < GROUPS; g++) {
-                    const bool live = partner >= 0 && (GROUPS == 1 || lane == g);
-                    const int count = __popc(__ballot_sync(ALL, live));
+                    const bool is_live = partner >= 0 && (GROUPS == 1 || lane == g);
+                    const u32 live = __ballot_sync(ALL, is_live);
+                    const int count = __popc(live);
                     if (!count) continue;
                     pairs += count;
                     const int group = (i - unit.start) * GROUPS + g;
@@ -83,64 +187,27 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) train(const Cal
                         draw_users(call, unit, mixed(unit.key + 2), drawn, workspace.user, lane);
                     }
                     const int place = group % TOGETHER * NEGATIVES;
-                    const float pull = live ? 3 * sigmoid(-near) : 0;
-                    if (live) loss += 3 * softplus(-near);
+                    const float pull = is_live ? 3 * sigmoid(-near) : 0;
+                    if (is_live) loss += 3 * softplus(-near);
                     float with_query = pull, with_user = pull;  // lane p: partner p's share of f_q, of h_u
-                    Vector user_way = zeros();
-                    float user_share = total(pull);  // of f_q in the user's update, of h_u in the query's
-                    for (int k = 0; k < NEGATIVES; k++) {  // other partners
-                        const int k_row = workspace.negative[place + k];
-                        if (k_row < 0) continue;
-                        const Vector other = row_of(partners, k_row, warp);
-                        const float k_before = tail_of(partners, k_row).y;
-                        const float s = total(dot(other, query) + dot(other, user)) + query_user;
-                        const float a = count * sigmoid(s);
-                        if (lane == 0) loss += count * softplus(s);
-                        add(update, -a, other);
-                        add(user_way, -a, other);
-                        user_share -= a;
-                        Vector away = zeros();
-                        add(away, -a, query);
-                        add(away, -a, user);
-                        change_row(call, partners, k_row, k_before, away, rate, warp);
-                    }
-                    for (int k = 0; k < NEGATIVES; k++) {  // other queries
-                        const int k_row = workspace.query[place + k];
-                        if (k_row < 0) continue;
-                        const Vector other = row_of(queries, k_row, warp);
-                        const float k_before = tail_of(queries, k_row).y;
-                        const float b = negative_weight(workspace, other, partner, live, total(dot(other, user)) + user_product, loss, warp);
-                        const float all = total(b);
-                        with_user -= b;
-                        add(user_way, -all, other);
-                        Vector away = negative_update(workspace, other, partner, b, warp);
-                        add(away, -all, user);
-                        change_row(call, queries, k_row, k_before, away, rate, warp);
-                    }
-                    for (int k = 0; k < NEGATIVES; k++) {  // other users
-                        const int k_row = workspace.user[place + k];
-                        if (k_row < 0) continue;
-                        const Vector other = row_of(users, k_row, warp);
-                        const float k_before = tail_of(users, k_row).y;
-                        const float c = negative_weight(workspace, other, partner, live, total(dot(other, query)) + pair, loss, warp);
-                        const float all = total(c);
-                        with_query -= c;
-                        add(update, -all, other);
-                        Vector away = negative_update(workspace, other, partner, c, warp);
-                        add(away, -all, query);
-                        change_row(call, users, k_row, k_before, away, rate, warp);
-                    }
+                    Vector user_way = zeros(), beside = query;
+                    add(beside, 1, user);
+                    const float user_share =  // of f_q in the user's update, of h_u in the query's
+                        total(pull) - other_partners(call, workspace.negative + place, beside, query_user, count, rate, update, user_way, loss, warp);
+                    stand_ins(call, workspace, queries, workspace.query + place, user, partner, live, user_product, rate, with_user, user_way, loss, warp);
+                    stand_ins(call, workspace, users, workspace.user + place, query, partner, live, pair, rate, with_query, update, loss, warp);
                     add(update, user_share, user);
                     add(user_way, user_share, query);
-                    for (int p = 0; p < 2 * WINDOW; p++) {
+                    for (u32 left = live; left; left &= left - 1) {
+                        const int p = __ffs(left) - 1, from = __shfl_sync(ALL, partner, p);
                         const float share = __shfl_sync(ALL, with_query, p), liked = __shfl_sync(ALL, with_user, p);
-                        const int from = __shfl_sync(ALL, partner, p);
-                        if (!__shfl_sync(ALL, (int)live, p)) continue;
                         const Vector x = kept(workspace.x, from, warp);
                         add(update, share, x);
                         add(user_way, liked, x);
-                        add_to_update(workspace, from, share, query, warp);
-                        add_to_update(workspace, from, liked, user, warp);
+                        Vector change = kept(workspace.update, from, warp);
+                        add(change, share, query);
+                        add(change, liked, user);
+                        keep(workspace.update, from, warp, change);
                     }
                     const float squared = total(dot(user_way, user_way));
                     if (squared > 0) {
