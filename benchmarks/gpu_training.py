@@ -32,7 +32,20 @@ from neatrec.models.embeddings.kernels import gpu
 from neatrec.models.run import Progress
 
 MODELS = ("neat", "neat-bpr", "item2vec", "triple2vec")
-PARTS = ("speed", "roofs", "bundle", "top", "ranking", "together", "torch", "bpr", "sweep", "quality", "large", "million_items")
+PARTS = (
+    "speed",
+    "roofs",
+    "bundle",
+    "top",
+    "ranking",
+    "together",
+    "torch",
+    "bpr",
+    "sweep",
+    "quality",
+    "large",
+    "million_items",
+)
 PACKAGES = ("numpy", "numba", "cupy-cuda13x", "torch", "implicit")
 SEEDS = 5
 CURVE = (1, 2, 5, 10, 20, 40, 80)
@@ -216,11 +229,16 @@ def bpr(baskets: Baskets) -> list[Row]:
 
 
 def roofs(baskets: Baskets) -> list[Row]:
+    """Rows of the items' table and, drawn uniformly as `triple2vec` draws them, of the users' one."""
     from benchmarks.gpu_roofs import measure_roofs
 
+    tables = {"items": baskets.item_counts}
+    if baskets.user_ids is not None:
+        tables["users"] = np.ones(len(baskets.user_ids))
     return [
-        {"what": what, "billion_rows_a_second": round(value, 2)}
-        for what, value in measure_roofs(gpu.cupy(), baskets.item_counts).items()
+        {"table": table, "rows": len(weights), "what": what, "billion_rows_a_second": round(value, 2)}
+        for table, weights in tables.items()
+        for what, value in measure_roofs(gpu.cupy(), weights).items()
     ]
 
 

@@ -69,66 +69,52 @@ __device__ __forceinline__ float other_partners(const Call& call, const int* dra
 }
 
 // Rows that stand in for the query (or the user) of the live pairs of a group, lane p's partner being `partner`; `beside`
-// is the user (or the query). `rest`: lane p's share of the score without such a row. Lane p's `share` of the partner in
-// the update of `beside`'s counterpart falls by the weights; `beside_update` is what `beside` moves by.
+// is the user (or the query). `rest`: lane p's score without such a row. Lane p's `share`, of its partner in the update of
+// the query (or the user), falls by the weights; `beside_update` is what `beside` moves by.
 __device__ __forceinline__ void stand_ins(const Call& call, const Workspace& workspace, float* table, const int* drawn, const Vector& beside,
                                           int partner, u32 live, float rest, float rate, float& share, Vector& beside_update, float& loss,
                                           const Lane& warp) {
     const int lane = warp.id;
     for (int first = 0; first < NEGATIVES; first += TILE) {
         const Tile tile = tile_of(table, drawn, first, warp);
-        float sums[TILE], weight[TILE];  // lane p: of partner p
-#pragma unroll
-        for (int k = 0; k < TILE; k++) sums[k] = dot(tile.row[k], beside);
-        const float own = totals(sums, lane);
-#pragma unroll
-        for (int begin = 0; begin < 2 * WINDOW; begin += 8) {
-            float dots[TILE][8];
-#pragma unroll
-            for (int n = 0; n < 8; n++) {
-                const bool used = begin + n < 2 * WINDOW && live >> (begin + n) & 1;
-                const Vector x = used ? kept(workspace.x, __shfl_sync(ALL, partner, begin + n), warp) : zeros();
-#pragma unroll
-                for (int k = 0; k < TILE; k++) dots[k][n] = dot(tile.row[k], x);
-            }
-#pragma unroll
-            for (int k = 0; k < TILE; k++) {
-                const float found = __shfl_sync(ALL, totals_of_8(dots[k], lane), (lane & 7) * 4);
-                if (lane >> 3 == begin >> 3) weight[k] = found;
-            }
-        }
-        const bool mine = live >> lane & 1;
-#pragma unroll
-        for (int k = 0; k < TILE; k++) {
-            const float s = weight[k] + __shfl_sync(ALL, own, k) + rest;
-            const bool counts = mine && __shfl_sync(ALL, tile.number, k) >= 0;
-            weight[k] = counts ? sigmoid(s) : 0;
-            if (counts) loss += softplus(s);
-            share -= weight[k];
-        }
-        const float all = totals(weight, lane);  // lane k
+        float sums[TILE], all[TILE];
         Vector away[TILE];
 #pragma unroll
         for (int k = 0; k < TILE; k++) {
-            const float of_row = __shfl_sync(ALL, all, k);
-            add(beside_update, -of_row, tile.row[k]);
+            sums[k] = dot(tile.row[k], beside);
+            all[k] = 0;
             away[k] = zeros();
-            add(away[k], -of_row, beside);
         }
+        const float own = __shfl_sync(ALL, totals(sums, lane), lane >> 2);  // from here on lanes 4 k to 4 k + 3 know row k's
+        const bool counts = __shfl_sync(ALL, tile.number, lane >> 2) >= 0 && lane < 4 * TILE;
         for (u32 left = live; left; left &= left - 1) {
             const int p = __ffs(left) - 1, from = __shfl_sync(ALL, partner, p);
             const Vector x = kept(workspace.x, from, warp);
+            float dots[8];
+#pragma unroll
+            for (int k = 0; k < 8; k++) dots[k] = k < TILE ? dot(tile.row[k < TILE ? k : 0], x) : 0;
+            const float s = totals_of_8(dots, lane) + own + __shfl_sync(ALL, rest, p);
+            const float weight = counts ? sigmoid(s) : 0;
+            if (counts && lane % 4 == 0) loss += softplus(s);
             Vector change = kept(workspace.update, from, warp);
+            float of_pair = 0;
 #pragma unroll
             for (int k = 0; k < TILE; k++) {
-                const float of_pair = __shfl_sync(ALL, weight[k], p);
-                add(away[k], -of_pair, x);
-                add(change, -of_pair, tile.row[k]);
+                const float of_row = __shfl_sync(ALL, weight, 4 * k);
+                of_pair += of_row;
+                all[k] += of_row;
+                add(away[k], -of_row, x);
+                add(change, -of_row, tile.row[k]);
             }
             keep(workspace.update, from, warp, change);
+            if (lane == p) share -= of_pair;
         }
 #pragma unroll
-        for (int k = 0; k < TILE; k++) sums[k] = dot(away[k], away[k]);
+        for (int k = 0; k < TILE; k++) {
+            add(beside_update, -all[k], tile.row[k]);
+            add(away[k], -all[k], beside);
+            sums[k] = dot(away[k], away[k]);
+        }
         change_tile(call, table, tile, totals(sums, lane), rate, warp, [&](int k) { return away[k]; });
     }
 }
