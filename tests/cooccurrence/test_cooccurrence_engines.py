@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import doctest
 import subprocess
 import sys
 import weakref
 from collections.abc import Iterator
-from importlib import import_module
 
 import numpy as np
 import pytest
@@ -156,8 +154,3 @@ def test_the_disk_engine_holds_one_shard_at_a_time() -> None:
     found = count(shards, CountOptions(), engine="disk")
     assert found.margins.records == count(whole, CountOptions(), engine="memory").margins.records
     assert shards.most <= 2  # one at hand while the next is made
-
-
-@pytest.mark.parametrize("name", ["counting", "counts", "count_input", "pair_filter", "resources"])
-def test_examples_in_docstrings_run(name: str) -> None:
-    assert doctest.testmod(import_module(f"neatrec.cooccurrence.{name}")).failed == 0
