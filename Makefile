@@ -34,23 +34,33 @@ format: $(READY)  ## format, and fix what ruff can fix
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+# what the tests run beside Python: installed from Debian where that can be done, else named
+INSTALL = { if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then apt-get update -qq && apt-get install -y -qq --no-install-recommends $(PACKAGE); \
+	    elif command -v sudo >/dev/null && sudo -n true 2>/dev/null && command -v apt-get >/dev/null; then sudo apt-get update -qq && sudo apt-get install -y -qq --no-install-recommends $(PACKAGE); \
+	    else echo "$(WITHOUT)" >&2; fi; }
+
 # the web page is tested in a real browser; without one its tests fail, they do not skip
 .PHONY: browser
+browser: PACKAGE := chromium
+browser: WITHOUT := The web page is tested in a real Chromium: install the package 'chromium', or set NEATREC_CHROMIUM to a browser.
 browser:
-	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
-	  { if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; \
-	    elif command -v sudo >/dev/null && sudo -n true 2>/dev/null && command -v apt-get >/dev/null; then sudo apt-get update -qq && sudo apt-get install -y -qq --no-install-recommends chromium; \
-	    else echo "The web page is tested in a real Chromium: install the package 'chromium', or set NEATREC_CHROMIUM to a browser." >&2; fi; }
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || $(INSTALL)
 
 # the Spark engine is tested in local mode; without Java its tests are skipped with a sentence
 .PHONY: java
+java: PACKAGE := openjdk-17-jre-headless
+java: WITHOUT := The Spark engine is tested with Java 17: install the package 'openjdk-17-jre-headless', or set JAVA_HOME.
 java:
-	@command -v java >/dev/null || test -x "$$JAVA_HOME/bin/java" || \
-	  { if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then apt-get update -qq && apt-get install -y -qq --no-install-recommends openjdk-17-jre-headless; \
-	    elif command -v sudo >/dev/null && sudo -n true 2>/dev/null && command -v apt-get >/dev/null; then sudo apt-get update -qq && sudo apt-get install -y -qq --no-install-recommends openjdk-17-jre-headless; \
-	    else echo "The Spark engine is tested with Java 17: install the package 'openjdk-17-jre-headless', or set JAVA_HOME." >&2; fi; }
+	@command -v java >/dev/null || test -x "$$JAVA_HOME/bin/java" || $(INSTALL)
 
-test: check browser java  ## everything CI runs
+# databases are read from a PostgreSQL that the tests start; without it they are skipped with a sentence
+.PHONY: postgres
+postgres: PACKAGE := postgresql
+postgres: WITHOUT := Databases are tested with a real PostgreSQL: install the package 'postgresql'.
+postgres:
+	@command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || $(INSTALL)
+
+test: check browser java postgres  ## everything CI runs
 	$(BIN)/pytest -m "not long" -n 2 --dist loadfile
 
 test-fast: $(READY)  ## unit tests only: no browser, Java, torch, network, child process or training kernels

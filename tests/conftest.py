@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from helpers.postgres import PASSWORD, PostgresServer, programs, running_postgres
+
 # No deadline: how long an example takes says more about the machine than about the code. The same examples in every
 # run of `make test`, so that a change fails by its own fault; `make test-long` looks for new ones.
 settings.register_profile("neatrec", deadline=None, derandomize=True)
@@ -91,3 +93,19 @@ def instacart_folder() -> Path:
     if not any(folder.glob("order_products__train*")):
         pytest.skip(f"needs the Instacart 2017 orders: NEATREC_DATA is {data}, which has no instacart/ with them")
     return folder
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """A real PostgreSQL, started for these tests."""
+    if programs() is None:
+        pytest.skip("needs PostgreSQL: install the Debian package 'postgresql'")
+    with running_postgres() as server:
+        yield server
+
+
+@pytest.fixture
+def postgres(postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> PostgresServer:
+    """The same, with its password where libpq looks for it."""
+    monkeypatch.setenv("PGPASSWORD", PASSWORD)
+    return postgres_server

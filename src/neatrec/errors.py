@@ -27,6 +27,7 @@ EXTRAS = {
     "serve": ("fastapi", "jinja2", "prometheus_client", "uvicorn"),
     "report": ("jinja2", "matplotlib"),
     "als": ("implicit",),
+    "database": ("adbc_driver_manager", "adbc_driver_postgresql"),
 }
 """Extra of the package -> the modules it brings; a bare install has none of them."""
 

@@ -18,7 +18,12 @@ import typer
 
 from neatrec.io.options import OptionInfo
 
-COMMAND_LINE_TYPES: dict[str, Any] = {"columns": list[str] | None, "file": Path | None, "flag": bool}
+COMMAND_LINE_TYPES: dict[str, Any] = {
+    "columns": list[str] | None,
+    "file": Path | None,
+    "query": Path | None,
+    "flag": bool,
+}
 """What typer parses for an `OptionInfo` of each kind; text for the others."""
 
 

@@ -32,8 +32,9 @@ class SourceArguments:
         str,
         typer.Argument(
             metavar="SOURCE",
-            help="Read a file, folder or glob of CSV, CSV.gz or Parquet; a folder that `neatrec import` wrote; an "
-            "Instacart-layout folder; a source.toml; supermarket[:key=value,...]; or complete-journey. "
+            help="Read a file, folder or glob of CSV, Parquet, JSON lines or Arrow; an SQLite or DuckDB file; a "
+            "database such as postgresql://HOST/NAME; a folder that `neatrec import` wrote; an Instacart-layout "
+            "folder; a source.toml; supermarket[:key=value,...]; or complete-journey. "
             "`neatrec help data` lists the options that describe it.",
             show_default=False,
         ),

@@ -74,7 +74,7 @@ def _files(folder: Path) -> dict[str, Path]:
 
 
 def _open_table(file: Path, folder: Path, options: SourceOptions) -> InputTable:
-    table = open_table(open_file(file), folder, delimiter=options.delimiter, encoding=options.encoding)
+    table = open_table(open_file(file), folder, options)
     if table is None:
         raise SourceError(f"{printable(file)} is empty", file=str(file))
     return table

@@ -7,7 +7,7 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -56,21 +56,25 @@ def workspace(inside: Path | None = None) -> Iterator[Path]:
         yield Path(name).resolve()
 
 
-@contextmanager
-def database(tables: Sequence[InputTable], folder: Path, memory: int | None = None) -> Iterator[Any]:
+def database(tables: Sequence[InputTable], folder: Path, memory: int | None = None) -> AbstractContextManager[Any]:
     """A connection that can read `tables` and nothing else; past `memory` bytes it spills into `folder`."""
+    return session([path for table in tables for path in _paths(table)], folder, memory)
+
+
+@contextmanager
+def session(paths: Sequence[str], folder: Path, memory: int | None = None) -> Iterator[Any]:
+    """A connection that can read the files `paths` and those in `folder`."""
     import duckdb
 
     limit = f"{(memory or memory_limit()) // 2**20}MiB"
     spill = folder / "spill"
     connection = duckdb.connect(":memory:", config={"memory_limit": limit, "temp_directory": str(spill)})
-    paths = [path for table in tables for path in _paths(table)]
     try:
         connection.execute("SET TimeZone = 'UTC'")
         connection.execute("SET enable_progress_bar = false")
         connection.execute("SET python_enable_replacements = false")
         connection.execute("SET allowed_directories = ?", [[str(folder)]])
-        connection.execute("SET allowed_paths = ?", [paths])
+        connection.execute("SET allowed_paths = ?", [list(paths)])
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
         yield connection
@@ -94,7 +98,12 @@ def _where_space_is_needed(folder: Path) -> str:
 
 def _paths(table: InputTable) -> list[str]:
     path = table.csv.path if table.csv else table.parquet
-    return [] if path is None else [str(path), str(path.resolve())]
+    return [] if path is None else both_names(path)
+
+
+def both_names(path: Path) -> list[str]:
+    """`path`, and what it is a link to."""
+    return [str(path), str(path.resolve())]
 
 
 @contextmanager

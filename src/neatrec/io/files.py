@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 import glob
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from neatrec.errors import SourceError
 from neatrec.text import printable
 
-ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".pq")
+JSON_ENDINGS = (".jsonl", ".jsonl.gz", ".ndjson", ".ndjson.gz", ".json", ".json.gz")
+ENDINGS = (
+    *(".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".pq", ".arrow", ".arrows", ".feather", ".ipc"),
+    *(ending for ending in JSON_ENDINGS if ".json" not in (ending, ending.removesuffix(".gz"))),
+)
+"""What is read of a folder; a .json there is more often a description than a table."""
+KINDS = {
+    b"PAR1": "parquet",
+    b"ARROW1": "arrow",
+    b"\xff\xff\xff\xff": "arrow",  # a stream
+    b"SQLite format 3": "sqlite",
+}
+DATABASE_KINDS = ("sqlite", "duckdb")
+DUCKDB = slice(8, 12), b"DUCK"
+JSON = re.compile(rb"(\xef\xbb\xbf)?\s*(\{|\[\s*\{)")
 # what other tools' files begin with, and how to get a CSV out of them
 OTHER_FORMATS = {
     b"PK\x03\x04": "a zip archive or Excel workbook: save it as CSV",
@@ -17,8 +32,7 @@ OTHER_FORMATS = {
     b"\x28\xb5\x2f\xfd": "compressed with zstd: unpack it with `zstd -d`",
     b"BZh": "compressed with bzip2: unpack it with `bunzip2`",
     b"\xfd7zXZ": "compressed with xz: unpack it with `unxz`",
-    b"ARROW1": "an Arrow file: write it as Parquet",
-    b"SQLite format 3": "an SQLite database: export the table as CSV",
+    b"FEA1": "an old Feather file: write it as Parquet",
     b"%PDF": "a PDF",
 }
 REJECTS = ".rejects.csv"  # rows an earlier reading could not read: never part of a folder or glob
@@ -30,11 +44,13 @@ class SourceFile:
 
     path: Path
     kind: str
-    """"csv", "gz" (a gzipped CSV), "parquet" or "empty"."""
+    """"csv", "gz" (a gzipped CSV), "parquet", "arrow", "json" (packed or not), "sqlite", "duckdb" or "empty"."""
+    address: str = ""
+    """Where it was downloaded from."""
 
     @property
     def shown(self) -> str:
-        return str(self.path)
+        return self.address or str(self.path)
 
 
 def find_files(source: str) -> list[SourceFile]:
@@ -63,7 +79,7 @@ def _in_folder(folder: Path) -> list[Path]:
     )
     if not files:
         raise SourceError(
-            f"the folder {printable(folder)} holds no CSV, CSV.gz or Parquet file",
+            f"the folder {printable(folder)} holds no CSV, Parquet, JSON lines or Arrow file",
             file=str(folder),
             hint="Give a file or a glob such as 'orders/*.csv'.",
         )
@@ -94,34 +110,52 @@ def _near(path: Path) -> str:
     return "Check the path."
 
 
-def open_file(path: Path) -> SourceFile:
+def open_file(path: Path, address: str = "") -> SourceFile:
     """`path` with its kind, found from its first bytes; a kind that cannot be read is refused by name."""
+    shown = address or str(path)
     try:
         if not path.is_file():
             raise SourceError(
                 f"{printable(path)} is not a regular file", file=str(path), hint="Save it as a file first."
             )
         with path.open("rb") as stream:
-            head = stream.read(16)
+            head = stream.read(64)
     except OSError as error:
         raise unreadable(path, error) from error
-    named_parquet = path.suffix.lower() in (".parquet", ".pq")
-    if not head:
-        return SourceFile(path, "empty")
-    if head.startswith(b"PAR1"):
-        return SourceFile(path, "parquet")
-    if named_parquet:
-        raise SourceError(
-            f"{printable(path)} is called Parquet but does not begin like one",
-            file=str(path),
-            hint="If it is a CSV, let its name end in .csv.",
-        )
-    if head.startswith(b"\x1f\x8b"):
-        return SourceFile(path, "gz")
     for magic, what in OTHER_FORMATS.items():
         if head.startswith(magic):
-            raise SourceError(f"{printable(path)} is {what}", file=str(path))
-    return SourceFile(path, "csv")
+            raise SourceError(f"{printable(shown)} is {what}", file=shown)
+    kind = _kind(head, shown.lower())
+    for ending, (called, is_one) in CALLED.items():
+        if shown.lower().endswith(ending) and kind not in (is_one, "empty"):
+            raise SourceError(
+                f"{printable(shown)} is called {called} but does not begin like one",
+                file=shown,
+                hint="If it is a CSV, let its name end in .csv.",
+            )
+    return SourceFile(path, kind, address)
+
+
+CALLED = {
+    ".parquet": ("Parquet", "parquet"),
+    ".pq": ("Parquet", "parquet"),
+    ".arrow": ("Arrow", "arrow"),
+    ".sqlite": ("SQLite", "sqlite"),
+    ".duckdb": ("DuckDB", "duckdb"),
+}
+"""Ending -> what such a file is called, and its kind."""
+
+
+def _kind(head: bytes, name: str) -> str:
+    if not head:
+        return "empty"
+    if head.startswith(b"\x1f\x8b"):
+        return "json" if name.endswith(JSON_ENDINGS) else "gz"
+    where, mark = DUCKDB
+    if head[where] == mark:
+        return "duckdb"
+    is_json = name.endswith(JSON_ENDINGS) or JSON.match(head)
+    return next((kind for magic, kind in KINDS.items() if head.startswith(magic)), "json" if is_json else "csv")
 
 
 def unreadable(path: object, error: OSError) -> SourceError:

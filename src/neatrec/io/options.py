@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_type_hints
 
 from neatrec.errors import InputError, SourceError, must_be, must_be_one_of
+from neatrec.io.addresses import is_address
 from neatrec.text import printable
 
 if TYPE_CHECKING:
     from neatrec.data.baskets import Baskets
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-COLUMNS, ROWS = "Columns of SOURCE", "Rows of SOURCE"
+COLUMNS, ROWS, PLACE = "Columns of SOURCE", "Rows of SOURCE", "Databases and addresses"
 
 
 class OptionInfo(NamedTuple):
@@ -27,7 +28,7 @@ class OptionInfo(NamedTuple):
     help: str
     metavar: str = "COLUMN"
     kind: str = "text"
-    """"text", "columns" (one or more names), "file", "flag" or "limit" (a number or a share)."""
+    """"text", "columns" (one or more names), "file", "query", "flag" or "limit" (a number or a share)."""
     panel: str | None = COLUMNS
     """The heading in `--help`; None: not on the command line."""
 
@@ -127,13 +128,29 @@ class SourceOptions:
         str | None,
         OptionInfo("Decode CSV by this encoding. Default: UTF-8, or what a byte order mark says.", "NAME", panel=ROWS),
     ] = None
+    query: Annotated[
+        str | Path | None,
+        OptionInfo(
+            "Read what the SELECT in this file gives (in Python also the text of one), from a database.",
+            "FILE.sql",
+            "query",
+            PLACE,
+        ),
+    ] = None
+    table: Annotated[
+        str | None,
+        OptionInfo("Read this table or view of a database. Default: the only one.", "NAME", panel=PLACE),
+    ] = None
+    allow_remote: Annotated[
+        bool, OptionInfo("Download SOURCE from its https:// or s3:// address.", "", "flag", PLACE)
+    ] = False
 
     def __post_init__(self) -> None:
         for name, info in option_infos().items():
             value = getattr(self, name)
             if info.kind == "text" and not isinstance(value, str | None):
                 raise must_be(name, "text", value)
-            if info.kind == "file" and isinstance(value, str):
+            if isinstance(value, str) and (info.kind == "file" or (info.kind == "query" and value.endswith(".sql"))):
                 object.__setattr__(self, name, Path(value))
             if info.kind == "columns":
                 columns = (value,) if isinstance(value, str) else tuple(value or ())
@@ -141,6 +158,8 @@ class SourceOptions:
                 if len(set(columns)) != len(columns) or not all(isinstance(column, str) for column in columns):
                     what = "ids" if info.metavar == "ID" else "names of columns"
                     raise must_be(name, f"{what} that differ", columns)
+        if self.query is not None and self.table is not None:
+            raise must_be("table", "left out where `query` says what to read", self.table)
         if self.max_bad_rows is not None:
             bad_rows_allowed(self.max_bad_rows, 0)
         first, last = self.first_moment, self.end_moment
@@ -277,10 +296,10 @@ def read_source_toml(path: str | Path) -> tuple[str, SourceOptions]:
     table = _checked(path, _parsed(path))
     source = table.pop("source")
     folder = path.parent
-    if not is_keyword_source(source):
+    if not is_keyword_source(source) and not is_address(source):
         source = str(folder / source)
     for name, info in option_infos().items():
-        if info.kind == "file" and table.get(name) is not None:
+        if info.kind in ("file", "query") and table.get(name) is not None:
             table[name] = folder / table[name]
     try:
         return source, SourceOptions(**{name: value for name, value in table.items() if value is not None})

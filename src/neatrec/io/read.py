@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from neatrec.errors import must_be
+from neatrec.io.addresses import DATABASE_FILES, is_address, parse_address
 from neatrec.io.options import SourceOptions, options_from, read_source_toml, refuse_options, require_attributes
 from neatrec.text import plural
 
@@ -24,9 +25,10 @@ log = logging.getLogger(__name__)
 def read_baskets(source: Any, options: SourceOptions | None = None, **columns: Any) -> Baskets:
     """The baskets of `source`, sorted and checked, with what was left out counted in `dropped`.
 
-    `source` is a file, folder or glob of CSV, CSV.gz or Parquet; a folder that `neatrec import` or `Baskets.save`
-    wrote; an Instacart-layout folder; a `source.toml`; "supermarket[:key=value,...]"; "complete-journey"; or any data
-    frame that speaks Arrow (pandas, polars, pyarrow). `columns` are `SourceOptions` by name.
+    `source` is a file, folder or glob of CSV, Parquet, JSON lines (each also packed with gzip) or Arrow; a DuckDB or
+    SQLite file; the address of a database; a folder that `neatrec import` or `Baskets.save` wrote; an Instacart-layout
+    folder; a `source.toml`; "supermarket[:key=value,...]"; "complete-journey"; or any data frame that speaks Arrow
+    (pandas, polars, pyarrow). `columns` are `SourceOptions` by name.
 
     >>> import pyarrow as pa
     >>> read_baskets(pa.table({"order_id": [1, 1, 2], "sku": ["tea", "milk", "tea"]}))
@@ -92,11 +94,16 @@ def _from_matrix(matrix: Any, items: Sequence[str] | None) -> Baskets:
 
 
 def resolve_options(source: str, options: SourceOptions) -> tuple[str, SourceOptions]:
-    """What a `source.toml` says with `options` laid over it; any other source as it is."""
-    if not source.endswith(".toml"):
-        return source, options
-    source, from_file = read_source_toml(source)
-    return source, replace(from_file, **options.given())
+    """What a `source.toml` says with `options` laid over it; any other source as it is.
+
+    An address with a password in it goes no further than here.
+    """
+    if source.endswith(".toml") and not is_address(source):
+        source, from_file = read_source_toml(source)
+        options = replace(from_file, **options.given())
+    if is_address(source) and (address := parse_address(source)).scheme in DATABASE_FILES:
+        source = address.shown.removeprefix(f"{address.scheme}:///")
+    return source, options
 
 
 def read_named(source: str, options: SourceOptions) -> Baskets:
@@ -117,11 +124,13 @@ def read_named(source: str, options: SourceOptions) -> Baskets:
 
 
 def take_lines(source: str, options: SourceOptions, sink: BasketSink[Taken]) -> Taken:
-    """What `sink` makes of a source whose lines are read from files."""
+    """What `sink` makes of a source whose lines are read from files or a database."""
     from neatrec.io.basket_store import is_store, take_store
     from neatrec.io.datasets import JOURNEY, is_instacart, take_instacart, take_journey
     from neatrec.io.tabular import read_tables
 
+    if is_address(source):
+        return read_tables(source, options, sink)
     if source.split(":", 1)[0] == JOURNEY:
         return take_journey(source, options, sink)
     if is_store(source):

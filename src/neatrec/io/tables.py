@@ -1,19 +1,27 @@
-"""`InputTable`: a CSV, Parquet file or data frame the database can scan, with its columns known."""
+"""`InputTable`: a CSV, Parquet file or data frame the database can scan, with its columns known.
+
+What comes in another form (rows of a database, Arrow, JSON) is written as Parquet first: it is scanned several times.
+"""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from neatrec.errors import SourceError
+from neatrec.errors import ResourceError, SourceError, must_be
 from neatrec.io.csv_text import CsvText, prepare_csv
-from neatrec.io.files import SourceFile, unreadable
+from neatrec.io.files import DATABASE_KINDS, SourceFile, unreadable
+from neatrec.io.options import SourceOptions
 from neatrec.text import printable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 MAX_LINE = 16_000_000
 ROW = '"neatrec: number of the row"'  # in SQL; tables may have columns called row_number and the like
@@ -115,23 +123,97 @@ class InputTable:
 
 
 def open_table(
-    file: SourceFile,
-    folder: Path,
-    *,
-    delimiter: str | None = None,
-    encoding: str | None = None,
-    wanted: Collection[str] = (),
+    file: SourceFile, folder: Path, options: SourceOptions | None = None, wanted: Collection[str] = ()
 ) -> InputTable | None:
     """The table in `file`, or None when the file is empty."""
+    options = options or SourceOptions()
+    if file.kind in DATABASE_KINDS:
+        from neatrec.io.databases import read_database
+
+        return read_database(file, folder, options)
+    refuse_selection(file.shown, options)
     if file.kind == "empty":
         return None
     if file.kind == "parquet":
-        return InputTable(file.shown, _parquet_columns(file), parquet=_plain_path(file.path, folder))
-    text = prepare_csv(file, folder, delimiter=delimiter, encoding=encoding, wanted=wanted)
+        return InputTable(file.shown, _parquet_columns(file), parquet=plain_path(file.path, folder))
+    if file.kind == "arrow":
+        return _arrow_table(file, folder)
+    if file.kind == "json":
+        from neatrec.io.json_lines import json_table
+
+        return json_table(file, folder)
+    text = prepare_csv(file, folder, delimiter=options.delimiter, encoding=options.encoding, wanted=wanted)
     if text is None:
         return None
-    text = replace(text, path=_plain_path(text.path, folder))
+    text = replace(text, path=plain_path(text.path, folder))
     return InputTable(file.shown, text.columns, csv=text)
+
+
+def refuse_selection(shown: str, options: SourceOptions) -> None:
+    """An error for `query` and `table` where there is no database."""
+    for name in ("query", "table"):
+        if (value := getattr(options, name)) is not None:
+            raise must_be(name, f"given with a database, which {printable(shown)} is not", str(value))
+
+
+def spooled(shown: str, reader: pa.RecordBatchReader, folder: Path) -> tuple[int, InputTable]:
+    """The number of rows, and the rows as a Parquet file in `folder`."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    # what a driver knows more of a type than Arrow does is not needed, but for UUIDs, whose bytes are no text
+    plain = {
+        i: field.type.storage_type
+        for i, field in enumerate(reader.schema)
+        if isinstance(field.type, pa.BaseExtensionType) and field.type != pa.uuid()
+    }
+    schema = pa.schema([field.with_type(plain.get(i, field.type)) for i, field in enumerate(reader.schema)])
+    target, rows = folder / f"rows-{uuid4().hex}.parquet", 0
+    try:
+        writer = pq.ParquetWriter(target, schema)
+    except pa.ArrowException as error:
+        raise SourceError(
+            f"{printable(shown)} has a column of an unusual type: {printable(error)}",
+            hint="Leave it out, or make it text.",
+        ) from error
+    with writer:
+        for batch in reader:
+            columns = [column.storage if i in plain else column for i, column in enumerate(batch.columns)]
+            with space_in(folder):
+                writer.write_batch(pa.record_batch(columns, schema=schema))
+            rows += batch.num_rows
+    return rows, InputTable(shown, tuple(schema.names), parquet=target)
+
+
+@contextmanager
+def space_in(folder: Path) -> Iterator[None]:
+    """An error of ours where `folder` is full."""
+    try:
+        yield
+    except OSError as error:
+        raise ResourceError(
+            f"cannot write into {printable(folder)}: {error.strerror or printable(error)}",
+            hint="TMPDIR says where temporary files go.",
+        ) from error
+
+
+def _arrow_table(file: SourceFile, folder: Path) -> InputTable:
+    """The table of an Arrow file or stream."""
+    import pyarrow as pa
+
+    def batches(reader: Any) -> Iterator[Any]:
+        for i in range(reader.num_record_batches):
+            yield reader.get_batch(i)
+
+    try:
+        with pa.memory_map(str(file.path)) as source:
+            if source.read(6) == b"ARROW1":
+                whole = pa.ipc.open_file(source)
+                return spooled(file.shown, pa.RecordBatchReader.from_batches(whole.schema, batches(whole)), folder)[1]
+            source.seek(0)
+            return spooled(file.shown, pa.ipc.open_stream(source), folder)[1]
+    except (pa.ArrowException, OSError) as error:
+        raise _damaged(file, "Arrow", error) from error
 
 
 DATA_FRAME = "the data frame"
@@ -183,20 +265,20 @@ def _parquet_columns(file: SourceFile) -> tuple[str, ...]:
     except OSError as error:
         if error.errno:
             raise unreadable(file.path, error) from error
-        raise _no_parquet(file, error) from error
+        raise _damaged(file, "Parquet", error) from error
     except (pa.ArrowException, ValueError) as error:
-        raise _no_parquet(file, error) from error
+        raise _damaged(file, "Parquet", error) from error
 
 
-def _no_parquet(file: SourceFile, error: Exception) -> SourceError:
+def _damaged(file: SourceFile, kind: str, error: Exception) -> SourceError:
     return SourceError(
-        f"{printable(file.shown)} is no whole Parquet file: {printable(error)}",
+        f"{printable(file.shown)} is no whole {kind} file: {printable(error)}",
         file=file.shown,
         hint="Copy or export it again.",
     )
 
 
-def _plain_path(path: Path, folder: Path) -> Path:
+def plain_path(path: Path, folder: Path) -> Path:
     """A path the database takes literally: names with * or [ would be read as patterns, so they get a link."""
     if path.parent == folder:
         return path

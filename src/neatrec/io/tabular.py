@@ -1,4 +1,4 @@
-"""Baskets from tables with a column mapping: files, folders, globs, data frames."""
+"""Baskets from tables with a column mapping: files, folders, globs, databases, addresses, data frames."""
 
 from __future__ import annotations
 
@@ -6,20 +6,24 @@ import logging
 import os
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from neatrec.errors import SourceError, must_be
+from neatrec.io.addresses import DATABASES, is_address, parse_address
 from neatrec.io.assemble import BasketSink, Taken, assemble, bought_items
 from neatrec.io.bad_rows import BadRow, BadRows, lines_of, read_with_fallback, refuse_to_overwrite
 from neatrec.io.columns import Columns, resolve
 from neatrec.io.csv_text import basket_lines
+from neatrec.io.databases import read_database
+from neatrec.io.downloads import download
 from neatrec.io.duckdb_session import ReadContext, database, described, explained, workspace
 from neatrec.io.files import REJECTS, SourceFile, find_files, open_file
 from neatrec.io.items import ItemTable, compare_with_catalogue, merged, texts_in_catalogue, texts_in_lines
 from neatrec.io.options import SourceOptions
 from neatrec.io.reading_rules import CHECKS, FIRST_BAD, RAW_ROLES, clean_rows
-from neatrec.io.tables import ROW, InputTable, frame_table, open_table
+from neatrec.io.tables import ROW, InputTable, frame_table, open_table, refuse_selection
 from neatrec.io.times import with_times
 from neatrec.text import plural, printable
 
@@ -35,9 +39,16 @@ OTHER_COLUMN = {
 
 
 def read_tables(source: str, options: SourceOptions, sink: BasketSink[Taken]) -> Taken:
-    """What `sink` makes of a file, folder or glob."""
+    """What `sink` makes of a file, folder, glob or address."""
     with workspace(sink.inside) as folder:
-        return _read(_line_tables(source, folder, options), folder, options, source, sink)
+        if not is_address(source):
+            return _read(_line_tables(source, find_files(source), folder, options), folder, options, source, sink)
+        address = parse_address(source)
+        if address.scheme in DATABASES:
+            tables = [read_database(address, folder, options)]
+        else:
+            tables = _line_tables(address.shown, download(address, folder, options), folder, options)
+        return _read(tables, folder, options, address.shown, sink)
 
 
 def read_frame(
@@ -46,19 +57,16 @@ def read_frame(
     """What `sink` makes of an Arrow-capable data frame; `nested` as in `ItemTable`."""
     if options.basket_per_line:
         raise must_be("basket_per_line", "left out for a data frame, which has columns", True)
+    refuse_selection("a data frame", options)
     with workspace(sink.inside) as folder:
         return _read([frame_table(frame)], folder, options, source or type(frame).__name__, sink, nested=nested)
 
 
-def _line_tables(source: str, folder: Path, options: SourceOptions) -> list[InputTable]:
-    files = find_files(source)
+def _line_tables(source: str, files: Sequence[SourceFile], folder: Path, options: SourceOptions) -> list[InputTable]:
     if options.basket_per_line:
         return _list_tables(files, folder, options)
     wanted = [value for value in options.given().values() if isinstance(value, str)]
-    opened = [
-        open_table(file, folder, delimiter=options.delimiter, encoding=options.encoding, wanted=wanted)
-        for file in files
-    ]
+    opened = [open_table(file, folder, options, wanted) for file in files]
     tables = [table for table in opened if table is not None]
     if not tables:
         raise SourceError(
@@ -75,9 +83,9 @@ def _list_tables(files: Sequence[SourceFile], folder: Path, options: SourceOptio
         raise must_be("basket_per_line", "given without `basket` and `item`: its lines have no columns", True)
     tables = []
     for file in files:
-        if file.kind == "parquet":
+        if file.kind not in ("csv", "gz", "empty"):
             raise SourceError(
-                f"{printable(file.shown)} is Parquet: it has columns, not one basket per line",
+                f"{printable(file.shown)} is {file.kind.capitalize()}: it has columns, not one basket per line",
                 argument="basket_per_line",
             )
         prefix = "" if len(files) == 1 else f"{file.path.name}:"
@@ -99,7 +107,7 @@ def _catalogue_table(options: SourceOptions, folder: Path) -> InputTable | None:
         find_files(str(options.catalog))
     wanted = [options.item or "", options.catalog_item or "", options.name or "", *options.category]
     file = open_file(options.catalog)
-    table = open_table(file, folder, delimiter=options.delimiter, encoding=options.encoding, wanted=wanted)
+    table = open_table(file, folder, replace(options, query=None, table=None), wanted)
     if table is None:
         raise SourceError(f"the catalogue {printable(file.shown)} is empty", file=file.shown)
     return table

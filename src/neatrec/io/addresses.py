@@ -1,0 +1,75 @@
+"""SOURCE as an address: what it names, and what of it may be shown and kept."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from neatrec.errors import SourceError
+
+ADDRESS = re.compile(r"(?P<jdbc>jdbc:)?(?P<scheme>[a-z][a-z0-9+.-]*)://(?P<rest>.*)", re.IGNORECASE | re.DOTALL)
+SECRET = re.compile(r"[?&][\w.-]*(password|passwd|secret|token)[\w.-]*=", re.IGNORECASE)
+DATABASES = ("postgresql", "snowflake", "bigquery")
+DATABASE_FILES = ("sqlite", "duckdb")
+REMOTE = ("https", "s3")
+SYNONYMS = {"postgres": "postgresql"}
+WHERE_SECRETS_ARE = {
+    "postgresql": "The password is read from PGPASSWORD or ~/.pgpass.",
+    "snowflake": "The password is read from SNOWFLAKE_PASSWORD.",
+    "bigquery": "Google's default credentials are used.",
+    "s3": "Keys are read from the environment or ~/.aws.",
+}
+INSTEAD = {
+    "http": "Give an https:// address, or download it.",
+    "gs": "Copy it with `gcloud storage cp` and give the folder.",
+    "file": "Give the path alone.",
+}
+
+
+@dataclass(frozen=True)
+class Address:
+    """An address without a password in it."""
+
+    scheme: str
+    shown: str
+    """Without user and parameters: what messages say and what is kept."""
+    text: str = field(repr=False)
+    """As it was given; it may name a user, and its parameters may be signatures."""
+
+
+def is_address(source: str) -> bool:
+    """Whether `source` is written like an address rather than a path.
+
+    >>> is_address("postgresql://localhost/shop"), is_address("orders/*.csv"), is_address("supermarket:baskets=10")
+    (True, False, False)
+    """
+    return ADDRESS.match(source) is not None
+
+
+def parse_address(source: str) -> Address:
+    """The address `source`; one that nothing here reads, or that holds a password, is refused without repeating it.
+
+    >>> parse_address("postgres://ann@db.shop:5433/orders?sslmode=require").shown
+    'postgresql://db.shop:5433/orders'
+    """
+    found = ADDRESS.fullmatch(source)
+    if found is None:
+        raise ValueError("no address")
+    given = found["scheme"].lower()
+    scheme, rest = SYNONYMS.get(given, given), found["rest"]
+    user, _, place = rest.rpartition("@")
+    if ":" in user or (scheme not in REMOTE and SECRET.search(rest)):
+        raise SourceError(
+            f"a {scheme}:// address must hold no password: others can read it in the list of processes",
+            hint=WHERE_SECRETS_ARE.get(scheme, "Leave it out.") + " A character @ elsewhere is written %40.",
+        )
+    shown = f"{scheme}://{re.split('[?#]', place, maxsplit=1)[0]}"
+    known = (*DATABASES, *DATABASE_FILES, *REMOTE)
+    if found["jdbc"] or scheme not in known:
+        example = f"Write {shown}." if scheme in known else INSTEAD.get(scheme, "Export the rows as CSV or Parquet.")
+        raise SourceError(
+            f"{'jdbc:' if found['jdbc'] else ''}{scheme}:// is no kind of address that can be read: it must begin with "
+            f"one of {', '.join(f'{each}://' for each in known)}",
+            hint=example,
+        )
+    return Address(scheme, shown, source)

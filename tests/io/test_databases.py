@@ -1,0 +1,502 @@
+"""One shop in every kind of source: the same baskets; and what a database says when it cannot be read."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import logging
+import socket
+import sqlite3
+import time
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyarrow import csv
+
+from helpers.postgres import PASSWORD, PostgresServer
+from neatrec.data.baskets import Baskets
+from neatrec.errors import InputError, MissingDependencyError, ParameterError, SourceError
+from neatrec.io import SourceOptions, read_baskets, read_source_toml
+from neatrec.io.addresses import parse_address
+from neatrec.io.basket_store import import_baskets
+from neatrec.io.databases import own_words
+from neatrec.io.read import resolve_options
+
+ROWS = [
+    ("1", "007", "Tea", "drinks", "ann", "2024-01-31T10:00:00", 1, "north"),
+    ("1", "8", "Milk, whole", "dairy", "ann", "2024-01-31T10:00:00", 2, "north"),
+    ("2", "8", "Milk, whole", "dairy", None, "2024-02-01T18:30:00", 1, "south"),
+    ("2", "é9", "Café", "drinks", None, "2024-02-01T18:30:00", 3, "south"),
+    ("3", "007", "Tea", "drinks", "bob", "2024-02-02T00:00:00", 0, "north"),
+    ("3", "8", "Milk, whole", "dairy", "bob", "2024-02-02T00:00:00", 1, "north"),
+]
+NAMES = ("order_id", "sku", "name", "category", "customer_id", "created_at", "quantity", "store")
+ORDERS = pa.table({name: [row[i] for row in ROWS] for i, name in enumerate(NAMES)})
+ORDERS = ORDERS.set_column(0, "order_id", ORDERS["order_id"].cast(pa.int64()))
+ORDERS = ORDERS.set_column(5, "created_at", ORDERS["created_at"].cast(pa.timestamp("us")))
+CREATE = (
+    "CREATE TABLE orders (order_id {whole}, sku TEXT, name TEXT, category TEXT, customer_id TEXT, "
+    "created_at {moment}, quantity INTEGER, store TEXT)"
+)
+
+
+def as_objects() -> list[dict[str, Any]]:
+    rows = [dict(zip(NAMES, row, strict=True)) for row in ROWS]
+    return [{**row, "order_id": int(row["order_id"])} for row in rows]
+
+
+def write_csv(path: Path) -> None:
+    csv.write_csv(ORDERS, path)
+
+
+def write_parquet(path: Path) -> None:
+    pq.write_table(ORDERS, path)
+
+
+def write_sqlite(path: Path) -> None:
+    with sqlite3.connect(path) as connection:
+        connection.execute(CREATE.format(whole="INTEGER", moment="TEXT"))
+        connection.executemany("INSERT INTO orders VALUES (?, ?, ?, ?, ?, ?, ?, ?)", ROWS)
+    connection.close()
+
+
+def write_duckdb(path: Path) -> None:
+    with duckdb.connect(str(path)) as connection:
+        connection.register("given", ORDERS)
+        connection.execute("CREATE TABLE orders AS SELECT * FROM given")
+
+
+def write_json(path: Path) -> None:
+    lines = "".join(json.dumps(row) + "\n" for row in as_objects()).encode()
+    path.write_bytes(gzip.compress(lines) if path.suffix == ".gz" else lines)
+
+
+def write_json_list(path: Path) -> None:
+    path.write_text(json.dumps(as_objects(), indent=1))
+
+
+def write_arrow(path: Path) -> None:
+    opened = pa.ipc.new_stream if path.suffix == ".arrows" else pa.ipc.new_file
+    with opened(path, ORDERS.schema) as writer:
+        writer.write_table(ORDERS, max_chunksize=2)
+
+
+FILES = {
+    "orders.csv": write_csv,
+    "orders.parquet": write_parquet,
+    "orders.sqlite": write_sqlite,
+    "orders.db": write_sqlite,
+    "orders.duckdb": write_duckdb,
+    "orders.jsonl": write_json,
+    "orders.ndjson.gz": write_json,
+    "orders.json": write_json_list,
+    "orders.arrow": write_arrow,
+    "orders.arrows": write_arrow,
+}
+
+
+@pytest.fixture(scope="session")
+def expected() -> Baskets:
+    return read_baskets(ORDERS)
+
+
+@pytest.fixture(scope="session")
+def shop(postgres_server: PostgresServer) -> PostgresServer:
+    """The same orders in a database `shop`, among other tables."""
+    postgres_server.execute("CREATE DATABASE shop")
+    values = ", ".join(
+        "(" + ", ".join("NULL" if value is None else f"'{value}'" for value in row) + ")" for row in ROWS
+    )
+    postgres_server.execute(
+        CREATE.format(whole="BIGINT", moment="TIMESTAMP"),
+        f"INSERT INTO orders VALUES {values}",
+        "CREATE SCHEMA archive",
+        "CREATE TABLE archive.lines AS SELECT * FROM orders",
+        "CREATE TABLE nothing (order_id INTEGER, sku TEXT)",
+        database="shop",
+    )
+    return postgres_server
+
+
+def same(found: Baskets, expected: Baskets) -> bool:
+    return found.hash == expected.hash and found.dropped == expected.dropped == {"returns": 1}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_one_hash_from_every_kind_of_file(name: str, tmp_path: Path, expected: Baskets) -> None:
+    FILES[name](tmp_path / name)
+    found = read_baskets(tmp_path / name)
+    assert same(found, expected)
+    assert found.times is not None
+    assert found.times.tolist() == expected.times.tolist()  # type: ignore[union-attr]
+    assert found.attributes["store"].names == ("north", "south")
+    assert found.source == str(tmp_path / name)
+
+
+@pytest.mark.parametrize("how", [{"table": "orders"}, {"table": "archive.lines"}, {"query": "SELECT * FROM orders"}])
+def test_one_hash_from_postgresql(
+    how: dict[str, Any], shop: PostgresServer, postgres: PostgresServer, expected: Baskets
+) -> None:
+    found = read_baskets(shop.address("shop"), **how)
+    assert same(found, expected)
+    assert found.source == f"postgresql://127.0.0.1:{shop.port}/shop"
+
+
+def test_a_folder_may_mix_kinds(tmp_path: Path, expected: Baskets) -> None:
+    for i, (name, write) in enumerate([("a.arrow", write_arrow), ("b.jsonl", write_json), ("c.csv", write_csv)]):
+        write(tmp_path / name)
+        (tmp_path / "manifest.json").write_text('{"made": "today"}')
+        assert read_baskets(tmp_path).dropped == {"returns": i + 1, "repeated lines": 5 * i} or not i
+    assert read_baskets(tmp_path).hash == expected.hash
+
+
+def test_a_query_is_a_file_for_commands_and_text_in_python(
+    tmp_path: Path, shop: PostgresServer, postgres: PostgresServer, expected: Baskets
+) -> None:
+    file = tmp_path / "orders.sql"
+    file.write_text("-- orders\nSELECT * FROM orders -- all of them\n;\n-- end\n")
+    toml = tmp_path / "source.toml"
+    toml.write_text(f'source = "{shop.address("shop")}"\nquery = "orders.sql"\n')
+    source, options = read_source_toml(toml)
+    assert (source, options) == (shop.address("shop"), SourceOptions(query=file))
+    assert same(read_baskets(toml), expected)
+    assert same(read_baskets(shop.address("shop"), query=str(file)), expected)
+
+
+def test_a_store_imports_from_a_database(
+    tmp_path: Path, shop: PostgresServer, postgres: PostgresServer, expected: Baskets
+) -> None:
+    done = import_baskets(shop.address("shop"), tmp_path / "store", SourceOptions(table="orders"))
+    assert (done.baskets, done.lines) == (3, 5)
+    assert read_baskets(tmp_path / "store").hash == expected.hash
+
+
+def test_types_that_only_postgresql_knows_are_text(postgres: PostgresServer) -> None:
+    uuid = "2b783de4-50e5-4dc7-99b1-e2cc637f74dc"
+    postgres.execute("CREATE TYPE channel AS ENUM ('shop', 'web')")
+    found = read_baskets(
+        postgres.address(),
+        query=f"SELECT '{uuid}'::uuid AS order_id, inet '10.0.0.1' AS sku, 1.50::numeric AS quantity, "
+        "'web'::channel AS store, timestamptz '2024-01-31 12:00+02' AS created_at, interval '1 day' AS name, "
+        "'{1,2}'::int[] AS extra, '{\"a\": 1}'::jsonb AS more, 1 AS x, 2 AS x",
+    )
+    assert found.ids.to_pylist() == [uuid]
+    assert found.catalog.ids.to_pylist() == ["10.0.0.1/32"]
+    assert found.attributes["store"].names == ("web",)
+    assert found.catalog.name(0) == "1 day"
+    assert found.times is not None
+    assert found.times.tolist() == [1_706_695_200_000_000]
+
+
+def test_a_column_of_sqlite_may_hold_several_types(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "shop.db") as connection:
+        connection.execute("CREATE TABLE lines (order_id, sku)")
+        connection.executemany("INSERT INTO lines VALUES (?, ?)", [(1, "a"), (1.0, 7), ("1", 7.5), (None, "x")])
+    connection.close()
+    found = read_baskets(tmp_path / "shop.db")
+    assert (found.ids.to_pylist(), found.catalog.ids.to_pylist()) == (["1"], ["7", "7.5", "a"])
+    assert found.dropped == {"no basket or item id": 1}
+
+
+def test_json_numbers_are_ids_like_those_of_a_frame(tmp_path: Path) -> None:
+    (tmp_path / "o.jsonl").write_text('{"order_id": 7.0, "sku": 1}\n\n{"order_id": 7, "sku": "01", "late": [1]}\n')
+    found = read_baskets(tmp_path / "o.jsonl")
+    assert (found.ids.to_pylist(), found.catalog.ids.to_pylist()) == (["7"], ["01", "1"])
+
+
+def test_a_file_without_the_only_table_lists_them(tmp_path: Path) -> None:
+    for path, connect in ((tmp_path / "a.db", sqlite3.connect), (tmp_path / "a.duckdb", duckdb.connect)):
+        connection = connect(str(path))
+        connection.execute("CREATE TABLE orders (order_id TEXT, sku TEXT)")
+        connection.execute("CREATE VIEW lines AS SELECT * FROM orders")
+        connection.execute("INSERT INTO orders VALUES ('1', 'tea')")
+        connection.commit()
+        connection.close()
+        with pytest.raises(SourceError, match=r"holds 2 tables: lines, orders\. Choose one with --table NAME"):
+            read_baskets(path)
+        with pytest.raises(SourceError, match=r"has no table 'order'; it has: lines, orders\. Did you mean orders\?"):
+            read_baskets(path, table="order")
+        assert read_baskets(path, table="lines").lines == 1
+        assert read_baskets(f"{'sqlite' if path.suffix == '.db' else 'duckdb'}:///{path}", table="orders").lines == 1
+        with pytest.raises(SourceError, match=r"refuses the query: .*nowhere"):
+            read_baskets(path, query="SELECT * FROM nowhere")
+        with pytest.raises(SourceError, match=r"the query on .* has no rows"):
+            read_baskets(path, query="SELECT * FROM orders WHERE sku = 'x'")
+        with pytest.raises(InputError, match="read"):  # "readonly", "read-only mode": nothing is written
+            read_baskets(path, query="DELETE FROM orders")
+    sqlite3.connect(tmp_path / "b.db").execute("PRAGMA user_version = 1").connection.close()
+    with pytest.raises(SourceError, match="holds no table that can be read"):
+        read_baskets(tmp_path / "b.db")
+
+
+def test_a_query_of_a_duckdb_file_reads_no_other_file(tmp_path: Path) -> None:
+    write_duckdb(tmp_path / "o.duckdb")
+    write_csv(tmp_path / "o.csv")
+    with pytest.raises(SourceError, match="refuses the query: Permission Error"):
+        read_baskets(tmp_path / "o.duckdb", query=f"SELECT * FROM '{tmp_path}/o.csv'")
+
+
+def test_query_and_table_need_a_database(tmp_path: Path) -> None:
+    write_csv(tmp_path / "o.csv")
+    for how in ({"table": "orders"}, {"query": "SELECT 1"}):
+        with pytest.raises(ParameterError, match=r"must be given with a database, which .*o\.csv is not"):
+            read_baskets(tmp_path / "o.csv", **how)
+        with pytest.raises(ParameterError, match="must be given with a database, which a data frame is not"):
+            read_baskets(ORDERS, **how)
+    with pytest.raises(ParameterError, match="`table` must be left out where `query` says what to read"):
+        SourceOptions(table="orders", query="SELECT 1")
+    write_sqlite(tmp_path / "o.db")
+    with pytest.raises(SourceError, match=r"cannot read .*no\.sql: No such file.*--query takes a file"):
+        read_baskets(tmp_path / "o.db", query=tmp_path / "no.sql")
+    (tmp_path / "e.sql").write_text(" ;\n")
+    with pytest.raises(SourceError, match=r"e\.sql is empty\. It must hold one SELECT"):
+        read_baskets(tmp_path / "o.db", query=tmp_path / "e.sql")
+
+
+@pytest.mark.parametrize(
+    ("how", "match"),
+    [
+        ({}, r"/shop holds 3 tables: archive\.lines, nothing, orders\. Choose one with --table NAME"),
+        ({"table": "order"}, r"/shop has no table 'order'; it has: .*Did you mean orders\?"),
+        ({"table": "nothing"}, "table nothing of postgresql://.*/shop has no rows"),
+        ({"query": "SELECT * FROM gone"}, 'refuses the query: relation "gone" does not exist$'),
+        ({"query": "SELEC 1"}, 'refuses the query: syntax error at or near "SELEC"$'),
+        ({"query": "SELECT 1; SELECT 2"}, "refuses the query: cannot insert multiple commands"),
+        ({"query": "SELECT 1 AS order_id, 1 / 0 AS sku"}, "refuses the query: division by zero$"),
+        ({"query": "DELETE FROM orders RETURNING *"}, "refuses the query: cannot execute DELETE in a read-only"),
+        ({"query": "SELECT 1 AS a, 2 AS b"}, "the query on .* has no column known to be the basket; .*: a, b"),
+        (
+            {
+                "query": "SELECT g AS order_id, CASE WHEN g = 100000 THEN pg_terminate_backend(pg_backend_pid())::text "
+                "ELSE 'a' END AS sku FROM generate_series(1, 200000) AS g"
+            },
+            "reading .*/shop failed: terminating connection due to administrator command. Nothing was kept",
+        ),
+    ],
+)  # fmt: skip
+def test_what_postgresql_refuses_is_one_sentence(
+    how: dict[str, str], match: str, shop: PostgresServer, postgres: PostgresServer
+) -> None:
+    with pytest.raises(SourceError, match=match) as caught:
+        read_baskets(shop.address("shop"), **how)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_password_comes_from_the_environment_or_pgpass(
+    tmp_path: Path, shop: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGPASSWORD", "wrong")
+    with pytest.raises(SourceError, match=r"cannot connect .*password authentication failed.*PGPASSWORD or ~/\.pgpass"):
+        read_baskets(shop.address("shop"), table="orders")
+    monkeypatch.delenv("PGPASSWORD")
+    with pytest.raises(SourceError, match=r"cannot connect to .*no password supplied.*PGPASSWORD or ~/\.pgpass"):
+        read_baskets(shop.address("shop"), table="orders")
+    passwords = tmp_path / "pgpass"
+    passwords.write_text(f"127.0.0.1:{shop.port}:shop:*:{PASSWORD}\n")
+    passwords.chmod(0o600)
+    monkeypatch.setenv("PGPASSFILE", str(passwords))
+    assert read_baskets(shop.address("shop"), table="orders").lines == 5
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "postgresql://ann:hunter2@localhost/shop",
+        "postgres://ann:hunter2/x@localhost/shop",
+        "postgresql://ann:hunter2?@localhost/shop",
+        "postgresql://localhost/shop?user=ann&password=hunter2",
+        "postgresql://localhost/shop?sslpassword=hunter2",
+        "jdbc:postgresql://ann:hunter2@localhost/shop",
+        "snowflake://ann:hunter2@account/shop",
+        "https://ann:hunter2@shop.example/orders.csv",
+        "mysql://ann:hunter2@localhost/shop",
+    ],
+)
+def test_a_password_in_an_address_is_refused_and_not_repeated(
+    address: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    (tmp_path / "source.toml").write_text(f'source = "{address}"\n')
+    for source in (address, str(tmp_path / "source.toml")):
+        for read in (read_baskets, lambda source: resolve_options(source, SourceOptions())):
+            with pytest.raises(SourceError, match="address must hold no password") as caught:
+                read(source)
+            assert "hunter2" not in f"{caught.value} {caught.value.to_dict()} {caplog.text}"
+
+
+def test_an_address_is_shown_without_user_and_parameters() -> None:
+    address = parse_address("postgres://ann@db:5433/shop?sslmode=require&application_name=x")
+    assert address.shown == "postgresql://db:5433/shop"
+    assert "ann" not in repr(address)
+    assert parse_address("https://shop.example/o.csv?X-Amz-Signature=abc#x").shown == "https://shop.example/o.csv"
+
+
+@pytest.mark.parametrize(
+    ("source", "match"),
+    [
+        ("mysql://localhost/shop", r"mysql:// is no kind of address .* postgresql://, .* Export the rows as CSV"),
+        ("jdbc:postgresql://localhost/shop", r"jdbc:postgresql:// is no .* Write postgresql://localhost/shop\."),
+        ("http://shop.example/o.csv", "http:// is no kind of address .* Give an https:// address"),
+        ("file:///orders.csv", "file:// is no kind of address .* Give the path alone"),
+        (
+            "https://shop.example/o.csv?sign=1",
+            r"https://shop\.example/o\.csv is not on this machine, .* --allow-remote",
+        ),
+        ("s3://shop/orders.parquet", r"s3://shop/orders\.parquet is not on this machine"),
+        ("snowflake://ann@account/shop", "needs adbc_driver_snowflake, not .* pip install adbc-driver-snowflake"),
+        ("bigquery://project/shop", "needs adbc_driver_bigquery, not .* pip install adbc-driver-bigquery"),
+    ],
+)
+def test_an_address_that_cannot_be_read_says_why(source: str, match: str) -> None:
+    with pytest.raises(InputError, match=match) as caught:
+        read_baskets(source)
+    assert "sign=1" not in str(caught.value)
+
+
+def test_a_missing_driver_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("neatrec.errors.find_spec", lambda module: None)
+    with pytest.raises(MissingDependencyError, match=r"pip install 'neatrec\[database\]'"):
+        read_baskets("postgresql://localhost/shop")
+
+
+def test_an_unreachable_host_is_one_sentence_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that accepts and says nothing; each address of a host is waited for 7 s unless it is set otherwise."""
+    monkeypatch.setattr("neatrec.io.databases.CONNECT_SECONDS", 2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        started = time.monotonic()
+        with pytest.raises(
+            SourceError, match=r"cannot connect to postgresql://127\.0\.0\.1:\d+/shop: .*timeout expired"
+        ):
+            read_baskets(f"postgresql://127.0.0.1:{silent.getsockname()[1]}/shop?sslmode=disable")
+        assert time.monotonic() - started < 7
+        port = silent.getsockname()[1]
+    with pytest.raises(SourceError, match=r"Connection refused\. Check host, port and network"):
+        read_baskets(f"postgresql://127.0.0.1:{port}/shop")
+
+
+class FakeCursor:
+    """What an ADBC driver that cannot be reached from here would answer."""
+
+    def __init__(self, connection: FakeConnection) -> None:
+        self.connection = connection
+
+    def __enter__(self) -> FakeCursor:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.connection.closed += 1
+
+    def execute(self, sql: str) -> None:
+        self.connection.sql = sql
+
+    def fetch_record_batch(self) -> pa.RecordBatchReader:
+        return ORDERS.to_reader()
+
+
+class FakeConnection:
+    """The module `dbapi` of a driver, and the connection that it opens."""
+
+    Error = RuntimeError
+    closed = 0
+    sql = ""
+
+    def connect(self, **how: Any) -> FakeConnection:
+        self.how = how
+        return self
+
+    def cursor(self) -> FakeCursor:
+        return FakeCursor(self)
+
+    def __enter__(self) -> FakeConnection:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.closed += 1
+
+
+@pytest.mark.parametrize(
+    ("address", "settings", "sql"),
+    [
+        (
+            "snowflake://ann@account-1/SHOP/PUBLIC?warehouse=small&role=reader",
+            {
+                "username": "ann",
+                "password": "from the environment",
+                "adbc.snowflake.sql.account": "account-1",
+                "adbc.snowflake.sql.db": "SHOP",
+                "adbc.snowflake.sql.schema": "PUBLIC",
+                "adbc.snowflake.sql.warehouse": "small",
+                "adbc.snowflake.sql.role": "reader",
+            },
+            "SELECT * FROM orders",
+        ),
+        (
+            "bigquery://my-project/shop",
+            {"adbc.bigquery.sql.project_id": "my-project", "adbc.bigquery.sql.dataset_id": "shop"},
+            "SELECT * FROM `orders`",
+        ),
+    ],
+)
+def test_other_drivers_get_what_they_ask_for(
+    address: str, settings: dict[str, str], sql: str, expected: Baskets, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = FakeConnection()
+    monkeypatch.setattr("neatrec.io.databases.find_spec", lambda module: module)
+    monkeypatch.setattr("neatrec.io.databases.importlib.import_module", lambda module: fake)
+    monkeypatch.setenv("SNOWFLAKE_PASSWORD", "from the environment")
+    assert same(read_baskets(address, table="orders"), expected)
+    assert (fake.sql, fake.closed) == (sql, 2)
+    assert settings.items() <= fake.how["db_kwargs"].items()
+    with pytest.raises(SourceError, match=r"does not say what to read\. Choose one with --table"):
+        read_baskets(address)
+    with pytest.raises(ParameterError, match="`table` must be a name such as orders"):
+        read_baskets(address, table="orders; DROP TABLE orders")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "match"),
+    [
+        ("o.jsonl", b'{"order_id": 1, "sku": "a"}\n{"order_id":\n', r"o\.jsonl, line 2: is no JSON: "),
+        ("o.jsonl", b'{"order_id": 1, "sku": "\xff"}\n', r"o\.jsonl, line 1: is no JSON: .*utf-8"),
+        ("o.jsonl", b"order_id,sku\n1,tea\n", r"o\.jsonl, line 1: is no JSON"),
+        ("o.jsonl", b"\n", r"o\.jsonl is empty"),
+        ("o.json", b"[1, 2]", r"o\.json: must hold one JSON object per line, such as .*jq -c"),
+        ("o.json", b'{\n"orders": [{"order_id": 1}]\n}', "has no column known to be the basket; .*: orders"),
+        ("o.json", b'{"order_id": 1, "sku": ["tea", "milk"]}\n', r"'sku': cannot be read as item, .*VARCHAR\[\]"),
+        ("o.csv", b'{"order_id": 1}\n', "has no column known to be the item; its columns are: order_id"),
+        ("o.duckdb", b"order_id,sku\n", "is called DuckDB but does not begin like one"),
+        ("o.sqlite", b"order_id,sku\n", "is called SQLite but does not begin like one"),
+        ("o.sqlite", b"SQLite format 3\0 and nothing else", r"cannot read .*o\.sqlite: "),
+        ("o.duckdb", b"12345678DUCK and nothing else", r"cannot read .*o\.duckdb: .*Close what else has it open"),
+        ("o.arrow", b"ARROW1 and nothing else", "is no whole Arrow file"),
+        ("o.feather", b"FEA1....", "is an old Feather file: write it as Parquet"),
+        ("o.jsonl.gz", gzip.compress(b'{"order_id": 1}\n' * 9)[:-9], "is damaged or cut off"),
+    ],
+)  # fmt: skip
+def test_a_file_of_a_known_kind_that_is_broken_says_so(tmp_path: Path, name: str, content: bytes, match: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(SourceError, match=match) as caught:
+        read_baskets(tmp_path / name)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_catalogue_may_be_json_or_a_database(tmp_path: Path) -> None:
+    (tmp_path / "o.csv").write_text("order_id,sku\n1,a\n1,b\n")
+    (tmp_path / "items.jsonl").write_text('{"sku": "a", "title": "Tea"}\n{"sku": "b", "title": "Milk"}\n')
+    with sqlite3.connect(tmp_path / "items.db") as connection:
+        connection.execute("CREATE TABLE items AS SELECT 'a' AS sku, 'Tea' AS title")
+    connection.close()
+    for name in ("items.jsonl", "items.db"):
+        assert read_baskets(tmp_path / "o.csv", catalog=tmp_path / name).catalog.name(0) == "Tea"
+
+
+def test_a_message_is_in_the_words_of_the_database() -> None:
+    raw = 'IO: [libpq] Failed to connect: connection to server at "db", port 1 failed: Connection refused\n\tIs it?\n'
+    assert own_words(Exception(raw)) == 'connection to server at "db", port 1 failed: Connection refused'
+    assert own_words(Exception("INVALID_ARGUMENT: [Snowflake] 260002: password is empty. Vendor code: 260002")) == (
+        "260002: password is empty"
+    )
