@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from difflib import SequenceMatcher
 
 import numpy as np
 import numpy.typing as npt
+from rapidfuzz import fuzz
 
 COMPARED = 120
 """Names that share most trigrams with the words are compared one by one."""
@@ -43,11 +43,11 @@ class NameSearch:
         shared = np.zeros(len(self.names), dtype=np.int32)
         for trigram in wanted.tolist():
             shared[self.owners[self.start[trigram] : self.start[trigram + 1]]] += 1
-        # a short name that shares as many trigrams is nearer than a long one
-        merit = shared / len(wanted) + 0.1 * shared / self.size
         likely = np.flatnonzero(shared)
         if len(likely) > COMPARED:
-            likely = likely[np.lexsort((-self.popularity[likely], -np.round(merit[likely], 2)))[:COMPARED]]
+            # a short name that shares as many trigrams is nearer than a long one
+            merit = shared[likely] / len(wanted) + 0.1 * shared[likely] / self.size[likely]
+            likely = likely[np.lexsort((-self.popularity[likely], -np.round(merit, 2)))[:COMPARED]]
         compared = [(self._similarity(words, int(code)), int(self.popularity[code]), int(code)) for code in likely]
         compared.sort(key=lambda hit: (-round(20 * hit[0]), -hit[1], hit[2]))
         return [(code, similarity >= EXACT) for similarity, _, code in compared if similarity >= NEAR][:count]
@@ -61,9 +61,8 @@ class NameSearch:
         parts, typed = name.split(), words.split()
         if all(any(part.startswith(word) for part in parts) for word in typed):
             return EXACT
-        whole = SequenceMatcher(None, words, name, autojunk=False).ratio()
-        by_word = sum(max((_ratio(word, part) for part in parts), default=0.0) for word in typed) / len(typed)
-        return max(whole, 0.95 * by_word if by_word > 0.7 else 0.0)
+        by_word = sum(max((fuzz.ratio(word, part) for part in parts), default=0.0) for word in typed) / len(typed)
+        return max(fuzz.ratio(words, name), 0.95 * by_word if by_word > 70 else 0.0) / 100
 
 
 def folded(text: str) -> str:
@@ -74,10 +73,6 @@ def folded(text: str) -> str:
 def spelled(text: str) -> str:
     """A whole name: small letters, one blank between words."""
     return " ".join(text.casefold().split())
-
-
-def _ratio(one: str, other: str) -> float:
-    return SequenceMatcher(None, one, other, autojunk=False).ratio()
 
 
 def _trigrams_of(names: Sequence[str]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
