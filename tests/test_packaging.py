@@ -139,6 +139,7 @@ def test_a_bare_install_trains_and_answers_and_names_the_extra_it_lacks(
         assert "Traceback" not in done.stderr
 
 
+@pytest.mark.long  # the same from an editable install: test_readme.py
 def test_the_wheel_with_all_extras_runs_the_demo(wheel: Path, tmp_path: Path, cache: Path) -> None:
     done = installed(f"{wheel}[all]", tmp_path, cache)("demo", "--out", "demo")
     assert done.returncode == 0, done.stderr
