@@ -74,7 +74,7 @@ test-gpu:  ## the GPU tests, with the interpreter that is there: installs nothin
 	PYTHONPATH=src $(PYTHON) -m pytest -o addopts=-ra -p no:cacheprovider tests/gpu tests/embeddings/test_gpu_host.py tests/embeddings/test_gpu_kernels.py tests/embeddings/test_gpu_memory.py tests/embeddings/test_gpu_ranking.py tests/embeddings/test_gpu_ranking_host.py
 	PYTHONPATH=src $(PYTHON) -m pytest -o addopts=-ra -p no:cacheprovider tests/models/test_model_contract.py -k gpu
 
-bench: $(READY)  ## renew the short benchmark records (about 35 minutes; docs/studies/benchmarks.md)
+bench: $(READY)  ## renew the short benchmark records (about 15 minutes; docs/studies/benchmarks.md)
 	$(BIN)/python -m benchmarks
 
 tables: $(READY)  ## fill the tables of the docs from the records
