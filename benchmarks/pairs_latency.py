@@ -78,7 +78,7 @@ def measure(bundle: Path, requests: int = REQUESTS) -> dict[str, Any]:
         total = 0
         for number, (kind, address) in enumerate(queries(requests + 20)):
             if number == 20:  # the first ones wake everything up
-                spent, before = {}, cpu_seconds(process)
+                spent, before = {}, cpu_seconds(process.pid)
             started = time.perf_counter()
             caller.request("GET", address)
             answer = caller.getresponse()
@@ -87,7 +87,7 @@ def measure(bundle: Path, requests: int = REQUESTS) -> dict[str, Any]:
             if answer.status != 200:
                 raise SystemExit(f"{address}: {answer.status} {body[:300]!r}")
             total = max(total, json.loads(body)["total"])
-        cpu = 1000 * (cpu_seconds(process) - before) / requests
+        cpu = 1000 * (cpu_seconds(process.pid) - before) / requests
         rows = [
             {"request": kind, "requests": len(times), **{f"p{q}_ms": _percentile(times, q) for q in (50, 99)}}
             for kind, times in {**spent, "all": [ms for times in spent.values() for ms in times]}.items()

@@ -54,3 +54,9 @@ def test_any_name_is_found_by_itself(names: list[str], text: str) -> None:
             hits = search.find(name, len(names))
             assert folded(names[hits[0]]) == folded(name)
             assert code in hits or folded(name) == folded(names[hits[0]])
+
+
+@given(st.lists(st.text("ab é寿", max_size=12), max_size=12), st.text("ab é寿", max_size=8))
+def test_names_that_hold_all_words_are_those_that_a_plain_search_finds(names: list[str], text: str) -> None:
+    held = NameSearch(names, np.ones(len(names), dtype=np.int64)).holding(text)
+    assert held.tolist() == [all(word in folded(name) for word in folded(text).split()) for name in names]

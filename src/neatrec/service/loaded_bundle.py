@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from copy import copy
 from functools import cached_property
@@ -17,7 +16,7 @@ from neatrec.data.catalog import UNKNOWN, Catalog
 from neatrec.errors import ParameterError
 from neatrec.service.byte_cache import ByteCache
 from neatrec.service.problems import Problem, unknown_choice, unknown_item
-from neatrec.service.search import NameSearch, folded, spelled
+from neatrec.service.search import NameSearch, spelled
 from neatrec.service.settings import BRIEF_BYTES, CATEGORY_BYTES, MAX_GUESS
 from neatrec.serving import ServingTable
 from neatrec.serving.pair_list import PairList
@@ -186,24 +185,6 @@ class LoadedBundle:
     @cached_property
     def category_names(self) -> list[str]:
         return sorted({name for names in self.catalog.category_names for name in names})
-
-    def named(self, text: str) -> Members:
-        """Which items have every word of `text` in their name, shape (items,)."""
-        found = np.ones(len(self.ids), dtype=np.bool_)
-        for word in folded(text).split():
-            text, start = self._all_names
-            places = [match.start() for match in re.finditer(re.escape(word), text)]
-            has_word = np.zeros(len(self.ids), dtype=np.bool_)
-            has_word[np.searchsorted(start, places, side="right") - 1] = True
-            found &= has_word
-        return found
-
-    @cached_property
-    def _all_names(self) -> tuple[str, npt.NDArray[np.int64]]:
-        """The folded names, a line each, and where each begins: one search through all is ten times as fast."""
-        names = self.search.names
-        lengths = np.fromiter((len(name) + 1 for name in names), dtype=np.int64, count=len(names))
-        return "\n".join(names), np.cumsum(lengths) - lengths
 
     def same_category(self, codes: list[int]) -> set[int]:
         """The categories of `codes`, the unknown one left out."""

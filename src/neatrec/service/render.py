@@ -142,7 +142,7 @@ def pair_filter(bundle: LoadedBundle, query: PairFilters) -> PairSelection:
         hint = "Serve a store to which `neatrec publish` has published twice."
         raise bad("sort", "strength, customers or sure: no earlier version is there", query.sort, hint=hint)
     left, right = (None if name is None else bundle.in_category(name) for name in (query.category, query.with_category))
-    return PairSelection(left, right, None if query.q is None else bundle.named(query.q))
+    return PairSelection(left, right, None if query.q is None else bundle.search.holding(query.q))
 
 
 def pairs_out(bundle: LoadedBundle, query: PairsQuery, public: bool) -> bytes:

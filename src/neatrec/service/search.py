@@ -42,7 +42,7 @@ class NameSearch:
         wanted = _trigrams_of([words])[0]
         shared = np.zeros(len(self.names), dtype=np.int32)
         for trigram in wanted.tolist():
-            shared[self.owners[self.start[trigram] : self.start[trigram + 1]]] += 1
+            shared[self._owners(trigram)] += 1
         likely = np.flatnonzero(shared)
         if len(likely) > COMPARED:
             # a short name that shares as many trigrams is nearer than a long one
@@ -51,6 +51,25 @@ class NameSearch:
         compared = [(self._similarity(words, int(code)), int(self.popularity[code]), int(code)) for code in likely]
         compared.sort(key=lambda hit: (-round(20 * hit[0]), -hit[1], hit[2]))
         return [(code, similarity >= EXACT) for similarity, _, code in compared if similarity >= NEAR][:count]
+
+    def holding(self, text: str) -> npt.NDArray[np.bool_]:
+        """Which names have every word of `text` somewhere in them, shape (items,)."""
+        words = folded(text).split()
+        # only names with the rarest trigram of the words can have them all; a shorter word has none
+        trigrams = [
+            int(code) for word in words for code in _buckets(np.frombuffer(word.encode("utf-8", "replace"), np.uint8))
+        ]
+        rarest = min(trigrams, key=lambda code: self.start[code + 1] - self.start[code], default=None)
+        able = list(range(len(self.names)) if rarest is None else self._owners(rarest).tolist())
+        for word in words:
+            able = [code for code in able if word in self.names[code]]
+        found = np.zeros(len(self.names), dtype=np.bool_)
+        found[able] = True
+        return found
+
+    def _owners(self, trigram: int) -> npt.NDArray[np.int32]:
+        """The names that have it."""
+        return self.owners[self.start[trigram] : self.start[trigram + 1]]
 
     def _similarity(self, words: str, code: int) -> float:
         name = self.names[code]
@@ -79,10 +98,14 @@ def _trigrams_of(names: Sequence[str]) -> tuple[npt.NDArray[np.int64], npt.NDArr
     """Every trigram of three bytes of every name as a bucket, ascending, and the name it is from; both (trigrams,)."""
     texts = [f" {name} ".encode("utf-8", "replace") for name in names]
     length = np.fromiter((len(text) for text in texts), dtype=np.int64, count=len(texts))
-    letters = np.frombuffer(b"".join(texts), dtype=np.uint8).astype(np.int64)
     owner = np.repeat(np.arange(len(texts)), length)
     inside = owner[:-2] == owner[2:]
-    trigram = (letters[:-2] * 40503 + letters[1:-1] * 9973 + letters[2:]) % BUCKETS
-    key = np.sort(trigram[inside] * len(texts) + owner[:-2][inside])
+    key = np.sort(_buckets(np.frombuffer(b"".join(texts), dtype=np.uint8))[inside] * len(texts) + owner[:-2][inside])
     key = key[np.diff(key, prepend=-1) > 0]  # a trigram that a name has twice counts once
     return key // len(texts), (key % len(texts)).astype(np.int32)
+
+
+def _buckets(letters: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
+    """The bucket of each trigram of a text."""
+    codes = letters.astype(np.int64)
+    return (codes[:-2] * 40503 + codes[1:-1] * 9973 + codes[2:]) % BUCKETS

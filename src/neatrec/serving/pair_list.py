@@ -19,6 +19,9 @@ from neatrec.text import no_formula
 SORTS = ("strength", "customers", "sure", "new")
 CHUNK = 1000
 """Pairs of a CSV file that are made at a time."""
+FEW = 0.1
+"""A filter that leaves the pairs of some items, at most this share of all, goes through their lists; any other through
+all pairs, one after another, which is faster for each."""
 NUMBERS = ("count", "customers", "expected", "lift", "lift_low", "lift_high", "q")
 
 Codes = npt.NDArray[np.int32]
@@ -26,8 +29,43 @@ Members = npt.NDArray[np.bool_]
 
 
 @compiled
+def _rows_by_item(one, other, start, item):
+    """The row of each pair in the lists of its two items: item i goes with item[start[i]:start[i + 1]], ascending."""
+    rows = np.empty(len(item), dtype=np.int32)
+    for row in range(len(one)):
+        for a, b in ((one[row], other[row]), (other[row], one[row])):
+            rows[start[a] + np.searchsorted(item[start[a] : start[a + 1]], b)] = row
+    return rows
+
+
+@compiled
+def _fitting(start, item, rows, among, left, right, either):
+    """The rows of all pairs with one item in `left` and one in `right`, and any in `either`, each once, in no order.
+
+    One item of each such pair is in `among`: the lists of other items are not looked at.
+    """
+    most = 0
+    for a in range(len(among)):
+        if among[a]:
+            most += start[a + 1] - start[a]
+    out = np.empty(most, dtype=np.int32)
+    found = 0
+    for a in range(len(among)):
+        if not among[a]:
+            continue
+        for place in range(start[a], start[a + 1]):
+            b = item[place]
+            if b < a and among[b]:
+                continue  # found in the list of b
+            if ((left[a] and right[b]) or (left[b] and right[a])) and (either[a] or either[b]):
+                out[found] = rows[place]
+                found += 1
+    return out[:found]
+
+
+@compiled
 def _mark(one, other, left, right, either, marked):
-    """Mark the pairs with one item in `left` and one in `right`, and any in `either`; returns how many."""
+    """Mark the pairs that fit, as in `_fitting`; returns how many."""
     total = 0
     for row in range(len(one)):
         a, b = one[row], other[row]
@@ -101,6 +139,10 @@ class PairList:
             self.is_new, self.earlier = _compare(old, index, pair_keys(self.one, self.other, len(index)))
             orders["new"] = np.flatnonzero(self.is_new)
         self.orders = {name: order.astype(np.int32) for name, order in orders.items()}
+        self._ranks = {name: _inverse(self.orders[name]) for name in ("customers", "sure")}
+        """Row -> place in that order. By strength, and so among those that are new, a row is its own place."""
+        self._rows = _rows_by_item(self.one, self.other, *index.evident_pairs[:2])
+        """The row of each entry of `evident_pairs`."""
 
     def __len__(self) -> int:
         return len(self.one)
@@ -113,13 +155,25 @@ class PairList:
         end = len(order) if wanted is None else skip + wanted
         if chosen.is_empty:
             return len(order), order[skip:end].astype(np.int64)
+        start, item, _ = self.index.evident_pairs
         every = np.ones(len(self.index), dtype=np.bool_)
-        masks = (every if mask is None else mask for mask in (chosen.left, chosen.right, chosen.either))
-        marked = np.zeros(len(self), dtype=np.bool_)
-        total = _mark(self.one, self.other, *masks, marked)
+        masks = [every if mask is None else mask for mask in (chosen.left, chosen.right, chosen.either)]
+        sizes = [int(np.diff(start)[mask].sum()) for mask in masks]
+        if min(sizes) > FEW * len(self):
+            marked = np.zeros(len(self), dtype=np.bool_)
+            total = int(_mark(self.one, self.other, *masks, marked))
+            if self.is_new is not None and sort == "new":
+                total = int((marked & self.is_new).sum())
+            return total, _take(order, marked, skip, max(min(end, total) - skip, 0))
+        rows = _fitting(start, item, self._rows, masks[int(np.argmin(sizes))], *masks)
         if self.is_new is not None and sort == "new":
-            total = int((marked & self.is_new).sum())
-        return int(total), _take(order, marked, skip, max(min(end, total) - skip, 0))
+            rows = rows[self.is_new[rows]]
+        rank = self._ranks.get(sort)
+        places = rows if rank is None else rank[rows]
+        if end < len(places):
+            places = np.partition(places, end)[:end]
+        first = np.sort(places)[skip:]
+        return len(rows), (first if rank is None else order[first]).astype(np.int64)
 
     def evidence(self, rows: npt.NDArray[np.int64]) -> list[tuple[int, int, PairEvidence]]:
         """The two codes and the evidence of the pairs in these rows; the more popular item first."""
@@ -148,6 +202,13 @@ class PairList:
                 values = ["" if known[name] is None else f"{known[name]:.6g}" for name in numbers]
                 lines.append([*texts, evidence.grade, evidence.strength, *values, new, evidence.words(public)])
             yield _lines(lines)
+
+
+def _inverse(order: Codes) -> Codes:
+    """The place of each row in `order`."""
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order), dtype=order.dtype)
+    return place
 
 
 def _lines(rows: list[list[Any]]) -> str:
