@@ -13,6 +13,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from starlette.testclient import TestClient
 
@@ -31,6 +32,7 @@ SHOP = (ROOT / "docs" / "how-to" / "behind-a-shop.md").read_text()
 EVIDENCE = (ROOT / "docs" / "explanation" / "evidence.md").read_text()
 NIGHT = (ROOT / "docs" / "how-to" / "nightly.md").read_text()
 TESTING = (ROOT / "docs" / "how-to" / "ab-test.md").read_text()
+BENCH = (ROOT / "docs" / "how-to" / "workbench.md").read_text()
 ADDRESS = "http://127.0.0.1:8000"
 
 
@@ -118,6 +120,51 @@ def test_the_page_begins_with_the_demo_and_serves_what_that_builds() -> None:
     assert second == "$ neatrec serve neatrec-demo/bundle"
 
 
+def test_the_commands_of_the_workbench_start_it(demo_folder: Path) -> None:
+    """Its last one, after those that make the files; pictures and links at the same time."""
+    lines = [line.removeprefix("$ ") for block in blocks(BENCH, "console") for line in block.splitlines()]
+    served = [shlex.split(line) for line in lines if line.startswith("neatrec serve")]
+    for line in lines:
+        if not line.startswith("neatrec"):
+            run(["sh", "-c", line], demo_folder)
+    options = [word for words in served for word in words[3:]]
+    assert {"--image-url", "--link-url", "--rules", "--editor-key-file"} <= set(options)
+    words = [sys.executable, "-m", "neatrec", *served[-1][1:3], *options, "--port", "0", "--workers", "2"]
+    with subprocess.Popen(words, cwd=demo_folder, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            said = next(line for line in process.stderr or () if "serving " in line)
+            address = re.search(r"http://[\d.:]+", said)
+            assert address
+            edit_in_both_workers(address[0], (demo_folder / "editor-key").read_text().strip())
+        finally:
+            process.terminate()
+            process.communicate(timeout=60)
+    assert len((demo_folder / "rules.csv").read_text().splitlines()) == 1
+
+
+def edit_in_both_workers(url: str, key: str) -> None:
+    """Log in, hide an answer and find it gone on every new connection, which either worker may take."""
+    asked = f"{url}/v1/complements?item=10524"
+    with httpx.Client(base_url=url, timeout=60) as editor:
+        assert editor.post("/login", data={"who": "Ann", "key": key}).status_code == 303
+        page = editor.get("/item?id=10524").text
+        assert 'src="https://cdn.shop.example/10524.jpg"' in page
+        assert 'href="https://shop.example/products/10524"' in page
+        form = dict(re.findall(r'name="(token|version|query|item)" value="([^"]*)"', page))
+        first = httpx.get(asked).json()["complements"][0]
+        for hidden in (True, False):
+            if hidden:
+                done = editor.post("/rules", data={**form, "query": "10524", "item": first["id"], "action": "block"})
+            else:
+                page = editor.get("/rules").text
+                form = dict(re.findall(r'name="(token|version|line)" value="([^"]*)"', page))
+                done = editor.post("/rules/undo", data=form)
+            assert done.status_code == 303, done.text
+            for _ in range(12):
+                found = [line["id"] for line in httpx.get(asked).json()["complements"]]
+                assert (first["id"] not in found) == hidden
+
+
 def test_what_the_page_says_of_new_items_is_true(bundle: Path) -> None:
     def found(client: TestClient, **asked: str) -> list[str]:
         return [line["grade"] for line in client.get("/v1/complements", params=asked).json()["complements"]]
@@ -159,7 +206,13 @@ def test_the_shortest_key_of_the_page_is_the_shortest_key() -> None:
 
 def test_every_option_of_the_pages_exists() -> None:
     usage = run([sys.executable, "-m", "neatrec", "serve", "--help"])
-    for option in set(re.findall(r"--[a-z][a-z-]+", SHOP)) - {"--basket", "--item", "--name", "--category", "--out"}:
+    for option in set(re.findall(r"--[a-z][a-z-]+", SHOP + BENCH)) - {
+        "--basket",
+        "--item",
+        "--name",
+        "--category",
+        "--out",
+    }:
         assert option in usage, option
 
 
@@ -167,7 +220,7 @@ def test_every_metric_of_the_page_exists(bundle: Path) -> None:
     from neatrec.service.metrics import Metrics
 
     text = Metrics().text().decode()
-    for name in set(re.findall(r"`(neatrec_[a-z_]+)`", SHOP)):
+    for name in set(re.findall(r"`(neatrec_[a-z_]+)`", SHOP + BENCH)):
         assert name.removesuffix("_total") in text, name
 
 

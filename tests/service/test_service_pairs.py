@@ -233,6 +233,11 @@ def test_an_answer_that_the_caller_has_is_confirmed_without_a_body(client: TestC
     again = client.get("/v1/pairs?k=3", headers={"If-None-Match": f'"other", W/{tag}'})
     assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
     assert client.get("/v1/pairs?k=3", headers={"If-None-Match": '"other"'}).status_code == 200
+    anything = client.get("/v1/pairs?k=3", headers={"If-None-Match": "*"})
+    assert (anything.status_code, anything.content, anything.headers["etag"]) == (304, b"", tag)
+    assert "content-length" not in anything.headers
+    for nothing in ("/v1/nothing", "/v1/complements?item=spagheti", "/v1/items/spagheti"):
+        assert client.get(nothing, headers={"If-None-Match": "*"}).status_code == 404
     missing = client.get("/v1/complements?item=spagheti")
     assert "etag" not in missing.headers
     assert "etag" not in client.get("/").headers

@@ -104,7 +104,7 @@ PINS_OF_THREE = "100,200,pin,1,2020-01-01,\n100,201,pin,1,2999-01-01,\n100,202,p
 BAD = [
     ("no header", "100,200,block,,,\n", "line 1: the column 'query' is missing"),
     ("foreign column", "query,item,action,colour\n", "there is no column 'colour'"),
-    ("bad action", HEADER + "100,200,hide,,,\n", "line 2: `action` must be block or pin, got 'hide'"),
+    ("bad action", HEADER + "100,200,hide,,,\n", "line 2: `action` must be block, pin, boost or note, got 'hide'"),
     ("bad position", HEADER + "100,200,pin,0,,\n", "`position` must be a whole number from 1 to 100, got '0'"),
     ("bad day", HEADER + "100,200,pin,1,24.12.2026,\n", "`until` must be a day such as 2026-12-24"),
     ("no item", HEADER + "100,,block,,,\n", "`query` and `item` must be ids"),

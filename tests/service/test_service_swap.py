@@ -87,6 +87,25 @@ def test_publish_and_rollback_reach_the_server(versions: list[Path], tmp_path: P
     assert watcher.snapshot.main.version == hashes[0]
 
 
+def test_a_swap_compares_with_the_table_in_memory_and_keeps_neither_twice(
+    versions: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, gate = tmp_path / "store", PublishLimits(coverage_fall=1, top10_changed=1)
+    publish(versions[0], store, gate)
+    watcher = BundleWatcher(ServiceSettings(store), Metrics())
+    live = weakref.ref(watcher.snapshot.main.index)
+    publish(versions[1], store, gate)
+    opened, open_table = [], ServingTable.open
+    monkeypatch.setattr(
+        ServingTable, "open", lambda path, **options: opened.append(path) or open_table(path, **options)
+    )
+    assert watcher.check()
+    assert opened == [store / "current"]
+    assert watcher.snapshot.main.pairs.earlier.version == open_table(versions[0]).version
+    gc.collect()
+    assert live() is None
+
+
 def test_a_bundle_replaced_in_its_place_is_noticed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "neatrec")
     bundle = write_bundle(tmp_path / "bundle", seed=1)

@@ -21,6 +21,7 @@ log = logging.getLogger(__name__)
 
 ACCESS = "Access"
 CURATION = "Rules and stock"
+PAGE = "Page"
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ def serve(
         Path | None,
         typer.Option(
             metavar="rules.csv",
-            help="Apply the rules of this table of query,item,action,position,until,note.",
+            help="Apply the rules of this table of query,item,action,position,until,note,who,when.",
             rich_help_panel=CURATION,
         ),
     ] = None,
@@ -78,6 +79,14 @@ def serve(
             rich_help_panel=ACCESS,
         ),
     ] = None,
+    editor_key_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Let whoever has a key of this file edit the rules of --rules on the page. Nobody can without it.",
+            rich_help_panel=ACCESS,
+        ),
+    ] = None,
     cors_origin: Annotated[
         list[str] | None,
         typer.Option(
@@ -85,6 +94,20 @@ def serve(
         ),
     ] = None,
     public: Annotated[bool, typer.Option("--public", help="Show no counts.", rich_help_panel=ACCESS)] = False,
+    image_url: Annotated[
+        str | None,
+        typer.Option(
+            metavar="https://CDN/{id}.jpg",
+            help="Show the picture of an item from this address; {id} stands for its id.",
+            rich_help_panel=PAGE,
+        ),
+    ] = None,
+    link_url: Annotated[
+        str | None,
+        typer.Option(
+            metavar="https://SHOP/{id}", help="Link an item to this address of the shop.", rich_help_panel=PAGE
+        ),
+    ] = None,
     in_flight: Annotated[
         int, typer.Option(min=1, max=10_000, help="Serve so many requests at the same time; more get 503.")
     ] = IN_FLIGHT,
@@ -101,7 +124,7 @@ def serve(
     from neatrec.release.store import is_store
     from neatrec.service.run import bound, require_api_key
     from neatrec.service.run import serve as run
-    from neatrec.service.settings import ServiceSettings
+    from neatrec.service.settings import AddressTemplate, ServiceSettings
 
     trained = is_bundle(source.source) or is_store(Path(source.source))
     settings = ServiceSettings(
@@ -110,8 +133,11 @@ def serve(
         rules=rules and rules.absolute(),
         available=available and available.absolute(),
         key_file=api_key_file and api_key_file.absolute(),
+        editor_key_file=editor_key_file and editor_key_file.absolute(),
         cors=tuple(cors_origin or ()),
         public=public,
+        image_url=None if image_url is None else AddressTemplate.parse("--image-url", image_url),
+        link_url=None if link_url is None else AddressTemplate.parse("--link-url", link_url),
         in_flight=in_flight,
     )
     if not trained:

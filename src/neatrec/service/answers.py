@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -35,7 +36,7 @@ class AnsweredQuery:
     k: int
     """How many were asked for."""
     rule_hits: tuple[str, ...] = ()
-    """Rules that changed the answer: block, pin."""
+    """Rules that changed the answer: block, pin, boost."""
     explained: list[AnswerLine] | None = None
     """On request: pairs that season, store or basket size explain."""
 
@@ -51,13 +52,16 @@ def goes_with(
     bundle = bundle.with_goal(filters.goal)
     pins = _pins(bundle, rules, code, filters.k, item_filter)
     wanted, level = filters.k - len(pins), level_of(filters.min_evidence)
-    new = filters.include_new
-    lines = answer_item(bundle.index, code, wanted, level, item_filter, include_new=new, exact=exact)
+    new, boosts = filters.include_new, rules.boosts(code)
+    most = wanted + max(boosts.values(), default=0)  # an answer below the last one may move up to it
+    lines = answer_item(bundle.index, code, most, level, item_filter, include_new=new, exact=exact)
     if lines is None:
         return None
+    moved = _boost(lines, boosts)
+    lines = lines[:wanted]
     for position, line in pins:
         lines.insert(min(position - 1, len(lines)), line)
-    hits = (("block",) if item_filter.block_hit else ()) + ("pin",) * len(pins)
+    hits = (("block",) if item_filter.block_hit else ()) + ("pin",) * len(pins) + ("boost",) * moved
     notes = [] if bundle.count[code] else [new_note(bundle.index, code)]
     return AnsweredQuery(bundle, lines, notes, filters.k, hits)
 
@@ -95,6 +99,17 @@ def _pins(
             evidence = replace(bundle.index.evidence(code, item), grade="rule")
             pins.append((position, AnswerLine(item, None, evidence)))
     return pins
+
+
+def _boost(lines: list[AnswerLine], boosts: Mapping[int, int]) -> int:
+    """Move the answers that the shop boosts up, the first one first; returns how many moved."""
+    moved = 0
+    for place, line in enumerate(list(lines)) if boosts else ():
+        to = max(place - boosts.get(line.code, 0), 0)
+        if to < place:
+            lines.insert(to, lines.pop(place))
+            moved += 1
+    return moved
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,10 @@ from starlette.staticfiles import StaticFiles
 
 from neatrec._version import __version__
 from neatrec.service.api import add_api
+from neatrec.service.editor import Editor, add_editor
 from neatrec.service.metrics import Metrics
 from neatrec.service.middleware import PROBES, App, RequestMiddleware
-from neatrec.service.pages import add_page, show_problem
+from neatrec.service.pages import add_page
 from neatrec.service.problems import Problem, gone, invalid
 from neatrec.service.settings import ServiceSettings
 from neatrec.service.watcher import BundleWatcher
@@ -62,9 +63,13 @@ def make_app(settings: ServiceSettings, watcher: BundleWatcher | None = None) ->
     app.add_exception_handler(Exception, _on_fault)
     add_api(app, watcher.metrics, public=settings.public)
     add_key_schemes(app, required=bool(watcher.keys))
-    add_page(app, public=settings.public)
+    pages = add_page(app, settings)
+    if settings.editor_key_file is not None and settings.rules is not None:
+        editor = Editor(settings.rules, watcher, pages, watcher.metrics)
+        pages.session_of = editor.session
+        add_editor(app, editor)
     app.mount("/static", StaticFiles(directory=str(files("neatrec.service") / "static")), name="static")
-    outer = RequestMiddleware(app, watcher, watcher.metrics, settings.in_flight, settings.host)
+    outer = RequestMiddleware(app, watcher, watcher.metrics, settings)
     if not settings.cors:
         return outer
     # outermost: a page of another origin must be able to read a 401 or a 503 too, and a preflight carries no key
@@ -103,7 +108,8 @@ def add_key_schemes(app: FastAPI, *, required: bool) -> None:
 
 def _answer(request: Request, problem: Problem, headers: Any = None) -> Response:
     if _wants_page(request):
-        return show_problem(request, problem)
+        page: Response = request.app.state.pages.problem(request, problem)
+        return page
     if problem.status == 408:
         headers = {"connection": "close"}  # the rest of a body that came too slowly is not waited for
     return JSONResponse(problem.to_dict(), problem.status, headers=headers)

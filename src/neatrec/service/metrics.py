@@ -33,6 +33,7 @@ class Metrics:
         self.short = Counter("short_answers", "Answers with fewer items than asked for", ["bundle"], **made)
         self.answers = Counter("answers", "Items recommended, by grade", ["grade", "bundle"], **made)
         self.rule_hits = Counter("rule_hits", "Rules that changed an answer", ["action", "bundle"], **made)
+        self.rule_edits = Counter("rule_edits", "Rules that editors wrote or undid", ["action"], **made)
         self.shed = Counter("shed_requests", "Requests refused because too many were in flight", **made)
         self.refused = Counter("refused_bundles", "Bundles that were not taken because they are bad", **made)
         self.swaps = Counter("bundle_swaps", "Bundles taken while serving", **made)

@@ -22,7 +22,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from neatrec.errors import SourceError, must_be
 from neatrec.service.metrics import Metrics
 from neatrec.service.problems import Problem, busy, no_key, too_large, too_slow
-from neatrec.service.settings import BODY_SECONDS, MAX_BODY
+from neatrec.service.settings import BODY_SECONDS, MAX_BODY, AddressTemplate, ServiceSettings
 from neatrec.text import printable
 
 Scope = MutableMapping[str, Any]
@@ -44,15 +44,20 @@ MAX_DIGITS = 20
 PROBES = frozenset({"/healthz", "/readyz"})
 """They need no key and are never refused."""
 POLICY = (
-    b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
-    b"base-uri 'none'; frame-ancestors 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src {images}; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-HEADERS = (
-    (b"content-security-policy", POLICY),
-    (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
-    (b"cross-origin-opener-policy", b"same-origin"),
-)
+
+
+def security_headers(images: AddressTemplate | None) -> Headers:
+    """Headers of every answer: the page takes nothing from elsewhere but `images`."""
+    sources = "'self'" if images is None else f"'self' {images.origin}"
+    return (
+        (b"content-security-policy", POLICY.format(images=sources).encode()),
+        (b"x-content-type-options", b"nosniff"),
+        (b"referrer-policy", b"same-origin"),
+        (b"cross-origin-opener-policy", b"same-origin"),
+    )
 
 
 def is_loopback(host: str) -> bool:
@@ -88,20 +93,33 @@ class Keys:
             return True
         # a proxy may use Authorization for itself: one header does not hide the other
         offered = (api_key, None if authorization is None else _offered(authorization))
-        # every key is compared, whichever matches: the time reveals nothing
-        matches = [hmac.compare_digest(given or b"", key) for given in offered for key in self.valid]
-        return any(matches)
+        found = [self.find(given or b"") for given in offered]  # both, whichever matches: the time reveals nothing
+        return any(key is not None for key in found)
+
+    def find(self, offered: bytes) -> bytes | None:
+        """The valid key that equals `offered`. All are compared, whichever it is: the time reveals nothing."""
+        matches = [key for key in self.valid if hmac.compare_digest(offered, key)]
+        return matches[0] if matches else None
 
 
 def read_keys(file: Path | None) -> Keys:
     """The keys of `file` (one per line), else those of NEATREC_API_KEY (separated by commas); at most two."""
     if file is None:
         return _checked(re.split(r"[,\s]+", os.environ.get(KEY_VARIABLE, "")), KEY_VARIABLE)
+    return _keys_in(file, "api-key-file")
+
+
+def read_editor_keys(file: Path) -> Keys:
+    """The keys of those who may edit, from `file`."""
+    return _keys_in(file, "editor-key-file")
+
+
+def _keys_in(file: Path, argument: str) -> Keys:
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise SourceError(f"cannot read the keys in {printable(file)}", file=str(file)) from error
-    keys = _checked(text.split("\n"), "api-key-file")
+    keys = _checked(text.split("\n"), argument)
     if not keys:
         hint = "One key per line, at most two."
         raise SourceError(f"there is no key in {printable(file)}", file=str(file), hint=hint)
@@ -134,13 +152,16 @@ def _offered(authorization: bytes) -> bytes | None:
 class RequestMiddleware:
     """The outermost layer."""
 
-    def __init__(self, app: App, watcher: Any, metrics: Metrics, max_in_flight: int, host: str | None = None) -> None:
-        """Without keys, only requests to `host` or to a loopback name are answered, except probes."""
+    def __init__(self, app: App, watcher: Any, metrics: Metrics, settings: ServiceSettings) -> None:
+        """Without keys, only requests to the host of `settings` or a loopback name are answered, except probes."""
+        host = settings.host
         self.probes = app
         self.app = app if watcher.keys or host is None else with_trusted_hosts(app, host)
         self.watcher = watcher
         self.metrics = metrics
-        self.max_in_flight = max_in_flight
+        self.max_in_flight = settings.in_flight
+        self.headers = security_headers(settings.image_url)
+        self.busy = messages(busy(), self.headers)  # made once: there is no time for it under load
         self.in_flight = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -153,7 +174,7 @@ class RequestMiddleware:
         if self.in_flight >= self.max_in_flight:
             self.metrics.shed.inc()
             self.metrics.requests.labels("other", "503", self.watcher.snapshot.main.short).inc()
-            for message in BUSY:
+            for message in self.busy:
                 await send(dict(message))
             return
         self.in_flight += 1
@@ -168,25 +189,32 @@ class RequestMiddleware:
         started = time.perf_counter()
         sent: list[int] = []
 
+        if self.watcher.rules_changed():
+            await asyncio.to_thread(self.watcher.take_rules)
         snapshot = self.watcher.snapshot
         scope["neatrec"] = snapshot  # one request, one snapshot
         is_head = scope["method"] == "HEAD"
         if is_head:
             scope = {**scope, "method": "GET"}  # the server's own scope stays: it sends no body
         cached = self._cache_headers(scope, snapshot.tag)
+        held = _held(scope) if cached else []
+        without_body = is_head
 
         async def with_headers(message: Message) -> None:
+            nonlocal without_body
             if message["type"] == "http.response.start":
+                if message["status"] == 200 and b"*" in held:  # whatever there is, the caller has it
+                    without_body, message = True, {**message, "status": 304, "headers": []}
                 sent.append(message["status"])
                 more = cached if message["status"] in (200, 304) else ()
-                message["headers"] = [*message["headers"], *more, *HEADERS]
-            elif is_head:
+                message["headers"] = [*message["headers"], *more, *self.headers]
+            elif without_body:
                 message = {**message, "body": b""}
             await send(message)
 
         try:
             self._check(scope)
-            if cached and _has(scope, snapshot.tag):
+            if snapshot.tag in held:
                 await with_headers({"type": "http.response.start", "status": 304, "headers": []})
                 await with_headers({"type": "http.response.body", "body": b""})
                 return
@@ -213,18 +241,20 @@ class RequestMiddleware:
 
     def _check(self, scope: Scope) -> None:
         headers = dict(scope["headers"])
-        allowed = self.watcher.keys.admit(headers.get(b"authorization"), headers.get(b"x-api-key"))
-        if not allowed and scope["path"] not in PROBES:
+        offered = headers.get(b"authorization"), headers.get(b"x-api-key")
+        valid = (self.watcher.keys, self.watcher.editor_keys)  # who may edit may read
+        admitted = [keys.admit(*offered) for keys in valid if keys]
+        if valid[0] and not any(admitted) and scope["path"] not in PROBES:
             raise no_key()
         length = headers.get(b"content-length", b"0")
         if not length.isdigit() or len(length) > MAX_DIGITS or int(length) > MAX_BODY:
             raise too_large(MAX_BODY)
 
 
-def _has(scope: Scope, tag: bytes) -> bool:
-    """Whether the caller holds the answer with this entity tag."""
+def _held(scope: Scope) -> list[bytes]:
+    """The entity tags of answers that the caller holds; `*`: whatever there is."""
     held = dict(scope["headers"]).get(b"if-none-match", b"")
-    return any(each.strip().removeprefix(b"W/") in (tag, b"*") for each in held.split(b",")) if held else False
+    return [each.strip().removeprefix(b"W/") for each in held.split(b",")] if held else []
 
 
 def limited(receive: Receive) -> Receive:
@@ -262,7 +292,3 @@ def messages(problem: Problem, more: Headers = ()) -> tuple[Message, Message]:
         headers.append((b"www-authenticate", b'Basic realm="neatrec", charset="UTF-8"'))
     start = {"type": "http.response.start", "status": problem.status, "headers": [*headers, *more]}
     return start, {"type": "http.response.body", "body": body}
-
-
-BUSY = messages(busy(), HEADERS)
-"""Made once: there is no time for it under load."""

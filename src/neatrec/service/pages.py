@@ -14,6 +14,7 @@ from pydantic import BeforeValidator, Field, StringConstraints
 from neatrec._version import __version__
 from neatrec.service.answers import completes, explained_by, goes_with
 from neatrec.service.api import CheckedRoute, find, snapshot_of
+from neatrec.service.editor import EditorSession
 from neatrec.service.problems import Problem, bad
 from neatrec.service.reference import operations
 from neatrec.service.render import pair_filter
@@ -31,8 +32,7 @@ from neatrec.service.schemas import (
     RequestModel,
     Sort,
 )
-from neatrec.service.settings import MAX_CATEGORIES, MAX_ITEMS, MAX_SEARCH
-from neatrec.service.snapshot import ServingSnapshot
+from neatrec.service.settings import MAX_CATEGORIES, MAX_ITEMS, MAX_SEARCH, ServiceSettings
 from neatrec.service.views import (
     GOAL_NAMES,
     GRADE_NAMES,
@@ -45,13 +45,16 @@ from neatrec.service.views import (
     drawn,
     grade_name,
     heat_map,
+    hidden_answers,
     network_of,
     pair_rows,
     popularity,
     quality,
+    rules_about,
     spread,
     unanswered,
     unbroken,
+    with_hidden,
 )
 from neatrec.serving import FOOTER, GRADES
 from neatrec.serving.answers import LEVELS
@@ -66,6 +69,8 @@ STRONGEST = 20
 ANY = PairSelection()
 PAIRS = 50
 """Pairs on a page."""
+RULES = 500
+"""Rules on a page."""
 
 Search = Annotated[str, StringConstraints(strip_whitespace=True, max_length=MAX_SEARCH, pattern="^[^\\x00]*$")]
 EMPTY_IS_NONE = BeforeValidator(lambda value: value or None)
@@ -124,16 +129,22 @@ class NetworkForm(RequestModel):
 class Pages:
     """Handlers of the page; all work is done beside the event loop."""
 
-    def __init__(self, public: bool) -> None:
-        self.public = public
+    def __init__(self, settings: ServiceSettings) -> None:
+        self.public = settings.public
+        self.session_of: Callable[[Request], EditorSession | None] | None = None
+        """Who edits; None where nobody can."""
+        self.addresses = {
+            "picture_of": settings.image_url and settings.image_url.of,
+            "product_at": settings.link_url and settings.link_url.of,
+        }
 
     def home(self, request: Request, form: Annotated[SearchForm, Query()]) -> Response:
         snapshot = snapshot_of(request)
         bundle = snapshot.main
         if not form.q:
-            return self._page(
+            return self.page(
                 "home.html",
-                snapshot,
+                request,
                 "lookup",
                 best=best_sellers(bundle, 12),
                 share=covered(bundle.index.coverage()),
@@ -145,7 +156,7 @@ class Pages:
             )
         hits = find(bundle, form.q, 30)
         exact, similar = ([bundle.brief(code) for code, fits in hits if fits is wanted] for wanted in (True, False))
-        return self._page("found.html", snapshot, "lookup", exact=exact, similar=similar, text=form.q)
+        return self.page("found.html", request, "lookup", exact=exact, similar=similar, text=form.q)
 
     def pairs(self, request: Request, form: Annotated[PairsForm, Query()]) -> Response:
         snapshot = snapshot_of(request)
@@ -156,9 +167,9 @@ class Pages:
         total, rows = bundle.pairs.find(query.sort, pair_filter(bundle, query), skip, PAIRS)
         earlier = bundle.pairs.earlier
         sorts = [(name, label) for name, label in SORT_NAMES.items() if name != "new" or earlier is not None]
-        return self._page(
+        return self.page(
             "pairs.html",
-            snapshot,
+            request,
             "pairs",
             pairs=pair_rows(bundle, rows, self.public),
             total=None if self.public else total,
@@ -186,12 +197,16 @@ class Pages:
         code = bundle.known(form.id)
         answered = goes_with(snapshot, bundle, code, filters, exact=True)
         explained = explained_by(bundle, snapshot.rules[bundle.name], code, filters)
-        return self._page(
+        edits = self._session(request) is not None
+        hidden = hidden_answers(snapshot, bundle, code, filters) if edits else []
+        shown = answered.lines if answered else []
+        return self.page(
             "item.html",
-            snapshot,
+            request,
             "lookup",
             item=bundle.brief(code),
-            cards=cards(bundle, answered.lines, self.public) if answered else [],
+            cards=with_hidden(cards(bundle, shown, self.public), hidden, self.public, bundle),
+            rules=rules_about(snapshot, bundle, {code}) if edits else [],
             explained=None if explained is None else cards(bundle, explained, self.public),
             has_explained=bundle.index.has_explained(code),
             notes=answered.notes if answered else [],
@@ -219,9 +234,9 @@ class Pages:
             filters = Filters(k=10, min_evidence=level)
             answered = None if here is None else goes_with(snapshot, bundle, here, filters, exact=True)
             columns.append((bundle, [] if answered is None else cards(bundle, answered.lines, self.public)))
-        return self._page(
+        return self.page(
             "compare.html",
-            snapshot,
+            request,
             "lookup",
             item=snapshot.main.brief(code),
             columns=columns,
@@ -235,9 +250,10 @@ class Pages:
         bundle = snapshot.bundle(form.model)
         a, b = bundle.known(form.a), bundle.known(form.b)
         evidence = bundle.index.evidence(a, b)
-        return self._page(
+        edits = self._session(request) is not None
+        return self.page(
             "pair.html",
-            snapshot,
+            request,
             "lookup",
             a=bundle.brief(a),
             b=bundle.brief(b),
@@ -247,6 +263,7 @@ class Pages:
             coincidence=coincidence_words(evidence.q, bundle.index.pairs.strata) if evidence.q < 1 else None,
             within=bundle.index.pairs.words(),
             ruler=drawn(evidence, self.public),
+            rules=rules_about(snapshot, bundle, {a, b}, both=True) if edits else [],
         )
 
     def cart(self, request: Request, form: Annotated[CartForm, Query()]) -> Response:
@@ -261,9 +278,9 @@ class Pages:
         answered = completes(snapshot, bundle, query) if query else None
         codes = answered.cart if answered else []
         found = [bundle.brief(code) for code, _ in find(bundle, form.q, 8)] if form.q else []
-        return self._page(
+        return self.page(
             "cart.html",
-            snapshot,
+            request,
             "cart",
             held=held,
             items=[bundle.brief(code) for code in codes],
@@ -282,29 +299,49 @@ class Pages:
         bundle = snapshot.main
         code = bundle.known(form.id)
         found = network_of(snapshot, bundle, code, self.public)
-        return self._page("network.html", snapshot, "lookup", item=bundle.brief(code), network=found)
+        return self.page("network.html", request, "lookup", item=bundle.brief(code), network=found)
 
     def categories(self, request: Request, _: Annotated[NoQuery, Query()]) -> Response:
         snapshot = snapshot_of(request)
-        return self._page("categories.html", snapshot, "categories", heat=heat_map(snapshot.main))
+        return self.page("categories.html", request, "categories", heat=heat_map(snapshot.main))
 
     def quality(self, request: Request, _: Annotated[NoQuery, Query()]) -> Response:
         snapshot = snapshot_of(request)
-        return self._page("quality.html", snapshot, "quality", **quality(snapshot, self.public))
+        return self.page("quality.html", request, "quality", **quality(snapshot, self.public))
 
     def docs(self, request: Request, _: Annotated[NoQuery, Query()]) -> Response:
         """The API reference, made from the OpenAPI document: no script, nothing from outside."""
         document = request.app.openapi()
         values = {"document": document, "operations": operations(document)}
-        return self._page("docs.html", snapshot_of(request), "docs", **values)
+        return self.page("docs.html", request, "docs", **values)
 
-    def _page(self, template: str, snapshot: ServingSnapshot, tab: str, **values: Any) -> Response:
-        return render(template, snapshot, tab, self.public, **values)
+    def rules(self, request: Request) -> Response:
+        """All rules, the newest first, for those who edit them."""
+        snapshot = snapshot_of(request)
+        found = rules_about(snapshot, snapshot.main, None)[::-1]
+        return self.page("rules.html", request, "rules", rules=found[:RULES], left_out=max(len(found) - RULES, 0))
+
+    def _session(self, request: Request) -> EditorSession | None:
+        return None if self.session_of is None else self.session_of(request)
+
+    def problem(self, request: Request, problem: Problem) -> Response:
+        """A problem as a page that helps."""
+        return self.page("problem.html", request, "", status=problem.status, problem=problem)
+
+    def page(self, template: str, request: Request, tab: str, *, status: int = 200, **values: Any) -> Response:
+        """A page; every text in it is escaped."""
+        snapshot = snapshot_of(request)
+        shared = {"snapshot": snapshot, "main": snapshot.main, "tab": tab, "public": self.public, "footer": FOOTER}
+        here = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+        editing = {"can_edit": self.session_of is not None, "editor": self._session(request), "here": here}
+        defaults = {"text": "", "version": __version__, "grades": GRADES, **self.addresses, **editing}
+        text = _templates().get_template(template).render({**defaults, **shared, **values})
+        return HTMLResponse(text, status, headers={"cache-control": "no-store"})
 
 
-def add_page(app: FastAPI, *, public: bool) -> None:
+def add_page(app: FastAPI, settings: ServiceSettings) -> Pages:
     """Put the page on `app`. FastAPI runs these handlers, which are no coroutines, in its thread pool."""
-    pages = Pages(public)
+    pages = Pages(settings)
     router = APIRouter(route_class=CheckedRoute, include_in_schema=False)
     routes: dict[str, Callable[..., Response]] = {
         "/": pages.home,
@@ -321,22 +358,8 @@ def add_page(app: FastAPI, *, public: bool) -> None:
     for path, handler in routes.items():
         router.add_api_route(path, handler, methods=["GET"], response_model=None)
     app.include_router(router)
-
-
-def show_problem(request: Request, problem: Problem) -> Response:
-    """A problem as a page that helps."""
-    snapshot = snapshot_of(request)
-    return render("problem.html", snapshot, "", False, status=problem.status, problem=problem, text="")
-
-
-def render(
-    template: str, snapshot: ServingSnapshot, tab: str, public: bool, *, status: int = 200, **values: Any
-) -> Response:
-    """A page; every text in it is escaped."""
-    shared = {"snapshot": snapshot, "main": snapshot.main, "tab": tab, "public": public, "footer": FOOTER}
-    defaults = {"text": "", "version": __version__, "grades": GRADES}
-    text = _templates().get_template(template).render({**defaults, **shared, **values})
-    return HTMLResponse(text, status, headers={"cache-control": "no-store"})
+    app.state.pages = pages
+    return pages
 
 
 @cache

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from neatrec.errors import NeatrecError
-from neatrec.service.settings import MAX_K, MAX_NAME, MAX_QUERY_STRING
+from neatrec.service.settings import MAX_K, MAX_NAME, MAX_NOTE, MAX_QUERY_STRING
 from neatrec.text import printable
 
 CHOICES = {
@@ -15,9 +15,22 @@ CHOICES = {
     "min_evidence": ("certain", "likely", "guess", "category"),
     "goal": ("balanced", "lift", "evidence"),
     "include": ("explained",),
+    "action": ("block", "pin", "boost", "note"),
 }
 NAMES = frozenset({"category", "category_of", "with_category", "model", "q"})
 """Parameters of limited length; ids are limited only by the request."""
+
+
+WANTED = {
+    "page": "a whole number from 1 to 10,000,000",
+    "month": "a whole number from 1 to 12",
+    "note": f"at most {MAX_NOTE} characters that can be printed",
+    "who": "a name of 1 to 60 characters that can be printed",
+    "until": "a day such as 2026-12-24",
+    "back": "an address of this service",
+    "line": "a line of the rules",
+}
+"""What some parameters must be."""
 
 
 class Problem(NeatrecError):
@@ -59,12 +72,10 @@ def invalid(error: Mapping[str, Any]) -> Problem:
 
 
 def _wanted(name: str, kind: str) -> str:
-    if name == "k":
+    if name in ("k", "position"):
         return f"a whole number from 1 to {MAX_K}"
-    if name == "page":
-        return "a whole number from 1 to 10,000,000"
-    if name == "month":
-        return "a whole number from 1 to 12"
+    if name in WANTED:
+        return WANTED[name]
     if kind.startswith("bool"):
         return "true or false"
     if kind.startswith("string"):

@@ -1,13 +1,14 @@
-"""The shop's own rules: rules.csv (block, pin) and available.txt, and the filter they make for a query."""
+"""The shop's own rules: rules.csv (block, pin, boost, note) and available.txt, and the filter they make for a query."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Mapping
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,8 +19,9 @@ from neatrec.service.settings import MAX_K
 from neatrec.serving.answers import AnswerFilter
 from neatrec.text import printable
 
-COLUMNS = ("query", "item", "action", "position", "until", "note")
+COLUMNS = ("query", "item", "action", "position", "until", "note", "who", "when")
 REQUIRED = ("query", "item", "action")
+ACTIONS = ("block", "pin", "boost", "note")
 EVERY = "*"
 """As `query`: every query."""
 MAX_BYTES = 64 * 1024 * 1024
@@ -32,10 +34,17 @@ class Rule:
     query: str
     item: str
     action: str
-    """`block`: never recommended. `pin`: recommended at `position` whatever the evidence."""
+    """`block`: never recommended. `pin`: recommended at `position` whatever the evidence. `boost`: an answer that has
+    evidence moves up by `position` places. `note`: for those who edit the rules, it changes no answer."""
     position: int = 1
     until: date | None = None
     """The last day it holds."""
+    note: str = ""
+    who: str = ""
+    when: str = ""
+    """Who wrote it and when; a line written by hand need not tell."""
+    lines: tuple[int, int] = (0, 0)
+    """The first and the last line of the file that it takes."""
 
     def holds(self, day: date) -> bool:
         return self.until is None or day <= self.until
@@ -46,6 +55,8 @@ class Rules:
     """All rules of a file."""
 
     rules: tuple[Rule, ...] = ()
+    version: str = ""
+    """Of the file: another one whenever a byte of it changes."""
 
     def today(self, day: date) -> tuple[Rule, ...]:
         """The rules that hold on `day`."""
@@ -61,21 +72,34 @@ def read_rules(file: Path, day: date | None = None) -> Rules:
 
     Two pins to one place are an error as long as both hold on `day` (default: today) or later.
     """
-    lines = csv.reader(_text_of(file).splitlines(), strict=True)
+    return parse_rules(_bytes_of(file), file, day)
+
+
+def parse_rules(content: bytes, file: Path, day: date | None = None) -> Rules:
+    """The rules that `file` would hold with this content."""
+    lines = csv.reader(text_of(content, file).splitlines(), strict=True)
     try:
         header = [name.strip().lower() for name in next(lines, [])]
         _check_header(header, file)
-        numbered = [(lines.line_num, _rule(header, row, file, lines.line_num)) for row in lines if any(row)]
+        rules = list(_rules(lines, header, file))
     except csv.Error as error:
         raise _wrong(file, lines.line_num, f"it is not CSV ({error})") from error
     today = datetime.now(UTC).date() if day is None else day
-    _check_positions([(line, rule) for line, rule in numbered if rule.action == "pin" and rule.holds(today)], file)
-    return Rules(tuple(rule for _, rule in numbered))
+    _check_positions([rule for rule in rules if rule.action == "pin" and rule.holds(today)], file)
+    return Rules(tuple(rules), hashlib.sha256(content).hexdigest()[:32])
+
+
+def _rules(lines: Any, header: list[str], file: Path) -> Iterator[Rule]:
+    before = lines.line_num
+    for row in lines:
+        if any(row):
+            yield _rule(header, row, file, (before + 1, lines.line_num))
+        before = lines.line_num
 
 
 def read_available(file: Path) -> frozenset[str]:
     """The ids in `file`, one per line; lines that begin with # are comments."""
-    lines = (line.strip() for line in _text_of(file).splitlines())
+    lines = (line.strip() for line in text_of(_bytes_of(file), file).splitlines())
     ids = frozenset(line for line in lines if line and not line.startswith("#"))
     if not ids:
         raise SourceError(
@@ -84,13 +108,25 @@ def read_available(file: Path) -> frozenset[str]:
     return ids
 
 
-def _text_of(file: Path) -> str:
+def _bytes_of(file: Path) -> bytes:
     try:
         if file.stat().st_size > MAX_BYTES:
             raise SourceError(f"{printable(file)} is larger than {MAX_BYTES:,} bytes", file=str(file))
-        return file.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise SourceError(f"cannot read {printable(file)} as UTF-8 text", file=str(file)) from error
+        return file.read_bytes()
+    except OSError as error:
+        raise _unreadable(file) from error
+
+
+def text_of(content: bytes, file: Path) -> str:
+    """The content of `file`, which must be UTF-8."""
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise _unreadable(file) from error
+
+
+def _unreadable(file: Path) -> SourceError:
+    return SourceError(f"cannot read {printable(file)} as UTF-8 text", file=str(file))
 
 
 def _check_header(header: list[str], file: Path) -> None:
@@ -101,20 +137,27 @@ def _check_header(header: list[str], file: Path) -> None:
         raise _wrong(file, 1, what)
 
 
-def _rule(header: list[str], row: list[str], file: Path, line: int) -> Rule:
+def _rule(header: list[str], row: list[str], file: Path, lines: tuple[int, int]) -> Rule:
+    line = lines[1]
     if len(row) > len(header):
         raise _wrong(file, line, f"{len(row)} cells for {len(header)} columns; a note with a comma needs quotes")
     found = dict(zip(header, row, strict=False))
     cell = {name: found.get(name, "").strip() for name in COLUMNS}
     if not cell["query"] or not cell["item"]:
         raise _wrong(file, line, "`query` and `item` must be ids")
-    if cell["action"] not in ("block", "pin"):
-        raise _wrong(file, line, f"`action` must be block or pin, got {printable(cell['action'])!r}")
+    if cell["action"] not in ACTIONS:
+        what = f"`action` must be block, pin, boost or note, got {printable(cell['action'])!r}"
+        raise _wrong(file, line, what)
     if cell["query"] == cell["item"]:
         raise _wrong(file, line, "an item is never recommended for itself")
     if cell["action"] == "pin" and cell["query"] == EVERY:
-        raise _wrong(file, line, "a pin needs a query of its own; only a block may use *")
-    return Rule(cell["query"], cell["item"], cell["action"], _position(cell, file, line), _until(cell, file, line))
+        raise _wrong(file, line, "a pin needs a query of its own; only other actions may use *")
+    return Rule(
+        **{name: cell[name] for name in ("query", "item", "action", "note", "who", "when")},
+        position=_position(cell, file, line),
+        until=_until(cell, file, line),
+        lines=lines,
+    )
 
 
 def _position(cell: dict[str, str], file: Path, line: int) -> int:
@@ -134,10 +177,11 @@ def _until(cell: dict[str, str], file: Path, line: int) -> date | None:
         raise _wrong(file, line, what) from error
 
 
-def _check_positions(pins: list[tuple[int, Rule]], file: Path) -> None:
+def _check_positions(pins: list[Rule], file: Path) -> None:
     """No position is given twice; no rule begins later than today, so any two that have not ended overlap."""
     taken: dict[tuple[str, int], int] = {}
-    for line, rule in pins:
+    for rule in pins:
+        line = rule.lines[1]
         first = taken.setdefault((rule.query, rule.position), line)
         if first != line:
             what = f"two items are pinned to position {rule.position} of {printable(rule.query)!r} (see line {first})"
@@ -145,8 +189,11 @@ def _check_positions(pins: list[tuple[int, Rule]], file: Path) -> None:
 
 
 def _wrong(file: Path, line: int, what: str) -> SourceError:
-    hint = "The columns are query, item, action (block or pin), position, until, note."
+    hint = f"The columns are {', '.join(COLUMNS)}; an action is {', '.join(ACTIONS[:-1])} or {ACTIONS[-1]}."
     return SourceError(f"{printable(file)}, line {line}: {what}", file=str(file), line=line, hint=hint)
+
+
+EVERY_CODE = -1
 
 
 class CompiledRules(NamedTuple):
@@ -157,29 +204,45 @@ class CompiledRules(NamedTuple):
     blocked_everywhere: frozenset[int]
     pinned: Mapping[int, tuple[tuple[int, int], ...]]
     """Query code -> (position, item), by position."""
+    boosted: Mapping[int, Mapping[int, int]]
+    """Query code -> item -> places that it moves up; EVERY_CODE as query: for all."""
     available: bytes | None
     """One byte per item: 1 when it may be recommended. None: all may."""
+
+    def hidden(self, query: int) -> frozenset[int]:
+        """Items that are never recommended for `query`."""
+        return self.blocked_everywhere | self.blocked.get(query, frozenset())
+
+    def boosts(self, query: int) -> Mapping[int, int]:
+        """Item -> places that it moves up among the answers to `query`."""
+        return {**self.boosted.get(EVERY_CODE, {}), **self.boosted.get(query, {})}
+
+    def without_blocks(self) -> CompiledRules:
+        """The same, with nothing hidden."""
+        return self._replace(blocked={}, blocked_everywhere=frozenset())
 
 
 def compile_rules(bundle: LoadedBundle, rules: Rules, available: frozenset[str] | None, day: date) -> CompiledRules:
     """Ids that this catalogue does not hold have no effect: catalogues change every night, rules need not."""
     blocked: dict[int, set[int]] = {}
-    everywhere: set[int] = set()
     pinned: dict[int, list[tuple[int, int]]] = {}
+    boosted: dict[int, dict[int, int]] = {}
     for rule in rules.today(day):
-        item, query = bundle.code(rule.item), bundle.code(rule.query)
-        if item is None:
+        item = bundle.code(rule.item)
+        query = EVERY_CODE if rule.query == EVERY else bundle.code(rule.query)
+        if item is None or query is None or query == item:
             continue
-        if rule.query == EVERY:
-            everywhere.add(item)
-        elif query is not None and query != item and rule.action == "block":
+        if rule.action == "block":
             blocked.setdefault(query, set()).add(item)
-        elif query is not None and query != item:
+        elif rule.action == "pin":
             pinned.setdefault(query, []).append((rule.position, item))
+        elif rule.action == "boost":
+            boosted.setdefault(query, {})[item] = rule.position
     return CompiledRules(
         {query: frozenset(items) for query, items in blocked.items()},
-        frozenset(everywhere),
+        frozenset(blocked.get(EVERY_CODE, ())),
         {query: tuple(sorted(pins)) for query, pins in pinned.items()},
+        boosted,
         None if available is None else _mask(bundle, available),
     )
 
@@ -201,6 +264,6 @@ def filter_of(bundle: LoadedBundle, rules: CompiledRules, filters: Filters, quer
         chosen=np.logical_or.reduce(chosen) if chosen else None,
         diversify=filters.diversify,
     )
-    found.blocked = set(rules.blocked_everywhere).union(*(rules.blocked.get(code, ()) for code in queries))
+    found.blocked = set(rules.blocked_everywhere).union(*map(rules.hidden, queries))
     found.available = rules.available
     return found

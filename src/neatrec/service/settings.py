@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
+
+from neatrec.errors import must_be
 
 K = 10
 """Answers when `k` is not given."""
@@ -15,6 +19,10 @@ MAX_ITEMS = 100
 MAX_CATEGORIES = 20
 MAX_NAME = 256
 """Of a category or model. Ids are limited only by the query string or the body."""
+MAX_NOTE = 200
+"""Characters of a note to a rule."""
+MAX_FORM = 16 * 1024
+"""Bytes of a form that an editor sends."""
 MAX_GUESS = 256
 """Of an unknown id for which near names are looked for."""
 MAX_SEARCH = 256
@@ -34,6 +42,41 @@ VARIABLE = "NEATREC_SERVE"
 """The environment variable that carries the settings to workers; keys are never in it."""
 
 
+PATHS = ("bundle", "rules", "available", "key_file", "editor_key_file")
+ID = "{id}"
+ADDRESS = re.compile(
+    r"(?P<origin>https?://(?:[a-z0-9-]+(?:\.[a-z0-9-]+)*|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?)"
+    r"/(?:[a-z0-9._~:/?#\[\]@!$&'()*+,;=%-]|\{id\})*",
+    re.IGNORECASE,
+)
+"""A template of addresses: the host is literal, {id} stands in what follows."""
+
+
+@dataclass(frozen=True)
+class AddressTemplate:
+    """The address of a product or of its picture, with {id} for the item's id."""
+
+    text: str
+
+    @classmethod
+    def parse(cls, argument: str, text: str) -> AddressTemplate:
+        """A template that must be right."""
+        if not ADDRESS.fullmatch(text) or ID not in text:
+            wanted = "an address that begins with https:// or http:// and a host, with {id} after the host"
+            raise must_be(argument, wanted, text, hint="For example https://cdn.shop/{id}.jpg.")
+        return cls(text)
+
+    def of(self, item: str) -> str:
+        """The address of an item; its id cannot leave the place that it is given."""
+        return self.text.replace(ID, quote(item, safe=""))
+
+    @property
+    def origin(self) -> str:
+        """The host with its scheme, as a content-security policy names it."""
+        found = ADDRESS.fullmatch(self.text)
+        return found["origin"] if found else ""
+
+
 @dataclass(frozen=True)
 class ServiceSettings:
     """Everything but the keys."""
@@ -44,9 +87,15 @@ class ServiceSettings:
     rules: Path | None = None
     available: Path | None = None
     key_file: Path | None = None
+    editor_key_file: Path | None = None
+    """Whoever has a key of this file may edit `rules` on the page; None: nobody."""
     cors: tuple[str, ...] = ()
     public: bool = False
     """Withhold counts and everything that counts can be derived from."""
+    image_url: AddressTemplate | None = None
+    """Where pictures of the items are; the content-security policy allows this host."""
+    link_url: AddressTemplate | None = None
+    """Where the items are in the shop."""
     in_flight: int = IN_FLIGHT
     host: str | None = None
     """The address it is bound to. Without a key only requests to it or to a loopback name are answered; None: another
@@ -54,18 +103,26 @@ class ServiceSettings:
     interval: float = 1.0
     """Seconds between two checks for changed files."""
 
+    def __post_init__(self) -> None:
+        if self.editor_key_file is not None and self.rules is None:
+            hint = "Editors write to the file of --rules."
+            raise must_be("--editor-key-file", "left out without --rules", str(self.editor_key_file), hint=hint)
+
     def to_json(self) -> str:
         return json.dumps({name: _plain(value) for name, value in self.__dict__.items()})
 
     @classmethod
     def from_json(cls, text: str) -> ServiceSettings:
         entries: dict[str, Any] = json.loads(text)
-        paths = {name: Path(entries[name]) for name in ("bundle", "rules", "available", "key_file") if entries[name]}
+        paths = {name: Path(entries[name]) for name in PATHS if entries[name]}
         compare = tuple(Path(path) for path in entries["compare"])
-        return cls(**{**entries, **paths, "compare": compare, "cors": tuple(entries["cors"])})
+        links = {name: AddressTemplate(entries[name]) for name in ("image_url", "link_url") if entries[name]}
+        return cls(**{**entries, **paths, **links, "compare": compare, "cors": tuple(entries["cors"])})
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_plain(part) for part in value]
+    if isinstance(value, AddressTemplate):
+        return value.text
     return str(value) if isinstance(value, Path) else value

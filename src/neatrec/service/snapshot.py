@@ -37,6 +37,8 @@ class ServingSnapshot:
 
     bundles: Mapping[str, LoadedBundle]
     rules: Mapping[str, CompiledRules]
+    written: Rules
+    """The rules as they stand in their file."""
     day: date
     refusal: str | None = None
     """Why the bundle that should be live is not: an older one answers."""
@@ -78,4 +80,4 @@ def make_snapshot(
     decisive = repr((__version__, versions, rules, listed, day.isoformat(), public))
     tag = f'"{hashlib.sha256(decisive.encode("utf-8", "replace")).hexdigest()[:32]}"'.encode()
     compiled = {name: compile_rules(bundle, rules, available, day) for name, bundle in bundles.items()}
-    return ServingSnapshot(bundles, compiled, day, refusal, tag=tag)
+    return ServingSnapshot(bundles, compiled, rules, day, refusal, tag=tag)

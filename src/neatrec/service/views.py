@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlencode
 
@@ -14,7 +14,10 @@ from markupsafe import Markup
 from neatrec.service.answers import AnsweredCart, goes_with
 from neatrec.service.drawings import NetworkLine, NetworkNode, histogram, line_width, network, ruler
 from neatrec.service.loaded_bundle import LoadedBundle
+from neatrec.service.rules import EVERY, Rule
+from neatrec.service.rules_file import words_of
 from neatrec.service.schemas import Filters
+from neatrec.service.settings import MAX_K
 from neatrec.service.snapshot import ServingSnapshot
 from neatrec.serving import PairEvidence, table_words
 from neatrec.serving.answers import peers_of
@@ -62,6 +65,8 @@ class ItemCard:
     contributions: tuple[tuple[str, str], ...] = ()
     """Cart items it goes with: name, evidence in words."""
     strength: str | None = None
+    hidden: bool = False
+    """A rule takes it out; only editors see it."""
 
     @property
     def grade_name(self) -> str:
@@ -122,6 +127,71 @@ def cards(bundle: LoadedBundle, lines: list[AnswerLine], public: bool) -> list[I
         )
         for rank, line in enumerate(lines, 1)
     ]
+
+
+def hidden_answers(
+    snapshot: ServingSnapshot, bundle: LoadedBundle, code: int, filters: Filters
+) -> list[tuple[int, AnswerLine]]:
+    """What rules hide of the answers to an item, each with the number of other answers that stand before it."""
+    rules = snapshot.rules[bundle.name]
+    hidden = rules.hidden(code)
+    if not hidden:
+        return []
+    unruled = replace(snapshot, rules={bundle.name: rules.without_blocks()})
+    most = filters.model_copy(update={"k": min(filters.k + len(hidden), MAX_K)})
+    answered = goes_with(unruled, bundle, code, most, exact=True)
+    found, before = [], 0
+    for line in answered.lines if answered else ():
+        if line.code in hidden:
+            found.append((before, line))
+        else:
+            before += 1
+    return found
+
+
+def with_hidden(
+    shown: list[ItemCard], hidden: list[tuple[int, AnswerLine]], public: bool, bundle: LoadedBundle
+) -> list[ItemCard]:
+    """The cards of the answers, and those of hidden ones where they would stand."""
+    found = list(shown)
+    for number, (before, line) in enumerate(hidden):
+        card = replace(cards(bundle, [line], public)[0], hidden=True)
+        if before <= len(shown):
+            found.insert(before + number, card)
+    return found
+
+
+@dataclass(frozen=True)
+class RuleRow:
+    """A rule as editors see it."""
+
+    rule: Rule
+    query: dict[str, Any] | None
+    """None: every item."""
+    item: dict[str, Any]
+    words: str
+    holds: bool
+
+
+def rules_about(
+    snapshot: ServingSnapshot, bundle: LoadedBundle, codes: set[int] | None, *, both: bool = False
+) -> list[RuleRow]:
+    """The rules that name one of these items (`both`: no others but *), None: all; as they stand in the file."""
+    found = []
+    for rule in snapshot.written.rules:
+        item = bundle.code(rule.item)
+        query = None if rule.query == EVERY else bundle.code(rule.query)
+        named = {code for code in (item, query) if code is not None}
+        if codes is not None and not (named <= codes if both else named & codes):
+            continue
+        briefs = [
+            {"id": text, "name": text, "category": []} if code is None else bundle.brief(code)
+            for text, code in ((rule.query, query), (rule.item, item))
+        ]
+        every = rule.query == EVERY
+        row = RuleRow(rule, None if every else briefs[0], briefs[1], words_of(rule), rule.holds(snapshot.day))
+        found.append(row)
+    return found
 
 
 def cart_cards(answered: AnsweredCart, public: bool) -> list[ItemCard]:

@@ -6,17 +6,19 @@ import errno
 import logging
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Generic, TypeVar
+from weakref import WeakValueDictionary
 
+from neatrec.bundle import read_manifest
 from neatrec.bundle.manifest import NAME
 from neatrec.errors import NeatrecError, ResourceError
 from neatrec.service.loaded_bundle import LoadedBundle
 from neatrec.service.metrics import Metrics
-from neatrec.service.middleware import Keys, read_keys
+from neatrec.service.middleware import Keys, read_editor_keys, read_keys
 from neatrec.service.rules import Rules, read_available, read_rules
 from neatrec.service.settings import ServiceSettings
 from neatrec.service.snapshot import ServingSnapshot, make_snapshot
@@ -155,7 +157,12 @@ class BundleWatcher:
         self.available = self._file(settings.available, read_available, "available")
         self.key_file = self._file(settings.key_file, read_keys, "keys")
         self.keys: Keys = read_keys(None) if self.key_file is None else self.key_file.value
-        self.snapshot = self._snapshot(_today())
+        self.editor_key_file = self._file(settings.editor_key_file, read_editor_keys, "editor keys")
+        self.editor_keys = Keys() if self.editor_key_file is None else self.editor_key_file.value
+        self._lock = threading.Lock()
+        """Held while rules or list are read again and the snapshot is replaced: requests do so too."""
+        self._rules_stat = self._stat_rules()
+        self.snapshot = self._snapshot(self._bundles(), _today())
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._count_live()
@@ -164,13 +171,16 @@ class BundleWatcher:
         counter = self.metrics.bad_files.labels(what)
         return None if path is None else Watched(path, read, counter.inc, what)
 
-    def _snapshot(self, day: date) -> ServingSnapshot:
+    def _bundles(self) -> dict[str, LoadedBundle]:
         bundles: dict[str, LoadedBundle] = {}
         for watched in self.bundles:
             bundle = watched.value
             if bundle.name in bundles:
                 bundle = bundle.renamed(f"{bundle.name}-{len(bundles) + 1}")
             bundles[bundle.name] = bundle
+        return bundles
+
+    def _snapshot(self, bundles: Mapping[str, LoadedBundle], day: date) -> ServingSnapshot:
         rules = Rules() if self.rules is None else self.rules.value
         _log_unknown(rules, next(iter(bundles.values())), day)
         available = None if self.available is None else self.available.value
@@ -185,21 +195,42 @@ class BundleWatcher:
     def check(self) -> bool:
         """Check once for changes; whether there was any."""
         swapped = [watched.reload() for watched in self.bundles]
-        changed = [watched.reload() for watched in (self.rules, self.available) if watched is not None]
+        for watched in self.bundles if any(swapped) else ():
+            _ = watched.value.search  # while the old snapshot still answers
         if self.key_file is not None and self.key_file.reload():
             self.keys = self.key_file.value
-        if not any([*swapped, *changed]) and self.snapshot.day == _today():
-            if (refusal := self._refusal()) != self.snapshot.refusal:
-                self.snapshot = replace(self.snapshot, refusal=refusal)
-            return False
-        snapshot = self._snapshot(_today())
-        for bundle in snapshot.bundles.values():
-            _ = bundle.search  # while the old snapshot still answers
-        self.snapshot = snapshot
+        if self.editor_key_file is not None and self.editor_key_file.reload():
+            self.editor_keys = self.editor_key_file.value
+        with self._lock:
+            changed = [watched.reload() for watched in (self.rules, self.available) if watched is not None]
+            if not any([*swapped, *changed]) and self.snapshot.day == _today():
+                if (refusal := self._refusal()) != self.snapshot.refusal:
+                    self.snapshot = replace(self.snapshot, refusal=refusal)
+                return False
+            self.snapshot = self._snapshot(self._bundles(), _today())
         if any(swapped):
             self.metrics.swaps.inc()
             self._count_live()
         return True
+
+    def rules_changed(self) -> bool:
+        """Whether somebody may edit the rules and their file is not the one that was read: a request looks each time,
+        so that an edit holds at once in every worker."""
+        return self.editor_key_file is not None and self._stat_rules() != self._rules_stat
+
+    def take_rules(self) -> None:
+        """Read the rules again, if they changed, and answer by them from now on."""
+        with self._lock:
+            self._rules_stat = self._stat_rules()
+            if self.rules is not None and self.rules.reload():
+                self.snapshot = self._snapshot(self.snapshot.bundles, self.snapshot.day)
+
+    def _stat_rules(self) -> tuple[int, int, int] | None:
+        try:
+            found = os.stat(self.settings.rules or "")
+        except OSError:
+            return None
+        return found.st_ino, found.st_mtime_ns, found.st_size
 
     def _count_live(self) -> None:
         main = self.snapshot.main
@@ -226,9 +257,14 @@ class BundleWatcher:
                 log.exception("checking for changes failed")
 
 
+_opened: WeakValueDictionary[str, ServingTable] = WeakValueDictionary()
+"""Tables that are served, by version: at a swap the new one is compared with the one in memory, not with a copy."""
+
+
 def _open(path: Path) -> LoadedBundle:
-    bundle = LoadedBundle(ServingTable.open(bundle_at(path), verify=True), _before(path))
-    index = bundle.index
+    index = ServingTable.open(bundle_at(path), verify=True)
+    bundle = LoadedBundle(index, _before(path))
+    _opened[index.version] = index
     _ = (
         index.evident_pairs,
         index.category,
@@ -245,7 +281,8 @@ def _before(place: Path) -> ServingTable | None:
         if int(version.name.partition("-")[0]) > int(number):
             continue
         try:
-            return ServingTable.open(version)
+            served = _opened.get(read_manifest(version).content_hash)
+            return ServingTable.open(version) if served is None else served
         except (NeatrecError, OSError, MemoryError) as error:  # it is only compared with, not served
             log.warning("version %s is not compared with: %s", printable(version.name), printable(error, 500))
             return None

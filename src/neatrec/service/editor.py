@@ -1,0 +1,289 @@
+"""Who may edit the rules on the page: log-in by key, a signed cookie, a token in every form, and the edits."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import hmac
+import json
+import logging
+import os
+import secrets
+import time
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+from urllib.parse import parse_qsl, urlsplit
+
+from fastapi import APIRouter, FastAPI, Query, Request
+from fastapi.responses import RedirectResponse, Response
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, ValidationError
+
+from neatrec.errors import must_be
+from neatrec.service.api import CheckedRoute, snapshot_of
+from neatrec.service.metrics import Metrics
+from neatrec.service.middleware import Keys
+from neatrec.service.problems import Problem, bad, invalid, too_large
+from neatrec.service.rules import EVERY, Rule
+from neatrec.service.rules_file import EditConflict, RulesFile
+from neatrec.service.schemas import Count, Id, NoQuery, RequestModel
+from neatrec.service.settings import MAX_FORM, MAX_NOTE
+from neatrec.text import printable
+
+log = logging.getLogger(__name__)
+
+COOKIE = "neatrec_editor"
+HOURS = 12
+"""How long a log-in holds."""
+WRONG_KEY_SECONDS = 0.5
+"""A wrong key is answered so late, and counts as a request in progress meanwhile."""
+FORM = "application/x-www-form-urlencoded"
+
+
+@dataclass(frozen=True)
+class EditorSession:
+    """Somebody who logged in with an editor key."""
+
+    who: str
+    token: str
+    """What every form of this session carries: another page cannot know it."""
+
+
+def open_session(key: bytes, who: str) -> str:
+    """The cookie of a new session, signed with the key: taking the key out of its file ends it."""
+    content = json.dumps([who, int(time.time()) + HOURS * 3600, secrets.token_hex(16)])
+    payload = base64.urlsafe_b64encode(content.encode()).decode()
+    return f"{payload}.{_sign(key, 'session', payload)}"
+
+
+def read_session(keys: Keys, cookie: str) -> EditorSession | None:
+    """The session of a cookie; None where it is not signed with a valid key, or over."""
+    payload, _, signature = cookie.rpartition(".")
+    signed = [
+        key
+        for key in keys.valid
+        if hmac.compare_digest(_sign(key, "session", payload).encode(), signature.encode("utf-8", "replace"))
+    ]
+    if not signed:
+        return None
+    who, ends, _ = json.loads(base64.urlsafe_b64decode(payload))
+    return EditorSession(who, _sign(signed[0], "form", payload)) if time.time() < ends else None
+
+
+def _sign(key: bytes, purpose: str, text: str) -> str:
+    return hmac.new(key, f"neatrec {purpose} {text}".encode("utf-8", "replace"), hashlib.sha256).hexdigest()
+
+
+def _one_line(text: str) -> str:
+    """Line breaks become blanks; what cannot be printed is refused."""
+    line = " ".join(text.split())
+    if printable(line, 4 * len(line) + 10) != line:
+        raise ValueError("not plain text")
+    return line
+
+
+Back = Annotated[str, StringConstraints(max_length=8000, pattern=r"^/(?:[!-.0-\[\]-~][!-~]*)?$")]
+"""An address of this service to go on with; neither //host nor /\\host."""
+EMPTY_IS_NONE = BeforeValidator(lambda value: value or None)
+
+
+class LoginQuery(RequestModel):
+    back: Back = "/"
+
+
+class LoginForm(RequestModel):
+    who: Annotated[
+        str, StringConstraints(strip_whitespace=True, min_length=1, max_length=60), AfterValidator(_one_line)
+    ]
+    key: Annotated[str, StringConstraints(strip_whitespace=True, max_length=1000)]
+    back: Back = "/"
+
+
+class SignedForm(RequestModel):
+    """A form of somebody who is logged in."""
+
+    token: str
+    version: str = ""
+    """Of the rules that the page showed."""
+    back: Back = "/rules"
+
+
+class RuleForm(SignedForm):
+    query: Id
+    item: Id
+    action: Literal["block", "pin", "boost", "note"]
+    position: Annotated[Count | None, EMPTY_IS_NONE] = None
+    until: Annotated[date | None, EMPTY_IS_NONE] = None
+    note: Annotated[str, StringConstraints(max_length=MAX_NOTE), AfterValidator(_one_line)] = ""
+
+
+class UndoForm(SignedForm):
+    line: Annotated[int, Field(ge=1, le=10**9)]
+
+
+Form = TypeVar("Form", bound=RequestModel)
+
+
+class Editor:
+    """The routes of those who edit. They exist only where there is a file of editor keys."""
+
+    def __init__(self, rules: Path, watcher: Any, pages: Any, metrics: Metrics) -> None:
+        """A folder that cannot be written, and a key that readers have too, are refused at once."""
+        self.watcher, self.pages, self.metrics = watcher, pages, metrics
+        self.file = RulesFile(rules)
+        if not os.access(self.file.path.parent, os.W_OK):
+            hint = "The new file is written beside the old one."
+            raise must_be("--rules", "in a folder that can be written", str(rules), hint=hint)
+        if any(watcher.keys.find(key) is not None for key in watcher.editor_keys.valid):
+            raise must_be("--editor-key-file", "other keys than those of readers", "one of theirs")
+
+    def session(self, request: Request) -> EditorSession | None:
+        """Who sent the request, if they are logged in."""
+        cookie = request.cookies.get(COOKIE)
+        return None if cookie is None else read_session(self.watcher.editor_keys, cookie)
+
+    def login_page(self, request: Request, query: Annotated[LoginQuery, Query()]) -> Response:
+        return self._login_page(request, query.back)
+
+    def _login_page(self, request: Request, back: str, status: int = 200) -> Response:
+        page: Response = self.pages.page("login.html", request, "", status=status, back=back, wrong=status != 200)
+        return page
+
+    async def login(self, request: Request, _: Annotated[NoQuery, Query()]) -> Response:
+        """A key becomes a session; the key itself is kept nowhere."""
+        check_same_site(request)
+        form = await read_form(request, LoginForm)
+        key = self.watcher.editor_keys.find(form.key.encode("utf-8", "replace"))
+        reads_only = self.watcher.keys.find(form.key.encode("utf-8", "replace")) is not None
+        if key is None or reads_only:
+            log.warning("editor key refused: %s", printable(form.who))
+            await asyncio.sleep(WRONG_KEY_SECONDS)
+            return await asyncio.to_thread(self._login_page, request, form.back, 403)
+        log.info("editor logged in: %s", printable(form.who))
+        answer = RedirectResponse(form.back, 303)
+        secure = request.url.scheme == "https"
+        cookie, seconds = open_session(key, form.who), HOURS * 3600
+        answer.set_cookie(COOKIE, cookie, max_age=seconds, httponly=True, samesite="strict", secure=secure)
+        return answer
+
+    async def logout(self, request: Request, _: Annotated[NoQuery, Query()]) -> Response:
+        await self._signed(request, SignedForm)
+        answer = RedirectResponse("/", 303)
+        answer.delete_cookie(COOKIE, httponly=True, samesite="strict")
+        return answer
+
+    def rules_page(self, request: Request, _: Annotated[NoQuery, Query()]) -> Response:
+        """All rules, the newest first."""
+        if self.session(request) is None:
+            return RedirectResponse("/login?back=/rules", 303)
+        page: Response = self.pages.rules(request)
+        return page
+
+    async def add(self, request: Request, _: Annotated[NoQuery, Query()]) -> Response:
+        """Write a rule."""
+        session, form = await self._signed(request, RuleForm)
+        bundle = snapshot_of(request).main
+        query = form.query if form.query == EVERY else bundle.ids[bundle.known(form.query)]
+        item = bundle.ids[bundle.known(form.item)]
+        now = datetime.now(UTC)
+        position = form.position or 1 if form.action in ("pin", "boost") else 1
+        when = now.isoformat(timespec="seconds")
+        rule = Rule(query, item, form.action, position, form.until, form.note, session.who, when)
+
+        def write() -> Response:
+            try:
+                self.file.add(rule, form.version, now.date())
+            except EditConflict as conflict:
+                return self._conflict(request, conflict, form)
+            self._count(rule, "rule written", session)
+            return RedirectResponse(form.back, 303)
+
+        return await asyncio.to_thread(write)
+
+    async def undo(self, request: Request, _: Annotated[NoQuery, Query()]) -> Response:
+        """Take a rule back: its line leaves the file, and the log keeps it."""
+        session, form = await self._signed(request, UndoForm)
+
+        def remove() -> Response:
+            try:
+                rule = self.file.remove(form.line, form.version, datetime.now(UTC).date())
+            except EditConflict as conflict:
+                return self._conflict(request, conflict, None)
+            self._count(rule, "rule undone", session)
+            return RedirectResponse(form.back, 303)
+
+        return await asyncio.to_thread(remove)
+
+    def _conflict(self, request: Request, conflict: EditConflict, form: RuleForm | None) -> Response:
+        """The rules as they are now, and the edit to be sent once more."""
+        self.watcher.take_rules()
+        request.scope["neatrec"] = self.watcher.snapshot
+        page: Response = self.pages.page("conflict.html", request, "", status=409, problem=conflict, form=form)
+        return page
+
+    def _count(self, rule: Rule, event: str, session: EditorSession) -> None:
+        self.metrics.rule_edits.labels("undo" if event == "rule undone" else rule.action).inc()
+        told = {name: value for name, value in rule.__dict__.items() if name != "lines" and value}
+        log.info("%s by %s: %s", event, printable(session.who), printable(json.dumps(told, default=str), 2000))
+
+    async def _signed(self, request: Request, shape: type[Form]) -> tuple[EditorSession, Form]:
+        """The session and the form of a request that is not forged."""
+        check_same_site(request)
+        session = self.session(request)
+        if session is None:
+            raise Problem(403, "NoEditor", "only an editor may do this", hint="Log in at /login with an editor key.")
+        form = await read_form(request, shape)
+        token = getattr(form, "token", "")
+        if not hmac.compare_digest(token.encode("utf-8", "replace"), session.token.encode()):
+            hint = "Load the page again and repeat it."
+            raise Problem(403, "Forged", "the form was not sent by a page of this session", hint=hint)
+        return session, form
+
+
+def check_same_site(request: Request) -> None:
+    """Refuse a form that a page of another origin sends; browsers say where it comes from."""
+    origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site")
+    same = origin is None or urlsplit(origin).netloc == request.headers.get("host")
+    if not same or site not in (None, "same-origin", "none"):
+        hint = "Behind a proxy, pass on the header Host."
+        raise Problem(403, "OtherOrigin", "a form of another origin is not taken", hint=hint)
+
+
+async def read_form(request: Request, shape: type[Form]) -> Form:
+    """The fields of a form, each given once."""
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != FORM:
+        raise Problem(415, "ParameterError", f"the body must be {FORM}")
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > MAX_FORM:
+            raise too_large(MAX_FORM)
+    try:
+        fields = parse_qsl(body.decode("utf-8"), keep_blank_values=True, errors="strict", max_num_fields=20)
+    except ValueError as error:
+        raise Problem(422, "ParameterError", "the body is not a form in UTF-8") from error
+    given = dict(fields)
+    if len(given) != len(fields):
+        raise bad("form", "one value for each field", len(fields))
+    try:
+        return shape.model_validate(given)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise invalid({**first, "loc": ("form", *first["loc"])}) from error
+
+
+def add_editor(app: FastAPI, editor: Editor) -> None:
+    """Put the routes on `app`."""
+    router = APIRouter(route_class=CheckedRoute, include_in_schema=False)
+    for path, method, handler in (
+        ("/login", "GET", editor.login_page),
+        ("/login", "POST", editor.login),
+        ("/logout", "POST", editor.logout),
+        ("/rules", "GET", editor.rules_page),
+        ("/rules", "POST", editor.add),
+        ("/rules/undo", "POST", editor.undo),
+    ):
+        router.add_api_route(path, handler, methods=[method], response_model=None)
+    app.include_router(router)

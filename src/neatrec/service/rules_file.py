@@ -1,0 +1,174 @@
+"""rules.csv as editors write it: one at a time, in one step, and never over a change that they have not seen."""
+
+from __future__ import annotations
+
+import csv
+import fcntl
+import io
+import os
+import stat
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
+from neatrec.bundle.folder import exchange, sync_folder
+from neatrec.errors import SourceError
+from neatrec.service.problems import Problem
+from neatrec.service.rules import COLUMNS, EVERY, Rule, Rules, parse_rules, text_of
+from neatrec.text import no_formula, printable
+
+PATIENCE = 5.0
+"""Seconds that an edit waits for another one to be written."""
+BOM = b"\xef\xbb\xbf"
+WRITING, LOCK = ".writing", ".lock"
+"""Ends of the names of the files beside it: the new content until it takes its place, and the lock."""
+
+
+class EditConflict(Problem):
+    """The file is not the one that the editor saw."""
+
+    def __init__(self) -> None:
+        message = "the rules have changed since this page was shown, and nothing was written"
+        super().__init__(409, "Conflict", message, hint="Look at them again, then repeat your edit.")
+
+
+class RulesFile:
+    """The file; lines that somebody wrote by hand stay as they are."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = Path(os.path.realpath(path))  # a link stays a link
+
+    def add(self, rule: Rule, version: str, day: date) -> None:
+        """Add a line to the file that has this version. Notes cannot be formulas of a spreadsheet."""
+        rule = replace(rule, note=no_formula(rule.note), who=no_formula(rule.who))
+
+        def with_rule(content: bytes, rules: Rules) -> bytes:
+            same = (rule.query, rule.item, rule.action)
+            if any((each.query, each.item, each.action) == same for each in rules.today(day)):
+                raise Problem(409, "Conflict", "there is such a rule already", hint="Undo it first.")
+            added = _with_line(content, rule, self.path)
+            try:
+                written = parse_rules(added, self.path, day).rules[-1]
+            except SourceError as error:
+                raise Problem(422, "ParameterError", error.message, hint="Nothing was written.") from error
+            if replace(written, lines=rule.lines) != rule:
+                raise Problem(422, "ParameterError", "these ids cannot stand in a line of CSV")
+            return added
+
+        self._change(version, day, with_rule)
+
+    def remove(self, line: int, version: str, day: date) -> Rule:
+        """Remove the rule that begins in this line of the file that has this version; returns it."""
+        removed: list[Rule] = []
+
+        def without_rule(content: bytes, rules: Rules) -> bytes:
+            found = [rule for rule in rules.rules if rule.lines[0] == line]
+            if not found:
+                raise EditConflict
+            first, last = found[0].lines
+            lines = text_of(content, self.path).splitlines(keepends=True)
+            removed.append(found[0])
+            return _as_before(content, [*lines[: first - 1], *lines[last:]])
+
+        self._change(version, day, without_rule)
+        return removed[0]
+
+    def _change(self, version: str, day: date, edit: Callable[[bytes, Rules], bytes]) -> None:
+        """Replace the content by what `edit` makes of it: after a crash at any moment it is the old one or the new."""
+        writing = self.path.with_name(self.path.name + WRITING)
+        try:
+            with self._locked():
+                before = self.path.read_bytes()
+                rules = self._parsed(before, day)
+                if rules.version != version:
+                    raise EditConflict
+                self._write(writing, edit(before, rules))
+                try:
+                    self._put(writing, before)
+                finally:
+                    writing.unlink(missing_ok=True)
+                sync_folder(self.path.parent)
+        except OSError as error:
+            why = printable(error.strerror or error)
+            raise Problem(500, "Fault", f"the rules cannot be written: {why}", hint="Nothing was changed.") from error
+
+    def _put(self, writing: Path, before: bytes) -> None:
+        """The new content takes its place, unless somebody saved another one meanwhile: that stays."""
+        if self.path.read_bytes() != before:
+            raise EditConflict
+        if not exchange(writing, self.path):
+            os.replace(writing, self.path)
+        elif writing.read_bytes() != before:
+            exchange(writing, self.path)
+            raise EditConflict
+
+    def _parsed(self, content: bytes, day: date) -> Rules:
+        try:
+            return parse_rules(content, self.path, day)
+        except SourceError as error:
+            raise Problem(409, "Conflict", error.message, hint="Mend the file by hand; it was not changed.") from error
+
+    def _write(self, file: Path, content: bytes) -> None:
+        """On the disk, with the owner and the rights of the old file."""
+        old = self.path.stat()
+        with file.open("wb") as stream:
+            os.fchmod(stream.fileno(), stat.S_IMODE(old.st_mode))
+            if os.geteuid() == 0:
+                os.fchown(stream.fileno(), old.st_uid, old.st_gid)
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """One editor of all workers at a time; the system frees the lock of a process that ends."""
+        deadline = time.monotonic() + PATIENCE
+        with self.path.with_name(self.path.name + LOCK).open("a") as handle:
+            while True:
+                try:
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError as error:
+                    if time.monotonic() > deadline:
+                        raise Problem(503, "Busy", "somebody else is writing the rules", hint="Try again.") from error
+                    time.sleep(0.01)
+            yield
+
+
+def _with_line(content: bytes, rule: Rule, file: Path) -> bytes:
+    """`content` with a line for `rule`; columns that are missing are added to the header."""
+    lines = text_of(content, file).splitlines(keepends=True)
+    header = lines[0].rstrip("\r\n")
+    end = lines[0][len(header) :] or "\n"
+    names = [name.strip().lower() for name in next(csv.reader([header]))]
+    missing = [name for name in COLUMNS if name not in names]
+    lines[0] = ",".join([header, *missing]) + end
+    if not lines[-1].endswith(("\n", "\r")):
+        lines[-1] += end
+    position = str(rule.position) if rule.action in ("pin", "boost") else ""
+    cells = {**rule.__dict__, "position": position, "until": rule.until.isoformat() if rule.until else ""}
+    row = io.StringIO()
+    csv.writer(row, lineterminator=end).writerow([cells[name] for name in [*names, *missing]])
+    return _as_before(content, [*lines, row.getvalue()])
+
+
+def _as_before(content: bytes, lines: list[str]) -> bytes:
+    """`lines` as the file holds them, with its mark of UTF-8."""
+    return (BOM if content.startswith(BOM) else b"") + "".join(lines).encode("utf-8")
+
+
+def words_of(rule: Rule) -> str:
+    """What a rule does, in words.
+
+    >>> words_of(Rule("a", "b", "boost", 2)), words_of(Rule("*", "b", "block"))
+    ('2 places up', 'hidden everywhere')
+    """
+    every = " everywhere" if rule.query == EVERY else ""
+    if rule.action == "pin":
+        return f"pinned to place {rule.position}"
+    if rule.action == "boost":
+        return f"{rule.position} place{'' if rule.position == 1 else 's'} up{every}"
+    return {"block": "hidden", "note": "note"}[rule.action] + every

@@ -1,0 +1,590 @@
+"""Editing the rules on the page: who may, what forged requests get, what is written, and that nothing is lost."""
+
+from __future__ import annotations
+
+import csv
+import logging
+import multiprocessing
+import os
+import re
+import signal
+import stat
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
+from starlette.testclient import TestClient
+
+from helpers.browser import chromium
+from helpers.service_bundle import id_of
+from neatrec.errors import ParameterError
+from neatrec.service import editor as editor_module
+from neatrec.service import rules_file
+from neatrec.service.app import make_app
+from neatrec.service.metrics import Metrics
+from neatrec.service.middleware import Keys
+from neatrec.service.problems import Problem
+from neatrec.service.rules import Rule, read_rules
+from neatrec.service.rules_file import EditConflict, RulesFile
+from neatrec.service.settings import ServiceSettings
+from neatrec.service.watcher import BundleWatcher
+
+KEY, READER = "the-key-of-the-editors", "the-key-of-the-readers"
+HEADER = "query,item,action,position,until,note\n"
+CHIPS, SALSA, TEA = id_of("Tortilla Chips"), id_of("Salsa"), id_of("Green Tea")
+TODAY = date(2026, 1, 1)
+HTML = {"accept": "text/html"}
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(editor_module, "WRONG_KEY_SECONDS", 0.0)
+
+
+class Desk:
+    """Rules, and applications over them: each is a worker with a watcher of its own."""
+
+    def __init__(self, bundle: Path, folder: Path, text: str = HEADER) -> None:
+        self.rules, self.keys = folder / "rules.csv", folder / "keys"
+        self.rules.write_text(text)
+        self.keys.write_text(KEY + "\n")
+        self.settings = ServiceSettings(bundle, rules=self.rules, editor_key_file=self.keys)
+
+    def worker(self) -> TestClient:
+        watcher = BundleWatcher(self.settings, Metrics())
+        return TestClient(make_app(self.settings, watcher), follow_redirects=False)
+
+    def editor(self, who: str = "Ann", worker: TestClient | None = None) -> TestClient:
+        """Somebody who is logged in."""
+        client = worker or self.worker()
+        assert client.post("/login", data={"who": who, "key": KEY}).status_code == 303
+        return client
+
+    def lines(self) -> list[dict[str, str]]:
+        return list(csv.DictReader(self.rules.read_text().splitlines()))
+
+
+@pytest.fixture
+def desk(bundle: Path, tmp_path: Path) -> Desk:
+    return Desk(bundle, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def shared(bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Desk, TestClient]:
+    made = Desk(bundle, tmp_path_factory.mktemp("desk"))
+    return made, made.editor()
+
+
+@pytest.fixture
+def quick(shared: tuple[Desk, TestClient]) -> tuple[Desk, TestClient]:
+    """A desk that is opened once and has no rules."""
+    shared[0].rules.write_text(HEADER)
+    return shared
+
+
+def hidden_fields(client: TestClient, path: str = f"/item?id={CHIPS}") -> dict[str, str]:
+    """What the forms of a page carry."""
+    page = client.get(path).text
+    return {name: re.search(rf'name="{name}" value="([^"]*)"', page)[1] for name in ("token", "version")}  # type: ignore[index]
+
+
+def edit(client: TestClient, action: str = "block", **fields: Any) -> Any:
+    given = {**hidden_fields(client), "query": CHIPS, "item": SALSA, "action": action, **fields}
+    return client.post("/rules", data={name: value for name, value in given.items() if value is not None})
+
+
+def answers(client: TestClient, item: str = CHIPS, **query: Any) -> list[str]:
+    found = client.get("/v1/complements", params={"item": item, "min_evidence": "guess", **query}).json()
+    return [line["id"] for line in found["complements"]]
+
+
+def test_a_hidden_answer_is_gone_at_once_struck_through_for_editors_and_back_after_undo(desk: Desk) -> None:
+    editor, other = desk.editor(), desk.worker()
+    assert answers(other)[0] == SALSA
+    tag = other.get("/v1/model").headers["etag"]
+    done = edit(editor, note="sold out", back=f"/item?id={CHIPS}#answer-{SALSA}")
+    assert (done.status_code, done.headers["location"]) == (303, f"/item?id={CHIPS}#answer-{SALSA}")
+    (line,) = desk.lines()
+    assert (line["query"], line["item"], line["action"], line["note"], line["who"]) == (
+        CHIPS, SALSA, "block", "sold out", "Ann",
+    )  # fmt: skip
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", line["when"])
+    for client in (other, editor):
+        assert SALSA not in answers(client)
+        assert client.get("/v1/model").headers["etag"] != tag
+    shown = editor.get(f"/item?id={CHIPS}").text
+    struck = re.search(r"<s><a [^>]*>([^<]*)</a></s>", shown)
+    assert struck
+    assert struck[1] == "Salsa"
+    assert "sold out" in shown
+    public = other.get(f"/item?id={CHIPS}").text
+    assert "<s>" not in public
+    assert "sold out" not in public
+    line_number = re.search(r'name="line" value="(\d+)"', shown)
+    assert line_number
+    undone = editor.post("/rules/undo", data={**hidden_fields(editor), "line": line_number[1]})
+    assert undone.status_code == 303
+    assert desk.lines() == []
+    assert answers(other)[0] == SALSA
+    counted = editor.get("/metrics").text
+    assert 'neatrec_rule_edits_total{action="block"} 1.0' in counted
+    assert 'neatrec_rule_edits_total{action="undo"} 1.0' in counted
+
+
+def test_pin_boost_and_note_do_what_they_say(desk: Desk) -> None:
+    editor = desk.editor()
+    before = answers(editor, k=8)
+    assert edit(editor, "boost", item=before[5], position="2").status_code == 303
+    assert answers(editor, k=8) == [*before[:3], before[5], *before[3:5], *before[6:]]
+    assert answers(editor, k=4) == [*before[:3], before[5]]
+    assert 'neatrec_rule_hits_total{action="boost"' in editor.get("/metrics").text
+    assert edit(editor, "pin", item=TEA, position="1").status_code == 303
+    assert answers(editor, k=3) == [TEA, *before[:2]]
+    assert edit(editor, "note", item=before[1], note="check the price").status_code == 303
+    assert answers(editor, k=3) == [TEA, *before[:2]]
+    assert "check the price" in editor.get(f"/pair?a={CHIPS}&b={before[1]}").text
+    assert "3 places up" not in editor.get("/rules").text
+    assert "2 places up" in editor.get("/rules").text
+    everywhere = edit(editor, "boost", query="*", item=before[2], position="9")
+    assert everywhere.status_code == 303
+    assert answers(editor, k=3) == [TEA, before[2], before[0]]
+
+
+def test_lines_written_by_hand_stay_as_they_are(desk: Desk) -> None:
+    quoted = '"a ""good"" reason,\n of two lines"'
+    by_hand = f"\ufeffitem,Query,action,note\r\n{TEA},{CHIPS},block,{quoted}\r\n\r\n{SALSA},gone,pin,"
+    desk.rules.write_bytes(by_hand.encode())
+    desk.rules.chmod(0o640)
+    editor = desk.editor()
+    assert edit(editor, until="2999-01-31").status_code == 303
+    head, rest = by_hand.split("\r\n", 1)
+    written = desk.rules.read_bytes().decode()
+    assert written.startswith(f"{head},position,until,who,when\r\n{rest}\r\n{SALSA},{CHIPS},block,,,2999-01-31,Ann,")
+    assert stat.S_IMODE(desk.rules.stat().st_mode) == 0o640
+    line = read_rules(desk.rules).rules[0].lines
+    assert line == (2, 3)
+    assert editor.post("/rules/undo", data={**hidden_fields(editor), "line": "2"}).status_code == 303
+    assert [rule.query for rule in read_rules(desk.rules).rules] == ["gone", CHIPS]
+    assert sorted(path.name for path in desk.rules.parent.iterdir()) == ["keys", "rules.csv", "rules.csv.lock"]
+
+
+def test_a_link_to_the_rules_stays_a_link(desk: Desk, tmp_path: Path) -> None:
+    real = tmp_path / "elsewhere"
+    real.mkdir()
+    (real / "shop.csv").write_text(HEADER)
+    desk.rules.unlink()
+    desk.rules.symlink_to(real / "shop.csv")
+    assert edit(desk.editor()).status_code == 303
+    assert desk.rules.is_symlink()
+    assert SALSA in (real / "shop.csv").read_text()
+
+
+FORGED: dict[str, Callable[[dict[str, str]], tuple[dict[str, str], dict[str, str]]]] = {
+    "no token": lambda given: ({name: value for name, value in given.items() if name != "token"}, {}),
+    "an empty token": lambda given: ({**given, "token": ""}, {}),
+    "a wrong token": lambda given: ({**given, "token": given["token"][::-1]}, {}),
+    "another origin": lambda given: (given, {"origin": "https://evil.example"}),
+    "no origin at all": lambda given: (given, {"origin": "null"}),
+    "another port": lambda given: (given, {"origin": "http://testserver:81"}),
+    "a cross-site form": lambda given: (given, {"sec-fetch-site": "cross-site"}),
+    "a sibling site": lambda given: (given, {"sec-fetch-site": "same-site"}),
+}
+
+
+@pytest.mark.parametrize("what", FORGED)
+@pytest.mark.parametrize("path", ["/rules", "/rules/undo", "/logout"])
+def test_a_forged_form_writes_nothing(quick: tuple[Desk, TestClient], what: str, path: str) -> None:
+    desk, editor = quick
+    given = hidden_fields(editor)
+    more = {"query": CHIPS, "item": SALSA, "action": "block"} if path == "/rules" else {"line": "2"}
+    forged, headers = FORGED[what]({**given, **(more if path != "/logout" else {})})
+    answer = editor.post(path, data=forged, headers=headers)
+    assert answer.status_code == (422 if what == "no token" else 403)
+    assert desk.rules.read_text() == HEADER
+    assert editor.get("/rules").status_code == 200
+
+
+def test_a_token_of_another_session_is_refused(desk: Desk) -> None:
+    one, other = desk.editor("Ann"), desk.editor("Bob")
+    assert edit(one, token=hidden_fields(other)["token"]).status_code == 403
+    assert desk.rules.read_text() == HEADER
+
+
+@pytest.mark.parametrize("cookie", [None, "", ".", "e30=.00", "x" * 5000, "ä.ö", f"{KEY}"])
+def test_without_a_session_nothing_is_written(quick: tuple[Desk, TestClient], cookie: str | None) -> None:
+    client, token = TestClient(quick[1].app, follow_redirects=False), hidden_fields(quick[1])["token"]
+    headers = {} if cookie is None else {"cookie": f"neatrec_editor={cookie}".encode()}
+    given = {"token": token, "version": "", "query": CHIPS, "item": SALSA, "action": "block"}
+    assert client.post("/rules", data=given, headers=headers).status_code == 403
+    assert client.get("/rules", headers=headers).headers["location"] == "/login?back=/rules"
+    assert 'action="/rules"' not in client.get(f"/item?id={CHIPS}", headers=headers).text
+
+
+def test_a_session_ends_with_its_time_and_with_its_key(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    cookie = editor_module.open_session(KEY.encode(), "Ann")
+    keys = Keys((KEY.encode(), b"a-second-key-of-editors"))
+    session = editor_module.read_session(keys, cookie)
+    assert session
+    assert session.who == "Ann"
+    assert KEY not in cookie
+    assert editor_module.read_session(Keys((b"a-second-key-of-editors",)), cookie) is None
+    assert editor_module.read_session(Keys(), cookie) is None
+    payload, _, signature = cookie.rpartition(".")
+    assert editor_module.read_session(keys, f"{payload[:-4]}AAA=.{signature}") is None
+    monkeypatch.setattr(editor_module.time, "time", lambda: 4e9)
+    assert editor_module.read_session(keys, cookie) is None
+
+
+def test_the_readers_key_reads_and_the_editors_key_edits(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    monkeypatch.setenv("NEATREC_API_KEY", READER)
+    client = desk.worker()
+    path = "/v1/complements?item=100"
+    assert client.get(path).status_code == 401
+    assert client.get("/login").status_code == 401
+    reading = {"x-api-key": READER}
+    assert client.get(path, headers=reading).status_code == 200
+    refused = client.post("/login", data={"who": "Eve", "key": READER}, headers=reading)
+    assert refused.status_code == 403
+    assert "set-cookie" not in refused.headers
+    assert "This is not an editor key" in refused.text
+    given = {"token": "x", "version": "", "query": CHIPS, "item": SALSA, "action": "block"}
+    assert client.post("/rules", data=given, headers=reading).status_code == 403
+    editing = {"x-api-key": KEY}
+    assert client.get(path, headers=editing).status_code == 200
+    assert client.post("/rules", data=given, headers=editing).status_code == 403  # a key is no session
+    done = client.post("/login", data={"who": "Ann", "key": KEY, "back": "/pairs"}, headers=editing)
+    assert (done.status_code, done.headers["location"]) == (303, "/pairs")
+    cookie = done.headers["set-cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=strict" in cookie
+    assert "Secure" not in cookie
+    assert "editor logged in: Ann" in caplog.text
+    assert "editor key refused: Eve" in caplog.text
+    assert KEY not in caplog.text + cookie + done.text
+    assert READER not in caplog.text
+
+
+def test_over_tls_the_cookie_is_secure(desk: Desk) -> None:
+    client = TestClient(make_app(desk.settings), base_url="https://testserver", follow_redirects=False)
+    assert "Secure" in client.post("/login", data={"who": "Ann", "key": KEY}).headers["set-cookie"]
+
+
+@pytest.mark.parametrize(
+    "back", ["https://evil.example", "//evil.example", "/\\evil.example", "evil", "/a\r\nx: y", ""]
+)
+def test_a_log_in_leads_nowhere_else(quick: tuple[Desk, TestClient], back: str) -> None:
+    client = quick[1]
+    assert client.post("/login", data={"who": "Ann", "key": KEY, "back": back}).status_code == 422
+    assert client.get("/login", params={"back": back}).status_code == 422
+    assert edit(client, back=back).status_code == 422
+
+
+def test_a_log_in_from_another_origin_is_refused(desk: Desk) -> None:
+    given = {"who": "Ann", "key": KEY}
+    answer = desk.worker().post("/login", data=given, headers={"origin": "https://evil.example"})
+    assert answer.status_code == 403
+    assert "set-cookie" not in answer.headers
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "words"),
+    [
+        ({"note": "x" * 201}, 422, "`note` must be at most 200 characters"),
+        ({"note": "x" * 20_000}, 413, "at most 16,384 bytes"),
+        ({"note": "a\0b"}, 422, "`note` must be"),
+        ({"note": "\u202eevil"}, 422, "`note` must be"),
+        ({"action": "delete"}, 422, "there is no `action` 'delete'"),
+        ({"action": "pin", "position": "0"}, 422, "`position` must be a whole number from 1 to 100"),
+        ({"action": "pin", "query": "*"}, 422, "a pin needs a query of its own"),
+        ({"item": CHIPS}, 422, "an item is never recommended for itself"),
+        ({"until": "24.12.2026"}, 422, "`until` must be a day such as 2026-12-24"),
+        ({"item": "nothing like it"}, 404, "no item has the id"),
+        ({"query": "nothing like it"}, 404, "no item has the id"),
+        ({"colour": "red"}, 422, "there is no parameter 'colour'"),
+    ],
+)
+def test_a_bad_form_is_refused_and_nothing_is_written(
+    quick: tuple[Desk, TestClient], fields: dict[str, str], status: int, words: str
+) -> None:
+    desk, editor = quick
+    answer = edit(editor, **fields)
+    assert answer.status_code == status
+    assert words in answer.json()["error"]["message"]
+    assert desk.rules.read_text() == HEADER
+
+
+@pytest.mark.parametrize("kind", ["application/json", "multipart/form-data", "text/plain", ""])
+def test_only_forms_are_taken(quick: tuple[Desk, TestClient], kind: str) -> None:
+    answer = quick[1].post("/rules", content=b"{}", headers={"content-type": kind})
+    assert answer.status_code == 415
+
+
+@pytest.mark.parametrize(
+    ("note", "written"),
+    [
+        ('=HYPERLINK("http://evil.example")', '\'=HYPERLINK("http://evil.example")'),
+        ("@SUM(A1)", "'@SUM(A1)"),
+        ("+1-1", "'+1-1"),
+        ("two\r\nlines\u2028and more", "two lines and more"),
+        (f'x\n*,{SALSA},block,,,"', f'x *,{SALSA},block,,,"'),
+        ('a "quoted", note', 'a "quoted", note'),
+        ("<script>window.hit=1</script>", "<script>window.hit=1</script>"),
+    ],
+)
+def test_a_note_stays_one_cell_of_one_line_and_no_formula(
+    quick: tuple[Desk, TestClient], note: str, written: str
+) -> None:
+    desk, editor = quick[0], quick[0].editor("=Ann", TestClient(quick[1].app, follow_redirects=False))
+    assert edit(editor, "note", note=note).status_code == 303
+    (rule,) = read_rules(desk.rules).rules
+    assert (rule.note, rule.who, rule.action) == (written, "'=Ann", "note")
+    assert len(desk.rules.read_text().splitlines()) == 2
+    assert "<script>window" not in editor.get("/rules").text
+
+
+def test_a_place_that_is_taken_and_a_rule_that_is_there_are_refused(desk: Desk) -> None:
+    editor = desk.editor()
+    assert edit(editor, "pin", position="1").status_code == 303
+    before = desk.rules.read_text()
+    taken = edit(editor, "pin", item=TEA, position="1")
+    assert (taken.status_code, desk.rules.read_text()) == (422, before)
+    assert "two items are pinned to position 1" in taken.json()["error"]["message"]
+    again = edit(editor, "pin", position="2")
+    assert (again.status_code, again.json()["error"]["message"]) == (409, "there is such a rule already")
+    assert desk.rules.read_text() == before
+
+
+def test_an_edit_by_hand_since_the_page_was_shown_is_noticed_and_kept(desk: Desk) -> None:
+    editor = desk.editor()
+    given = hidden_fields(editor)
+    by_hand = HEADER + f"*,{TEA},block,,,by hand\n"
+    desk.rules.write_text(by_hand)
+    refused = edit(editor, **given, note="late")
+    assert refused.status_code == 409
+    assert "The rules have changed since this page was shown, and nothing was written." in refused.text
+    assert desk.rules.read_text() == by_hand
+    repeated = dict(re.findall(r'name="(\w+)" value="([^"]*)"', refused.text.split("<h1>")[1]))
+    assert editor.post("/rules", data=repeated).status_code == 303
+    assert desk.rules.read_text().split("\n")[1] == f"*,{TEA},block,,,by hand"
+    assert desk.lines()[1]["note"] == "late"
+    undo = editor.post("/rules/undo", data={**given, "line": "2"})
+    assert undo.status_code == 409
+    assert len(desk.lines()) == 2
+
+
+def test_a_file_that_is_wrong_is_not_touched(desk: Desk) -> None:
+    editor = desk.editor()
+    given = hidden_fields(editor)
+    wrong = HEADER + "100,200,hide,,,\n"
+    desk.rules.write_text(wrong)
+    answer = edit(editor, **given)
+    assert answer.status_code == 409
+    assert "line 2: `action` must be" in answer.json()["error"]["message"]
+    assert desk.rules.read_text() == wrong
+
+
+def rule(number: int) -> Rule:
+    return Rule("100", f"item {number}", "block", note=f"note {number}")
+
+
+def version_of(file: Path) -> str:
+    return read_rules(file, TODAY).version
+
+
+def test_a_save_between_the_last_look_and_the_exchange_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "rules.csv"
+    file.write_text(HEADER)
+    by_hand, swap = HEADER + "1,2,block,,,by hand\n", rules_file.exchange
+
+    def save_first(one: Path, other: Path) -> bool:
+        if file.read_text() == HEADER:
+            (tmp_path / "saved").write_text(by_hand)
+            os.replace(tmp_path / "saved", file)
+        return swap(one, other)
+
+    monkeypatch.setattr(rules_file, "exchange", save_first)
+    with pytest.raises(EditConflict):
+        RulesFile(file).add(rule(1), version_of(file), TODAY)
+    assert file.read_text() == by_hand
+
+
+STEPS = ("_write", "_put", "sync_folder")
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("late", [False, True], ids=["before", "after"])
+def test_a_process_killed_while_it_writes_leaves_the_old_or_the_new_file(tmp_path: Path, step: str, late: bool) -> None:
+    file = tmp_path / "rules.csv"
+    file.write_text(HEADER)
+    version = version_of(file)
+
+    def write_and_die() -> None:
+        place: Any = rules_file if step == "sync_folder" else RulesFile
+        real = getattr(place, step)
+
+        def dying(*arguments: Any) -> None:
+            if late:
+                real(*arguments)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        setattr(place, step, dying)
+        RulesFile(file).add(rule(1), version, TODAY)
+
+    process = multiprocessing.get_context("fork").Process(target=write_and_die)
+    process.start()
+    process.join(60)
+    assert process.exitcode == -signal.SIGKILL
+    found = [each.item for each in read_rules(file, TODAY).rules]
+    assert found == (["item 1"] if step == "sync_folder" or (step == "_put" and late) else [])
+    RulesFile(file).add(rule(2), version_of(file), TODAY)  # the lock is free, what was left behind is no trouble
+    assert [each.item for each in read_rules(file, TODAY).rules] == [*found, "item 2"]
+
+
+def test_a_writer_waits_for_another_one_but_not_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "rules.csv"
+    file.write_text(HEADER)
+    monkeypatch.setattr(rules_file, "PATIENCE", 0.05)
+    with (
+        RulesFile(file)._locked(),
+        pytest.raises(Problem, match="somebody else is writing"),
+    ):
+        RulesFile(file).add(rule(1), version_of(file), TODAY)
+    assert file.read_text() == HEADER
+
+
+def test_a_folder_that_cannot_be_written_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "rules.csv"
+    file.write_text(HEADER)
+
+    def full(self: RulesFile, file: Path, content: bytes) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(RulesFile, "_write", full)
+    with pytest.raises(Problem, match=r"cannot be written: No space left on device. Nothing was changed"):
+        RulesFile(file).add(rule(1), version_of(file), TODAY)
+    assert file.read_text() == HEADER
+
+
+def test_two_workers_lose_no_edit_of_editors_who_write_at_the_same_time(desk: Desk) -> None:
+    workers = [desk.editor("Ann"), desk.editor("Bob")]
+    items = [id_of(f"Plain {number}") for number in range(12)]
+
+    def write(number: int) -> None:
+        client, item = workers[number % 2], items[number]
+        for _ in range(200):
+            status = edit(client, "note", item=item, note=f"number {number}").status_code
+            if status == 303:
+                return
+            assert status == 409
+        raise AssertionError("never written")
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(write, range(12)))
+    assert sorted(line["item"] for line in desk.lines()) == sorted(items)
+    assert {line["who"] for line in desk.lines()} == {"Ann", "Bob"}
+    for worker in workers:
+        assert all(f"number {number}" in worker.get("/rules").text for number in range(12))
+
+
+def test_nothing_of_it_is_there_by_default(client: TestClient) -> None:
+    for path in ("/login", "/rules"):
+        assert client.get(path).status_code == 404
+    assert client.post("/rules", data={"x": "y"}).status_code == 404
+    assert "Log in" not in client.get("/item?id=100").text
+
+
+def test_it_does_not_start_with_settings_that_contradict_each_other(
+    bundle: Path, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ParameterError, match=r"--editor-key-file.* must be left out without --rules"):
+        ServiceSettings(bundle, editor_key_file=desk.keys)
+    assert ServiceSettings.from_json(desk.settings.to_json()) == desk.settings
+    monkeypatch.setenv("NEATREC_API_KEY", KEY)
+    with pytest.raises(ParameterError, match="must be other keys than those of readers"):
+        desk.worker()
+    monkeypatch.delenv("NEATREC_API_KEY")
+    monkeypatch.setattr(editor_module.os, "access", lambda *_: False)
+    with pytest.raises(ParameterError, match="must be in a folder that can be written"):
+        desk.worker()
+
+
+def test_every_write_is_logged_with_all_that_it_holds(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    editor = desk.editor()
+    edit(editor, "pin", position="3", note="Christmas", until="2999-12-24")
+    editor.post("/rules/undo", data={**hidden_fields(editor), "line": "2"})
+    written, undone = (record.getMessage() for record in caplog.records if record.getMessage().startswith("rule "))
+    for message, event in ((written, "rule written by Ann: "), (undone, "rule undone by Ann: ")):
+        assert message.startswith(event)
+        for part in (CHIPS, SALSA, '"pin"', "3", "Christmas", "2999-12-24"):
+            assert part in message
+
+
+def test_a_request_looks_at_the_rules_only_where_they_can_be_edited(bundle: Path, desk: Desk) -> None:
+    plain = BundleWatcher(ServiceSettings(bundle, rules=desk.rules), Metrics())
+    edited = BundleWatcher(desk.settings, Metrics())
+    assert not edited.rules_changed()
+    desk.rules.write_text(HEADER + f"{CHIPS},{SALSA},block,,,\n")
+    assert not plain.rules_changed()
+    assert edited.rules_changed()
+    edited.take_rules()
+    assert not edited.rules_changed()
+    desk.rules.write_text("wrong\n")
+    edited.take_rules()
+    assert not edited.rules_changed()  # a bad file is read once, not for every request
+    assert len(edited.snapshot.written.rules) == 1
+
+
+def test_an_editor_hides_an_answer_and_takes_it_back_in_a_browser(desk: Desk, running: Callable[[Any], str]) -> None:
+    url = running(make_app(desk.settings))
+    said: list[str] = []
+    with chromium() as browser:
+        context = browser.new_context(base_url=url, viewport={"width": 1280, "height": 900})
+        context.set_default_timeout(30_000)
+        page = context.new_page()
+        page.on("console", lambda message: said.append(message.text) if message.type == "error" else None)
+        page.goto(f"/item?id={CHIPS}")
+        page.get_by_role("link", name="Log in to edit").click()
+        page.get_by_label("Your name").fill("Ann")
+        page.get_by_label("Editor key").fill(KEY)
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("heading", level=1)).to_have_text("Tortilla Chips")
+        card = page.locator(f"#answer-{SALSA}")
+        edit_button = card.get_by_text("Edit", exact=False).first
+        edit_button.focus()
+        page.keyboard.press("Enter")
+        card.get_by_label("Note").fill("sold out")
+        assert Axe().run(page).violations_count == 0
+        card.get_by_role("button", name="Hide").focus()
+        page.keyboard.press("Enter")
+        expect(card.locator("s")).to_have_text("Salsa")
+        assert card.locator("s a").evaluate("each => getComputedStyle(each.parentElement).textDecorationLine") == (
+            "line-through"
+        )
+        expect(card).to_contain_text("sold out")
+        expect(card).to_contain_text("Ann")
+        assert f"#answer-{SALSA}" in page.url
+        for path in (f"/item?id={CHIPS}", "/rules", f"/pair?a={CHIPS}&b={SALSA}", "/login"):
+            page.goto(path)
+            assert Axe().run(page).violations_count == 0, path
+        reader = browser.new_page()
+        reader.goto(f"{url}/item?id={CHIPS}")
+        expect(reader.locator(f"#answer-{SALSA}")).to_have_count(0)
+        page.goto(f"/item?id={CHIPS}")
+        card.get_by_role("button", name="Undo").click()
+        expect(card.locator("s")).to_have_count(0)
+        expect(card).to_be_visible()
+        assert page.evaluate("document.cookie") == ""
+        page.get_by_role("button", name="Log out").click()
+        expect(page.get_by_role("link", name="Log in to edit")).to_be_visible()
+        context.close()
+    assert desk.rules.read_text().splitlines()[1:] == []
+    assert not said
