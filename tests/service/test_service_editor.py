@@ -370,6 +370,7 @@ def test_an_edit_by_hand_since_the_page_was_shown_is_noticed_and_kept(desk: Desk
     refused = edit(editor, **given, note="late")
     assert refused.status_code == 409
     assert "The rules have changed since this page was shown, and nothing was written." in refused.text
+    assert "Your edit was: Salsa hidden for Tortilla Chips." in refused.text
     assert desk.rules.read_text() == by_hand
     repeated = dict(re.findall(r'name="(\w+)" value="([^"]*)"', refused.text.split("<h1>")[1]))
     assert editor.post("/rules", data=repeated).status_code == 303

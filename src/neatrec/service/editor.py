@@ -27,7 +27,7 @@ from neatrec.service.metrics import Metrics
 from neatrec.service.middleware import Keys
 from neatrec.service.problems import Problem, bad, invalid, too_large
 from neatrec.service.rules import EVERY, Rule
-from neatrec.service.rules_file import EditConflict, RulesFile
+from neatrec.service.rules_file import EditConflict, RulesFile, words_of
 from neatrec.service.schemas import Count, Id, NoQuery, RequestModel
 from neatrec.service.settings import MAX_FORM, MAX_NOTE
 from neatrec.text import printable
@@ -196,7 +196,9 @@ class Editor:
             try:
                 self.file.add(rule, form.version, now.date())
             except EditConflict as conflict:
-                return self._conflict(request, conflict, form)
+                for_query = "" if query == EVERY else f" for {bundle.names[bundle.known(query)]}"
+                told = f"{bundle.names[bundle.known(item)]} {words_of(rule)}{for_query}"
+                return self._conflict(request, conflict, form, told)
             self._count(rule, "rule written", session)
             return RedirectResponse(form.back, 303)
 
@@ -216,11 +218,12 @@ class Editor:
 
         return await asyncio.to_thread(remove)
 
-    def _conflict(self, request: Request, conflict: EditConflict, form: RuleForm | None) -> Response:
-        """The rules as they are now, and the edit to be sent once more."""
+    def _conflict(self, request: Request, conflict: EditConflict, form: RuleForm | None, told: str = "") -> Response:
+        """The rules as they are now, and the edit, in words and to be sent once more."""
         self.watcher.take_rules()
         request.scope["neatrec"] = self.watcher.snapshot
-        page: Response = self.pages.page("conflict.html", request, "", status=409, problem=conflict, form=form)
+        values = {"problem": conflict, "form": form, "edit": told}
+        page: Response = self.pages.page("conflict.html", request, "", status=409, **values)
         return page
 
     def _count(self, rule: Rule, event: str, session: EditorSession) -> None:
