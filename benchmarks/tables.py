@@ -491,6 +491,14 @@ def serve_soak() -> list[list[str]]:
     ]
 
 
+@from_records("pairs-latency", "pairs_latency")
+def pairs_latency() -> list[list[str]]:
+    rows = [
+        [row["request"], f"{row['p50_ms']:.1f}", f"{row['p99_ms']:.1f}"] for row in results("pairs_latency")["rows"]
+    ]
+    return [["filter", "median ms", "p99 ms"], *rows]
+
+
 def _span(values: dict[str, float]) -> str:
     return f"{values['min']:g} to {values['max']:g}"
 
