@@ -97,7 +97,8 @@ class LoginForm(RequestModel):
     who: Annotated[
         str, StringConstraints(strip_whitespace=True, min_length=1, max_length=60), AfterValidator(_one_line)
     ]
-    key: Annotated[str, StringConstraints(strip_whitespace=True, max_length=1000)]
+    key: Annotated[str, StringConstraints(strip_whitespace=True)]
+    """Of any form: no message of ours repeats it."""
     back: Back = "/"
 
 
@@ -124,6 +125,7 @@ class UndoForm(SignedForm):
 
 
 Form = TypeVar("Form", bound=RequestModel)
+Signed = TypeVar("Signed", bound=SignedForm)
 
 
 class Editor:
@@ -184,20 +186,26 @@ class Editor:
     async def add(self, request: Request, _: Annotated[NoQuery, Query()]) -> Response:
         """Write a rule."""
         session, form = await self._signed(request, RuleForm)
-        bundle = snapshot_of(request).main
-        query = form.query if form.query == EVERY else bundle.ids[bundle.known(form.query)]
-        item = bundle.ids[bundle.known(form.item)]
         now = datetime.now(UTC)
-        position = form.position or 1 if form.action in ("pin", "boost") else 1
-        when = now.isoformat(timespec="seconds")
-        rule = Rule(query, item, form.action, position, form.until, form.note, session.who, when)
 
         def write() -> Response:
+            bundle = snapshot_of(request).main
+            item, query = bundle.known(form.item), None if form.query == EVERY else bundle.known(form.query)
+            rule = Rule(
+                EVERY if query is None else bundle.ids[query],
+                bundle.ids[item],
+                form.action,
+                form.position or 1 if form.action in ("pin", "boost") else 1,
+                form.until,
+                form.note,
+                session.who,
+                now.isoformat(timespec="seconds"),
+            )
             try:
                 self.file.add(rule, form.version, now.date())
             except EditConflict as conflict:
-                for_query = "" if query == EVERY else f" for {bundle.names[bundle.known(query)]}"
-                told = f"{bundle.names[bundle.known(item)]} {words_of(rule)}{for_query}"
+                for_query = "" if query is None else f" for {bundle.names[query]}"
+                told = f"{bundle.names[item]} {words_of(rule)}{for_query}"
                 return self._conflict(request, conflict, form, told)
             self._count(rule, "rule written", session)
             return RedirectResponse(form.back, 303)
@@ -231,15 +239,14 @@ class Editor:
         told = {name: value for name, value in rule.__dict__.items() if name != "lines" and value}
         log.info("%s by %s: %s", event, printable(session.who), printable(json.dumps(told, default=str), 2000))
 
-    async def _signed(self, request: Request, shape: type[Form]) -> tuple[EditorSession, Form]:
+    async def _signed(self, request: Request, shape: type[Signed]) -> tuple[EditorSession, Signed]:
         """The session and the form of a request that is not forged."""
         check_same_site(request)
         session = self.session(request)
         if session is None:
             raise Problem(403, "NoEditor", "only an editor may do this", hint="Log in at /login with an editor key.")
         form = await read_form(request, shape)
-        token = getattr(form, "token", "")
-        if not hmac.compare_digest(token.encode("utf-8", "replace"), session.token.encode()):
+        if not hmac.compare_digest(form.token.encode("utf-8", "replace"), session.token.encode()):
             hint = "Load the page again and repeat it."
             raise Problem(403, "Forged", "the form was not sent by a page of this session", hint=hint)
         return session, form

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import fcntl
 import io
+import logging
 import os
 import stat
 import time
@@ -19,6 +20,8 @@ from neatrec.errors import SourceError
 from neatrec.service.problems import Problem
 from neatrec.service.rules import COLUMNS, EVERY, Rule, Rules, parse_rules, text_of
 from neatrec.text import no_formula, printable
+
+log = logging.getLogger(__name__)
 
 PATIENCE = 5.0
 """Seconds that an edit waits for another one to be written."""
@@ -93,6 +96,7 @@ class RulesFile:
                 sync_folder(self.path.parent)
         except OSError as error:
             why = printable(error.strerror or error)
+            log.error("rules not written: %s: %s", printable(self.path), why)
             raise Problem(500, "Fault", f"the rules cannot be written: {why}", hint="Nothing was changed.") from error
 
     def _put(self, writing: Path, before: bytes) -> None:

@@ -176,21 +176,19 @@ class RuleRow:
 def rules_about(
     snapshot: ServingSnapshot, bundle: LoadedBundle, codes: set[int] | None, *, both: bool = False
 ) -> list[RuleRow]:
-    """The rules that name one of these items (`both`: no others but *), None: all; as they stand in the file."""
+    """The rules that name one of these items (`both`: no item but these), None: all; in the order of the file."""
+
+    def brief(text: str) -> dict[str, Any]:
+        code = bundle.code(text)
+        return {"id": text, "name": text, "category": []} if code is None else bundle.brief(code)
+
     found = []
     for rule in snapshot.written.rules:
-        item = bundle.code(rule.item)
-        query = None if rule.query == EVERY else bundle.code(rule.query)
-        named = {code for code in (item, query) if code is not None}
-        if codes is not None and not (named <= codes if both else named & codes):
-            continue
-        briefs = [
-            {"id": text, "name": text, "category": []} if code is None else bundle.brief(code)
-            for text, code in ((rule.query, query), (rule.item, item))
-        ]
-        every = rule.query == EVERY
-        row = RuleRow(rule, None if every else briefs[0], briefs[1], words_of(rule), rule.holds(snapshot.day))
-        found.append(row)
+        texts = [rule.item] if rule.query == EVERY else [rule.item, rule.query]
+        here = [codes is None or bundle.code(text) in codes for text in texts]
+        if all(here) if both else any(here):
+            item, query = brief(rule.item), None if rule.query == EVERY else brief(rule.query)
+            found.append(RuleRow(rule, query, item, words_of(rule), rule.holds(snapshot.day)))
     return found
 
 
