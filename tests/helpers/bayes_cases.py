@@ -43,7 +43,7 @@ def toy_bayes(seed: int, **parameters: Any) -> Bayes:
     if not isinstance(model, Bayes):
         raise TypeError(f"{model.name} is no model of bayes")
     prior, ranker = random_weights(seed)
-    rankings = {goal: GoalRanking("odds", ranker) for goal in GOALS}
+    rankings = {goal: GoalRanking("odds", (ranker,)) for goal in GOALS}
     model._set_fit(model.features, replace(model.summary, prior=prior, rankings=rankings))
     return model
 

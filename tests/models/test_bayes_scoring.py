@@ -13,6 +13,7 @@ from helpers.bayes_cases import ITEMS, random_weights, reference_scores, toy_bay
 from helpers.toyshop import code, toy_catalog
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog
+from neatrec.models.bayes import Bayes
 from neatrec.models.bayes.features import (
     PRIOR_FEATURES,
     RANKER_FEATURES,
@@ -92,14 +93,22 @@ def test_a_prior_without_weights_is_shrunk_lift() -> None:
 
 
 @pytest.mark.parametrize("goal", GOALS)
-def test_each_goal_scores_by_its_ranker(goal: str) -> None:
+def test_each_goal_scores_by_the_sum_of_its_odds(goal: str) -> None:
     model = toy_bayes(2, goal="lift")
-    rankings = {name: GoalRanking("odds", random_weights(seed)[1]) for seed, name in enumerate(GOALS)}
+    lift, evidence = (random_weights(seed)[1] for seed in (1, 2))
+    weights = dict(zip(GOALS, (0.3, 1.0, 0.0), strict=True))
+    rankings = {name: GoalRanking.of_odds(lift, evidence, weight) for name, weight in weights.items()}
+    levels = [[one.level for one in rankings[name].rankers] for name in GOALS]
+    assert levels == [[lift.level + np.log(0.3), evidence.level + np.log(0.7)], [lift.level], [evidence.level]]
     model._set_fit(model.features, replace(model.summary, rankings=rankings))
-    wanted = reference_scores(model.features, model.summary.prior, rankings[goal].ranker, QUERY, ITEM)
+    odds = (model.features, model.summary.prior)
+    wanted = sum(reference_scores(*odds, one, QUERY, ITEM) for one in rankings[goal].rankers)
     answering = model.with_goal(goal)
     np.testing.assert_allclose(answering.score_all(EVERY).ravel(), wanted, rtol=1e-4)
     np.testing.assert_allclose(answering.score(QUERY, ITEM), wanted, rtol=1e-4)
+    np.testing.assert_allclose(model.score_goals(EVERY)[goal], answering.score_all(EVERY), rtol=1e-6)
+    loaded = Bayes.from_arrays(answering.parameters, answering.catalog, answering.arrays())
+    np.testing.assert_array_equal(loaded.score_all(EVERY), answering.score_all(EVERY))
     assert (answering.parameters.goal, model.parameters.goal) == (goal, "lift")
     assert answering.features is model.features
 
@@ -193,6 +202,6 @@ def test_arrays_of_two_named_rankers_are_upgraded() -> None:
     lift, sure = (np.random.default_rng(seed).normal(size=len(RANKER_FEATURES)) for seed in (1, 2))
     old = {"prior": np.arange(8.0), "calibration": np.arange(3.0), "fit_summary": np.arange(7.0)}
     rankings = FitSummary.from_arrays(upgraded(old | {"lift_ranker": lift, "sure_ranker": sure})).rankings
-    np.testing.assert_array_equal(rankings["lift"].ranker.to_array(), np.append(lift, 0.0))
-    np.testing.assert_array_equal(rankings["evidence"].ranker.to_array(), np.append(sure, 0.0))
-    np.testing.assert_allclose(rankings["balanced"].ranker.to_array(), np.append((lift + sure) / 2, 0.0))
+    np.testing.assert_array_equal(rankings["lift"].rankers[0].to_array(), np.append(lift, 0.0))
+    np.testing.assert_array_equal(rankings["evidence"].rankers[0].to_array(), np.append(sure, 0.0))
+    np.testing.assert_allclose(rankings["balanced"].rankers[0].to_array(), np.append((lift + sure) / 2, 0.0))

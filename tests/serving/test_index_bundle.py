@@ -160,7 +160,7 @@ def test_variances_travel_with_the_bundle(tmp_path: Path, bundle: Path) -> None:
 @pytest.fixture(scope="module")
 def goals_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     model = toy_bayes(4, goal="lift")
-    rankings = {goal: GoalRanking("odds", random_weights(seed)[1]) for seed, goal in enumerate(GOALS)}
+    rankings = {goal: GoalRanking("odds", (random_weights(seed)[1],)) for seed, goal in enumerate(GOALS)}
     model._set_fit(model.features, replace(model.summary, rankings=rankings))
     path = tmp_path_factory.mktemp("goals") / "bundle"
     save_indexed(model, path, toy_baskets(), seed=0, k=4)
@@ -197,7 +197,7 @@ def test_a_model_of_counts_never_says_that_similar_items_go_together(name: str, 
 
 def test_a_goal_that_ranks_by_a_statistic_never_says_that_similar_items_go_together(tmp_path: Path) -> None:
     model = toy_bayes(4, goal="lift")
-    odds = GoalRanking("odds", random_weights(1)[1])
+    odds = GoalRanking("odds", (random_weights(1)[1],))
     rankings = {"balanced": GoalRanking("shrunk-lift"), "lift": odds, "evidence": GoalRanking("llr")}
     model._set_fit(model.features, replace(model.summary, rankings=rankings))
     save_indexed(model, tmp_path / "bundle", toy_baskets(), seed=0, k=4)

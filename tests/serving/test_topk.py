@@ -55,7 +55,7 @@ def test_scores_that_are_not_a_product_give_the_very_same_order(name: str) -> No
 def test_the_best_by_each_goal_come_from_one_pass(goal: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(topk, "BLOCK_NUMBERS", 200)  # several blocks
     model = toy_bayes(4)
-    rankings = {"balanced": GoalRanking("odds", random_weights(1)[1]), "lift": GoalRanking("posterior-lift")}
+    rankings = {"balanced": GoalRanking("odds", (random_weights(1)[1],)), "lift": GoalRanking("posterior-lift")}
     rankings["evidence"] = GoalRanking("llr")  # which has no answers for an item never bought
     model._set_fit(model.features, replace(model.summary, rankings=rankings))
     found, alone = best_by_goal(model, 7, threads=2)[goal], best_answers(model.with_goal(goal), 7)

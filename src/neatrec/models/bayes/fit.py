@@ -94,10 +94,10 @@ class FitSummary:
         keys = ("name", "k", "lift_weight")
         goals = {goal: {key: getattr(ranking, key) for key in keys} for goal, ranking in self.rankings.items()}
         rankings = json.dumps({"goals": goals, "comparison": [asdict(row) for row in self.comparison]})
-        rankers = {f"{goal}_ranker": ranking.ranker for goal, ranking in self.rankings.items()}
+        rankers = {goal: [one.to_array() for one in ranking.rankers] for goal, ranking in self.rankings.items()}
         return {
             "prior": self.prior.to_array(),
-            **{name: ranker.to_array() for name, ranker in rankers.items() if ranker is not None},
+            **{f"{goal}_ranker": np.stack(rows) for goal, rows in rankers.items() if rows},
             "fit_summary": np.array([self.strong_pairs, self.prior_gain, self.shrunk_lift_gain]),
             "rankings": np.frombuffer(rankings.encode(), dtype=np.uint8),
             **({} if self.cart is None else self.cart.to_arrays()),
@@ -107,14 +107,14 @@ class FitSummary:
     def from_arrays(cls, arrays: Any) -> FitSummary:
         strong, prior_gain, shrunk_lift_gain = arrays["fit_summary"].tolist()
         saved = json.loads(arrays["rankings"].tobytes())
-        rankers = {goal: arrays.get(f"{goal}_ranker", np.zeros(0)) for goal in saved["goals"]}
+        rows = {goal: np.atleast_2d(arrays.get(f"{goal}_ranker", np.zeros((0, 0)))) for goal in saved["goals"]}
         return cls(
             Prior.from_array(arrays["prior"]),
             int(strong),
             prior_gain=prior_gain,
             shrunk_lift_gain=shrunk_lift_gain,
             rankings={
-                goal: GoalRanking(ranker=OddsRanker.from_array(rankers[goal]), **ranking)
+                goal: GoalRanking(rankers=tuple(OddsRanker.from_array(row) for row in rows[goal]), **ranking)
                 for goal, ranking in saved["goals"].items()
             },
             comparison=tuple(RankingComparison(**row) for row in saved["comparison"]),

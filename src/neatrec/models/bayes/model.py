@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, replace
+from itertools import chain, islice
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -62,8 +63,9 @@ class Bayes(Model):
     The posterior lift is (C + k m) / (E + k): counts, shrunk towards a prior mean m that is worth k expected times
     together. log m is a weighted sum of PRIOR_FEATURES; weights and k are those that rank most strong pairs of held-out
     training baskets among the first ten. Where they do not beat shrunk lift there, m is 0 and statistics rank.
-    The score is the odds by RANKER_FEATURES of a significant high-lift pair (goal `lift`), of a dependent pair however
-    small its lift (`evidence`), or of both (`balanced`); or a statistic, where no odds rank held-out baskets better.
+    The score is the odds by RANKER_FEATURES of a significant high-lift pair (goal `lift`), mostly of a dependent pair
+    however small its lift (`evidence`), or a mean of both (`balanced`); or a statistic, where no odds rank held-out
+    baskets better.
     """
 
     name: ClassVar[str] = "bayes"
@@ -113,7 +115,7 @@ class Bayes(Model):
         if self.statistic is not None:
             self.statistic.counts = self.features.counts
         if isinstance(self.scorer, PairScorer):
-            self.scorer = self.scorer.with_rankers(ranking.ranker)
+            self.scorer = self.scorer.with_rankers(*ranking.rankers or (None,))
         # statistics have no score for an item that was never bought, unless others stand in for it
         self.scores_unseen_items = self.statistic is None or self.stand_ins.weights.nnz > 0  # type: ignore[misc]
 
@@ -144,10 +146,11 @@ class Bayes(Model):
         by_odds = [goal for goal, ranking in self.summary.rankings.items() if not _statistic(ranking)]
         if not isinstance(self.scorer, PairScorer) or not by_odds:
             return super().score_goals(queries)
-        scorer = self.scorer.with_rankers(*(self.summary.rankings[goal].ranker for goal in by_odds))
+        rankers = {goal: self.summary.rankings[goal].rankers or (None,) for goal in by_odds}
         codes = self._codes("queries", queries)
-        by_ranker = scorer.rows_by_ranker(self.stand_ins.asked(codes))
-        found = {goal: self.stand_ins.rows(rows, codes) for goal, rows in zip(by_odds, by_ranker, strict=True)}
+        scorer = self.scorer.with_rankers(*chain.from_iterable(rankers.values()))
+        by_ranker = iter(scorer.rows_by_ranker(self.stand_ins.asked(codes)))
+        found = {goal: self.stand_ins.rows(sum(islice(by_ranker, len(of))), codes) for goal, of in rankers.items()}
         others = [goal for goal in self.goals if goal not in found]
         found |= {goal: self.with_goal(goal).score_all(queries) for goal in others}
         return {goal: self._without_nan(found[goal]) for goal in self.goals}
@@ -207,7 +210,7 @@ class Bayes(Model):
         weights, known = self._matrix("stand_ins", arrays), (self.item_count, features.category)
         self.stand_ins = StandIns.none(*known) if weights is None else StandIns(weights, *known)
         summary = FitSummary.from_arrays(arrays)
-        rankers = [ranking.ranker for ranking in summary.rankings.values() if ranking.ranker is not None]
+        rankers = [ranker for ranking in summary.rankings.values() for ranker in ranking.rankers]
         if summary.prior.weights is not None and len(summary.prior.weights) != len(PRIOR_FEATURES):
             raise ValueError(f"`prior` must have {len(PRIOR_FEATURES)} weights, got {len(summary.prior.weights)}")
         if any(ranker.weights.shape != (len(RANKER_FEATURES),) for ranker in rankers):

@@ -33,20 +33,21 @@ def upgraded(arrays: Arrays) -> Arrays:
         return arrays
     out = dict(arrays) if "weights" not in arrays else _renamed(arrays)
     prior, gains = Prior.from_array(out["prior"]), out["fit_summary"].tolist()
-    lift, evidence = (OddsRanker.from_array(out.pop(name)) for name in ("lift_ranker", "sure_ranker"))
+    found = (out.pop(name) for name in ("lift_ranker", "sure_ranker"))
+    lift, evidence = (OddsRanker.from_array(weights) if len(weights) else None for weights in found)
     rankings = rankings_of(prior, lift, evidence)
     return out | FitSummary(prior, int(gains[0]), gains[1], gains[2], rankings).to_arrays()
 
 
 def rankings_of(prior: Prior, lift: OddsRanker | None, evidence: OddsRanker | None) -> dict[str, GoalRanking]:
     """By goal: the odds, or what ranked where they did not help; balanced is the mean of both log-odds."""
-    by_lift = GoalRanking("posterior-lift") if lift is None else GoalRanking("odds", lift)
-    by_evidence = GoalRanking("llr") if evidence is None else GoalRanking("odds", evidence)
+    by_lift = GoalRanking("posterior-lift") if lift is None else GoalRanking("odds", (lift,))
+    by_evidence = GoalRanking("llr") if evidence is None else GoalRanking("odds", (evidence,))
     if prior.weights is None:
         by_lift = GoalRanking("shrunk-lift", k=prior.k)
         return {"balanced": by_lift, "lift": by_lift, "evidence": by_evidence}
     blend = OddsRanker.blend(by_lift.linear(), by_evidence.linear(), 0.5)
-    return {"balanced": GoalRanking("odds", blend), "lift": by_lift, "evidence": by_evidence}
+    return {"balanced": GoalRanking("odds", (blend,)), "lift": by_lift, "evidence": by_evidence}
 
 
 def _renamed(arrays: Arrays) -> dict[str, npt.NDArray[Any]]:

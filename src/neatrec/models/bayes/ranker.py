@@ -39,8 +39,10 @@ MEASURES = {"balanced": (0, 1), "lift": (0,), "evidence": (1,)}
 """What a goal is measured by: gains by strong pairs, as `shrunk-lift-tuned` has them (0), by certain pairs (1)."""
 MIN_POSITIVE = 30
 """With fewer positive pairs a measure says nothing."""
+LIFT_POWER = 0.3
+"""Evidence ranks by the odds of a dependent pair to the power of 0.7, times those of a high-lift pair to this one."""
 LIFT_WEIGHTS = tuple(round(0.05 * step, 2) for step in range(21))
-"""Weights of the odds of a high-lift pair in a blend; the rest is that of the odds of a dependent pair."""
+"""Weights of the odds of a high-lift pair in a sum; the rest is that of the odds that evidence ranks by."""
 MIN_GAIN = 0.02
 """Log-gains over the best statistic are shares of the largest one that odds attain by a measure, or of this."""
 RESAMPLES = 300
@@ -58,22 +60,28 @@ class OddsRanker:
     level: float
     weights: Floats
 
+    def log_odds(self, features: Floats) -> Floats:
+        """Of pairs with these features, shape (pairs,)."""
+        return np.clip(self.level + features @ self.weights, -MAX_LOG_ODDS, MAX_LOG_ODDS)
+
     def to_array(self) -> Floats:
         return np.concatenate([[self.level], self.weights])
 
     @classmethod
-    def from_array(cls, values: Floats) -> OddsRanker | None:
-        """None for an empty array; features that are younger than the array have the weight 0."""
-        if not len(values):
-            return None
+    def from_array(cls, values: Floats) -> OddsRanker:
+        """Features that are younger than the array have the weight 0."""
         return cls(float(values[0]), np.pad(values[1:], (0, len(RANKER_FEATURES) + 1 - len(values))))
 
     @classmethod
-    def blend(cls, lift: OddsRanker, evidence: OddsRanker, lift_weight: float) -> OddsRanker:
+    def blend(cls, lift: OddsRanker, evidence: OddsRanker, lift_power: float) -> OddsRanker:
         """The weighted mean of two log-odds."""
-        rest = 1.0 - lift_weight
-        level, weights = lift.level * lift_weight, lift.weights * lift_weight
+        rest = 1.0 - lift_power
+        level, weights = lift.level * lift_power, lift.weights * lift_power
         return cls(level + rest * evidence.level, weights + rest * evidence.weights)
+
+    def times(self, factor: float) -> OddsRanker:
+        """The odds times `factor`."""
+        return OddsRanker(self.level + float(np.log(factor)), self.weights)
 
 
 @dataclass(frozen=True)
@@ -82,12 +90,19 @@ class GoalRanking:
 
     name: str
     """`odds`, `posterior-lift`, or a statistic of the pair counts by the name of its model: `shrunk-lift`, `llr`."""
-    ranker: OddsRanker | None = None
-    """The odds."""
+    rankers: tuple[OddsRanker, ...] = ()
+    """The score is the sum of their odds."""
     k: float | None = None
     """Of `shrunk-lift`."""
     lift_weight: float | None = None
-    """Of the odds of a high-lift pair, in a blend with those of a dependent pair."""
+    """Of the odds of a high-lift pair in the sum."""
+
+    @classmethod
+    def of_odds(cls, lift: OddsRanker, evidence: OddsRanker, lift_weight: float) -> GoalRanking:
+        """The weighted mean of the odds that the two goals rank by."""
+        summands = (lift, lift_weight), (evidence, 1.0 - lift_weight)
+        rankers = tuple(ranker.times(weight) for ranker, weight in summands if weight > 0)
+        return cls("odds", rankers, lift_weight=lift_weight)
 
     @property
     def title(self) -> str:
@@ -96,18 +111,20 @@ class GoalRanking:
         return self.name if self.lift_weight is None else f"{self.name}, lift weight {self.lift_weight:g}"
 
     def linear(self) -> OddsRanker:
-        """The log-odds, or the one feature that ranks as the posterior lift or as G^2 does."""
+        """The log-odds of old bundles, or the one feature that ranks as the posterior lift or as G^2 does."""
         feature = "significance" if self.name == "llr" else "log_lift"
-        return self.ranker or OddsRanker(0.0, (np.array(list(RANKER_FEATURES)) == feature).astype(np.float64))
+        alone = OddsRanker(0.0, (np.array(list(RANKER_FEATURES)) == feature).astype(np.float64))
+        return self.rankers[0] if self.rankers else alone
 
     def settings(self) -> dict[str, float]:
         """The parameters of the statistic."""
         return {} if self.k is None else {"k": self.k}
 
     def to_dict(self) -> dict[str, Any]:
+        weights = {"weights": [named(RANKER_FEATURES, ranker.weights) for ranker in self.rankers]}
         numbers = {"k": self.k, "lift_weight": self.lift_weight}
-        weights = {} if self.ranker is None else {"weights": named(RANKER_FEATURES, self.ranker.weights)}
-        return {"ranks_by": self.name, **{n: round(x, 6) for n, x in numbers.items() if x is not None}, **weights}
+        shown = {name: round(value, 6) for name, value in numbers.items() if value is not None}
+        return {"ranks_by": self.name, **shown, **(weights if self.rankers else {})}
 
 
 def named(names: Any, weights: Floats | None) -> dict[str, float]:
@@ -293,22 +310,23 @@ def _rich_entrants(pairs: RankerTrainingSet) -> list[Entrant]:
         return out
     for part in (half, ~half):
         fitted, test = _fitted(pairs.of_queries(part)) or final, pairs.of_queries(~part)
+        lift, evidence = (np.exp(ranker.log_odds(test.features)) for ranker in fitted)
         for place, weight in enumerate(LIFT_WEIGHTS):
-            gains[place, ~part] = test.gains_by_query(test.features @ OddsRanker.blend(*fitted, weight).weights)
-    rankings = [GoalRanking("odds", OddsRanker.blend(*final, w), lift_weight=w) for w in LIFT_WEIGHTS]
+            gains[place, ~part] = test.gains_by_query(weight * lift + (1.0 - weight) * evidence)
+    rankings = [GoalRanking.of_odds(*final, weight) for weight in LIFT_WEIGHTS]
     return out + [Entrant(ranking, gain) for ranking, gain in zip(rankings, gains, strict=True)]
 
 
 def _fitted(pairs: RankerTrainingSet) -> tuple[OddsRanker, OddsRanker] | None:
-    """The odds of a high-lift pair and of a dependent pair; with too few of one kind those of the other stand in."""
+    """What lift and evidence rank by; with too few positive pairs of one kind the odds of the other stand in."""
     found: list[OddsRanker | None] = []
     for positive, first in zip((pairs.positive, pairs.dependent), pairs.first.T, strict=True):
         asked = pairs.by_query(np.ones(positive.sum()), positive) > 0
         first = first & np.repeat(asked, np.diff(pairs.start))  # the other queries have no positive pair to tell apart
         enough = (positive & first).sum() >= MIN_POSITIVE / 2
         found.append(logistic_ranker(pairs.features[first], positive[first]) if enough else None)
-    lift, evidence = found[0] or found[1], found[1] or found[0]
-    return None if lift is None or evidence is None else (lift, evidence)
+    lift, dependent = found[0] or found[1], found[1] or found[0]
+    return None if lift is None or dependent is None else (lift, OddsRanker.blend(lift, dependent, LIFT_POWER))
 
 
 def logistic_ranker(features: Floats, positive: Mask, used: Mask | None = None) -> OddsRanker:

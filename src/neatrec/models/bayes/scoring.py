@@ -207,9 +207,10 @@ class PairScorer:
         return other
 
     def rows(self, queries: Codes) -> Vectors:
-        """Scores of each query with every item by the first ranker, shape (queries, items)."""
-        by_first: Vectors = self.rows_by_ranker(queries)[0]
-        return by_first
+        """Scores of each query with every item, the sums over the rankers, shape (queries, items)."""
+        by_ranker = self.rows_by_ranker(queries)
+        total: Vectors = by_ranker[0] if len(by_ranker) == 1 else by_ranker.sum(axis=0)
+        return total
 
     def rows_by_ranker(self, queries: Codes) -> Vectors:
         """Scores of each query with every item, shape (rankers, queries, items); features are computed once."""
@@ -222,20 +223,17 @@ class PairScorer:
             offsets = np.arange(len(some) + 1, dtype=np.int64) * items
             flat = [product[part].reshape(-1) for product in products]
             scores = np.empty((len(out), len(some) * items), dtype=np.float32)
-            self._run(some, offsets, np.zeros(0, dtype=np.int32), flat, scores, np.zeros(0, dtype=np.float32))
+            self._run(some, offsets, np.zeros(0, dtype=np.int32), flat, scores)
             np.exp(scores.reshape(len(out), len(some), items), out=out[:, part])
 
         parallel_slices(len(queries), work, min_rows=MIN_ROWS_PER_THREAD)
         return out
 
     def pairs(self, queries: Codes, items: Codes) -> Vectors:
-        """Scores of pairs by the first ranker, shape (pairs,)."""
-        return np.exp(self._of_pairs(queries, items)[0])
-
-    def _of_pairs(self, queries: Codes, items: Codes) -> tuple[Vectors, Vectors]:
+        """Scores of pairs, the sums over the rankers, shape (pairs,)."""
         order = np.argsort(queries, kind="stable")
         asked, chosen = queries[order], items[order]
-        scores, priors = np.empty(len(queries), dtype=np.float32), np.empty(len(queries), dtype=np.float32)
+        scores = np.empty(len(queries), dtype=np.float32)
 
         def work(part: slice) -> None:
             mine, found = asked[part], chosen[part]
@@ -245,12 +243,11 @@ class PairScorer:
             for left, right, out in zip(self._query_sides(different), self.sides, products, strict=True):
                 pair_products(left, right, offsets, found, out)
             score = np.empty((len(self.settings.level), len(mine)), dtype=np.float32)
-            prior = np.empty(len(mine), dtype=np.float32)
-            self._run(different, offsets, found, products, score, prior)
-            scores[order[part]], priors[order[part]] = score[0], prior
+            self._run(different, offsets, found, products, score)
+            scores[order[part]] = np.exp(score).sum(axis=0)
 
         parallel_slices(len(queries), work, min_rows=MIN_PAIRS_PER_THREAD)
-        return scores, priors
+        return scores
 
     def _query_sides(self, queries: Codes) -> list[Vectors]:
         """The queries' factors of the products with `sides`."""
@@ -258,9 +255,7 @@ class PairScorer:
         words = features.word_vectors[queries] * (features.word_values * self.settings.prior.words)
         return [*(np.ascontiguousarray(scaled[:, part]) for part in self.parts), words.astype(np.float32)]
 
-    def _run(
-        self, queries: Codes, offsets: Any, items: Codes, products: list[Vectors], out: Vectors, prior_out: Vectors
-    ) -> None:
+    def _run(self, queries: Codes, offsets: Any, items: Codes, products: list[Vectors], out: Vectors) -> None:
         features, settings = self.features, self.settings
         mine = features.category[queries]
         categories = settings.prior.categories * features.category_lift[mine], features.category_order[mine]
@@ -276,7 +271,6 @@ class PairScorer:
             self.tables,
             settings,
             out,
-            prior_out,
         )
 
     def _query_columns(self, queries: Codes) -> QueryColumns:
@@ -368,11 +362,11 @@ def spread(similar_to, reached, out):  # type: ignore[no-untyped-def]
 
 @compiled
 def score_queries(  # type: ignore[no-untyped-def]
-    queries, offsets, items, products, of_query, of_item, categories, significance, tables, settings, out, prior_out
+    queries, offsets, items, products, of_query, of_item, categories, significance, tables, settings, out
 ):
     """Log-scores of each query with its items, from offsets[r] to offsets[r + 1]; no `items`: all, in order.
 
-    out: a row per ranker. prior_out: the logs of the prior means too; empty: not wanted.
+    out: a row per ranker.
     """
     positive, negative, words = products
     category_prior, category_order = categories
@@ -414,8 +408,6 @@ def score_queries(  # type: ignore[no-untyped-def]
             )
             add_unseen(r, of_pair, of_query, chosen, settings, out[:, part])
             add_seen(of_pair, settings, out[:, part])
-            if len(prior_out):
-                prior_out[part] = of_pair.category_prior
         else:
             of_pair = PairColumns(*by_vectors, pooled, around, prior, order, count, blended, certain)
             add_unseen(r, of_pair, of_query, of_item, settings, out[:, part])
