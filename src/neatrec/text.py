@@ -39,6 +39,15 @@ def no_formula(text: str) -> str:
     return "'" + text if formula else text
 
 
+def plain_name(name: str) -> str:
+    """The name of a column, however it is written.
+
+    >>> plain_name("Order ID"), plain_name("orderId"), plain_name("Catégorie"), plain_name("Straße")
+    ('orderid', 'orderid', 'categorie', 'strasse')
+    """
+    return re.sub(r"[^a-z0-9]", "", unicodedata.normalize("NFKD", name.casefold()))
+
+
 def plural(count: int, noun: str, many: str | None = None) -> str:
     """
     >>> plural(1, "basket"), plural(12000, "basket"), plural(2, "category", "categories")

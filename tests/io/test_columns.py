@@ -7,9 +7,10 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
-from neatrec.cooccurrence.strata import default_strata
+from neatrec.cooccurrence.strata import default_strata, strata_words
 from neatrec.errors import InputError, ParameterError, SourceError
 from neatrec.io import SourceOptions, read_baskets
 from neatrec.io.columns import guess, guess_category, nearest
@@ -161,6 +162,16 @@ def test_usual_names_in_four_languages(tmp_path: Path, head: str, row: str) -> N
     assert baskets.user_ids is not None
     assert len(baskets.catalog.levels) == 1
     assert not baskets.ordered  # a German "Position" numbers the lines of a document
+
+
+@pytest.mark.parametrize("column", ["storeId", "Shop", "Filiale", "Markt-Nr.", "magasin", "Numéro magasin", "Tienda"])
+def test_a_store_is_a_stratum_in_four_languages(column: str) -> None:
+    orders = list(range(600))
+    table = pa.table({"order_id": orders, "sku": ["tea"] * 600, column: [f"store {order % 3}" for order in orders]})
+    baskets = read_baskets(table)
+    assert len(baskets.attributes[column].names) == 3
+    assert default_strata(baskets) == ("basket_size", column)
+    assert strata_words([column]).endswith("Seasons could not be ruled out as the reason of a pair.")
 
 
 def test_unused_columns_that_may_help_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -15,17 +14,15 @@ import pyarrow.compute as pc
 
 from neatrec.compiled import compiled
 from neatrec.cooccurrence.counts import CountOptions
-from neatrec.data.baskets import Baskets
+from neatrec.data.baskets import STORES, Baskets
 from neatrec.errors import ParameterError, must_be, must_be_one_of
 from neatrec.statistics.independence import groups_of
-from neatrec.text import plural, printable
+from neatrec.text import plain_name, plural, printable
 
 log = logging.getLogger(__name__)
 Int64 = npt.NDArray[np.int64]
 
 SIZE, MONTH = BUILT_IN = ("basket_size", "month")
-STORES = ("store", "store_id", "store_name", "shop", "shop_id", "branch", "branch_id")
-"""Attributes that are strata by default, however they are written: `Store ID`, `storeId`."""
 FEW_BASKETS = 200
 """A stratum with fewer baskets explains its own pairs away: what is bought together once in n baskets is expected there
 1/n times for that reason alone."""
@@ -75,11 +72,11 @@ def default_strata(baskets: Baskets) -> tuple[str, ...]:
 def _stores(names: Iterable[str]) -> list[str]:
     """Those of `names` that mean a store, in the order of STORES; a comma would part the name in a list of strata.
 
-    >>> _stores(["month", "Shop", "Store ID"])
-    ['Store ID', 'Shop']
+    >>> _stores(["month", "Filiale", "Store ID"])
+    ['Store ID', 'Filiale']
     """
-    plain = {name: re.sub("[^a-z0-9]", "", name.lower()) for name in names if "," not in name}
-    return [name for store in STORES for name in plain if plain[name] == store.replace("_", "")]
+    plain = {name: plain_name(name) for name in names if "," not in name}
+    return [name for store in STORES for name in plain if plain[name] == plain_name(store)]
 
 
 def strata_groups(baskets: Baskets, names: Sequence[str]) -> list[tuple[str, ...]]:

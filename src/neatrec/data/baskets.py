@@ -32,6 +32,15 @@ def _frozen(array: npt.ArrayLike, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
     return out
 
 
+STORES = (
+    *("store_id", "store", "store_name", "shop_id", "shop", "branch_id", "branch"),
+    *("filiale", "filial_id", "filial_nr", "filialnummer", "markt", "markt_id", "markt_nr", "marktnummer"),
+    *("magasin", "id_magasin", "code_magasin", "numero_magasin", "nom_magasin", "point_de_vente"),
+    *("tienda", "id_tienda", "codigo_tienda", "numero_tienda", "nombre_tienda", "sucursal", "id_sucursal"),
+)
+"""Columns that name a store, in English, German, French and Spanish: read as an attribute, and strata by default."""
+
+
 @dataclass(frozen=True)
 class Attribute:
     """A column of the baskets, such as the store: a code for each basket and the names of the codes."""

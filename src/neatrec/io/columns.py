@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import logging
-import re
 import shlex
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 
+from neatrec.data.baskets import STORES
 from neatrec.errors import SourceError
 from neatrec.io.csv_text import fields_vary
 from neatrec.io.options import SourceOptions
 from neatrec.io.tables import DATA_FRAME, InputTable, refuse_doubles
-from neatrec.text import printable
+from neatrec.text import plain_name, printable
 
 
 @dataclass(frozen=True)
@@ -103,7 +102,7 @@ USUAL_NAMES: dict[str, tuple[str, ...]] = {
         *("quantity", "qty", "units", "item_quantity", "quantity_ordered", "units_sold", "product_qty", "qty_ordered"),
         *("menge", "anzahl", "stueckzahl", "stuckzahl", "quantite", "qte", "cantidad", "unidades"),
     ),
-    "store": ("store_id", "store", "store_name", "shop_id", "branch_id"),
+    "store": STORES,
     "group": ("item_group_id", "variant_group", "parent_sku", "parent_asin", "parent_product_id", "style_id"),
 }
 # shallow to deep; at most one name of each row is taken
@@ -205,18 +204,10 @@ PRESETS = (
 )
 
 
-def plain(name: str) -> str:
-    """
-    >>> plain("Order ID"), plain("orderId"), plain("Catégorie"), plain("Straße")
-    ('orderid', 'orderid', 'categorie', 'strasse')
-    """
-    return re.sub(r"[^a-z0-9]", "", unicodedata.normalize("NFKD", name.casefold()))
-
-
 def column_called(names: Iterable[str], columns: Sequence[str]) -> str | None:
     """The first of the usual `names` that a table has, as the table writes it."""
-    by_name = {plain(column): column for column in reversed(columns)}
-    return next((by_name[plain(name)] for name in names if plain(name) in by_name), None)
+    by_name = {plain_name(column): column for column in reversed(columns)}
+    return next((by_name[plain_name(name)] for name in names if plain_name(name) in by_name), None)
 
 
 def guess(role: str, columns: Sequence[str]) -> str | None:
@@ -232,15 +223,15 @@ def guess_category(columns: Sequence[str]) -> tuple[str, ...]:
 
 def known_export(columns: Sequence[str]) -> Preset | None:
     """The preset whose marks are all among `columns`."""
-    names = {plain(column) for column in columns}
-    return next((preset for preset in PRESETS if {plain(mark) for mark in preset.marks} <= names), None)
+    names = {plain_name(column) for column in columns}
+    return next((preset for preset in PRESETS if {plain_name(mark) for mark in preset.marks} <= names), None)
 
 
 def nearest(wanted: str, role: str, columns: Sequence[str]) -> str | None:
     """The column most likely meant by `wanted`: a similar name, else a usual one for the role."""
 
     def likeness(column: str) -> float:
-        return SequenceMatcher(None, plain(wanted), plain(column)).ratio()
+        return SequenceMatcher(None, plain_name(wanted), plain_name(column)).ratio()
 
     best = max(columns, key=likeness, default=None)
     if best is not None and likeness(best) >= 0.7:
@@ -373,7 +364,7 @@ def _role_column(role: str, table: InputTable, preset: Preset | None, first: Inp
 
 def _is_english(basket: str | None) -> bool:
     names = USUAL_NAMES["basket"]
-    return basket is None or plain(basket) not in map(plain, names[names.index("bestellnummer") :])
+    return basket is None or plain_name(basket) not in map(plain_name, names[names.index("bestellnummer") :])
 
 
 def log_unused(lines: Columns, in_catalogue: Columns | None, columns: Sequence[str]) -> None:
@@ -383,7 +374,7 @@ def log_unused(lines: Columns, in_catalogue: Columns | None, columns: Sequence[s
     may_help = []
     for column in columns:
         for role, words in MAY_HELP.items():
-            if column not in used and role not in taken and any(word in plain(column) for word in words):
+            if column not in used and role not in taken and any(word in plain_name(column) for word in words):
                 may_help.append(f"{printable(column, 40)} ({role}?)")
                 break
     if may_help:
