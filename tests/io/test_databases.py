@@ -89,7 +89,6 @@ FILES = {
     "orders.csv": write_csv,
     "orders.parquet": write_parquet,
     "orders.sqlite": write_sqlite,
-    "orders.db": write_sqlite,
     "orders.duckdb": write_duckdb,
     "orders.jsonl": write_json,
     "orders.ndjson.gz": write_json,
@@ -147,11 +146,11 @@ def test_one_hash_from_postgresql(
 
 
 def test_a_folder_may_mix_kinds(tmp_path: Path, expected: Baskets) -> None:
-    for i, (name, write) in enumerate([("a.arrow", write_arrow), ("b.jsonl", write_json), ("c.csv", write_csv)]):
+    for name, write in (("a.arrow", write_arrow), ("b.jsonl", write_json), ("c.csv", write_csv)):
         write(tmp_path / name)
-        (tmp_path / "manifest.json").write_text('{"made": "today"}')
-        assert read_baskets(tmp_path).dropped == {"returns": i + 1, "repeated lines": 5 * i} or not i
-    assert read_baskets(tmp_path).hash == expected.hash
+    (tmp_path / "manifest.json").write_text('{"made": "today"}')
+    found = read_baskets(tmp_path)
+    assert (found.hash, found.dropped) == (expected.hash, {"returns": 3, "repeated lines": 10})
 
 
 def test_a_query_is_a_file_for_commands_and_text_in_python(

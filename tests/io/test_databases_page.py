@@ -1,0 +1,84 @@
+"""docs/how-to/databases.md keeps its word: its commands, SQL, TOML and Python run against a real PostgreSQL."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sqlite3
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from helpers.postgres import PostgresServer
+from neatrec.cli.main import exit_code_of
+
+TEXT = (Path(__file__).parents[2] / "docs" / "how-to" / "databases.md").read_text()
+ADDRESS = "postgresql://shop@localhost/shop"
+TABLES = (
+    "CREATE ROLE shop LOGIN SUPERUSER PASSWORD 'correct horse'",
+    "CREATE TABLE products AS SELECT i::text AS sku, 'Item ' || i AS title, 'shelf ' || i % 4 AS shelf "
+    "FROM generate_series(0, 19) AS i",
+    "CREATE TABLE orders AS SELECT i AS id, 'c' || i % 90 AS customer_id, "
+    "current_timestamp - (i % 200 + 1) * interval '1 day' AS created_at, i % 50 = 0 AS cancelled "
+    "FROM generate_series(1, 1000) AS i",
+    "CREATE TABLE order_lines AS SELECT id AS order_id, ((id * 7 + line * (id % 3 + 1)) % 20)::text AS sku "
+    "FROM orders, generate_series(1, 4) AS line",
+)
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", TEXT, flags=re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def page_server(postgres_server: PostgresServer) -> PostgresServer:
+    postgres_server.execute("CREATE DATABASE page")
+    postgres_server.execute(*TABLES, database="page")
+    return postgres_server
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with what the page names."""
+    monkeypatch.chdir(tmp_path)
+    for name, sql in zip(("orders.sql", "yesterday.sql"), blocks("sql"), strict=True):
+        (tmp_path / name).write_text(sql.replace("DATE '2026-01-01'", "DATE '2020-01-01'"))
+    for path, connect in (("shop.sqlite", sqlite3.connect), ("shop.duckdb", duckdb.connect)):
+        connection = connect(path)
+        connection.execute("CREATE TABLE order_lines AS SELECT '1' AS order_id, 'tea' AS sku")
+        connection.commit()
+        connection.close()
+    return tmp_path
+
+
+@pytest.mark.parametrize("block", [block for block in blocks("sh") if "--allow-remote" not in block])
+def test_its_commands_run(
+    block: str, here: Path, page_server: PostgresServer, postgres: PostgresServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for line in block.splitlines():
+        command = line.replace(ADDRESS, page_server.address("page", user="shop"))
+        assert exit_code_of(shlex.split(command)[1:]) == 0, capsys.readouterr().err
+
+
+def test_its_source_toml_and_python_read_the_orders(
+    here: Path, page_server: PostgresServer, postgres: PostgresServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toml, python = (
+        block.replace(ADDRESS, page_server.address("page", user="shop"))
+        for block in (*blocks("toml"), *blocks("python"))
+    )
+    (here / "source.toml").write_text(toml.replace("2026-01-01", "2020-01-01"))
+    assert exit_code_of(["check", "source.toml"]) == 0
+    assert "980 baskets" in capsys.readouterr().out
+    found: dict[str, object] = {}
+    exec(python, found)
+    assert str(found["baskets"]).startswith("<Baskets 1,000 baskets")
+
+
+def test_its_downloads_are_refused_without_their_option(capsys: pytest.CaptureFixture[str]) -> None:
+    commands = [line for block in blocks("sh") if "--allow-remote" in block for line in block.splitlines()]
+    assert len(commands) == 2
+    for command in commands:
+        assert exit_code_of(shlex.split(command.removesuffix(" --allow-remote"))[1:]) == 2
+        assert "Say --allow-remote" in capsys.readouterr().err
