@@ -174,6 +174,12 @@ def test_a_store_imports_from_a_database(
     assert read_baskets(tmp_path / "store").hash == expected.hash
 
 
+def test_a_database_in_another_encoding_is_read_as_utf8(postgres: PostgresServer) -> None:
+    postgres.execute("CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0 LOCALE 'C'")
+    found = read_baskets(postgres.address("latin"), query="SELECT 1 AS order_id, U&'caf\\00E9' AS sku")
+    assert found.catalog.ids.to_pylist() == ["café"]
+
+
 def test_types_that_only_postgresql_knows_are_text(postgres: PostgresServer) -> None:
     uuid = "2b783de4-50e5-4dc7-99b1-e2cc637f74dc"
     postgres.execute("CREATE TYPE channel AS ENUM ('shop', 'web')")

@@ -17,6 +17,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from neatrec.errors import MissingDependencyError, SourceError, must_be, require_extra
 from neatrec.io.addresses import WHERE_SECRETS_ARE, Address
+from neatrec.io.duckdb_session import memory_limit
 from neatrec.io.files import SourceFile, unreadable
 from neatrec.io.options import SourceOptions
 from neatrec.io.tables import InputTable, quoted, spooled
@@ -172,10 +173,11 @@ def own_words(error: Exception) -> str:
 @contextmanager
 def _postgresql(address: Address, folder: Path) -> Iterator[OpenDatabase]:
     require_extra("database", f"reading {address.scheme}://")
-    given = "connect_timeout=" in address.text or "PGCONNECT_TIMEOUT" in os.environ
-    limit = "" if given else f"{'&' if '?' in address.text else '?'}connect_timeout={CONNECT_SECONDS}"
-    with _cursor("postgresql", address, uri=address.text + limit) as (cursor, errors):
-        cursor.execute("SET TRANSACTION READ ONLY")
+    settings = ["client_encoding=utf8"]
+    if "connect_timeout=" not in address.text and "PGCONNECT_TIMEOUT" not in os.environ:
+        settings.append(f"connect_timeout={CONNECT_SECONDS}")
+    uri = address.text + ("&" if "?" in address.text else "?") + "&".join(settings)
+    with _cursor("postgresql", address, uri=uri) as (cursor, errors):
 
         def tables() -> list[DatabaseTable]:
             cursor.execute(
@@ -187,6 +189,7 @@ def _postgresql(address: Address, folder: Path) -> Iterator[OpenDatabase]:
             return [DatabaseTable(*row) for row in cursor.fetchall()]
 
         def reader(sql: str) -> pa.RecordBatchReader:
+            cursor.execute("SET TRANSACTION READ ONLY")
             schema = cursor.adbc_execute_schema(sql)
             cursor.execute(_with_odd_types_as_text(sql, schema))
             return _renamed(cursor.fetch_record_batch(), schema.names)
@@ -333,7 +336,7 @@ def _sqlite_text(value: Any) -> str | None:
 def _duckdb(file: SourceFile, folder: Path) -> Iterator[OpenDatabase]:
     import duckdb
 
-    config = {"temp_directory": str(folder / "spill")}
+    config = {"temp_directory": str(folder / "spill"), "memory_limit": f"{memory_limit() >> 20}MiB"}
     try:
         connection = duckdb.connect(str(file.path.absolute()), read_only=True, config=config)
     except duckdb.Error as error:
@@ -357,8 +360,11 @@ def _duckdb(file: SourceFile, folder: Path) -> Iterator[OpenDatabase]:
         return rows.to_arrow_reader(BATCH_ROWS)
 
     try:
-        for setting in ("TimeZone = 'UTC'", "enable_progress_bar = false", "enable_external_access = false"):
-            connection.execute(f"SET {setting}")
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.execute("SET enable_progress_bar = false")
+        connection.execute("SET allowed_directories = ?", [[str(folder)]])  # where it spills
+        connection.execute("SET enable_external_access = false")
+        connection.execute("SET lock_configuration = true")
         yield OpenDatabase(file.shown, reader, tables, (duckdb.Error,))
     finally:
         connection.close()

@@ -11,7 +11,7 @@ from uuid import uuid4
 from neatrec.errors import SourceError
 from neatrec.io.duckdb_session import DISK_FULL, both_names, session
 from neatrec.io.files import SourceFile
-from neatrec.io.tables import InputTable, plain_path, quoted
+from neatrec.io.tables import InputTable, literal, plain_path, quoted
 from neatrec.text import printable
 
 SCAN = "read_json(?, format = 'auto', compression = ?, sample_size = -1, maximum_depth = 1)"
@@ -35,7 +35,7 @@ def json_table(file: SourceFile, folder: Path) -> InputTable | None:
             if not rows:
                 return None
             connection.execute(
-                f"COPY (SELECT {', '.join(chosen)} FROM {SCAN}) TO '{target}' (FORMAT parquet)", parameters
+                f"COPY (SELECT {', '.join(chosen)} FROM {SCAN}) TO {literal(target)} (FORMAT parquet)", parameters
             )
         except (duckdb.InvalidInputException, duckdb.IOException) as error:
             if re.search(DISK_FULL, str(error)):

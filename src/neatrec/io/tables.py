@@ -42,6 +42,15 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+def literal(text: object) -> str:
+    """`text` as an SQL string, for statements that take no parameters.
+
+    >>> literal("it's")
+    "'it''s'"
+    """
+    return "'" + str(text).replace("'", "''") + "'"
+
+
 @dataclass(frozen=True)
 class SqlColumn:
     """A column of a table: its name in SQL and its DuckDB type."""
