@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import csv
 
-from helpers.postgres import PASSWORD, PostgresServer
+from helpers.postgres import PASSWORD, USER, PostgresServer
+from neatrec.cli.main import exit_code_of
 from neatrec.data.baskets import Baskets
 from neatrec.errors import InputError, MissingDependencyError, ParameterError, SourceError
 from neatrec.io import SourceOptions, read_baskets, read_source_toml
@@ -166,12 +167,59 @@ def test_a_query_is_a_file_for_commands_and_text_in_python(
     assert same(read_baskets(shop.address("shop"), query=str(file)), expected)
 
 
-def test_a_store_imports_from_a_database(
-    tmp_path: Path, shop: PostgresServer, postgres: PostgresServer, expected: Baskets
+def test_a_store_imports_from_a_database_and_keeps_no_login(
+    tmp_path: Path, shop: PostgresServer, postgres: PostgresServer, expected: Baskets, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.DEBUG)
     done = import_baskets(shop.address("shop"), tmp_path / "store", SourceOptions(table="orders"))
     assert (done.baskets, done.lines) == (3, 5)
     assert read_baskets(tmp_path / "store").hash == expected.hash
+    kept = b"".join(file.read_bytes() for file in (tmp_path / "store").rglob("*") if file.is_file())
+    assert f"postgresql://127.0.0.1:{shop.port}/shop" in kept.decode(errors="replace")
+    for secret in (PASSWORD, f"{USER}@"):
+        assert secret.encode() not in kept
+        assert secret not in caplog.text
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["check", "labels", "train --out bundle", "train --stream --out bundle", "serve --port 0", "import --to s"],
+)
+def test_every_command_reads_a_database_and_says_in_one_line_what_is_wrong(
+    command: str,
+    tmp_path: Path,
+    shop: PostgresServer,
+    postgres: PostgresServer,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    name, *options = command.split()
+    for source, said in (
+        ([shop.address("shop"), "--table", "gone"], "has no table 'gone'; it has: archive.lines, nothing, orders"),
+        (["postgresql://ann:hunter2@localhost/shop"], "address must hold no password"),
+        (["https://shop.example/orders.csv"], "nothing is downloaded unless asked for. Say --allow-remote"),
+    ):
+        assert exit_code_of([name, *source, *options]) == 2
+        shown = capsys.readouterr()
+        (line,) = shown.err.splitlines()
+        assert line.startswith("error: ")
+        assert said in line
+        assert "hunter2" not in line + shown.out
+
+
+def test_serve_trains_on_what_the_database_holds(
+    tmp_path: Path,
+    shop: PostgresServer,
+    postgres: PostgresServer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    served: list[Any] = []
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("neatrec.cli.serve._train", lambda source, out, output: served.append(source.read().baskets))
+    monkeypatch.setattr("neatrec.service.run.serve", lambda settings, **how: served.append(settings.bundle))
+    assert exit_code_of(["serve", shop.address("shop"), "--table", "orders", "--port", "0"]) == 0
+    assert (served[0].lines, served[1]) == (5, tmp_path / "neatrec-bundle")
 
 
 def test_a_database_in_another_encoding_is_read_as_utf8(postgres: PostgresServer) -> None:
