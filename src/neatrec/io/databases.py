@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 BATCH_ROWS = 65_536
-CONNECT_SECONDS = 7
+CONNECT_SECONDS = 5
 """For each address of a host, of which there are often two."""
 MOST_LISTED = 20
 CHOOSE = "Choose one with --table NAME, or select rows with --query FILE.sql."
