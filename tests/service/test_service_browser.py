@@ -12,7 +12,9 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
 from helpers.browser import chromium
-from helpers.service_bundle import INJECTIONS, id_of
+from helpers.service_bundle import INJECTIONS, id_of, write_bundle
+from neatrec.release.limits import PublishLimits
+from neatrec.release.publish import publish
 from neatrec.service.app import make_app
 from neatrec.service.settings import ServiceSettings
 
@@ -182,6 +184,46 @@ def test_a_field_of_the_categories_opens_its_pairs(page: Page) -> None:
     expect(page.locator(".pairs li").first).to_be_visible()
     assert "category=" in page.url
     assert "with_category=" in page.url
+
+
+def test_a_published_store_shows_what_changed_and_leads_to_it(
+    browser: Browser, bundle: Path, tmp_path: Path, running: Callable[[Any], str]
+) -> None:
+    gate = PublishLimits(rows_rise=9, coverage_fall=1, top10_changed=1)
+    for version in (write_bundle(tmp_path / "older", count=500), bundle):
+        publish(version, tmp_path / "store", gate)
+    context = browser.new_context(base_url=running(make_app(ServiceSettings(tmp_path / "store"))))
+    page = context.new_page()
+    page.goto("/")
+    expect(page.locator(".pairs li")).to_have_count(20)
+    changed = page.locator("section", has=page.get_by_role("heading", name="Since the version before"))
+    expect(changed).to_contain_text("of sales were covered, now")
+    link = changed.get_by_role("link", name="new pair")
+    new = int(link.inner_text().split()[0].replace(",", ""))
+    link.click()
+    expect(page.get_by_label("Sorted by")).to_have_value("new")
+    expect(page.locator("main")).to_contain_text(f"of {new} pairs")
+    expect(page.locator(".pairs li .new")).to_have_count(min(new, 50))
+    page.get_by_label("Sorted by").select_option("customers")
+    page.get_by_role("button", name="Apply").click()
+    orders = [int(text.split(" by ")[1].split()[0]) for text in page.locator(".pairs .words").all_inner_texts()]
+    assert orders == sorted(orders, reverse=True)
+    page.goto("/")
+    expect(page.locator("main")).to_contain_text("of sales. How good is it?")
+    page.get_by_role("link", name="second half").click()
+    expect(page.locator("select[name=category]")).to_have_value("second half")
+    expect(page.locator(".pairs li").first).to_be_visible()
+    page.goto("/")
+    without = page.locator("section", has=page.get_by_role("heading", name="Without an answer"))
+    without.get_by_role("link").first.click()
+    expect(page.get_by_text("Nothing with enough evidence")).to_be_visible()
+    page.goto("/?q=Sauce")
+    expect(page.locator(".results").first).to_contain_text("Marinara Sauce")
+    page.goto("/?q=marinra")
+    expect(page.get_by_text("No item is called exactly that.")).to_be_visible()
+    similar = page.get_by_role("heading", name="Similar names").locator("xpath=following-sibling::ul[1]")
+    expect(similar).to_contain_text("Marinara Sauce")
+    context.close()
 
 
 def test_everything_can_be_done_by_keyboard_alone(page: Page) -> None:

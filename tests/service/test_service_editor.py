@@ -307,6 +307,8 @@ def test_a_log_in_from_another_origin_is_refused(desk: Desk) -> None:
         ({"action": "pin", "query": "*"}, 422, "a pin needs a query of its own"),
         ({"item": CHIPS}, 422, "an item is never recommended for itself"),
         ({"until": "24.12.2026"}, 422, "`until` must be a day such as 2026-12-24"),
+        ({"until": "2020-12-24"}, 422, "`until` must be today or later"),
+        ({"action": "note", "note": " "}, 422, "`note` must be given with this action"),
         ({"item": "nothing like it"}, 404, "no item has the id"),
         ({"query": "nothing like it"}, 404, "no item has the id"),
         ({"colour": "red"}, 422, "there is no parameter 'colour'"),

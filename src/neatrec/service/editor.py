@@ -187,6 +187,10 @@ class Editor:
         """Write a rule."""
         session, form = await self._signed(request, RuleForm)
         now = datetime.now(UTC)
+        if form.until is not None and form.until < now.date():
+            raise bad("until", "today or later", form.until.isoformat())
+        if form.action == "note" and not form.note:
+            raise bad("note", "given with this action", form.note)
 
         def write() -> Response:
             bundle = snapshot_of(request).main
