@@ -417,7 +417,7 @@ def test_new_items_are_answers_when_asked_for(tmp_path: Path, client: TestClient
     assert "has no scores for items that nobody bought" in refused.text
 
 
-CARD = re.compile(r'<li class="card">.*?</li>', re.DOTALL)
+CARD = re.compile(r'<li class="card"[^>]*>.*?</li>', re.DOTALL)
 
 
 def on_the_page(client: TestClient, item: str) -> list[tuple[str, str]]:
