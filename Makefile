@@ -60,7 +60,14 @@ postgres: WITHOUT := Databases are tested with a real PostgreSQL: install the pa
 postgres:
 	@command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || $(INSTALL)
 
-test: check browser java postgres  ## everything CI runs
+# exports into Redis likewise
+.PHONY: redis
+redis: PACKAGE := redis-server
+redis: WITHOUT := Exports are tested with a real Redis: install the package 'redis-server'.
+redis:
+	@command -v redis-server >/dev/null || $(INSTALL)
+
+test: check browser java postgres redis  ## everything CI runs
 	$(BIN)/pytest -m "not long" -n 2 --dist loadfile
 
 test-fast: $(READY)  ## unit tests only: no browser, Java, torch, network, child process or training kernels

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import shutil
 import signal
 from collections.abc import Iterator
 from functools import cache
@@ -14,6 +15,7 @@ import pytest
 from hypothesis import settings
 
 from helpers.postgres import PASSWORD, PostgresServer, programs, running_postgres
+from helpers.redis_server import REDIS_PASSWORD, RedisServer, running_redis
 
 # No deadline: how long an example takes says more about the machine than about the code. The same examples in every
 # run of `make test`, so that a change fails by its own fault; `make test-long` looks for new ones.
@@ -109,3 +111,19 @@ def postgres(postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch) -
     """The same, with its password where libpq looks for it."""
     monkeypatch.setenv("PGPASSWORD", PASSWORD)
     return postgres_server
+
+
+@pytest.fixture(scope="session")
+def redis_process() -> Iterator[RedisServer]:
+    """A real Redis, started for these tests."""
+    if shutil.which("redis-server") is None:
+        pytest.skip("needs Redis: install the Debian package 'redis-server'")
+    with running_redis() as server:
+        yield server
+
+
+@pytest.fixture
+def redis_server(redis_process: RedisServer, monkeypatch: pytest.MonkeyPatch) -> RedisServer:
+    """The same, with its password in the environment."""
+    monkeypatch.setenv("REDIS_PASSWORD", REDIS_PASSWORD)
+    return redis_process

@@ -33,7 +33,7 @@ ALLOWED: dict[str, set[str]] = {
     "serving": MODELS | {"bundle"},
     "report": MODELS | {"labels", "evaluation"},
     "check": COUNTS | {"labels", "io"},
-    "release": MODELS | {"bundle", "serving", "report"},
+    "release": MODELS | {"io", "bundle", "serving", "report"},
     "training": MODELS | {"io", "bundle", "serving", "release"},
     "leaderboard": MODELS | {"labels", "evaluation", "bundle", "serving", "report", "training"},
     "reproduction": MODELS | {"io", "labels", "evaluation", "bundle", "report", "leaderboard"},

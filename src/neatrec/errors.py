@@ -28,6 +28,7 @@ EXTRAS = {
     "report": ("jinja2", "matplotlib"),
     "als": ("implicit",),
     "database": ("adbc_driver_manager", "adbc_driver_postgresql"),
+    "redis": ("redis",),
 }
 """Extra of the package -> the modules it brings; a bare install has none of them."""
 

@@ -41,7 +41,7 @@ class Shop:
 
     def pairs(self, k: int | None = None, *, min_evidence: str = "likely") -> ResultTable:
         """The pairs with evidence, the strongest lower bound of the lift first, each once; the first `k` of them."""
-        from neatrec.release.export import answers_table
+        from neatrec.release.export_rows import answers_table
 
         rows = answers_table(self.index, min_evidence=min_evidence, k=self.index.k).sort_by(
             [("lift_low", "descending"), ("query", "ascending"), ("item", "ascending")]

@@ -17,8 +17,8 @@ from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog
 from neatrec.errors import ParameterError, ResourceError
 from neatrec.models import Run, make_model
-from neatrec.release import export as table_export
-from neatrec.release.export import export_table
+from neatrec.release import export_files, export_rows
+from neatrec.release.export import ExportOptions, export_answers
 from neatrec.serving import ServingTable, recommend, save_indexed
 
 IDS = [
@@ -58,8 +58,8 @@ def rows_of(index: ServingTable) -> list[tuple[str, int, str, str]]:
 
 
 def test_parquet_has_every_answer_with_its_evidence(index: ServingTable, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(table_export, "BLOCK", 17)
-    written = export_table(index, tmp_path / "t.parquet", min_evidence="guess", k=5)
+    monkeypatch.setattr(export_rows, "BLOCK", 17)
+    written = export_answers(index, ExportOptions(out=tmp_path / "t.parquet", min_evidence="guess", k=5)).answers
     table = pq.read_table(tmp_path / "t.parquet")
     assert table.num_rows == written == len(index.columns["item"])
     found = list(zip(*(table[name].to_pylist() for name in ("query", "rank", "item", "grade")), strict=True))
@@ -70,8 +70,8 @@ def test_parquet_has_every_answer_with_its_evidence(index: ServingTable, tmp_pat
 
 
 def test_no_cell_of_the_csv_is_a_formula(index: ServingTable, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(table_export, "BLOCK", 17)
-    export_table(index, tmp_path / "t.csv", min_evidence="guess", k=5)
+    monkeypatch.setattr(export_rows, "BLOCK", 17)
+    export_answers(index, ExportOptions(out=tmp_path / "t.csv", min_evidence="guess", k=5))
     with (tmp_path / "t.csv").open(encoding="utf-8", newline="") as stream:
         rows = list(csv.DictReader(stream))
     assert len(rows) == len(index.columns["item"])
@@ -85,20 +85,20 @@ def test_no_cell_of_the_csv_is_a_formula(index: ServingTable, tmp_path: Path, mo
 
 @pytest.mark.parametrize("engine", ["sqlite", "duckdb"])
 def test_sql_loads_and_gives_back_every_string(index: ServingTable, tmp_path: Path, engine: str, monkeypatch) -> None:
-    monkeypatch.setattr(table_export, "ROWS_PER_INSERT", 7)
-    export_table(index, tmp_path / "t.sql", min_evidence="guess", k=5)
+    monkeypatch.setattr(export_files, "ROWS_PER_INSERT", 7)
+    export_answers(index, ExportOptions(out=tmp_path / "t.sql", min_evidence="guess", k=5))
     script = (tmp_path / "t.sql").read_bytes().decode()
-    question = f"SELECT query, rank, item, grade FROM {table_export.TABLE} ORDER BY query, rank"
+    question = f"SELECT query, rank, item, grade FROM {export_files.TABLE} ORDER BY query, rank"
     if engine == "sqlite":
         with sqlite3.connect(":memory:") as database:
             database.executescript(script)
             found = database.execute(question).fetchall()
-            names = {name for (name,) in database.execute(f"SELECT item_name FROM {table_export.TABLE}")}
+            names = {name for (name,) in database.execute(f"SELECT item_name FROM {export_files.TABLE}")}
     else:
         with duckdb.connect() as connection:
             connection.execute(script)
             found = connection.execute(question).fetchall()
-            names = {n for (n,) in connection.execute(f"SELECT item_name FROM {table_export.TABLE}").fetchall()}
+            names = {n for (n,) in connection.execute(f"SELECT item_name FROM {export_files.TABLE}").fetchall()}
     assert sorted(found) == sorted(rows_of(index))
     wanted = {index.catalog.name(code).replace("\x00", "\ufffd") for code in index.columns["item"].tolist()}
     assert names == wanted
@@ -110,7 +110,7 @@ def test_the_default_are_the_answers_of_recommend(tmp_path: Path) -> None:
     index = ServingTable.open(tmp_path / "b")
     for least, k in (("likely", 10), ("certain", 2)):
         choice = {} if k == 10 else {"min_evidence": least, "k": k}
-        written = export_table(index, tmp_path / "t.parquet", **choice)
+        written = export_answers(index, ExportOptions(out=tmp_path / "t.parquet", **choice)).answers
         table = pq.read_table(tmp_path / "t.parquet")
         found = list(zip(*(table[name].to_pylist() for name in ("query", "rank", "item", "strength")), strict=True))
         wanted = [
@@ -127,27 +127,29 @@ def test_the_default_are_the_answers_of_recommend(tmp_path: Path) -> None:
 )
 def test_a_choice_that_there_is_not_is_refused(index: ServingTable, tmp_path: Path, choice, message: str) -> None:
     with pytest.raises(ParameterError, match=message):
-        export_table(index, tmp_path / "t.csv", **choice)
+        export_answers(index, ExportOptions(out=tmp_path / "t.csv", **choice))
 
 
 def test_an_unknown_file_ending_is_refused(index: ServingTable, tmp_path: Path) -> None:
-    with pytest.raises(ParameterError, match=r"`out` must be a name that ends in .parquet, .csv or .sql"):
-        export_table(index, tmp_path / "t.xlsx")
+    with pytest.raises(
+        ParameterError, match=r"`out` must be .* a name that ends in .parquet, .csv, .sql, .jsonl, .sqlite"
+    ):
+        export_answers(index, ExportOptions(out=tmp_path / "t.xlsx"))
 
 
 def test_an_unwritable_folder_is_reported_and_the_old_file_stays(
     index: ServingTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(ParameterError, match=r"cannot write .*: No such file or directory"):
-        export_table(index, tmp_path / "nowhere" / "t.csv")
+        export_answers(index, ExportOptions(out=tmp_path / "nowhere" / "t.csv"))
     old = tmp_path / "t.sql"
     old.write_text("old")
 
     def full(*_: object) -> str:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(table_export, "sql_literal", full)
+    monkeypatch.setattr(export_files, "sql_literal", full)
     with pytest.raises(ResourceError, match="No space left on device"):
-        export_table(index, old, min_evidence="guess")
+        export_answers(index, ExportOptions(out=old, min_evidence="guess"))
     assert old.read_text() == "old"
     assert [file.name for file in tmp_path.iterdir()] == ["t.sql"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from neatrec.bundle.folder import replacing
 from neatrec.errors import ParameterError, must_be
 from neatrec.models.base import Model
 from neatrec.text import printable
@@ -23,12 +23,8 @@ def export_vectors(model: Model, path: str | Path) -> Path:
     path = Path(path)
     if path.suffix not in writers:
         raise must_be("path", "a name that ends in .parquet or .txt", str(path))
-    unfinished = path.with_name(f".{path.name}.writing")
-    try:
+    with replacing(path) as unfinished:
         writers[path.suffix](model, unfinished)
-        os.replace(unfinished, path)
-    finally:
-        unfinished.unlink(missing_ok=True)
     return path
 
 

@@ -13,11 +13,13 @@ import logging
 import os
 import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from neatrec.bundle.manifest import NAME
-from neatrec.errors import BundleError, must_be
+from neatrec.errors import BundleError, ParameterError, ResourceError, must_be
 from neatrec.text import printable
 
 log = logging.getLogger(__name__)
@@ -120,10 +122,35 @@ def exchange(one: Path, other: Path) -> bool:
     raise OSError(code, os.strerror(code), str(other))
 
 
-def remove(folder: Path) -> None:
-    """Remove `folder`, if it exists."""
-    if folder.exists():
-        shutil.rmtree(folder)
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A new file or folder to write into, which takes the place of the one at `path` when it is whole.
+
+    What the system refuses becomes one sentence, and the old one stays.
+    """
+    place = BundleFolder(path)
+    try:
+        remove(place.writing)
+        yield place.writing
+        if place.writing.is_dir():
+            place.publish()
+        else:
+            os.replace(place.writing, path)
+    except OSError as error:
+        kind = ResourceError if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG} else ParameterError
+        # Arrow's messages are long; the system's own is enough
+        why = os.strerror(error.errno) if error.errno else printable(error)
+        raise kind(f"cannot write {printable(path)}: {why}", file=str(path)) from error
+    finally:
+        remove(place.writing)
+
+
+def remove(place: Path) -> None:
+    """Remove a folder or a file, if it exists."""
+    if place.is_dir():
+        shutil.rmtree(place)
+    else:
+        place.unlink(missing_ok=True)
 
 
 def sync_file(file: Path) -> None:

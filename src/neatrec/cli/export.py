@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from neatrec.cli.output import OutputOptions, print_json
+from neatrec.errors import must_be
 
 
 def export(
@@ -15,9 +16,27 @@ def export(
     bundle: Annotated[
         Path, typer.Argument(help="Export a bundle with its serving table, or a store.", show_default=False)
     ],
+    *,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            "--for",
+            metavar="TARGET",
+            help="Write what this system reads: parquet, csv, sql, jsonl (one row or line each); json (a folder for a "
+            "static host, with the widget); shopify, woocommerce, magento (a product import, where item ids are SKUs "
+            "or, with --products, whatever names a product); postgres, redis, sqlite. Default: by the ending of --out, "
+            "or parquet.",
+        ),
+    ] = None,
     out: Annotated[
-        Path, typer.Option(metavar="F.parquet|F.csv|F.sql", help="Write the answers into this file.")
-    ] = Path("neatrec-answers.parquet"),
+        str | None,
+        typer.Option(
+            metavar="FILE|ADDRESS",
+            help="Write into this file, or this database: postgresql://user@host/database, redis://host. Passwords "
+            "come from PGPASSWORD, ~/.pgpass and REDIS_PASSWORD. Default: neatrec-answers.parquet, or named after "
+            "the target.",
+        ),
+    ] = None,
     k: Annotated[int, typer.Option("-k", help="Write at most so many answers per item.", min=1)] = 10,
     min_evidence: Annotated[
         str | None,
@@ -27,14 +46,54 @@ def export(
             "goes with their category.",
         ),
     ] = None,
+    products: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.csv",
+            help="Find items in the product export of your Shopify (by handle or SKU), WooCommerce (ID or SKU) or "
+            "Magento shop (SKU), and write its products only. Shopify needs it.",
+        ),
+    ] = None,
+    table: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Replace the rows of this table (PostgreSQL: SCHEMA.TABLE), or this key of Redis. Default: "
+            "public.neatrec_complements, neatrec:complements.",
+        ),
+    ] = None,
+    vectors: Annotated[
+        bool,
+        typer.Option("--vectors", help="Write the vectors of the items for a vector store instead of answers."),
+    ] = False,
 ) -> None:
-    """Write what `recommend` answers for every item, with the evidence, as a file."""
-    from neatrec.release.export import export_table
+    """Write what `recommend` answers for every item: a file, a shop's import, a database; or the vectors."""
+    from neatrec.release.export import ExportOptions, export_answers
     from neatrec.release.store import bundle_in
     from neatrec.serving import ServingTable
 
-    rows = export_table(ServingTable.open(bundle_in(bundle)), out, min_evidence=min_evidence, k=k)
+    folder = bundle_in(bundle)
+    if vectors:
+        for name, value in {"for": target, "min-evidence": min_evidence, "products": products, "table": table}.items():
+            if value is not None:
+                raise must_be(name, "left out with --vectors", str(value))
+        _export_vectors(output, folder, out or "neatrec-vectors.parquet")
+        return
+    done = export_answers(ServingTable.open(folder), ExportOptions(target, out, k, min_evidence, products, table))
     if output.as_json:
-        print_json({"out": str(out), "answers": rows})
+        left_out = len(done.left_out)
+        print_json({"for": done.target, "out": done.out, "answers": done.answers, "left_out": left_out})
     else:
-        print(f"{rows:,} answers in {out}")
+        print(f"{done.answers:,} answers in {done.out}")
+
+
+def _export_vectors(output: OutputOptions, bundle: Path, out: str) -> None:
+    from neatrec.bundle import export_vectors, load_bundle
+
+    model = load_bundle(bundle)
+    export_vectors(model, out)
+    items = int((model.item_count > 0).sum())
+    if output.as_json:
+        print_json({"out": out, "model": model.name, "vectors": items})
+    else:
+        print(f"{items:,} vectors of {model.name} in {out}")

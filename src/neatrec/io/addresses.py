@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from neatrec.errors import SourceError
@@ -13,6 +14,7 @@ DATABASES = ("postgresql", "snowflake", "bigquery")
 DATABASE_FILES = ("sqlite", "duckdb")
 REMOTE = ("https", "s3")
 SYNONYMS = {"postgres": "postgresql"}
+READABLE = (*DATABASES, *DATABASE_FILES, *REMOTE)
 WHERE_SECRETS_ARE = {
     "postgresql": "The password is read from PGPASSWORD or ~/.pgpass.",
     "snowflake": "The password is read from SNOWFLAKE_PASSWORD.",
@@ -46,8 +48,8 @@ def is_address(source: str) -> bool:
     return ADDRESS.match(source) is not None
 
 
-def parse_address(source: str) -> Address:
-    """The address `source`; one that nothing here reads, or that holds a password, is refused without repeating it.
+def parse_address(source: str, known: Sequence[str] = READABLE) -> Address:
+    """The address `source`; one of an unknown kind, or that holds a password, is refused without repeating it.
 
     >>> parse_address("postgres://ann@db.shop:5433/orders?sslmode=require").shown
     'postgresql://db.shop:5433/orders'
@@ -64,7 +66,6 @@ def parse_address(source: str) -> Address:
             hint=WHERE_SECRETS_ARE.get(scheme, "Leave it out.") + " A character @ elsewhere is written %40.",
         )
     shown = f"{scheme}://{re.split('[?#]', place, maxsplit=1)[0]}"
-    known = (*DATABASES, *DATABASE_FILES, *REMOTE)
     if found["jdbc"] or scheme not in known:
         example = f"Write {shown}." if scheme in known else INSTEAD.get(scheme, "Export the rows as CSV or Parquet.")
         raise SourceError(

@@ -9,7 +9,7 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import FileResponse, JSONResponse, Response
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect
@@ -68,6 +68,7 @@ def make_app(settings: ServiceSettings, watcher: BundleWatcher | None = None) ->
         editor = Editor(settings.rules, watcher, pages, watcher.metrics)
         pages.session_of = editor.session
         add_editor(app, editor)
+    app.add_api_route("/widget.js", _widget, include_in_schema=False)
     app.mount("/static", StaticFiles(directory=str(files("neatrec.service") / "static")), name="static")
     outer = RequestMiddleware(app, watcher, watcher.metrics, settings)
     if not settings.cors:
@@ -81,6 +82,10 @@ def make_app(settings: ServiceSettings, watcher: BundleWatcher | None = None) ->
         expose_headers=["retry-after"],
         max_age=600,
     )
+
+
+async def _widget() -> FileResponse:
+    return FileResponse(str(files("neatrec.serving") / "widget.js"), media_type="text/javascript")
 
 
 def api_document() -> dict[str, Any]:

@@ -1,0 +1,156 @@
+"""Answers in a database: PostgreSQL, SQLite, Redis. Readers see the old answers until the new ones are all there."""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from neatrec.errors import ParameterError, must_be, require_extra
+from neatrec.io.addresses import Address, parse_address
+from neatrec.io.databases import own_words
+from neatrec.release.export_files import SQL_TYPES, Parts
+from neatrec.text import printable
+
+KEY = "neatrec:complements"
+"""The hash in Redis."""
+CONNECT_TIMEOUT = 5
+"""Seconds in which each address of a server must answer: two in a row are still well within 15."""
+TIMEOUT = 10
+"""Seconds in which it must do one step."""
+UNUSED = 3600
+"""Seconds after which Redis drops what an export that was killed left behind."""
+BATCH = 500
+"""Items that Redis gets at a time."""
+
+
+def write_postgres(parts: Parts, address: str, table: str) -> None:
+    """Replace the rows of `table` in one transaction; the table is made where it is not there.
+
+    Other exports into it wait; readers do not.
+    """
+    schema, _, name = table.rpartition(".")
+    quoted = ".".join(_quoted(part) for part in (schema or "public", name))
+    first = _without_nul(next(parts))
+    with _postgres(address) as connection, connection.cursor() as cursor:
+        cursor.execute(_create(quoted, first.schema))
+        cursor.execute(f"LOCK TABLE {quoted} IN SHARE ROW EXCLUSIVE MODE")
+        cursor.execute(f"DELETE FROM {quoted}")
+        for part in (first, *map(_without_nul, parts)):
+            cursor.adbc_ingest(name, part, mode="append", db_schema_name=schema or "public")
+        connection.commit()
+
+
+@contextmanager
+def _postgres(address: str) -> Iterator[Any]:
+    require_extra("database", "an export into PostgreSQL")
+    from adbc_driver_postgresql import dbapi
+
+    server = parse_address(address, ("postgresql",))
+    query = urlencode({"connect_timeout": CONNECT_TIMEOUT, **dict(parse_qsl(urlsplit(address).query))})
+    try:
+        connection = dbapi.connect(urlunsplit(urlsplit(address)._replace(query=query)))
+    except dbapi.Error as error:
+        raise _failed(server, error) from error
+    try:
+        with connection:
+            yield connection
+    except dbapi.Error as error:
+        hint = "Where the columns of a table are others, name another table with --table."
+        raise _failed(server, error, hint) from error
+
+
+def _without_nul(part: pa.Table) -> pa.Table:
+    """PostgreSQL has no NUL in a text: the replacement character stands for it."""
+    for place, field in enumerate(part.schema):
+        if field.type == pa.string():
+            part = part.set_column(place, field.name, pc.replace_substring(part[field.name], "\x00", "\ufffd"))
+    return part
+
+
+def write_sqlite(parts: Parts, path: Path, table: str) -> None:
+    """Replace the rows of `table` in one transaction; other tables of the file stay."""
+    quoted = _quoted(table)
+    try:
+        connection = sqlite3.connect(path, timeout=TIMEOUT, isolation_level=None)
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            first = next(parts)
+            connection.execute(_create(quoted, first.schema))
+            connection.execute(f"DELETE FROM {quoted}")
+            marks = ", ".join("?" * len(first.schema))
+            names = ", ".join(map(_quoted, first.column_names))
+            for part in (first, *parts):
+                rows = zip(*(column.to_pylist() for column in part.columns), strict=True)
+                connection.executemany(f"INSERT INTO {quoted} ({names}) VALUES ({marks})", rows)
+            connection.execute("COMMIT")
+        finally:
+            connection.close()
+    except sqlite3.Error as error:
+        raise ParameterError(f"cannot write {printable(path)}: {printable(error)}", file=str(path)) from error
+
+
+def write_redis(documents: Parts, address: str, key: str) -> None:
+    """Replace the hash `key`, whose fields are ids and whose values are documents, by one RENAME."""
+    require_extra("redis", "an export into Redis")
+    import redis
+    from redis.backoff import NoBackoff
+    from redis.retry import Retry
+
+    server = parse_address(address, ("redis", "rediss"))
+    # the braces keep both keys on one machine of a cluster
+    unfinished = f"{{{key}}}:{uuid.uuid4().hex}"
+    client = redis.Redis.from_url(
+        address,
+        password=os.environ.get("REDIS_PASSWORD"),
+        socket_connect_timeout=CONNECT_TIMEOUT,
+        socket_timeout=TIMEOUT,
+        retry=Retry(NoBackoff(), 0),
+    )
+    try:
+        client.ping()
+        try:
+            for part in documents:
+                ids, texts = part["id"].to_pylist(), part["document"].to_pylist()
+                for begin in range(0, len(ids), BATCH):
+                    batch = slice(begin, begin + BATCH)
+                    client.hset(unfinished, mapping=dict(zip(ids[batch], texts[batch], strict=True)))
+                    client.expire(unfinished, UNUSED)
+            swap = client.pipeline(transaction=True)
+            if client.exists(unfinished):
+                swap.persist(unfinished)
+                swap.rename(unfinished, key)
+            else:
+                swap.delete(key)
+            swap.execute()
+        finally:
+            client.unlink(unfinished)
+    except redis.RedisError as error:
+        raise _failed(server, error) from error
+    finally:
+        client.close()
+
+
+def _failed(server: Address, error: Exception, hint: str | None = None) -> ParameterError:
+    return ParameterError(f"{server.shown} refused or did not answer: {own_words(error)}", hint=hint)
+
+
+def _quoted(name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+        raise must_be("table", "letters, digits and underscores, or SCHEMA.TABLE in PostgreSQL", name)
+    return f'"{name}"'
+
+
+def _create(table: str, schema: pa.Schema) -> str:
+    kinds = SQL_TYPES | {"float": "REAL"}  # a COPY wants the very type
+    columns = ", ".join(f"{_quoted(field.name)} {kinds[str(field.type)]}" for field in schema)
+    return f'CREATE TABLE IF NOT EXISTS {table} ({columns}, PRIMARY KEY ("query", "rank"))'

@@ -1,0 +1,202 @@
+"""Files that shop systems import: for each product the products that go with it."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from neatrec.data.catalog import Catalog, string_array
+from neatrec.errors import ParameterError, SourceError
+from neatrec.release.export_files import FORMULA
+from neatrec.release.export_rows import ExportRows
+from neatrec.serving import ServingTable
+from neatrec.text import printable
+
+Codes = npt.NDArray[np.int32]
+NOWHERE = -1
+"""Of an item that is no product of the shop."""
+
+
+@dataclass(frozen=True)
+class ShopFormat:
+    """How a shop system names products and writes lists of them."""
+
+    name: str
+    keys: tuple[str, ...]
+    """Names of the column that tells products apart, in the shop's own product export."""
+    also: tuple[str, ...]
+    """Columns of that export by which an item is found, too."""
+    lists: tuple[str, ...]
+    """Columns of the file that hold the list."""
+    separator: str
+    kept: tuple[str, ...] = ()
+    """Columns of the shop's export that the import asks for."""
+    positions: tuple[str, ...] = ()
+    """Columns that hold the place of each product in its list."""
+    prefix: str = ""
+    """Before a key in a list."""
+    own_key: str | None = None
+    """The column of the ids where no product export is given; None: one must be given."""
+    most: int | None = None
+    """Products in a list."""
+
+
+SHOPS = {
+    "shopify": ShopFormat(
+        "Shopify",
+        keys=("Handle", "URL handle"),
+        also=("Variant SKU", "SKU"),
+        kept=("Title",),
+        lists=(
+            "Complementary products "
+            "(product.metafields.shopify--discovery--product_recommendation.complementary_products)",
+        ),
+        separator="; ",
+        most=10,
+    ),
+    "woocommerce": ShopFormat(
+        "WooCommerce",
+        keys=("ID",),
+        also=("SKU",),
+        lists=("Cross-sells",),
+        separator=",",
+        prefix="id:",
+        own_key="SKU",
+    ),
+    "magento": ShopFormat(
+        "Magento",
+        keys=("sku",),
+        also=(),
+        lists=("related_skus", "crosssell_skus"),
+        positions=("related_position", "crosssell_position"),
+        separator=",",
+        own_key="sku",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Products:
+    """The products of a shop, and which of them each item is."""
+
+    columns: dict[str, pa.LargeStringArray]
+    """The key first, then what the import asks for."""
+    of_item: Codes
+    """For each item its product, NOWHERE without one; shape (items,)."""
+    prefix: str = ""
+
+
+def shop_table(
+    index: ServingTable, chosen: ExportRows, shop: ShopFormat, file: Path | None
+) -> tuple[pa.Table, int, list[str]]:
+    """The rows that the shop imports, one per product with answers; how many answers; the items left out.
+
+    `file`: the shop's own product export. Items of one product, such as its sizes, share one list.
+    """
+    products = _usable(_products(index.catalog, shop, file), shop)
+    out = [index.catalog.id(code) for code in np.flatnonzero(products.of_item == NOWHERE).tolist()]
+    query, item = products.of_item[chosen.query], products.of_item[chosen.columns(index)["item"]]
+    kept = (query != NOWHERE) & (item != NOWHERE) & (query != item)
+    if len(chosen) and not kept.any():
+        where = f"product of {printable(file)}" if file else f"{shop.own_key} that {shop.name} can hold"
+        raise ParameterError(f"no answer is for an item whose id is a {where}, such as {printable(out[0])!r}")
+    query, item = _first_answers(query[kept], item[kept], chosen.rank[kept], shop.most)
+    key, *others = products.columns
+    asked, start, sizes = np.unique(query, return_index=True, return_counts=True)
+    start = pa.array([*start, len(query)], pa.int64())
+    names = pc.binary_join_element_wise(products.prefix, products.columns[key].cast(pa.string()), "")
+    joined = pc.binary_join(pa.LargeListArray.from_arrays(start, names.take(pa.array(item))), shop.separator)
+    table = {name: products.columns[name].take(pa.array(asked)) for name in (key, *others)}
+    table |= dict.fromkeys(shop.lists, joined)
+    if shop.positions:
+        places = [shop.separator.join(map(str, range(1, size + 1))) for size in range(sizes.max(initial=0) + 1)]
+        table |= dict.fromkeys(shop.positions, pa.array(places).take(pa.array(sizes)))
+    return pa.table(table), len(item), out
+
+
+def _first_answers(query: Codes, item: Codes, rank: npt.NDArray[np.int64], most: int | None) -> tuple[Codes, Codes]:
+    """Each product's answers by rank, each once, at most so many."""
+    order = np.lexsort((rank, query))
+    query, item = query[order], item[order]
+    pair = query.astype(np.int64) * (item.max(initial=0) + 1) + item
+    first = np.sort(np.unique(pair, return_index=True)[1])
+    query, item = query[first], item[first]
+    if most is not None:
+        place = np.arange(len(query)) - np.searchsorted(query, query)
+        query, item = query[place < most], item[place < most]
+    return query, item
+
+
+def _products(catalog: Catalog, shop: ShopFormat, file: Path | None) -> Products:
+    if file is None:
+        if shop.own_key is None:
+            raise ParameterError(
+                f"{shop.name} imports products by {shop.keys[0]} and {', '.join(shop.kept)}: give the product export "
+                "of your shop in --products",
+                argument="products",
+                hint="In the admin: Products > Export, all products, plain CSV.",
+            )
+        return Products({shop.own_key: catalog.ids}, np.arange(len(catalog), dtype=np.int32))
+    names, rows = _read_products(file)
+    key = _column(names, shop.keys, file)
+    kept = [_column(names, (name,), file) for name in shop.kept]
+    columns: dict[str, list[str]] = {name: [] for name in (key, *kept)}
+    code: dict[str, int] = {}
+    found: dict[str, int] = {}  # by another column
+    for row in rows:
+        if not row[key]:
+            continue
+        product = code.setdefault(row[key], len(code))
+        if product == len(columns[key]):  # the first row of a product has its title
+            for name, cells in columns.items():
+                cells.append(row[name])
+        for name in shop.also:
+            found.setdefault(row.get(name) or "", product)
+    if not code:
+        raise SourceError(f"there is no product in {printable(file)}", file=str(file))
+    by_name = found | code
+    by_name.pop("", None)
+    of_item = np.array([by_name.get(item, NOWHERE) for item in catalog.ids.to_pylist()], dtype=np.int32)
+    for variant, item in catalog.code_of_variant.items():
+        if of_item[item] == NOWHERE:
+            of_item[item] = by_name.get(variant, NOWHERE)
+    return Products({name: string_array(cells) for name, cells in columns.items()}, of_item, shop.prefix)
+
+
+def _read_products(file: Path) -> tuple[Sequence[str], list[dict[str, str]]]:
+    try:
+        with file.open(encoding="utf-8-sig", newline="") as stream:
+            reader = csv.DictReader(stream, restval="")
+            return reader.fieldnames or (), list(reader)
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        why = error.strerror if isinstance(error, OSError) else printable(error)
+        raise SourceError(f"cannot read the products in {printable(file)}: {why}", file=str(file)) from error
+
+
+def _column(names: Sequence[str], wanted: tuple[str, ...], file: Path) -> str:
+    for name in wanted:
+        if name in names:
+            return name
+    shown = printable(", ".join(names))
+    raise SourceError(
+        f"no column {' or '.join(wanted)} in {printable(file)}", file=str(file), hint=f"Its columns: {shown}."
+    )
+
+
+def _usable(products: Products, shop: ShopFormat) -> Products:
+    """Without products whose cells a spreadsheet would run, or whose key would break the list."""
+    key, *others = products.columns
+    mark = shop.separator.strip()
+    bad = pc.match_substring_regex(products.columns[key], rf"{mark}|\A\s|\s\z|[\r\n]|\A\z")
+    for name in (key, *others):
+        bad = pc.or_(bad, pc.match_substring_regex(products.columns[name], FORMULA))
+    of_item = products.of_item.copy()
+    of_item[(of_item != NOWHERE) & bad.to_numpy(zero_copy_only=False)[of_item]] = NOWHERE
+    return Products(products.columns, of_item, products.prefix)

@@ -1,0 +1,228 @@
+"""Files that shop systems import, read again as their importers read them."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from neatrec.data.baskets import Baskets
+from neatrec.data.catalog import Catalog, string_array
+from neatrec.errors import ParameterError, SourceError
+from neatrec.models import Run, make_model
+from neatrec.release.export import ExportOptions, export_answers
+from neatrec.release.export_files import shard_of
+from neatrec.serving import ServingTable, recommend, save_indexed
+
+FIT = ["tee-red", "tee-blue", "cap", "belt", "scarf", "socks", "a/b", "50% off", "Ärmel", "x" * 300]
+UNFIT = ["=1+1", "-3", "two,parts", " padded", "line\nbreak"]
+COMPLEMENTARY = (
+    "Complementary products (product.metafields.shopify--discovery--product_recommendation.complementary_products)"
+)
+PRODUCTS = """Handle,Title,Variant SKU,Body (HTML)
+the-tee,"The Tee, new",tee-red,"<p>two
+lines</p>"
+the-tee,,tee-blue,
+the-cap,The Cap,cap,
+belt,Belt,,
+the-scarf,=Scarf(),scarf,
+socks,Socks,socks,
+socks,,tee-gone,
+"""
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> ServingTable:
+    ids = [*FIT, *UNFIT, "bought as a variant"]
+    names = [f"Name of {item}" for item in ids]
+    catalog = Catalog(
+        string_array(ids),
+        string_array(names),
+        variants=string_array(["tee-gone"]),
+        variant_codes=np.array([len(ids) - 1], dtype=np.int32),
+    )
+    rng = np.random.default_rng(0)
+    lists = [[ids[i] for i in rng.choice(len(ids), 4, replace=False)] for _ in range(200)]
+    baskets = Baskets.from_lists(lists, catalog=catalog)
+    place = tmp_path_factory.mktemp("shops") / "bundle"
+    save_indexed(make_model("shrunk-lift").fit(baskets, Run(threads=1)), place, baskets, seed=0, k=20)
+    return ServingTable.open(place)
+
+
+def answers(index: ServingTable, item: str, k: int = 10) -> list[str]:
+    return [line.answer.id for line in recommend(index, [item], k, min_evidence="guess").answers]
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+def export(index: ServingTable, target: str, out: Path, **options: object) -> tuple[str, ...]:
+    return export_answers(index, ExportOptions(target, out, min_evidence="guess", **options)).left_out  # type: ignore[arg-type]
+
+
+def test_woocommerce_gets_cross_sells_by_sku(index: ServingTable, tmp_path: Path) -> None:
+    left_out = export(index, "woocommerce", tmp_path / "w.csv")
+    assert set(left_out) == set(UNFIT)
+    rows = rows_of(tmp_path / "w.csv")
+    assert list(rows[0]) == ["SKU", "Cross-sells"]
+    held = set(index.catalog.ids.to_pylist()) - set(UNFIT)
+    assert {row["SKU"] for row in rows} == held
+    for row in rows:
+        assert row["Cross-sells"].split(",") == [item for item in answers(index, row["SKU"]) if item in held]
+
+
+def test_woocommerce_finds_products_by_id_or_sku(index: ServingTable, tmp_path: Path) -> None:
+    (tmp_path / "products.csv").write_text(
+        "ID,Type,SKU,Name\n17,simple,cap,Cap\n18,simple,,Belt\nbelt,simple,socks,-\n"
+    )
+    export(index, "woocommerce", tmp_path / "w.csv", products=tmp_path / "products.csv")
+    rows = {row["ID"]: row["Cross-sells"] for row in rows_of(tmp_path / "w.csv")}
+    assert rows.keys() == {"17", "belt"}  # "belt" is the item of that id before "socks" is the one of that SKU
+    assert rows["17"] == "id:belt"
+    assert rows["belt"] == "id:17"
+
+
+def test_magento_gets_related_and_cross_sold_skus_in_order(index: ServingTable, tmp_path: Path) -> None:
+    left_out = export(index, "magento", tmp_path / "m.csv", k=3)
+    rows = rows_of(tmp_path / "m.csv")
+    assert list(rows[0]) == ["sku", "related_skus", "crosssell_skus", "related_position", "crosssell_position"]
+    for row in rows:
+        wanted = [item for item in answers(index, row["sku"], 3) if item not in left_out]
+        assert row["related_skus"].split(",") == row["crosssell_skus"].split(",") == wanted
+        assert row["related_position"].split(",") == [str(place + 1) for place in range(len(wanted))]
+
+
+@pytest.mark.parametrize("key", ["Handle", "URL handle"])
+def test_shopify_gets_complementary_products_by_handle(index: ServingTable, tmp_path: Path, key: str) -> None:
+    products = tmp_path / "products_export.csv"
+    products.write_text(PRODUCTS.replace("Handle", key, 1), encoding="utf-8-sig")
+    left_out = export(index, "shopify", tmp_path / "s.csv", products=products)
+    assert "scarf" in left_out  # its title would run in a spreadsheet, and must not change in the shop
+    rows = {row[key]: row for row in rows_of(tmp_path / "s.csv")}
+    assert list(rows["belt"]) == [key, "Title", COMPLEMENTARY]
+    assert {handle: row["Title"] for handle, row in rows.items()} == {
+        "the-tee": "The Tee, new",
+        "the-cap": "The Cap",
+        "belt": "Belt",
+        "socks": "Socks",
+    }
+    handle = {"tee-red": "the-tee", "tee-blue": "the-tee", "cap": "the-cap", "belt": "belt", "socks": "socks"}
+    handle["bought as a variant"] = "socks"
+    by_rank: dict[str, dict[str, int]] = {}
+    for item, own in handle.items():
+        for rank, other in enumerate(answers(index, item)):
+            if handle.get(other, own) != own:
+                best = by_rank.setdefault(own, {})
+                best[handle[other]] = min(rank, best.get(handle[other], rank))
+    for own, best in by_rank.items():
+        found = rows[own][COMPLEMENTARY].split("; ")
+        assert sorted(found) == sorted(best)
+        assert [best[other] for other in found] == sorted(best.values())
+
+
+def test_a_list_of_shopify_has_at_most_ten(index: ServingTable, tmp_path: Path) -> None:
+    products = tmp_path / "p.csv"
+    items = [item for item in index.catalog.ids.to_pylist() if item not in UNFIT]
+    products.write_text("Handle,Title,Variant SKU\n" + "".join(f"h{n},T,{item}\n" for n, item in enumerate(items)))
+    export(index, "shopify", tmp_path / "s.csv", products=products)
+    assert max(row[COMPLEMENTARY].count(";") + 1 for row in rows_of(tmp_path / "s.csv")) <= 10
+    with pytest.raises(ParameterError, match="`k` must be at most 10 for Shopify, got 11"):
+        export(index, "shopify", tmp_path / "s.csv", products=products, k=11)
+
+
+def test_no_cell_of_a_shop_file_is_a_formula(index: ServingTable, tmp_path: Path) -> None:
+    for target in ("woocommerce", "magento"):
+        export(index, target, tmp_path / "t.csv")
+        cells = [cell for row in rows_of(tmp_path / "t.csv") for cell in row.values()]
+        assert not [cell for cell in cells if cell.startswith(("=", "+", "-", "@", "\t", "\r", "'"))]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "give the product export of your shop in --products"),
+        ("Title\nTea\n", "no column Handle or URL handle in .*p.csv"),
+        ("Handle\ntea\n", "no column Title in .*p.csv"),
+        ("Handle,Title\n", "there is no product in .*p.csv"),
+        ("Handle,Title\nother,Other\n", "no answer is for an item whose id is a product of .*p.csv"),
+        (b"Handle,Title\n\xff,x\n", "cannot read the products in .*p.csv"),
+    ],
+)
+def test_products_that_do_not_fit_are_refused(index: ServingTable, tmp_path: Path, text, message: str) -> None:
+    file = tmp_path / "p.csv"
+    if text is not None:
+        file.write_bytes(text if isinstance(text, bytes) else text.encode())
+    (tmp_path / "s.csv").write_text("old")
+    with pytest.raises((ParameterError, SourceError), match=message):
+        export(index, "shopify", tmp_path / "s.csv", products=None if text is None else file)
+    assert (tmp_path / "s.csv").read_text() == "old"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"target": "shopfy"}, "`for` must be one of .*Did you mean 'shopify'"),
+        ({"target": "csv", "products": Path("p.csv")}, "`products` must be left out, except for shopify"),
+        ({"target": "csv", "table": "t"}, "`table` must be left out, except for postgres, redis, sqlite"),
+        (
+            {"target": "postgres"},
+            r"`out` must be an address such as postgresql://user@host for --for postgres, got None",
+        ),
+        ({"target": "redis", "out": "postgresql://host"}, "`out` must be an address such as redis://"),
+        ({"target": "csv", "out": "redis://host"}, "`out` must be a file for --for csv"),
+        ({"out": "mysql://host/db"}, "`out` must be an address of PostgreSQL or Redis, or a name that ends in"),
+        ({"target": "sqlite", "table": 'a"b'}, "`table` must be letters, digits and underscores"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(index: ServingTable, options, message: str, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ParameterError, match=message):
+        export_answers(index, ExportOptions(**options))
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_json_line_has_the_shape_of_the_service(index: ServingTable, tmp_path: Path) -> None:
+    export(index, "jsonl", tmp_path / "t.jsonl")
+    lines = [json.loads(line) for line in (tmp_path / "t.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert {line["query"]["id"] for line in lines} == set(index.catalog.ids.to_pylist())
+    for line in lines:
+        item = line["query"]["id"]
+        assert line["bundle"] == index.version
+        assert line["query"]["name"] == f"Name of {item}"
+        wanted = recommend(index, [item], 10, min_evidence="guess").answers
+        assert [answer["id"] for answer in line["complements"]] == [answer.answer.id for answer in wanted]
+        for answer, other in zip(line["complements"], wanted, strict=True):
+            assert (answer["grade"], answer["strength"]) == (other.evidence.grade, other.evidence.strength)
+            assert answer["evidence"]["count"] == other.evidence.count
+            assert answer["evidence"]["lift"] == pytest.approx(other.evidence.lift)
+
+
+def test_a_folder_has_every_item_and_the_widget_but_no_counts(index: ServingTable, tmp_path: Path) -> None:
+    assert export(index, "json", tmp_path / "site") == ()
+    files = {int(file.stem): json.loads(file.read_text("utf-8")) for file in (tmp_path / "site").glob("*.json")}
+    assert files.keys() == set(range(1024))
+    held = {item: (number, found[item]) for number, found in files.items() for item in found}
+    assert held.keys() == set(index.catalog.ids.to_pylist())
+    assert all(number == shard_of(item) for item, (number, _) in held.items())
+    assert all(found["query"]["id"] == item for item, (_, found) in held.items())
+    assert [line["id"] for line in held["cap"][1]["complements"]] == answers(index, "cap")
+    assert held["cap"][1]["complements"][0].keys() == {"rank", "id", "name", "grade", "strength"}
+    assert (tmp_path / "site" / "widget.js").stat().st_size <= 4096
+
+
+def test_a_folder_is_replaced_whole_unless_it_holds_something_else(index: ServingTable, tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    export(index, "json", site)
+    (site / "gone.json").write_text("{}")
+    export(index, "json", site)
+    assert not (site / "gone.json").exists()
+    (site / "index.html").write_text("ours")
+    with pytest.raises(ParameterError, match=r"`out` must be a new folder, or one of an earlier .*holds index.html"):
+        export(index, "json", site)
+    assert (site / "index.html").read_text() == "ours"
+    assert [file.name for file in tmp_path.iterdir()] == ["site"]
