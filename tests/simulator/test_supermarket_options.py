@@ -27,7 +27,7 @@ def test_keys_and_values_become_arguments() -> None:
         ("market", "`source` must be `supermarket` or `supermarket:key=value,...`, got 'market'"),
         (
             "supermarket:basket=5",
-            "`supermarket` must be one of baskets, items, households, stores, seed, strength, got 'basket'. "
+            "`supermarket` must be one of baskets, items, households, stores, seed, changes, strength, got 'basket'. "
             "Did you mean 'baskets'?",
         ),
         ("supermarket:\x1b[31m=5", r"got '\x1b[31m'"),

@@ -102,6 +102,25 @@ def complementary_products() -> tuple[tuple[str, str], ...]:
     return tuple(pairs)
 
 
+PARTNERS = 5
+"""Products that go with a product, for each pair of `complementary_products`, in each half of a year with a change."""
+
+
+def changing_products(half: int) -> tuple[tuple[str, str], ...]:
+    """`complementary_products` of the first (0) or second half (1) of a year with a change.
+
+    Each product goes with several others of other aisles, and with none of them in both halves.
+    """
+    pairs, aisle = complementary_products(), {product.name: product.aisle for product in product_table().products}
+    found: dict[tuple[str, str], int] = {}
+    for turn in range(2 * PARTNERS):
+        for number, (first, _) in enumerate(pairs):
+            second = pairs[(number + turn * len(pairs) // (2 * PARTNERS)) % len(pairs)][1]
+            if aisle[first] != aisle[second]:
+                found.setdefault((first, second), turn % 2)
+    return tuple(pair for pair, when in found.items() if when == half)
+
+
 def products_by_priority() -> list[int]:
     """Numbers of all products, ordered so that any beginning of the list holds some of each role.
 

@@ -42,7 +42,7 @@ MIN_ITEMS, MAX_ITEMS, MAX_BASKETS, MAX_STORES = 60, 1_000_000, 200_000_000, 1_00
 VISITS = 8
 """Mean baskets of a household, when the number of households is not given."""
 
-WHOLE_NUMBERS = ("baskets", "items", "households", "stores", "seed")
+WHOLE_NUMBERS = ("baskets", "items", "households", "stores", "seed", "changes")
 KEYS = (*WHOLE_NUMBERS, "strength")
 
 
@@ -84,6 +84,7 @@ def check_options(
     stores: int = STORES,
     strength: float = 1.0,
     seed: int = 0,
+    changes: int = 0,
 ) -> None:
     """Raises where an option is outside its limits."""
     _whole("baskets", baskets, 1, MAX_BASKETS)
@@ -92,6 +93,7 @@ def check_options(
         _whole("households", households, 1, baskets, hint="There cannot be more households than baskets.")
     _whole("stores", stores, 2, MAX_STORES)
     _whole("seed", seed, 0, 2**63 - 1)
+    _whole("changes", changes, 0, 1)
     if isinstance(strength, bool) or not isinstance(strength, int | float) or not 0 <= strength <= 2:
         raise must_be("strength", "a number from 0 (nothing goes together) to 2", strength)
 
@@ -139,31 +141,39 @@ def supermarket(
     households: int | None = None,
     stores: int = STORES,
     strength: float = 1.0,
+    changes: int = 0,
     seed: int = 0,
     threads: int | None = None,
 ) -> Supermarket:
     """Simulated baskets of one year in cart order, with the truth about what goes together.
 
     `households` (default: an eighth of the baskets) shop again and again, or once each when there are as many of them
-    as baskets. `strength` multiplies the strength of all complements; 0 is a shop in which nothing goes together. The
+    as baskets. `strength` multiplies the strength of all complements; 0 is a shop in which nothing goes together. With
+    `changes` = 1 other items go together from the middle of the year on, and the truth is that of the second half. The
     same seed gives the same bits for any number of threads.
     """
-    check_options(baskets, items, households, stores, strength, seed)
+    check_options(baskets, items, households, stores, strength, seed, changes)
     if threads is not None and threads < 1:
         raise must_be("threads", "at least 1", threads)
     households = max(1, baskets // VISITS) if households is None else households
-    shop, truth = _build_shop(items, stores, strength, seed)
+    shop, truth = _build_shop(items, stores, strength, seed, half=0 if changes else None)
     source = f"supermarket:baskets={baskets},items={items},households={households},stores={stores},seed={seed}"
     if strength != 1.0:
         source += f",strength={strength:g}"
-    return Supermarket(_simulate(shop, baskets, households, threads or _cores(), source), truth)
+    later = shop
+    if changes:
+        source += ",changes=1"
+        later, truth = _build_shop(items, stores, strength, seed, half=1)
+    return Supermarket(_simulate(shop, later, baskets, households, threads or _cores(), source), truth)
 
 
-def _build_shop(items: int, stores: int, strength: float, seed: int) -> tuple[ShopLayout, PlantedTruth]:
+def _build_shop(
+    items: int, stores: int, strength: float, seed: int, *, half: int | None
+) -> tuple[ShopLayout, PlantedTruth]:
     assortment, naming, selling, planting, kernel = children(seed, 5)
     chosen = choose_assortment(items, assortment)
     share = share_of_lines(chosen, selling)
-    planted = plant_complements(chosen, share, strength, planting)
+    planted = plant_complements(chosen, share, strength, planting, half=half)
     kind = np.array([product.kind for product in product_table().products], dtype=np.int8)[chosen.product]
     sizes, store_shares = basket_size_table(min(LARGEST_BASKET, items // 3)), store_table(stores)
     trap_store = stores - 1
@@ -200,7 +210,8 @@ def _truth(shop: ShopLayout, chosen: Assortment) -> PlantedTruth:
     )
 
 
-def _simulate(shop: ShopLayout, baskets: int, households: int, threads: int, source: str) -> Baskets:
+def _simulate(shop: ShopLayout, later: ShopLayout, baskets: int, households: int, threads: int, source: str) -> Baskets:
+    """Baskets of `shop` in the first half of the year; of `later`, which has other complements, in the second."""
     visits = Visits(*(np.empty(baskets, dtype=np.int32) for _ in range(3)))
     tables = VisitTables(shop.seed, baskets, households, shop.size_table, shop.store_table)
     _in_parallel(lambda start, stop: draw_visits(tables, start, stop, visits), baskets, threads)
@@ -209,10 +220,18 @@ def _simulate(shop: ShopLayout, baskets: int, households: int, threads: int, sou
     day = number * DAYS // baskets
     items = np.empty(offsets[-1], dtype=np.int32)
     department = np.ascontiguousarray(shop.catalog.category_of("department"))
-    partners = partners_by_query(shop.planted, len(shop.catalog))
-    draws = ItemDraws(shop.kind, department, shop.group, *shop.alias, *partners)
     trips = Trips(shop.seed, offsets, visits, day >= FIRST_DAY_OF_DECEMBER, shop.trap_store)
-    _in_parallel(lambda start, stop: fill_carts(trips, start, stop, draws, items), baskets, threads)
+    draws = [
+        ItemDraws(each.kind, department, each.group, *each.alias, *partners_by_query(each.planted, len(each.catalog)))
+        for each in (shop, later)
+    ]
+
+    def fill(start: int, stop: int) -> None:
+        middle = min(max(start, (baskets + 1) // 2), stop)
+        fill_carts(trips, start, middle, draws[0], items)
+        fill_carts(trips, middle, stop, draws[1], items)
+
+    _in_parallel(fill, baskets, threads)
     users, user_codes = np.unique(visits.household, return_inverse=True)
     return Baskets(
         catalog=shop.catalog,

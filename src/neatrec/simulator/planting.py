@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from neatrec.simulator.catalog import TRAPS, Assortment, complementary_products, product_table
+from neatrec.simulator.catalog import TRAPS, Assortment, changing_products, complementary_products, product_table
 
 TRAP_NAMES = ("december", "one_store", "large_basket")
 
@@ -74,12 +74,20 @@ class PlantedPairs:
 
 
 def plant_complements(
-    chosen: Assortment, share: npt.NDArray[np.float64], factor: float, rng: np.random.Generator
+    chosen: Assortment,
+    share: npt.NDArray[np.float64],
+    factor: float,
+    rng: np.random.Generator,
+    *,
+    half: int | None = None,
 ) -> PlantedPairs:
-    """Pairs of items for each pair of complementary products, best seller with best seller."""
+    """Pairs of items for each pair of complementary products, best seller with best seller.
+
+    `half`: the half of a year with a change, see `changing_products`.
+    """
     number = {product.name: position for position, product in enumerate(product_table().products)}
     pairs: list[npt.NDArray[np.float64]] = []  # columns: query, item, strength
-    for first, second in complementary_products():
+    for first, second in complementary_products() if half is None else changing_products(half):
         queries = _best_first(chosen.of_product(number[first]), share)
         items = _best_first(chosen.of_product(number[second]), share)
         strength = np.exp(rng.uniform(np.log(WEAKEST), np.log(STRONGEST), len(queries)))
