@@ -45,6 +45,7 @@ LONG: dict[str, tuple[str, float]] = {
     "no_regret": ("--save", 8),
     "out_of_core": ("", 3),
     "pairs_latency": ("", 5),
+    "recency": ("--save", 12),
     "scaling": ("", 60),
     "serve_load": ("", 6),
     "served_evidence": ("--save", 3),

@@ -75,7 +75,9 @@ class Shop:
 
         parts = split_baskets(self.baskets, split)
         models = tuple(dict.fromkeys((self.index.manifest.model, *STATISTICS)))
-        return run_leaderboard(parts.train, parts.test, models, options or LeaderboardOptions())
+        if options is None:
+            options = LeaderboardOptions(half_life=self.index.pairs.half_life)
+        return run_leaderboard(parts.train, parts.test, models, options)
 
     def plot(self, item: str, k: int = 10) -> Any:
         """A figure of what goes with an item: the lift of each answer with its 95 % interval."""
@@ -123,10 +125,17 @@ def _png(figure: Any) -> bytes:
 
 
 def fit(
-    orders: Any, *, model: str | None = None, seed: int = 0, items: Sequence[str] | None = None, **columns: Any
+    orders: Any,
+    *,
+    model: str | None = None,
+    seed: int = 0,
+    items: Sequence[str] | None = None,
+    half_life: str | float | None = None,
+    **columns: Any,
 ) -> Shop:
     """The shop of a table of orders: a data frame (pandas, polars, Arrow, DuckDB), a path, lists of items, or a sparse
-    matrix of baskets by items with the names of its columns in `items`. `columns` as for `read_baskets`.
+    matrix of baskets by items with the names of its columns in `items`. `columns` as for `read_baskets`. With a
+    `half_life` ("90d", "12w", days) old baskets count less.
 
     >>> shop = fit([["chips", "salsa"], ["chips", "salsa", "tea"], ["tea", "milk"]], model="shrunk-lift")
     >>> shop.goes_with("chips", min_evidence="guess").to_arrow()["item"].to_pylist()[:1]
@@ -138,5 +147,5 @@ def fit(
     baskets = as_baskets(orders, items, columns)
     folder = TemporaryDirectory(prefix="neatrec-shop-")
     bundle = Path(folder.name) / "bundle"
-    train_bundle(lambda: baskets, bundle, ModelChoice(model=model), TrainOptions(seed=seed))
+    train_bundle(lambda: baskets, bundle, ModelChoice(model=model), TrainOptions(seed=seed, half_life=half_life))
     return Shop(baskets, bundle, folder)

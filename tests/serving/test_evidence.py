@@ -193,7 +193,7 @@ def test_grades_follow_the_stated_thresholds(times: int, low: float, q: float, g
 
 NAN = float("nan")
 PAIR = PairEvidence(
-    *(37, 2.3, 13.5, 9.16, 19.1, 0.001, 31, 21, 16, 14.0, 0, 410, 388),
+    *(37, 2.3, 13.5, 9.16, 19.1, 0.001, 31, 21, 16, 14.0, 0, -1, 410, 388),
     *(NAN, NAN),
     grade="certain",
 )

@@ -23,6 +23,7 @@ from neatrec.check.suspects import (
 )
 from neatrec.cooccurrence import CountOptions, Forecast, forecast
 from neatrec.cooccurrence.count_input import pairs_of_size
+from neatrec.cooccurrence.recency import parse_half_life
 from neatrec.cooccurrence.strata import FEW_BASKETS as FEW_IN_STRATUM
 from neatrec.cooccurrence.strata import MONTH, RULED_OUT, default_strata, parse_strata, strata_groups, strata_words
 from neatrec.data.baskets import Baskets
@@ -93,6 +94,8 @@ class CheckResult(TableResult):
     advice: str
     """A sentence on how to get more labels, where there are few."""
     forecast: Forecast
+    half_life: float | None = None
+    """Days after which a basket counts half in `power`; None: all count the same."""
     strata: tuple[str, ...] = ()
     """Columns within which labels and evidence are measured."""
     repeats: tuple[LabelRepeat, ...] = ()
@@ -136,6 +139,7 @@ class CheckResult(TableResult):
             "power": None if self.power is None else _power_json(self.power),
             "forecast": asdict(self.forecast),
             "strata": list(self.strata),
+            **({} if self.half_life is None else {"half_life": self.half_life}),
             "repeats": [asdict(repeat) for repeat in self.repeats],
             "warnings": list(self.warnings),
             "advice": self.advice,
@@ -166,10 +170,17 @@ def _flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
         yield name, f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def check_baskets(baskets: Baskets, *, strata: Sequence[str] | None = None, threads: int | None = None) -> CheckResult:
+def check_baskets(
+    baskets: Baskets,
+    *,
+    strata: Sequence[str] | None = None,
+    half_life: str | float | None = None,
+    threads: int | None = None,
+) -> CheckResult:
     """Check `baskets`: contents, what was dropped, suspects, the smallest lift that shows, the cost of counting.
 
     `strata`: within what evidence is measured; None: basket size, month and store, as far as they are known.
+    `half_life`: days after which a basket counts half as evidence.
 
     >>> found = check_baskets(Baskets.from_lists([["tea", "milk"]] * 3 + [["tea"]]))
     >>> found.lines, found.sizes.ones, found.power
@@ -177,7 +188,7 @@ def check_baskets(baskets: Baskets, *, strata: Sequence[str] | None = None, thre
     """
     strata = parse_strata(strata)
     strata_groups(baskets, strata or ())  # a column that is not there is refused before anything is counted
-    options = replace(TRIAL, strata=strata)
+    options = replace(TRIAL, strata=strata, half_life=half_life)
     counting = CountOptions(directed=baskets.ordered, min_basket=MIN_BASKET)
     long = baskets.sizes > LONG_BASKET
     shopping = baskets.select(~long) if long.any() else baskets
@@ -216,6 +227,7 @@ def check_baskets(baskets: Baskets, *, strata: Sequence[str] | None = None, thre
         advice=smaller_baskets(shopping, power.labels if power else 0, options, threads=threads) if affordable else "",
         forecast=cost,
         strata=default_strata(baskets) if strata is None else strata,
+        half_life=parse_half_life(half_life),
         repeats=label_repeats(shopping, strata, threads) if affordable else (),
     )
     return replace(found, warnings=(*_placeholders(baskets), *_warnings(found)))

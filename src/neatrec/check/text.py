@@ -87,9 +87,10 @@ def _power(found: CheckResult) -> Iterator[str]:
             else ("evidence: too much to count here; try a part of the data")
         )
         return
+    weighted = "" if found.half_life is None else f"; half-life {found.half_life:g} days"
     pairs = power.labels if found.ordered else power.labels // 2  # without an order a pair is a label both ways
     yield (
-        f"evidence (calibrated, q = {LEVEL}): {plural(pairs, 'pair')}; "
+        f"evidence (calibrated, q = {LEVEL}{weighted}): {plural(pairs, 'pair')}; "
         f"{power.items_with_evidence:.1%} of the bought items have some, {power.sales_with_evidence:.1%} of the sales"
     )
     yield f"smallest lift that shows {POWER:.0%} of the time, with a popular partner / with one like itself:"

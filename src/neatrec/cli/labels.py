@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from neatrec.cli.output import OutputOptions, percent, print_json, print_table
-from neatrec.cli.source_options import EngineArguments, SourceArguments, output_file, parse_strata
+from neatrec.cli.source_options import HALF_LIFE_HELP, EngineArguments, SourceArguments, output_file, parse_strata
 from neatrec.errors import must_be
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ def labels(
             "size,month,store, as far as SOURCE has them.",
         ),
     ] = None,
+    half_life: Annotated[str | None, typer.Option(metavar="90d|none", help=HALF_LIFE_HELP)] = None,
     null_rounds: Annotated[
         int, typer.Option(metavar="N", help="Shuffle the baskets so many times to count labels by chance.", min=0)
     ] = 0,
@@ -96,11 +97,13 @@ def labels(
         None if category_level == "none" else category_level,
         per_customer,
         choices.pop("max_basket_pairs"),
+        half_life,
     )
     check_within(null_within)
     baskets: Baskets | SparkLines
     if spark_read:
-        refused = {"--engine": engine.engine != "spark", "--strata": named, "--null-rounds": null_rounds}
+        refused: dict[str, Any] = {"--engine": engine.engine != "spark", "--strata": named}
+        refused |= {"--null-rounds": null_rounds, "--half-life": half_life}
         for option, given in refused.items():
             if given:
                 wanted = "spark with --spark-read" if option == "--engine" else "left out with --spark-read"
@@ -131,6 +134,7 @@ def _finish(run: LabelRun, out: Path | None, output: OutputOptions) -> None:
 
 def show_labels(run: LabelRun, strongest: int = 10) -> None:
     """The counts by level and the strongest pairs by name."""
+    from neatrec.cooccurrence.recency import half_life_words
     from neatrec.cooccurrence.strata import strata_words
 
     labels, null = run.labels, run.null
@@ -150,6 +154,8 @@ def show_labels(run: LabelRun, strongest: int = 10) -> None:
     )
     if "strata" in labels.options:
         note += f"\n{strata_words(labels.options['strata'])}"
+    if "half_life" in labels.options:
+        note += f"\n{half_life_words(labels.options['half_life'])}"
     print_table(f"Labels, protocol {labels.protocol}", columns, rows, note=note)
     best = labels.strongest(strongest)
     print_table(
@@ -176,7 +182,9 @@ def _counted(options: Mapping[str, Any]) -> str:
     >>> print(_counted({"once_per_customer": False, "min_basket": 2, "directed": False}))  # doctest: +ELLIPSIS
     together: baskets with both, in baskets of 2 or more items. `recommend` and the page show evidence of all baskets...
     """
-    what = "customers" if options["once_per_customer"] else "baskets"
+    what = ("weighted " if "half_life" in options else "") + (
+        "customers" if options["once_per_customer"] else "baskets"
+    )
     order = ", the query put in first" if options["directed"] else ""
     return (
         f"together: {what} with both{order}, in baskets of {options['min_basket']} or more items. `recommend` and the "

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from neatrec.cli.output import OutputOptions, print_json, print_table
-from neatrec.cli.source_options import SourceArguments, output_folder, parse_strata
+from neatrec.cli.source_options import HALF_LIFE_HELP, SourceArguments, output_folder, parse_strata
 from neatrec.errors import must_be
 from neatrec.text import printable
 
@@ -81,6 +81,7 @@ class LeaderboardArguments:
             "Default: as `train` does; none with --protocol paper.",
         ),
     ] = None
+    half_life: Annotated[str | None, typer.Option(metavar="90d|none", help=HALF_LIFE_HELP)] = None
     device: Annotated[
         str, typer.Option(metavar="auto|cpu|gpu", help="Train and rank on this device the models that support it.")
     ] = "auto"
@@ -119,6 +120,7 @@ class LeaderboardArguments:
             seeds=self.seeds,
             seed=self.seed,
             strata=parse_strata(self.strata)[0],
+            half_life=self.half_life,
             device=self.device,
             threads=self.threads,
         )
@@ -163,6 +165,8 @@ def _run(
 
 def show_leaderboard(result: LeaderboardResult) -> None:
     """The first level on the candidate set, best first; without labels a sentence that says so."""
+    from neatrec.cooccurrence.recency import half_life_words
+
     board = result.to_json()
     first = board["results"][0]
     made = f"protocol {board['protocol']}, {board['level_kind']} = {first['level']:g}"
@@ -192,7 +196,7 @@ def show_leaderboard(result: LeaderboardResult) -> None:
             f" HR@10 over statistic: 95 % interval of the difference to {printable(statistic)}, the best statistic, on "
             "the same labels; with 0 inside it is a tie."
         )
-    note += f" {_trained_within(board['strata'])}"
+    note += f" {_trained_within(board['strata'])} {half_life_words(board.get('half_life'))}".rstrip()
     if result.options.seeds == 1:
         note += " Each model is trained once: the intervals do not cover how trainings differ (--seeds)."
     note += "".join(f" {printable(name)} is left out: {reason}." for name, reason in result.skipped.items())

@@ -22,6 +22,10 @@ STRATA_HELP = (
     "Measure evidence within baskets of one size, month, or value of a column such as store. Default: "
     "size,month,store, as far as SOURCE has them."
 )
+HALF_LIFE_HELP = (
+    "Let a basket count half after so many days (90d), weeks (12w) or years (1y), by its age at the newest basket. "
+    "Default: none, all count the same."
+)
 
 
 @dataclass(frozen=True)

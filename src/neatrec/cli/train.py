@@ -14,7 +14,14 @@ from neatrec.cli.progress import ShowProgress, close_bar
 from neatrec.cli.show import print_config as print_config_of
 from neatrec.cli.show import print_coverage, print_rankings, ranking_words
 from neatrec.cli.signals import at_a_safe_moment
-from neatrec.cli.source_options import STRATA_HELP, SourceArguments, connect_spark, parse_memory_limit, parse_strata
+from neatrec.cli.source_options import (
+    HALF_LIFE_HELP,
+    STRATA_HELP,
+    SourceArguments,
+    connect_spark,
+    parse_memory_limit,
+    parse_strata,
+)
 from neatrec.cli.toml import read_training_toml
 from neatrec.errors import must_be
 from neatrec.text import printable
@@ -216,6 +223,7 @@ def train(
             rich_help_panel=HOW,
         ),
     ] = None,
+    half_life: Annotated[str | None, typer.Option(metavar="90d|none", help=HALF_LIFE_HELP, rich_help_panel=HOW)] = None,
     keep_users: Annotated[
         bool, typer.Option("--keep-users", help="Keep user ids and vectors in the bundle.", rich_help_panel=HOW)
     ] = False,
@@ -244,7 +252,14 @@ def train(
     """
     named, columns = parse_strata(strata)
     if table.rewrite_table:
-        learning = {"--model": model, "--preset": preset, "--set": settings, "--config": config, "--vectors": vectors}
+        learning = {
+            "--half-life": half_life,
+            "--model": model,
+            "--preset": preset,
+            "--set": settings,
+            "--config": config,
+            "--vectors": vectors,
+        }
         for option, value in (learning | {"--warm-start": warm_start}).items():
             if value is not None:
                 raise must_be(option, "left out with --rewrite-table, which trains nothing", str(value))
@@ -271,6 +286,7 @@ def train(
         validation_share=validation,
         keep_users=keep_users,
         strata=named,
+        half_life=half_life,
         index=table.index,
         ann=bool(table.ann),
         k=table.k,

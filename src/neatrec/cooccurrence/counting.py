@@ -6,9 +6,12 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
+from typing import Any
 
 from neatrec.cooccurrence.count_input import flat_input, summarize
 from neatrec.cooccurrence.counts import CooccurrenceCounts, CountOptions, Keep, Margins
+from neatrec.cooccurrence.recency import CopiedShards, WeightedKeep, divided_margins, half_life_on_spark
 from neatrec.cooccurrence.resources import (
     SHARE,
     Forecast,
@@ -67,6 +70,11 @@ def count(
     ([0, 1], [1, 2, 1])
     """
     engine, memory_limit = _resolved(engine, memory_limit)
+    if counting.half_life is not None:
+        copies, plain = _copies(baskets, counting, engine)
+        weighted = WeightedKeep(keep, copies.baskets)
+        how: Any = {"engine": engine, "memory_limit": memory_limit, "threads": threads}
+        return weighted.weighted(count(copies, plain, keep=weighted, **how), counting)
     workers, limit = thread_count(threads), as_limit(memory_limit)
     if engine == "spark" or isinstance(baskets, SparkLines):
         from neatrec.cooccurrence.spark.engine import count_in_spark
@@ -97,6 +105,10 @@ def margins(
 ) -> Margins:
     """The totals of a count without its pairs, in time and memory of the lines (`once_per_customer`: of the pairs)."""
     engine, memory_limit = _resolved(engine, memory_limit)
+    if counting.half_life is not None:
+        how: Any = {"engine": engine, "memory_limit": memory_limit, "threads": threads}
+        copies, plain = _copies(baskets, counting, engine)
+        return divided_margins(margins(copies, plain, **how), copies.baskets)
     workers, limit = thread_count(threads), as_limit(memory_limit)
     if engine == "spark" or isinstance(baskets, SparkLines):
         from neatrec.cooccurrence.spark.engine import margins_in_spark
@@ -118,6 +130,15 @@ def forecast(
 ) -> Forecast:
     """What `count` would cost in memory and time, from basket sizes and item counts alone, without counting pairs."""
     return forecast_of(summarize(baskets, counting), keep_all=keep_all, threads=thread_count(threads))
+
+
+def _copies(
+    baskets: BasketStream | SparkLines, counting: CountOptions, engine: str
+) -> tuple[CopiedShards, CountOptions]:
+    """What an engine counts, and how, where baskets have weights."""
+    if engine == "spark" or isinstance(baskets, SparkLines):
+        raise half_life_on_spark()
+    return CopiedShards(baskets, counting), replace(counting, half_life=None, as_of=None)
 
 
 def as_limit(memory_limit: int | str | None) -> int:

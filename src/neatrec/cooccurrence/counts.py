@@ -20,6 +20,8 @@ DEEPEST = "deepest"
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
+Totals = npt.NDArray[Any]
+"""Int64, or float64 where baskets are weighted."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,10 @@ class CountOptions:
     """A pair counts at most once per customer."""
     max_basket_pairs: int = MAX_BASKET_PAIRS
     """A basket with more pairs is refused with a sentence."""
+    half_life: float | None = None
+    """Days: a basket counts 2^(-age / half-life) of one, see `recency.py`; None: every basket counts one."""
+    as_of: int | None = None
+    """What ages are measured from, in microseconds since 1970; None: the newest basket."""
 
     def __post_init__(self) -> None:
         if self.window is not None:
@@ -65,9 +71,9 @@ class CountOptions:
 class Margins:
     """The totals of a count, over all pairs that are counted, kept or not."""
 
-    first: Int64
-    """Records with the item first, shape (items,); undirected: records that hold the item."""
-    second: Int64
+    first: Totals
+    """Records with the item first, shape (items,); undirected: records that hold the item. Floats where weighted."""
+    second: Totals
     """Records with the item second, shape (items,); undirected: the same as `first`."""
     records: int
     """N: records in all."""
@@ -85,8 +91,10 @@ class Margins:
         return cls(first, second, int(either.sum()) // 2, 0, baskets, category)
 
     def __post_init__(self) -> None:
-        for name, dtype in (("first", np.int64), ("second", np.int64), ("category", np.int32)):
-            object.__setattr__(self, name, _frozen(getattr(self, name), dtype))
+        for name in ("first", "second"):
+            totals = np.asarray(getattr(self, name))
+            object.__setattr__(self, name, _frozen(totals, np.float64 if totals.dtype.kind == "f" else np.int64))
+        object.__setattr__(self, "category", _frozen(self.category, np.int32))
         if not self.first.shape == self.second.shape == self.category.shape == (len(self.first),):
             raise ParameterError("`first`, `second` and `category` must have one value for each item")
 

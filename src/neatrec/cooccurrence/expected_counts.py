@@ -101,7 +101,7 @@ class StratifiedExpected:
             factors = fit_strata(margins, category, kind, directed=counting.directed)
             groups.append(StratumGroup(margins, factors, columns, month))
         part, size = groups[0].margins, len(category)
-        first, second = (np.bincount(part.item, each, size).astype(np.int64) for each in (part.first, part.second))
+        first, second = (np.bincount(part.item, each, size).astype(each.dtype) for each in (part.first, part.second))
         return cls(Factors(*_factors(first, second, category, kind, counting.directed)), tuple(groups), category)
 
     def of(self, query: Codes, item: Codes) -> Floats:
@@ -180,7 +180,7 @@ def _factors(first: Counts, second: Counts, category: Codes, kind: str, directed
         fit = quasi_independence(first, second, category)
         return fit.query_factor, fit.item_factor
     # undirected, too, the margins of all items add up to what each of them is a share of: N, or 2N
-    return first.astype(np.float64), second / max(int(first.sum()), 1)
+    return first.astype(np.float64), second / max(first.sum(), 1)
 
 
 @compiled

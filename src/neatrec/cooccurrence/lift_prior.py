@@ -16,6 +16,7 @@ from neatrec.cooccurrence.counting import count
 from neatrec.cooccurrence.counts import CountOptions, Int32, Int64, Margins, Mask, PairBlock
 from neatrec.cooccurrence.expected_counts import Factors, fit_expected
 from neatrec.cooccurrence.pair_filter import FilteredPairs, PairFilter
+from neatrec.cooccurrence.recency import as_of_newest, pair_hash
 from neatrec.cooccurrence.spark.lines import SparkLines
 from neatrec.data.baskets import Baskets, BasketStream, as_shards
 from neatrec.data.splits import uniform_of_ids
@@ -87,6 +88,8 @@ class RepeatedPairs:
         prior = fit_lift_prior(pairs)
         if prior is None:
             return None
+        if not isinstance(baskets, SparkLines):  # parts weigh as they do in the whole
+            self = replace(self, counting=as_of_newest(self.counting, baskets))
         halves = self._parted(pairs, _half_of(baskets), None, **engine)
         periods = None
         if not isinstance(baskets, SparkLines) and (middle := _mean_time(baskets)) is not None:
@@ -156,11 +159,7 @@ def _wanted(query: Int32, item: Int32, times: Int64, pairs: int) -> Mask:
     often: Mask = times >= LEAST_COUNT
     if pairs <= MOST_PAIRS:
         return often
-    key = query.astype(np.uint64) << np.uint64(32) | item.astype(np.uint64)
-    # the last step of SplitMix64
-    key = (key ^ key >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
-    key = (key ^ key >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
-    return often & ((key ^ key >> np.uint64(31)) < np.uint64(2**64 * (MOST_PAIRS / pairs)))
+    return often & (pair_hash(query, item) < np.uint64(2**64 * (MOST_PAIRS / pairs)))
 
 
 def _half_of(baskets: BasketStream | SparkLines) -> BasketStream | SparkLines:

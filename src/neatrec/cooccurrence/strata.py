@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import NamedTuple
 
@@ -13,7 +13,8 @@ import numpy.typing as npt
 import pyarrow.compute as pc
 
 from neatrec.compiled import compiled
-from neatrec.cooccurrence.counts import CountOptions
+from neatrec.cooccurrence.counts import CountOptions, Totals
+from neatrec.cooccurrence.recency import copied, copies_of, per_copy
 from neatrec.data.baskets import STORES, Baskets
 from neatrec.errors import ParameterError, must_be, must_be_one_of
 from neatrec.statistics.independence import groups_of
@@ -178,14 +179,16 @@ class StratumMargins:
 
     stratum: Int64
     item: Int64
-    first: Int64
-    second: Int64
+    first: Totals
+    second: Totals
 
     def merged(self, new: Int64) -> StratumMargins:
         """The margins of coarser strata: `new` has the new stratum of each old one."""
         items = int(self.item.max(initial=-1)) + 1
         key, place = np.unique(new[self.stratum] * items + self.item, return_inverse=True)
-        first, second = (np.bincount(place, values, len(key)).astype(np.int64) for values in (self.first, self.second))
+        first, second = (
+            np.bincount(place, values, len(key)).astype(values.dtype) for values in (self.first, self.second)
+        )
         stratum, item = np.divmod(key, max(items, 1))
         return StratumMargins(stratum, item, first, second)
 
@@ -196,6 +199,10 @@ def stratum_margins(baskets: Baskets, strata: Int64, counting: CountOptions) -> 
     A pair that counts once per customer belongs to the stratum of the customer's first basket with it: by time where
     times are known, then by basket id. So the margins of the strata add up to those of the whole.
     """
+    if counting.half_life is not None:
+        copies, source = copied(baskets, copies_of(baskets, counting))
+        found = stratum_margins(copies, strata[source], replace(counting, half_life=None, as_of=None))
+        return replace(found, first=per_copy(found.first), second=per_copy(found.second))
     chosen = np.flatnonzero(baskets.sizes >= counting.min_basket)
     customer = chosen if baskets.users is None or not counting.once_per_customer else baskets.users[chosen]
     time = np.zeros(len(chosen)) if baskets.times is None else baskets.times[chosen]

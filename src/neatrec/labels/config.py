@@ -12,6 +12,7 @@ import numpy.typing as npt
 from neatrec.cooccurrence import CountOptions, Margins, PairBlock, count
 from neatrec.cooccurrence.counts import DEEPEST, MAX_BASKET_PAIRS
 from neatrec.cooccurrence.expected_counts import Codes, Expected, Floats, StratifiedExpected, fit_expected
+from neatrec.cooccurrence.recency import parse_half_life
 from neatrec.cooccurrence.spark.lines import SparkLines
 from neatrec.cooccurrence.strata import default_strata, parse_strata, strata_groups
 from neatrec.data.baskets import Baskets, customers_return
@@ -52,6 +53,8 @@ class LabelOptions:
     """None: once per customer where customers return (calibrated), every basket (paper)."""
     max_basket_pairs: int = MAX_BASKET_PAIRS
     """A basket with more pairs of lines is refused."""
+    half_life: str | float | None = None
+    """A basket counts half after so many days, or "90d", "12w" (calibrated); None: all count the same."""
 
     def __post_init__(self) -> None:
         if self.protocol not in PROTOCOLS:
@@ -59,9 +62,11 @@ class LabelOptions:
         if self.expected not in EXPECTED:
             raise must_be_one_of("expected", EXPECTED, self.expected)
         object.__setattr__(self, "strata", parse_strata(self.strata))
-        if self.protocol == "paper" and (self.strata or self.expected != "quasi"):
+        object.__setattr__(self, "half_life", parse_half_life(self.half_life))
+        if self.protocol == "paper" and (self.strata or self.expected != "quasi" or self.half_life is not None):
             raise ParameterError(
-                "`strata` and `expected` must be left alone with the paper protocol, which has its own expected counts",
+                "`strata`, `expected` and `half_life` must be left alone with the paper protocol, which has its own "
+                "expected counts",
                 hint="Use protocol='calibrated'.",
             )
         object.__setattr__(self, "levels", checked_levels(self.levels))
@@ -102,6 +107,7 @@ class LabelConfig(LabelOptions):
             category_level=self.category_level,
             once_per_customer=self.once_per_customer,
             max_basket_pairs=self.max_basket_pairs,
+            half_life=parse_half_life(self.half_life),
         )
 
     @property
@@ -115,7 +121,7 @@ class LabelConfig(LabelOptions):
             "max_basket_pairs": self.max_basket_pairs,
         }
         own = {} if self.protocol == "paper" else {"expected": self.expected, "strata": list(self.strata or ())}
-        return {**common, **own}
+        return {**common, **own, **({} if self.half_life is None else {"half_life": self.half_life})}
 
     def test_pairs(
         self, baskets: Baskets | SparkLines, engine: Engine, *, at_least: float = 0.0

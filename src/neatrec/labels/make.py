@@ -47,7 +47,7 @@ def make_labels(
     """The pairs that go together by a protocol, with their evidence.
 
     `changes` are fields of `LabelOptions`: protocol (calibrated or paper), levels, expected, strata, min_basket,
-    category_level, once_per_customer, max_basket_pairs.
+    category_level, once_per_customer, max_basket_pairs, half_life.
 
     >>> baskets = Baskets.from_lists([["bun", "sausage"]] * 30 + [["tea", "milk"]] * 30)
     >>> labels = make_labels(baskets, min_basket=2)

@@ -23,7 +23,7 @@ from neatrec.data.catalog import Catalog, string_array
 from neatrec.errors import ParameterError, SourceError, must_be
 from neatrec.models import MODEL_NAMES, Model, make_model, model_class
 from neatrec.text import plural, printable
-from neatrec.training.train import ranked_within
+from neatrec.training.train import ranked_within, weighted_by
 
 KIND = "external"
 NEEDED = ("fit", "score", "score_all")
@@ -184,9 +184,14 @@ class ModelSpec:
 
 
 def model_specs(
-    models: Models | None, scores: Mapping[str, str | Path], train: Baskets, strata: Sequence[str] = ()
+    models: Models | None,
+    scores: Mapping[str, str | Path],
+    train: Baskets,
+    strata: Sequence[str] = (),
+    half_life: Any = None,
 ) -> tuple[tuple[ModelSpec, ...], dict[str, str]]:
-    """The specs, trained within `strata` as `train` does, and the models left out with the reason.
+    """The specs, trained within `strata` and with a `half_life` as `train` does, and the models left out with the
+    reason.
 
     A model is a name, `name@preset`, an address `pkg.mod:Class`, or a `Model` (its parameters count, not what it may
     have learned); in a mapping, rows have names of their own. Without any: all of ours that can learn from the baskets.
@@ -196,9 +201,11 @@ def model_specs(
     wanted: Models = default_rows() if models is None else models
     named = wanted.items() if isinstance(wanted, Mapping) else ((None, model) for model in wanted)
     for name, model in named:
-        spec = _model_spec(model, strata)
+        spec = _model_spec(model, strata, half_life)
         spec = spec if name is None else replace(spec, name=name)
-        if models is None and train.users is None and getattr(spec.make(), "needs_users", False):
+        if half_life is not None and not hasattr(getattr(spec.make(), "parameters", None), "half_life"):
+            skipped[spec.name] = "it cannot weigh baskets by their age"
+        elif models is None and train.users is None and getattr(spec.make(), "needs_users", False):
             skipped[spec.name] = "it learns from users, and the users of these baskets are not known"
         else:
             chosen.append(spec)
@@ -221,14 +228,18 @@ def default_rows() -> list[str]:
     return [row for name in MODEL_NAMES for row in (name, *(f"{name}@{goal}" for goal in goals[name]))]
 
 
-def _model_spec(model: str | Model, strata: Sequence[str]) -> ModelSpec:
+def _model_spec(model: str | Model, strata: Sequence[str], half_life: Any) -> ModelSpec:
+    def parameters_of(made: Model) -> Any:
+        weighs = hasattr(made.parameters, "half_life")
+        return ranked_within(weighted_by(made, half_life) if weighs else made.parameters, strata)
+
     if isinstance(model, Model):
-        return _ours_or_outside(model.name, type(model), ranked_within(model.parameters, strata))
+        return _ours_or_outside(model.name, type(model), parameters_of(model))
     if ":" in model:
         return _outside(model)
     name, _, preset = model.partition("@")
     made = make_model(name, preset=preset or None)
-    return _ours_or_outside(model, type(made), ranked_within(made.parameters, strata))
+    return _ours_or_outside(model, type(made), parameters_of(made))
 
 
 def _ours_or_outside(name: str, kind: type[Model], parameters: Any) -> ModelSpec:

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.bundle import load_bundle, read_manifest
+from neatrec.cooccurrence.recency import parse_half_life
 from neatrec.data.baskets import Baskets
 from neatrec.data.splits import split_baskets
 from neatrec.errors import require_extra
@@ -225,7 +226,7 @@ def make_report(
     )
     audited = time.perf_counter()
     report("finding the pairs with evidence")
-    found = find_pairs(baskets, options.strata, threads=options.threads)
+    found = find_pairs(baskets, options.strata, parse_half_life(options.half_life), threads=options.threads)
     spent = {"the audit of the labels": audited - start, "the pairs with evidence": time.perf_counter() - audited}
     goal = recommended_goal(learned) if "comparison" in learned else None
     write_report(
@@ -236,10 +237,15 @@ def make_report(
 
 
 def find_pairs(
-    baskets: Baskets, strata: Sequence[str] | None = None, *, threads: int | None = None, listed: int = 25
+    baskets: Baskets,
+    strata: Sequence[str] | None = None,
+    half_life: float | None = None,
+    *,
+    threads: int | None = None,
+    listed: int = 25,
 ) -> FoundPairs:
     """The pairs with evidence in all of `baskets`, by the code of the serving table."""
-    pairs = PairTable.of(baskets, strata=strata, threads=threads)
+    pairs = PairTable.of(baskets, strata=strata, half_life=half_life, threads=threads)
     one, other, columns = pairs.with_evidence()
     covered = np.zeros(len(baskets.catalog), dtype=np.bool_)
     covered[one] = covered[other] = True

@@ -34,6 +34,7 @@ def leaderboard_json(leaderboard: LeaderboardResult) -> dict[str, Any]:
         "protocol": labels.protocol,
         "level_kind": labels.level_kind,
         "strata": list(leaderboard.options.strata or ()),
+        **({} if leaderboard.options.half_life is None else {"half_life": leaderboard.options.half_life}),
         "models": results[0]["models"],
         "results": results,
         "slices": [_slice(candidates, s) for candidates, found in leaderboard.evaluation.slices.items() for s in found],

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from neatrec.cooccurrence.recency import parse_half_life
 from neatrec.cooccurrence.strata import parse_strata, usable_strata
 from neatrec.data.baskets import Baskets
 from neatrec.data.splits import refuse_overlap
@@ -61,6 +62,9 @@ class LeaderboardOptions(SummaryOptions):
     strata: tuple[str, ...] | None = None
     """Within what calibrated labels are made and models compare counts with chance. None: as `train` does by default;
     nothing by the paper's protocol."""
+    half_life: str | float | None = None
+    """Training baskets count half after so many days, or "90d", "12w"; test baskets, which stand for the future, all
+    count the same. None: so do the training baskets."""
     threads: int | None = None
     """Default: all cores."""
 
@@ -68,6 +72,7 @@ class LeaderboardOptions(SummaryOptions):
         super().__post_init__()
         object.__setattr__(self, "levels", checked_levels(self.levels))
         object.__setattr__(self, "strata", parse_strata(self.strata))
+        object.__setattr__(self, "half_life", parse_half_life(self.half_life))
         minimum = {"min_basket": 2, "candidates": 1, "seeds": 1, "seed": 0, "queries": 0, "carts": 0, "rounds": 100}
         for name, least in minimum.items():
             value = getattr(self, name)
@@ -82,6 +87,8 @@ class LeaderboardOptions(SummaryOptions):
     def to_json(self) -> dict[str, Any]:
         """All options but those of the machine."""
         record = {name: value for name, value in asdict(self).items() if name not in ("device", "threads")}
+        if self.half_life is None:
+            del record["half_life"]
         strata = None if self.strata is None else list(self.strata)
         return {**record, "levels": list(self.levels), "ks": list(self.ks), "strata": strata}
 
@@ -184,7 +191,7 @@ def run_leaderboard(
     if options.strata is None:
         strata = () if options.protocol == "paper" else usable_strata([train], None)[0]
         options = replace(options, strata=strata)
-    chosen, skipped = model_specs(models, scores or {}, train, options.strata or ())
+    chosen, skipped = model_specs(models, scores or {}, train, options.strata or (), options.half_life)
     run = LeaderboardRun(options, train, task, _result_cache(out, task, options, chosen), report)
     with thread_limit(options.threads):
         trainings = run.run(chosen, skipped, skip=models is None)

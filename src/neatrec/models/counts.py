@@ -36,6 +36,9 @@ class CountParameters(ModelParameters):
         "deepest", "Pairs of one category at this level are not counted; none: all are."
     )
     once_per_customer: bool = parameter(False, "Count a pair at most once per customer.")
+    half_life: float | None = parameter(
+        None, "Days after which a basket counts half; none: all count the same. `--half-life` sets it.", above=0
+    )
 
     def counting(self) -> CountOptions:
         """The options of `neatrec.cooccurrence.count`, for undirected pairs."""
@@ -45,6 +48,7 @@ class CountParameters(ModelParameters):
             min_basket=self.min_basket,
             category_level=self.category_level,
             once_per_customer=self.once_per_customer,
+            half_life=self.half_life,
         )
 
 
@@ -87,7 +91,7 @@ class PairCounts:
             # zeros are removed in place, and the arrays of a count are read-only
             upper = sparse.csr_matrix((lowered, pairs.item, pairs.indptr), shape=(size, size), copy=True)
             upper.eliminate_zeros()
-            return cls(sparse.csr_matrix(upper + upper.T), pairs.margins.first)
+            return cls(sparse.csr_matrix(upper + upper.T), whole_totals(pairs.margins.first))
         # half the memory where counts allow, and there may be hundreds of millions
         dtype = np.int32 if pairs.count.max(initial=0) < 2**31 else np.int64
         upper = sparse.csr_matrix((pairs.count.astype(dtype), pairs.item, pairs.indptr), shape=(size, size))
@@ -133,6 +137,11 @@ class PairCounts:
         """F_q F_v / N in float64: the product of two totals may overflow 64 bits."""
         product = np.asarray(query_total, dtype=np.float64) * np.asarray(item_total, dtype=np.float64)
         return product / max(self.records, 1)
+
+
+def whole_totals(totals: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """Totals as whole numbers, those of weighted baskets rounded up: no pair is counted more often than its items."""
+    return np.ceil(totals).astype(np.int64) if totals.dtype.kind == "f" else totals
 
 
 def frequent_pairs(matrix: sparse.csr_matrix, min_count: int) -> tuple[Codes, Codes, Counts]:

@@ -35,8 +35,10 @@ def evidence_json(evidence: PairEvidence, public: bool, suggested: bool = True) 
     if public:
         return f'{{"words":{_text(e.words(True, suggested))}}}'
     rest = ""
+    if e.weighted >= 0:
+        rest = f',"weighted":{e.weighted}'
     if e.item_variance == e.item_variance:
-        rest = "".join(f',"{name}":{real(getattr(e, name))}' for name in VARIANCES)
+        rest += "".join(f',"{name}":{real(getattr(e, name))}' for name in VARIANCES)
     return (
         f'{{"words":{_text(e.words(False, suggested))},"count":{whole(e.count)},"customers":{whole(e.customers)},'
         f'"forward":{whole(e.forward)},"backward":{whole(e.backward)},"query_count":{whole(e.query_count)},'

@@ -272,6 +272,11 @@ class EvidenceOut(BaseModel):
     item_count: int | None = Field(default=None, description="Baskets that hold the item.")
     overall_lift: float | None = Field(default=None, description="The lift over all baskets, without strata.")
     season: list[str] | None = Field(default=None, description="The months of a seasonal pair.")
+    weighted: int | None = Field(
+        default=None,
+        description="With a half-life: the number compared with `expected`, in which old baskets count less; `count` "
+        "and `customers` are of all baskets.",
+    )
     query_variance: float | None = None
     item_variance: float | None = None
 

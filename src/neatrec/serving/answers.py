@@ -239,6 +239,7 @@ def _by_category(index: ServingTable, item: int) -> PairEvidence:
         backward=-1,
         overall_lift=nan,
         season=-1,
+        weighted=-1,
         query_count=-1,
         item_count=int(index.item_count[item]),
         query_variance=nan,

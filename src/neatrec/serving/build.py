@@ -43,12 +43,14 @@ def build_index(
     """The table of a fitted model: each item's best `k` with the evidence of the baskets it learned from.
 
     `strata`: within what the evidence is measured; None: basket size, month and store, as far as they are known, ():
-    nothing. `ann`: the best are looked for in a part of the catalogue, for millions of items; see `approximate`.
-    `device`: where the best are looked for; pairs are counted on the CPU.
+    nothing. Baskets weigh as they did for the model. `ann`: the best are looked for in a part of the catalogue, for
+    millions of items; see `approximate`. `device`: where the best are looked for; pairs are counted on the CPU.
     """
     if ann:
         _refuse_gpu(device)
-    pairs = PairTable.of(baskets, model.category_level, strata=strata, min_count=min_count, threads=threads)
+    half_life = getattr(model.parameters, "half_life", None)
+    how: dict[str, Any] = {"strata": strata, "half_life": half_life, "min_count": min_count, "threads": threads}
+    pairs = PairTable.of(baskets, model.category_level, **how)
     return index_of(model, pairs, k=k, ann=ann, threads=threads, device=device)
 
 

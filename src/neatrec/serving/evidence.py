@@ -181,6 +181,8 @@ class PairEvidence:
     """The lift over all baskets; `expected`, `lift` and `q` are within strata where the table has them."""
     season: int
     """Of a seasonal pair: its months, the first bit for January."""
+    weighted: int
+    """Where old baskets count less: what is compared with `expected`, instead of `customers` or `count`."""
     query_count: int
     item_count: int
     """Baskets that hold the query, and the item."""
@@ -219,7 +221,8 @@ class PairEvidence:
 
         The sentence of the same pair says the same number.
         """
-        return plural(self.count, "order") if self.customers < 0 else plural(self.customers, "customer")
+        times = plural(self.count, "order") if self.customers < 0 else plural(self.customers, "customer")
+        return times if self.weighted < 0 else f"{times} (weighted: {self.weighted:,})"
 
     def _together(self) -> str:
         if self.count < 0:

@@ -36,15 +36,16 @@ COLUMNS_VERSION = 2
 """Columns may be added under this number; one that changes its meaning raises it. Version 1 had other grades."""
 
 Columns = Mapping[str, npt.NDArray[Any]]
-PAIR_COLUMNS = ("count", "customers", "forward", "q", "expected", "explained", "season")
+PAIR_COLUMNS = ("count", "customers", "forward", "q", "expected", "explained", "season", "weighted")
 """Columns of a pair beside its items; all but `count` and `q` may be missing."""
-UNKNOWN_COLUMNS = ("customers", "forward", "backward")
+UNKNOWN_COLUMNS = ("customers", "forward", "backward", "weighted")
 """Left out of the file where they are not known of any pair."""
 MAX_MEMORY_SHARE = 0.25
 """Tables that take more of the memory are not read into it."""
 LARGEST = float(np.finfo(np.float32).max)
 ABOUT: Kinds = {"columns": (int,), "k": (int,), "reason": (str,), "evidence": (dict,)}
 ABOUT_EVIDENCE: Kinds = {"by_customer": (bool,), "min_count": (int,), "baskets": (int,), "records": (int,)}
+ABOUT_WEIGHTS: Kinds = {"half_life": (float, int, type(None))}
 ABOUT_RECALL: Kinds = {"first": (float, int), "all": (float, int), "sample": (int,)}
 """What the manifest's entry about the table must hold."""
 ATTACHED_BOARD: Kinds = {"labels": (int,), "queries": (int,), "candidates": (str,), "models": (list,)}
@@ -182,11 +183,16 @@ OPTIONAL_ANSWER_BOUNDS = {
     "backward": TIMES,
     "overall_lift": ESTIMATE,
     "season": TIMES,
+    "weighted": TIMES,
 }
 ITEM_BOUNDS = {"query_factor": Bounds("f", 0), "item_factor": Bounds("f", 0), "category": Bounds("i")}
 OPTIONAL_ITEM_BOUNDS = {"variance": Bounds("f", 0)}
 PAIR_BOUNDS = {"count": Bounds("i", 0), "q": Bounds("f", 0, 1)}
-OPTIONAL_PAIR_BOUNDS = {"customers": TIMES, "forward": TIMES, "expected": ESTIMATE, "season": Bounds("u", 0, 4095)}
+OPTIONAL_PAIR_BOUNDS = {
+    **dict.fromkeys(("customers", "forward", "weighted"), TIMES),
+    "expected": ESTIMATE,
+    "season": Bounds("u", 0, 4095),
+}
 
 
 class TableFiles:
@@ -310,6 +316,7 @@ def about_table(manifest: Manifest, bundle: object) -> dict[str, Any]:
     file = Path(str(bundle)) / NAME
     check_entries(about, ABOUT, file)
     check_entries(about["evidence"], ABOUT_EVIDENCE, file)
+    check_entries({"half_life": about["evidence"].get("half_life")}, ABOUT_WEIGHTS, file)
     if about.get("recall") is not None:
         check_entries(about["recall"], ABOUT_RECALL, file)
     for names in (about.get("goals", []), about["evidence"].get("strata", [])):
@@ -352,6 +359,7 @@ def read_pairs(files: TableFiles, about: Mapping[str, Any], size: int) -> tuple[
         category=items["category"],
         by_customer=evidence["by_customer"],
         min_count=evidence["min_count"],
+        half_life=evidence.get("half_life"),
         baskets=evidence["baskets"],
         records=evidence["records"],
         prior=_read_prior(files),

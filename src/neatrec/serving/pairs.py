@@ -22,6 +22,7 @@ from neatrec.cooccurrence import (
 from neatrec.cooccurrence.count_kernels import find_pairs
 from neatrec.cooccurrence.expected_counts import StratifiedExpected
 from neatrec.cooccurrence.lift_prior import LEAST_COUNT, RepeatedPairs, coverage_words
+from neatrec.cooccurrence.recency import half_life_words
 from neatrec.cooccurrence.strata import strata_words, usable_strata
 from neatrec.data.baskets import BasketStream, as_shards, customers_return
 from neatrec.serving.evidence import CERTAIN, EXPLAINED, GUESS, LIKELY, LIKELY_Q, grade_pairs
@@ -78,6 +79,11 @@ class PairTable:
     """Pairs seen fewer times are not kept."""
     baskets: int
     records: int
+    half_life: float | None
+    """Days after which a basket counts half in `weighted`, expected counts and `q`; None: all count the same."""
+    weighted: Codes | None
+    """Where baskets have weights: what is compared with what was expected. `count`, `customers` and `forward` are of
+    all baskets."""
     prior: LiftPrior | None
     """What lifts over all baskets are estimated under, as those of labels; None where there are too few pairs, and in
     older tables: lifts are as counted."""
@@ -89,12 +95,14 @@ class PairTable:
         category_level: str | None = None,
         *,
         strata: Sequence[str] | None = None,
+        half_life: float | None = None,
         min_count: int | None = None,
         threads: int | None = None,
     ) -> PairTable:
         """The pairs of all baskets of two lines and more. A `min_count` of None: 1, or 2 where there are very many.
 
         `strata` are those of calibrated labels; None: basket size, month and store, as far as they are known.
+        `half_life`: days after which a basket counts half as evidence.
         """
         shards = as_shards(baskets)
         names, whole = usable_strata(shards, strata)
@@ -104,13 +112,21 @@ class PairTable:
         keep = FilteredPairs(lambda _: PairFilter(min_count=min_count), lambda block, _: block.count >= min_count)
         pairs = count(shards, counting, keep=keep, threads=threads)
         by_customer = pairs.customers is not None and customers_return(shards)
-        once = replace(counting, once_per_customer=True)
-        totals = margins(shards, once, threads=threads) if by_customer else pairs.margins
-        tested = once if by_customer else counting
+        tested = replace(counting, once_per_customer=by_customer, half_life=half_life)
+        weighted = None
+        if half_life is not None:
+            found = count(shards, tested, threads=threads)
+            totals, seen_pairs = found.margins, found.margins.pairs
+            place = find_pairs(found.indptr, found.item, pairs.query, pairs.item)
+            weighted = np.asarray(_at(found.count, place, 0), dtype=np.int32)
+        else:
+            totals = margins(shards, tested, threads=threads) if by_customer else pairs.margins
+            seen_pairs = pairs.margins.pairs
         within = None if whole is None else StratifiedExpected.fit(whole, names, tested, "quasi")
         first = _first_ways(shards, pairs, threads)
-        table = _tested(pairs, totals, by_customer, min_count, first, (names, within))
-        seen = replace(totals, pairs=pairs.margins.pairs)
+        table = _tested(pairs, totals, by_customer, min_count, first, (names, within), weighted)
+        table = replace(table, half_life=half_life)
+        seen = replace(totals, pairs=seen_pairs)
         if min_count <= LEAST_COUNT:
             repeated = RepeatedPairs.among(pairs.query, pairs.item, table.times.astype(np.int64), tested, seen)
         else:
@@ -120,6 +136,8 @@ class PairTable:
     @property
     def times(self) -> Codes:
         """What is compared with what was expected: customers where they count once, baskets otherwise."""
+        if self.weighted is not None:
+            return self.weighted
         return self.customers if self.by_customer and self.customers is not None else self.count
 
     def find(self, queries: npt.ArrayLike, items: npt.ArrayLike) -> npt.NDArray[np.int64]:
@@ -143,6 +161,8 @@ class PairTable:
         overall = np.where(uncounted, np.nan, self.overall_expected(one, other))
         expected = overall if self.expected is None else np.where(place < 0, overall, _at(self.expected, place, np.nan))
         times = people if self.by_customer else number
+        if self.weighted is not None:
+            times = np.where(uncounted, -1, _at(self.weighted, place, unseen))
         found = estimate_lifts(self.prior, times, overall)
         within = found.within(overall, expected)
         grade = grade_pairs(times, within.low, q := np.where(times < 0, np.nan, _at(self.q, place, 1.0)))
@@ -163,6 +183,7 @@ class PairTable:
             "backward": np.where(turned < 0, -1, number - turned).astype(np.int32),
             "overall_lift": found.lift.astype(np.float32),
             "season": _at(self.season, place, 0).astype(np.int32),
+            "weighted": (np.full(len(one), -1) if self.weighted is None else times).astype(np.int32),
         }
 
     def with_evidence(self) -> tuple[Codes, Codes, dict[str, npt.NDArray[Any]]]:
@@ -178,7 +199,7 @@ class PairTable:
 
     def words(self) -> str:
         """Within what the evidence is measured, what it cannot rule out, and whether its intervals hold."""
-        within = strata_words(self.strata)
+        within = f"{strata_words(self.strata)} {half_life_words(self.half_life)}".strip()
         if self.prior is None or self.prior.describes_the_data:
             return within
         return f"{within} {coverage_words(self.prior.coverage)}".lstrip()
@@ -192,6 +213,7 @@ class PairTable:
             "records": self.records,
             "by_customer": self.by_customer,
             "strata": list(self.strata),
+            **({} if self.half_life is None else {"half_life": self.half_life}),
             "lift_coverage": None if self.prior is None or np.isnan(self.prior.coverage) else self.prior.coverage,
         }
 
@@ -203,10 +225,13 @@ def _tested(
     min_count: int,
     forward: npt.NDArray[np.int64] | None,
     stratified: tuple[tuple[str, ...], StratifiedExpected | None],
+    weighted: Codes | None,
 ) -> PairTable:
     strata, within = stratified
     fit = quasi_independence(totals.first, totals.second, totals.category)
-    times = pairs.customers if by_customer and pairs.customers is not None else pairs.count
+    times: npt.NDArray[Any] = pairs.customers if by_customer and pairs.customers is not None else pairs.count
+    if weighted is not None:
+        times = weighted
     tests = max(possible_pairs(totals.first, totals.second, totals.category, directed=False), len(times))
     overall = fit.expected(pairs.query, pairs.item)
     expected = overall if within is None else within.of(pairs.query, pairs.item)
@@ -237,6 +262,8 @@ def _tested(
         min_count=min_count,
         baskets=pairs.margins.baskets,
         records=pairs.margins.records,
+        half_life=None,
+        weighted=weighted,
         prior=None,
     )
 

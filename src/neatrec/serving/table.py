@@ -55,6 +55,7 @@ COLUMNS: dict[str, Any] = {
     "backward": np.int32,
     "overall_lift": np.float32,
     "season": np.int32,
+    "weighted": np.int32,
 }
 """Columns of an answer. Whole numbers are -1 and others NaN where they are not known."""
 
@@ -133,6 +134,7 @@ class ItemAnswers:
     backward: npt.NDArray[np.int32]
     overall_lift: npt.NDArray[np.float32]
     season: npt.NDArray[np.int32]
+    weighted: npt.NDArray[np.int32]
 
     def __init__(
         self,

@@ -13,6 +13,7 @@ from neatrec.bundle import BundleLock, Manifest, load_bundle, read_manifest, sav
 from neatrec.bundle.manifest import file_record
 from neatrec.bundle.store import parameters_of
 from neatrec.cooccurrence import counting_engine
+from neatrec.cooccurrence.recency import half_life_on_spark, parse_half_life
 from neatrec.cooccurrence.strata import SIZE, parse_strata, usable_strata
 from neatrec.data.baskets import Baskets, BasketStream, as_shards
 from neatrec.data.splits import validation_split
@@ -130,6 +131,8 @@ class TrainOptions:
     strata: Sequence[str] | None = None
     """Within what evidence is measured, and what must not make a pair come first: basket_size, month, any attribute.
     None: basket size, month and store, as far as the baskets have them; (): none."""
+    half_life: str | float | None = None
+    """A basket counts half after so many days, or "90d", "12w": in ranking and evidence. None: all count the same."""
     index: bool = True
     """Write the serving table, made of the training baskets."""
     ann: bool = False
@@ -158,6 +161,7 @@ class TrainOptions:
         if self.k is not None and (self.k < 1 or not self.index):
             raise must_be("k", "at least 1, and left out where no table is written", self.k)
         object.__setattr__(self, "strata", parse_strata(self.strata))
+        object.__setattr__(self, "half_life", parse_half_life(self.half_life))
 
 
 def train_bundle(
@@ -193,6 +197,7 @@ def train_bundle(
         vectors=None if vectors is None else vectors.vectors,
         synchronizer=synchronizer,
     )
+    model.parameters = weighted_by(model, options.half_life)
     _check(model, run, read, options)
     is_main = synchronizer is None or synchronizer.is_main
     with (
@@ -244,6 +249,7 @@ def trained_otherwise(bundle: Path, baskets: Baskets, choice: ModelChoice, optio
     manifest = read_manifest(bundle)
     strata = usable_strata(as_shards(baskets), options.strata)[0]
     model, table = choice.make(), manifest.notes.get(NOTE)
+    model.parameters = weighted_by(model, options.half_life)
     wanted, found = ranked_within(model.parameters, strata).to_dict(), parameters_of(manifest, bundle).to_dict()
     facts: dict[str, tuple[Any, Any]] = {
         "--model": (manifest.model, model.name),
@@ -275,6 +281,19 @@ def ranked_within(parameters: Any, strata: Sequence[str]) -> Any:
     return parameters
 
 
+def weighted_by(model: Model, half_life: Any) -> Any:
+    """The parameters of a model whose baskets count half after so many days; a model that cannot weigh is refused."""
+    if half_life is None:
+        return model.parameters
+    if not hasattr(model.parameters, "half_life"):
+        raise ParameterError(
+            f"`half_life` must be none for model {printable(model.name)!r}, which cannot weigh baskets",
+            hint=f"Use a model that counts pairs, such as {DEFAULT_MODEL} or shrunk-lift-tuned.",
+            argument="half_life",
+        )
+    return replace(model.parameters, half_life=half_life)
+
+
 def _check(model: Model, run: Run, read: Callable[[], Baskets] | StreamOptions, options: TrainOptions) -> None:
     """Refuse options that the model cannot honor, before any basket is read."""
     if options.strata and isinstance(read, StreamOptions):
@@ -283,6 +302,8 @@ def _check(model: Model, run: Run, read: Callable[[], Baskets] | StreamOptions, 
             hint="Train without --stream, or leave --strata out.",
             argument="strata",
         )
+    if getattr(model.parameters, "half_life", None) is not None and options.engine == "spark":
+        raise half_life_on_spark()
     model.check_run(run, validation=options.validation_share > 0)
     if options.ann:
         check_approximate(model)

@@ -20,7 +20,7 @@ from neatrec.compiled import compiled
 from neatrec.cooccurrence import CooccurrenceCounts, CountOptions, Margins, PairBlock, count
 from neatrec.cooccurrence.expected_counts import StratifiedExpected, unexplained
 from neatrec.data.baskets import BasketStream, as_shards
-from neatrec.models.counts import PairCounts
+from neatrec.models.counts import PairCounts, whole_totals
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
@@ -177,7 +177,7 @@ def count_near_pairs(
 def _total(found: CooccurrenceCounts) -> npt.NDArray[np.int64]:
     """Records that hold each item, shape (items,)."""
     margins = found.margins
-    return margins.first + margins.second if found.counting.directed else margins.first
+    return whole_totals(margins.first + margins.second if found.counting.directed else margins.first)
 
 
 def _lowered(block: PairBlock, within: StratifiedExpected) -> PairBlock:

@@ -6,7 +6,7 @@ and tests compare the two.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -301,13 +301,7 @@ def _stacked(columns: dict[str, Any], pairs: int) -> Floats:
 
 def _near(counting: CountOptions) -> CountOptions:
     window = NEAR_DISTANCE if counting.window is None else min(NEAR_DISTANCE, counting.window)
-    return CountOptions(
-        window=window,
-        directed=False,
-        min_basket=counting.min_basket,
-        category_level=counting.category_level,
-        once_per_customer=counting.once_per_customer,
-    )
+    return replace(counting, window=window, directed=False)
 
 
 def _log_lift(together: Floats, total: npt.NDArray[Any], records: int, pseudo: float) -> Vectors:

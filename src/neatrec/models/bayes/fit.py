@@ -184,9 +184,10 @@ def make_folds(
 
 
 def _held_out(shards: Iterable[Baskets], options: FeatureOptions) -> HeldOut:
+    """Later baskets stand for the future: each counts one."""
     found = count_pairs(
         shards,
-        options.counting,
+        replace(options.counting, half_life=None),
         ordered=options.ordered,
         max_pairs=options.max_pairs,
         strata=options.strata,
