@@ -381,6 +381,21 @@ def test_a_password_in_an_address_is_refused_and_not_repeated(
             assert "hunter2" not in f"{caught.value} {caught.value.to_dict()} {caplog.text}"
 
 
+@pytest.mark.parametrize("option", ["catalog", "exclude_items", "rejects", "query"])
+def test_other_files_are_no_addresses(option: str) -> None:
+    for given in ("postgresql://ann:hunter2@localhost/shop", Path("postgresql://ann:hunter2@localhost/shop")):
+        with pytest.raises(ParameterError, match=f"`{option}` must be a file on this machine, not an addr") as caught:
+            SourceOptions(**{option: given})
+        assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "source", ["hdfs://name:8020/orders", "abfss://orders@shop.dfs.core.windows.net/day", "gs://b/o"]
+)
+def test_an_address_that_spark_reads_reaches_it(source: str) -> None:
+    assert resolve_options(source, SourceOptions())[0] == source
+
+
 def test_an_address_is_shown_without_user_and_parameters() -> None:
     address = parse_address("postgres://ann@db:5433/shop?sslmode=require&application_name=x")
     assert address.shown == "postgresql://db:5433/shop"

@@ -48,8 +48,18 @@ def is_address(source: str) -> bool:
     return ADDRESS.match(source) is not None
 
 
-def parse_address(source: str, known: Sequence[str] = READABLE) -> Address:
-    """The address `source`; one of an unknown kind, or that holds a password, is refused without repeating it.
+def is_address_as_path(path: str) -> bool:
+    """Whether `path` was an address before it became a path, which has no two slashes in a row.
+
+    >>> is_address_as_path("postgresql:/localhost/shop"), is_address_as_path("C:/shop"), is_address_as_path("a/b.csv")
+    (True, False, False)
+    """
+    return re.match(r"(jdbc:)?[a-z][a-z0-9+.-]+:/", path, re.IGNORECASE) is not None
+
+
+def parse_address(source: str, known: Sequence[str] | None = None) -> Address:
+    """The address `source`; one that holds a password is refused without repeating it, and so is one that is of none of
+    the `known` kinds (None: any; Spark reads kinds of its own).
 
     >>> parse_address("postgres://ann@db.shop:5433/orders?sslmode=require").shown
     'postgresql://db.shop:5433/orders'
@@ -66,7 +76,7 @@ def parse_address(source: str, known: Sequence[str] = READABLE) -> Address:
             hint=WHERE_SECRETS_ARE.get(scheme, "Leave it out.") + " A character @ elsewhere is written %40.",
         )
     shown = f"{scheme}://{re.split('[?#]', place, maxsplit=1)[0]}"
-    if found["jdbc"] or scheme not in known:
+    if known is not None and (found["jdbc"] or scheme not in known):
         example = f"Write {shown}." if scheme in known else INSTEAD.get(scheme, "Export the rows as CSV or Parquet.")
         raise SourceError(
             f"{'jdbc:' if found['jdbc'] else ''}{scheme}:// is no kind of address that can be read: it must begin with "

@@ -11,8 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_type_hints
 
-from neatrec.errors import InputError, SourceError, must_be, must_be_one_of
-from neatrec.io.addresses import is_address
+from neatrec.errors import InputError, ParameterError, SourceError, must_be, must_be_one_of
+from neatrec.io.addresses import is_address, is_address_as_path
 from neatrec.text import printable
 
 if TYPE_CHECKING:
@@ -150,6 +150,9 @@ class SourceOptions:
             value = getattr(self, name)
             if info.kind == "text" and not isinstance(value, str | None):
                 raise must_be(name, "text", value)
+            if info.kind in ("file", "query") and isinstance(value, str | Path) and is_address_as_path(str(value)):
+                # not repeated: it may hold a password
+                raise ParameterError(f"`{name}` must be a file on this machine, not an address", argument=name)
             if isinstance(value, str) and (info.kind == "file" or (info.kind == "query" and value.endswith(".sql"))):
                 object.__setattr__(self, name, Path(value))
             if info.kind == "columns":

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from neatrec.errors import SourceError, must_be
-from neatrec.io.addresses import DATABASES, is_address, parse_address
+from neatrec.io.addresses import DATABASES, READABLE, is_address, parse_address
 from neatrec.io.assemble import BasketSink, Taken, assemble, bought_items
 from neatrec.io.bad_rows import BadRow, BadRows, lines_of, read_with_fallback, refuse_to_overwrite
 from neatrec.io.columns import Columns, resolve
@@ -43,7 +43,7 @@ def read_tables(source: str, options: SourceOptions, sink: BasketSink[Taken]) ->
     with workspace(sink.inside) as folder:
         if not is_address(source):
             return _read(_line_tables(source, find_files(source), folder, options), folder, options, source, sink)
-        address = parse_address(source)
+        address = parse_address(source, READABLE)
         if address.scheme in DATABASES:
             tables = [read_database(address, folder, options)]
         else:
