@@ -127,7 +127,7 @@ def _block(index: ServingTable, chosen: ExportRows, part: slice) -> pa.Table:
         "strength": pa.array([strength_of(grade, low) for grade, low in zip(grades, lows, strict=True)], pa.string()),
     }
     for name, values in columns.items():
-        if name not in {"item", "grade", "season"}:
+        if name not in {"item", "grade", "season"} and (name != "weighted" or index.pairs.weighted is not None):
             out[name] = pa.array(values, mask=(values == -1) if values.dtype.kind == "i" else np.isnan(values))
     table = pa.table(out)
     return table.cast(pa.schema([(f.name, pa.string() if f.name in TEXTS else f.type) for f in table.schema]))
