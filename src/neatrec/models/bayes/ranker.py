@@ -13,6 +13,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -40,9 +41,9 @@ MEASURES = {"balanced": (0, 1), "lift": (0,), "evidence": (1,)}
 MIN_POSITIVE = 30
 """With fewer positive pairs a measure says nothing."""
 LIFT_POWER = 0.3
-"""Evidence ranks by the odds of a dependent pair to the power of 0.7, times those of a high-lift pair to this one."""
+"""`balanced` adds to the odds L of a high-lift pair L to this power times the odds of a dependent pair to the rest."""
 LIFT_WEIGHTS = tuple(round(0.05 * step, 2) for step in range(21))
-"""Weights of the odds of a high-lift pair in a sum; the rest is that of the odds that evidence ranks by."""
+"""Weights of the odds of a high-lift pair in the sum that `balanced` ranks by."""
 MIN_GAIN = 0.02
 """Log-gains over the best statistic are shares of the largest one that odds attain by a measure, or of this."""
 RESAMPLES = 300
@@ -98,11 +99,15 @@ class GoalRanking:
     """Of the odds of a high-lift pair in the sum."""
 
     @classmethod
-    def of_odds(cls, lift: OddsRanker, evidence: OddsRanker, lift_weight: float) -> GoalRanking:
-        """The weighted mean of the odds that the two goals rank by."""
-        summands = (lift, lift_weight), (evidence, 1.0 - lift_weight)
+    def of_odds(cls, lift: OddsRanker, dependent: OddsRanker, lift_weight: float) -> GoalRanking:
+        """The weighted mean of the odds of a high-lift pair and of a blend of both odds."""
+        summands = (lift, lift_weight), (OddsRanker.blend(lift, dependent, LIFT_POWER), 1.0 - lift_weight)
         rankers = tuple(ranker.times(weight) for ranker, weight in summands if weight > 0)
         return cls("odds", rankers, lift_weight=lift_weight)
+
+    def odds(self, features: Floats) -> Floats:
+        """The score of pairs with these features, shape (pairs,)."""
+        return np.asarray(sum(np.exp(ranker.log_odds(features)) for ranker in self.rankers))
 
     @property
     def title(self) -> str:
@@ -223,7 +228,8 @@ class Competition:
             return np.asarray(np.log(np.maximum(ratios, 1e-9)))
 
         attained = np.full(len(measures), MIN_GAIN)
-        for entrant in self.rich:
+        groups = _by_preference(self.rich, goal)
+        for entrant in chain.from_iterable(groups):
             attained = np.maximum(attained, log_gains(entrant)[:, 0])
 
         def best_of(entrants: list[Entrant]) -> Entrant:
@@ -234,7 +240,7 @@ class Competition:
             return bool(difference[0] > 0 and (difference[1:] > 0).mean() >= CLEARLY)
 
         statistic = best_of(list(self.simple))
-        for rich in _by_preference(self.rich, goal):
+        for rich in groups:
             found = best_of(rich)
             if beats(found, statistic):
                 self._log(goal, found, statistic)
@@ -294,31 +300,37 @@ def _by_preference(rich: Sequence[Entrant], goal: str) -> list[list[Entrant]]:
 
     The two are not compared with each other: the prior was tuned on the very pairs that the first measure counts.
     """
-    wanted = {"balanced": LIFT_WEIGHTS, "lift": (1.0,), "evidence": (0.0,)}[goal]
-    odds = [entrant for entrant in rich if entrant.ranking.lift_weight in wanted]
-    others = [entrant for entrant in rich if entrant.ranking.lift_weight is None and goal != "evidence"]
+    wanted = {"balanced": LIFT_WEIGHTS, "lift": (1.0,), "evidence": (None,)}[goal]
+    odds = [entrant for entrant in rich if entrant.ranking.name == "odds" and entrant.ranking.lift_weight in wanted]
+    others = [entrant for entrant in rich if entrant.ranking.name != "odds" and goal != "evidence"]
     return [group for group in (odds, others) if group]
 
 
 def _rich_entrants(pairs: RankerTrainingSet) -> list[Entrant]:
-    """The posterior lift, and blends of odds that were fitted on the other half of the queries."""
+    """The posterior lift, and odds that were fitted on the other half of the queries."""
     half = np.arange(pairs.queries) % 2 == 0
-    gains = np.zeros((len(LIFT_WEIGHTS), pairs.queries, 2))
     final = _fitted(pairs)
     out = [Entrant(GoalRanking("posterior-lift"), pairs.gains_by_query(pairs.features[:, 0]))]
     if final is None:
         return out
+    rankings = _odds_rankings(*final)
+    gains = np.zeros((len(rankings), pairs.queries, 2))
     for part in (half, ~half):
         fitted, test = _fitted(pairs.of_queries(part)) or final, pairs.of_queries(~part)
-        lift, evidence = (np.exp(ranker.log_odds(test.features)) for ranker in fitted)
-        for place, weight in enumerate(LIFT_WEIGHTS):
-            gains[place, ~part] = test.gains_by_query(weight * lift + (1.0 - weight) * evidence)
-    rankings = [GoalRanking.of_odds(*final, weight) for weight in LIFT_WEIGHTS]
+        for place, ranking in enumerate(_odds_rankings(*fitted)):
+            gains[place, ~part] = test.gains_by_query(ranking.odds(test.features))
     return out + [Entrant(ranking, gain) for ranking, gain in zip(rankings, gains, strict=True)]
 
 
+def _odds_rankings(lift: OddsRanker, dependent: OddsRanker) -> list[GoalRanking]:
+    """What `balanced` and `lift` may rank by, then what `evidence` may."""
+    return [GoalRanking.of_odds(lift, dependent, weight) for weight in LIFT_WEIGHTS] + [
+        GoalRanking("odds", (dependent,))
+    ]
+
+
 def _fitted(pairs: RankerTrainingSet) -> tuple[OddsRanker, OddsRanker] | None:
-    """What lift and evidence rank by; with too few positive pairs of one kind the odds of the other stand in."""
+    """The odds of a high-lift pair and of a dependent pair; with too few of one kind those of the other stand in."""
     found: list[OddsRanker | None] = []
     for positive, first in zip((pairs.positive, pairs.dependent), pairs.first.T, strict=True):
         asked = pairs.by_query(np.ones(positive.sum()), positive) > 0
@@ -326,7 +338,7 @@ def _fitted(pairs: RankerTrainingSet) -> tuple[OddsRanker, OddsRanker] | None:
         enough = (positive & first).sum() >= MIN_POSITIVE / 2
         found.append(logistic_ranker(pairs.features[first], positive[first]) if enough else None)
     lift, dependent = found[0] or found[1], found[1] or found[0]
-    return None if lift is None or dependent is None else (lift, OddsRanker.blend(lift, dependent, LIFT_POWER))
+    return None if lift is None or dependent is None else (lift, dependent)
 
 
 def logistic_ranker(features: Floats, positive: Mask, used: Mask | None = None) -> OddsRanker:
