@@ -141,7 +141,7 @@ def fit_bayes(
         return PairFeatures.of(baskets, catalog, options, next(rngs))
 
     def count(baskets: Iterable[Baskets]) -> PairCounts:
-        return PairCounts.of(baskets, options.counting, run.threads, options.strata)
+        return _held_out(baskets, replace(options, ordered=False)).counts
 
     category = options.counting.category_of(next(iter(shards)).catalog)
     folds = list(make_folds(shards, features_of, options, parameters.strong_lift))
