@@ -307,9 +307,7 @@ class _Pairs:
         pairs, totals = len(self._mapped["item"]), self.totals
         tests = max(possible_pairs(totals.first, totals.second, totals.category, directed=False), pairs)
         ranked, p = self._ranked("p", tests)
-        found: dict[str, Any] = (
-            dict.fromkeys(("customers", "forward", "expected", "explained", "season")) | self._mapped
-        )
+        found: dict[str, Any] = dict.fromkeys(OPTIONAL_COLUMNS) | self._mapped
         lost = []
         if self.within is not None:
             overall_ranked, overall_p = self._ranked("overall_p", tests)
