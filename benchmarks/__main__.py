@@ -42,6 +42,7 @@ LONG: dict[str, tuple[str, float]] = {
     "interval_coverage": ("populations instacart --save", 2),
     "leaderboard_time": ("", 4),
     "lift_coverage": ("--save", 8),
+    "million_items": ("", 25),
     "no_regret": ("--save", 8),
     "out_of_core": ("", 3),
     "pairs_latency": ("", 5),

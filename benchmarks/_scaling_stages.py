@@ -99,12 +99,12 @@ def training(folder: Path, *_: int) -> Job:
 
 
 def evidence(folder: Path, *_: int) -> Job:
-    """Work: records; what a serving table says of its pairs."""
+    """Work: records; what a serving table says of its pairs, its columns in files."""
     from neatrec.serving.pairs import PairTable
 
     whole, few = _baskets(folder)
-    PairTable.of(few, "deepest", min_count=2, threads=1)
-    return lambda: PairTable.of(whole, "deepest", min_count=2, threads=1).records
+    PairTable.of(few, "deepest", min_count=2, threads=1, folder=folder)
+    return lambda: PairTable.of(whole, "deepest", min_count=2, threads=1, folder=folder).records
 
 
 def evaluation(folder: Path, *_: int) -> Job:

@@ -20,8 +20,7 @@ from benchmarks.harness import measure_in_turn, save, summary, table
 from neatrec.bundle import load_bundle, save_bundle
 from neatrec.data.baskets import Baskets
 from neatrec.models import Model, Run, make_model
-from neatrec.serving.build import build_index
-from neatrec.serving.files import write_index
+from neatrec.serving.build import TableOptions, write_table
 from neatrec.simulator import supermarket
 
 JOBS = {"one goal": "one_goal", "all goals": "all_goals"}
@@ -56,7 +55,7 @@ def _bytes(model: Model, baskets: Baskets, all_of_them: bool) -> int:
     if not all_of_them:
         model.goals = ()  # type: ignore[misc]
     with tempfile.TemporaryDirectory() as folder:
-        write_index(build_index(model, baskets), Path(folder))
+        write_table(model, baskets, Path(folder), TableOptions())
         return sum(file.stat().st_size for file in Path(folder).rglob("*") if file.is_file())
 
 

@@ -158,19 +158,20 @@ def _labels(make_labels: Any, baskets: Any, protocol: str, threads: int, engine:
 
 def candidates(session: Any, threads: int) -> Iterator[tuple[str, dict[str, Any]]]:
     """The candidate sets of 200 of all Instacart items."""
-    from neatrec.cooccurrence.candidates import candidate_pairs
-    from neatrec.evaluation.candidates import CANDIDATE_COUNTING, id_order
+    from neatrec.cooccurrence import counting_engine
+    from neatrec.evaluation.candidates import candidate_set, partners
     from neatrec.io import read_baskets
 
     baskets = read_baskets(str(data_folder("instacart", [])))
-    place = id_order(baskets.catalog)
+    queries = np.arange(len(baskets.catalog), dtype=np.int32)
 
     def sets(engine: str) -> Any:
-        return candidate_pairs(baskets, CANDIDATE_COUNTING, 200, place, engine=engine, threads=threads)
+        with counting_engine(engine):
+            return candidate_set(partners(baskets, queries), 200)
 
     def summarize(found: Any) -> dict[str, Any]:
-        columns = (found.query.astype("<i4"), found.item.astype("<i4"), found.count.astype("<i8"))
-        return {"pairs": len(found), "hash": hashlib.sha256(b"".join(c.tobytes() for c in columns)).hexdigest()}
+        columns = (found.offsets.astype("<i8"), found.items.astype("<i4"), found.counts.astype("<i8"))
+        return {"pairs": len(found.items), "hash": hashlib.sha256(b"".join(c.tobytes() for c in columns)).hexdigest()}
 
     yield "instacart, candidate sets", both(session, "candidate sets", sets, summarize)
 

@@ -10,9 +10,19 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from neatrec.cooccurrence import CountOptions, count, disk
+from neatrec.cooccurrence import (
+    CountOptions,
+    FilteredPairs,
+    PairBlock,
+    PairFilter,
+    count,
+    count_parts,
+    counting_engine,
+    disk,
+)
 from neatrec.cooccurrence.bands import cut_bands, lines_of_band
 from neatrec.cooccurrence.count_input import flat_input, summarize
+from neatrec.cooccurrence.count_kernels import find_pairs
 from neatrec.cooccurrence.layout import Band
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog, string_array
@@ -71,6 +81,29 @@ def test_the_disk_engine_counts_what_does_not_fit_in_memory(monkeypatch: pytest.
     assert found.margins.pairs == memory.margins.pairs > 500_000
     for name in ("query", "item", "count", "reverse", "customers"):
         np.testing.assert_array_equal(getattr(found, name), getattr(memory, name), err_msg=name)
+
+
+@pytest.mark.parametrize("engine", ["memory", "disk"])
+@pytest.mark.parametrize("users", [None, 300])
+def test_parts_of_a_count_are_the_count(monkeypatch: pytest.MonkeyPatch, engine: str, users: int | None) -> None:
+    monkeypatch.setattr(disk, "LEAST_BANDS", 7)
+    monkeypatch.setattr(disk, "LINES_PER_PART", 5_000)
+    baskets = make_shop(2_000, 3_000, 12, users=users)
+    counting, keep = CountOptions(directed=False), FilteredPairs(lambda _: PairFilter(min_count=2))
+    whole = count(baskets, counting, keep=keep)
+    ways = count(baskets, keep=lambda block, _: block.query < block.item)
+    with counting_engine(engine):
+        margins, parts = count_parts(baskets, counting, keep=keep, order=True)
+        found = [part for part in parts if len(part.pairs)]
+    assert len(found) == (7 if engine == "disk" else 1)
+    assert margins.records == whole.margins.records
+    assert sum(part.seen for part in found) == whole.margins.pairs
+    pairs = PairBlock.joined([part.pairs for part in found])
+    for name in ("query", "item", "count", "customers"):
+        np.testing.assert_array_equal(getattr(pairs, name), getattr(whole, name), err_msg=name)
+    place = find_pairs(ways.indptr, ways.item, whole.query, whole.item)
+    forward = np.where(place < 0, 0, ways.count[np.maximum(place, 0)])
+    np.testing.assert_array_equal(np.concatenate([part.forward for part in found]), forward)
 
 
 @pytest.mark.parametrize(

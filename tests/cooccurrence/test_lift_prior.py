@@ -57,7 +57,7 @@ def test_some_pairs_stand_for_very_many(monkeypatch: pytest.MonkeyPatch) -> None
     whole, every = prior_of(baskets), count(baskets, UNDIRECTED)
     monkeypatch.setattr(lift_prior, "MOST_PAIRS", every.margins.pairs // 2)
     some = RepeatedPairs.of(baskets, UNDIRECTED, every.margins.pairs, "quasi")
-    among = RepeatedPairs.among(every.query, every.item, every.count, UNDIRECTED, every.margins)
+    among = RepeatedPairs.among([(every.query, every.item, every.count)], UNDIRECTED, every.margins)
     for name in ("query", "item", "count"):
         np.testing.assert_array_equal(getattr(some, name), getattr(among, name))
     assert len(some.item) == pytest.approx((every.count >= LEAST_COUNT).sum() / 2, rel=0.1)

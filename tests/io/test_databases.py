@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import logging
+import resource
 import socket
 import sqlite3
 import time
@@ -20,7 +21,7 @@ from pyarrow import csv
 from helpers.postgres import PASSWORD, USER, PostgresServer
 from neatrec.cli.main import exit_code_of
 from neatrec.data.baskets import Baskets
-from neatrec.errors import InputError, MissingDependencyError, ParameterError, SourceError
+from neatrec.errors import InputError, MissingDependencyError, ParameterError, ResourceError, SourceError
 from neatrec.io import SourceOptions, read_baskets, read_source_toml
 from neatrec.io.addresses import parse_address
 from neatrec.io.basket_store import import_baskets
@@ -84,6 +85,13 @@ def write_arrow(path: Path) -> None:
     opened = pa.ipc.new_stream if path.suffix == ".arrows" else pa.ipc.new_file
     with opened(path, ORDERS.schema) as writer:
         writer.write_table(ORDERS, max_chunksize=2)
+
+
+def arrow_stream() -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, ORDERS.schema) as writer:
+        writer.write_table(ORDERS, max_chunksize=2)
+    return bytes(sink.getvalue())
 
 
 FILES = {
@@ -541,6 +549,7 @@ def test_other_drivers_get_what_they_ask_for(
         ("o.sqlite", b"SQLite format 3\0 and nothing else", r"cannot read .*o\.sqlite: "),
         ("o.duckdb", b"12345678DUCK and nothing else", r"cannot read .*o\.duckdb: .*Close what else has it open"),
         ("o.arrow", b"ARROW1 and nothing else", "is no whole Arrow file"),
+        ("o.arrows", arrow_stream()[:-200], "is no whole Arrow file"),
         ("o.feather", b"FEA1....", "is an old Feather file: write it as Parquet"),
         ("o.jsonl.gz", gzip.compress(b'{"order_id": 1}\n' * 9)[:-9], "is damaged or cut off"),
     ],
@@ -550,6 +559,27 @@ def test_a_file_of_a_known_kind_that_is_broken_says_so(tmp_path: Path, name: str
     with pytest.raises(SourceError, match=match) as caught:
         read_baskets(tmp_path / name)
     assert "\n" not in str(caught.value)
+
+
+def test_a_full_disk_is_named_for_what_it_is(tmp_path: Path) -> None:
+    rows = pa.table({"order_id": range(5000), "sku": [str(hash(str(i))) for i in range(5000)]})
+    with pa.ipc.new_file(tmp_path / "o.arrow", rows.schema) as writer:
+        writer.write_table(rows, max_chunksize=500)
+    _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, most))
+    try:
+        with pytest.raises(ResourceError, match=r"cannot write into .*neatrec-.*File too large.*TMPDIR"):
+            read_baskets(tmp_path / "o.arrow")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+
+
+def test_a_type_that_cannot_be_an_id_is_refused_with_its_column(tmp_path: Path) -> None:
+    rows = pa.table({"order_id": [1], "sku": ["tea"], "gap": pa.array([(0, 1, 0)], pa.month_day_nano_interval())})
+    with pa.ipc.new_stream(tmp_path / "o.arrows", rows.schema) as writer:
+        writer.write_table(rows)
+    with pytest.raises(SourceError, match=r"o\.arrows has a column of an unusual type: .*interval"):
+        read_baskets(tmp_path / "o.arrows")
 
 
 def test_a_catalogue_may_be_json_or_a_database(tmp_path: Path) -> None:

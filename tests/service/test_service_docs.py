@@ -120,7 +120,8 @@ def test_the_page_begins_with_the_demo_and_serves_what_that_builds() -> None:
     assert second == "$ neatrec serve neatrec-demo/bundle"
 
 
-def test_the_commands_of_the_workbench_start_it(demo_folder: Path) -> None:
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.long)])
+def test_the_commands_of_the_workbench_start_it(demo_folder: Path, workers: int) -> None:
     """Its last one, after those that make the files; pictures and links at the same time."""
     lines = [line.removeprefix("$ ") for block in blocks(BENCH, "console") for line in block.splitlines()]
     served = [shlex.split(line) for line in lines if line.startswith("neatrec serve")]
@@ -129,21 +130,21 @@ def test_the_commands_of_the_workbench_start_it(demo_folder: Path) -> None:
             run(["sh", "-c", line], demo_folder)
     options = [word for words in served for word in words[3:]]
     assert {"--image-url", "--link-url", "--rules", "--editor-key-file"} <= set(options)
-    words = [sys.executable, "-m", "neatrec", *served[-1][1:3], *options, "--port", "0", "--workers", "2"]
+    words = [sys.executable, "-m", "neatrec", *served[-1][1:3], *options, "--port", "0", "--workers", str(workers)]
     with subprocess.Popen(words, cwd=demo_folder, stderr=subprocess.PIPE, text=True) as process:
         try:
             said = next(line for line in process.stderr or () if "serving " in line)
             address = re.search(r"http://[\d.:]+", said)
             assert address
-            edit_in_both_workers(address[0], (demo_folder / "editor-key").read_text().strip())
+            edit_in_all_workers(address[0], (demo_folder / "editor-key").read_text().strip())
         finally:
             process.terminate()
             process.communicate(timeout=60)
     assert len((demo_folder / "rules.csv").read_text().splitlines()) == 1
 
 
-def edit_in_both_workers(url: str, key: str) -> None:
-    """Log in, hide an answer and find it gone on every new connection, which either worker may take."""
+def edit_in_all_workers(url: str, key: str) -> None:
+    """Log in, hide an answer and find it gone on every new connection, which any worker may take."""
     asked = f"{url}/v1/complements?item=10524"
     with httpx.Client(base_url=url, timeout=60) as editor:
         assert editor.post("/login", data={"who": "Ann", "key": key}).status_code == 303

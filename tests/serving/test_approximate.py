@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from helpers.toyshop import toy_baskets
+from helpers.bayes_cases import toy_bayes
+from helpers.toyshop import code, toy_baskets, toy_catalog
 from neatrec.bundle import read_manifest, save_bundle
 from neatrec.data.catalog import Catalog
 from neatrec.errors import MissingDependencyError, ParameterError
@@ -20,7 +21,7 @@ from neatrec.models.registry import model_class
 from neatrec.models.vectors import CosineModel
 from neatrec.serving import ServingTable, approximate, rewrite_index, save_indexed, table_words
 from neatrec.serving.approximate import approximate_answers, better_exact, recall_of
-from neatrec.serving.topk import TopK, best_answers, product_factors
+from neatrec.serving.topk import TopK, best_answers, best_by_goal, product_factors, related_by_goal
 
 ITEMS, DIM, CLUSTERS = 3000, 12, 30
 
@@ -99,7 +100,7 @@ def test_lists_that_hold_too_few_are_made_up_for_exactly(monkeypatch: pytest.Mon
 def test_a_model_that_is_no_product_of_vectors_says_so() -> None:
     model = make_model("shrunk-lift").fit(toy_baskets(), Run(rng=0))
     with pytest.raises(
-        ParameterError, match=r"`ann` must be asked of a model whose score is a product .* 'shrunk-lift'"
+        ParameterError, match=r"`ann` must be asked of bayes, or of a model whose score is a product .* 'shrunk-lift'"
     ):
         approximate_answers(model, 5)
 
@@ -147,3 +148,25 @@ def test_the_manifest_states_the_recall_and_an_exact_table_none(tmp_path: Path) 
     assert ServingTable.open(tmp_path / "bundle").recall is None
     save_indexed(model, tmp_path / "exact", toy_baskets(), seed=0, k=4)
     assert table_words(ServingTable.open(tmp_path / "exact").recall).startswith("Exact")
+
+
+def test_bayes_looks_at_what_is_bought_with_items_like_the_query(tmp_path: Path) -> None:
+    model, asked = toy_bayes(4), np.arange(len(toy_catalog()), dtype=np.int32)
+    start, items = model.related_items(asked)
+    for query in asked:
+        found = items[start[query] : start[query + 1]]
+        assert len(set(found)) == len(found)
+        assert set(model.features.counts.row(query)[0]) <= set(found)
+    exact, related = best_by_goal(model, 6), related_by_goal(model, 6, asked)
+    for goal, top in related.items():
+        scores = model.with_goal(goal).score_all(asked)
+        np.testing.assert_allclose(top.score, scores[top.query, top.item], rtol=1e-6)
+        assert (np.diff(top.start) <= np.diff(exact[goal].start)).all()
+    save_indexed(model, tmp_path / "bundle", toy_baskets(), seed=0, k=6, ann=True, device="cpu")
+    table = ServingTable.open(tmp_path / "bundle")
+    first, whole = recall_of(related["balanced"], asked, exact["balanced"])
+    assert table.recall == {"first": first, "all": whole, "sample": len(asked), "items": len(asked) - 1}
+    np.testing.assert_array_equal(table.columns["item"], related["balanced"].item)
+    lift = table.with_goal("lift").answers(code("bread"))
+    top = related["lift"]
+    assert lift.item.tolist() == top.item[top.start[code("bread")] : top.start[code("bread") + 1]].tolist()

@@ -9,16 +9,20 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from helpers.bayes_cases import random_weights, toy_bayes
 from helpers.dated_shop import dated_shop
 from helpers.toyshop import code, toy_baskets, toy_catalog
 from neatrec.bundle import load_bundle, read_manifest, save_bundle
+from neatrec.cooccurrence import counting_engine, disk
 from neatrec.errors import BundleError, ParameterError, ResourceError
 from neatrec.models import Model, Run, make_model
 from neatrec.models.bayes.fit import GOALS, GoalRanking
-from neatrec.serving import GRADES, ServingTable, has_table, recommend, rewrite_index, save_indexed
+from neatrec.serving import GRADES, ServingTable, build, files, has_table, pairs, recommend, rewrite_index, save_indexed
+from neatrec.serving.column_parts import ColumnParts, write_arrow
+from neatrec.serving.evidence import EXPLAINED
 
 ONE = Run(rng=3, threads=1, device="cpu")
 
@@ -280,6 +284,57 @@ def test_the_table_is_written_anew_without_the_baskets(bundle: Path, model: Mode
     assert after.evidence(*pair).to_dict() == before.evidence(*pair).to_dict()
     rewrite_index(bundle, k=4)
     assert ServingTable.open(bundle).attachment == {"source": "orders.csv"}
+
+
+@pytest.mark.parametrize("users", [True, False])
+def test_a_table_written_in_blocks_has_the_same_bits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, users: bool
+) -> None:
+    """Items, answers and pairs some at a time, and pairs counted by bands of codes."""
+    model = toy_bayes(4)
+    rankings = {
+        "balanced": GoalRanking("odds", (random_weights(1)[1], random_weights(2)[1])),
+        "lift": GoalRanking("posterior-lift"),
+    }
+    model._set_fit(model.features, replace(model.summary, rankings=rankings | {"evidence": GoalRanking("llr")}))
+    whole = toy_baskets() if users else replace(toy_baskets(), users=None, user_ids=None)
+    shards = [whole.select(np.arange(len(whole)) % 3 == part) for part in range(3)]
+    save_indexed(model, tmp_path / "whole", shards, seed=0, k=5, threads=1, device="cpu")
+    for module, name, value in ((build, "ITEMS_PER_BLOCK", 5), (files, "ROWS", 7), (pairs, "CHUNK", 10)):
+        monkeypatch.setattr(module, name, value)
+    monkeypatch.setattr(disk, "LEAST_BANDS", 4)
+    with counting_engine("disk"):
+        save_indexed(model, tmp_path / "blocks", shards, seed=0, k=5, threads=1, device="cpu")
+    one, other = (read_manifest(tmp_path / name) for name in ("whole", "blocks"))
+    assert one.files == other.files
+    assert one.notes == other.notes
+    assert "topk/answers-lift.arrow" in one.files
+
+
+def test_a_strata_table_written_in_blocks_has_the_same_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    baskets = dated_shop()
+    model = make_model("lift").fit(baskets, ONE)
+    whole = save_indexed(model, tmp_path / "whole", baskets, seed=0, k=5, threads=1, device="cpu")
+    monkeypatch.setattr(pairs, "CHUNK", 10)
+    blocks = save_indexed(model, tmp_path / "blocks", baskets, seed=0, k=5, threads=1, device="cpu")
+    assert whole.files == blocks.files
+    assert any(grade >= EXPLAINED for grade in ServingTable.open(tmp_path / "blocks").columns["grade"])
+
+
+def test_columns_written_in_parts_are_one_arrow_file(tmp_path: Path) -> None:
+    columns = {"item": np.arange(5, dtype=np.int32), "q": np.array([0.5, np.nan, 0, 1, 2], dtype=np.float32)}
+    for folder in (None, tmp_path):
+        parts = [ColumnParts(folder), ColumnParts(folder)]
+        for number, part in ((0, slice(2)), (0, slice(2, 2)), (1, slice(2, 5))):
+            parts[number].append({name: values[part] for name, values in columns.items()})
+        np.testing.assert_array_equal(parts[1].column("item"), [2, 3, 4])
+        write_arrow(tmp_path / "parts.arrow", list(columns), parts)
+        batch = pa.record_batch(list(columns.values()), list(columns))
+        with pa.OSFile(str(tmp_path / "whole.arrow"), "wb") as sink, pa.ipc.new_file(sink, batch.schema) as writer:
+            writer.write_batch(batch)
+        assert (tmp_path / "parts.arrow").read_bytes() == (tmp_path / "whole.arrow").read_bytes()
+    with pytest.raises(TypeError, match="item holds int32, got int64"):
+        parts[0].append({"item": np.arange(2)})
 
 
 def test_an_open_index_outlives_its_bundle(bundle: Path, model: Model) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from helpers.simulated_pairs import directed_counts, expected_counts, pooled_lift, records
+from neatrec.cooccurrence import CountOptions, count
 from neatrec.errors import ParameterError
 from neatrec.simulator import TRAP_NAMES, Supermarket, supermarket
 
@@ -295,3 +296,19 @@ print(len(supermarket(50, 70).baskets))
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "50"
+
+
+def test_other_items_go_together_after_a_change() -> None:
+    market = supermarket(6_000, 100, changes=1, strength=2.0, seed=2, threads=1)
+    same = supermarket(6_000, 100, changes=1, strength=2.0, seed=2, threads=3)
+    np.testing.assert_array_equal(market.baskets.items, same.baskets.items)
+    assert market.baskets.source.endswith("strength=2,changes=1")
+    after = np.arange(6_000) >= 3_000
+    lifts = []
+    for part in (market.baskets.select(~after), market.baskets.select(after)):
+        pairs = count(part, CountOptions(category_level=None))
+        chosen = market.truth.is_complement(pairs.query, pairs.item)
+        expected = pairs.margins.first[pairs.query] * pairs.margins.second[pairs.item] / pairs.margins.records
+        lifts.append(pairs.count[chosen].sum() / expected[chosen].sum())
+    assert lifts[0] < 1.2
+    assert lifts[1] > 1.5 * lifts[0]

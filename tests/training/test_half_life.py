@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.helpers.dated_shop import dated_shop
 
+from helpers.dated_shop import dated_shop
 from neatrec import fit
 from neatrec.bundle import read_manifest
 from neatrec.check.run import check_baskets

@@ -18,8 +18,8 @@ def never() -> Baskets:
 
 
 def test_a_model_without_vectors_is_refused_before_baskets_are_read(tmp_path: Path) -> None:
-    with pytest.raises(ParameterError, match="`ann` must be asked of a model whose score is a product of vectors"):
-        train_bundle(never, tmp_path / "bundle", ModelChoice(model="bayes"), TrainOptions(ann=True))
+    with pytest.raises(ParameterError, match="`ann` must be asked of bayes, or of a model whose score is a product"):
+        train_bundle(never, tmp_path / "bundle", ModelChoice(model="lift"), TrainOptions(ann=True))
     assert not (tmp_path / "bundle").exists()
 
 

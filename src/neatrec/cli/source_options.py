@@ -52,6 +52,15 @@ class SourceArguments:
         return load(self.source, replace(self.options, attributes=attributes))
 
 
+def spark_master_option(panel: str) -> Any:
+    """--spark-master of every command that counts."""
+    return typer.Option(
+        metavar="URL",
+        help="Use this cluster with --engine spark. Default: SPARK_MASTER, else here.",
+        rich_help_panel=panel,
+    )
+
+
 @dataclass(frozen=True)
 class EngineArguments:
     """Options of everything that counts pairs."""
@@ -62,14 +71,7 @@ class EngineArguments:
             metavar="auto|memory|disk|spark", help="Count the pairs with this engine.", rich_help_panel="Counting"
         ),
     ] = "auto"
-    spark_master: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL",
-            help="Use this cluster with --engine spark. Default: SPARK_MASTER, else here.",
-            rich_help_panel="Counting",
-        ),
-    ] = None
+    spark_master: Annotated[str | None, spark_master_option("Counting")] = None
     memory_limit: Annotated[
         str | None,
         typer.Option(

@@ -21,6 +21,7 @@ from neatrec.cli.source_options import (
     connect_spark,
     parse_memory_limit,
     parse_strata,
+    spark_master_option,
 )
 from neatrec.cli.toml import read_training_toml
 from neatrec.errors import must_be
@@ -113,14 +114,7 @@ class LargeDataArguments:
             rich_help_panel=LARGE,
         ),
     ] = "auto"
-    spark_master: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL",
-            help="Use this cluster with --engine spark. Default: SPARK_MASTER, else here.",
-            rich_help_panel=LARGE,
-        ),
-    ] = None
+    spark_master: Annotated[str | None, spark_master_option(LARGE)] = None
     sync_every: Annotated[
         int | None,
         typer.Option(

@@ -1,7 +1,7 @@
 """Pair counting: `count` and `margins`, by one compiled counter: in memory, band by band, or on Spark."""
 
-from neatrec.cooccurrence.counting import count, counting_engine, forecast, margins
-from neatrec.cooccurrence.counts import CooccurrenceCounts, CountOptions, Keep, Margins, PairBlock
+from neatrec.cooccurrence.counting import count, count_parts, counting_engine, forecast, margins
+from neatrec.cooccurrence.counts import CooccurrenceCounts, CountOptions, Keep, Margins, PairBlock, PairPart
 from neatrec.cooccurrence.pair_filter import FilteredPairs, PairFilter
 from neatrec.cooccurrence.resources import Forecast
 
@@ -14,7 +14,9 @@ __all__ = [
     "Margins",
     "PairBlock",
     "PairFilter",
+    "PairPart",
     "count",
+    "count_parts",
     "counting_engine",
     "forecast",
     "margins",

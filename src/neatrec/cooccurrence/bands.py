@@ -20,13 +20,16 @@ from neatrec.cooccurrence.layout import Band, ItemRows, basket_lines, by_popular
 from neatrec.cooccurrence.memory import refuse_overflow
 
 
-def cut_bands(lines: Int64, either: Int64, *, at_least: int, most_lines: int, window: bool) -> list[Band]:
+def cut_bands(
+    lines: Int64, either: Int64, *, at_least: int, most_lines: int, window: bool, by_code: bool = False
+) -> list[Band]:
     """At least so many bands of about equal work, of at most `most_lines` lines where one row has not more.
 
     `lines` of each item, and its records in `either` place. Of a basket with one of its lines a row needs the lines of
-    lower rank: as many as if items met by chance.
+    lower rank: as many as if items met by chance. `by_code`: the largest code has rank 0, so that a row is an item with
+    all partners of larger codes.
     """
-    code = by_popularity(lines)
+    code = np.flatnonzero(lines)[::-1].astype(np.int32) if by_code else by_popularity(lines)
     own = lines[code].astype(np.float64)
     lower = 1.0 if window else (np.cumsum(own) - own) / max(own.sum(), 1.0)
     work = np.cumsum(own + either[code] * lower)

@@ -9,8 +9,10 @@ from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from neatrec.cooccurrence.count_input import flat_input, summarize
-from neatrec.cooccurrence.counts import CooccurrenceCounts, CountOptions, Keep, Margins
+from neatrec.cooccurrence.counts import CooccurrenceCounts, CountOptions, Keep, Margins, PairBlock, PairPart
 from neatrec.cooccurrence.recency import CopiedShards, WeightedKeep, divided_margins, half_life_on_spark
 from neatrec.cooccurrence.resources import (
     SHARE,
@@ -93,6 +95,48 @@ def count(
 
         pairs, totals = count_on_disk(summary, keep, limit, workers)
     return CooccurrenceCounts(summary.catalog, counting, totals, *pairs.columns)
+
+
+def count_parts(
+    baskets: BasketStream,
+    counting: CountOptions,
+    *,
+    keep: Keep | None = None,
+    order: bool = False,
+    threads: int | None = None,
+) -> tuple[Margins, Iterator[PairPart]]:
+    """The totals, and the undirected pairs that `count` gives, some queries at a time, ascending: where all lines do
+    not fit in memory, all pairs need not either. `order`: with how often each pair's smaller code came first.
+    """
+    engine, memory_limit = _resolved("auto", None)
+    workers, limit = thread_count(threads), as_limit(memory_limit)
+    if engine == "spark":
+        return _parts_of_spark(baskets, counting, keep, threads, order=order)
+    summary = summarize(baskets, counting)
+    need = bytes_needed(summary, keep_all=keep is None, threads=workers)
+    if _choose(engine, need, limit, stated=memory_limit is not None) == "memory":
+        from neatrec.cooccurrence.memory import count_parts_in_memory
+
+        return count_parts_in_memory(flat_input(summary), keep, workers, order=order)
+    from neatrec.cooccurrence.disk import count_parts_on_disk
+
+    return count_parts_on_disk(summary, keep, limit, workers, order=order)
+
+
+def _parts_of_spark(
+    baskets: BasketStream, counting: CountOptions, keep: Keep | None, threads: int | None, *, order: bool
+) -> tuple[Margins, Iterator[PairPart]]:
+    """One part: the kept pairs fit into the driver."""
+    from neatrec.cooccurrence.count_kernels import find_pairs
+
+    found = count(baskets, counting, keep=keep, threads=threads)
+    pairs, forward = PairBlock(found.query, found.item, found.count, None, found.customers), None
+    if order:
+        # a pair once each way would be lost to a filter on one direction's count, so all directed pairs are looked at
+        ways = count(baskets, replace(counting, directed=True), keep=lambda b, _: b.query < b.item, threads=threads)
+        place = find_pairs(ways.indptr, ways.item, found.query, found.item)
+        forward = np.where(place < 0, 0, ways.count[np.maximum(place, 0)] if len(ways) else 0)
+    return found.margins, iter([PairPart(pairs, found.margins.pairs, forward)])
 
 
 def margins(

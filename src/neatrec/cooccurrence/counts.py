@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -140,6 +140,16 @@ class PairBlock:
     @property
     def columns(self) -> tuple[Int32, Int32, Int64, Int64 | None, Int64 | None]:
         return self.query, self.item, self.count, self.reverse, self.customers
+
+
+class PairPart(NamedTuple):
+    """The kept pairs of some queries, sorted by query, then item: all of them, and none of other queries."""
+
+    pairs: PairBlock
+    seen: int
+    """How many pairs there are before `keep`."""
+    forward: Int64 | None = None
+    """In how many baskets the query came before the item, where that is known."""
 
 
 Keep = Callable[[PairBlock, Margins], Mask]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -65,10 +65,17 @@ class RepeatedPairs:
         return cls(found.query, found.item, found.count, counting, found.margins, kind)
 
     @classmethod
-    def among(cls, query: Int32, item: Int32, times: Int64, counting: CountOptions, margins: Margins) -> RepeatedPairs:
-        """Those of pairs that were counted, among them all that were counted so often."""
-        chosen = _wanted(query, item, times, margins.pairs)
-        return cls(query[chosen], item[chosen], times[chosen], counting, margins)
+    def among(
+        cls, parts: Iterable[tuple[Int32, Int32, Int64]], counting: CountOptions, margins: Margins
+    ) -> RepeatedPairs:
+        """Those of pairs that were counted, among them all that were counted so often: parts (query, item, count)."""
+        none = np.zeros(0, dtype=np.int32)
+        found = [(none, none, np.zeros(0, dtype=np.int64))]
+        for query, item, times in parts:
+            chosen = _wanted(query, item, times, margins.pairs)
+            found.append((query[chosen], item[chosen], times[chosen].astype(np.int64)))
+        query, item, times = (np.concatenate(column) for column in zip(*found, strict=True))
+        return cls(query, item, times, counting, margins)
 
     def lift_prior(self, baskets: BasketStream | SparkLines, **engine: Any) -> LiftPrior | None:
         """The prior of the lift over all baskets, with what their halves say about it; None with too few pairs.

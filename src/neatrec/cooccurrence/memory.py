@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from neatrec.cooccurrence import layout
 from neatrec.cooccurrence.count_input import CountInput, pairs_of_size, removal_codes
-from neatrec.cooccurrence.count_kernels import count_rows, margins_of_rows
-from neatrec.cooccurrence.counts import Int64, Keep, Margins, PairBlock
+from neatrec.cooccurrence.count_kernels import count_rows, find_pairs, margins_of_rows
+from neatrec.cooccurrence.counts import Int64, Keep, Margins, Mask, PairBlock, PairPart
 from neatrec.cooccurrence.layout import ItemRows, RowCounters, basket_lines, make_rows
 from neatrec.cooccurrence.pair_filter import PairFilter, kept, prefilter_of
 from neatrec.errors import ResourceError
@@ -35,6 +35,45 @@ def count_in_memory(source: CountInput, keep: Keep | None, threads: int) -> tupl
     margins = _margins(source, rows, threads)
     block, pairs = count_kept(rows, margins, keep, threads)
     return sorted_pairs(block, len(source.category)), replace(margins, pairs=pairs)
+
+
+def count_part(rows: ItemRows, margins: Margins, keep: Keep | None, threads: int) -> PairPart:
+    """The kept pairs of all rows."""
+    block, seen = count_kept(rows, margins, keep, threads)
+    return PairPart(sorted_pairs(block, len(margins.first)), seen)
+
+
+def with_forward(part: PairPart, directed: ItemRows, margins: Margins, threads: int) -> PairPart:
+    """The same undirected pairs, with what the `directed` rows of the same items say about their order."""
+    query, item = part.pairs.query, part.pairs.item
+    start = np.searchsorted(query, np.arange(len(margins.first) + 1))
+    forward = np.zeros(len(query), dtype=np.int64)
+
+    def note(block: PairBlock, _: Margins) -> Mask:
+        place = find_pairs(start, item, block.query, block.item)
+        forward[place[place >= 0]] = block.count[place >= 0]
+        return np.zeros(len(block), dtype=bool)
+
+    count_kept(directed, margins, note, threads)
+    return part._replace(forward=forward)
+
+
+def count_parts_in_memory(
+    source: CountInput, keep: Keep | None, threads: int, *, order: bool
+) -> tuple[Margins, Iterator[PairPart]]:
+    """The totals, and all kept pairs as one part; `order`: with how often the smaller code came first."""
+    refuse_overflow(source)
+    rows = make_rows(source)
+    margins = _margins(source, rows, threads)
+
+    def parts() -> Iterator[PairPart]:
+        part = count_part(rows, margins, keep, threads)
+        if order:  # customers would be counted once more
+            directed = replace(source, customers=None, counting=replace(source.counting, directed=True))
+            part = with_forward(part, make_rows(directed), margins, threads)
+        yield part
+
+    return margins, parts()
 
 
 def count_kept(rows: ItemRows, margins: Margins, keep: Keep | None, threads: int) -> tuple[PairBlock, int]:

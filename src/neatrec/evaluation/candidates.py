@@ -7,6 +7,7 @@ holds every item of the training baskets except the query and what shares its ca
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,6 @@ import pyarrow.compute as pc
 from scipy import sparse
 
 from neatrec.cooccurrence import CountOptions, Margins, PairBlock, count
-from neatrec.cooccurrence.candidates import best_partners
 from neatrec.cooccurrence.count_kernels import find_pairs
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog
@@ -123,10 +123,26 @@ def candidate_set(bought_with: PartnerCounts, size: int = 200) -> CandidateSet:
     if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
         raise must_be("candidates", "a whole number of at least 1", size)
     place = id_order(bought_with.catalog)[bought_with.items]
-    picked, offsets = best_partners(bought_with.offsets, bought_with.counts, place, size)
+    picked, offsets = _best_partners(bought_with.offsets, bought_with.counts, place, size)
     return CandidateSet(
         f"top{size}", bought_with.queries, offsets, bought_with.items[picked], bought_with.counts[picked]
     )
+
+
+def _best_partners(offsets: Numbers, count: Numbers, place: Numbers, size: int) -> tuple[Numbers, Numbers]:
+    """Where the `size` largest counts of each row stand, best first, and where each row's start among them.
+
+    Row r is offsets[r]:offsets[r + 1] of `count` and `place`; equal counts go by ascending `place`.
+    """
+    # one whole number sorts by count, largest first, then by place
+    key = -count * (int(place.max(initial=0)) + 1) + place
+    chosen = []
+    for start, end in pairwise(offsets):
+        row = key[start:end]
+        best = np.argpartition(row, size - 1)[:size] if len(row) > size else np.arange(len(row))
+        chosen.append(start + best[np.argsort(row[best])])
+    picked = np.concatenate([*chosen, np.zeros(0, dtype=np.int64)]).astype(np.int64)
+    return picked, np.concatenate([[0], np.cumsum([len(rows) for rows in chosen])]).astype(np.int64)
 
 
 def catalogue(baskets: Baskets, queries: Codes, counting: CountOptions = CANDIDATE_COUNTING) -> CatalogCandidates:

@@ -10,12 +10,12 @@ from pathlib import Path
 from neatrec.errors import SourceError
 from neatrec.text import printable
 
-JSON_ENDINGS = (".jsonl", ".jsonl.gz", ".ndjson", ".ndjson.gz", ".json", ".json.gz")
 ENDINGS = (
     *(".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".pq", ".arrow", ".arrows", ".feather", ".ipc"),
-    *(ending for ending in JSON_ENDINGS if ".json" not in (ending, ending.removesuffix(".gz"))),
+    *(".jsonl", ".jsonl.gz", ".ndjson", ".ndjson.gz"),
 )
 """What is read of a folder; a .json there is more often a description than a table."""
+JSON_ENDINGS = (".jsonl", ".jsonl.gz", ".ndjson", ".ndjson.gz", ".json", ".json.gz")
 KINDS = {
     b"PAR1": "parquet",
     b"ARROW1": "arrow",

@@ -166,7 +166,7 @@ def refuse_selection(shown: str, options: SourceOptions) -> None:
 
 
 def spooled(shown: str, reader: pa.RecordBatchReader, folder: Path) -> tuple[int, InputTable]:
-    """The number of rows, and the rows as a Parquet file in `folder`."""
+    """The number of rows, and the rows as a Parquet file in `folder`; what `reader` raises must be an error of ours."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -179,18 +179,16 @@ def spooled(shown: str, reader: pa.RecordBatchReader, folder: Path) -> tuple[int
     schema = pa.schema([field.with_type(plain.get(i, field.type)) for i, field in enumerate(reader.schema)])
     target, rows = folder / f"rows-{uuid4().hex}.parquet", 0
     try:
-        writer = pq.ParquetWriter(target, schema)
+        with space_in(folder), pq.ParquetWriter(target, schema) as writer:
+            for batch in reader:
+                columns = [column.storage if i in plain else column for i, column in enumerate(batch.columns)]
+                writer.write_batch(pa.record_batch(columns, schema=schema))
+                rows += batch.num_rows
     except pa.ArrowException as error:
         raise SourceError(
             f"{printable(shown)} has a column of an unusual type: {printable(error)}",
             hint="Leave it out, or make it text.",
         ) from error
-    with writer:
-        for batch in reader:
-            columns = [column.storage if i in plain else column for i, column in enumerate(batch.columns)]
-            with space_in(folder):
-                writer.write_batch(pa.record_batch(columns, schema=schema))
-            rows += batch.num_rows
     return rows, InputTable(shown, tuple(schema.names), parquet=target)
 
 
@@ -210,19 +208,27 @@ def _arrow_table(file: SourceFile, folder: Path) -> InputTable:
     """The table of an Arrow file or stream."""
     import pyarrow as pa
 
-    def batches(reader: Any) -> Iterator[Any]:
-        for i in range(reader.num_record_batches):
-            yield reader.get_batch(i)
+    @contextmanager
+    def explained() -> Iterator[None]:
+        try:
+            yield
+        except (pa.ArrowException, OSError) as error:
+            raise _damaged(file, "Arrow", error) from error
 
-    try:
-        with pa.memory_map(str(file.path)) as source:
-            if source.read(6) == b"ARROW1":
-                whole = pa.ipc.open_file(source)
-                return spooled(file.shown, pa.RecordBatchReader.from_batches(whole.schema, batches(whole)), folder)[1]
-            source.seek(0)
-            return spooled(file.shown, pa.ipc.open_stream(source), folder)[1]
-    except (pa.ArrowException, OSError) as error:
-        raise _damaged(file, "Arrow", error) from error
+    def batches() -> Iterator[pa.RecordBatch]:
+        with explained():
+            if is_file:
+                yield from (opened.get_batch(i) for i in range(opened.num_record_batches))
+            else:
+                yield from opened
+
+    with explained():
+        source = pa.memory_map(str(file.path))
+        is_file = source.read(6) == b"ARROW1"
+        source.seek(0)
+        opened = pa.ipc.open_file(source) if is_file else pa.ipc.open_stream(source)
+    with source:
+        return spooled(file.shown, pa.RecordBatchReader.from_batches(opened.schema, batches()), folder)[1]
 
 
 DATA_FRAME = "the data frame"

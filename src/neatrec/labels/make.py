@@ -57,7 +57,7 @@ def make_labels(
     config = replace(options, **changes).resolve(baskets)
     if config.category_level is not None:
         log.info("pairs of one %s are left out", printable(config.category_level))
-    choice = {"engine": engine, "memory_limit": memory_limit, "threads": threads}
+    choice: dict[str, Any] = {"engine": engine, "memory_limit": memory_limit, "threads": threads}
     tester, tested = config.test_pairs(baskets, choice)
     thresholds, chosen = _passing(config, tester, tested)
     totals = tested.pairs.margins
@@ -65,6 +65,9 @@ def make_labels(
     if config.protocol == "calibrated" and len(chosen):
         fitted = fit_expected(totals, config.expected, directed=config.directed)
         overall = fitted.of(tested.pairs.query[chosen], tested.pairs.item[chosen])
+        if engine == "spark" and not isinstance(baskets, SparkLines):
+            # a process that holds the lines counts them in less time than Spark starts its stages
+            choice |= {"engine": "auto", "memory_limit": None}
         repeated = RepeatedPairs.of(baskets, config.counting, totals.pairs, config.expected, **choice)
         prior = repeated.lift_prior(baskets, **choice)
     found = estimate_lifts(prior, tested.pairs.count[chosen], overall).within(overall, tested.expected[chosen])

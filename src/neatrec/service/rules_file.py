@@ -41,8 +41,13 @@ class EditConflict(Problem):
 class RulesFile:
     """The file; lines that somebody wrote by hand stay as they are."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = Path(os.path.realpath(path))  # a link stays a link
+    def __init__(self, named: Path) -> None:
+        self.named = named
+
+    @property
+    def path(self) -> Path:
+        """The file itself: a link stays a link, and may lead to another file later."""
+        return Path(os.path.realpath(self.named))
 
     def add(self, rule: Rule, version: str, day: date) -> None:
         """Add a line to the file that has this version. Notes cannot be formulas of a spreadsheet."""
@@ -88,8 +93,9 @@ class RulesFile:
                 rules = self._parsed(before, day)
                 if rules.version != version:
                     raise EditConflict
-                self._write(writing, edit(before, rules))
+                after = edit(before, rules)
                 try:
+                    self._write(writing, after)
                     self._put(writing, before)
                 finally:
                     writing.unlink(missing_ok=True)
@@ -97,7 +103,8 @@ class RulesFile:
         except OSError as error:
             why = printable(error.strerror or error)
             log.error("rules not written: %s: %s", printable(self.path), why)
-            raise Problem(500, "Fault", f"the rules cannot be written: {why}", hint="Nothing was changed.") from error
+            hint = "Look at the rules before you repeat it."
+            raise Problem(500, "Fault", f"the rules cannot be written: {why}", hint=hint) from error
 
     def _put(self, writing: Path, before: bytes) -> None:
         """The new content takes its place, unless somebody saved another one meanwhile: that stays."""

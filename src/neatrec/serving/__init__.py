@@ -5,9 +5,8 @@ from neatrec.models.base import Model
 
 # what a service needs to answer beyond the table, so that it knows indexes and nothing of training
 from neatrec.models.recommendations import best
-from neatrec.serving.build import build_index, has_table, index_of, rewrite_index, save_indexed
+from neatrec.serving.build import has_table, rewrite_index, save_indexed
 from neatrec.serving.evidence import FOOTER, GRADES, PairEvidence, table_words
-from neatrec.serving.files import ServingArrays, write_index
 from neatrec.serving.query import AnswerWithEvidence, QueryResult, recommend
 from neatrec.serving.table import ItemAnswers, ServingTable
 
@@ -19,16 +18,12 @@ __all__ = [
     "Model",
     "PairEvidence",
     "QueryResult",
-    "ServingArrays",
     "ServingTable",
     "best",
-    "build_index",
     "has_table",
-    "index_of",
     "recommend",
     "rewrite_index",
     "save_indexed",
     "strata_words",
     "table_words",
-    "write_index",
 ]

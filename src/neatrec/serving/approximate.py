@@ -1,8 +1,9 @@
 """The best K of every item, approximately: for millions of items, of which each looks at a small part.
 
 faiss parts the items into lists of neighbours (spherical k-means) and finds for each query the lists nearest to it;
-their items are scored exactly, by matrix product, and scanned as in the exact table. What is lost are answers in other
-lists: how many is measured against exact answers of items drawn at random.
+their items are scored exactly, by matrix product, and scanned as in the exact table. `bayes` needs no lists: it looks
+at what was bought with an item or with items like it (`related_by_goal`). What is lost are answers elsewhere: how many
+is measured against exact answers of items drawn at random.
 """
 
 from __future__ import annotations
@@ -21,9 +22,20 @@ import numpy.typing as npt
 from neatrec.cooccurrence.resources import thread_count
 from neatrec.errors import MissingDependencyError, ParameterError, must_be
 from neatrec.models.base import Model
+from neatrec.models.bayes import Bayes
 from neatrec.models.parallel import one_blas_thread
 from neatrec.models.vectors import CosineModel
-from neatrec.serving.topk import TILE, Codes, TopK, TopKSearch, Vectors, product_factors, search_of
+from neatrec.serving.topk import (
+    TILE,
+    Codes,
+    TopK,
+    TopKSearch,
+    Vectors,
+    best_by_goal,
+    product_factors,
+    related_by_goal,
+    search_of,
+)
 from neatrec.text import plural
 
 log = logging.getLogger(__name__)
@@ -53,14 +65,14 @@ class MeasuredRecall:
     """Share of all exact answers."""
     sample: int
     """Items, drawn at random, on which both were measured."""
-    lists: int
-    probes: int
-    """The items were parted into so many lists, of which each query looked into so many."""
     items: int
-    faiss: str
+    lists: int | None = None
+    probes: int | None = None
+    """The items were parted into so many lists, of which each query looked into so many; None: into related items."""
+    faiss: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,15 +104,32 @@ def approximate_answers(model: Model, k: int, *, threads: int | None = None) -> 
     best = search.answers()
     first, whole = recall_of(best, search.query[sample], _exact(search, left, right, sample, workers))
     recall = MeasuredRecall(
-        first, whole, len(sample), len(lists.start) - 1, probes, len(search.code), faiss.__version__
+        first, whole, len(sample), len(search.code), len(lists.start) - 1, probes, faiss.__version__
     )
+    _advise(recall)
+    return best, recall
+
+
+def related_recall(model: Bayes, k: int, *, threads: int | None = None) -> MeasuredRecall:
+    """What the items related to a query have of its exact answers by the model's own goal."""
+    search = search_of(model, k)
+    queries = search.query[_sample(search, SAMPLE, 1)]
+    exact = best_by_goal(model, k, queries=queries, threads=threads)[model.parameters.goal]
+    found = related_by_goal(model, k, queries, threads=threads)[model.parameters.goal]
+    recall = MeasuredRecall(*recall_of(found, queries, exact), len(queries), len(search.code))
+    _advise(recall)
+    return recall
+
+
+def _advise(recall: MeasuredRecall) -> None:
     if (advice := better_exact(recall.first, recall.items)) is not None:
         log.warning("%s", advice)
-    return best, recall
 
 
 def check_approximate(model: Model) -> None:
     """Say before a fit what would keep this model from an approximate table."""
+    if isinstance(model, Bayes):
+        return
     if not isinstance(model, CosineModel):
         raise _no_product(model)
     import_faiss()
@@ -109,7 +138,7 @@ def check_approximate(model: Model) -> None:
 def _no_product(model: Model) -> ParameterError:
     return must_be(
         "ann",
-        "asked of a model whose score is a product of vectors (neat, neat-bpr, item2vec, triple2vec, ...)",
+        "asked of bayes, or of a model whose score is a product of vectors (neat, neat-bpr, item2vec, triple2vec, ...)",
         model.name,
         hint="Without it the table is exact.",
     )

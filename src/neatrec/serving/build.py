@@ -1,10 +1,12 @@
-"""`build_index`: a fitted model and its training baskets in, the serving table out; bundles saved with it."""
+"""`write_table`: a fitted model and its training baskets in, the files of the serving table out, block by block."""
 
 from __future__ import annotations
 
+import json
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,69 +17,110 @@ from neatrec.bundle import BundleLock, Manifest, load_bundle, read_manifest, rew
 from neatrec.data.baskets import BasketStream
 from neatrec.errors import BundleError, must_be
 from neatrec.models.base import Model
+from neatrec.models.bayes import Bayes
 from neatrec.models.counts import CountModel
-from neatrec.serving.approximate import MeasuredRecall, approximate_answers
-from neatrec.serving.files import FOLDER, NOTE, GoalOrder, ServingArrays, write_index
+from neatrec.serving.approximate import MeasuredRecall, approximate_answers, related_recall
+from neatrec.serving.evidence import thresholds
+from neatrec.serving.files import ATTACHMENT, COLUMNS_VERSION, FOLDER, NOTE, AnswerSections, write_items, write_pairs
 from neatrec.serving.pairs import PairTable
 from neatrec.serving.table import ServingTable
-from neatrec.serving.topk import TopK, best_answers, best_by_goal, found_on_gpu
+from neatrec.serving.topk import TopK, best_answers, best_by_goal, found_on_gpu, related_by_goal
 from neatrec.text import plural, printable
 
 log = logging.getLogger(__name__)
 
 K = 100
 """Answers per item."""
+ITEMS_PER_BLOCK = 1 << 16
+"""Items whose answers are in memory at a time, where a model ranks for several goals."""
 
 
-def build_index(
-    model: Model,
-    baskets: BasketStream,
-    *,
-    k: int = K,
-    strata: Sequence[str] | None = None,
-    min_count: int | None = None,
-    ann: bool = False,
-    threads: int | None = None,
-    device: str = "cpu",
-) -> ServingArrays:
-    """The table of a fitted model: each item's best `k` with the evidence of the baskets it learned from.
+@dataclass(frozen=True)
+class TableOptions:
+    """How a serving table is made of a fitted model."""
+
+    k: int = K
+    """Answers per item."""
+    ann: bool = False
+    """The best are looked for in a part of the catalogue, for millions of items; see `approximate`."""
+    threads: int | None = None
+    device: str = "cpu"
+    """Where the best are looked for; pairs are counted on the CPU."""
+    attachment: Mapping[str, Any] | None = None
+    """That of a report, for the pages of the service."""
+
+
+def write_table(
+    model: Model, baskets: BasketStream, folder: Path, options: TableOptions, *, strata: Sequence[str] | None = None
+) -> dict[str, Any]:
+    """Write each item's best with the evidence of the baskets that the model learned from into a bundle's folder.
 
     `strata`: within what the evidence is measured; None: basket size, month and store, as far as they are known, ():
-    nothing. Baskets weigh as they did for the model. `ann`: the best are looked for in a part of the catalogue, for
-    millions of items; see `approximate`. `device`: where the best are looked for; pairs are counted on the CPU.
+    nothing. Baskets weigh as they did for the model. Returns what the manifest's notes should say of the table.
     """
-    if ann:
-        _refuse_gpu(device)
+    _check(options)
+    place = folder / FOLDER
+    place.mkdir()
     half_life = getattr(model.parameters, "half_life", None)
-    how: dict[str, Any] = {"strata": strata, "half_life": half_life, "min_count": min_count, "threads": threads}
+    how: dict[str, Any] = {"strata": strata, "half_life": half_life, "threads": options.threads, "folder": place}
     pairs = PairTable.of(baskets, model.category_level, **how)
-    return index_of(model, pairs, k=k, ann=ann, threads=threads, device=device)
+    return write_answers(model, pairs, place, options)
 
 
-def index_of(
-    model: Model,
-    pairs: PairTable,
-    *,
-    k: int = K,
-    ann: bool = False,
-    threads: int | None = None,
-    device: str = "cpu",
-) -> ServingArrays:
-    """The table of a fitted model whose pairs are counted already."""
+def write_answers(model: Model, pairs: PairTable, place: Path, options: TableOptions) -> dict[str, Any]:
+    """`write_table` where the pairs are counted already; memory holds the model and one block of items."""
+    _check(options)
     started = time.perf_counter()
-    best, others, recall = _best(model, k, ann, threads, device)
-    query, item, goals = _pooled(best, others)
-    columns = pairs.columns(query, item)
+    goal = model.parameters.goal if model.goals else ""
+    others = [name for name in model.goals if name != goal]
+    answers, recall = AnswerSections(place, others), None
+    for found, measured in _blocks(model, options):
+        answers.add(found.pop(goal), found, pairs)
+        recall = measured or recall
+        pairs.release()
+    answers.write()
+    write_items(place, answers, pairs, _variance(model))
+    write_pairs(place, pairs)
+    if options.attachment is not None:
+        (place / ATTACHMENT).write_text(json.dumps(options.attachment, sort_keys=True, allow_nan=False))
+    number = int(answers.answers[""].sum())
     log.info(
         "serving table: %s for %s in %.1f s",
-        plural(len(best.item), "answer"),
-        plural(len(best.start) - 1, "item"),
+        plural(number, "answer"),
+        plural(len(model.catalog), "item"),
         time.perf_counter() - started,
     )
-    more = item[len(best.item) :]
-    about_items = _variance(model), _reason(model)
-    reasons = {goal: _reason(model.with_goal(goal)) for goal in model.goals}
-    return ServingArrays(k, best, columns, pairs, *about_items, recall, more, goals, reasons)
+    about = {
+        "columns": COLUMNS_VERSION,
+        "k": options.k,
+        "answers": number,
+        "reason": _reason(model),
+        "grades": thresholds(),
+        "evidence": dict(pairs.about()),
+        **({} if recall is None else {"recall": recall.to_dict()}),
+        **({"goals": others} if others else {}),
+        **({"reasons": {name: _reason(model.with_goal(name)) for name in model.goals}} if model.goals else {}),
+    }
+    return {NOTE: about}
+
+
+def _blocks(model: Model, options: TableOptions) -> Iterator[tuple[dict[str, TopK], MeasuredRecall | None]]:
+    """The best of some items after the other, by each goal; all at once where a search needs all items together."""
+    k, threads = options.k, options.threads
+    if model.goals:
+        related = model if options.ann and isinstance(model, Bayes) else None
+        measured = None if related is None else related_recall(related, k, threads=threads)
+        for first in range(0, len(model.catalog), ITEMS_PER_BLOCK):
+            block = np.arange(first, min(first + ITEMS_PER_BLOCK, len(model.catalog)), dtype=np.int32)
+            if related is None:
+                yield best_by_goal(model, k, queries=block, threads=threads), None
+            else:
+                yield related_by_goal(related, k, block, threads=threads), measured
+    elif options.ann:
+        best, recall = approximate_answers(model, k, threads=threads)
+        yield {"": best}, recall
+    else:
+        yield {"": best_answers(model, k, threads=threads, device=options.device)}, None
 
 
 def table_device(model: Model, device: str, *, ann: bool, reproducible: bool) -> str:
@@ -90,42 +133,10 @@ def table_device(model: Model, device: str, *, ann: bool, reproducible: bool) ->
     return device
 
 
-def _best(
-    model: Model, k: int, ann: bool, threads: int | None, device: str
-) -> tuple[TopK, dict[str, TopK], MeasuredRecall | None]:
-    """The best by the model's own goal, and by its other ones."""
-    if ann:
-        _refuse_gpu(device)
-        best, recall = approximate_answers(model, k, threads=threads)
-        return best, {}, recall
-    if not model.goals:
-        return best_answers(model, k, threads=threads, device=device), {}, None
-    found = best_by_goal(model, k, threads=threads)
-    return found.pop(model.parameters.goal), found, None
-
-
-def _pooled(
-    best: TopK, others: Mapping[str, TopK]
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], dict[str, GoalOrder]]:
-    """Query and item of all answers without repetition, those of `best` first; where those of the others stand."""
-    if not others:
-        return best.query, best.item, {}
-    items = len(best.start) - 1
-    keys = [top.query.astype(np.int64) * items + top.item for top in (best, *others.values())]
-    distinct, first, inverse = np.unique(np.concatenate(keys), return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    place = np.empty(len(order), dtype=np.int32 if len(order) < 2**31 else np.int64)
-    place[order] = np.arange(len(order))
-    rows = np.split(place[inverse], np.cumsum([len(key) for key in keys[:-1]]))[1:]
-    query, item = np.divmod(distinct[order], items)
-    goals = {goal: GoalOrder(top.start, row, top.score) for (goal, top), row in zip(others.items(), rows, strict=True)}
-    return query.astype(np.int32), item.astype(np.int32), goals
-
-
-def _refuse_gpu(device: str) -> None:
+def _check(options: TableOptions) -> None:
     """Approximate tables are faiss's work on the CPU."""
-    if device == "gpu":
-        raise must_be("device", "cpu or auto for an approximate table", device, hint="An exact one can use a GPU.")
+    if options.ann and options.device == "gpu":
+        raise must_be("device", "cpu or auto for an approximate table", "gpu", hint="An exact one can use a GPU.")
 
 
 def _variance(model: Model) -> npt.NDArray[np.float32] | None:
@@ -164,10 +175,7 @@ def save_indexed(
     `attachment`: that of a report, for the pages of the service.
     """
 
-    def write_table(folder: Path) -> dict[str, Any]:
-        arrays = build_index(model, baskets, k=k, strata=strata, ann=ann, threads=threads, device=device)
-        return write_index(arrays, folder, attachment)
-
+    options = TableOptions(k, ann, threads, device, attachment)
     return save_bundle(
         model,
         path,
@@ -175,7 +183,7 @@ def save_indexed(
         seed=seed,
         keep_users=keep_users,
         notes=notes,
-        write_extra=write_table,
+        write_extra=lambda folder: write_table(model, baskets, folder, options, strata=strata),
     )
 
 
@@ -199,23 +207,32 @@ def rewrite_index(
     one and it can find them for this model.
     """
     with BundleLock(bundle):
+        before = read_manifest(bundle, verify=False).notes.get(NOTE, {})
         if ann is None:
-            ann = "recall" in read_manifest(bundle, verify=False).notes.get(NOTE, {})
+            ann = "recall" in before
         if baskets is None and strata is not None:
             raise must_be("strata", "given with the baskets that the bundle learned from", list(strata))
+        old = ServingTable.open(bundle) if before or baskets is None else None
+        if attachment is None and old is not None:
+            attachment = old.attachment
+        options = TableOptions(before.get("k", K) if k is None else k, ann, threads, device, attachment)
         if baskets is None:
-            old = ServingTable.open(bundle)
-            size = old.k if k is None else k
-            arrays = index_of(old.model, old.pairs, k=size, ann=ann, threads=threads, device=device)
-            kept = old.attachment
+            assert old is not None
+            model, pairs = old.model, old.pairs
+
+            def write(folder: Path) -> dict[str, Any]:
+                place = folder / FOLDER
+                place.mkdir()
+                return write_answers(model, pairs, place, options)
         else:
-            arrays = _from_baskets(bundle, baskets, k, strata, ann=ann, threads=threads, device=device)
-            kept = _attached(bundle)
-        return rewrite_bundle(
-            bundle,
-            lambda folder: write_index(arrays, folder, kept if attachment is None else attachment),
-            without=FOLDER,
-        )
+            _refuse_other_baskets(bundle, baskets)
+            model = load_bundle(bundle)
+            within = before.get("evidence", {}).get("strata") if strata is None else strata
+
+            def write(folder: Path) -> dict[str, Any]:
+                return write_table(model, baskets, folder, options, strata=within)
+
+        return rewrite_bundle(bundle, write, without=FOLDER)
 
 
 def has_table(manifest: Manifest) -> bool:
@@ -223,21 +240,11 @@ def has_table(manifest: Manifest) -> bool:
     return NOTE in manifest.notes
 
 
-def _from_baskets(
-    bundle: str | Path, baskets: BasketStream, k: int | None, strata: Sequence[str] | None, **how: Any
-) -> ServingArrays:
-    manifest = read_manifest(bundle)
-    if stream_hash(baskets) != manifest.data_hash:
+def _refuse_other_baskets(bundle: str | Path, baskets: BasketStream) -> None:
+    if stream_hash(baskets) != read_manifest(bundle).data_hash:
         raise BundleError(
             f"{printable(bundle)} did not learn from these baskets: their hash is not the one in its manifest",
             file=str(bundle),
             hint="Evidence must come from the training baskets. Name the source it was trained on, or train again; a "
             "bundle of --stream, --validation or several processes gets its table from `neatrec train` alone.",
         )
-    before = manifest.notes.get(NOTE, {})
-    strata = before.get("evidence", {}).get("strata") if strata is None else strata
-    return build_index(load_bundle(bundle), baskets, k=before.get("k", K) if k is None else k, strata=strata, **how)
-
-
-def _attached(bundle: str | Path) -> dict[str, Any] | None:
-    return ServingTable.open(bundle).attachment if has_table(read_manifest(bundle, verify=False)) else None

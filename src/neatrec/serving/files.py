@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from shutil import copyfileobj
@@ -20,8 +20,7 @@ from neatrec.bundle import Manifest
 from neatrec.bundle.manifest import NAME, Kinds, check_entries, damaged
 from neatrec.bundle.store import named_file
 from neatrec.errors import BundleError, ResourceError
-from neatrec.serving.approximate import MeasuredRecall
-from neatrec.serving.evidence import thresholds
+from neatrec.serving.column_parts import ColumnParts, Columns, write_arrow
 from neatrec.serving.pairs import PairTable
 from neatrec.serving.topk import TopK
 from neatrec.statistics import LiftPrior
@@ -35,13 +34,16 @@ LIFT_PRIOR = "lift_prior.json"
 COLUMNS_VERSION = 2
 """Columns may be added under this number; one that changes its meaning raises it. Version 1 had other grades."""
 
-Columns = Mapping[str, npt.NDArray[Any]]
 PAIR_COLUMNS = ("count", "customers", "forward", "q", "expected", "explained", "season", "weighted")
 """Columns of a pair beside its items; all but `count` and `q` may be missing."""
 UNKNOWN_COLUMNS = ("customers", "forward", "backward", "weighted")
 """Left out of the file where they are not known of any pair."""
 MAX_MEMORY_SHARE = 0.25
 """Tables that take more of the memory are not read into it."""
+ROWS = 1 << 20
+"""Answers whose evidence is looked up at a time."""
+SECTION_BITS = 48
+PLACE_MASK = (1 << SECTION_BITS) - 1
 LARGEST = float(np.finfo(np.float32).max)
 ABOUT: Kinds = {"columns": (int,), "k": (int,), "reason": (str,), "evidence": (dict,)}
 ABOUT_EVIDENCE: Kinds = {"by_customer": (bool,), "min_count": (int,), "baskets": (int,), "records": (int,)}
@@ -64,84 +66,111 @@ class GoalOrder(NamedTuple):
     score: npt.NDArray[np.float32]
 
 
-@dataclass(frozen=True, eq=False)
-class ServingArrays:
-    """All that the table's files hold."""
+class AnswerSections:
+    """The answers of all items, written block by block: those by the model's own goal, then what other goals add.
 
-    k: int
-    best: TopK
-    columns: dict[str, npt.NDArray[Any]]
-    """Evidence of the answers, each of shape (answers,)."""
-    pairs: PairTable
-    variance: npt.NDArray[np.float32] | None
-    reason: str
-    recall: MeasuredRecall | None = None
-    """What an approximate table has of the exact one; None for the exact one."""
-    more_items: npt.NDArray[np.int32] | None = None
-    """Answers by other goals only: `columns` has their rows behind those of `best`."""
-    goals: Mapping[str, GoalOrder] = field(default_factory=dict)
-    """The answers by each other goal of the model."""
-    reasons: Mapping[str, str] = field(default_factory=dict)
-    """`reason` by each goal: one may rank by a statistic, another by odds."""
+    Rows of other goals' answers are known once all sections are: until then they are section and place in it.
+    """
+
+    def __init__(self, folder: Path, goals: Sequence[str]) -> None:
+        """`goals`: the other goals of the model, in the order of their sections."""
+        self.folder, self.goals = folder, goals
+        self.sections = [ColumnParts(folder) for _ in ("own", *goals)]
+        self.orders = {goal: ColumnParts(folder) for goal in goals}
+        self.answers: dict[str, npt.NDArray[np.int64]] = {}
+        """By goal, `` for the own one: how many answers each item has."""
+        self._known: set[str] = set()
+
+    def add(self, best: TopK, others: Mapping[str, TopK], pairs: PairTable) -> None:
+        """The answers of further items, with their evidence."""
+        for goal, top in (("", best), *others.items()):
+            self.answers[goal] = self.answers.get(goal, 0) + np.diff(top.start)
+        query, item, rows, ends = pooled([best, *others.values()])
+        score = np.full(len(item), np.nan, dtype=np.float32)
+        score[: len(best.item)] = best.score
+        done = [section.rows.get("item", 0) for section in self.sections]
+        for (goal, top), row in zip(others.items(), rows, strict=True):
+            section = np.searchsorted(ends, row, side="right")
+            place = row + np.array(done)[section] - np.concatenate([[0], ends])[section]
+            self.orders[goal].append({"row": section.astype(np.int64) << SECTION_BITS | place, "score": top.score})
+        for number, (first, last) in enumerate(pairwise([0, *ends])):
+            for begin in range(first, max(last, first + 1), ROWS):  # once for no rows, which have columns too
+                part = slice(begin, min(begin + ROWS, last))
+                columns = pairs.columns(query[part], item[part])
+                self._known |= {name for name, values in columns.items() if _known(name, values)}
+                self.sections[number].append({"item": item[part], "score": score[part], **columns})
+
+    def write(self) -> None:
+        own = self.sections[0]
+        write_arrow(
+            self.folder / ANSWERS, [n for n in own.types if n in {"item", "score"} | self._known], self.sections
+        )
+        base = np.concatenate([[0], np.cumsum([section.rows["item"] for section in self.sections])])
+        kind = np.int32 if base[-1] < 2**31 else np.int64
+        for goal, order in self.orders.items():
+            coded, final = order.column("row"), ColumnParts(self.folder)
+            for first in range(0, max(len(coded), 1), ROWS):
+                some = coded[first : first + ROWS]
+                final.append({"row": (base[some >> SECTION_BITS] + (some & PLACE_MASK)).astype(kind)})
+            final.take("score", order)
+            write_arrow(self.folder / goal_file(goal), ["row", "score"], [final])
 
 
-def write_index(arrays: ServingArrays, folder: Path, attachment: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Write the table into the folder of a bundle; what the manifest's notes should say of it."""
-    place = folder / FOLDER
-    place.mkdir()
-    columns = {name: values for name, values in arrays.columns.items() if _known(name, values)}
-    more = np.zeros(0, dtype=np.int32) if arrays.more_items is None else arrays.more_items
-    item = np.concatenate([arrays.best.item, more])
-    score = np.concatenate([arrays.best.score, np.full(len(more), np.nan, dtype=np.float32)])
-    _write(place / ANSWERS, {"item": item, "score": score, **columns})
-    for goal, order in arrays.goals.items():
-        _write(place / goal_file(goal), {"row": order.row, "score": order.score})
-    _write(place / ITEMS, _item_columns(arrays))
-    pairs = {name: getattr(arrays.pairs, name) for name in ("item", *PAIR_COLUMNS)}
-    _write(place / PAIRS, {name: values for name, values in pairs.items() if values is not None})
-    if arrays.pairs.prior is not None:
-        (place / LIFT_PRIOR).write_text(json.dumps(arrays.pairs.prior.to_dict(), sort_keys=True, allow_nan=False))
-    if attachment is not None:
-        (place / ATTACHMENT).write_text(json.dumps(attachment, sort_keys=True, allow_nan=False))
-    about = {
-        "columns": COLUMNS_VERSION,
-        "k": arrays.k,
-        "answers": len(arrays.best.item),
-        "reason": arrays.reason,
-        "grades": thresholds(),
-        "evidence": dict(arrays.pairs.about()),
-        **({} if arrays.recall is None else {"recall": arrays.recall.to_dict()}),
-        **({"goals": list(arrays.goals)} if arrays.goals else {}),
-        **({"reasons": dict(arrays.reasons)} if arrays.reasons else {}),
+def pooled(
+    tops: Sequence[TopK],
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], list[npt.NDArray[np.int64]], npt.NDArray[np.int64]]:
+    """Query and item of all answers without repetition, those of the first goal first, then what each other one adds.
+
+    With them where the answers of each other goal stand, and where the answers that each goal brings end.
+    """
+    items = len(tops[0].start) - 1
+    keys = [top.query.astype(np.int64) * items + top.item for top in tops]
+    lengths = np.cumsum([len(key) for key in keys])
+    if len(tops) == 1:
+        return tops[0].query, tops[0].item, [], lengths
+    distinct, first, inverse = np.unique(np.concatenate(keys), return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    query, item = np.divmod(distinct[order], items)
+    ends = np.searchsorted(first[order], lengths)
+    return query.astype(np.int32), item.astype(np.int32), np.split(place[inverse], lengths[:-1])[1:], ends
+
+
+def write_items(
+    folder: Path, answers: AnswerSections, pairs: PairTable, variance: npt.NDArray[np.float32] | None
+) -> None:
+    """One row per item: how many answers and pairs are its own, the factors of expected counts, the variance."""
+    columns: dict[str, npt.NDArray[Any]] = {
+        "answers": answers.answers[""],
+        "pairs": np.diff(pairs.start),
+        "query_factor": pairs.query_factor,
+        "item_factor": pairs.item_factor,
+        "category": pairs.category,
+        **{f"answers_{goal}": answers.answers[goal] for goal in answers.goals},
     }
-    return {NOTE: about}
+    if variance is not None:
+        columns["variance"] = variance
+    _write(folder / ITEMS, columns)
+
+
+def write_pairs(folder: Path, pairs: PairTable) -> None:
+    """The pairs, and the prior of their lifts."""
+    columns = {name: getattr(pairs, name) for name in ("item", *PAIR_COLUMNS)}
+    _write(folder / PAIRS, {name: values for name, values in columns.items() if values is not None})
+    if pairs.prior is not None:
+        (folder / LIFT_PRIOR).write_text(json.dumps(pairs.prior.to_dict(), sort_keys=True, allow_nan=False))
 
 
 def _known(name: str, values: npt.NDArray[Any]) -> bool:
     return name not in UNKNOWN_COLUMNS or bool((values >= 0).any())
 
 
-def _item_columns(arrays: ServingArrays) -> dict[str, npt.NDArray[Any]]:
-    """One row an item: how many answers and pairs are its own, the factors of expected counts, the variance."""
-    pairs = arrays.pairs
-    columns: dict[str, npt.NDArray[Any]] = {
-        "answers": np.diff(arrays.best.start),
-        "pairs": np.diff(pairs.start),
-        "query_factor": pairs.query_factor,
-        "item_factor": pairs.item_factor,
-        "category": pairs.category,
-    }
-    columns |= {f"answers_{goal}": np.diff(order.start) for goal, order in arrays.goals.items()}
-    if arrays.variance is not None:
-        columns["variance"] = arrays.variance
-    return columns
-
-
 def _write(file: Path, columns: Columns) -> None:
     """One record batch, each column one flat buffer."""
-    batch = pa.record_batch([pa.array(np.ascontiguousarray(values)) for values in columns.values()], list(columns))
-    with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_file(sink, batch.schema) as writer:
-        writer.write_batch(batch)
+    whole = ColumnParts()
+    whole.append(columns)
+    write_arrow(file, list(columns), [whole])
 
 
 class Bounds(NamedTuple):

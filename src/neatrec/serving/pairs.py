@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,9 @@ from neatrec.cooccurrence import (
     FilteredPairs,
     Margins,
     PairFilter,
+    PairPart,
     count,
+    count_parts,
     forecast,
     margins,
 )
@@ -25,10 +29,11 @@ from neatrec.cooccurrence.lift_prior import LEAST_COUNT, RepeatedPairs, coverage
 from neatrec.cooccurrence.recency import half_life_words
 from neatrec.cooccurrence.strata import strata_words, usable_strata
 from neatrec.data.baskets import BasketStream, as_shards, customers_return
+from neatrec.serving.column_parts import ColumnParts, release_pages
 from neatrec.serving.evidence import CERTAIN, EXPLAINED, GUESS, LIKELY, LIKELY_Q, grade_pairs
 from neatrec.statistics import (
     LiftPrior,
-    benjamini_hochberg,
+    RankedTests,
     estimate_lifts,
     exact_estimate,
     poisson_tail,
@@ -41,6 +46,9 @@ Floats = npt.NDArray[np.float64]
 
 MAX_PAIRS = 25_000_000
 """Where more pairs than this are to be expected, those seen once are not kept."""
+OPTIONAL_COLUMNS = ("customers", "forward", "expected", "explained", "season", "weighted")
+CHUNK = 1 << 22
+"""Pairs that are tested at a time."""
 SMALLEST_Q = 1e-37
 """Smaller q-values are given as this one: float32 holds no less with all its digits."""
 
@@ -98,11 +106,13 @@ class PairTable:
         half_life: float | None = None,
         min_count: int | None = None,
         threads: int | None = None,
+        folder: Path | None = None,
     ) -> PairTable:
         """The pairs of all baskets of two lines and more. A `min_count` of None: 1, or 2 where there are very many.
 
         `strata` are those of calibrated labels; None: basket size, month and store, as far as they are known.
-        `half_life`: days after which a basket counts half as evidence.
+        `half_life`: days after which a basket counts half as evidence. The columns are mapped from files without a name
+        in `folder`; None: they are in memory.
         """
         shards = as_shards(baskets)
         names, whole = usable_strata(shards, strata)
@@ -110,28 +120,42 @@ class PairTable:
         if min_count is None:
             min_count = 1 if forecast(shards, counting, threads=threads).pairs <= MAX_PAIRS else 2
         keep = FilteredPairs(lambda _: PairFilter(min_count=min_count), lambda block, _: block.count >= min_count)
-        pairs = count(shards, counting, keep=keep, threads=threads)
-        by_customer = pairs.customers is not None and customers_return(shards)
+        by_customer = customers_return(shards)
         tested = replace(counting, once_per_customer=by_customer, half_life=half_life)
-        weighted = None
-        if half_life is not None:
-            found = count(shards, tested, threads=threads)
-            totals, seen_pairs = found.margins, found.margins.pairs
-            place = find_pairs(found.indptr, found.item, pairs.query, pairs.item)
-            weighted = np.asarray(_at(found.count, place, 0), dtype=np.int32)
-        else:
-            totals = margins(shards, tested, threads=threads) if by_customer else pairs.margins
-            seen_pairs = pairs.margins.pairs
         within = None if whole is None else StratifiedExpected.fit(whole, names, tested, "quasi")
-        first = _first_ways(shards, pairs, threads)
-        table = _tested(pairs, totals, by_customer, min_count, first, (names, within), weighted)
-        table = replace(table, half_life=half_life)
-        seen = replace(totals, pairs=seen_pairs)
+        ordered = all(shard.ordered for shard in shards)
+        counted, parts = count_parts(shards, counting, keep=keep, order=ordered, threads=threads)
+        weighted = None if half_life is None else count(shards, tested, threads=threads)
+        if weighted is not None:
+            totals = weighted.margins
+        else:
+            totals = margins(shards, tested, threads=threads) if by_customer else counted
+        found = _Pairs(totals, by_customer, within, weighted, folder)
+        for part in parts:
+            found.add(part)
+        seen = replace(totals, pairs=found.seen if weighted is None else weighted.margins.pairs)
         if min_count <= LEAST_COUNT:
-            repeated = RepeatedPairs.among(pairs.query, pairs.item, table.times.astype(np.int64), tested, seen)
+            repeated = RepeatedPairs.among(found.chunks(), tested, seen)
         else:
             repeated = RepeatedPairs.of(shards, tested, seen.pairs, "quasi", threads=threads)
-        return replace(table, prior=repeated.lift_prior(shards, threads=threads))
+        return cls(
+            **found.columns(names),
+            query_factor=found.fit.query_factor,
+            item_factor=found.fit.item_factor,
+            category=totals.category,
+            strata=names,
+            by_customer=by_customer,
+            min_count=min_count,
+            half_life=half_life,
+            baskets=counted.baskets,
+            records=counted.records,
+            prior=repeated.lift_prior(shards, threads=threads),
+        )
+
+    def release(self) -> None:
+        """Let go of what mapped columns hold in memory."""
+        for column in (self.item, self.count, self.customers, self.forward, self.q, self.expected, self.weighted):
+            release_pages(column)
 
     @property
     def times(self) -> Codes:
@@ -218,69 +242,101 @@ class PairTable:
         }
 
 
-def _tested(
-    pairs: CooccurrenceCounts,
-    totals: Margins,
-    by_customer: bool,
-    min_count: int,
-    forward: npt.NDArray[np.int64] | None,
-    stratified: tuple[tuple[str, ...], StratifiedExpected | None],
-    weighted: Codes | None,
-) -> PairTable:
-    strata, within = stratified
-    fit = quasi_independence(totals.first, totals.second, totals.category)
-    times: npt.NDArray[Any] = pairs.customers if by_customer and pairs.customers is not None else pairs.count
-    if weighted is not None:
-        times = weighted
-    tests = max(possible_pairs(totals.first, totals.second, totals.category, directed=False), len(times))
-    overall = fit.expected(pairs.query, pairs.item)
-    expected = overall if within is None else within.of(pairs.query, pairs.item)
-    q = benjamini_hochberg(poisson_tail(times, expected), tests).q
-    explained, season = None, None
-    if within is not None:
-        by_overall = benjamini_hochberg(poisson_tail(times, overall), tests).q
-        tests_of = ((overall, by_overall), (expected, q))
-        grades = [grade_pairs(times, exact_estimate(times, e).low, rate) for e, rate in tests_of]
-        lost = np.flatnonzero((grades[0] == CERTAIN) & (grades[1] == GUESS))
-        explained, season = np.zeros(len(times), np.uint8), np.zeros(len(times), np.uint16)
-        explained[lost], season[lost] = within.explain(strata, pairs.query[lost], pairs.item[lost])
-    return PairTable(
-        start=pairs.indptr,
-        item=pairs.item,
-        count=pairs.count.astype(np.int32),
-        customers=None if pairs.customers is None else pairs.customers.astype(np.int32),
-        forward=None if forward is None else forward.astype(np.int32),
-        q=np.maximum(q, SMALLEST_Q).astype(np.float32),
-        query_factor=fit.query_factor,
-        item_factor=fit.item_factor,
-        category=totals.category,
-        strata=strata,
-        expected=None if within is None else expected,
-        explained=explained,
-        season=season,
-        by_customer=by_customer,
-        min_count=min_count,
-        baskets=pairs.margins.baskets,
-        records=pairs.margins.records,
-        half_life=None,
-        weighted=weighted,
-        prior=None,
-    )
+class _Pairs:
+    """The pairs of a count as they come, part by part, and what can be tested once all are there."""
+
+    def __init__(
+        self,
+        totals: Margins,
+        by_customer: bool,
+        within: StratifiedExpected | None,
+        weighted: CooccurrenceCounts | None,
+        folder: Path | None,
+    ) -> None:
+        """`weighted`: the weighted counts of all pairs, where old baskets count less."""
+        self.totals, self.by_customer, self.within, self.weighted = totals, by_customer, within, weighted
+        self.fit = quasi_independence(totals.first, totals.second, totals.category)
+        self.parts = ColumnParts(folder)
+        self.tests = ColumnParts(folder)
+        self.in_row = np.zeros(len(totals.first), dtype=np.int64)
+        self.seen = 0
+
+    def add(self, part: PairPart) -> None:
+        """The pairs of the next queries."""
+        pairs = part.pairs
+        times: Any = pairs.customers if self.by_customer else pairs.count
+        if self.weighted is not None:
+            place = find_pairs(self.weighted.indptr, self.weighted.item, pairs.query, pairs.item)
+            times = np.asarray(_at(self.weighted.count, place, 0), dtype=np.int32)
+            self.parts.append({"weighted": times})
+        overall = self.fit.expected(pairs.query, pairs.item)
+        expected = overall if self.within is None else self.within.of(pairs.query, pairs.item)
+        known = {"count": pairs.count, "customers": pairs.customers, "forward": part.forward}
+        columns = {name: values.astype(np.int32) for name, values in known.items() if values is not None}
+        self.parts.append({"item": pairs.item, **columns})
+        self.tests.append({"p": poisson_tail(times, expected)})
+        if self.within is not None:
+            self.parts.append({"expected": expected})
+            self.tests.append({"overall": overall, "overall_p": poisson_tail(times, overall)})
+        self.in_row += np.bincount(pairs.query, minlength=len(self.in_row))
+        self.seen += part.seen
+
+    @cached_property
+    def start(self) -> npt.NDArray[np.int64]:
+        return np.concatenate([[0], np.cumsum(self.in_row)]).astype(np.int64)
+
+    @cached_property
+    def _mapped(self) -> dict[str, npt.NDArray[Any]]:
+        return {name: self.parts.column(name) for name in self.parts.types}
+
+    @property
+    def times(self) -> npt.NDArray[Any]:
+        if self.weighted is not None:
+            return self._mapped["weighted"]
+        return self._mapped["customers" if self.by_customer else "count"]
+
+    def chunks(self) -> Iterator[tuple[Codes, Codes, npt.NDArray[Any]]]:
+        """Query, item and times of some pairs after the other."""
+        item, times = self._mapped["item"], self.times
+        for rows in _slices(len(item)):
+            query = np.searchsorted(self.start, np.arange(rows.start, rows.stop), side="right") - 1
+            yield query.astype(np.int32), item[rows], times[rows]
+
+    def columns(self, strata: tuple[str, ...]) -> dict[str, Any]:
+        """The columns of the table."""
+        pairs, totals = len(self._mapped["item"]), self.totals
+        tests = max(possible_pairs(totals.first, totals.second, totals.category, directed=False), pairs)
+        ranked, p = self._ranked("p", tests)
+        found: dict[str, Any] = dict.fromkeys(OPTIONAL_COLUMNS) | self._mapped
+        lost = []
+        if self.within is not None:
+            overall_ranked, overall_p = self._ranked("overall_p", tests)
+            overall = self.tests.column("overall")
+        for rows in _slices(pairs):
+            q = ranked.q_of(p[rows])
+            self.parts.append({"q": np.maximum(q, SMALLEST_Q).astype(np.float32)})
+            if self.within is not None:
+                cases = ((overall[rows], overall_ranked.q_of(overall_p[rows])), (found["expected"][rows], q))
+                times = self.times[rows]
+                grades = [grade_pairs(times, exact_estimate(times, e).low, rate) for e, rate in cases]
+                lost.append(rows.start + np.flatnonzero((grades[0] == CERTAIN) & (grades[1] == GUESS)))
+        if self.within is not None:
+            places = np.concatenate([np.zeros(0, dtype=np.int64), *lost])
+            query = (np.searchsorted(self.start, places, side="right") - 1).astype(np.int32)
+            found["explained"], found["season"] = np.zeros(pairs, np.uint8), np.zeros(pairs, np.uint16)
+            why = self.within.explain(strata, query, found["item"][places])
+            found["explained"][places], found["season"][places] = why
+        if not pairs:
+            self.parts.append({"q": np.zeros(0, dtype=np.float32)})
+        return {**found, "start": self.start, "q": self.parts.column("q")}
+
+    def _ranked(self, name: str, tests: int) -> tuple[RankedTests, Floats]:
+        p = self.tests.column(name)
+        return RankedTests(p.copy(), tests), p
 
 
-def _first_ways(shards: BasketStream, pairs: CooccurrenceCounts, threads: int | None) -> npt.NDArray[np.int64] | None:
-    """For each undirected pair, in how many baskets the smaller code came first; None where order is not known."""
-    if not all(shard.ordered for shard in as_shards(shards)):
-        return None
-    # a pair once each way would be lost to a filter on one direction's count, so all directed pairs are looked at
-    directed = count(
-        shards,
-        replace(pairs.counting, directed=True),
-        keep=lambda block, _: block.query < block.item,
-        threads=threads,
-    )
-    place = find_pairs(directed.indptr, directed.item, pairs.query, pairs.item)
-    return np.asarray(_at(directed.count, place, 0), dtype=np.int64)
+def _slices(rows: int) -> Iterator[slice]:
+    return (slice(first, min(first + CHUNK, rows)) for first in range(0, rows, CHUNK))
 
 
 def _at(values: npt.NDArray[Any] | None, place: npt.NDArray[np.int64], missing: float) -> npt.NDArray[Any]:

@@ -16,6 +16,7 @@ from neatrec.compiled import compiled, offer_best, sort_best
 from neatrec.cooccurrence.resources import thread_count
 from neatrec.errors import DivergedError, must_be
 from neatrec.models.base import Model
+from neatrec.models.bayes import Bayes
 from neatrec.models.counts import CountModel
 from neatrec.models.embeddings.kernels.dispatch import ranking_device
 from neatrec.models.parallel import one_blas_thread, thread_limit
@@ -135,6 +136,8 @@ def _limit(heaps, me, min_score):
 
 TILE = 512
 """Queries and items of a tile: 1 MiB of scores, which stay in the cache of a core."""
+RELATED_QUERIES = 1024
+"""Queries that are compared with what is related to them at once."""
 BLOCK_NUMBERS = 4_000_000
 """Scores that a model is asked for at once: 32 MB."""
 
@@ -180,11 +183,33 @@ def best_answers(model: Model, k: int, *, threads: int | None = None, device: st
     return search.answers()
 
 
-def best_by_goal(model: Model, k: int, *, threads: int | None = None) -> dict[str, TopK]:
-    """`best_answers` for each goal of a model: what goals share is scored once."""
-    searches = {goal: search_of(model.with_goal(goal), k) for goal in model.goals}
+def best_by_goal(model: Model, k: int, *, threads: int | None = None, queries: Codes | None = None) -> dict[str, TopK]:
+    """`best_answers` for each goal of a model, of all items or of some: what goals share is scored once."""
+    searches = searches_by_goal(model, k, queries)
     scan_blocks(searches, model.score_goals, thread_count(threads))
     return {goal: search.answers() for goal, search in searches.items()}
+
+
+def related_by_goal(model: Bayes, k: int, queries: Codes, *, threads: int | None = None) -> dict[str, TopK]:
+    """As `best_by_goal`, from the items that are bought with a query or with items like it."""
+    searches = searches_by_goal(model, k, queries)
+    asked = np.unique(np.concatenate([search.query for search in searches.values()]))
+    with thread_limit(thread_count(threads)), one_blas_thread():
+        for first in range(0, len(asked), RELATED_QUERIES):
+            block = asked[first : first + RELATED_QUERIES]
+            start, items = model.related_items(block)
+            scores = model.score_pairs_by_goal(np.repeat(block, np.diff(start)), items)
+            for goal, search in searches.items():
+                search.offer_lists(block, start, np.asarray(scores[goal], dtype=np.float64), items)
+    return {goal: search.answers() for goal, search in searches.items()}
+
+
+def searches_by_goal(model: Model, k: int, queries: Codes | None) -> dict[str, TopKSearch]:
+    """A search for each goal, for all queries or for some of them."""
+    searches = {goal: search_of(model.with_goal(goal), k) for goal in model.goals}
+    if queries is None:
+        return searches
+    return {goal: each.part(np.flatnonzero(np.isin(each.query, queries))) for goal, each in searches.items()}
 
 
 def search_of(model: Model, k: int) -> TopKSearch:
@@ -221,6 +246,7 @@ class TopKSearch:
     def __init__(self, query: Codes, code: Codes, group: Codes, k: int, min_score: float) -> None:
         self.query, self.code, self.group, self.min_score = query, code, group, min_score
         self.k = max(1, min(k, len(code)))
+        # zeros take memory once they are written
         self.best_item = np.zeros((len(query), self.k), dtype=np.int32)
         self.filled = np.zeros(len(query), dtype=np.int64)
         self.best: npt.NDArray[Any] = np.zeros((len(query), self.k), dtype=np.float64)
@@ -294,6 +320,18 @@ class TopKSearch:
             scores = model.score(np.repeat(self.query[chosen], np.diff(rows.indptr)), items)
             start = rows.indptr.astype(np.int64)
             keep_best_of_lists(start, scores, items, int(chosen[0]), self.space(scores), self.heaps)
+
+    def offer_lists(self, queries: Codes, start: npt.NDArray[np.int64], scores: npt.NDArray[Any], items: Codes) -> None:
+        """Offer queries one after the other of all that are asked, scores with items of their own."""
+        mine = np.isin(queries, self.query)  # an item never bought has answers by some goals only
+        if not mine.all():
+            length = np.diff(start)
+            chosen = np.repeat(mine, length)
+            scores, items = scores[chosen], items[chosen]
+            queries, start = queries[mine], np.concatenate([[0], np.cumsum(length[mine])])
+        if len(queries):
+            first = int(np.searchsorted(self.query, queries[0]))
+            keep_best_of_lists(start, scores, items, first, self.space(scores), self.heaps)
 
     def by_blocks(self, model: Model, threads: int) -> None:
         """All scores, some queries at a time."""

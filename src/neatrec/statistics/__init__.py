@@ -9,7 +9,7 @@ from neatrec.statistics.association import (
     shrunk_lift,
     signed_llr,
 )
-from neatrec.statistics.discovery import Discoveries, benjamini_hochberg
+from neatrec.statistics.discovery import Discoveries, RankedTests, benjamini_hochberg
 from neatrec.statistics.independence import (
     QuasiIndependence,
     possible_pairs,
@@ -36,6 +36,7 @@ __all__ = [
     "LiftPrior",
     "PairSample",
     "QuasiIndependence",
+    "RankedTests",
     "benjamini_hochberg",
     "bootstrap_interval",
     "chi_squared",

@@ -30,6 +30,25 @@ class Discoveries:
         return float(found.max()) if len(found) else 0.0
 
 
+class RankedTests:
+    """All p-values of a set of tests in order, so that q-values can be had some at a time."""
+
+    def __init__(self, p: Floats, total: int) -> None:
+        """`p` is sorted in place; `total` tests, those not given have p = 1."""
+        p.sort()
+        self.p = p
+        # p_(k) M / k, then the smallest of those at or above k
+        self.q = total / np.arange(1, len(p) + 1)
+        self.q *= p
+        np.minimum.accumulate(self.q[::-1], out=self.q[::-1])
+        np.minimum(self.q, 1.0, out=self.q)
+
+    def q_of(self, p: Floats) -> Floats:
+        """The q-values of some of the tests."""
+        found: Floats = self.q[np.searchsorted(self.p, p, side="right") - 1]
+        return found
+
+
 def benjamini_hochberg(p: Numbers, total: int | None = None) -> Discoveries:
     """q-values of the tests whose p-values are given, out of `total` tests (default: just these).
 
@@ -45,13 +64,7 @@ def benjamini_hochberg(p: Numbers, total: int | None = None) -> Discoveries:
         raise must_be("total", f"at least the {count:,} p-values given", total)
     if np.any(~((values >= 0) & (values <= 1))):
         raise ParameterError("`p` must hold probabilities between 0 and 1")
-    order = np.argsort(values, kind="stable")
-    # p_(k) M / k, then the smallest of those at or above k
-    steps = values[order] * (total / np.arange(1, count + 1))
-    rising = np.minimum.accumulate(steps[::-1])[::-1]
-    q = np.empty(count)
-    q[order] = np.minimum(rising, 1.0)
-    return Discoveries(q, values, total)
+    return Discoveries(RankedTests(values.copy(), total).q_of(values), values, total)
 
 
 def largest_discovery(bins: list[Bin], p_in_bin: Callable[[int], Floats], rate: float, total: int) -> float:

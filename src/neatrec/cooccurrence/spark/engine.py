@@ -11,7 +11,6 @@ import pickle
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -19,7 +18,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from neatrec.cooccurrence.bands import cut_bands, lines_of_band, rows_of_band
-from neatrec.cooccurrence.candidates import NO_COUNTS, best_of, both_ways
 from neatrec.cooccurrence.count_input import CountInput, Part
 from neatrec.cooccurrence.counts import CountOptions, Int64, Keep, Margins, PairBlock
 from neatrec.cooccurrence.layout import Band, ItemRows
@@ -93,27 +91,6 @@ def margins_in_spark(lines: SparkLines, counting: CountOptions, threads: int | N
     """The totals without the pairs."""
     with lines_by_band(lines, counting, threads) as counted:
         return counted.margins
-
-
-def candidates_in_spark(
-    lines: SparkLines, counting: CountOptions, size: int, place: Int64, threads: int | None = None
-) -> PairBlock:
-    """For each query its `size` items bought with it most often, best first; equal counts by ascending `place`."""
-    with lines_by_band(lines, counting, threads) as counted:
-        totals, tasks = counted.margins, len(counted.keys)
-
-        def by_task(rows: ItemRows) -> list[PairBlock]:
-            """The pairs of a band in both directions, by the task that gets their queries."""
-            block = both_ways(count_kept(rows, totals, None, 1)[0])
-            task = block.query % tasks
-            order = np.argsort(task, kind="stable")
-            return [block.where(some) for some in np.split(order, np.searchsorted(task[order], range(1, tasks)))]
-
-        each = counted.each(by_task)
-        queries = shuffled(counted.parts, lambda parts: enumerate(chain.from_iterable(each(parts))), counted.keys)
-        best = mapped(queries, lambda blocks: [best_of([NO_COUNTS, *blocks], place, size)])
-        found = PairBlock.joined([NO_COUNTS, *collected(best)])
-        return found.where(np.argsort(found.query, kind="stable"))
 
 
 @dataclass(frozen=True, eq=False)

@@ -121,7 +121,11 @@ def _check_master(master: str) -> None:
 
 
 def _settings(master: str, threads: int | None, memory: int | None) -> dict[str, str]:
-    settings = {"spark.sql.session.timeZone": "UTC", "spark.sql.execution.arrow.pyspark.enabled": "true"}
+    settings = {
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.python.daemon.module": "neatrec.cooccurrence.spark.daemon",
+    }
     if master.startswith("local"):
         heap = max(HEAP_SHARE * available_memory(), LEAST_HEAP) if memory is None else max(memory, LEAST_HEAP // 2)
         settings |= {

@@ -135,14 +135,15 @@ class StandIns:
         queries: npt.NDArray[np.int32],
         items: npt.NDArray[np.int32],
     ) -> Scores:
-        """The scores of pairs, shape (pairs,), from a function that knows no stand-ins."""
+        """The scores of pairs, shape (pairs,), from a function that knows no stand-ins; or several rows of them."""
         pair, query, share = _expanded(self.of_query, queries)
         inner, item, item_share = _expanded(self.of_answer, items[pair])
         if len(inner) == len(queries):
             return scores_of(queries, items)
         query, pair = query[inner], pair[inner]
         score = np.where(query == item, 0, scores_of(query, item)) * share[inner] * item_share
-        return np.bincount(pair, weights=score, minlength=len(queries)).astype(np.float64)
+        rows = [np.bincount(pair, weights=row, minlength=len(queries)) for row in np.atleast_2d(score)]
+        return (np.array(rows) if score.ndim > 1 else rows[0]).astype(np.float64)
 
 
 def _expanded(matrix: sparse.csr_matrix, rows: npt.NDArray[np.int32]) -> tuple[Codes, npt.NDArray[np.int32], Scores]:

@@ -141,7 +141,8 @@ def fit_bayes(
         return PairFeatures.of(baskets, catalog, options, next(rngs))
 
     def count(baskets: Iterable[Baskets]) -> PairCounts:
-        return PairCounts.of(baskets, options.counting, run.threads, options.strata)
+        how: Any = {"max_pairs": options.max_pairs, "strata": options.strata, "threads": run.threads}
+        return count_pairs(baskets, options.counting, ordered=False, **how).counts
 
     category = options.counting.category_of(next(iter(shards)).catalog)
     folds = list(make_folds(shards, features_of, options, parameters.strong_lift))

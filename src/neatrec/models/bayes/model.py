@@ -19,8 +19,15 @@ from neatrec.models.bayes.cold_start import StandIns
 from neatrec.models.bayes.features import PRIOR_FEATURES, RANKER_FEATURES, CatalogFeatures, PairFeatures
 from neatrec.models.bayes.fit import FitSummary, fit_bayes
 from neatrec.models.bayes.old_bundles import upgraded
-from neatrec.models.bayes.ranker import GOALS, GoalRanking
-from neatrec.models.bayes.scoring import PairScorer, ShrunkLiftScorer, make_scorer
+from neatrec.models.bayes.ranker import GOALS, GoalRanking, OddsRanker
+from neatrec.models.bayes.scoring import (
+    Matrix,
+    PairScorer,
+    RelatedTables,
+    ShrunkLiftScorer,
+    gather_related,
+    make_scorer,
+)
 from neatrec.models.counts import CountModel, PairCounts, StrataParameters, restored_matrix
 from neatrec.models.parallel import one_blas_thread
 from neatrec.models.parameters import ModelParameters, parameter
@@ -143,10 +150,9 @@ class Bayes(Model):
 
     def score_goals(self, queries: npt.ArrayLike) -> dict[str, Scores]:
         """`score_all` by each goal: the features of all odds are computed once. Call it in blocks."""
-        by_odds = [goal for goal, ranking in self.summary.rankings.items() if not _statistic(ranking)]
-        if not isinstance(self.scorer, PairScorer) or not by_odds:
+        rankers = self._rankers_by_goal()
+        if not isinstance(self.scorer, PairScorer) or not rankers:
             return super().score_goals(queries)
-        rankers = {goal: self.summary.rankings[goal].rankers or (None,) for goal in by_odds}
         codes = self._codes("queries", queries)
         scorer = self.scorer.with_rankers(*chain.from_iterable(rankers.values()))
         by_ranker = iter(scorer.rows_by_ranker(self.stand_ins.asked(codes)))
@@ -154,6 +160,33 @@ class Bayes(Model):
         others = [goal for goal in self.goals if goal not in found]
         found |= {goal: self.with_goal(goal).score_all(queries) for goal in others}
         return {goal: self._without_nan(found[goal]) for goal in self.goals}
+
+    def score_pairs_by_goal(self, queries: Codes, items: Codes) -> dict[str, Scores]:
+        """`score` by each goal: the features of all odds are computed once."""
+        found: dict[str, Scores] = {}
+        if isinstance(self.scorer, PairScorer):
+            rankers = self._rankers_by_goal()
+            scorer = self.scorer.with_rankers(*chain.from_iterable(rankers.values()))
+            by_ranker = iter(self.stand_ins.pairs(scorer.pairs_by_ranker, queries, items)) if rankers else iter(())
+            found = {goal: sum(islice(by_ranker, len(of))) for goal, of in rankers.items()}
+        found |= {goal: self.with_goal(goal).score(queries, items) for goal in self.goals if goal not in found}
+        return {goal: self._without_nan(found[goal]) for goal in self.goals}
+
+    def _rankers_by_goal(self) -> dict[str, tuple[OddsRanker | None, ...]]:
+        """Of the goals that no statistic ranks for."""
+        rankings = self.summary.rankings.items()
+        return {goal: ranking.rankers or (None,) for goal, ranking in rankings if not _statistic(ranking)}
+
+    def related_items(self, queries: Codes) -> tuple[npt.NDArray[np.int64], Codes]:
+        """Items bought with each query or with items like it, (start, items): where its best are mostly found."""
+        features = self.features
+        sources = self.stand_ins.of_query, features.neighbours, features.similar, features.counts.matrix
+        tables = RelatedTables(*map(Matrix.of, sources))
+        start = np.zeros(len(queries) + 1, dtype=np.int64)
+        for _ in range(2):  # counted, then filled
+            items = np.empty(start[-1], dtype=np.int32)
+            gather_related(queries, tables, np.full(len(self.catalog), -1, dtype=np.int32), start, items)
+        return start, items
 
     def _score(self, queries: Codes, items: Codes) -> Scores:
         scores_of = self.scorer.pairs if self.statistic is None else self.statistic._score

@@ -75,6 +75,16 @@ class Tables(NamedTuple):
     category: Codes
 
 
+class RelatedTables(NamedTuple):
+    """Where the items related to a query are found."""
+
+    mixture: Matrix
+    """The query itself and its stand-ins."""
+    neighbours: Matrix
+    similar: Matrix
+    counts: Matrix
+
+
 class ItemColumns(NamedTuple):
     """What each item contributes, each of shape (items,), float32."""
 
@@ -231,9 +241,14 @@ class PairScorer:
 
     def pairs(self, queries: Codes, items: Codes) -> Vectors:
         """Scores of pairs, the sums over the rankers, shape (pairs,)."""
+        total: Vectors = self.pairs_by_ranker(queries, items).sum(axis=0)
+        return total
+
+    def pairs_by_ranker(self, queries: Codes, items: Codes) -> Vectors:
+        """Scores of pairs, shape (rankers, pairs); features are computed once."""
         order = np.argsort(queries, kind="stable")
         asked, chosen = queries[order], items[order]
-        scores = np.empty(len(queries), dtype=np.float32)
+        scores = np.empty((len(self.settings.level), len(queries)), dtype=np.float32)
 
         def work(part: slice) -> None:
             mine, found = asked[part], chosen[part]
@@ -244,7 +259,7 @@ class PairScorer:
                 pair_products(left, right, offsets, found, out)
             score = np.empty((len(self.settings.level), len(mine)), dtype=np.float32)
             self._run(different, offsets, found, products, score)
-            scores[order[part]] = np.exp(score).sum(axis=0)
+            scores[:, order[part]] = np.exp(score)
 
         parallel_slices(len(queries), work, min_rows=MIN_PAIRS_PER_THREAD)
         return scores
@@ -351,6 +366,26 @@ def add_pooled_counts(query, similar, counts, out):  # type: ignore[no-untyped-d
 
 
 @compiled
+def clear_pooled_counts(query, similar, counts, out):  # type: ignore[no-untyped-def]
+    """Empty what `add_pooled_counts` filled."""
+    for near in range(similar.start[query], similar.start[query + 1]):
+        other = similar.item[near]
+        for place in range(counts.start[other], counts.start[other + 1]):
+            out[counts.item[place]] = ZERO
+
+
+@compiled
+def pooled_of(items, similar, reached):  # type: ignore[no-untyped-def]
+    """What `spread` gives some items, (items,): the same sums in the same order."""
+    out = np.zeros(len(items), np.float32)
+    if len(similar.start):
+        for n in range(len(items)):
+            for place in range(similar.start[items[n]], similar.start[items[n] + 1]):
+                out[n] += similar.value[place] * reached[similar.item[place]]
+    return out
+
+
+@compiled
 def spread(similar_to, reached, out):  # type: ignore[no-untyped-def]
     """Add to `out` (items,) what is `reached`, by its similarity to each item; `reached` is emptied."""
     for item in range(len(reached)):
@@ -358,6 +393,38 @@ def spread(similar_to, reached, out):  # type: ignore[no-untyped-def]
             for place in range(similar_to.start[item], similar_to.start[item + 1]):
                 out[similar_to.item[place]] += similar_to.value[place] * reached[item]
             reached[item] = ZERO
+
+
+@compiled
+def gather_related(queries, tables, stamp, start, out):  # type: ignore[no-untyped-def]
+    """Partners of each query, of its stand-ins, and of what is like these, each once; start: where those of each begin.
+
+    tables: RelatedTables; stamp: -1 for each item. An empty `out` is not filled: `start` says how long it must be.
+    """
+    n, mixture = 0, tables.mixture
+    for r in range(len(queries)):
+        start[r] = n
+        for mixed in range(mixture.start[queries[r]], mixture.start[queries[r] + 1]):
+            n = add_partners(mixture.item[mixed], tables.neighbours, tables.counts, (r, stamp), n, out)
+            if len(tables.similar.start):
+                n = add_partners(mixture.item[mixed], tables.similar, tables.counts, (r, stamp), n, out)
+    start[len(queries)] = n
+
+
+@compiled
+def add_partners(item, alike, counts, mark, n, out):  # type: ignore[no-untyped-def]
+    """Append the partners of what is like an item that are not marked yet; returns how many there are now."""
+    row, stamp = mark
+    for near in range(alike.start[item], alike.start[item + 1]):
+        other = alike.item[near]
+        for place in range(counts.start[other], counts.start[other + 1]):
+            v = counts.item[place]
+            if stamp[v] != row:
+                stamp[v] = row
+                if len(out):
+                    out[n] = v
+                n += 1
+    return n
 
 
 @compiled
@@ -375,12 +442,11 @@ def score_queries(  # type: ignore[no-untyped-def]
     size = len(tables.category)
     reached, pooled, around = np.zeros(size, np.float32), np.zeros(size, np.float32), np.zeros(size, np.float32)
     count, blended, certain = np.zeros(size, np.float32), np.zeros(size, np.float32), np.zeros(size, np.float32)
-    prior, order = np.empty(size, np.float32), np.empty(size, np.float32)
+    prior, order = np.empty(size, np.float32), np.empty(size, np.float32)  # zeros and these take memory when used
     for r in range(len(queries)):
         q = queries[r]
         if len(similar.start):
             add_pooled_counts(q, similar, counts, reached)
-            spread(tables.similar_to, reached, pooled)
         add_pooled_counts(q, tables.neighbours, counts, around)
         for place in range(counts.start[q], counts.start[q + 1]):
             v, times = counts.item[place], np.float32(counts.value[place])
@@ -390,14 +456,20 @@ def score_queries(  # type: ignore[no-untyped-def]
                 certain[v] = significance_value[significance_start[r] + place - counts.start[q]]
         for place in range(near.start[q], near.start[q + 1]):
             blended[near.item[place]] += settings.near * settings.near_scale * np.float32(near.value[place])
-        for v in range(size):
-            prior[v], order[v] = category_prior[r, tables.category[v]], category_order[r, tables.category[v]]
         part = slice(offsets[r], offsets[r + 1])
         by_vectors = (positive[part], negative[part], words[part])
-        if len(items):
+        if len(items):  # work and memory of the chosen items, not of all
             v = items[part]
+            category = tables.category[v]
             of_pair = PairColumns(
-                *by_vectors, pooled[v], around[v], prior[v], order[v], count[v], blended[v], certain[v]
+                *by_vectors,
+                pooled_of(v, similar, reached),
+                around[v],
+                category_prior[r][category],
+                category_order[r][category],
+                count[v],
+                blended[v],
+                certain[v],
             )
             chosen = ItemColumns(
                 of_item.total[v],
@@ -408,15 +480,22 @@ def score_queries(  # type: ignore[no-untyped-def]
             )
             add_unseen(r, of_pair, of_query, chosen, settings, out[:, part])
             add_seen(of_pair, settings, out[:, part])
+            if len(similar.start):
+                clear_pooled_counts(q, similar, counts, reached)
+            clear_pooled_counts(q, tables.neighbours, counts, around)
         else:
+            for v in range(size):
+                prior[v], order[v] = category_prior[r, tables.category[v]], category_order[r, tables.category[v]]
+            if len(similar.start):
+                spread(tables.similar_to, reached, pooled)
             of_pair = PairColumns(*by_vectors, pooled, around, prior, order, count, blended, certain)
             add_unseen(r, of_pair, of_query, of_item, settings, out[:, part])
             add_seen(of_pair, settings, out[:, part])
-        pooled[:] = ZERO
-        around[:] = ZERO
+            pooled[:] = ZERO
+            around[:] = ZERO
         for place in range(counts.start[q], counts.start[q + 1]):
             v = counts.item[place]
-            count[v], blended[v], certain[v] = ZERO, ZERO, ZERO
+            count[v], blended[v], certain[v], around[v] = ZERO, ZERO, ZERO, ZERO
 
 
 @compiled

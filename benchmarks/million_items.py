@@ -1,0 +1,175 @@
+"""`bayes` and its serving table for a million items within a memory limit, with a forecast from smaller shops.
+
+    python -m benchmarks.million_items [--baskets 10000000] [--items 1000000] [--limit 6GiB] [--threads 2]
+        [--fit 100000 200000 400000 800000] [--folder DIR] [--unlimited] [--no-save]
+
+Simulated baskets, saved as shards. For each size a process of its own fits `bayes` (`--engine disk`, at most two pairs
+per basket) on the shards and writes the approximate table (`--ann`) in parts. The system refuses it more memory than
+the limit (RLIMIT_DATA); its peak is the resident memory, sampled fifty times per second. Sizes of `--fit` have as many
+items per basket as the last run; what they took is fitted by `benchmarks.scaling_model` and asked for the last run
+before that starts. NumPy, SciPy, Numba, PyArrow and safetensors are enough. What is done in FOLDER is not done again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks.harness import ROOT, commit, save, table
+from benchmarks.scaling_model import Point, error, fit_bytes, fit_seconds
+
+PAIRS_PER_BASKET = 2
+COUNTING_SHARE = 0.25
+"""Of the limit: the memory limit of counting."""
+STAGES = ("fit", "table")
+Row = dict[str, Any]
+
+
+def simulated(folder: Path, baskets: int, items: int) -> None:
+    """Write the shards, unless they are there."""
+    from neatrec.io.shards import ABOUT, write_shards
+    from neatrec.simulator import supermarket
+
+    if not (folder / ABOUT).exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        write_shards(supermarket(baskets=baskets, items=items, seed=1).baskets, folder)
+
+
+def trained(folder: Path, limit: int, threads: int, enforced: bool) -> Row:
+    """Fit and table of the shards in `folder`: seconds and peak memory of each."""
+    from neatrec.cooccurrence import counting_engine
+    from neatrec.io.shards import open_shards
+    from neatrec.models import Run, make_model
+    from neatrec.serving import save_indexed
+    from neatrec.simulator import supermarket
+    from neatrec.training.measure import Measured, measured
+
+    few = supermarket(baskets=3_000, items=300, seed=1).baskets
+    small = make_model("bayes").fit(few, Run(rng=0, device="cpu"))
+    shards = open_shards(folder)
+    if enforced:
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+    found: Row = {"baskets": shards.baskets, "items": len(shards.catalog), "lines": shards.lines}
+
+    def stage(name: str, work: Any) -> Any:
+        cpu = time.process_time()
+        cost: Measured[Any] = measured(work)
+        found[name] = {
+            "cpu": round(time.process_time() - cpu, 1),
+            "wall": round(cost.seconds, 1),
+            "peak_mib": round(cost.peak_mb),
+        }
+        print(name, found[name], file=sys.stderr, flush=True)
+        return cost.result
+
+    with tempfile.TemporaryDirectory(dir=folder) as place, counting_engine("disk", int(limit * COUNTING_SHARE)):
+        bundle = Path(place) / "bundle"
+        save_indexed(small, bundle, few, seed=0, ann=True, device="cpu")  # loads the compiled code
+        model = make_model("bayes", max_pairs=PAIRS_PER_BASKET * shards.baskets)
+        stage("fit", lambda: model.fit(shards, Run(rng=0, device="cpu", threads=threads)))
+
+        def write() -> Any:
+            return save_indexed(model, bundle, shards, seed=0, ann=True, threads=threads, device="cpu")
+
+        about = stage("table", write).notes["topk"]
+        sizes = {file.name: file.stat().st_size for file in (bundle / "topk").iterdir()}
+    found |= {"pairs": model.fit_info()["pairs"], "evidence": about["evidence"]["pairs"], "answers": about["answers"]}
+    return {**found, "recall": about["recall"], "table_mib": round(sum(sizes.values()) / 2**20)}
+
+
+def one(folder: Path, baskets: int, items: int, options: argparse.Namespace) -> Row:
+    """The row of one size, in fresh processes; kept in `folder`."""
+    kept = folder / f"{baskets}-{items}.json"
+    if not kept.exists():
+        shards = folder / f"{baskets}-{items}"
+        for words in (
+            ["simulate", shards, baskets, items],
+            ["train", shards, options.limit, options.threads, int(not options.unlimited)],
+        ):
+            command = [sys.executable, "-m", "benchmarks.million_items", "--worker", *map(str, words)]
+            done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
+            if done.returncode:
+                sys.exit(f"{words[0]} of {baskets:,} baskets failed")
+        kept.write_text(done.stdout.splitlines()[-1])
+    row: Row = json.loads(kept.read_text())
+    return row
+
+
+def forecast(rows: list[Row], lines: float) -> dict[str, dict[str, float]]:
+    """CPU seconds and peak memory of each stage for so many lines, from smaller shops."""
+    found = {}
+    for stage in STAGES:
+        points = [Point(r["lines"], 1, r["lines"], r[stage]["cpu"], r[stage]["peak_mib"] * 2.0**20) for r in rows]
+        seconds, memory = fit_seconds(points), fit_bytes(points)
+        size = memory.bytes(lines, 1) / 2**20
+        found[stage] = {
+            "cpu": round(seconds.seconds(lines, 1), 1),
+            "peak_mib": round(size),
+            "exponent": round(seconds.exponent, 3),
+        }
+    return found
+
+
+def shown(rows: list[Row], ahead: dict[str, dict[str, float]]) -> str:
+    names = [f"{stage} {key}" for stage in STAGES for key in ("cpu", "wall", "peak_mib")]
+    lines = [
+        [f"{row['baskets']:,}", f"{row['items']:,}", *(str(row[s][k]) for s, k in map(str.split, names))]
+        for row in rows
+    ]
+    cells = [str(ahead[stage].get(key, "")) for stage, key in map(str.split, names)]
+    return table([["baskets", "items", *names], *lines, ["forecast", "", *cells]])
+
+
+def main(options: argparse.Namespace) -> None:
+    if not options.no_save:
+        commit()  # better refused now than when all is measured
+    with tempfile.TemporaryDirectory(prefix="neatrec-bench-") as name:
+        folder = Path(options.folder or name)
+        small = [one(folder, size, size * options.items // options.baskets, options) for size in options.fit]
+        lines = small[-1]["lines"] / small[-1]["baskets"] * options.baskets
+        ahead = forecast(small, lines)
+        print("forecast:", json.dumps(ahead), flush=True)
+        last = one(folder, options.baskets, options.items, options)
+    print(shown([*small, last], ahead))
+    off = {stage: {key: error(ahead[stage][key], last[stage][key]) for key in ("cpu", "peak_mib")} for stage in STAGES}
+    print("forecast off:", json.dumps(off))
+    print("recall:", json.dumps(last["recall"]))
+    if not options.no_save:
+        record = {"limit": options.limit, "rows": [*small, last], "forecast": ahead, "off": off}
+        said = (
+            f"--baskets {options.baskets} --items {options.items} --limit {options.limit} --threads {options.threads}"
+        )
+        save("million_items", record, ("numpy", "scipy", "numba", "pyarrow"), options=said)
+
+
+def worker(what: str, folder: str, *rest: str) -> None:
+    if what == "simulate":
+        simulated(Path(folder), int(rest[0]), int(rest[1]))
+        print("{}")
+        return
+    from neatrec.text import parse_size
+
+    print(json.dumps(trained(Path(folder), parse_size(rest[0]), int(rest[1]), rest[2] == "1")))
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--worker"]:
+        worker(*sys.argv[2:])
+    else:
+        parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+        parser.add_argument("--baskets", type=int, default=10_000_000)
+        parser.add_argument("--items", type=int, default=1_000_000)
+        parser.add_argument("--limit", default="6GiB")
+        parser.add_argument("--threads", type=int, default=2)
+        parser.add_argument("--fit", type=int, nargs="+", default=[100_000, 200_000, 400_000, 800_000])
+        parser.add_argument("--folder", help="where shards and what was measured are kept")
+        parser.add_argument("--unlimited", action="store_true", help="measure the memory, but refuse none")
+        parser.add_argument("--no-save", action="store_true", help="keep no record")
+        main(parser.parse_args())
