@@ -145,7 +145,7 @@ def no_regret() -> list[list[str]]:
     rows = [head]
     for shop, found in results("no_regret").items():
         for one in found["boards"]:
-            ranked_by = (one.get("default") or found["default"]).items()
+            ranked_by = one["default"].items()
             taken = ", ".join(f"{key} {value:g}" if isinstance(value, float) else value for key, value in ranked_by)
             if not one["labels"]:
                 rows.append([shop, one["protocol"], "0", taken, *[""] * 5])
