@@ -17,22 +17,28 @@ import pytest
 
 from helpers.postgres import PostgresServer
 from helpers.redis_server import RedisServer
-from helpers.service_bundle import write_bundle
+from helpers.toyshop import toy_baskets
 from neatrec.errors import ParameterError, SourceError
+from neatrec.models import Run, make_model
 from neatrec.release import export_databases, export_rows
 from neatrec.release.export import ExportOptions, export_answers
-from neatrec.serving import ServingTable
+from neatrec.serving import ServingTable, save_indexed
 
 TABLE = "neatrec_complements"
 Rows = list[tuple[Any, ...]]
+
+
+def shop_of(count: int, folder: Path) -> ServingTable:
+    baskets = toy_baskets(count)
+    save_indexed(make_model("shrunk-lift").fit(baskets, Run(threads=1)), folder / str(count), baskets, seed=0, k=20)
+    return ServingTable.open(folder / str(count))
 
 
 @pytest.fixture(scope="module")
 def indexes(tmp_path_factory: pytest.TempPathFactory) -> tuple[ServingTable, ServingTable]:
     """The same shop on two nights."""
     folder = tmp_path_factory.mktemp("databases")
-    one, other = (ServingTable.open(write_bundle(folder / str(seed), seed=seed, count=900)) for seed in (0, 1))
-    return one, other
+    return shop_of(400, folder), shop_of(600, folder)
 
 
 def wanted(index: ServingTable, folder: Path) -> Rows:
@@ -104,7 +110,7 @@ def test_postgres_takes_the_schema_and_table_that_are_named(indexes, postgres: P
 
 
 def test_a_reader_of_postgres_never_sees_a_mix(indexes, postgres: PostgresServer, monkeypatch) -> None:
-    monkeypatch.setattr(export_rows, "BLOCK", 20)
+    monkeypatch.setattr(export_rows, "BLOCK", 5)
     where = ExportOptions(out=postgres.address(), table="public.polled")
     never_mixed(lambda index: export_answers(index, where), lambda: postgres_rows(postgres, "polled"), indexes)
 
@@ -132,7 +138,7 @@ def test_sqlite_holds_the_answers_once_beside_other_tables(indexes, tmp_path: Pa
 
 
 def test_a_reader_of_sqlite_never_sees_a_mix(indexes, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(export_rows, "BLOCK", 20)
+    monkeypatch.setattr(export_rows, "BLOCK", 5)
     where = ExportOptions(out=tmp_path / "shop.sqlite")
     never_mixed(lambda index: export_answers(index, where), lambda: sqlite_rows(tmp_path / "shop.sqlite"), indexes)
 
@@ -158,7 +164,7 @@ def test_redis_holds_one_document_per_item(indexes, redis_server: RedisServer, t
 
 
 def test_a_reader_of_redis_never_sees_a_mix(indexes, redis_server: RedisServer, monkeypatch) -> None:
-    monkeypatch.setattr(export_rows, "BLOCK", 20)
+    monkeypatch.setattr(export_rows, "BLOCK", 5)
     client = redis_server.client()
     where = ExportOptions(out=redis_server.address, table="polled")
     never_mixed(lambda index: export_answers(index, where), lambda: client.hgetall("polled"), indexes)
@@ -167,8 +173,7 @@ def test_a_reader_of_redis_never_sees_a_mix(indexes, redis_server: RedisServer, 
 def test_an_export_without_answers_empties_the_key(indexes, redis_server: RedisServer, tmp_path: Path) -> None:
     where = ExportOptions(out=redis_server.address, table="emptied")
     export_answers(indexes[0], where)
-    few = ServingTable.open(write_bundle(tmp_path / "few", count=20))
-    assert export_answers(few, replace(where, min_evidence="certain")).answers == 0
+    assert export_answers(shop_of(5, tmp_path), replace(where, min_evidence="certain")).answers == 0
     assert not redis_server.client().exists("emptied")
 
 

@@ -33,7 +33,8 @@ def _trained_items(model: Model) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.f
     vectors = model.item_vectors()
     if vectors is None:
         raise ParameterError(
-            f"model {model.name!r} has no vectors to export", hint="Embedding models have: neat, item2vec, cf."
+            f"model {model.name!r} has no vectors to export",
+            hint="It ranks by counts. Models with vectors: item2vec, neat, triple2vec, cf, bprmf, bayes.",
         )
     codes = np.flatnonzero(model.item_count > 0)
     return codes, np.ascontiguousarray(vectors[codes], dtype=np.float32)

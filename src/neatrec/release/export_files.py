@@ -7,7 +7,9 @@ import shutil
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -23,8 +25,6 @@ FORMULA = r"\A['=+\-@\t\r]"
 WIDGET = "widget.js"
 SHARDS = 1024
 """Files of a static export, always: the widget needs no list of them. One per item would be too many for most hosts."""
-BRIEF = ("grade", "strength")
-"""What a page shows of an answer; counts stay at home."""
 Parts = Iterator[pa.Table]
 
 
@@ -91,24 +91,42 @@ def sql_literal(value: object) -> str:
 
 def documents(parts: Parts, bundle: str, *, evidence: bool) -> Parts:
     """What goes with each item as one JSON text, in the shape of `GET /v1/complements`: columns id and document."""
-    import duckdb
+    for part in parts:
+        texts = {name: _json_texts(part[name].combine_chunks()) for name in part.column_names}
+        shown = {"rank": "rank", "id": "item", "name": "item_name", "grade": "grade", "strength": "strength"}
+        entries = {name: texts[column] for name, column in shown.items()}
+        if evidence:
+            numbers = {name: texts[name] for name in part.column_names if name not in {*TEXTS, "rank", "score"}}
+            entries |= {"score": texts["score"], "evidence": _json_object(numbers)}
+        # rank 1 begins the answers of an item
+        start = np.flatnonzero(part["rank"].to_numpy() == 1)
+        answers = pc.binary_join(
+            pa.ListArray.from_arrays(pa.array([*start, len(part)], pa.int32()), _json_object(entries)), ","
+        )
+        query = _json_object({"id": texts["query"].take(start), "name": texts["query_name"].take(start)})
+        whole = {"bundle": json.dumps(bundle), "query": query, "complements": _joined("[", answers, "]")}
+        yield pa.table({"id": part["query"].take(start), "document": _json_object(whole)})
 
-    with duckdb.connect() as connection:
-        for part in parts:
-            numbers = [name for name in part.column_names if name not in {*TEXTS, "rank"}]
-            shown = ["rank: rank", "id: item", "name: item_name", *(f"{name}: {name}" for name in BRIEF)]
-            if evidence:
-                # by its text: as a DOUBLE a FLOAT has nine digits more
-                texts = {name: f"{name}: {name}::VARCHAR::JSON" for name in numbers}
-                shown += [texts.pop("score"), f"evidence: {{{', '.join(texts.values())}}}"]
-            query = "{id: query, name: query_name}"
-            answers = f"list({{{', '.join(shown)}}} ORDER BY rank)"
-            connection.register("part", part)
-            yield connection.sql(
-                f"SELECT query AS id, to_json({{bundle: $bundle, query: {query}, complements: {answers}}})::VARCHAR "
-                "AS document FROM part GROUP BY query, query_name ORDER BY query",
-                params={"bundle": bundle},
-            ).to_arrow_table()
+
+def _json_texts(values: pa.Array) -> pa.Array:
+    """Each value as JSON writes it."""
+    if values.type == pa.string():
+        coded = values.dictionary_encode()
+        texts = [json.dumps(text, ensure_ascii=False) for text in coded.dictionary.to_pylist()]
+        return pa.array(texts, pa.string()).take(coded.indices).fill_null("null")
+    if pa.types.is_floating(values.type):
+        values = pc.if_else(pc.is_finite(values), values, None)
+    return values.cast(pa.string()).fill_null("null")
+
+
+def _json_object(entries: dict[str, Any]) -> pa.Array:
+    """JSON objects of JSON texts, one per row."""
+    pieces = [piece for name, texts in entries.items() for piece in (f',"{name}":', texts)]
+    return _joined("{" + pieces[0][1:], *pieces[1:], "}")
+
+
+def _joined(*pieces: Any) -> pa.Array:
+    return pc.binary_join_element_wise(*pieces, "")
 
 
 def write_json_lines(parts: Parts, path: Path) -> None:
