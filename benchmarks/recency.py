@@ -4,9 +4,10 @@
 
 changing: a simulated shop whose complements change in the middle of the year, tested on the last 30 days. journey:
 Complete Journey, weeks 43 on. Half-lives are chosen on the last 30 days of the training baskets: HR@10 among all items
-over calibrated labels at 0.05; the choice is then compared once with none, on the labels of the test baskets, with the
-interval of the ratio, resampling queries. copies: in how many copies weights are counted (1: baskets are drawn at
-random), on the validation days of that shop. null: labels by chance of shuffled baskets, by half-life.
+over calibrated labels at 0.05 (journey, whose 30 days give none: 200 candidates, the paper's labels); the choice is
+then compared once with none, on the labels of the test baskets, with the interval of the ratio, resampling queries.
+copies: in how many copies weights are counted (1: baskets are drawn at random), on the validation days of that shop.
+null: labels by chance of shuffled baskets, by half-life.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.bayes_validation import by_query
+from benchmarks.bayes_validation import sums_by_query
 from benchmarks.harness import save, table
 from neatrec.cooccurrence import recency
 from neatrec.cooccurrence.recency import DAY
 from neatrec.data.baskets import Baskets
 from neatrec.evaluation.intervals import interval, resampled_means
+from neatrec.evaluation.ranks import rank_labels
 from neatrec.evaluation.task import build_task
 from neatrec.labels import LabelOptions, make_labels
 from neatrec.labels.make import run_labels
@@ -36,7 +38,6 @@ NULL_HALF_LIVES = (None, 14.0, 30.0, 90.0, 365.0)
 SEEDS = (301,)
 BASKETS, ITEMS = 120_000, 1_000
 ROUNDS = 5
-CATALOGUE = "catalogue"
 Parts = tuple[Baskets, Baskets]
 
 
@@ -47,14 +48,20 @@ def last_days(baskets: Baskets, days: int = 30) -> Parts:
     return baskets.select(~late), baskets.select(late)
 
 
-def hits(train: Baskets, test: Baskets, model: str, half_lives: tuple[float | None, ...]) -> dict[Any, Any]:
+def hits(
+    train: Baskets, test: Baskets, model: str, half_lives: tuple[float | None, ...], protocol: str = "calibrated"
+) -> dict[Any, Any]:
     """Of each half-life, and of each candidate set, hits, gains and labels by query, shape (queries, 3)."""
-    labels = make_labels(test, levels=(LEVEL,))
+    labels = make_labels(test, protocol=protocol, levels=(LEVEL,))
     task = build_task(train, test, labels, queries=0, carts=0)
+    among = {"top200": task.candidate_set, "catalogue": task.catalogue}
+    if protocol == "paper":  # whose labels are too many to rank every item for
+        del among["catalogue"]
     found = {}
     for half_life in half_lives:
         fitted = make_model(model, {"half_life": half_life, "strata": "month"}).fit(train, Run(rng=0))
-        found[half_life] = by_query(fitted, task, LEVEL)
+        ranks = {name: rank_labels(fitted, candidates, task.label_queries) for name, candidates in among.items()}
+        found[half_life] = {name: sums_by_query(of, task, LEVEL) for name, of in ranks.items()}
     return found
 
 
@@ -62,18 +69,18 @@ def rate(sums: Any) -> float:
     return round(float(sums[:, 0].sum() / sums[:, 2].sum()), 4)
 
 
-def chosen(train: Baskets, model: str) -> tuple[float | None, dict[str, float]]:
+def chosen(train: Baskets, model: str, protocol: str) -> tuple[float | None, dict[str, float]]:
     """The half-life with the highest HR@10 on the last days of the training baskets, and that of all."""
-    found = hits(*last_days(train), model, HALF_LIVES)
-    rates = {half_life: rate(of[CATALOGUE]) for half_life, of in found.items()}
+    found = hits(*last_days(train), model, HALF_LIVES, protocol)
+    rates = {half_life: rate(of.get("catalogue", of["top200"])) for half_life, of in found.items()}
     return max(rates, key=lambda half_life: rates[half_life]), {str(name): value for name, value in rates.items()}
 
 
-def compare(train: Baskets, test: Baskets, model: str) -> dict[str, Any]:
+def compare(train: Baskets, test: Baskets, model: str, protocol: str = "calibrated") -> dict[str, Any]:
     """The half-life chosen on validation beside none, on the test baskets."""
-    best, rates = chosen(train, model)
-    out: dict[str, Any] = {"model": model, "chosen_days": best, "validation": rates}
-    found = hits(train, test, model, tuple(dict.fromkeys((None, best))))
+    best, rates = chosen(train, model, protocol)
+    out: dict[str, Any] = {"model": model, "protocol": protocol, "chosen_days": best, "validation": rates}
+    found = hits(train, test, model, tuple(dict.fromkeys((None, best))), protocol)
     for name, none in found[None].items():
         one = found[best][name]
         both = resampled_means(np.stack([none[:, 0], one[:, 0]], axis=1), none[:, 2])
@@ -96,7 +103,7 @@ def changing(model: str) -> list[dict[str, Any]]:
 
 def journey(model: str) -> list[dict[str, Any]]:
     data = read_complete_journey((LEVEL,))
-    return [compare(data.train, data.test, model)]
+    return [compare(data.train, data.test, model, "paper")]
 
 
 def copies(model: str) -> list[dict[str, Any]]:
@@ -105,7 +112,7 @@ def copies(model: str) -> list[dict[str, Any]]:
     for number in (1, in_use, 2 * in_use):
         recency.COPIES = number
         found = hits(*last_days(train), model, (90.0,))
-        out.append({"copies": number, **{f"{days:g}d": rate(of[CATALOGUE]) for days, of in found.items()}})
+        out.append({"copies": number, **{f"{days:g}d": rate(of["catalogue"]) for days, of in found.items()}})
     recency.COPIES = in_use
     return out
 
