@@ -503,6 +503,14 @@ def _span(values: dict[str, float]) -> str:
     return f"{values['min']:g} to {values['max']:g}"
 
 
+@from_records("out-of-core", "out_of_core_14000000")
+def out_of_core() -> list[list[str]]:
+    rows = [["engine", "CPU s", "peak memory of the process", "written to disk"]]
+    for engine, run in results("out_of_core_14000000")["runs"].items():
+        rows.append([f"`{engine}`", f"{run['cpu']:.0f}", f"{run['peak_mib']:,} MiB", f"{run['disk_mib']:,} MiB"])
+    return rows
+
+
 SPARK = ("spark_counting_paper",)
 
 
