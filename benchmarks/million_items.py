@@ -1,10 +1,10 @@
 """`bayes` and its serving table for a million items within a memory limit, with a forecast from smaller shops.
 
     python -m benchmarks.million_items [--baskets 10000000] [--items 1000000] [--limit 6GiB] [--threads 2]
-        [--fit 100000 200000 400000 800000] [--folder DIR] [--unlimited] [--no-save]
+        [--pairs-per-basket 2] [--fit 100000 200000 400000 800000] [--folder DIR] [--unlimited] [--no-save]
 
-Simulated baskets, saved as shards. For each size a process of its own fits `bayes` (`--engine disk`, at most two pairs
-per basket) on the shards and writes the approximate table (`--ann`) in parts. The system refuses it more memory than
+Simulated baskets, saved. For each size a process of its own loads them as a stream, fits `bayes` (`--engine disk`, at
+most two pairs per basket) and writes the approximate table (`--ann`) in parts. The system refuses it more memory than
 the limit (RLIMIT_DATA); its peak is the resident memory, sampled fifty times per second. Sizes of `--fit` have as many
 items per basket as the last run; what they took is fitted by `benchmarks.scaling_model` and asked for the last run
 before that starts. NumPy, SciPy, Numba, PyArrow and safetensors are enough. What is done in FOLDER is not done again.
@@ -19,13 +19,17 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from benchmarks.harness import ROOT, commit, save, table
 from benchmarks.scaling_model import Point, error, fit_bytes, fit_seconds
 
-PAIRS_PER_BASKET = 2
+PARTS = 4
 COUNTING_SHARE = 0.25
 """Of the limit: the memory limit of counting."""
 STAGES = ("fit", "table")
@@ -33,19 +37,25 @@ Row = dict[str, Any]
 
 
 def simulated(folder: Path, baskets: int, items: int) -> None:
-    """Write the shards, unless they are there."""
-    from neatrec.io.shards import ABOUT, write_shards
+    """Save the baskets, unless they are there."""
     from neatrec.simulator import supermarket
 
-    if not (folder / ABOUT).exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        write_shards(supermarket(baskets=baskets, items=items, seed=1).baskets, folder)
+    if not (folder / "baskets.json").exists():
+        supermarket(baskets=baskets, items=items, seed=1).baskets.save(folder)
 
 
-def trained(folder: Path, limit: int, threads: int, enforced: bool) -> Row:
-    """Fit and table of the shards in `folder`: seconds and peak memory of each."""
+def parts_of(folder: Path) -> list[Any]:
+    """The saved baskets as a stream of PARTS shards in memory: as a whole they would have strata."""
+    from neatrec.data.baskets import Baskets
+
+    whole = Baskets.load(folder)
+    cuts = [len(whole) * number // PARTS for number in range(PARTS + 1)]
+    return [replace(whole.select(np.arange(*cut)), attributes={}) for cut in pairwise(cuts)]
+
+
+def trained(folder: Path, limit: int, threads: int, pairs: float, enforced: bool) -> Row:
+    """Fit and table of the baskets in `folder`: seconds and peak memory of each."""
     from neatrec.cooccurrence import counting_engine
-    from neatrec.io.shards import open_shards
     from neatrec.models import Run, make_model
     from neatrec.serving import save_indexed
     from neatrec.simulator import supermarket
@@ -53,10 +63,12 @@ def trained(folder: Path, limit: int, threads: int, enforced: bool) -> Row:
 
     few = supermarket(baskets=3_000, items=300, seed=1).baskets
     small = make_model("bayes").fit(few, Run(rng=0, device="cpu"))
-    shards = open_shards(folder)
+    shards = parts_of(folder)
+    baskets = sum(map(len, shards))
     if enforced:
         resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
-    found: Row = {"baskets": shards.baskets, "items": len(shards.catalog), "lines": shards.lines}
+    lines = sum(shard.lines for shard in shards)
+    found: Row = {"baskets": baskets, "items": len(shards[0].catalog), "lines": lines}
 
     def stage(name: str, work: Any) -> Any:
         cpu = time.process_time()
@@ -72,7 +84,7 @@ def trained(folder: Path, limit: int, threads: int, enforced: bool) -> Row:
     with tempfile.TemporaryDirectory(dir=folder) as place, counting_engine("disk", int(limit * COUNTING_SHARE)):
         bundle = Path(place) / "bundle"
         save_indexed(small, bundle, few, seed=0, ann=True, device="cpu")  # loads the compiled code
-        model = make_model("bayes", max_pairs=PAIRS_PER_BASKET * shards.baskets)
+        model = make_model("bayes", max_pairs=int(pairs * baskets))
         stage("fit", lambda: model.fit(shards, Run(rng=0, device="cpu", threads=threads)))
 
         def write() -> Any:
@@ -91,7 +103,7 @@ def one(folder: Path, baskets: int, items: int, options: argparse.Namespace) -> 
         shards = folder / f"{baskets}-{items}"
         for words in (
             ["simulate", shards, baskets, items],
-            ["train", shards, options.limit, options.threads, int(not options.unlimited)],
+            ["train", shards, options.limit, options.threads, options.pairs_per_basket, int(not options.unlimited)],
         ):
             command = [sys.executable, "-m", "benchmarks.million_items", "--worker", *map(str, words)]
             done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
@@ -156,7 +168,7 @@ def worker(what: str, folder: str, *rest: str) -> None:
         return
     from neatrec.text import parse_size
 
-    print(json.dumps(trained(Path(folder), parse_size(rest[0]), int(rest[1]), rest[2] == "1")))
+    print(json.dumps(trained(Path(folder), parse_size(rest[0]), int(rest[1]), float(rest[2]), rest[3] == "1")))
 
 
 if __name__ == "__main__":
@@ -168,6 +180,7 @@ if __name__ == "__main__":
         parser.add_argument("--items", type=int, default=1_000_000)
         parser.add_argument("--limit", default="6GiB")
         parser.add_argument("--threads", type=int, default=2)
+        parser.add_argument("--pairs-per-basket", type=float, default=2.0, help="`max_pairs` of bayes")
         parser.add_argument("--fit", type=int, nargs="+", default=[100_000, 200_000, 400_000, 800_000])
         parser.add_argument("--folder", help="where shards and what was measured are kept")
         parser.add_argument("--unlimited", action="store_true", help="measure the memory, but refuse none")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -18,7 +18,7 @@ from neatrec.cooccurrence.expected_counts import Factors, fit_expected
 from neatrec.cooccurrence.pair_filter import FilteredPairs, PairFilter
 from neatrec.cooccurrence.recency import as_of_newest, pair_hash
 from neatrec.cooccurrence.spark.lines import SparkLines
-from neatrec.data.baskets import Baskets, BasketStream, as_shards
+from neatrec.data.baskets import Baskets, BasketStream, MaskedShards, as_shards
 from neatrec.data.splits import uniform_of_ids
 from neatrec.statistics import (
     HalfCounts,
@@ -100,9 +100,9 @@ class RepeatedPairs:
         halves = self._parted(pairs, _half_of(baskets), None, **engine)
         periods = None
         if not isinstance(baskets, SparkLines) and (middle := _mean_time(baskets)) is not None:
-            early = _Part(baskets, lambda shard: np.asarray(shard.times) < middle)
+            early = _part(baskets, lambda shard: np.asarray(shard.times) < middle)
             # a customer may count once in each period
-            late = _Part(baskets, lambda shard: np.asarray(shard.times) >= middle)
+            late = _part(baskets, lambda shard: np.asarray(shard.times) >= middle)
             periods = self._parted(pairs, early, late if self.counting.once_per_customer else None, **engine)
         prior = with_halves(prior, pairs, halves, periods)
         if not prior.describes_the_data:
@@ -171,7 +171,7 @@ def _wanted(query: Int32, item: Int32, times: Int64, pairs: int) -> Mask:
 
 def _half_of(baskets: BasketStream | SparkLines) -> BasketStream | SparkLines:
     """The baskets of about half of the customers, or half of the baskets where customers are not known."""
-    return baskets.where(_drawn) if isinstance(baskets, SparkLines) else _Part(baskets, _of_drawn_customers)
+    return baskets.where(_drawn) if isinstance(baskets, SparkLines) else _part(baskets, _of_drawn_customers)
 
 
 def _of_drawn_customers(shard: Baskets) -> Mask:
@@ -195,12 +195,7 @@ def _mean_time(baskets: BasketStream) -> float | None:
     return total / number if number else None
 
 
-class _Part:
-    """Some of the baskets."""
-
-    def __init__(self, baskets: BasketStream, chosen: Callable[[Baskets], Mask]) -> None:
-        self.baskets, self.chosen = baskets, chosen
-
-    def __iter__(self) -> Iterator[Baskets]:
-        for shard in as_shards(self.baskets):
-            yield shard.select(self.chosen(shard))
+def _part(baskets: BasketStream, chosen: Callable[[Baskets], Mask]) -> MaskedShards:
+    """Some of the baskets, chosen once: an engine may read them once per band."""
+    shards = as_shards(baskets)
+    return MaskedShards(shards, [chosen(shard) for shard in shards])
