@@ -175,6 +175,11 @@ def test_products_that_do_not_fit_are_refused(index: ServingTable, tmp_path: Pat
         ),
         ({"target": "redis", "out": "postgresql://host"}, "`out` must be an address such as redis://"),
         ({"target": "csv", "out": "redis://host"}, "`out` must be a file for --for csv"),
+        ({"target": "csv", "out": "redis://:secret@host"}, r"got 'redis://\.\.\.'"),
+        (
+            {"target": "redis", "out": "redis://host:port"},
+            "`out` must be an address such as redis://host:6379/0, got 'redis://host:port'",
+        ),
         ({"out": "mysql://host/db"}, "`out` must be an address of PostgreSQL or Redis, or a name that ends in"),
         ({"target": "sqlite", "table": 'a"b'}, "`table` must be letters, digits and underscores"),
     ],
@@ -218,9 +223,9 @@ def test_a_folder_has_every_item_and_the_widget_but_no_counts(index: ServingTabl
 def test_a_folder_is_replaced_whole_unless_it_holds_something_else(index: ServingTable, tmp_path: Path) -> None:
     site = tmp_path / "site"
     export(index, "json", site)
-    (site / "gone.json").write_text("{}")
+    (site / "5000.json").write_text("{}")
     export(index, "json", site)
-    assert not (site / "gone.json").exists()
+    assert not (site / "5000.json").exists()
     (site / "index.html").write_text("ours")
     with pytest.raises(ParameterError, match=r"`out` must be a new folder, or one of an earlier .*holds index.html"):
         export(index, "json", site)

@@ -108,10 +108,15 @@ def _target_of(out: str | Path | None) -> str:
     if found not in (*ENDINGS, *DATABASES):
         endings = ", ".join(f".{ending}" for ending in ENDINGS)
         hint = f"Or choose --for: {', '.join(TARGETS)}."
-        raise must_be(
-            "out", f"an address of PostgreSQL or Redis, or a name that ends in {endings}", str(out), hint=hint
-        )
+        wanted = f"an address of PostgreSQL or Redis, or a name that ends in {endings}"
+        raise must_be("out", wanted, _shown(out), hint=hint)
     return found
+
+
+def _shown(out: str | Path | None) -> str | None:
+    """For a message: of an address only its scheme, because it may hold a password."""
+    scheme, address, _ = str(out).partition("://")
+    return f"{scheme}://..." if address else None if out is None else str(out)
 
 
 def _checked_out(target: str, options: ExportOptions) -> str:
@@ -128,8 +133,8 @@ def _checked_out(target: str, options: ExportOptions) -> str:
     schemes = [scheme for scheme, server in SERVERS.items() if server == target]
     address = options.out is not None and "://" in str(options.out)
     if schemes and not (address and str(options.out).partition("://")[0] in schemes):
-        raise must_be("out", f"an address such as {schemes[0]}://user@host for --for {target}", options.out)
+        raise must_be("out", f"an address such as {schemes[0]}://user@host for --for {target}", _shown(options.out))
     if address and not schemes:
-        raise must_be("out", f"a file for --for {target}", options.out)
+        raise must_be("out", f"a file for --for {target}", _shown(options.out))
     default = {"json": "neatrec-json"} | {name: f"neatrec-answers.{name}" for name in ENDINGS}
     return str(options.out or default.get(target, f"neatrec-{target}.csv"))

@@ -8,9 +8,9 @@ import sqlite3
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -45,7 +45,7 @@ def write_postgres(parts: Parts, address: str, table: str) -> None:
         cursor.execute(_create(quoted, first.schema))
         cursor.execute(f"LOCK TABLE {quoted} IN SHARE ROW EXCLUSIVE MODE")
         cursor.execute(f"DELETE FROM {quoted}")
-        for part in (first, *map(_without_nul, parts)):
+        for part in chain([first], map(_without_nul, parts)):
             cursor.adbc_ingest(name, part, mode="append", db_schema_name=schema or "public")
         connection.commit()
 
@@ -56,9 +56,10 @@ def _postgres(address: str) -> Iterator[Any]:
     from adbc_driver_postgresql import dbapi
 
     server = parse_address(address, ("postgresql",))
-    query = urlencode({"connect_timeout": CONNECT_TIMEOUT, **dict(parse_qsl(urlsplit(address).query))})
+    given = "connect_timeout=" in address
+    limit = "" if given else f"{'&' if '?' in address else '?'}connect_timeout={CONNECT_TIMEOUT}"
     try:
-        connection = dbapi.connect(urlunsplit(urlsplit(address)._replace(query=query)))
+        connection = dbapi.connect(address + limit)
     except dbapi.Error as error:
         raise _failed(server, error) from error
     try:
@@ -89,7 +90,7 @@ def write_sqlite(parts: Parts, path: Path, table: str) -> None:
             connection.execute(f"DELETE FROM {quoted}")
             marks = ", ".join("?" * len(first.schema))
             names = ", ".join(map(_quoted, first.column_names))
-            for part in (first, *parts):
+            for part in chain([first], parts):
                 rows = zip(*(column.to_pylist() for column in part.columns), strict=True)
                 connection.executemany(f"INSERT INTO {quoted} ({names}) VALUES ({marks})", rows)
             connection.execute("COMMIT")
@@ -109,13 +110,16 @@ def write_redis(documents: Parts, address: str, key: str) -> None:
     server = parse_address(address, ("redis", "rediss"))
     # the braces keep both keys on one machine of a cluster
     unfinished = f"{{{key}}}:{uuid.uuid4().hex}"
-    client = redis.Redis.from_url(
-        address,
-        password=os.environ.get("REDIS_PASSWORD"),
-        socket_connect_timeout=CONNECT_TIMEOUT,
-        socket_timeout=TIMEOUT,
-        retry=Retry(NoBackoff(), 0),
-    )
+    try:
+        client = redis.Redis.from_url(
+            address,
+            password=os.environ.get("REDIS_PASSWORD"),
+            socket_connect_timeout=CONNECT_TIMEOUT,
+            socket_timeout=TIMEOUT,
+            retry=Retry(NoBackoff(), 0),
+        )
+    except ValueError as error:
+        raise must_be("out", "an address such as redis://host:6379/0", server.shown) from error
     try:
         client.ping()
         try:

@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Iterator
 from importlib.resources import files
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,7 @@ def write_sql(parts: Parts, path: Path) -> None:
     with path.open("w", encoding="utf-8", newline="\n") as out:
         columns = ",\n".join(f"  {field.name} {SQL_TYPES[str(field.type)]}" for field in first.schema)
         out.write(f"CREATE TABLE {TABLE} (\n{columns},\n  PRIMARY KEY (query, rank)\n);\nBEGIN TRANSACTION;\n")
-        for part in (first, *parts):
+        for part in chain([first], parts):
             for begin in range(0, len(part), ROWS_PER_INSERT):
                 rows = zip(*part.slice(begin, ROWS_PER_INSERT).to_pydict().values(), strict=True)
                 out.write(f"INSERT INTO {TABLE} VALUES\n")
@@ -145,7 +146,7 @@ def check_json_folder(folder: Path) -> None:
 
 
 def _is_ours(file: Path) -> bool:
-    return file.is_file() and (file.name == WIDGET or file.suffix == ".json")
+    return file.is_file() and (file.name == WIDGET or (file.suffix == ".json" and file.stem.isdecimal()))
 
 
 def write_json_folder(parts: Parts, folder: Path) -> None:
