@@ -17,7 +17,15 @@ from neatrec.data.catalog import Catalog
 from neatrec.errors import ParameterError
 from neatrec.models import Run, make_model
 from neatrec.models.bayes import GOALS, Bayes
-from neatrec.models.bayes.cold_start import CATEGORY_WEIGHT, NEW_DISCOUNT, OWN_WEIGHT, RARE, ColdStartMeans, StandIns
+from neatrec.models.bayes.cold_start import (
+    CATEGORY_WEIGHT,
+    NEW_DISCOUNT,
+    OWN_WEIGHT,
+    RARE,
+    TRUST_POWER,
+    ColdStartMeans,
+    StandIns,
+)
 from neatrec.simulator import supermarket
 
 
@@ -76,7 +84,7 @@ def test_scores_of_stand_ins_are_averaged_on_both_sides() -> None:
     weights = stand_ins.weights.toarray().astype(np.float64)
     others = table * ~np.eye(5, dtype=bool)  # an item does not go with itself
     rows = weights @ others + (1 - weights.sum(axis=1))[:, None] * others
-    trust = (0.8 * 0.95 + 0.4 * 0.5) / NEW_DISCOUNT
+    trust = (0.8 * 0.95 + 0.4 * 0.5) ** TRUST_POWER / NEW_DISCOUNT
     rows[:, 3] = rows @ (weights[3] / weights[3].sum()) * trust
     every = np.arange(5, dtype=np.int32)
     found = stand_ins.rows(table[stand_ins.asked(every)], every)
@@ -128,7 +136,7 @@ def test_a_new_item_with_a_category_alone_is_scored_by_its_best_sellers() -> Non
     assert stand_ins.new.tolist() == [False, False, True, False, False, False]
     query = np.array([3], dtype=np.int32)
     found = stand_ins.rows(table[stand_ins.asked(query)], query)[0]
-    trust = CATEGORY_WEIGHT / NEW_DISCOUNT
+    trust = CATEGORY_WEIGHT**TRUST_POWER / NEW_DISCOUNT
     assert found[2] == pytest.approx(trust * (0.75 * found[0] + 0.25 * found[1]), rel=1e-6)
 
 

@@ -25,9 +25,9 @@ RARE = 3
 """Items bought fewer times have stand-ins."""
 OWN_WEIGHT = 1.0
 """Weight of an item's own scores, plus as much per purchase, beside those of its stand-ins, each below 1."""
-NEW_DISCOUNT, CATEGORY_WEIGHT = 1.5, 0.25
-"""Scores of new items as answers are divided by the first, and times the weight of their stand-ins, at most 1; by the
-second, where only their category is known."""
+NEW_DISCOUNT, CATEGORY_WEIGHT, TRUST_POWER = 1.5, 0.25, 8
+"""Scores of new items as answers are divided by the first, and times the weight of their stand-ins, at most 1, or the
+second, where only their category is known, to the power of the third: stand-ins that are hardly similar cost hits."""
 RELIABLE = 5.0
 """Purchases at which a stand-in has half of its weight."""
 
@@ -53,7 +53,7 @@ class StandIns:
         never = self.item_count == 0
         similar = never & (shares > 0)
         mass = np.where(similar, shares / (1 - shares) * OWN_WEIGHT, CATEGORY_WEIGHT)
-        trust = np.minimum(mass, 1) / NEW_DISCOUNT
+        trust = np.minimum(mass, 1) ** TRUST_POWER / NEW_DISCOUNT
         answers = sparse.diags(np.where(similar, trust / np.where(similar, shares, 1), 0)) @ self.weights
         answers += sparse.diags(np.where(never & ~similar, trust, 0)) @ self._best_sellers()
         new = np.asarray(answers.sum(axis=1)).ravel() > 0
