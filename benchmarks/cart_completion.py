@@ -159,6 +159,7 @@ def speed(items: int = 50_000, size: int = 20, count: int = 200) -> None:
             codes = [cart.tolist() for cart in carts]
             answer(codes[0])  # compiles, and reads the model
             row[f"{what}_ms"] = round(float(np.median([_cpu_ms(answer, cart) for cart in codes])), 3)
+        model.rank_carts(carts[:2])  # compiles
         row["rank_carts_ms"] = round(_cpu_ms(model.rank_carts, carts) / len(carts), 3)
         rows.append(row)
         print(row, flush=True)

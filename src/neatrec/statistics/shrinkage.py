@@ -12,6 +12,7 @@ customers (`count_dispersion`); count and E are divided by it. How much lifts ch
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,8 @@ POINTS, NEGLIGIBLE = 128, 40.0
 """Points at which a posterior is evaluated, and the loss in log-likelihood beyond which it is not."""
 NODE = 0.1
 """Estimates are computed at multiples of this in log E and interpolated."""
-BLOCK = 20_000
+BLOCK, FEW_NODES = 20_000, 2_000
+"""Nodes that are computed at a time, and those of a call that is remembered."""
 DISPERSION_COUNTS = (3.0, 7.0, 17.0, 50.0, 200.0)
 """The counts whose dispersion is measured, each from counts around it, and interpolated between."""
 DISPERSION_EDGES = (2, 5, 10, 30, 100, np.inf)
@@ -151,7 +153,10 @@ class LiftPrior:
         place = np.log(e[known]) / NODE
         below = np.floor(place).astype(np.int64)
         nodes, index = _unique_pairs(np.tile(c[known], 2), np.append(below, below + 1))
-        values = np.concatenate([np.zeros((0, 3)), *(self._summaries(part) for part in _blocks(nodes))])
+        if len(nodes) <= FEW_NODES:
+            values = self._summaries_of_few(nodes)
+        else:
+            values = np.concatenate([self._summaries(part) for part in _blocks(nodes)])
         left, right = np.split(values[index], 2)
         logs = (left + (place - below)[:, None] * (right - left)).T
         for side, sign in ((1, -1), (2, 1)):
@@ -169,6 +174,18 @@ class LiftPrior:
         at, weight = self._posterior(nodes[:, 0], nodes[:, 1] * NODE)
         mean = np.log((np.exp(at) * weight).sum(axis=1))
         return np.column_stack([mean, _quantile(at, weight, 0.025), _quantile(at, weight, 0.975)])
+
+    @cached_property
+    def _asked(self) -> dict[tuple[float, ...], Floats]:
+        """Summaries of the nodes of calls for few pairs: a service asks for the same ones again and again."""
+        return {}
+
+    def _summaries_of_few(self, nodes: Floats) -> Floats:
+        asked, keys = self._asked, [tuple(node) for node in nodes.tolist()]
+        new = [place for place, key in enumerate(keys) if key not in asked]
+        if new:
+            asked.update(zip((keys[place] for place in new), self._summaries(nodes[new]), strict=True))
+        return np.array([asked[key] for key in keys]).reshape(-1, 3)
 
     def _posterior(self, count: Floats, log_expected: Floats, prior_at: Floats | None = None) -> tuple[Floats, Floats]:
         """Log-lifts and their probabilities, each of shape (pairs, POINTS); `prior_at`: log E that the prior is for."""
