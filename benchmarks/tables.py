@@ -511,7 +511,7 @@ def out_of_core() -> list[list[str]]:
     return rows
 
 
-SPARK = ("spark_counting_paper",)
+SPARK = ("spark_counting_paper", "spark_counting_calibrated", "spark_counting_candidates")
 
 
 @from_records("spark", *SPARK)
