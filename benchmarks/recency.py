@@ -3,9 +3,10 @@
     python -m benchmarks.recency [--only PART ...] [--model NAME] [--save]
 
 changing: a simulated shop whose complements change in the middle of the year, tested on the last 30 days. journey:
-Complete Journey, weeks 43 on. Half-lives are chosen on the last 30 days of the training baskets: HR@10 among all items
-over calibrated labels at 0.05 (journey, whose 30 days give none: 200 candidates, the paper's labels); the choice is
-then compared once with none, on the labels of the test baskets, with the interval of the ratio, resampling queries.
+Complete Journey, weeks 43 on. Half-lives are chosen on the end of the training baskets, a period as long as the test:
+HR@10 among all items over calibrated labels at 0.05 (journey, whose months give none: 200 candidates, the paper's
+labels); the choice is then compared with none, on the labels of the test baskets, with the interval of the ratio,
+resampling queries.
 copies: in how many copies weights are counted (1: baskets are drawn at random), on the validation days of that shop.
 null: labels by chance of shuffled baskets, by half-life.
 """
@@ -69,17 +70,24 @@ def rate(sums: Any) -> float:
     return round(float(sums[:, 0].sum() / sums[:, 2].sum()), 4)
 
 
-def chosen(train: Baskets, model: str, protocol: str) -> tuple[float | None, dict[str, float]]:
+def chosen(train: Baskets, days: int, model: str, protocol: str) -> tuple[float | None, dict[str, float]]:
     """The half-life with the highest HR@10 on the last days of the training baskets, and that of all."""
-    found = hits(*last_days(train), model, HALF_LIVES, protocol)
+    found = hits(*last_days(train, days), model, HALF_LIVES, protocol)
     rates = {half_life: rate(of.get("catalogue", of["top200"])) for half_life, of in found.items()}
     return max(rates, key=lambda half_life: rates[half_life]), {str(name): value for name, value in rates.items()}
 
 
 def compare(train: Baskets, test: Baskets, model: str, protocol: str = "calibrated") -> dict[str, Any]:
     """The half-life chosen on validation beside none, on the test baskets."""
-    best, rates = chosen(train, model, protocol)
-    out: dict[str, Any] = {"model": model, "protocol": protocol, "chosen_days": best, "validation": rates}
+    days = round(float(np.ptp(test.times)) / DAY)
+    best, rates = chosen(train, days, model, protocol)
+    out: dict[str, Any] = {
+        "model": model,
+        "protocol": protocol,
+        "validation_days": days,
+        "chosen_days": best,
+        "validation": rates,
+    }
     found = hits(train, test, model, tuple(dict.fromkeys((None, best))), protocol)
     for name, none in found[None].items():
         one = found[best][name]
