@@ -189,9 +189,12 @@ def test_a_link_to_the_rules_stays_a_link(desk: Desk, tmp_path: Path) -> None:
     (real / "shop.csv").write_text(HEADER)
     desk.rules.unlink()
     desk.rules.symlink_to(real / "shop.csv")
-    assert edit(desk.editor()).status_code == 303
+    editor, other = desk.editor(), desk.worker()
+    assert edit(editor).status_code == 303
     assert desk.rules.is_symlink()
     assert SALSA in (real / "shop.csv").read_text()
+    for client in (editor, other):
+        assert SALSA not in answers(client)
     (real / "next.csv").write_text(HEADER)
     editor = desk.editor()
     desk.rules.unlink()
@@ -286,6 +289,17 @@ def test_the_readers_key_reads_and_the_editors_key_edits(
     assert "editor key refused: Eve" in caplog.text
     assert KEY not in caplog.text + cookie + done.text
     assert READER not in caplog.text
+
+
+def test_a_key_that_readers_are_given_too_edits_no_more(desk: Desk) -> None:
+    watcher = BundleWatcher(desk.settings, Metrics())
+    editor = desk.editor(worker=TestClient(make_app(desk.settings, watcher), follow_redirects=False))
+    given = {**hidden_fields(editor), "query": CHIPS, "item": SALSA, "action": "block"}
+    watcher.keys = Keys((KEY.encode(),))
+    reading = {"x-api-key": KEY}
+    assert editor.post("/rules", data=given, headers=reading).status_code == 403
+    assert editor.post("/login", data={"who": "Eve", "key": KEY}, headers=reading).status_code == 403
+    assert desk.rules.read_text() == HEADER
 
 
 def test_over_tls_the_cookie_is_secure(desk: Desk) -> None:

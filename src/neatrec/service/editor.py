@@ -141,10 +141,16 @@ class Editor:
         if any(watcher.keys.find(key) is not None for key in watcher.editor_keys.valid):
             raise must_be("--editor-key-file", "other keys than those of readers", "one of theirs")
 
+    @property
+    def keys(self) -> Keys:
+        """Those that edit: a key that readers were given since is none of them."""
+        readers = self.watcher.keys
+        return Keys(tuple(key for key in self.watcher.editor_keys.valid if readers.find(key) is None))
+
     def session(self, request: Request) -> EditorSession | None:
         """Who sent the request, if they are logged in."""
         cookie = request.cookies.get(COOKIE)
-        return None if cookie is None else read_session(self.watcher.editor_keys, cookie)
+        return None if cookie is None else read_session(self.keys, cookie)
 
     def login_page(self, request: Request, query: Annotated[LoginQuery, Query()]) -> Response:
         return self._login_page(request, query.back)
@@ -157,9 +163,8 @@ class Editor:
         """A key becomes a session; the key itself is kept nowhere."""
         check_same_site(request)
         form = await read_form(request, LoginForm)
-        key = self.watcher.editor_keys.find(form.key.encode("utf-8", "replace"))
-        reads_only = self.watcher.keys.find(form.key.encode("utf-8", "replace")) is not None
-        if key is None or reads_only:
+        key = self.keys.find(form.key.encode("utf-8", "replace"))
+        if key is None:
             log.warning("editor key refused: %s", printable(form.who))
             await asyncio.sleep(WRONG_KEY_SECONDS)
             return await asyncio.to_thread(self._login_page, request, form.back, 403)

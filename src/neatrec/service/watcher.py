@@ -55,7 +55,10 @@ def stamp_of(place: Path) -> Stamp:
     """
     try:
         folder = Path(os.path.realpath(bundle_at(place)))
-        files = [place] if place.is_file() else [folder / NAME, *sorted(folder.glob("*")), *sorted(folder.glob("*/*"))]
+        if folder.is_file():  # of a link what it leads to: that is what changes
+            files = [folder]
+        else:
+            files = [folder / NAME, *sorted(folder.glob("*")), *sorted(folder.glob("*/*"))]
         found = [(str(file), file.lstat()) for file in files]
     except OSError:
         return None
