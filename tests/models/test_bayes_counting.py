@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -106,6 +107,16 @@ def test_the_rarest_pairs_are_dropped_and_no_others(
     narrow = plain(carts, once=False, directed=False, window=1)
     np.testing.assert_array_equal(near.matrix.toarray(), np.where(whole >= least, narrow, 0))
     np.testing.assert_array_equal(near.total, narrow.sum(axis=0))
+
+
+def test_weighted_near_pairs_are_among_the_weighted_pairs() -> None:
+    """The scorer clears what it adds for a query by the query's pairs."""
+    baskets, counting = supermarket(3_000, 100, seed=4, threads=1).baskets, CountOptions(directed=False, half_life=20.0)
+    found = count_pairs(baskets, counting, ordered=True, threads=1)
+    near = count_near_pairs(baskets, replace(counting, window=2), found.counts, 1)
+    query, item = (codes.astype(np.int32) for codes in near.matrix.nonzero())
+    assert len(query) > 1_000
+    assert (found.counts.of_pairs(query, item) > 0).all()
 
 
 @settings(max_examples=60, deadline=None)

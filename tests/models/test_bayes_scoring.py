@@ -118,6 +118,16 @@ def test_each_goal_scores_by_the_sum_of_its_odds(goal: str) -> None:
     assert answering.features is model.features
 
 
+def test_goals_that_statistics_rank_for_score_pairs_as_each_does() -> None:
+    model = toy_bayes(2)
+    statistics = (GoalRanking("shrunk-lift", k=0.5), GoalRanking("lift"), GoalRanking("llr"))
+    model._set_fit(model.features, replace(model.summary, rankings=dict(zip(GOALS, statistics, strict=True))))
+    assert isinstance(model.scorer, PairScorer)
+    found = model.score_pairs_by_goal(QUERY, ITEM)
+    for goal in GOALS:
+        np.testing.assert_array_equal(found[goal], model.with_goal(goal).score(QUERY, ITEM))
+
+
 def test_several_rankers_score_in_one_pass_as_each_does_alone() -> None:
     scorer = PairScorer(toy_features(), random_weights(0)[0])
     rankers = [None, *(random_weights(seed)[1] for seed in (1, 2))]

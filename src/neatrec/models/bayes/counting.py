@@ -168,7 +168,9 @@ def count_near_pairs(
     within: StratifiedExpected | None = None,
 ) -> PairCounts:
     """Counts of undirected pairs by a narrower `counting`, of the pairs in `counts` only."""
-    only = counts if counts.least > 1 or within is not None else None
+    # weighted counts are rounded by direction: a near pair may be left of a pair that is not
+    dropped = counts.least > 1 or within is not None or counting.half_life is not None
+    only = counts if dropped else None
     collector = PairCollector(None, (), only=only, within=within)
     found = count(baskets, replace(counting, directed=False), keep=collector, threads=threads)
     return PairCounts(collector.matrices(len(found.catalog), directed=False)[0], _total(found), counts.least)

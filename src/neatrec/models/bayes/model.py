@@ -164,10 +164,10 @@ class Bayes(Model):
     def score_pairs_by_goal(self, queries: Codes, items: Codes) -> dict[str, Scores]:
         """`score` by each goal: the features of all odds are computed once."""
         found: dict[str, Scores] = {}
-        if isinstance(self.scorer, PairScorer):
-            rankers = self._rankers_by_goal()
+        rankers = self._rankers_by_goal()
+        if isinstance(self.scorer, PairScorer) and rankers:
             scorer = self.scorer.with_rankers(*chain.from_iterable(rankers.values()))
-            by_ranker = iter(self.stand_ins.pairs(scorer.pairs_by_ranker, queries, items)) if rankers else iter(())
+            by_ranker = iter(self.stand_ins.pairs(scorer.pairs_by_ranker, queries, items))
             found = {goal: sum(islice(by_ranker, len(of))) for goal, of in rankers.items()}
         found |= {goal: self.with_goal(goal).score(queries, items) for goal in self.goals if goal not in found}
         return {goal: self._without_nan(found[goal]) for goal in self.goals}
