@@ -31,6 +31,11 @@ class FakeWeb(http.server.BaseHTTPRequestHandler):
             self.answer(200, ORDERS)
         elif place.path == "/cut.csv":
             self.answer(200, ORDERS, length=1000)
+        elif place.path == "/chunks.csv":
+            self.send_response(200)
+            self.send_header("Transfer-Encoding", "chunked")
+            self.end_headers()
+            self.wfile.write(b"40\r\norder_id")
         elif place.path == "/moved.csv":
             self.answer(302, b"", Location="http://127.0.0.1/orders.csv")
         elif "list-type" in place.query:
@@ -119,6 +124,8 @@ def test_a_file_is_downloaded_only_when_asked_for(web: str) -> None:
     [
         ("gone.csv", r"cannot download https://.*/gone\.csv: 404 Not Found$"),
         ("cut.csv", r"cannot download https://.*/cut\.csv: the connection was lost after 32 of 1,000 bytes$"),
+        ("chunks.csv", r"/chunks\.csv: the answer broke off or is no HTTP$"),
+        ("my orders.csv", r"/my orders\.csv: it is no address\. A space is written %20\.$"),
         ("moved.csv", "it leads to an address that is not https://"),
     ],
 )

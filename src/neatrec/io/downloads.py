@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from fnmatch import fnmatch
+from http.client import HTTPException, InvalidURL
 from pathlib import Path
 from typing import IO, Any
 from urllib.error import HTTPError, URLError
@@ -103,6 +104,13 @@ def _explained(address: Address) -> Iterator[None]:
     except HTTPError as error:
         raise SourceError(
             f"cannot download {printable(address.shown)}: {error.code} {printable(error.reason)}", file=address.shown
+        ) from error
+    except HTTPException as error:  # what it says may repeat the parameters
+        what = "it is no address" if isinstance(error, InvalidURL) else "the answer broke off or is no HTTP"
+        raise SourceError(
+            f"cannot download {printable(address.shown)}: {what}",
+            file=address.shown,
+            hint="A space is written %20." if isinstance(error, InvalidURL) else None,
         ) from error
     except (OSError, ValueError) as error:  # URLError is an OSError; a name that is none is a ValueError
         reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or error
