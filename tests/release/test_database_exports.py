@@ -12,13 +12,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from helpers.postgres import PostgresServer
+from helpers.postgres import USER, PostgresServer
 from helpers.redis_server import RedisServer
 from helpers.toyshop import toy_baskets
 from neatrec.errors import ParameterError, SourceError
+from neatrec.io import databases
 from neatrec.models import Run, make_model
 from neatrec.release import export_databases, export_rows
 from neatrec.release.export import ExportOptions, export_answers
@@ -193,6 +195,26 @@ def test_a_password_in_an_address_is_refused_and_not_repeated(indexes, address: 
     assert "secret" not in str(caught.value)
 
 
+def test_the_parameters_of_an_address_reach_postgres_unchanged(
+    indexes, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PGPASSWORD")
+    by_socket = f"postgresql:///postgres?host={postgres.folder}&port={postgres.port}&user={USER}"
+    done = export_answers(indexes[0], ExportOptions(out=f"{by_socket}&options=-c%20work_mem%3D8MB"))
+    assert done.out == "postgresql:///postgres"
+
+
+def test_text_is_whole_in_a_postgres_of_another_encoding(postgres: PostgresServer) -> None:
+    from adbc_driver_postgresql import dbapi
+
+    postgres.execute("CREATE DATABASE latin_out ENCODING 'LATIN1' TEMPLATE template0 LOCALE 'C'")
+    rows = pa.table({"query": ["café"], "rank": pa.array([1], pa.int32())})
+    export_databases.write_postgres(iter([rows]), postgres.address("latin_out"), "answers")
+    with dbapi.connect(postgres.address("latin_out")) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT length(query) FROM answers")
+        assert cursor.fetchone() == (4,)
+
+
 @pytest.fixture
 def silent() -> Iterator[int]:
     """A port that takes connections and never says a word."""
@@ -202,9 +224,10 @@ def silent() -> Iterator[int]:
 
 @pytest.mark.parametrize("scheme", ["postgresql", "redis"])
 def test_a_server_that_is_not_there_is_told_in_one_sentence(indexes, silent: int, scheme: str, monkeypatch) -> None:
-    assert 2 * export_databases.CONNECT_TIMEOUT < 15
+    assert 2 * databases.CONNECT_SECONDS < 15
     assert export_databases.TIMEOUT < 15
-    monkeypatch.setattr(export_databases, "CONNECT_TIMEOUT", 2)
+    for module in (databases, export_databases):
+        monkeypatch.setattr(module, "CONNECT_SECONDS", 2)
     monkeypatch.setattr(export_databases, "TIMEOUT", 2)
     monkeypatch.setenv("PGPASSWORD", "the password")
     began = time.monotonic()

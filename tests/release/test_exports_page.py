@@ -114,6 +114,7 @@ def test_the_command_says_what_it_wrote_and_refuses_in_one_sentence(here: Path, 
         "--out postgresql://127.0.0.1:1/shop": "error: postgresql://127.0.0.1:1/shop refused or did not answer: ",
         "--out redis://127.0.0.1:1": "error: redis://127.0.0.1:1 refused or did not answer: ",
         "--vectors": "error: model 'shrunk-lift' has no vectors to export. It ranks by counts. Models with vectors: ",
+        "--vectors --out postgresql://ann:secret@h/db": "error: `out` must be a file with --vectors, not an address",
         "--vectors --for csv": "error: `for` must be left out with --vectors, got 'csv'",
     }.items():
         assert exit_code_of(["export", "neatrec-demo/bundle", *words.split()]) == 2

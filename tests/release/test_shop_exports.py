@@ -163,6 +163,14 @@ def test_products_that_do_not_fit_are_refused(index: ServingTable, tmp_path: Pat
     assert (tmp_path / "s.csv").read_text() == "old"
 
 
+def test_answers_within_one_product_are_none(index: ServingTable, tmp_path: Path) -> None:
+    rows = [["one", "One", item] for item in index.catalog.ids.to_pylist()]
+    with (tmp_path / "p.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([["Handle", "Title", "Variant SKU"], *rows])
+    assert export(index, "shopify", tmp_path / "s.csv", products=tmp_path / "p.csv") == ()
+    assert rows_of(tmp_path / "s.csv") == []
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -177,10 +185,15 @@ def test_products_that_do_not_fit_are_refused(index: ServingTable, tmp_path: Pat
         ({"target": "csv", "out": "redis://host"}, "`out` must be a file for --for csv"),
         ({"target": "csv", "out": "redis://:secret@host"}, r"got 'redis://\.\.\.'"),
         (
+            {"target": "redis", "out": "redis://host:1?colour=red"},
+            "`out` must be an address such as redis://host:6379/0, got 'redis://host:1'",
+        ),
+        (
             {"target": "redis", "out": "redis://host:port"},
             "`out` must be an address such as redis://host:6379/0, got 'redis://host:port'",
         ),
         ({"out": "mysql://host/db"}, "`out` must be an address of PostgreSQL or Redis, or a name that ends in"),
+        ({"target": "json", "out": "."}, "`out` must be a file or folder with a name, got '.'"),
         ({"target": "sqlite", "table": 'a"b'}, "`table` must be letters, digits and underscores"),
     ],
 )
@@ -223,11 +236,13 @@ def test_a_folder_has_every_item_and_the_widget_but_no_counts(index: ServingTabl
 def test_a_folder_is_replaced_whole_unless_it_holds_something_else(index: ServingTable, tmp_path: Path) -> None:
     site = tmp_path / "site"
     export(index, "json", site)
-    (site / "5000.json").write_text("{}")
+    (site / "2000.json").write_text("{}")
     export(index, "json", site)
-    assert not (site / "5000.json").exists()
-    (site / "index.html").write_text("ours")
-    with pytest.raises(ParameterError, match=r"`out` must be a new folder, or one of an earlier .*holds index.html"):
-        export(index, "json", site)
-    assert (site / "index.html").read_text() == "ours"
+    assert not (site / "2000.json").exists()
+    for name in ("index.html", "package.json"):
+        (site / name).write_text("ours")
+        with pytest.raises(ParameterError, match=f"`out` must be a new folder, or one of an earlier .*holds {name}"):
+            export(index, "json", site)
+        assert (site / name).read_text() == "ours"
+        (site / name).unlink()
     assert [file.name for file in tmp_path.iterdir()] == ["site"]

@@ -128,6 +128,8 @@ def replacing(path: Path) -> Iterator[Path]:
 
     What the system refuses becomes one sentence, and the old one stays.
     """
+    if not path.name:
+        raise must_be("out", "a file or folder with a name", str(path))
     place = BundleFolder(path)
     try:
         remove(place.writing)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from neatrec.cli.output import OutputOptions, print_json
-from neatrec.errors import must_be
+from neatrec.errors import ParameterError, must_be
 
 
 def export(
@@ -68,6 +68,7 @@ def export(
     ] = False,
 ) -> None:
     """Write what `recommend` answers for every item: a file, a shop's import, a database; or the vectors."""
+    from neatrec.io.addresses import is_address
     from neatrec.release.export import ExportOptions, export_answers
     from neatrec.release.store import bundle_in
     from neatrec.serving import ServingTable
@@ -77,6 +78,8 @@ def export(
         for name, value in {"for": target, "min-evidence": min_evidence, "products": products, "table": table}.items():
             if value is not None:
                 raise must_be(name, "left out with --vectors", str(value))
+        if out is not None and is_address(out):  # not repeated: it may hold a password
+            raise ParameterError("`out` must be a file with --vectors, not an address", argument="out")
         _export_vectors(output, folder, out or "neatrec-vectors.parquet")
         return
     done = export_answers(ServingTable.open(folder), ExportOptions(target, out, k, min_evidence, products, table))

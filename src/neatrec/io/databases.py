@@ -170,14 +170,18 @@ def own_words(error: Exception) -> str:
     return printable(re.sub(r"^([A-Z_]+: )?(\[\w+\] )?(Failed to connect: )?", "", first), 300)
 
 
-@contextmanager
-def _postgresql(address: Address, folder: Path) -> Iterator[OpenDatabase]:
-    require_extra("database", f"reading {address.scheme}://")
+def postgresql_uri(address: Address) -> str:
+    """The address with all text as UTF-8 and a limit to the wait for its host, otherwise as it was given."""
     settings = ["client_encoding=utf8"]
     if "connect_timeout=" not in address.text and "PGCONNECT_TIMEOUT" not in os.environ:
         settings.append(f"connect_timeout={CONNECT_SECONDS}")
-    uri = address.text + ("&" if "?" in address.text else "?") + "&".join(settings)
-    with _cursor("postgresql", address, uri=uri) as (cursor, errors):
+    return address.text + ("&" if "?" in address.text else "?") + "&".join(settings)
+
+
+@contextmanager
+def _postgresql(address: Address, folder: Path) -> Iterator[OpenDatabase]:
+    require_extra("database", f"reading {address.scheme}://")
+    with _cursor("postgresql", address, uri=postgresql_uri(address)) as (cursor, errors):
 
         def tables() -> list[DatabaseTable]:
             cursor.execute(

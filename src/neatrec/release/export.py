@@ -9,6 +9,7 @@ from pathlib import Path
 
 from neatrec.bundle.folder import replacing
 from neatrec.errors import must_be, must_be_one_of
+from neatrec.io.addresses import is_address, parse_address
 from neatrec.release.export_databases import KEY, write_postgres, write_redis, write_sqlite
 from neatrec.release.export_files import (
     TABLE,
@@ -61,6 +62,7 @@ class Exported:
 
     target: str
     out: str
+    """A path, or an address without user and parameters."""
     answers: int
     left_out: tuple[str, ...] = ()
     """Items that the target cannot hold."""
@@ -97,7 +99,7 @@ def export_answers(index: ServingTable, options: ExportOptions) -> Exported:
     if left_out:
         example = printable(left_out[0])
         log.warning("left out %s that %s cannot hold, such as %s", plural(len(left_out), "item"), target, example)
-    return Exported(target, out, answers, tuple(left_out))
+    return Exported(target, parse_address(out).shown if is_address(out) else out, answers, tuple(left_out))
 
 
 def _target_of(out: str | Path | None) -> str:

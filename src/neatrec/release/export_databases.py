@@ -17,16 +17,14 @@ import pyarrow.compute as pc
 
 from neatrec.errors import ParameterError, must_be, require_extra
 from neatrec.io.addresses import Address, parse_address
-from neatrec.io.databases import own_words
+from neatrec.io.databases import CONNECT_SECONDS, own_words, postgresql_uri
 from neatrec.release.export_files import SQL_TYPES, Parts
 from neatrec.text import printable
 
 KEY = "neatrec:complements"
 """The hash in Redis."""
-CONNECT_TIMEOUT = 5
-"""Seconds in which each address of a server must answer: two in a row are still well within 15."""
 TIMEOUT = 10
-"""Seconds in which it must do one step."""
+"""Seconds in which Redis must do one step."""
 UNUSED = 3600
 """Seconds after which Redis drops what an export that was killed left behind."""
 BATCH = 500
@@ -56,10 +54,8 @@ def _postgres(address: str) -> Iterator[Any]:
     from adbc_driver_postgresql import dbapi
 
     server = parse_address(address, ("postgresql",))
-    given = "connect_timeout=" in address
-    limit = "" if given else f"{'&' if '?' in address else '?'}connect_timeout={CONNECT_TIMEOUT}"
     try:
-        connection = dbapi.connect(address + limit)
+        connection = dbapi.connect(postgresql_uri(server))
     except dbapi.Error as error:
         raise _failed(server, error) from error
     try:
@@ -114,11 +110,12 @@ def write_redis(documents: Parts, address: str, key: str) -> None:
         client = redis.Redis.from_url(
             address,
             password=os.environ.get("REDIS_PASSWORD"),
-            socket_connect_timeout=CONNECT_TIMEOUT,
+            socket_connect_timeout=CONNECT_SECONDS,
             socket_timeout=TIMEOUT,
             retry=Retry(NoBackoff(), 0),
         )
-    except ValueError as error:
+        client.connection_pool.make_connection()  # connects to nothing yet; looks at the parameters
+    except (TypeError, ValueError) as error:
         raise must_be("out", "an address such as redis://host:6379/0", server.shown) from error
     try:
         client.ping()

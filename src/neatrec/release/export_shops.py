@@ -104,7 +104,7 @@ def shop_table(
     out = [index.catalog.id(code) for code in np.flatnonzero(products.of_item == NOWHERE).tolist()]
     query, item = products.of_item[chosen.query], products.of_item[chosen.columns(index)["item"]]
     kept = (query != NOWHERE) & (item != NOWHERE) & (query != item)
-    if len(chosen) and not kept.any():
+    if len(chosen) and not kept.any() and out:
         where = f"product of {printable(file)}" if file else f"{shop.own_key} that {shop.name} can hold"
         raise ParameterError(f"no answer is for an item whose id is a {where}, such as {printable(out[0])!r}")
     query, item = _first_answers(query[kept], item[kept], chosen.rank[kept], shop.most)
