@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from neatrec.cooccurrence import CountOptions, count, margins
+from neatrec.cooccurrence import CountOptions, count, count_parts, margins
 from neatrec.cooccurrence.recency import DAY, parse_half_life
 from neatrec.cooccurrence.strata import strata_of, stratum_margins
 from neatrec.data.baskets import Baskets
@@ -125,5 +125,7 @@ def test_baskets_without_times_and_spark_are_refused(market: Baskets) -> None:
         ParameterError, match=r"`half_life` must be none where Spark counts. Count with --engine memory"
     ):
         count(market, WEIGHTED, engine="spark")
+    with pytest.raises(ParameterError, match="`half_life` must be none for counts in parts"):
+        count_parts(market, WEIGHTED)
     with pytest.raises(ParameterError, match="`half_life` must be left alone with the paper protocol"):
         LabelOptions("paper", half_life="90d")

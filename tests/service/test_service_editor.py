@@ -145,13 +145,20 @@ def test_a_hidden_answer_is_gone_at_once_struck_through_for_editors_and_back_aft
     assert 'neatrec_rule_edits_total{action="undo"} 1.0' in counted
 
 
+def boost_hits(client: TestClient) -> float:
+    found = re.search(
+        r'^neatrec_rule_hits_total{action="boost"[^}]*} (\S+)$', client.get("/metrics").text, re.MULTILINE
+    )
+    return 0.0 if found is None else float(found[1])
+
+
 def test_pin_boost_and_note_do_what_they_say(desk: Desk) -> None:
     editor = desk.editor()
     before = answers(editor, k=8)
     assert edit(editor, "boost", item=before[5], position="2").status_code == 303
     assert answers(editor, k=8) == [*before[:3], before[5], *before[3:5], *before[6:]]
     assert answers(editor, k=4) == [*before[:3], before[5]]
-    assert 'neatrec_rule_hits_total{action="boost"' in editor.get("/metrics").text
+    assert boost_hits(editor) == 2
     assert edit(editor, "pin", item=TEA, position="1").status_code == 303
     assert answers(editor, k=3) == [TEA, *before[:2]]
     assert edit(editor, "note", item=before[1], note="check the price").status_code == 303
@@ -162,7 +169,9 @@ def test_pin_boost_and_note_do_what_they_say(desk: Desk) -> None:
     assert "2 places up" in editor.get("/rules").text
     everywhere = edit(editor, "boost", query="*", item=before[2], position="9")
     assert everywhere.status_code == 303
+    hits = boost_hits(editor)
     assert answers(editor, k=3) == [TEA, before[2], before[0]]
+    assert boost_hits(editor) == hits + 1  # the other one does not move up so far
 
 
 def test_lines_written_by_hand_stay_as_they_are(desk: Desk) -> None:

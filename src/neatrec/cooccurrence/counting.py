@@ -26,7 +26,7 @@ from neatrec.cooccurrence.resources import (
 )
 from neatrec.cooccurrence.spark.lines import SparkLines, as_spark_lines
 from neatrec.data.baskets import BasketStream
-from neatrec.errors import ResourceError, must_be_one_of
+from neatrec.errors import ResourceError, must_be, must_be_one_of
 
 ENGINES = ("auto", "memory", "disk", "spark")
 EVERY_PAIR = CountOptions()
@@ -108,6 +108,8 @@ def count_parts(
     """The totals, and the undirected pairs that `count` gives, some queries at a time, ascending: where all lines do
     not fit in memory, all pairs need not either. `order`: with how often each pair's smaller code came first.
     """
+    if counting.half_life is not None:
+        raise must_be("half_life", "none for counts in parts", counting.half_life)
     engine, memory_limit = _resolved("auto", None)
     workers, limit = thread_count(threads), as_limit(memory_limit)
     if engine == "spark":

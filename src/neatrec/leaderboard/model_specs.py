@@ -218,7 +218,8 @@ def model_specs(
                 hint="Each row needs a name of its own.",
             )
     if not chosen:
-        raise ParameterError("a leaderboard needs at least one model")
+        left_out = "; ".join(f"{printable(name)} is left out: {reason}" for name, reason in skipped.items())
+        raise ParameterError("a leaderboard needs at least one model", hint=f"{left_out}." if left_out else None)
     return tuple(chosen), skipped
 
 

@@ -57,7 +57,7 @@ def goes_with(
     lines = answer_item(bundle.index, code, most, level, item_filter, include_new=new, exact=exact)
     if lines is None:
         return None
-    moved = _boost(lines, boosts)
+    moved = _boost(lines, boosts, wanted)
     lines = lines[:wanted]
     for position, line in pins:
         lines.insert(min(position - 1, len(lines)), line)
@@ -101,14 +101,14 @@ def _pins(
     return pins
 
 
-def _boost(lines: list[AnswerLine], boosts: Mapping[int, int]) -> int:
-    """Move the answers that the shop boosts up, the first one first; returns how many moved."""
+def _boost(lines: list[AnswerLine], boosts: Mapping[int, int], wanted: int) -> int:
+    """Move the answers that the shop boosts up, the first one first; returns how many moved among those wanted."""
     moved = 0
     for place, line in enumerate(list(lines)) if boosts else ():
         to = max(place - boosts.get(line.code, 0), 0)
         if to < place:
             lines.insert(to, lines.pop(place))
-            moved += 1
+            moved += to < wanted
     return moved
 
 
