@@ -127,6 +127,29 @@ def test_a_form_of_the_shop_is_submitted(page: Page) -> None:
     expect(page.get_by_text(f"bought {id_of('Salsa')}")).to_be_visible()
 
 
+def test_a_late_answer_of_the_product_before_is_not_shown(page: Page, bundle: Path) -> None:
+    chips, salsa = id_of("Tortilla Chips"), id_of("Salsa")
+    visit(page, chips, API)
+    expect(page.get_by_role("region")).to_be_visible()
+    page.evaluate(
+        """async ([before, now]) => {
+          const place = document.querySelector("#beside"), real = window.fetch;
+          let go;
+          const held = new Promise((done) => { go = done; });
+          window.fetch = (...words) => { window.fetch = real; return held.then(() => real(...words)); };
+          place.dataset.neatrec = before;
+          const late = neatrecLoad(place);
+          place.dataset.neatrec = now;
+          await neatrecLoad(place);
+          go();
+          await late;
+        }""",
+        [chips, salsa],
+    )
+    wanted = [line.answer.name for line in recommend(ServingTable.open(bundle), [salsa], 3).answers]
+    assert page.locator(".neatrec-name").all_inner_texts() == wanted
+
+
 @pytest.mark.parametrize("source", [API, STATIC], ids=["api", "static"])
 def test_names_and_ids_stay_text(page: Page, source: str) -> None:
     visit(page, "../../etc/passwd", source, link="/item?id={id}", k="9")

@@ -54,14 +54,15 @@
 
   const load = async (place) => {
     const { neatrec: id, source, k } = place.dataset;
+    const update = (lines) => place.dataset.neatrec === id && show(place, lines); // not of a product before
     try {
       const answer = await fetch(fill(source, id));
       const found = answer.ok ? await answer.json() : {};
       const { complements = [] } = (source.includes("{shard}") ? found[id] : found) ?? {};
-      show(place, complements.slice(0, Number(k) || 4));
+      update(complements.slice(0, Number(k) || 4));
     } catch (error) {
       console.warn("neatrec:", error.message);
-      show(place, []); // nothing is better than a broken page
+      update([]); // nothing is better than a broken page
     }
   };
 
