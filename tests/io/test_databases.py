@@ -529,8 +529,9 @@ def test_other_drivers_get_what_they_ask_for(
     assert settings.items() <= fake.how["db_kwargs"].items()
     with pytest.raises(SourceError, match=r"does not say what to read\. Choose one with --table"):
         read_baskets(address)
-    with pytest.raises(ParameterError, match="`table` must be a name such as orders"):
-        read_baskets(address, table="orders; DROP TABLE orders")
+    for name in ("orders; DROP TABLE orders", "orders--old", "orders`"):
+        with pytest.raises(ParameterError, match="`table` must be a name such as orders"):
+            read_baskets(address, table=name)
 
 
 @pytest.mark.parametrize(

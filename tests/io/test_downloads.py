@@ -20,6 +20,7 @@ from neatrec.io import read_baskets
 
 ORDERS = b"order_id,sku\n1,tea\n1,milk\n2,tea\n"
 OBJECTS = {"orders/a.csv": ORDERS, "orders/b.csv": b"order_id,sku\n3,salt\n", "orders/about.txt": b"?"}
+OBJECTS |= dict.fromkeys(("orders/_temporary/c.csv", "orders/orders.rejects.csv"), b"order_id,sku\n4,half\n")
 
 
 class FakeWeb(http.server.BaseHTTPRequestHandler):

@@ -105,7 +105,7 @@ def _selection(database: OpenDatabase, options: SourceOptions) -> tuple[str, str
     if database.tables is None:
         if options.table is None:
             raise SourceError(f"{printable(database.shown)} does not say what to read", hint=CHOOSE)
-        if not re.fullmatch(r"[\w$-]+(\.[\w$-]+){0,2}", options.table):
+        if not re.fullmatch(r"[\w$]+([.-][\w$]+)*", options.table):
             raise must_be("table", "a name such as orders or shop.orders", options.table)
         name = f"{database.quote}{options.table}{database.quote}"
         return f"SELECT * FROM {name}", f"table {options.table} of {database.shown}"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from fnmatch import fnmatch
 from http.client import HTTPException, InvalidURL
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import IO, Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import unquote, urlsplit
@@ -16,7 +16,7 @@ from uuid import uuid4
 
 from neatrec.errors import SourceError
 from neatrec.io.addresses import Address
-from neatrec.io.files import ENDINGS, SourceFile, open_file
+from neatrec.io.files import ENDINGS, SourceFile, is_passed_over, open_file
 from neatrec.io.options import SourceOptions
 from neatrec.io.tables import space_in
 from neatrec.text import plural, printable
@@ -73,7 +73,12 @@ def _from_s3(address: Address, folder: Path) -> list[SourceFile]:
             below = system.get_file_info(FileSelector(fixed, recursive=True))
             pattern = path if "*" in path else f"{fixed}/*"
             keys = sorted(each.path for each in below if each.is_file and fnmatch(each.path, pattern))
-            keys = [key for key in keys if key.lower().endswith(ENDINGS)]
+            inside = [PurePosixPath(key).relative_to(fixed) for key in keys]
+            keys = [
+                key
+                for key, file in zip(keys, inside, strict=True)
+                if key.lower().endswith(ENDINGS) and not is_passed_over(file)
+            ]
         if not keys:
             raise URLError("there is no table")
         files = []

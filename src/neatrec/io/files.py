@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import re
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from neatrec.errors import SourceError
 from neatrec.text import printable
@@ -75,7 +75,7 @@ def _in_folder(folder: Path) -> list[Path]:
         file
         for file in folder.rglob("*")
         # Spark and Hadoop leave markers that begin with an underscore or a dot
-        if file.name.lower().endswith(ENDINGS) and file.is_file() and not _is_passed_over(file.relative_to(folder))
+        if file.name.lower().endswith(ENDINGS) and file.is_file() and not is_passed_over(file.relative_to(folder))
     )
     if not files:
         raise SourceError(
@@ -86,7 +86,8 @@ def _in_folder(folder: Path) -> list[Path]:
     return files
 
 
-def _is_passed_over(inside: Path) -> bool:
+def is_passed_over(inside: PurePath) -> bool:
+    """Whether a file of a folder is no part of its table."""
     return inside.name.lower().endswith(REJECTS) or any(part.startswith((".", "_")) for part in inside.parts)
 
 
