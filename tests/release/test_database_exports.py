@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from helpers.postgres import USER, PostgresServer
+from helpers.postgres import PASSWORD, USER, PostgresServer
 from helpers.redis_server import RedisServer
 from helpers.toyshop import toy_baskets
 from neatrec.errors import ParameterError, SourceError
@@ -109,6 +109,14 @@ def test_postgres_takes_the_schema_and_table_that_are_named(indexes, postgres: P
     assert {row[2] for row in postgres_rows(postgres, "shop.goes_with")} == {1}
     with pytest.raises(ParameterError, match=r"postgresql://.* schema \"nowhere\" does not exist"):
         export_answers(indexes[0], ExportOptions(out=postgres.address(), table="nowhere.t"))
+
+
+def test_postgres_needs_no_right_to_create_a_table_that_is_there(indexes, postgres: PostgresServer, tmp_path) -> None:
+    postgres.execute("CREATE SCHEMA kept", f"CREATE ROLE writer LOGIN PASSWORD '{PASSWORD}'")
+    export_answers(indexes[1], ExportOptions(out=postgres.address(), table="kept.answers"))
+    postgres.execute("GRANT USAGE ON SCHEMA kept TO writer", "GRANT SELECT, INSERT, DELETE ON kept.answers TO writer")
+    export_answers(indexes[0], ExportOptions(out=postgres.address(user="writer"), table="kept.answers"))
+    assert postgres_rows(postgres, "kept.answers") == wanted(indexes[0], tmp_path)
 
 
 def test_a_reader_of_postgres_never_sees_a_mix(indexes, postgres: PostgresServer, monkeypatch) -> None:

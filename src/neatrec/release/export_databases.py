@@ -40,7 +40,9 @@ def write_postgres(parts: Parts, address: str, table: str) -> None:
     quoted = ".".join(_quoted(part) for part in (schema or "public", name))
     first = _without_nul(next(parts))
     with _postgres(address) as connection, connection.cursor() as cursor:
-        cursor.execute(_create(quoted, first.schema))
+        cursor.execute(f"SELECT to_regclass('{quoted}') IS NULL")
+        if cursor.fetchone() == (True,):  # IF NOT EXISTS asks for the right to create, whatever is there
+            cursor.execute(_create(quoted, first.schema))
         cursor.execute(f"LOCK TABLE {quoted} IN SHARE ROW EXCLUSIVE MODE")
         cursor.execute(f"DELETE FROM {quoted}")
         for part in chain([first], map(_without_nul, parts)):
