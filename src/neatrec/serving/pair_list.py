@@ -39,11 +39,14 @@ def _rows_by_item(one, other, start, item):
 
 
 @compiled
-def _fitting(start, item, rows, among, left, right, either):
+def _fitting(lists, among, masks):
     """The rows of all pairs with one item in `left` and one in `right`, and any in `either`, each once, in no order.
 
-    One item of each such pair is in `among`: the lists of other items are not looked at.
+    `lists`: start, items and rows of the items' pairs; `masks`: left, right, either. One item of each such pair is in
+    `among`: the lists of other items are not looked at.
     """
+    start, item, rows = lists
+    left, right, either = masks
     most = 0
     for a in range(len(among)):
         if among[a]:
@@ -165,7 +168,7 @@ class PairList:
             if self.is_new is not None and sort == "new":
                 total = int((marked & self.is_new).sum())
             return total, _take(order, marked, skip, max(min(end, total) - skip, 0))
-        rows = _fitting(start, item, self._rows, masks[int(np.argmin(sizes))], *masks)
+        rows = _fitting((start, item, self._rows), masks[int(np.argmin(sizes))], tuple(masks))
         if self.is_new is not None and sort == "new":
             rows = rows[self.is_new[rows]]
         rank = self._ranks.get(sort)

@@ -78,6 +78,7 @@ def _number(key: str, value: str) -> int | float:
 
 
 def check_options(
+    *,
     baskets: int = BASKETS,
     items: int = ITEMS,
     households: int | None = None,
@@ -152,7 +153,15 @@ def supermarket(
     `changes` = 1 other items go together from the middle of the year on, and the truth is that of the second half. The
     same seed gives the same bits for any number of threads.
     """
-    check_options(baskets, items, households, stores, strength, seed, changes)
+    check_options(
+        baskets=baskets,
+        items=items,
+        households=households,
+        stores=stores,
+        strength=strength,
+        seed=seed,
+        changes=changes,
+    )
     if threads is not None and threads < 1:
         raise must_be("threads", "at least 1", threads)
     households = max(1, baskets // VISITS) if households is None else households
