@@ -163,6 +163,14 @@ def test_products_that_do_not_fit_are_refused(index: ServingTable, tmp_path: Pat
     assert (tmp_path / "s.csv").read_text() == "old"
 
 
+def test_a_long_description_is_no_obstacle(index: ServingTable, tmp_path: Path) -> None:
+    (tmp_path / "p.csv").write_text(PRODUCTS + f"other,Other,,{'x' * 200_000}\n", encoding="utf-8")
+    before = csv.field_size_limit()
+    export(index, "shopify", tmp_path / "s.csv", products=tmp_path / "p.csv")
+    assert rows_of(tmp_path / "s.csv")
+    assert csv.field_size_limit() == before
+
+
 def test_answers_within_one_product_are_none(index: ServingTable, tmp_path: Path) -> None:
     rows = [["one", "One", item] for item in index.catalog.ids.to_pylist()]
     with (tmp_path / "p.csv").open("w", newline="") as file:

@@ -22,6 +22,8 @@ from neatrec.text import printable
 Codes = npt.NDArray[np.int32]
 NOWHERE = -1
 """Of an item that is no product of the shop."""
+MAX_CELL = 1 << 24
+"""Characters of a cell: descriptions of products hold pictures, too."""
 
 
 @dataclass(frozen=True)
@@ -171,6 +173,7 @@ def _products(catalog: Catalog, shop: ShopFormat, file: Path | None) -> Products
 
 
 def _read_products(file: Path) -> tuple[Sequence[str], list[dict[str, str]]]:
+    limit = csv.field_size_limit(MAX_CELL)
     try:
         with file.open(encoding="utf-8-sig", newline="") as stream:
             reader = csv.DictReader(stream, restval="")
@@ -178,6 +181,8 @@ def _read_products(file: Path) -> tuple[Sequence[str], list[dict[str, str]]]:
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         why = error.strerror if isinstance(error, OSError) else printable(error)
         raise SourceError(f"cannot read the products in {printable(file)}: {why}", file=str(file)) from error
+    finally:
+        csv.field_size_limit(limit)
 
 
 def _column(names: Sequence[str], wanted: tuple[str, ...], file: Path) -> str:
