@@ -222,6 +222,7 @@ def test_packages_for_a_bare_gpu_machine_import_with_the_numeric_libraries_alone
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.long
 def test_what_a_bare_gpu_machine_does_runs_with_the_numeric_libraries_alone() -> None:
     """Simulating, labels by both protocols, every model but those of `implicit`, evaluation, bundles."""
     done = _in_a_bare_interpreter(BARE_RUN)

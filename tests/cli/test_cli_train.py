@@ -436,6 +436,7 @@ def _send(number: int) -> None:
     time.sleep(0.01)
 
 
+@pytest.mark.long
 def test_a_first_run_says_that_it_compiles(tmp_path: Path, neatrec) -> None:
     words = ["train", SMALL, *QUICK, "-v", "--out"]
     environment = {**os.environ, "NEATREC_CACHE": str(tmp_path / "cache")}
