@@ -63,6 +63,18 @@ def test_the_habit_of_one_customer_is_no_evidence(customers: int, dependent: int
     assert len(held_out.dependent_pairs(MAX_P_VALUE)[0]) == dependent
 
 
+def test_halves_are_of_one_period_so_that_a_change_is_in_both() -> None:
+    lists = [["a", "b"]] * 60 + [["a", "c"]] * 60
+    baskets = replace(Baskets.from_lists(lists), times=np.arange(120, dtype=np.int64) * 86_400)
+    options = FeatureOptions(CountParameters().counting(), ordered=False, rank=2, min_pair_count=1)
+    catalog, rng = CatalogFeatures.of(baskets.catalog), np.random.default_rng(0)
+    folds = list(make_folds([baskets], lambda part: PairFeatures.of(part, catalog, options, rng), options, 1.2))
+    assert len(folds) == 2
+    for features, held_out in folds:
+        assert features.counts.matrix[0, 1:].toarray().min() > 20
+        assert held_out.counts.matrix[0, 1:].toarray().min() > 20
+
+
 def test_training_sets_hold_candidates_and_which_are_positive() -> None:
     features = toy_features()
     folds = [Fold(features, HeldOut(features.counts, features.directed))] * 2

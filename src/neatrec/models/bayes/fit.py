@@ -1,8 +1,8 @@
 """How `bayes` is fitted: the weights on folds of the training baskets, the counts on all of them.
 
 Where times are known and the last fifth of the baskets holds enough strong pairs, it is held out: what shoppers buy
-every week must not be its own test. Otherwise each half is held out for the other. k is counted in expected times
-together and features are logarithms of lifts, so weights mean the same for a fold as for all baskets.
+every week must not be its own test. Otherwise each random half is held out for the other. k is counted in expected
+times together and features are logarithms of lifts, so weights mean the same for a fold as for all baskets.
 """
 
 from __future__ import annotations
@@ -174,9 +174,9 @@ def make_folds(
             yield Fold(features_of(_part(shards, earlier, True)), _with_customers(found, later, options))
             return
         del found, later
+    # halves of one period: where complements change, an earlier half says little about a later one
     # a hash and not the digits of the id: ids of a part may all be even
-    hashed = [uniform_of_ids(shard.ids, "practice") < 0.5 for shard in shards]
-    half = _before(shards, 0.5) or hashed
+    half = [uniform_of_ids(shard.ids, "practice") < 0.5 for shard in shards]
     parts = [_part(shards, half, part) for part in (True, False)]
     found_of = [features_of(part) for part in parts]
     for one, other in ((0, 1), (1, 0)):
