@@ -10,7 +10,7 @@ from helpers.exports import EXPORTS, write_export
 from neatrec import fit
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EXPORTS)
 def test_an_export_is_read_and_answered_without_any_option(name: str, tmp_path: Path) -> None:
     shop = fit(str(write_export(name, tmp_path, baskets=1_500, items=300)), model="shrunk-lift")
