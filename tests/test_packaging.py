@@ -157,7 +157,7 @@ def test_the_lowest_and_the_newest_dependencies_run_the_demo(wheel: Path, tmp_pa
     for words in (("demo", "--out", "demo"), ("show", "demo/bundle"), ("serve", "no-such-bundle")):
         done = neatrec(*words)
         assert done.returncode == (2 if words[0] == "serve" else 0), done.stderr
-    assert "there is no bundle" in done.stderr
+    assert "there is no file or folder no-such-bundle" in done.stderr
 
 
 def uv(*arguments: str) -> None:
