@@ -103,6 +103,14 @@ def test_a_model_that_is_no_product_of_vectors_says_so() -> None:
         ParameterError, match=r"`ann` must be asked of bayes, or of a model whose score is a product .* 'shrunk-lift'"
     ):
         approximate_answers(model, 5)
+    assert not model.knows_related_items()
+    with pytest.raises(ParameterError, match="model 'shrunk-lift' does not know related items"):
+        model.related_items(np.zeros(1, dtype=np.int32))
+
+
+@pytest.mark.parametrize(("name", "reason"), [("shrunk-lift", "counts"), ("pop", "popular"), ("item2vec", "similar")])
+def test_a_model_says_why_it_recommends_what_the_counts_do_not_show(name: str, reason: str) -> None:
+    assert make_model(name).reason == reason
 
 
 def test_the_page_names_the_models_that_can_have_one() -> None:

@@ -55,6 +55,8 @@ class Model(ABC):
 
     goals: ClassVar[tuple[str, ...]] = ()
     """What one fit can rank its answers for, by the parameter `goal`; the first is the default."""
+    reason: ClassVar[str] = "similar"
+    """Why it recommends a pair without evidence in the counts: similar items, `popular` items, or none but `counts`."""
 
     def __init__(self, parameters: ModelParameters | None = None) -> None:
         self.parameters: Any = self.Parameters() if parameters is None else parameters
@@ -203,6 +205,19 @@ class Model(ABC):
     def score_goals(self, queries: npt.ArrayLike) -> dict[str, Scores]:
         """`score_all` by each goal."""
         return {goal: self.with_goal(goal).score_all(queries) for goal in self.goals}
+
+    def score_pairs_by_goal(self, queries: Codes, items: Codes) -> dict[str, Scores]:
+        """`score` by each goal."""
+        return {goal: self.with_goal(goal).score(queries, items) for goal in self.goals}
+
+    def related_items(self, queries: Codes) -> tuple[npt.NDArray[np.int64], Codes]:
+        """The items among which the best of each query are mostly found, (start, items), where the model knows them."""
+        raise ParameterError(f"model {self.name!r} does not know related items", argument="model")
+
+    @classmethod
+    def knows_related_items(cls) -> bool:
+        """Whether an approximate table can be made of `related_items`, by every goal."""
+        return cls.related_items is not Model.related_items
 
     @abstractmethod
     def _score(self, queries: Codes, items: Codes) -> Scores: ...

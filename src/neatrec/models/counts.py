@@ -166,6 +166,7 @@ class CountModel(Model):
     Parameters: ClassVar[type[ModelParameters]] = CountParameters
     devices: ClassVar[tuple[str, ...]] = ("cpu",)
     min_score: ClassVar[float] = 0.0
+    reason: ClassVar[str] = "counts"
     counts: PairCounts
 
     @abstractmethod

@@ -22,6 +22,7 @@ class Pop(Model):
     description: ClassVar[str] = "The most bought items, the same for every query."
     devices: ClassVar[tuple[str, ...]] = ("cpu",)
     scores_unseen_items: ClassVar[bool] = True
+    reason: ClassVar[str] = "popular"
 
     def _fit(self, shards: Iterable[Baskets], run: Run) -> None:
         """`item_count` is all that it needs, and `fit` has counted it."""

@@ -1,9 +1,9 @@
 """The best K of every item, approximately: for millions of items, of which each looks at a small part.
 
 faiss parts the items into lists of neighbours (spherical k-means) and finds for each query the lists nearest to it;
-their items are scored exactly, by matrix product, and scanned as in the exact table. `bayes` needs no lists: it looks
-at what was bought with an item or with items like it (`related_by_goal`). What is lost are answers elsewhere: how many
-is measured against exact answers of items drawn at random.
+their items are scored exactly, by matrix product, and scanned as in the exact table. A model with `related_items` needs
+no lists: it says itself where the best of an item are mostly found. What is lost are answers elsewhere: how many is
+measured against exact answers of items drawn at random.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ import numpy.typing as npt
 from neatrec.cooccurrence.resources import thread_count
 from neatrec.errors import MissingDependencyError, ParameterError, must_be
 from neatrec.models.base import Model
-from neatrec.models.bayes import Bayes
 from neatrec.models.parallel import one_blas_thread
 from neatrec.models.vectors import CosineModel
 from neatrec.serving.topk import (
@@ -110,7 +109,7 @@ def approximate_answers(model: Model, k: int, *, threads: int | None = None) -> 
     return best, recall
 
 
-def related_recall(model: Bayes, k: int, *, threads: int | None = None) -> MeasuredRecall:
+def related_recall(model: Model, k: int, *, threads: int | None = None) -> MeasuredRecall:
     """What the items related to a query have of its exact answers by the model's own goal."""
     search = search_of(model, k)
     queries = search.query[_sample(search, SAMPLE, 1)]
@@ -128,7 +127,7 @@ def _advise(recall: MeasuredRecall) -> None:
 
 def check_approximate(model: Model) -> None:
     """Say before a fit what would keep this model from an approximate table."""
-    if isinstance(model, Bayes):
+    if model.knows_related_items():
         return
     if not isinstance(model, CosineModel):
         raise _no_product(model)

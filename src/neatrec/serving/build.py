@@ -17,8 +17,6 @@ from neatrec.bundle import BundleLock, Manifest, load_bundle, read_manifest, rew
 from neatrec.data.baskets import BasketStream
 from neatrec.errors import BundleError, must_be
 from neatrec.models.base import Model
-from neatrec.models.bayes import Bayes
-from neatrec.models.counts import CountModel
 from neatrec.serving.approximate import MeasuredRecall, approximate_answers, related_recall
 from neatrec.serving.evidence import thresholds
 from neatrec.serving.files import ATTACHMENT, COLUMNS_VERSION, FOLDER, NOTE, AnswerSections, write_items, write_pairs
@@ -94,12 +92,12 @@ def write_answers(model: Model, pairs: PairTable, place: Path, options: TableOpt
         "columns": COLUMNS_VERSION,
         "k": options.k,
         "answers": number,
-        "reason": _reason(model),
+        "reason": model.reason,
         "grades": thresholds(),
         "evidence": dict(pairs.about()),
         **({} if recall is None else {"recall": recall.to_dict()}),
         **({"goals": others} if others else {}),
-        **({"reasons": {name: _reason(model.with_goal(name)) for name in model.goals}} if model.goals else {}),
+        **({"reasons": {name: model.with_goal(name).reason for name in model.goals}} if model.goals else {}),
     }
     return {NOTE: about}
 
@@ -108,14 +106,14 @@ def _blocks(model: Model, options: TableOptions) -> Iterator[tuple[dict[str, Top
     """The best of some items after the other, by each goal; all at once where a search needs all items together."""
     k, threads = options.k, options.threads
     if model.goals:
-        related = model if options.ann and isinstance(model, Bayes) else None
-        measured = None if related is None else related_recall(related, k, threads=threads)
+        related = options.ann and model.knows_related_items()
+        measured = related_recall(model, k, threads=threads) if related else None
         for first in range(0, len(model.catalog), ITEMS_PER_BLOCK):
             block = np.arange(first, min(first + ITEMS_PER_BLOCK, len(model.catalog)), dtype=np.int32)
-            if related is None:
-                yield best_by_goal(model, k, queries=block, threads=threads), None
+            if related:
+                yield related_by_goal(model, k, block, threads=threads), measured
             else:
-                yield related_by_goal(related, k, block, threads=threads), measured
+                yield best_by_goal(model, k, queries=block, threads=threads), None
     elif options.ann:
         best, recall = approximate_answers(model, k, threads=threads)
         yield {"": best}, recall
@@ -146,13 +144,6 @@ def _variance(model: Model) -> npt.NDArray[np.float32] | None:
         return None
     variances = np.exp(np.asarray(logs, dtype=np.float64)).reshape(len(logs), -1)
     return np.asarray(variances.mean(axis=1), dtype=np.float32)
-
-
-def _reason(model: Model) -> str:
-    """Why it recommends a pair without evidence in the counts; see `evidence.REASONS`."""
-    if isinstance(model, CountModel) or getattr(model, "statistic", None) is not None:
-        return "counts"
-    return "popular" if model.name == "pop" else "similar"
 
 
 def save_indexed(

@@ -16,7 +16,6 @@ from neatrec.compiled import compiled, offer_best, sort_best
 from neatrec.cooccurrence.resources import thread_count
 from neatrec.errors import DivergedError, must_be
 from neatrec.models.base import Model
-from neatrec.models.bayes import Bayes
 from neatrec.models.counts import CountModel
 from neatrec.models.embeddings.kernels.dispatch import ranking_device
 from neatrec.models.parallel import one_blas_thread, thread_limit
@@ -190,8 +189,8 @@ def best_by_goal(model: Model, k: int, *, threads: int | None = None, queries: C
     return {goal: search.answers() for goal, search in searches.items()}
 
 
-def related_by_goal(model: Bayes, k: int, queries: Codes, *, threads: int | None = None) -> dict[str, TopK]:
-    """As `best_by_goal`, from the items that are bought with a query or with items like it."""
+def related_by_goal(model: Model, k: int, queries: Codes, *, threads: int | None = None) -> dict[str, TopK]:
+    """As `best_by_goal`, from the `related_items` of each query."""
     searches = searches_by_goal(model, k, queries)
     asked = np.unique(np.concatenate([search.query for search in searches.values()]))
     with thread_limit(thread_count(threads)), one_blas_thread():

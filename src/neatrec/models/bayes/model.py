@@ -123,6 +123,7 @@ class Bayes(Model):
             self.statistic.counts = self.features.counts
         if isinstance(self.scorer, PairScorer):
             self.scorer = self.scorer.with_rankers(*ranking.rankers or (None,))
+        self.reason = Model.reason if self.statistic is None else self.statistic.reason  # type: ignore[misc]
         # statistics have no score for an item that was never bought, unless others stand in for it
         self.scores_unseen_items = self.statistic is None or self.stand_ins.weights.nnz > 0  # type: ignore[misc]
 
