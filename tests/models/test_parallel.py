@@ -16,9 +16,10 @@ from neatrec.models.bayes import GOALS, scoring
 from neatrec.models.bayes.scoring import PairScorer
 from neatrec.models.embeddings import likelihood
 from neatrec.models.embeddings.likelihood import likelihood_pairs
-from neatrec.models.parallel import one_blas_thread, parallel_slices, thread_limit
+from neatrec.models.parallel import parallel_slices, thread_limit
 from neatrec.models.popularity import Pop
 from neatrec.models.vectors import pair_products
+from neatrec.statistics.blas import one_blas_thread
 
 
 @pytest.fixture

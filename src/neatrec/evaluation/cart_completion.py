@@ -22,7 +22,7 @@ from neatrec.errors import must_be
 from neatrec.evaluation.held_out_lift import HeldOutPairs, held_out_pairs
 from neatrec.evaluation.intervals import interval, resampled_means
 from neatrec.evaluation.metrics import KS, hit_rate, ndcg
-from neatrec.models.parallel import one_blas_thread
+from neatrec.statistics.blas import one_blas_thread
 
 Codes = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]

@@ -17,7 +17,8 @@ from neatrec.errors import DivergedError, ParameterError
 from neatrec.evaluation.candidates import Candidates, CandidateSet, CatalogCandidates, Codes, Numbers
 from neatrec.evaluation.kernels import BestRows, CategorizedItems, LabelRows, rank_lists, rank_rows
 from neatrec.models.embeddings.kernels.dispatch import ranking_device
-from neatrec.models.parallel import one_blas_thread, parallel_slices
+from neatrec.models.parallel import parallel_slices
+from neatrec.statistics.blas import one_blas_thread
 from neatrec.text import printable
 
 log = logging.getLogger(__name__)

@@ -23,7 +23,8 @@ from neatrec.evaluation.ranks import LabelQueries, LabelRanks
 from neatrec.evaluation.slices import SliceSpec, slicings
 from neatrec.evaluation.task import TOP, EvaluationTask, ModelRanks
 from neatrec.labels.config import checked_levels
-from neatrec.models.parallel import one_blas_thread, parallel_slices
+from neatrec.models.parallel import parallel_slices
+from neatrec.statistics.blas import one_blas_thread
 
 Floats = npt.NDArray[np.float64]
 LabelMask = npt.NDArray[np.bool_]

@@ -26,9 +26,9 @@ from neatrec.models.base import Codes, Model, Scores
 from neatrec.models.cart_ranking import CartRanking
 from neatrec.models.counts import PairCounts
 from neatrec.models.embeddings.kernels import gpu
-from neatrec.models.parallel import one_blas_thread
 from neatrec.models.parameters import ModelParameters, parameter
 from neatrec.models.run import Run
+from neatrec.statistics.blas import one_blas_thread
 
 BLOCK = 1024
 """Rows of the inverse that are turned into weights at a time."""

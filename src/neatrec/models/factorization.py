@@ -22,10 +22,10 @@ from neatrec.data.catalog import string_array
 from neatrec.data.randomness import as_generator
 from neatrec.errors import DivergedError, require_extra
 from neatrec.models.base import Model
-from neatrec.models.parallel import one_blas_thread
 from neatrec.models.parameters import ModelParameters, parameter
 from neatrec.models.run import Run
 from neatrec.models.vectors import CosineModel
+from neatrec.statistics.blas import one_blas_thread
 from neatrec.text import printable
 
 Vectors = npt.NDArray[np.float32]

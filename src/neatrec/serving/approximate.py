@@ -22,7 +22,6 @@ import numpy.typing as npt
 from neatrec.cooccurrence.resources import thread_count
 from neatrec.errors import MissingDependencyError, ParameterError, must_be
 from neatrec.models.base import Model
-from neatrec.models.parallel import one_blas_thread
 from neatrec.models.vectors import CosineModel
 from neatrec.serving.topk import (
     TILE,
@@ -35,6 +34,7 @@ from neatrec.serving.topk import (
     related_by_goal,
     search_of,
 )
+from neatrec.statistics.blas import one_blas_thread
 from neatrec.text import plural
 
 log = logging.getLogger(__name__)

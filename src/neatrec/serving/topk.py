@@ -18,8 +18,9 @@ from neatrec.errors import DivergedError, must_be
 from neatrec.models.base import Model
 from neatrec.models.counts import CountModel
 from neatrec.models.embeddings.kernels.dispatch import ranking_device
-from neatrec.models.parallel import one_blas_thread, thread_limit
+from neatrec.models.parallel import thread_limit
 from neatrec.models.vectors import CosineModel
+from neatrec.statistics.blas import one_blas_thread
 from neatrec.statistics.independence import groups_of
 
 CHUNK = 16

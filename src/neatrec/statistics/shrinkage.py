@@ -21,6 +21,7 @@ from scipy import special
 from scipy.interpolate import BSpline
 
 from neatrec.data.randomness import Seed, as_generator
+from neatrec.statistics.blas import one_blas_thread
 from neatrec.statistics.tails import garwood_interval, poisson_tail
 from neatrec.statistics.types import Floats, Numbers, as_floats
 
@@ -283,7 +284,8 @@ def fit_lift_prior(pairs: PairSample) -> LiftPrior | None:
     knots = int(np.ceil((highest - LOWEST) / KNOT_STEP))
     prior = LiftPrior(np.zeros((by_expected.shape[1], knots + 3)), expected_range, np.ones(len(DISPERSION_COUNTS)))
     by_lift = _splines(prior.grid, (LOWEST, LOWEST + KNOT_STEP * knots), knots)
-    return replace(prior, coefficients=_scored(cells, prior.grid, by_expected, by_lift))
+    with one_blas_thread():
+        return replace(prior, coefficients=_scored(cells, prior.grid, by_expected, by_lift))
 
 
 def count_dispersion(halves: HalfCounts, stand_out: npt.NDArray[np.bool_]) -> Floats:

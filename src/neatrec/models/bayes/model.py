@@ -29,11 +29,11 @@ from neatrec.models.bayes.scoring import (
     make_scorer,
 )
 from neatrec.models.counts import CountModel, PairCounts, StrataParameters, restored_matrix
-from neatrec.models.parallel import one_blas_thread
 from neatrec.models.parameters import ModelParameters, parameter
 from neatrec.models.popularity import PopCo
 from neatrec.models.run import Run
 from neatrec.models.statistics import LLR, Jaccard, Lift, ShrunkLift
+from neatrec.statistics.blas import one_blas_thread
 
 BLOCK_NUMBERS = 4_000_000
 """Scores computed at a time."""

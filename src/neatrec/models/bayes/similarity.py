@@ -15,7 +15,8 @@ from scipy import sparse
 from neatrec.compiled import compiled, offer_best
 from neatrec.data.catalog import UNKNOWN
 from neatrec.models.counts import PairCounts, frequent_pairs
-from neatrec.models.parallel import one_blas_thread, parallel_slices
+from neatrec.models.parallel import parallel_slices
+from neatrec.statistics.blas import one_blas_thread
 
 MAX_WORDS = 3_000
 """Only the most frequent words are used: word pairs make a table of this number squared."""
