@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import dataclass
 from functools import cache
+from importlib.resources import files
 from math import gcd
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from neatrec.data.catalog import Catalog, string_array
-from neatrec.simulator.words import (
-    BRAND_FIRST,
-    BRAND_SECOND,
-    COMPLEMENTS,
-    DECEMBER,
-    FAVOURED,
-    ONE_STORE,
-    PRODUCT_LIST,
-    STAPLES,
-    STOCK_UP,
-)
 
 PLAIN, STAPLE, DECEMBER_ONLY, ONE_STORE_ONLY, LARGE_BASKET = 0, 1, 2, 3, 4
 """What can be special about an item: popular noise, or one of the three traps."""
@@ -50,55 +42,49 @@ class ProductTable:
     aisles: tuple[str, ...]
 
 
+@cache
+def words() -> dict[str, Any]:
+    """Names of departments, aisles, products and brands, and which products go together: `words.toml`."""
+    return tomllib.loads(files("neatrec.simulator").joinpath("words.toml").read_text(encoding="utf-8"))
+
+
 def kind_of(name: str) -> int:
     """The special role of a product; the traps have products of their own."""
-    for kind, names in ((DECEMBER_ONLY, DECEMBER), (ONE_STORE_ONLY, ONE_STORE), (LARGE_BASKET, STOCK_UP)):
-        if name in names:
-            return kind
-    return STAPLE if name in STAPLES else PLAIN
+    roles = {"december": DECEMBER_ONLY, "one_store": ONE_STORE_ONLY, "stock_up": LARGE_BASKET, "staples": STAPLE}
+    return next((kind for role, kind in roles.items() if name in words()[role]), PLAIN)
 
 
 @cache
 def product_table() -> ProductTable:
     """All products with their departments and aisles."""
-    departments: list[str] = []
     aisles: list[str] = []
     products: list[Product] = []
-    qualities: tuple[str, ...] = ()
-    for line in filter(None, PRODUCT_LIST.splitlines()):
-        if not line.startswith(" "):
-            department, words = line.split(": ")
-            departments.append(department)
-            qualities = tuple(words.split(", "))
-            continue
-        aisle, sizes, names = line.strip().split(" | ")
-        aisles.append(aisle)
-        products += [
-            Product(
-                name,
-                department=len(departments) - 1,
-                aisle=len(aisles) - 1,
-                sizes=tuple(sizes.split(", ")),
-                qualities=qualities,
-                kind=kind_of(name),
-                favoured=name in FAVOURED,
-            )
-            for name in names.split(", ")
-        ]
-    return ProductTable(tuple(products), tuple(departments), tuple(aisles))
+    for number, department in enumerate(words()["department"]):
+        for aisle in department["aisle"]:
+            products += [
+                Product(
+                    name,
+                    department=number,
+                    aisle=len(aisles),
+                    sizes=tuple(aisle["sizes"]),
+                    qualities=tuple(department["qualities"]),
+                    kind=kind_of(name),
+                    favoured=name in words()["favoured"],
+                )
+                for name in aisle["products"]
+            ]
+            aisles.append(aisle["name"])
+    departments = tuple(department["name"] for department in words()["department"])
+    return ProductTable(tuple(products), departments, tuple(aisles))
 
 
 @cache
 def complementary_products() -> tuple[tuple[str, str], ...]:
     """Directed pairs of product names: the first brings the second."""
     pairs: list[tuple[str, str]] = []
-    for line in COMPLEMENTS.split("\n"):
-        if " = " in line:
-            first, second = line.split(" = ")
-            pairs += [(first, second), (second, first)]
-        elif " > " in line:
-            first, second = line.split(" > ")
-            pairs.append((first, second))
+    for line in words()["complements"]:
+        first, sign, second = line.partition(" = ") if " = " in line else line.partition(" > ")
+        pairs += [(first, second), (second, first)] if sign == " = " else [(first, second)]
     return tuple(pairs)
 
 
@@ -139,7 +125,6 @@ def products_by_priority() -> list[int]:
     return sorted(share, key=lambda number: (share[number], number))
 
 
-BRANDS = tuple(f"{first} {second}" for first in BRAND_FIRST for second in BRAND_SECOND)
 SHARE_WITH_VARIANTS = 0.15
 USUAL_ITEMS = 1_500
 """A shop of this size has one item of each trap product; larger shops have more."""
@@ -202,9 +187,14 @@ def make_catalog(chosen: Assortment, rng: np.random.Generator) -> Catalog:
     )
 
 
+@cache
+def brands() -> tuple[str, ...]:
+    return tuple(f"{first} {second}" for first in words()["brand_first"] for second in words()["brand_second"])
+
+
 def _names(chosen: Assortment, rng: np.random.Generator) -> list[str]:
     products = product_table().products
-    starts = rng.integers(0, len(BRANDS), len(products))
+    starts = rng.integers(0, len(brands()), len(products))
     sizes = rng.integers(0, 4, len(chosen.product))
     return [
         item_name(products[product], number, int(starts[product]), size)
@@ -222,10 +212,10 @@ def item_name(product: Product, number: int, start: int, size: int) -> str:
     """
     if number == 0:
         return product.name
-    combinations = len(BRANDS) * len(product.qualities)
+    combinations = len(brands()) * len(product.qualities)
     place = (start * len(product.qualities) + number * _stride(combinations)) % combinations
     brand, quality = divmod(place, len(product.qualities))
-    return f"{BRANDS[brand]} {product.qualities[quality]} {product.name}, {product.sizes[size % len(product.sizes)]}"
+    return f"{brands()[brand]} {product.qualities[quality]} {product.name}, {product.sizes[size % len(product.sizes)]}"
 
 
 @cache
