@@ -19,7 +19,7 @@ from neatrec.cooccurrence.expected_counts import fit_strata
 from neatrec.cooccurrence.strata import strata_of, stratum_margins
 from neatrec.labels import LabelOptions
 from neatrec.labels.calibrated import CalibratedTest
-from neatrec.labels.ground_truth import score_against
+from neatrec.labels.record import score_against
 from neatrec.simulator import Supermarket, supermarket
 
 SEEDS = (0, 1, 2, 3)

@@ -20,7 +20,7 @@ import numpy as np
 
 from benchmarks.harness import save, table
 from neatrec.labels import make_labels
-from neatrec.labels.ground_truth import score_against
+from neatrec.labels.record import score_against
 from neatrec.release.export_rows import export_rows
 from neatrec.serving import ServingTable
 from neatrec.serving.evidence import CERTAIN, LIKELY, STRENGTHS

@@ -24,7 +24,7 @@ from scipy import sparse
 from benchmarks.harness import data_folder, save, table
 from neatrec.data.baskets import Baskets
 from neatrec.labels import make_labels
-from neatrec.labels.ground_truth import score_against
+from neatrec.labels.record import score_against
 from neatrec.simulator import TRAP_NAMES, supermarket
 
 Codes = npt.NDArray[np.int64]

@@ -11,7 +11,7 @@ from neatrec.check.run import CheckResult, check_baskets
 from neatrec.errors import require_extra
 from neatrec.labels import Labels, make_labels
 from neatrec.labels.audit import Audit, audit_labels
-from neatrec.labels.ground_truth import TruthScore, score_against
+from neatrec.labels.record import TruthScore, score_against
 from neatrec.leaderboard.report import make_report
 from neatrec.leaderboard.run import LeaderboardOptions, LeaderboardResult
 from neatrec.models import Model, Run, make_model

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from neatrec.evaluation.intervals import Dyads
-from neatrec.evaluation.paired_tests import holm, paired_p
+from neatrec.evaluation.intervals import Dyads, holm, paired_p
 
 
 def test_p_is_that_of_the_normal_distribution() -> None:

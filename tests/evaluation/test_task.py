@@ -16,7 +16,7 @@ from neatrec.evaluation.ranks import best_table, label_queries_from_table, label
 from neatrec.evaluation.task import EvaluationTask, ModelRanks
 from neatrec.labels import make_labels
 from neatrec.models import make_model
-from neatrec.report.run_record import differences
+from neatrec.report.verify import differences
 
 NAMES = [f"{name}{i}" for i in range(6) for name in ("bun", "sausage", "tea", "milk")]
 

@@ -15,7 +15,7 @@ from neatrec._version import __version__
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog
 from neatrec.labels.audit import audit_labels
-from neatrec.labels.ground_truth import score_against
+from neatrec.labels.record import score_against
 from neatrec.report.audit_report import audit_text, write_audit
 
 FILES = {

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from neatrec.labels import Labels, make_labels
-from neatrec.labels.ground_truth import score_against
+from neatrec.labels.record import score_against
 from neatrec.simulator import TRAP_NAMES, PlantedTruth, Supermarket, supermarket
 
 ALL_STRATA = ("basket_size", "month", "store")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from neatrec.labels import make_labels, shuffle_null
-from neatrec.labels.ground_truth import score_against
+from neatrec.labels.record import score_against
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,16 @@ import pytest
 
 from helpers.small_report import INJECTIONS
 from neatrec.errors import ParameterError
-from neatrec.report.formats import latex_text, markdown_text, to_csv, to_latex, to_markdown
-from neatrec.report.table import ReportTable, TableColumn, best_cells
+from neatrec.report.table import (
+    ReportTable,
+    TableColumn,
+    best_cells,
+    latex_text,
+    markdown_text,
+    to_csv,
+    to_latex,
+    to_markdown,
+)
 
 COLUMNS = (
     TableColumn("name", "Name"),

@@ -26,8 +26,8 @@ from neatrec.report.model_sections import (
     variance_section,
 )
 from neatrec.report.page import ExampleList, FigureRow, Page, Paragraph, SummaryCard
-from neatrec.report.run_record import differences, plain_json
 from neatrec.report.summary import pairs_section, recommended_goal, summary_section
+from neatrec.report.verify import differences, plain_json
 
 
 @pytest.fixture(scope="module")

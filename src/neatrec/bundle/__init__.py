@@ -1,8 +1,7 @@
 """The model folder: verified by hashes, replaced atomically."""
 
 from neatrec.bundle.export import export_vectors
-from neatrec.bundle.folder import is_bundle
-from neatrec.bundle.lock import BundleLock
+from neatrec.bundle.folder import BundleLock, is_bundle
 from neatrec.bundle.manifest import Manifest
 from neatrec.bundle.store import load_bundle, read_bundle, read_manifest, rewrite_bundle, save_bundle, stream_hash
 

@@ -21,8 +21,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from neatrec._version import __version__
-from neatrec.bundle.folder import BundleFolder, remove, sync_file, sync_folder
-from neatrec.bundle.lock import BundleLock, cannot_write
+from neatrec.bundle.folder import BundleFolder, BundleLock, cannot_write, remove, sync_file, sync_folder
 from neatrec.bundle.manifest import (
     NAME,
     FileRecord,

@@ -13,8 +13,8 @@ from neatrec.evaluation.candidates import (
     partners,
 )
 from neatrec.evaluation.held_out_lift import HeldOutLift, held_out_lifts, held_out_pairs
+from neatrec.evaluation.intervals import holm, paired_p
 from neatrec.evaluation.metrics import KS, ceiling, hit_rate, ndcg, reciprocal_rank
-from neatrec.evaluation.paired_tests import holm, paired_p
 from neatrec.evaluation.ranks import LabelQueries, LabelRanks, Scorer, rank_labels
 from neatrec.evaluation.summary import (
     EvaluationResult,

@@ -16,9 +16,8 @@ import numpy.typing as npt
 from neatrec.errors import ParameterError
 from neatrec.evaluation.cart_completion import CartCompletion, completion
 from neatrec.evaluation.held_out_lift import HeldOutLift, held_out_lifts
-from neatrec.evaluation.intervals import ROUNDS, Dyads, Influence
+from neatrec.evaluation.intervals import ROUNDS, Dyads, Influence, holm, paired_p
 from neatrec.evaluation.metrics import KS, ceiling, check_ks, metric_names, metric_values
-from neatrec.evaluation.paired_tests import holm, paired_p
 from neatrec.evaluation.ranks import LabelQueries, LabelRanks
 from neatrec.evaluation.slices import SliceSpec, slicings
 from neatrec.evaluation.task import TOP, EvaluationTask, ModelRanks

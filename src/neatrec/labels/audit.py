@@ -13,11 +13,10 @@ from neatrec._version import __version__
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import UNKNOWN, Catalog
 from neatrec.labels.config import LabelConfig, LabelOptions
-from neatrec.labels.ground_truth import GroundTruth, TruthScore, score_against
 from neatrec.labels.make import DEFAULTS, make_labels
 from neatrec.labels.null import NullResult, check_within, shuffle_nulls
 from neatrec.labels.paper import DependentPairs, dependent_pairs
-from neatrec.labels.record import Labels
+from neatrec.labels.record import GroundTruth, Labels, TruthScore, score_against
 
 FORMAT = 1
 BIN_WIDTH = 100

@@ -22,7 +22,7 @@ from neatrec.data.baskets import Baskets
 from neatrec.data.splits import split_baskets
 from neatrec.errors import require_extra
 from neatrec.labels.audit import Audit, audit_labels
-from neatrec.labels.ground_truth import GroundTruth
+from neatrec.labels.record import GroundTruth
 from neatrec.leaderboard.model_specs import Models
 from neatrec.leaderboard.result_cache import ResultCache
 from neatrec.leaderboard.run import DEFAULT_OPTIONS, LeaderboardOptions, LeaderboardResult, run_leaderboard
@@ -40,9 +40,9 @@ from neatrec.report.model_sections import (
     variance_section,
 )
 from neatrec.report.page import Page, Section
-from neatrec.report.run_record import machine, plain_json, result_json, run_section, versions
 from neatrec.report.summary import FoundPairs, pairs_section, recommended_goal, summary_section
 from neatrec.report.table import ReportTable
+from neatrec.report.verify import machine, plain_json, result_json, run_section, versions
 from neatrec.serving.evidence import CERTAIN, LIKELY, grade_names
 from neatrec.serving.pairs import PairTable
 from neatrec.serving.table import NUMBERS, ItemFacts

@@ -13,10 +13,9 @@ from neatrec._version import __version__
 from neatrec.labels.audit import BIN_WIDTH, Audit, CasePair, Histogram
 from neatrec.labels.record import Labels
 from neatrec.report.figures import share_bars
-from neatrec.report.formats import to_csv
 from neatrec.report.page import Block, FigureRow, Heading, Paragraph, Section, TableBlock
 from neatrec.report.svg import MUTED, SERIES, Figure, canvas, finish
-from neatrec.report.table import ReportTable, TableColumn, format_sentence
+from neatrec.report.table import ReportTable, TableColumn, format_sentence, to_csv
 
 SHOWN_BINS = 10
 """Bins of the drawn histogram; the last one holds everything above. The CSV file has them all."""

@@ -17,9 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from neatrec.errors import BundleError, ResourceError, SourceError
-from neatrec.report.formats import to_csv, to_latex, to_markdown
 from neatrec.report.page import Page, render
-from neatrec.report.table import ReportTable
+from neatrec.report.table import ReportTable, to_csv, to_latex, to_markdown
 from neatrec.text import printable
 
 FORMAT = 2

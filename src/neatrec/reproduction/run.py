@@ -35,8 +35,8 @@ from neatrec.models.registry import model_class
 from neatrec.report.folder import write_folder
 from neatrec.report.leaderboard_tables import all_tables, conclusion
 from neatrec.report.page import Page
-from neatrec.report.run_record import run_section
 from neatrec.report.table import ReportTable
+from neatrec.report.verify import run_section
 from neatrec.reproduction.data import InstacartData, JourneyData, read_complete_journey, read_instacart
 from neatrec.reproduction.model_tables import MarginStudy, PaperComparison
 from neatrec.reproduction.published import count_marks, paper_numbers
