@@ -21,8 +21,7 @@ import pytest
 
 from neatrec.bundle import Manifest, load_bundle, read_manifest
 from neatrec.cli.main import exit_code_of
-from neatrec.cli.output import OutputOptions
-from neatrec.cli.progress import ShowProgress, sentence
+from neatrec.cli.output import OutputOptions, ShowProgress, sentence
 from neatrec.cli.show import print_rankings
 from neatrec.cli.signals import TerminatedError, at_a_safe_moment
 from neatrec.models.base import Model

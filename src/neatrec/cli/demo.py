@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from neatrec.cli.audit import show_audit
+from neatrec.cli.labels import show_audit
 from neatrec.cli.leaderboard import show_leaderboard
-from neatrec.cli.output import OutputOptions, found_words, percent, print_json, print_table, print_text
-from neatrec.cli.progress import close_bar
+from neatrec.cli.output import OutputOptions, close_bar, found_words, percent, print_json, print_table, print_text
 from neatrec.cli.source_options import output_folder
 from neatrec.text import plural, printable
 
@@ -21,10 +20,8 @@ if TYPE_CHECKING:
 
 def demo(
     output: OutputOptions,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Write report and bundle into this folder.")] = Path(
-        "neatrec-demo"
-    ),
-    seed: Annotated[int, typer.Option(help="Simulate the shop with this seed.", min=0)] = 0,
+    out: Path = typer.Option(Path("neatrec-demo"), metavar="DIR", help="Write report and bundle into this folder."),
+    seed: int = typer.Option(0, help="Simulate the shop with this seed.", min=0),
 ) -> None:
     """Run the main task on a simulated supermarket: which items really go together, and how certain that is."""
     from neatrec.demo import run_demo

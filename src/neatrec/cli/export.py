@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -13,59 +12,46 @@ from neatrec.errors import ParameterError, must_be
 
 def export(
     output: OutputOptions,
-    bundle: Annotated[
-        Path, typer.Argument(help="Export a bundle with its serving table, or a store.", show_default=False)
-    ],
+    bundle: Path = typer.Argument(..., help="Export a bundle with its serving table, or a store.", show_default=False),
     *,
-    target: Annotated[
-        str | None,
-        typer.Option(
-            "--for",
-            metavar="TARGET",
-            help="Write what this system reads: parquet, csv, sql, jsonl (one row or line each); json (a folder for a "
-            "static host, with the widget); shopify, woocommerce, magento (a product import, where item ids are SKUs "
-            "or, with --products, whatever names a product); postgres, redis, sqlite. Default: by the ending of --out, "
-            "or parquet.",
-        ),
-    ] = None,
-    out: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE|ADDRESS",
-            help="Write into this file, or this database: postgresql://user@host/database, redis://host. Passwords "
-            "come from PGPASSWORD, ~/.pgpass and REDIS_PASSWORD. Default: neatrec-answers.parquet, or named after "
-            "the target.",
-        ),
-    ] = None,
-    k: Annotated[int, typer.Option("-k", help="Write at most so many answers per item.", min=1)] = 10,
-    min_evidence: Annotated[
-        str | None,
-        typer.Option(
-            metavar="certain|likely|guess",
-            help="Write only answers at least this sure. Default: likely; for items that nobody has bought, what "
-            "goes with their category.",
-        ),
-    ] = None,
-    products: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE.csv",
-            help="Find items in the product export of your Shopify (by handle or SKU), WooCommerce (ID or SKU) or "
-            "Magento shop (SKU), and write its products only. Shopify needs it.",
-        ),
-    ] = None,
-    table: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Replace the rows of this table (PostgreSQL: SCHEMA.TABLE), or this key of Redis. Default: "
-            "public.neatrec_complements, neatrec:complements.",
-        ),
-    ] = None,
-    vectors: Annotated[
-        bool,
-        typer.Option("--vectors", help="Write the vectors of the items for a vector store instead of answers."),
-    ] = False,
+    target: str | None = typer.Option(
+        None,
+        "--for",
+        metavar="TARGET",
+        help="Write what this system reads: parquet, csv, sql, jsonl (one row or line each); json (a folder for a "
+        "static host, with the widget); shopify, woocommerce, magento (a product import, where item ids are SKUs "
+        "or, with --products, whatever names a product); postgres, redis, sqlite. Default: by the ending of --out, "
+        "or parquet.",
+    ),
+    out: str | None = typer.Option(
+        None,
+        metavar="FILE|ADDRESS",
+        help="Write into this file, or this database: postgresql://user@host/database, redis://host. Passwords "
+        "come from PGPASSWORD, ~/.pgpass and REDIS_PASSWORD. Default: neatrec-answers.parquet, or named after "
+        "the target.",
+    ),
+    k: int = typer.Option(10, "-k", help="Write at most so many answers per item.", min=1),
+    min_evidence: str | None = typer.Option(
+        None,
+        metavar="certain|likely|guess",
+        help="Write only answers at least this sure. Default: likely; for items that nobody has bought, what "
+        "goes with their category.",
+    ),
+    products: Path | None = typer.Option(
+        None,
+        metavar="FILE.csv",
+        help="Find items in the product export of your Shopify (by handle or SKU), WooCommerce (ID or SKU) or "
+        "Magento shop (SKU), and write its products only. Shopify needs it.",
+    ),
+    table: str | None = typer.Option(
+        None,
+        metavar="NAME",
+        help="Replace the rows of this table (PostgreSQL: SCHEMA.TABLE), or this key of Redis. Default: "
+        "public.neatrec_complements, neatrec:complements.",
+    ),
+    vectors: bool = typer.Option(
+        False, "--vectors", help="Write the vectors of the items for a vector store instead of answers."
+    ),
 ) -> None:
     """Write what `recommend` answers for every item: a file, a shop's import, a database; or the vectors."""
     from neatrec.io.addresses import is_address

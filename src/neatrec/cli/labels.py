@@ -1,21 +1,30 @@
-"""`neatrec labels`."""
+"""`neatrec labels` and `neatrec audit`."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from neatrec.cli.output import OutputOptions, percent, print_json, print_table
-from neatrec.cli.source_options import HALF_LIFE_HELP, EngineArguments, SourceArguments, output_file, parse_strata
-from neatrec.errors import must_be
+from neatrec.cli.source_options import (
+    HALF_LIFE_HELP,
+    EngineArguments,
+    SourceArguments,
+    output_file,
+    output_folder,
+    parse_strata,
+)
+from neatrec.errors import must_be, require_extra
+from neatrec.text import printable
 
 if TYPE_CHECKING:
     from neatrec.cooccurrence.spark.lines import SparkLines
     from neatrec.data.baskets import Baskets
+    from neatrec.labels.audit import Audit
     from neatrec.labels.make import LabelRun
 
 log = logging.getLogger(__name__)
@@ -26,59 +35,47 @@ def labels(
     engine: EngineArguments,
     output: OutputOptions,
     *,
-    protocol: Annotated[
-        str, typer.Option(metavar="calibrated|paper", help="Accept a pair as a label by this protocol.")
-    ] = "calibrated",
-    level: Annotated[
-        list[float] | None,
-        typer.Option(
-            help="Accept labels at this level (paper: p, calibrated: q); may be repeated. Default: 0.05 0.01 0.001."
-        ),
-    ] = None,
-    expected: Annotated[
-        str,
-        typer.Option(metavar="quasi|product", help="Compute the count expected by chance in this way (calibrated)."),
-    ] = "quasi",
-    strata: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="A,B|none",
-            help="Compare within baskets of one size, month, or value of a column such as store (calibrated). Default: "
-            "size,month,store, as far as SOURCE has them.",
-        ),
-    ] = None,
-    half_life: Annotated[str | None, typer.Option(metavar="90d|none", help=HALF_LIFE_HELP)] = None,
-    null_rounds: Annotated[
-        int, typer.Option(metavar="N", help="Shuffle the baskets so many times to count labels by chance.", min=0)
-    ] = 0,
-    null_within: Annotated[
-        str, typer.Option(metavar="none|size|size+position", help="Leave this unchanged by the shuffle.")
-    ] = "none",
-    min_basket: Annotated[int, typer.Option(help="Leave out smaller baskets.", min=2)] = 5,
-    category_level: Annotated[
-        str, typer.Option(help="Remove pairs of one category at this level; 'none' keeps them.")
-    ] = "deepest",
-    per_customer: Annotated[
-        bool | None,
-        typer.Option(
-            "--per-customer/--per-basket",
-            help="Count a pair at most once per customer. Default: calibrated does, where customers are known.",
-            show_default=False,
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(metavar="F.parquet|F.csv", help="Write the labels into this file.")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Shuffle with this seed.", min=0)] = 0,
-    spark_read: Annotated[
-        bool,
-        typer.Option(
-            "--spark-read",
-            help="Let the cluster of --engine spark read SOURCE (Parquet, CSV, any address it understands, or "
-            "table:NAME); the lines stay there.",
-            rich_help_panel="Counting",
-        ),
-    ] = False,
+    protocol: str = typer.Option(
+        "calibrated", metavar="calibrated|paper", help="Accept a pair as a label by this protocol."
+    ),
+    level: list[float] | None = typer.Option(
+        None, help="Accept labels at this level (paper: p, calibrated: q); may be repeated. Default: 0.05 0.01 0.001."
+    ),
+    expected: str = typer.Option(
+        "quasi", metavar="quasi|product", help="Compute the count expected by chance in this way (calibrated)."
+    ),
+    strata: list[str] | None = typer.Option(
+        None,
+        metavar="A,B|none",
+        help="Compare within baskets of one size, month, or value of a column such as store (calibrated). Default: "
+        "size,month,store, as far as SOURCE has them.",
+    ),
+    half_life: str | None = typer.Option(None, metavar="90d|none", help=HALF_LIFE_HELP),
+    null_rounds: int = typer.Option(
+        0, metavar="N", help="Shuffle the baskets so many times to count labels by chance.", min=0
+    ),
+    null_within: str = typer.Option(
+        "none", metavar="none|size|size+position", help="Leave this unchanged by the shuffle."
+    ),
+    min_basket: int = typer.Option(5, help="Leave out smaller baskets.", min=2),
+    category_level: str = typer.Option(
+        "deepest", help="Remove pairs of one category at this level; 'none' keeps them."
+    ),
+    per_customer: bool | None = typer.Option(
+        None,
+        "--per-customer/--per-basket",
+        help="Count a pair at most once per customer. Default: calibrated does, where customers are known.",
+        show_default=False,
+    ),
+    out: Path | None = typer.Option(None, metavar="F.parquet|F.csv", help="Write the labels into this file."),
+    seed: int = typer.Option(0, help="Shuffle with this seed.", min=0),
+    spark_read: bool = typer.Option(
+        False,
+        "--spark-read",
+        help="Let the cluster of --engine spark read SOURCE (Parquet, CSV, any address it understands, or "
+        "table:NAME); the lines stay there.",
+        rich_help_panel="Counting",
+    ),
 ) -> None:
     """Find which items really go together: evaluation labels by a protocol, with false-discovery rates."""
     from neatrec.labels import LabelOptions
@@ -189,4 +186,84 @@ def _counted(options: Mapping[str, Any]) -> str:
     return (
         f"together: {what} with both{order}, in baskets of {options['min_basket']} or more items. `recommend` and the "
         "page show evidence of all baskets, in either order: see docs/explanation/evidence.md."
+    )
+
+
+def audit(
+    source: SourceArguments,
+    engine: EngineArguments,
+    output: OutputOptions,
+    *,
+    out: Path = typer.Option(
+        Path("neatrec-audit"), metavar="DIR", help="Write text, CSV and SVG files into this folder."
+    ),
+    level: list[float] | None = typer.Option(
+        None, help="Accept labels at this level; may be repeated. Default: 0.05 0.01 0.001."
+    ),
+    null_rounds: int = typer.Option(
+        3, metavar="N", help="Shuffle the baskets so many times to count labels by chance.", min=0
+    ),
+    null_within: str = typer.Option(
+        "none", metavar="none|size|size+position", help="Leave this unchanged by the shuffle."
+    ),
+    strata: list[str] | None = typer.Option(
+        None, metavar="A,B", help="Use these strata in the calibrated protocol, as for `labels`."
+    ),
+    min_basket: int = typer.Option(5, help="Leave out smaller baskets.", min=2),
+    seed: int = typer.Option(0, help="Shuffle with this seed.", min=0),
+) -> None:
+    """Study the labels: coverage, consistency, accuracy, and what both protocols get wrong."""
+    require_extra("report", "the study of the labels")
+    from neatrec.labels import LabelOptions
+    from neatrec.labels.audit import audit_labels
+    from neatrec.labels.null import check_within
+    from neatrec.report.audit_report import write_audit
+
+    out = output_folder(out)
+    named, columns = parse_strata(strata)
+    levels, choices = tuple(level or LabelOptions.levels), engine.choices()
+    options = LabelOptions(levels=levels, strata=named, min_basket=min_basket)
+    check_within(null_within)
+    loaded = source.read(attributes=columns)
+    found = audit_labels(
+        loaded.baskets,
+        options,
+        truth=loaded.truth,
+        null_rounds=null_rounds,
+        null_within=null_within,
+        seed=seed,
+        **choices,
+    )
+    files = write_audit(found, out)
+    if output.as_json:
+        print_json({**found.to_json(), "files": [str(file) for file in files]})
+        return
+    show_audit(found)
+    print(f"The whole study: {printable(out / 'audit.txt')}, with {len(files) - 1} tables and figures beside it.")
+
+
+def show_audit(found: Audit) -> None:
+    """Both protocols side by side: labels, what chance makes, and the truth where it is known."""
+    rows = []
+    for labels in (found.paper, found.calibrated):
+        for level in labels.levels:
+            null, score = found.nulls.get(labels.protocol), found.truth.get((labels.protocol, level))
+            rows.append(
+                [
+                    labels.protocol,
+                    f"{labels.level_kind} = {level:g}",
+                    int(labels.at(level).sum()),
+                    "-" if null is None else percent(null.fdr[level], 2),
+                    "-" if score is None else percent(score.precision),
+                    "-" if score is None else percent(score.recall),
+                ]
+            )
+    columns = ["protocol", "level", "labels", "false-discovery rate", "right (precision)", "found (recall)"]
+    wrong = found.negatives[-1]
+    print_table(
+        "Labels by both protocols",
+        columns if found.truth else columns[:4],
+        rows if found.truth else [row[:4] for row in rows],
+        note=f"Of the {wrong.pairs:,} pairs that the paper calls negative at p < {wrong.level:g}, "
+        f"{wrong.lift_above_one:,} are bought together more often than chance.",
     )

@@ -136,9 +136,9 @@ def leaderboard(
     source: SourceArguments,
     comparison: LeaderboardArguments,
     output: OutputOptions,
-    out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Keep results and bundles there; a second run reuses them.")
-    ] = None,
+    out: Path | None = typer.Option(
+        None, metavar="DIR", help="Keep results and bundles there; a second run reuses them."
+    ),
 ) -> None:
     """Train and evaluate every model on held-out baskets: which is better, by how much, with what confidence."""
     result, _ = _run(source, comparison, out)
@@ -232,16 +232,14 @@ benchmark = typer.Typer(help="Write or use the open benchmark: the same split, l
 
 
 def export(
-    folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Write the files into this folder.", show_default=False)
-    ],
+    *,
+    folder: Path = typer.Argument(..., metavar="DIR", help="Write the files into this folder.", show_default=False),
     source: SourceArguments,
     output: OutputOptions,
-    models: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="Write the ranks of this model; may be repeated. Default: the statistics."),
-    ] = None,
-    called: Annotated[str, typer.Option("--as", help="Give the benchmark this versioned name.")] = "instacart-half-v1",
+    models: list[str] | None = typer.Option(
+        None, metavar="NAME", help="Write the ranks of this model; may be repeated. Default: the statistics."
+    ),
+    called: str = typer.Option("instacart-half-v1", "--as", help="Give the benchmark this versioned name."),
 ) -> None:
     """Write split, labels, candidate sets, ranks and their hashes, so that others can compare with them.
 

@@ -7,28 +7,24 @@ import os
 import sys
 from collections.abc import Callable
 from textwrap import fill
-from typing import Annotated, Any, NoReturn
+from typing import Any, NoReturn
 
 import typer
 
 from neatrec._version import __version__
-from neatrec.cli.audit import audit
-from neatrec.cli.check import check
+from neatrec.cli.check import check, import_orders
 from neatrec.cli.demo import demo
 from neatrec.cli.export import export as export_table
-from neatrec.cli.import_baskets import import_orders
-from neatrec.cli.labels import labels
+from neatrec.cli.labels import audit, labels
 from neatrec.cli.leaderboard import benchmark, export, leaderboard
-from neatrec.cli.option_groups import with_groups
-from neatrec.cli.output import print_json
-from neatrec.cli.progress import close_bar
+from neatrec.cli.output import close_bar, print_json
 from neatrec.cli.publish import publish
 from neatrec.cli.recommend import recommend
-from neatrec.cli.report import report, verify
-from neatrec.cli.reproduce import reproduce
+from neatrec.cli.report import report, reproduce, verify
 from neatrec.cli.serve import serve
 from neatrec.cli.show import show
 from neatrec.cli.signals import TerminatedError, leave_on_sigterm
+from neatrec.cli.source_options import with_groups
 from neatrec.cli.train import train
 from neatrec.errors import NeatrecError
 from neatrec.io.options import option_infos
@@ -45,7 +41,7 @@ app = typer.Typer(
 
 
 def help_topic(
-    topic: Annotated[str, typer.Argument(metavar="[data|COMMAND]", help="Explain this.", show_default=False)] = "",
+    topic: str = typer.Argument("", metavar="[data|COMMAND]", help="Explain this.", show_default=False),
 ) -> None:
     """Explain a command, or with `data` the options that describe SOURCE in every command."""
     if topic != "data":

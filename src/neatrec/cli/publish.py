@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -16,30 +16,27 @@ if TYPE_CHECKING:
 
 def publish(
     output: OutputOptions,
-    paths: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="[BUNDLE] STORE",
-            help="Publish the new bundle, with its serving table, in the store.",
-            show_default=False,
-        ),
-    ],
+    paths: list[Path] = typer.Argument(
+        ...,
+        metavar="[BUNDLE] STORE",
+        help="Publish the new bundle, with its serving table, in the store.",
+        show_default=False,
+    ),
     *,
-    gate: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="F.toml", help="Hold the limits of this file. Default: gate.toml in the store, else built-in ones."
-        ),
-    ] = None,
-    show_diff: Annotated[
-        bool, typer.Option("--diff", help="Publish nothing: print what changed from the first path to the second.")
-    ] = False,
-    listed: Annotated[int, typer.Option("--list", metavar="N", help="Name so many changes, with --diff.", min=0)] = 20,
-    rollback: Annotated[
-        bool, typer.Option("--rollback", help="Make the version before the live one of STORE live again.")
-    ] = False,
-    to: Annotated[int | None, typer.Option(metavar="N", help="Make this version live, with --rollback.")] = None,
-    status: Annotated[bool, typer.Option("--status", help="List the versions of STORE.")] = False,
+    gate: Path | None = typer.Option(
+        None,
+        metavar="F.toml",
+        help="Hold the limits of this file. Default: gate.toml in the store, else built-in ones.",
+    ),
+    show_diff: bool = typer.Option(
+        False, "--diff", help="Publish nothing: print what changed from the first path to the second."
+    ),
+    listed: int = typer.Option(20, "--list", metavar="N", help="Name so many changes, with --diff.", min=0),
+    rollback: bool = typer.Option(
+        False, "--rollback", help="Make the version before the live one of STORE live again."
+    ),
+    to: int | None = typer.Option(None, metavar="N", help="Make this version live, with --rollback."),
+    status: bool = typer.Option(False, "--status", help="List the versions of STORE."),
 ) -> None:
     """Make a bundle live in a store unless it differs too much from the live one (exit code 3)."""
     if sum((show_diff, rollback, status)) > 1:

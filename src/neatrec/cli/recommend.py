@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -21,48 +21,38 @@ if TYPE_CHECKING:
 
 def recommend(
     output: OutputOptions,
-    bundle: Annotated[
-        Path, typer.Argument(help="Answer by a bundle that `neatrec train` wrote, or by a store.", show_default=False)
-    ],
-    items: Annotated[
-        list[str],
-        typer.Argument(metavar="ITEM...", help="Ask for these ids or names; several are a cart.", show_default=False),
-    ],
+    bundle: Path = typer.Argument(
+        ..., help="Answer by a bundle that `neatrec train` wrote, or by a store.", show_default=False
+    ),
+    items: list[str] = typer.Argument(
+        ..., metavar="ITEM...", help="Ask for these ids or names; several are a cart.", show_default=False
+    ),
     *,
-    k: Annotated[int, typer.Option("-k", help="Give so many answers.", min=1)] = 10,
-    min_evidence: Annotated[
-        str | None,
-        typer.Option(
-            metavar="certain|likely|guess",
-            help="Give only answers at least this sure. Default: likely; for an item that nobody has bought, what "
-            "goes with its category.",
-        ),
-    ] = None,
-    goal: Annotated[
-        str | None,
-        typer.Option(
-            metavar="balanced|lift|evidence",
-            help="Rank by this goal of a `bayes` bundle: high lifts first, certain pairs first, or both. Default: "
-            "as it was trained.",
-        ),
-    ] = None,
-    category: Annotated[
-        list[str] | None, typer.Option(help="Give only items of this category; may be repeated.")
-    ] = None,
-    exclude: Annotated[list[str] | None, typer.Option(help="Never give this item; may be repeated.")] = None,
-    same_category: Annotated[
-        bool, typer.Option("--same-category", help="Give also items of the cart's own categories.")
-    ] = False,
-    include_new: Annotated[
-        bool, typer.Option("--include-new", help="Give also items that nobody has bought yet, below all with evidence.")
-    ] = False,
-    include_explained: Annotated[
-        bool,
-        typer.Option("--include-explained", help="List also what only a season, a store or large baskets explain."),
-    ] = False,
-    month: Annotated[
-        int | None, typer.Option(metavar="1-12", min=1, max=12, help="List also what is in season in this month.")
-    ] = None,
+    k: int = typer.Option(10, "-k", help="Give so many answers.", min=1),
+    min_evidence: str | None = typer.Option(
+        None,
+        metavar="certain|likely|guess",
+        help="Give only answers at least this sure. Default: likely; for an item that nobody has bought, what "
+        "goes with its category.",
+    ),
+    goal: str | None = typer.Option(
+        None,
+        metavar="balanced|lift|evidence",
+        help="Rank by this goal of a `bayes` bundle: high lifts first, certain pairs first, or both. Default: "
+        "as it was trained.",
+    ),
+    category: list[str] | None = typer.Option(None, help="Give only items of this category; may be repeated."),
+    exclude: list[str] | None = typer.Option(None, help="Never give this item; may be repeated."),
+    same_category: bool = typer.Option(False, "--same-category", help="Give also items of the cart's own categories."),
+    include_new: bool = typer.Option(
+        False, "--include-new", help="Give also items that nobody has bought yet, below all with evidence."
+    ),
+    include_explained: bool = typer.Option(
+        False, "--include-explained", help="List also what only a season, a store or large baskets explain."
+    ),
+    month: int | None = typer.Option(
+        None, metavar="1-12", min=1, max=12, help="List also what is in season in this month."
+    ),
 ) -> None:
     """Show what goes with an item, or with a whole cart, and how certain that is."""
     from neatrec.bundle import load_bundle, read_manifest

@@ -9,8 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from neatrec.cli.output import OutputOptions, found_words
-from neatrec.cli.progress import ShowProgress, close_bar
+from neatrec.cli.output import OutputOptions, ShowProgress, close_bar, found_words
 from neatrec.cli.source_options import SourceArguments
 from neatrec.errors import must_be, require_extra
 from neatrec.io.options import SourceOptions
@@ -43,74 +42,58 @@ def serve(
     output: OutputOptions,
     source: ServedSource,
     *,
-    out: Annotated[
-        Path, typer.Option(metavar="DIR", help="Write the bundle of SOURCE into this folder, or find it there.")
-    ] = Path("neatrec-bundle"),
-    browse: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
-    compare: Annotated[
-        list[Path] | None, typer.Option(metavar="BUNDLE", help="Show another model beside it; may be repeated.")
-    ] = None,
-    host: Annotated[
-        str, typer.Option(help="Listen on this address; one other than loopback needs a key.")
-    ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Listen on this port; 0 takes a free one.")] = 8000,
-    workers: Annotated[
-        int, typer.Option(min=1, max=64, help="Serve with so many processes, each with the table in its memory.")
-    ] = 1,
-    rules: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="rules.csv",
-            help="Apply the rules of this table of query,item,action,position,until,note,who,when.",
-            rich_help_panel=CURATION,
-        ),
-    ] = None,
-    available: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="items.txt", help="Recommend only the items whose ids stand in this file.", rich_help_panel=CURATION
-        ),
-    ] = None,
-    api_key_file: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Accept the keys in this file, one per line, at most two. Or set NEATREC_API_KEY.",
-            rich_help_panel=ACCESS,
-        ),
-    ] = None,
-    editor_key_file: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Let whoever has a key of this file edit the rules of --rules on the page. Nobody can without it.",
-            rich_help_panel=ACCESS,
-        ),
-    ] = None,
-    cors_origin: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="https://SHOP", help="Allow requests from this origin; may be repeated.", rich_help_panel=ACCESS
-        ),
-    ] = None,
-    public: Annotated[bool, typer.Option("--public", help="Show no counts.", rich_help_panel=ACCESS)] = False,
-    image_url: Annotated[
-        str | None,
-        typer.Option(
-            metavar="https://CDN/{id}.jpg",
-            help="Show the picture of an item from this address; {id} stands for its id.",
-            rich_help_panel=PAGE,
-        ),
-    ] = None,
-    link_url: Annotated[
-        str | None,
-        typer.Option(
-            metavar="https://SHOP/{id}", help="Link an item to this address of the shop.", rich_help_panel=PAGE
-        ),
-    ] = None,
-    in_flight: Annotated[
-        int, typer.Option(min=1, max=10_000, help="Serve so many requests at the same time; more get 503.")
-    ] = IN_FLIGHT,
+    out: Path = typer.Option(
+        Path("neatrec-bundle"), metavar="DIR", help="Write the bundle of SOURCE into this folder, or find it there."
+    ),
+    browse: bool = typer.Option(False, "--open", help="Open the page in a browser."),
+    compare: list[Path] | None = typer.Option(
+        None, metavar="BUNDLE", help="Show another model beside it; may be repeated."
+    ),
+    host: str = typer.Option("127.0.0.1", help="Listen on this address; one other than loopback needs a key."),
+    port: int = typer.Option(8000, min=0, max=65535, help="Listen on this port; 0 takes a free one."),
+    workers: int = typer.Option(
+        1, min=1, max=64, help="Serve with so many processes, each with the table in its memory."
+    ),
+    rules: Path | None = typer.Option(
+        None,
+        metavar="rules.csv",
+        help="Apply the rules of this table of query,item,action,position,until,note,who,when.",
+        rich_help_panel=CURATION,
+    ),
+    available: Path | None = typer.Option(
+        None,
+        metavar="items.txt",
+        help="Recommend only the items whose ids stand in this file.",
+        rich_help_panel=CURATION,
+    ),
+    api_key_file: Path | None = typer.Option(
+        None,
+        metavar="FILE",
+        help="Accept the keys in this file, one per line, at most two. Or set NEATREC_API_KEY.",
+        rich_help_panel=ACCESS,
+    ),
+    editor_key_file: Path | None = typer.Option(
+        None,
+        metavar="FILE",
+        help="Let whoever has a key of this file edit the rules of --rules on the page. Nobody can without it.",
+        rich_help_panel=ACCESS,
+    ),
+    cors_origin: list[str] | None = typer.Option(
+        None, metavar="https://SHOP", help="Allow requests from this origin; may be repeated.", rich_help_panel=ACCESS
+    ),
+    public: bool = typer.Option(False, "--public", help="Show no counts.", rich_help_panel=ACCESS),
+    image_url: str | None = typer.Option(
+        None,
+        metavar="https://CDN/{id}.jpg",
+        help="Show the picture of an item from this address; {id} stands for its id.",
+        rich_help_panel=PAGE,
+    ),
+    link_url: str | None = typer.Option(
+        None, metavar="https://SHOP/{id}", help="Link an item to this address of the shop.", rich_help_panel=PAGE
+    ),
+    in_flight: int = typer.Option(
+        IN_FLIGHT, min=1, max=10_000, help="Serve so many requests at the same time; more get 503."
+    ),
 ) -> None:
     """Serve answers with their evidence: an API for shops, a page for people.
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from pathlib import Path
 from textwrap import fill
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
@@ -17,12 +17,9 @@ from neatrec.text import plural
 
 def show(
     output: OutputOptions,
-    bundle: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="[BUNDLE|STORE]", help="Show a bundle, or a store; without one, the models.", show_default=False
-        ),
-    ] = None,
+    bundle: Path | None = typer.Argument(
+        None, metavar="[BUNDLE|STORE]", help="Show a bundle, or a store; without one, the models.", show_default=False
+    ),
 ) -> None:
     """Show what a bundle holds, or a store and its live one; without one, the models, their parameters and defaults."""
     from neatrec.release.store import bundle_in, is_store, versions_in

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from neatrec.cli.output import OutputOptions, found_words, print_json
-from neatrec.cli.progress import ShowProgress, close_bar
+from neatrec.cli.output import OutputOptions, ShowProgress, close_bar, found_words, print_json
 from neatrec.cli.show import print_config as print_config_of
 from neatrec.cli.show import print_coverage, print_rankings, ranking_words
 from neatrec.cli.signals import at_a_safe_moment
@@ -23,12 +23,12 @@ from neatrec.cli.source_options import (
     parse_strata,
     spark_master_option,
 )
-from neatrec.cli.toml import read_training_toml
-from neatrec.errors import must_be
+from neatrec.errors import ParameterError, SourceError, must_be
 from neatrec.text import printable
 
 if TYPE_CHECKING:
     from neatrec.training.streaming import StreamOptions
+    from neatrec.training.train import ModelChoice
 
 log = logging.getLogger(__name__)
 HOW = "Training"
@@ -152,93 +152,68 @@ def train(
     table: TableArguments,
     large: LargeDataArguments,
     *,
-    out: Annotated[
-        Path,
-        typer.Option(metavar="DIR", help="Write the bundle into this folder; an older one is replaced at the end."),
-    ] = Path("neatrec-bundle"),
-    model: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Train this model. Default: bayes, which ranks for high lifts and certain pairs alike; see --set "
-            "goal=.",
-        ),
-    ] = None,
-    preset: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Use named settings: `paper`, as the paper states them; a goal of bayes."),
-    ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Set a parameter of the model; may be repeated."),
-    ] = None,
-    config: Annotated[
-        Path | None, typer.Option(metavar="F.toml", help="Read model, preset and parameters from this file.")
-    ] = None,
-    print_config: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME|all",
-            help="Print the parameters of a model and their defaults as TOML for --config, and leave.",
-            is_eager=True,
-            callback=_print_config,
-        ),
-    ] = None,
-    device: Annotated[
-        str,
-        typer.Option(
-            metavar="auto|cpu|gpu", help="Train and make the serving table on this device.", rich_help_panel=HOW
-        ),
-    ] = "auto",
-    threads: Annotated[
-        int | None, typer.Option(help="Use so many threads. Default: all cores.", rich_help_panel=HOW)
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Draw all random numbers from this seed.", rich_help_panel=HOW)] = 0,
-    reproducible: Annotated[
-        bool, typer.Option("--reproducible", help="Give the same bits at any thread count.", rich_help_panel=HOW)
-    ] = False,
-    resume: Annotated[
-        bool,
-        typer.Option("--resume", help="Continue from the checkpoint beside DIR, if there is one.", rich_help_panel=HOW),
-    ] = False,
-    validation: Annotated[
-        float,
-        typer.Option(
-            help="Keep this share of the baskets out of training, and stop when their loss has not fallen for two "
-            "epochs (the bundle holds the last epoch, not the best). For models that train in epochs.",
-            rich_help_panel=HOW,
-        ),
-    ] = 0.0,
-    strata: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="A,B|none",
-            help=STRATA_HELP,
-            rich_help_panel=HOW,
-        ),
-    ] = None,
-    half_life: Annotated[str | None, typer.Option(metavar="90d|none", help=HALF_LIFE_HELP, rich_help_panel=HOW)] = None,
-    keep_users: Annotated[
-        bool, typer.Option("--keep-users", help="Keep user ids and vectors in the bundle.", rich_help_panel=HOW)
-    ] = False,
-    vectors: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="F.parquet",
-            help="Use vectors of items by any encoder of names or pictures (columns id, vector), for items that few "
-            "or no baskets hold. For bayes.",
-            rich_help_panel=HOW,
-        ),
-    ] = None,
-    warm_start: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="BUNDLE",
-            help="Start from an older bundle, or the live one of a store (with its model and parameters by "
-            "default, and a fifth of the usual epochs), and report what changed.",
-            rich_help_panel=HOW,
-        ),
-    ] = None,
+    out: Path = typer.Option(
+        Path("neatrec-bundle"),
+        metavar="DIR",
+        help="Write the bundle into this folder; an older one is replaced at the end.",
+    ),
+    model: str | None = typer.Option(
+        None,
+        metavar="NAME",
+        help="Train this model. Default: bayes, which ranks for high lifts and certain pairs alike; see --set goal=.",
+    ),
+    preset: str | None = typer.Option(
+        None, metavar="NAME", help="Use named settings: `paper`, as the paper states them; a goal of bayes."
+    ),
+    settings: list[str] | None = typer.Option(
+        None, "--set", metavar="KEY=VALUE", help="Set a parameter of the model; may be repeated."
+    ),
+    config: Path | None = typer.Option(
+        None, metavar="F.toml", help="Read model, preset and parameters from this file."
+    ),
+    print_config: str | None = typer.Option(
+        None,
+        metavar="NAME|all",
+        help="Print the parameters of a model and their defaults as TOML for --config, and leave.",
+        is_eager=True,
+        callback=_print_config,
+    ),
+    device: str = typer.Option(
+        "auto", metavar="auto|cpu|gpu", help="Train and make the serving table on this device.", rich_help_panel=HOW
+    ),
+    threads: int | None = typer.Option(None, help="Use so many threads. Default: all cores.", rich_help_panel=HOW),
+    seed: int = typer.Option(0, min=0, help="Draw all random numbers from this seed.", rich_help_panel=HOW),
+    reproducible: bool = typer.Option(
+        False, "--reproducible", help="Give the same bits at any thread count.", rich_help_panel=HOW
+    ),
+    resume: bool = typer.Option(
+        False, "--resume", help="Continue from the checkpoint beside DIR, if there is one.", rich_help_panel=HOW
+    ),
+    validation: float = typer.Option(
+        0.0,
+        help="Keep this share of the baskets out of training, and stop when their loss has not fallen for two "
+        "epochs (the bundle holds the last epoch, not the best). For models that train in epochs.",
+        rich_help_panel=HOW,
+    ),
+    strata: list[str] | None = typer.Option(None, metavar="A,B|none", help=STRATA_HELP, rich_help_panel=HOW),
+    half_life: str | None = typer.Option(None, metavar="90d|none", help=HALF_LIFE_HELP, rich_help_panel=HOW),
+    keep_users: bool = typer.Option(
+        False, "--keep-users", help="Keep user ids and vectors in the bundle.", rich_help_panel=HOW
+    ),
+    vectors: Path | None = typer.Option(
+        None,
+        metavar="F.parquet",
+        help="Use vectors of items by any encoder of names or pictures (columns id, vector), for items that few "
+        "or no baskets hold. For bayes.",
+        rich_help_panel=HOW,
+    ),
+    warm_start: Path | None = typer.Option(
+        None,
+        metavar="BUNDLE",
+        help="Start from an older bundle, or the live one of a store (with its model and parameters by "
+        "default, and a fifth of the usual epochs), and report what changed.",
+        rich_help_panel=HOW,
+    ),
 ) -> None:
     """Train a model and write it as a bundle.
 
@@ -337,3 +312,38 @@ def _rewrite_table(
     print(f"{len(opened.columns['item']):,} answers, at most {opened.k} per item, in {bundle}")
     print(table_words(opened.recall))
     print_coverage(opened.coverage())
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The file's tables; a file that is none is named with the line."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SourceError(f"cannot read {printable(path)}: {error.strerror}", file=str(path)) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SourceError(f"{printable(path)} is not TOML: {printable(error)}", file=str(path)) from error
+
+
+def read_training_toml(path: Path) -> ModelChoice:
+    """`model`, `preset` and a `[parameters]` table."""
+    from pydantic import BaseModel, ConfigDict, ValidationError
+
+    from neatrec.training.train import ModelChoice
+
+    class TrainingFile(BaseModel):
+        model_config = ConfigDict(extra="forbid")
+        model: str | None = None
+        preset: str | None = None
+        parameters: dict[str, Any] = {}
+
+    try:
+        file = TrainingFile.model_validate(read_toml(path))
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        raise ParameterError(
+            f"{printable(path)}: key {printable(key)!r}: {printable(first['msg'])}",
+            file=str(path),
+            hint="The file may hold model, preset and a [parameters] table.",
+        ) from error
+    return ModelChoice(model=file.model, preset=file.preset, parameters=file.parameters)
