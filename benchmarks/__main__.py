@@ -18,7 +18,6 @@ SHORT: dict[str, tuple[str, float]] = {
     "label_counts": ("", 1),
     "label_speed": ("", 2),
     "training_speed": ("", 5),
-    "topk_speed": ("", 1),
     "warm_start": ("", 1),
     "simulator_fidelity": ("", 2),
     "label_strata": ("--save", 1),
@@ -52,6 +51,7 @@ LONG: dict[str, tuple[str, float]] = {
     "served_evidence": ("--save", 3),
     "spark_counting": ("", 45),
     "streaming": ("", 2),
+    "topk_speed": ("", 1),
     "tuning": ("--trials 24", 300),
     "walmart_report": ("", 25),
 }
