@@ -1,4 +1,4 @@
-"""The cut from a histogram is Benjamini and Hochberg's, whatever the p-values."""
+"""The bound from a histogram changes no discovery of Benjamini and Hochberg, whatever the p-values."""
 
 from __future__ import annotations
 
@@ -10,41 +10,35 @@ from hypothesis import strategies as st
 
 from neatrec.cooccurrence import CountOptions, PairBlock, count
 from neatrec.cooccurrence.expected_counts import fit_expected
-from neatrec.labels.calibrated import CalibratedTest
+from neatrec.cooccurrence.spark.engine import P_EDGES, p_histogram
+from neatrec.labels.calibrated import SMALLEST_P, CalibratedTest
 from neatrec.simulator import supermarket
 from neatrec.statistics import benjamini_hochberg
-from neatrec.statistics.discovery import largest_discovery
+from neatrec.statistics.discovery import largest_possible_discovery
 
-P = st.floats(-9, 0).map(lambda power: 10.0**power) | st.sampled_from([1e-4, 1e-3, 1.0])
-
-
-def binned(p: np.ndarray) -> dict[int, np.ndarray]:
-    number = np.floor(-np.log10(p) * 8).astype(int)
-    return {int(n): p[number == n] for n in np.unique(number)}
+P = st.floats(-9, 0).map(lambda power: 10.0**power) | st.sampled_from([1e-4, 1e-3, 1.0, SMALLEST_P, P_EDGES[9999]])
 
 
 @given(st.lists(P, max_size=60), st.integers(0, 5000), st.sampled_from([0.001, 0.05, 0.3, 0.9]))
-def test_the_cut_is_the_threshold_of_all_p_values(values: list[float], unseen: int, rate: float) -> None:
-    p = np.array(values)
-    groups = binned(p)
-    fetched: list[int] = []
-
-    def fetch(number: int) -> np.ndarray:
-        fetched.append(number)
-        return groups[number]
-
-    bins = [(number, len(group), float(group.min())) for number, group in groups.items()]
-    total = len(p) + unseen
-    assert largest_discovery(bins, fetch, rate, total) == benjamini_hochberg(p, total).threshold(rate)
-    assert len(fetched) == len(set(fetched))
+def test_the_p_values_up_to_the_bound_have_the_discoveries_of_all(
+    values: list[float], unseen: int, rate: float
+) -> None:
+    p, total = np.array(values), len(values) + unseen
+    counts = p_histogram(p)
+    assert counts.sum() == len(p)
+    bound = largest_possible_discovery(P_EDGES, counts, rate, total)
+    every, fetched = benjamini_hochberg(p, total), benjamini_hochberg(p[p <= bound], total)
+    assert fetched.threshold(rate) == every.threshold(rate) <= bound
+    found = every.q[p <= bound] <= rate
+    np.testing.assert_array_equal(fetched.q[found], every.q[p <= bound][found])
 
 
-def test_mostly_one_bin_is_fetched() -> None:
+def test_few_p_values_beyond_the_discoveries_are_fetched() -> None:
     p = np.concatenate([np.random.default_rng(0).uniform(size=10_000), np.geomspace(1e-12, 1e-6, 200)])
-    groups, fetched = binned(p), []
-    bins = [(number, len(group), float(group.min())) for number, group in groups.items()]
-    assert largest_discovery(bins, lambda n: fetched.append(n) or groups[n], 0.05, len(p)) > 0
-    assert len(fetched) <= 2
+    bound = largest_possible_discovery(P_EDGES, p_histogram(p), 0.05, len(p))
+    threshold = benjamini_hochberg(p).threshold(0.05)
+    assert 0 < threshold <= bound < 1.1 * threshold
+    assert largest_possible_discovery(P_EDGES, p_histogram(p[:100]), 1e-6, 10**9) == 0
 
 
 def test_a_test_that_travels_gives_the_same_and_leaves_the_baskets_behind() -> None:

@@ -12,7 +12,7 @@ from neatrec.cooccurrence import CooccurrenceCounts, Margins, PairBlock, PairFil
 from neatrec.cooccurrence.expected_counts import Expected, Factors
 from neatrec.labels.record import Counts, Floats, Mask, PairTest
 from neatrec.statistics import benjamini_hochberg, largest_mean, poisson_log_tail, poisson_tail, possible_pairs
-from neatrec.statistics.discovery import Bin, largest_discovery
+from neatrec.statistics.discovery import largest_possible_discovery
 
 SMALLEST_P = float(np.finfo(np.float64).tiny)
 """Smaller p-values are given as this one; `statistic` (-log10 p) distinguishes them."""
@@ -82,9 +82,9 @@ class CalibratedTest:
         """The p-value of each pair, for an engine that tests pairs where they are."""
         return _tail(block.count, self._fit(margins).of(block.query, block.item))
 
-    def cut(self, margins: Margins, bins: list[Bin], p_in_bin: Callable[[int], Floats]) -> float:
-        """The largest p-value that decides anything: pairs beyond it change no label, threshold or q-value."""
-        return max(self.at_least, largest_discovery(bins, p_in_bin, max(self.levels), self.tests(margins)))
+    def cut(self, margins: Margins, edges: Floats, counts: Counts) -> float:
+        """From here on p-values decide nothing: pairs beyond change no label, threshold or q-value of a label."""
+        return max(self.at_least, largest_possible_discovery(edges, counts, max(self.levels), self.tests(margins)))
 
     def __getstate__(self) -> dict[str, Any]:
         """What another process needs: the fit, not the baskets it was made from."""

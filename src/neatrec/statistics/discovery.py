@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from neatrec.errors import ParameterError, must_be
 from neatrec.statistics.types import Floats, Numbers, as_floats
-
-Bin = tuple[int, int, float]
-"""Of p-values that lie together: the number of the bin (larger: smaller p), how many, the smallest."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,27 +63,18 @@ def benjamini_hochberg(p: Numbers, total: int | None = None) -> Discoveries:
     return Discoveries(RankedTests(values.copy(), total).q_of(values), values, total)
 
 
-def largest_discovery(bins: list[Bin], p_in_bin: Callable[[int], Floats], rate: float, total: int) -> float:
-    """The largest p-value that is a discovery at `rate` among `total` tests, from a histogram; 0 where there is none.
+def largest_possible_discovery(edges: Floats, counts: Numbers, rate: float, total: int) -> float:
+    """A bound of the p-values that are discoveries at `rate` among `total` tests, from a histogram; 0: there are none.
 
-    Exact, without all p-values in one place. A bin can hold it only if its smallest p-value would be one with the rank
-    of its largest. Such bins are looked at from the largest p-values down, so that mostly one is fetched.
+    counts[k] p-values are above edges[k - 1] and at most edges[k]; edges ascend. A bin can hold a discovery if its
+    lower edge would be one with the rank of its largest p-value; the bound is the upper edge of the last such bin.
 
-    >>> values = np.array([1e-5, 2e-5, 0.4])
-    >>> largest_discovery([(4, 2, 1e-5), (0, 1, 0.4)], lambda b: values[:2] if b else values[2:], 0.05, 100)
-    2e-05
+    >>> largest_possible_discovery(np.array([1e-6, 1e-5, 1e-4, 1.0]), [0, 2, 0, 1], 0.05, 100)
+    1e-05
     """
-    ordered = sorted(bins, reverse=True)  # smallest p-values first
-    ranks = np.cumsum([size for _, size, _ in ordered])
-    for (number, size, smallest), rank in zip(reversed(ordered), reversed(ranks.tolist()), strict=True):
-        if smallest * (total / rank) > rate:
-            continue
-        values = np.sort(p_in_bin(number))
-        # the same product as in `benjamini_hochberg`, so that nothing rounds otherwise
-        found = values[values * (total / np.arange(rank - size + 1, rank + 1)) <= rate]
-        if len(found):
-            return float(found[-1])
-    return 0.0
+    lower = np.concatenate([[0.0], edges[:-1]]) * (1 - 1e-9)  # products round
+    possible = np.flatnonzero((np.asarray(counts) > 0) & (lower * total <= rate * np.cumsum(counts)))
+    return float(edges[possible[-1]]) if len(possible) else 0.0
 
 
 def _checked(rate: float) -> float:

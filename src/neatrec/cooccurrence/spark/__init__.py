@@ -1,4 +1,4 @@
-"""Counting on Spark: the statements of `sql/` on a cluster, or on this machine in local mode."""
+"""Counting on Spark: the compiled counter on a cluster, or on this machine in local mode."""
 
 from neatrec.cooccurrence.spark.session import connect
 

@@ -19,7 +19,6 @@ from neatrec.data.catalog import Catalog
 
 Chosen = Callable[[Any], npt.NDArray[np.bool_]]
 """Ids -> which of them."""
-ROWS_PER_BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +33,7 @@ class SparkLines:
     item_counts: Int64
     """Lines of each item, shape (items,)."""
     parts: Callable[..., Any] = field(repr=False)
-    """session, number -> a data frame of about so many partitions, its column `data` one pickled `Part` in each."""
+    """session, number -> an RDD of about so many partitions, a `Part` in each."""
     longest_basket: str = ""
     customers_return: bool = False
     """Whether some user has more than one basket."""
@@ -84,17 +83,12 @@ def as_spark_lines(baskets: BasketStream | SparkLines, counting: CountOptions) -
 
 def _sent(session: Any, summary: InputSummary, number: int) -> Any:
     """The baskets of this process in so many parts."""
-    lines = max(-(-int(summary.sizes.sum()) // number), 1)
-    parts = [pickle.dumps(part, protocol=5) for part in summary.parts(lines)]
-    session.conf.set(ROWS_PER_BATCH, 1)  # and each batch is a partition
-    try:
-        return data_frame(session, data=pa.array(parts, pa.binary()))
-    finally:
-        session.conf.unset(ROWS_PER_BATCH)
+    parts = list(summary.parts(max(-(-int(summary.sizes.sum()) // number), 1)))
+    return session.sparkContext.parallelize(parts, max(len(parts), 1))
 
 
 def as_parts(lines: Any, chosen: Chosen | None = None) -> Any:
-    """Lines (basket, customer, item) as a data frame of parts, of all baskets or of those `chosen` by id.
+    """Lines (basket, customer, item) as an RDD of parts, of all baskets or of those `chosen` by id.
 
     A partition holds all baskets of its customers, sorted by customer, basket and place.
     """
@@ -119,7 +113,7 @@ def as_parts(lines: Any, chosen: Chosen | None = None) -> Any:
             baskets = Part(items, sizes, None if who is None else who[keep])
         yield pa.RecordBatch.from_pydict({"data": [pickle.dumps(baskets, protocol=5)]})
 
-    return lines.mapInArrow(part, "data binary")
+    return lines.mapInArrow(part, "data binary").rdd.map(lambda row: pickle.loads(row["data"]))
 
 
 def _changes(column: Any) -> Int64:
@@ -135,10 +129,3 @@ def data_frame(session: Any, **columns: Any) -> Any:
         return session.createDataFrame(table)
     except TypeError:  # before Spark 4
         return session.createDataFrame(table.to_pandas())
-
-
-def as_arrow(frame: Any) -> pa.Table:
-    """The rows of a Spark data frame in this process."""
-    if hasattr(frame, "toArrow"):
-        return frame.toArrow()
-    return pa.Table.from_pandas(frame.toPandas())  # before Spark 4
