@@ -60,20 +60,30 @@ class InputSummary:
             total += shard.item_counts
         return total
 
-    def shards_with_customers(self) -> Iterator[tuple[Baskets, Int32 | None]]:
-        """The shards, and the customer of each basket: coded over one table where shards bring tables of their own."""
+    @cached_property
+    def customer_codes(self) -> list[Int32 | None]:
+        """Of each shard its users' codes in one table, for all passes; None where those of the shard are the same."""
+        found: list[Int32 | None] = []
         table: pa.LargeStringArray | None = None
         for shard in self.shards:
-            if shard.users is None or shard.user_ids is None:
-                yield shard, None
-            elif table is None or shard.user_ids is table or shard.user_ids.equals(table):
-                table = shard.user_ids
-                yield shard, shard.users
-            else:
-                new = shard.user_ids.filter(pc.is_null(pc.index_in(shard.user_ids, value_set=table)))
-                table = pa.concat_arrays([table, new])
-                codes = pc.index_in(shard.user_ids, value_set=table).to_numpy()
-                yield shard, codes[shard.users]
+            ids = shard.user_ids
+            if ids is None or table is None or ids is table or ids.equals(table):
+                table = ids
+                found.append(None)
+                continue
+            codes = pc.fill_null(pc.index_in(ids, value_set=table), -1).to_numpy(zero_copy_only=False).copy()
+            new = codes < 0
+            codes[new] = len(table) + np.arange(np.count_nonzero(new))
+            table = pa.concat_arrays([table, ids.filter(pa.array(new))])
+            found.append(codes)
+        return found
+
+    def shards_with_customers(self) -> Iterator[tuple[Baskets, Int32 | None]]:
+        """The shards, and the customer of each basket: coded over one table where shards bring tables of their own."""
+        codes = iter(self.customer_codes if self.users_known else ())
+        for shard in self.shards:
+            mine = next(codes, None)
+            yield shard, shard.users if mine is None else mine[shard.users]
 
     def parts(self, lines: int) -> Iterator[Part]:
         """All baskets in parts of about so many lines."""
