@@ -1,12 +1,12 @@
 """The road to internet scale: what each stage costs against the size of its input, and what that says of a larger one.
 
-    python -m benchmarks.scaling [--fit 100000 300000 1000000 3000000] [--held-out 10000000] [--folder DIR]
+    python -m benchmarks.scaling [--fit 100000 300000 1000000 3000000] [--held-out 10000000] [--at-once 1] [--folder D]
     python -m benchmarks.scaling --recorded [--workers 100 --cores 32 --gpus 8 --core-price 0.05 --gpu-price 4 ...]
 
 Every stage runs on one thread in a process of its own: CPU seconds (the machine may be shared), peak memory. A power
 law for the seconds and a straight line for the memory are fitted to the sizes of `--fit` (four of them) and to other
 numbers of items, and asked for the runs held out. `--recorded` measures nothing and forecasts from the record. What
-workers, network and money are is assumed by the options, not measured. A FOLDER keeps what was measured: the same
+workers, network and money are is assumed by the options, not measured. The folder D keeps what was measured: the same
 command goes on there.
 """
 
@@ -17,7 +17,9 @@ import json
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -39,23 +41,19 @@ ITEMS = 50_000
 OTHER_ITEMS = (10_000, 200_000)
 """Of runs with the number of baskets of the third size."""
 BY_BASKETS = ("simulate", "labels_paper", "labels_calibrated", "recall_sets", "training", "evidence", "evaluation")
-LIGHT = ("simulate", "labels_paper", "training")
-"""Of these the sizes of `--held-out` are held out; of the others, which take longer, the largest of `--fit`."""
 TABLES = {"table_exact": (12_500, 25_000, 50_000, 100_000), "table_approximate": (25_000, 50_000, 100_000, 200_000)}
 """Numbers of items; the last one is held out."""
-SMALL = 300_000
-"""Of up to so many baskets the better of two runs counts."""
+SMALL, LARGE = 100_000, 3_000_000
+"""Of up to so many baskets the better of two runs counts; more than so many have the memory to themselves."""
 
 Run = dict[str, Any]
 
 
 def plan(fit: list[int], held_out: list[int]) -> list[Run]:
     """What is to be measured: stage, baskets, items, whether it is held out."""
-    sizes = {stage: (fit, held_out) if stage in LIGHT else (fit[:-1], fit[-1:]) for stage in BY_BASKETS}
-    sizes["read"] = ([fit[0] // 3, *fit[:2]], fit[2:3])
     runs: list[Run] = []
-    for stage, of_stage in sizes.items():
-        for held, numbers in zip((False, True), of_stage, strict=True):
+    for stage in ("read", *BY_BASKETS):
+        for held, numbers in ((False, fit), (True, held_out)):
             runs += [{"stage": stage, "baskets": n, "items": ITEMS, "held_out": held} for n in numbers]
         if stage != "read":
             runs += [{"stage": stage, "baskets": fit[2], "items": items, "held_out": False} for items in OTHER_ITEMS]
@@ -82,20 +80,25 @@ def _once(stage: str, place: Path, baskets: int, items: int) -> Run:
     return found
 
 
-def measure_all(runs: list[Run], folder: Path) -> list[Run]:
-    """All runs, those that the folder knows taken from there."""
+def measure_all(runs: list[Run], folder: Path, at_once: int = 1) -> list[Run]:
+    """All runs, those that the folder knows taken from there; the baskets of a size are simulated first."""
     kept = folder / "runs.jsonl"
     known = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
+
+    def found(run: Run) -> Run:
+        old = next((old for old in known if all(old[key] == value for key, value in run.items())), None)
+        if old is not None:
+            return old
+        new = measured(run, folder)
+        with kept.open("a") as file:
+            file.write(json.dumps(new) + "\n")
+        print({key: round(value, 2) if isinstance(value, float) else value for key, value in new.items()}, flush=True)
+        return new
+
     done = []
-    for run in runs:
-        found = next((old for old in known if all(old[key] == value for key, value in run.items())), None)
-        if found is None:
-            found = measured(run, folder)
-            with kept.open("a") as file:
-                file.write(json.dumps(found) + "\n")
-            print({key: round(value, 2) if isinstance(value, float) else value for key, value in found.items()})
-            sys.stdout.flush()
-        done.append(found)
+    for (baskets, _), some in groupby(runs, key=lambda run: (run["baskets"], run["stage"] == "simulate")):
+        with ThreadPoolExecutor(1 if baskets > LARGE else at_once) as pool:
+            done += pool.map(found, some)
     return done
 
 
@@ -239,7 +242,7 @@ def main(options: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory(prefix="neatrec-bench-") as name:
         folder = Path(options.folder or name)
         folder.mkdir(parents=True, exist_ok=True)
-        runs = measure_all(plan(options.fit, options.held_out), folder)
+        runs = measure_all(plan(options.fit, options.held_out), folder, options.at_once)
     said = f"--fit {' '.join(map(str, options.fit))} --held-out {' '.join(map(str, options.held_out))}"
     save("scaling", show(runs, options), ("numpy", "numba", "duckdb", "faiss-cpu"), options=said)
 
@@ -248,6 +251,7 @@ def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--fit", type=int, nargs="+", default=[100_000, 300_000, 1_000_000, 3_000_000])
     parser.add_argument("--held-out", type=int, nargs="+", default=[10_000_000])
+    parser.add_argument("--at-once", type=int, default=1, help="runs, of one thread each, at the same time")
     parser.add_argument("--folder", help="where simulated baskets and what was measured are kept")
     parser.add_argument("--recorded", action="store_true", help="measure nothing: forecast from the record")
     ahead = parser.add_argument_group("the forecast: assumptions, not measurements")

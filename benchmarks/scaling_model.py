@@ -35,7 +35,7 @@ class Point:
 class PowerLaw:
     """seconds = scale * work ** exponent * items ** item_exponent, within what was measured.
 
-    Beyond it a stage is never answers to become cheaper by the piece: the exponents are then at least 1 and 0.
+    Beyond it a stage is never assumed to become cheaper by the piece: the exponents are then at least 1 and 0.
     """
 
     scale: float
