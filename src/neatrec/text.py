@@ -29,13 +29,17 @@ def printable(text: object, limit: int = 120) -> str:
     return "".join(out)
 
 
+FORMULA_STARTS = "=+@\t\r-"
+"""With what a cell starts that a spreadsheet runs; the hyphen is last, so that it may stand in a class of a pattern."""
+
+
 def no_formula(text: str) -> str:
     """`text` that no spreadsheet takes for a formula.
 
     >>> no_formula("=1+1"), no_formula("\\t=1+1"), no_formula("tea"), no_formula("-0.5")
     ("'=1+1", "'\\t=1+1", 'tea', '-0.5')
     """
-    formula = text[:1] in ("=", "+", "-", "@", "\t", "\r") and not re.fullmatch(r"-[0-9.,]+", text)
+    formula = text.startswith(tuple(FORMULA_STARTS)) and not re.fullmatch(r"-[0-9.,]+", text)
     return "'" + text if formula else text
 
 

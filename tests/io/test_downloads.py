@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import http.server
 import shutil
+import socket
 import ssl
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -134,6 +136,25 @@ def test_what_cannot_be_downloaded_whole_is_refused(web: str, path: str, match: 
     with pytest.raises(SourceError, match=match) as caught:
         read_baskets(f"{web}/{path}?signature=secret", allow_remote=True)
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("scheme", ["https", "s3"])
+def test_a_host_that_does_not_answer_is_one_sentence_in_time(scheme: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It accepts and says nothing; the timeout is shortened here, and is for all addresses of a host together."""
+    for module in ("addresses", "downloads"):
+        monkeypatch.setattr(f"neatrec.io.{module}.ANSWER_SECONDS", 2.0)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        place = f"127.0.0.1:{silent.getsockname()[1]}"
+        address = {
+            "https": f"https://{place}/o.csv",
+            "s3": f"s3://bucket/o.csv?endpoint_override={place}&scheme=http&region=eu-central-1",
+        }[scheme]
+        started = time.monotonic()
+        with pytest.raises(SourceError, match=r"cannot download (https|s3)://.*(no answer within 2 sec|Timeout was)"):
+            read_baskets(address, allow_remote=True)
+        assert time.monotonic() - started < 8
 
 
 def test_a_server_without_a_trusted_certificate_is_refused(web: str, monkeypatch: pytest.MonkeyPatch) -> None:

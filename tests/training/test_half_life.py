@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +20,7 @@ from neatrec.errors import ParameterError
 from neatrec.leaderboard.run import LeaderboardOptions, run_leaderboard
 from neatrec.service.render import evidence_json
 from neatrec.serving import recommend
+from neatrec.serving.pair_list import PairList, PairSelection
 from neatrec.shop import Shop
 from neatrec.simulator import supermarket
 from neatrec.training.train import ModelChoice, TrainOptions, train_bundle
@@ -46,6 +49,10 @@ def test_shown_counts_are_real_and_the_weighted_one_stands_beside_them(shops: tu
     assert json.loads(evidence_json(weighted, False))["weighted"] == weighted.weighted
     assert "weighted" not in json.loads(evidence_json(plain, False))
     assert plain.weighted == -1
+    files = ["".join(PairList(shop.index).csv("strength", PairSelection(), False)) for shop in shops]
+    assert ["weighted" in file.splitlines()[0].split(",") for file in files] == [False, True]
+    row = next(row for row in csv.DictReader(io.StringIO(files[1])) if {row["a_id"], row["b_id"]} == {"bun", "sausage"})
+    assert row["weighted"] == str(weighted.weighted)
     assert plain.to_dict()["weighted"] is None
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from neatrec.errors import MissingDependencyError, SourceError, must_be, require_extra
-from neatrec.io.addresses import WHERE_SECRETS_ARE, Address
+from neatrec.io.addresses import WHERE_SECRETS_ARE, Address, in_time
 from neatrec.io.duckdb_session import memory_limit
 from neatrec.io.files import SourceFile, unreadable
 from neatrec.io.options import SourceOptions
@@ -173,9 +173,19 @@ def own_words(error: Exception) -> str:
 def postgresql_uri(address: Address) -> str:
     """The address with all text as UTF-8 and a limit to the wait for its host, otherwise as it was given."""
     settings = ["client_encoding=utf8"]
-    if "connect_timeout=" not in address.text and "PGCONNECT_TIMEOUT" not in os.environ:
+    if not _has_timeout(address):
         settings.append(f"connect_timeout={CONNECT_SECONDS}")
     return address.text + ("&" if "?" in address.text else "?") + "&".join(settings)
+
+
+def _has_timeout(address: Address) -> bool:
+    """Whether libpq was told how long to wait."""
+    return "connect_timeout=" in address.text or "PGCONNECT_TIMEOUT" in os.environ
+
+
+def connected(address: Address, connect: Callable[..., Any], **how: Any) -> Any:
+    """The connection, or a TimeoutError in time, unless somebody said how long to wait."""
+    return connect(**how) if _has_timeout(address) else in_time(lambda: connect(**how))
 
 
 @contextmanager
@@ -268,8 +278,8 @@ def _cursor(driver: str, address: Address, **how: Any) -> Iterator[tuple[Any, tu
         )
     adbc = importlib.import_module(f"{module}.dbapi")
     try:
-        connection = adbc.connect(**how)
-    except adbc.Error as error:
+        connection = connected(address, adbc.connect, **how)
+    except (adbc.Error, TimeoutError) as error:
         words = own_words(error)
         hint = None if "FATAL:" in str(error) else "Check host, port and network."
         hint = WHERE_SECRETS_ARE[driver] if "password" in words else hint

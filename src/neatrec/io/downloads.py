@@ -10,12 +10,12 @@ from http.client import HTTPException, InvalidURL
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 from urllib.error import HTTPError, URLError
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 from uuid import uuid4
 
 from neatrec.errors import SourceError
-from neatrec.io.addresses import Address
+from neatrec.io.addresses import ANSWER_SECONDS, Address, in_time
 from neatrec.io.files import ENDINGS, SourceFile, is_passed_over, open_file
 from neatrec.io.options import SourceOptions
 from neatrec.io.tables import space_in
@@ -23,7 +23,7 @@ from neatrec.text import plural, printable
 
 log = logging.getLogger(__name__)
 SECONDS = 15
-"""To wait for a connection, and for each part of an answer."""
+"""To wait for each part of an answer that has begun."""
 CHUNK = 1 << 22
 
 
@@ -52,7 +52,8 @@ class _OnlyHttps(HTTPRedirectHandler):
 
 def _from_https(address: Address, folder: Path) -> list[SourceFile]:
     name = unquote(urlsplit(address.shown).path.rpartition("/")[2])
-    with _explained(address), build_opener(_OnlyHttps).open(address.text, timeout=SECONDS) as answer:
+    opener = build_opener(_OnlyHttps)
+    with _explained(address), in_time(lambda: opener.open(address.text, timeout=SECONDS)) as answer:
         path, size = _saved(answer, name, folder)
         wanted = answer.headers.get("Content-Length")
         if wanted is not None and int(wanted) != size:
@@ -62,12 +63,18 @@ def _from_https(address: Address, folder: Path) -> list[SourceFile]:
 
 def _from_s3(address: Address, folder: Path) -> list[SourceFile]:
     """An object, all tables below a prefix, or those that match a pattern; keys come from the environment."""
-    from pyarrow.fs import FileSelector, FileSystem, FileType
+    from pyarrow.fs import AwsStandardS3RetryStrategy, FileSelector, FileSystem, FileType, S3FileSystem
 
     with _explained(address):
         system, path = FileSystem.from_uri(address.text)
         fixed = path.split("*", 1)[0].rpartition("/")[0] if "*" in path else path.rstrip("/")
-        if "*" not in path and system.get_file_info(path).type == FileType.File:
+        given = dict(parse_qsl(urlsplit(address.text).query))
+        place = {name: given[name] for name in ("endpoint_override", "scheme") if name in given}
+        once = AwsStandardS3RetryStrategy(max_attempts=1)  # what reads on tries again, for more than a minute
+        seconds = {"connect_timeout": ANSWER_SECONDS / 2, "request_timeout": ANSWER_SECONDS / 2}
+        probe = S3FileSystem(region=system.region, retry_strategy=once, **seconds, **place)
+        kind = probe.get_file_info(fixed).type
+        if "*" not in path and kind == FileType.File:
             keys = [path]
         else:
             below = system.get_file_info(FileSelector(fixed, recursive=True))

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from neatrec.errors import must_be
-from neatrec.io.addresses import DATABASE_FILES, is_address, parse_address
+from neatrec.io.addresses import DATABASE_FILES, holds_password, is_address, parse_address, password_refused
 from neatrec.io.options import SourceOptions, options_from, read_source_toml, refuse_options, require_attributes
 from neatrec.text import plural
 
@@ -101,6 +101,8 @@ def resolve_options(source: str, options: SourceOptions) -> tuple[str, SourceOpt
     if source.endswith(".toml") and not is_address(source):
         source, from_file = read_source_toml(source)
         options = replace(from_file, **options.given())
+    if not is_address(source) and holds_password(source) and not os.path.exists(source):
+        raise password_refused("SOURCE")
     if is_address(source) and (address := parse_address(source)).scheme in DATABASE_FILES:
         source = address.shown.removeprefix(f"{address.scheme}:///")
     return source, options

@@ -16,12 +16,12 @@ import pyarrow.compute as pc
 
 from neatrec.errors import must_be
 from neatrec.release.export_rows import TEXTS
-from neatrec.text import printable
+from neatrec.text import FORMULA_STARTS, printable
 
 TABLE = "neatrec_complements"
 ROWS_PER_INSERT = 500
 SQL_TYPES = {"string": "VARCHAR", "int32": "INTEGER", "float": "DOUBLE PRECISION"}
-FORMULA = r"\A['=+\-@\t\r]"
+FORMULA = rf"\A['{FORMULA_STARTS}]"
 """How a cell starts that a spreadsheet runs, or that an apostrophe before it would no longer tell from one."""
 WIDGET = "widget.js"
 SHARDS = 1024

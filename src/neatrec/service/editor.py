@@ -214,8 +214,8 @@ class Editor:
                 self.file.add(rule, form.version, now.date())
             except EditConflict as conflict:
                 for_query = "" if query is None else f" for {bundle.names[query]}"
-                told = f"{bundle.names[item]} {words_of(rule)}{for_query}"
-                return self._conflict(request, conflict, form, told)
+                edit = f"{bundle.names[item]} {words_of(rule)}{for_query}"
+                return self._conflict(request, conflict, form, edit)
             self._count(rule, "rule written", session)
             return RedirectResponse(form.back, 303)
 
@@ -235,18 +235,18 @@ class Editor:
 
         return await asyncio.to_thread(remove)
 
-    def _conflict(self, request: Request, conflict: EditConflict, form: RuleForm | None, told: str = "") -> Response:
+    def _conflict(self, request: Request, conflict: EditConflict, form: RuleForm | None, edit: str = "") -> Response:
         """The rules as they are now, and the edit, in words and to be sent once more."""
         self.watcher.take_rules()
         request.scope["neatrec"] = self.watcher.snapshot
-        values = {"problem": conflict, "form": form, "edit": told}
+        values = {"problem": conflict, "form": form, "edit": edit}
         page: Response = self.pages.page("conflict.html", request, "", status=409, **values)
         return page
 
     def _count(self, rule: Rule, event: str, session: EditorSession) -> None:
         self.metrics.rule_edits.labels("undo" if event == "rule undone" else rule.action).inc()
-        told = {name: value for name, value in rule.__dict__.items() if name != "lines" and value}
-        log.info("%s by %s: %s", event, printable(session.who), printable(json.dumps(told, default=str), 2000))
+        fields = {name: value for name, value in rule.__dict__.items() if name != "lines" and value}
+        log.info("%s by %s: %s", event, printable(session.who), printable(json.dumps(fields, default=str), 2000))
 
     async def _signed(self, request: Request, shape: type[Signed]) -> tuple[EditorSession, Signed]:
         """The session and the form of a request that is not forged."""

@@ -120,7 +120,9 @@ class RulesFile:
         try:
             return parse_rules(content, self.path, day)
         except SourceError as error:
-            raise Problem(409, "Conflict", error.message, hint="Mend the file by hand; it was not changed.") from error
+            raise Problem(
+                409, "Conflict", error.message, hint="Correct the file by hand; it was not changed."
+            ) from error
 
     def _write(self, file: Path, content: bytes) -> None:
         """On the disk, with the owner and the rights of the old file."""

@@ -22,7 +22,7 @@ CHUNK = 1000
 FEW = 0.1
 """A filter that leaves the pairs of some items, at most this share of all, goes through their lists; any other through
 all pairs, one after another, which is faster for each."""
-NUMBERS = ("count", "customers", "expected", "lift", "lift_low", "lift_high", "q")
+NUMBERS = ("count", "customers", "weighted", "expected", "lift", "lift_low", "lift_high", "q")
 
 Codes = npt.NDArray[np.int32]
 Members = npt.NDArray[np.bool_]
@@ -188,7 +188,8 @@ class PairList:
     def csv(self, sort: str, chosen: PairSelection, public: bool) -> Iterator[str]:
         """All pairs that fit as CSV, a piece at a time; counts are withheld from the `public`."""
         catalog, (_, rows) = self.index.catalog, self.find(sort, chosen)
-        numbers = () if public else NUMBERS
+        weighted = self.index.pairs.weighted is not None
+        numbers = [name for name in NUMBERS if not public and (weighted or name != "weighted")]
         head = [f"{side}_{name}" for side in "ab" for name in ("id", "name", "category")]
         yield _lines([[*head, "grade", "strength", *numbers, "new", "evidence"]])
         for begin in range(0, len(rows), CHUNK):
