@@ -224,7 +224,7 @@ def test_serve_trains_on_what_the_database_holds(
 ) -> None:
     served: list[Any] = []
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("neatrec.cli.serve._train", lambda source, out, output: served.append(source.read().baskets))
+    monkeypatch.setattr("neatrec.cli.serve._train", lambda source, *_: served.append(source.read().baskets))
     monkeypatch.setattr("neatrec.service.run.serve", lambda settings, **how: served.append(settings.bundle))
     assert exit_code_of(["serve", shop.address("shop"), "--table", "orders", "--port", "0"]) == 0
     assert (served[0].lines, served[1]) == (5, tmp_path / "neatrec-bundle")

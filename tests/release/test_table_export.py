@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -15,7 +17,7 @@ from helpers.small_report import INJECTIONS
 from helpers.toyshop import toy_baskets
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog
-from neatrec.errors import ParameterError, ResourceError
+from neatrec.errors import BundleError, ParameterError, ResourceError
 from neatrec.models import Run, make_model
 from neatrec.release import export_files, export_rows
 from neatrec.release.export import ExportOptions, export_answers
@@ -153,3 +155,30 @@ def test_an_unwritable_folder_is_reported_and_the_old_file_stays(
         export_answers(index, ExportOptions(out=old, min_evidence="guess"))
     assert old.read_text() == "old"
     assert [file.name for file in tmp_path.iterdir()] == ["t.sql"]
+
+
+@pytest.mark.parametrize("target", ["csv", "json"])
+def test_of_two_exports_at_once_one_is_whole_and_the_other_is_refused(
+    index: ServingTable, tmp_path: Path, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second begins while the first has written half."""
+    monkeypatch.setattr(export_files, "SHARDS", 4)
+    export, out = ExportOptions(target, tmp_path / "out", min_evidence="guess"), tmp_path / "out"
+    export_answers(index, export)
+    wanted = {file.name: file.read_bytes() for file in ([out] if target == "csv" else out.iterdir())}
+    halfway: list[str] = []
+
+    def parts(*given: Any) -> Iterator[Any]:
+        for number, part in enumerate(export_rows.blocks(*given)):
+            if number == 1 and not halfway:
+                with pytest.raises(BundleError, match=r"out is being written by process \d+") as caught:
+                    export_answers(index, export)
+                halfway.append(str(caught.value))
+            yield part
+
+    monkeypatch.setattr(export_rows, "BLOCK", 17)
+    monkeypatch.setattr("neatrec.release.export.blocks", parts)
+    export_answers(index, export)
+    assert halfway
+    assert wanted == {file.name: file.read_bytes() for file in ([out] if target == "csv" else out.iterdir())}
+    assert [file.name for file in tmp_path.iterdir()] == ["out"]

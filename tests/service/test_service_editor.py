@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import logging
 import multiprocessing
@@ -9,13 +10,16 @@ import os
 import re
 import signal
 import stat
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import date
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
@@ -268,6 +272,53 @@ def test_a_session_ends_with_its_time_and_with_its_key(desk: Desk, monkeypatch: 
     assert editor_module.read_session(keys, cookie) is None
 
 
+def test_whoever_logs_out_is_out_in_every_worker(desk: Desk) -> None:
+    editor, other = desk.editor(), desk.worker()
+    kept, still = editor.cookies["neatrec_editor"], desk.editor("Bob")
+    other.cookies.set("neatrec_editor", kept)
+    assert other.get("/rules").status_code == 200
+    assert editor.post("/logout", data={"token": hidden_fields(editor)["token"]}).status_code == 303
+    assert "neatrec_editor" not in editor.cookies
+    given = {"version": "", "query": CHIPS, "item": SALSA, "action": "block"}
+    for worker in (other, desk.worker()):
+        headers = {"cookie": f"neatrec_editor={kept}"}
+        assert worker.get("/rules", headers=headers).headers["location"] == "/login?back=/rules"
+        assert worker.post("/rules", data={"token": "x", **given}, headers=headers).status_code == 403
+    assert still.get("/rules").status_code == 200
+
+
+def test_old_log_outs_are_forgotten(desk: Desk) -> None:
+    ended = editor_module.EndedSessions(RulesFile(desk.rules))
+    ended.add(editor_module.EditorSession("Ann", "", "old", 10))
+    assert ended.read() == {"old": 10}
+    ended.add(editor_module.EditorSession("Bob", "", "new", 10**11))
+    assert ended.read() == {"new": 10**11}
+
+
+@pytest.mark.parametrize(("in_flight", "most"), [(64, 4), (2, 1)])
+def test_wrong_keys_hold_up_nobody(desk: Desk, monkeypatch: pytest.MonkeyPatch, in_flight: int, most: int) -> None:
+    """As many wrong keys as may wait, further log-ins are refused at once, and requests are answered."""
+    monkeypatch.setattr(editor_module, "WRONG_KEY_SECONDS", 1.0)
+    app = make_app(replace(desk.settings, in_flight=in_flight))
+
+    async def ask() -> tuple[list[int], float]:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://testserver") as client:
+            wrong = [asyncio.create_task(client.post("/login", data={"who": "Eve", "key": "x"})) for _ in range(most)]
+            await asyncio.sleep(0.3)
+            began = time.monotonic()
+            late = await client.post("/login", data={"who": "Eve", "key": "x"})
+            right = await client.post("/login", data={"who": "Ann", "key": KEY})
+            read = [await client.get(f"/v1/complements?item={CHIPS}") for _ in range(5)]
+            took = time.monotonic() - began
+            again = [await each for each in wrong]
+            last = await client.post("/login", data={"who": "Ann", "key": KEY})
+        return [answer.status_code for answer in (late, right, *read, *again, last)], took
+
+    statuses, took = asyncio.run(ask())
+    assert statuses == [429, 429, *[200] * 5, *[403] * most, 303]
+    assert took < 0.6
+
+
 def test_the_readers_key_reads_and_the_editors_key_edits(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -495,7 +546,7 @@ def test_a_writer_waits_for_another_one_but_not_for_ever(tmp_path: Path, monkeyp
     file.write_text(HEADER)
     monkeypatch.setattr(rules_file, "PATIENCE", 0.05)
     with (
-        RulesFile(file)._locked(),
+        RulesFile(file).locked(),
         pytest.raises(Problem, match="somebody else is writing"),
     ):
         RulesFile(file).add(rule(1), version_of(file), TODAY)

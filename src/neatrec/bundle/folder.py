@@ -135,25 +135,30 @@ def exchange(one: Path, other: Path) -> bool:
 def replacing(path: Path) -> Iterator[Path]:
     """A new file or folder to write into, which takes the place of the one at `path` when it is whole.
 
-    What the system refuses becomes one sentence, and the old one stays.
+    What the system refuses becomes one sentence, and the old one stays. A second writer is refused meanwhile.
     """
     if not path.name:
         raise must_be("out", "a file or folder with a name", str(path))
     place = BundleFolder(path)
     try:
-        remove(place.writing)
-        yield place.writing
-        if place.writing.is_dir():
-            place.publish()
-        else:
-            os.replace(place.writing, path)
+        path.parent.stat()  # it is not made
+        handle = _lock_file(place)
+        try:
+            remove(place.writing)
+            yield place.writing
+            if place.writing.is_dir():
+                place.publish()
+            else:
+                os.replace(place.writing, path)
+        finally:
+            remove(place.writing)
+            place.lock.unlink(missing_ok=True)  # as `BundleLock` does
+            os.close(handle)
     except OSError as error:
         kind = ResourceError if error.errno in FULL else ParameterError
         # Arrow's messages are long; the system's own is enough
         why = os.strerror(error.errno) if error.errno else printable(error)
         raise kind(f"cannot write {printable(path)}: {why}", file=str(path)) from error
-    finally:
-        remove(place.writing)
 
 
 def remove(place: Path) -> None:

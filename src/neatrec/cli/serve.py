@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from neatrec.cli.output import OutputOptions, ShowProgress, close_bar, found_words
-from neatrec.cli.source_options import SourceArguments
+from neatrec.cli.source_options import HALF_LIFE_HELP, SourceArguments
 from neatrec.errors import must_be, require_extra
 from neatrec.io.options import SourceOptions
 from neatrec.service.settings import IN_FLIGHT
@@ -45,6 +45,7 @@ def serve(
     out: Path = typer.Option(
         Path("neatrec-bundle"), metavar="DIR", help="Write the bundle of SOURCE into this folder, or find it there."
     ),
+    half_life: str | None = typer.Option(None, metavar="90d|none", help=HALF_LIFE_HELP),
     browse: bool = typer.Option(False, "--open", help="Open the page in a browser."),
     compare: list[Path] | None = typer.Option(
         None, metavar="BUNDLE", help="Show another model beside it; may be repeated."
@@ -126,24 +127,24 @@ def serve(
     if not trained:
         require_api_key(host, settings)  # and a port in use: before the minutes of training
         bound(host, port).close()
-        _train(source, out, output)
-    elif source.options != SourceOptions():
-        raise must_be("SOURCE", "orders where options describe columns or rows", source.source)
+        _train(source, out, output, half_life)
+    elif source.options != SourceOptions() or half_life is not None:
+        raise must_be("SOURCE", "orders where options describe columns, rows or training", source.source)
     opened = {"ready": webbrowser.open} if browse else {}
     run(settings, host=host, port=port, workers=workers, log_config=log_config(output), **opened)
 
 
-def _train(source: ServedSource, out: Path, output: OutputOptions) -> None:
+def _train(source: ServedSource, out: Path, output: OutputOptions, half_life: str | None) -> None:
     """The default model of the orders that were named, unless `out` holds it already."""
     from neatrec.bundle import is_bundle, read_manifest, stream_hash
     from neatrec.training.train import ModelChoice, TrainOptions, train_bundle, trained_otherwise
 
+    choice, options = ModelChoice(), TrainOptions(half_life=half_life, progress=ShowProgress(output))
     baskets = source.read().baskets
-    choice, options = ModelChoice(), TrainOptions(progress=ShowProgress(output))
     if is_bundle(out) and (other := trained_otherwise(out, baskets, choice, options)) is not None:
         raise must_be(
             "--out",
-            "a new folder, or a bundle of the default training",
+            "a new folder, or a bundle of the same training",
             f"{printable(out)} ({other})",
             hint=f"`neatrec serve {printable(out)}` serves it as it is.",
         )

@@ -71,7 +71,7 @@ def in_time(work: Callable[[], T], seconds: float | None = None) -> T:
     def run() -> None:
         try:
             found.set_result(work())
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 (whatever it is, who waits for the result gets it)
             found.set_exception(error)
 
     Thread(target=run, daemon=True).start()

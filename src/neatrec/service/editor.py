@@ -39,6 +39,11 @@ HOURS = 12
 """How long a log-in holds."""
 WRONG_KEY_SECONDS = 0.5
 """A wrong key is answered so late, and counts as a request in progress meanwhile."""
+WRONG_KEYS = 4
+"""So many wrong keys wait for their answer at a time, and never more than half of the requests in progress; other
+log-ins are refused meanwhile, right or wrong, and nothing else is."""
+ENDED = ".ended"
+"""The file beside the rules that lists sessions which were logged out of."""
 FORM = "application/x-www-form-urlencoded"
 
 
@@ -49,6 +54,9 @@ class EditorSession:
     who: str
     token: str
     """What every form of this session carries: another page cannot know it."""
+    number: str
+    ends: int
+    """In seconds since 1970."""
 
 
 def open_session(key: bytes, who: str) -> str:
@@ -68,12 +76,38 @@ def read_session(keys: Keys, cookie: str) -> EditorSession | None:
     ]
     if not signed:
         return None
-    who, ends, _ = json.loads(base64.urlsafe_b64decode(payload))
-    return EditorSession(who, _sign(signed[0], "form", payload)) if time.time() < ends else None
+    who, ends, number = json.loads(base64.urlsafe_b64decode(payload))
+    return EditorSession(who, _sign(signed[0], "form", payload), number, ends) if time.time() < ends else None
 
 
 def _sign(key: bytes, purpose: str, text: str) -> str:
     return hmac.new(key, f"neatrec {purpose} {text}".encode("utf-8", "replace"), hashlib.sha256).hexdigest()
+
+
+class EndedSessions:
+    """Sessions that were logged out of before their time, known to all workers and after a restart."""
+
+    def __init__(self, rules: RulesFile) -> None:
+        self.rules = rules
+
+    @property
+    def path(self) -> Path:
+        return self.rules.path.with_name(self.rules.path.name + ENDED)
+
+    def read(self) -> dict[str, int]:
+        """The number of each session, and when it would have ended."""
+        try:
+            found: dict[str, int] = json.loads(self.path.read_text())
+        except FileNotFoundError:
+            return {}
+        return found
+
+    def add(self, session: EditorSession) -> None:
+        with self.rules.locked():
+            ended = {number: ends for number, ends in self.read().items() if ends > time.time()}
+            writing = self.path.with_name(self.path.name + ".writing")
+            writing.write_text(json.dumps({**ended, session.number: session.ends}))
+            os.replace(writing, self.path)
 
 
 def _one_line(text: str) -> str:
@@ -135,6 +169,8 @@ class Editor:
         """A folder that cannot be written, and a key that readers have too, are refused at once."""
         self.watcher, self.pages, self.metrics = watcher, pages, metrics
         self.file = RulesFile(rules)
+        self.ended = EndedSessions(self.file)
+        self.wrong_keys, self.most_wrong_keys = 0, max(1, min(WRONG_KEYS, watcher.settings.in_flight // 2))
         if not os.access(self.file.path.parent, os.W_OK):
             hint = "The new file is written beside the old one."
             raise must_be("--rules", "in a folder that can be written", str(rules), hint=hint)
@@ -150,7 +186,8 @@ class Editor:
     def session(self, request: Request) -> EditorSession | None:
         """Who sent the request, if they are logged in."""
         cookie = request.cookies.get(COOKIE)
-        return None if cookie is None else read_session(self.keys, cookie)
+        found = None if cookie is None else read_session(self.keys, cookie)
+        return None if found is None or found.number in self.ended.read() else found
 
     def login_page(self, request: Request, query: Annotated[LoginQuery, Query()]) -> Response:
         return self._login_page(request, query.back)
@@ -163,10 +200,16 @@ class Editor:
         """A key becomes a session; the key itself is kept nowhere."""
         check_same_site(request)
         form = await read_form(request, LoginForm)
+        if self.wrong_keys >= self.most_wrong_keys:
+            raise Problem(429, "Busy", "too many wrong keys at once", hint="Try again in a second.")
         key = self.keys.find(form.key.encode("utf-8", "replace"))
         if key is None:
             log.warning("editor key refused: %s", printable(form.who))
-            await asyncio.sleep(WRONG_KEY_SECONDS)
+            self.wrong_keys += 1
+            try:
+                await asyncio.sleep(WRONG_KEY_SECONDS)
+            finally:
+                self.wrong_keys -= 1
             return await asyncio.to_thread(self._login_page, request, form.back, 403)
         log.info("editor logged in: %s", printable(form.who))
         answer = RedirectResponse(form.back, 303)
@@ -176,7 +219,9 @@ class Editor:
         return answer
 
     async def logout(self, request: Request, _: Annotated[NoQuery, Query()]) -> Response:
-        await self._signed(request, SignedForm)
+        """The session ends for every worker, whoever has a copy of its cookie."""
+        session, _form = await self._signed(request, SignedForm)
+        await asyncio.to_thread(self.ended.add, session)
         answer = RedirectResponse("/", 303)
         answer.delete_cookie(COOKIE, httponly=True, samesite="strict")
         return answer

@@ -88,7 +88,7 @@ class RulesFile:
         """Replace the content by what `edit` makes of it: after a crash at any moment it is the old one or the new."""
         writing = self.path.with_name(self.path.name + WRITING)
         try:
-            with self._locked():
+            with self.locked():
                 before = self.path.read_bytes()
                 rules = self._parsed(before, day)
                 if rules.version != version:
@@ -136,7 +136,7 @@ class RulesFile:
             os.fsync(stream.fileno())
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
+    def locked(self) -> Iterator[None]:
         """One editor of all workers at a time; the system frees the lock of a process that ends."""
         deadline = time.monotonic() + PATIENCE
         with self.path.with_name(self.path.name + LOCK).open("a") as handle:

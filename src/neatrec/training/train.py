@@ -266,7 +266,8 @@ def trained_otherwise(bundle: Path, baskets: Baskets, choice: ModelChoice, optio
         facts.pop("--strata", None)
         wanted.pop("strata", None)
     if manifest.model == model.name:
-        facts |= {f"--set {name}": (found.get(name), value) for name, value in wanted.items()}
+        flags = {"half_life": "--half-life"}
+        facts |= {flags.get(name, f"--set {name}"): (found.get(name), value) for name, value in wanted.items()}
     return next((f"{name} {printable(was)}" for name, (was, now) in facts.items() if was != now), None)
 
 
