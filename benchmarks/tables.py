@@ -596,6 +596,53 @@ def scaling_forecast() -> list[list[str]]:
     return rows
 
 
+def half_lives(row: dict[str, Any]) -> str:
+    """The half-lives that were chosen, and the days of the validation baskets."""
+    days = dict.fromkeys(choice["chosen_days"] for choice in row["choices"])
+    shown = " or ".join("none" if each is None else f"{each:g} days" for each in days)
+    return f"{shown} ({row['choices'][0]['validation_days']})"
+
+
+def recency_rows(name: str, measures: dict[str, str]) -> list[list[str]]:
+    rows = [
+        ["model", "half-life (chosen on so many days)", "HR@10 over", "number", "none", "half-life", "ratio (95 %)"]
+    ]
+    for row in results(f"recency-{name}")[name]:
+        for measure, words in measures.items():
+            of = row[measure]
+            shown = [f"{of[key]:.3f}" for key in ("none", "weighted")]
+            ratio = f"{of['ratio']:.2f} ({span(of['low'], of['high'], 2)})"
+            rows.append([f"`{row['model']}`", half_lives(row), words, f"{of['labels']:,}", *shown, ratio])
+    return rows
+
+
+@from_records("recency-changing", "recency-changing")
+def recency_changing() -> list[list[str]]:
+    measures = {"planted": "planted complements", "catalogue": "labels, all items", "top200": "labels, 200 candidates"}
+    return recency_rows("changing", measures)
+
+
+@from_records("recency-journey", "recency-journey")
+def recency_journey() -> list[list[str]]:
+    return recency_rows("journey", {"top200": "labels, 200 candidates"})
+
+
+@from_records("recency-copies", "recency-copies")
+def recency_copies() -> list[list[str]]:
+    rows = results("recency-copies")["copies"]
+    return [["copies", "HR@10"], *([str(row["copies"]), f"{row['90d']:.3f}"] for row in rows)]
+
+
+@from_records("recency-null", "recency-null")
+def recency_null() -> list[list[str]]:
+    rows = [["half-life", "labels", "by chance", "false-discovery rate"]]
+    for row in results("recency-null")["null"]:
+        days = row["half_life_days"]
+        name = "none" if days is None else f"{days:g} days"
+        rows.append([name, f"{row['labels']}", f"{row['by_chance_0.05']:g}", f"{row['fdr_0.05']:.2%}"])
+    return rows
+
+
 for part in ("orders", "speed", "labels"):
     from_records(f"simulator-{part}", f"simulator_{part}")(lambda part=part: results(f"simulator_{part}")["rows"])  # type: ignore[misc]
 
