@@ -42,7 +42,7 @@ from neatrec.models.embeddings.kernels.cpu_rows import (
     set_row,
     sigmoids,
 )
-from neatrec.models.embeddings.kernels.layout import width
+from neatrec.models.embeddings.kernels.layout import new_table
 
 NO_PAIR = -100.0
 """The score of two lines that are no pair, and of a negative that is left out: its sigmoid is below `TINY`."""
@@ -53,10 +53,10 @@ class SkipGramWorkspace(NamedTuple):
     """The lines of a unit (lines, ...), its pairs, of lines i and i + 1 + o (lines, window), and its negatives."""
 
     unit: UnitWorkspace
-    f: Floats  # (lines, width) input rows as they were
-    g: Floats  # (lines, width) output rows
-    f_gradient: Floats  # (lines, width) minus the gradient
-    g_gradient: Floats  # (lines, width)
+    f: Floats  # (lines, at least width) input rows as they were
+    g: Floats  # (lines, at least width) output rows
+    f_gradient: Floats  # (lines, at least width) minus the gradient
+    g_gradient: Floats  # (lines, at least width)
     norm: Floats  # (lines,) squared length of f
     forward: Floats  # (lines, window) 1 - sigmoid(f_i . g_j) of line i and line j = i + 1 + o
     forwards: Floats  # the same numbers, flat
@@ -94,10 +94,10 @@ def new_workspace(lines: int, settings: KernelSettings) -> SkipGramWorkspace:
     sigmoid = zeros(groups, settings.negatives)
     return SkipGramWorkspace(
         unit=unit_workspace(lines, settings),
-        f=zeros(lines, width(settings.dim)),
-        g=zeros(lines, width(settings.dim)),
-        f_gradient=zeros(lines, width(settings.dim)),
-        g_gradient=zeros(lines, width(settings.dim)),
+        f=new_table(lines, settings.dim),
+        g=new_table(lines, settings.dim),
+        f_gradient=new_table(lines, settings.dim),
+        g_gradient=new_table(lines, settings.dim),
         norm=zeros(lines),
         forward=forward,
         forwards=forward.reshape(-1),

@@ -51,7 +51,7 @@ from neatrec.models.embeddings.kernels.cpu_common import (
 )
 from neatrec.models.embeddings.kernels.cpu_rows import RELAXED, prefetch_row
 from neatrec.models.embeddings.kernels.intrinsics import atomic_add, borrowed
-from neatrec.models.embeddings.kernels.layout import chunks, width
+from neatrec.models.embeddings.kernels.layout import chunks, new_table
 
 SPINS = 2000
 """Looks before a waiting thread sleeps."""
@@ -328,7 +328,7 @@ class CompiledKernel:
         return GradientBuffer(
             np.zeros(total, np.int64),
             np.zeros(total, np.int64),
-            np.zeros((total, width(settings.dim)), np.float32),
+            new_table(total, settings.dim),
             np.zeros(total, np.float32),
             np.zeros(units, np.int64),
             np.zeros(units, np.int64),

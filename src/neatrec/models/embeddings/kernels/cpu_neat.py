@@ -49,7 +49,7 @@ from neatrec.models.embeddings.kernels.cpu_rows import (
     square_distance,
 )
 from neatrec.models.embeddings.kernels.intrinsics import LANES
-from neatrec.models.embeddings.kernels.layout import LOG_VARIANCE, VISITOR, width
+from neatrec.models.embeddings.kernels.layout import LOG_VARIANCE, VISITOR, new_table
 
 NO_PAIR = 3e38
 """The threshold of two lines that are no pair: no negative passes it."""
@@ -62,8 +62,8 @@ class GaussianWorkspace(NamedTuple):
 
     unit: UnitWorkspace
     variance: Floats  # (lines,)
-    x: Floats  # (lines, width) the means as they were
-    gradient: Floats  # (lines, width) minus the gradient
+    x: Floats  # (lines, at least width) the means as they were
+    gradient: Floats  # (lines, at least width) minus the gradient
     slope: Floats  # (lines,) the same by the log-variance, still to be multiplied by the variance
     pair_distance: Floats  # (lines, window) square distance, and so on
     pair_log: Floats  # log of both variances
@@ -104,8 +104,8 @@ def new_workspace(lines: int, settings: KernelSettings, kinds: int = 1) -> Gauss
     return GaussianWorkspace(
         unit=unit_workspace(lines, settings, kinds),
         variance=zeros(lines),
-        x=zeros(lines, width(settings.dim)),
-        gradient=zeros(lines, width(settings.dim)),
+        x=new_table(lines, settings.dim),
+        gradient=new_table(lines, settings.dim),
         slope=zeros(lines),
         pair_distance=zeros(*pair),
         pair_log=pair_log,
