@@ -1,13 +1,14 @@
 """`bayes` and its serving table for a million items within a memory limit, with a forecast from smaller shops.
 
     python -m benchmarks.million_items [--baskets 10000000] [--items 1000000] [--limit 6GiB] [--threads 2]
-        [--pairs-per-basket 2] [--fit 100000 200000 400000 800000] [--folder DIR] [--unlimited] [--no-save]
+        [--pairs-per-basket 2] [--rank 64] [--fit 500000 1000000] [--folder DIR] [--unlimited] [--no-save]
 
 Simulated baskets, saved. For each size a process of its own loads them as a stream, fits `bayes` (`--engine disk`, at
-most two pairs per basket) and writes the approximate table (`--ann`) in parts. The system refuses it more memory than
-the limit (RLIMIT_DATA); its peak is the resident memory, sampled fifty times per second. Sizes of `--fit` have as many
-items per basket as the last run; what they took is fitted by `benchmarks.scaling_model` and asked for the last run
-before that starts. NumPy, SciPy, Numba, PyArrow and safetensors are enough. What is done in FOLDER is not done again.
+most two pairs per basket, 64 factors) and writes the approximate table (`--ann`) in parts. The system refuses it more
+memory than the limit (RLIMIT_DATA); its peak is the resident memory, sampled fifty times per second. Sizes of `--fit`
+have as many items per basket as the last run; what they took is fitted by `benchmarks.scaling_model` and asked for the
+last run before that starts. NumPy, SciPy, Numba, PyArrow and safetensors are enough. What is done in FOLDER is not done
+again.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from benchmarks.harness import ROOT, commit, save, table
 from benchmarks.scaling_model import Point, error, fit_bytes, fit_seconds
 
 PARTS = 4
-COUNTING_SHARE = 0.25
+COUNTING_SHARE = 0.2
 """Of the limit: the memory limit of counting."""
 STAGES = ("fit", "table")
 Row = dict[str, Any]
@@ -53,7 +54,7 @@ def parts_of(folder: Path) -> list[Any]:
     return [replace(whole.select(np.arange(*cut)), attributes={}) for cut in pairwise(cuts)]
 
 
-def trained(folder: Path, limit: int, threads: int, pairs: float, enforced: bool) -> Row:
+def trained(folder: Path, limit: int, threads: int, pairs: float, rank: int, enforced: bool) -> Row:
     """Fit and table of the baskets in `folder`: seconds and peak memory of each."""
     from neatrec.cooccurrence import counting_engine
     from neatrec.models import Run, make_model
@@ -84,7 +85,7 @@ def trained(folder: Path, limit: int, threads: int, pairs: float, enforced: bool
     with tempfile.TemporaryDirectory(dir=folder) as place, counting_engine("disk", int(limit * COUNTING_SHARE)):
         bundle = Path(place) / "bundle"
         save_indexed(small, bundle, few, seed=0, ann=True, device="cpu")  # loads the compiled code
-        model = make_model("bayes", max_pairs=int(pairs * baskets))
+        model = make_model("bayes", max_pairs=int(pairs * baskets), rank=rank)
         stage("fit", lambda: model.fit(shards, Run(rng=0, device="cpu", threads=threads)))
 
         def write() -> Any:
@@ -100,10 +101,10 @@ def one(folder: Path, baskets: int, items: int, options: argparse.Namespace) -> 
     """The row of one size, in fresh processes; kept in `folder`."""
     kept = folder / f"{baskets}-{items}.json"
     if not kept.exists():
-        shards = folder / f"{baskets}-{items}"
+        shards, enforced = folder / f"{baskets}-{items}", int(not options.unlimited)
         for words in (
             ["simulate", shards, baskets, items],
-            ["train", shards, options.limit, options.threads, options.pairs_per_basket, int(not options.unlimited)],
+            ["train", shards, options.limit, options.threads, options.pairs_per_basket, options.rank, enforced],
         ):
             command = [sys.executable, "-m", "benchmarks.million_items", "--worker", *map(str, words)]
             done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
@@ -156,7 +157,8 @@ def main(options: argparse.Namespace) -> None:
     if not options.no_save:
         record = {"limit": options.limit, "rows": [*small, last], "forecast": ahead, "off": off}
         said = (
-            f"--baskets {options.baskets} --items {options.items} --limit {options.limit} --threads {options.threads}"
+            f"--baskets {options.baskets} --items {options.items} --limit {options.limit} --threads {options.threads} "
+            f"--pairs-per-basket {options.pairs_per_basket} --rank {options.rank}"
         )
         save("million_items", record, ("numpy", "scipy", "numba", "pyarrow"), options=said)
 
@@ -168,7 +170,8 @@ def worker(what: str, folder: str, *rest: str) -> None:
         return
     from neatrec.text import parse_size
 
-    print(json.dumps(trained(Path(folder), parse_size(rest[0]), int(rest[1]), float(rest[2]), rest[3] == "1")))
+    limit, threads, pairs, rank, enforced = rest
+    print(json.dumps(trained(Path(folder), parse_size(limit), int(threads), float(pairs), int(rank), enforced == "1")))
 
 
 if __name__ == "__main__":
@@ -181,7 +184,8 @@ if __name__ == "__main__":
         parser.add_argument("--limit", default="6GiB")
         parser.add_argument("--threads", type=int, default=2)
         parser.add_argument("--pairs-per-basket", type=float, default=2.0, help="`max_pairs` of bayes")
-        parser.add_argument("--fit", type=int, nargs="+", default=[100_000, 200_000, 400_000, 800_000])
+        parser.add_argument("--rank", type=int, default=64, help="of bayes")
+        parser.add_argument("--fit", type=int, nargs="+", default=[500_000, 1_000_000])
         parser.add_argument("--folder", help="where shards and what was measured are kept")
         parser.add_argument("--unlimited", action="store_true", help="measure the memory, but refuse none")
         parser.add_argument("--no-save", action="store_true", help="keep no record")
