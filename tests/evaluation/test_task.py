@@ -11,8 +11,9 @@ from helpers.evaluation_data import pair_counts
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog
 from neatrec.errors import LeakError, ParameterError
-from neatrec.evaluation import SummaryOptions, build_task, evaluate_model, summarize, summarize_ranks
+from neatrec.evaluation import SummaryOptions, build_task, evaluate_model, summarize
 from neatrec.evaluation.ranks import best_table, label_queries_from_table, label_ranks_from_table, ranks_table
+from neatrec.evaluation.summary import summarize_ranks
 from neatrec.evaluation.task import EvaluationTask, ModelRanks
 from neatrec.labels import make_labels
 from neatrec.models import make_model

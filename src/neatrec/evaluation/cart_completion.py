@@ -19,7 +19,7 @@ from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import UNKNOWN
 from neatrec.data.randomness import Seed, as_generator
 from neatrec.errors import must_be
-from neatrec.evaluation.held_out_lift import HeldOutPairs, held_out_pairs
+from neatrec.evaluation.held_out_lift import HeldOutPairs, held_out_pairs, pair_counts
 from neatrec.evaluation.intervals import interval, resampled_means
 from neatrec.evaluation.metrics import KS, hit_rate, ndcg
 from neatrec.statistics.blas import one_blas_thread
@@ -139,18 +139,12 @@ def completion_gains(answers: Codes, hidden: HiddenItems, ks: Sequence[int]) -> 
 
 def answer_counts(answers: Codes, hidden: HiddenItems, ks: Sequence[int]) -> tuple[Floats, Floats]:
     """O and E of each cart's pairs with its first k answers, the cart's own basket not counted, shape (carts, ks)."""
-    observed, expected = np.zeros((len(hidden), len(ks))), np.zeros((len(hidden), len(ks)))
     if hidden.pairs is None:
-        return observed, expected
-    first = answers[:, : max(ks)]
+        return np.zeros((len(hidden), len(ks))), np.zeros((len(hidden), len(ks)))
     sizes = np.array([len(cart) for cart in hidden.carts])
     cart = np.repeat(np.arange(len(hidden)), sizes)  # of each line
-    there = first[cart] >= 0
-    query = np.broadcast_to(np.concatenate(hidden.carts)[:, None], there.shape)[there]
-    item = first[cart][there]
-    times, chance = np.zeros(there.shape), np.zeros(there.shape)
-    # the hidden item is in the cart's own basket with every other item
-    times[there] = hidden.pairs.bought_with.count_of(query, item) - (item == hidden.hidden[cart][np.nonzero(there)[0]])
-    chance[there] = hidden.pairs.chance.expected(query, item)
+    of_line = answers[cart, : max(ks)]
+    times, chance = pair_counts(np.concatenate(hidden.carts), of_line, hidden.pairs)
+    times -= of_line == hidden.hidden[cart][:, None]  # it is in the cart's own basket with every other item
     columns, start = np.array(ks) - 1, np.concatenate([[0], np.cumsum(sizes)[:-1]])
     return tuple(np.add.reduceat(part, start).cumsum(axis=1)[:, columns] for part in (times, chance))  # type: ignore[return-value]

@@ -99,7 +99,8 @@ def _totals(name: str, best: Codes, held: HeldOutPairs, ks: Sequence[int]) -> tu
             f"{printable(name)!r} must have {max(ks)} recommendations for each of the {len(held.queries)} queries"
         )
     columns = np.array(ks) - 1
-    observed, expected = (np.cumsum(part, axis=1)[:, columns] for part in _pairs(best, held))
+    counts = pair_counts(held.queries, best, held)
+    observed, expected = (np.cumsum(part, axis=1)[:, columns] for part in counts)
     return observed, expected
 
 
@@ -119,12 +120,11 @@ def _lift(
     )
 
 
-def _pairs(best: Codes, held: HeldOutPairs) -> tuple[Floats, Floats]:
-    """O and E of each recommended pair, 0 where there is none, shape (queries, recommendations) each."""
-    there = best >= 0
-    query = np.broadcast_to(held.queries[:, None], best.shape)[there]
-    item = best[there]
-    observed, expected = np.zeros(best.shape), np.zeros(best.shape)
+def pair_counts(queries: Codes, answers: Codes, held: HeldOutPairs) -> tuple[Floats, Floats]:
+    """O and E of each query with each of its answers, 0 where there is none (-1), shape (queries, answers) each."""
+    there = answers >= 0
+    query, item = np.broadcast_to(queries[:, None], answers.shape)[there], answers[there]
+    observed, expected = np.zeros(answers.shape), np.zeros(answers.shape)
     observed[there] = held.bought_with.count_of(query, item)
     expected[there] = held.chance.expected(query, item)
     return observed, expected

@@ -74,6 +74,10 @@ class ModelSummary:
     variance: str
     """What the intervals cover."""
 
+    def interval(self, metric: str) -> tuple[float, float, float]:
+        """The mean and the ends of its interval."""
+        return self.mean[metric], self.low[metric], self.high[metric]
+
 
 @dataclass(frozen=True)
 class PairedTest:

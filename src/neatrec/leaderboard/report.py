@@ -92,7 +92,8 @@ def write_report(
 def leaderboard_tables(result: LeaderboardResult, name: str = "") -> LeaderboardTables:
     """The tables of a leaderboard."""
     words = {level: level_text(result.task.labels, level) for level in result.options.levels}
-    return LeaderboardTables(result.evaluation.results, model_facts(result), words, name)
+    facts = {spec.name: ModelFacts(spec.kind, *result.cost(spec.name)) for spec in result.model_specs}
+    return LeaderboardTables(result.evaluation.results, facts, words, name)
 
 
 def report_sections(
@@ -128,18 +129,6 @@ def log_variances(model: Model) -> npt.NDArray[np.float64] | None:
     by_item: npt.NDArray[np.float64] = np.asarray(spread, dtype=np.float64).reshape(len(model.catalog), -1)
     means: npt.NDArray[np.float64] = by_item.mean(axis=1)
     return means
-
-
-def model_facts(result: LeaderboardResult) -> dict[str, ModelFacts]:
-    """Kind, seconds and memory of each model."""
-    out = {}
-    for spec in result.model_specs:
-        runs = result.trainings.get(spec.name, ())
-        seconds = [run.train_seconds for run in runs if run.train_seconds is not None]
-        peaks = [run.peak_mb for run in runs if run.peak_mb is not None]
-        mean = sum(seconds) / len(seconds) if seconds else None
-        out[spec.name] = ModelFacts(spec.kind, mean, max(peaks) if peaks else None)
-    return out
 
 
 def leaderboard_record(leaderboard: LeaderboardTables, result: LeaderboardResult) -> dict[str, Any]:

@@ -99,9 +99,7 @@ def _over(result: LevelResult, name: str, statistic: str | None) -> dict[str, An
 
 def _model(leaderboard: LeaderboardResult, result: LevelResult, model: ModelSummary) -> dict[str, Any]:
     spec = next(c for c in leaderboard.model_specs if c.name == model.name)
-    runs = leaderboard.trainings[model.name]
-    seconds = [run.train_seconds for run in runs if run.train_seconds is not None]
-    peaks = [run.peak_mb for run in runs if run.peak_mb is not None]
+    seconds, peak_mb = leaderboard.cost(model.name)
     recommended = result.recommended[model.name]
     return {
         "name": model.name,
@@ -111,8 +109,8 @@ def _model(leaderboard: LeaderboardResult, result: LevelResult, model: ModelSumm
         "macro": by_metric(model.macro),
         "coverage": rounded(recommended.coverage),
         "popularity": rounded(recommended.popularity),
-        "train_seconds": round(sum(seconds) / len(seconds), 3) if seconds else None,
-        "peak_mb": round(max(peaks), 1) if peaks else None,
+        "train_seconds": None if seconds is None else round(seconds, 3),
+        "peak_mb": None if peak_mb is None else round(peak_mb, 1),
         "seeds": model.seeds,
         "seed_sd": None if model.seed_sd is None else by_metric(model.seed_sd),
         "variance": model.variance,

@@ -133,6 +133,13 @@ class LeaderboardResult(TableResult):
                 rows.append({"model": line["name"], **measures, "seconds": line["train_seconds"], **where})
         return pa.Table.from_pylist(rows)
 
+    def cost(self, model: str) -> tuple[float | None, float | None]:
+        """The mean seconds of a model's trainings, and the largest memory in MB; None where neither is known."""
+        runs = self.trainings.get(model, ())
+        seconds = [run.train_seconds for run in runs if run.train_seconds is not None]
+        peaks = [run.peak_mb for run in runs if run.peak_mb is not None]
+        return sum(seconds) / len(seconds) if seconds else None, max(peaks) if peaks else None
+
     def _caption(self) -> str:
         return f"Leaderboard, protocol {self.options.protocol}"
 

@@ -15,7 +15,7 @@ from neatrec.labels.record import Labels
 from neatrec.report.figures import share_bars
 from neatrec.report.page import Block, FigureRow, Heading, Paragraph, Section, TableBlock
 from neatrec.report.svg import MUTED, SERIES, Figure, canvas, finish
-from neatrec.report.table import ReportTable, TableColumn, format_sentence, to_csv
+from neatrec.report.table import ReportTable, format_sentence, number, share, text, to_csv
 
 SHOWN_BINS = 10
 """Bins of the drawn histogram; the last one holds everything above. The CSV file has them all."""
@@ -97,13 +97,13 @@ def text_table(table: ReportTable) -> str:
     cells = [[column.title for column in table.columns], *table.text_rows()]
     width = [max(len(row[place]) for row in cells) for place in range(len(table.columns))]
     lines = [format_sentence(table.caption), ""]
-    for number, row in enumerate(cells):
+    for line, row in enumerate(cells):
         parts = [
             cell.rjust(w) if column.is_numeric else cell.ljust(w)
             for cell, w, column in zip(row, width, table.columns, strict=True)
         ]
         lines.append("  ".join(parts).rstrip())
-        if number == 0:
+        if line == 0:
             lines.append("  ".join("-" * w for w in width))
     notes = [format_sentence(note) for note in table.notes]
     return "\n".join([*lines, *([""] if notes else []), *notes]) + "\n\n"
@@ -119,42 +119,33 @@ def audit_tables(audit: Audit) -> list[ReportTable]:
         _overlap(audit),
         _coverage(audit),
         _consistency(audit),
-        _cases("positive_pairs", "Accuracy: the strongest pairs the paper calls positively dependent", audit.positive),
-        _cases("negative_pairs", "Accuracy: the strongest pairs the paper calls negatively dependent", audit.negative),
+        _cases("positive_pairs", "positive", audit.positive),
+        _cases("negative_pairs", "negative", audit.negative),
         _popular(audit),
     ]
     return [table for table in tables if table.rows]
 
 
+def _level(protocol: str, level: float) -> str:
+    return f"{MARK[protocol]} = {level:g}"
+
+
 def _labels(audit: Audit) -> ReportTable:
-    columns = (
-        TableColumn("protocol", "Protocol"),
-        TableColumn("level", "Level"),
-        TableColumn("labels", "Labels", "number"),
-        TableColumn("queries", "Queries", "number"),
-        TableColumn("most_of_one_query", "Most of one query", "number"),
-    )
+    columns = (text("protocol"), text("level"), number("labels"), number("queries"), number("most_of_one_query"))
     rows = [
-        (c.protocol, f"{MARK[c.protocol]} = {c.level:g}", c.labels, c.queries, c.most_of_one_query)
-        for c in audit.clustering
+        (c.protocol, _level(c.protocol, c.level), c.labels, c.queries, c.most_of_one_query) for c in audit.clustering
     ]
     note = "Labels that share an item are not independent: intervals must allow for both items of a pair."
     return ReportTable("summary", "Labels by both protocols", columns, tuple(rows), (note,))
 
 
 def _false_discoveries(audit: Audit) -> ReportTable:
-    columns = (
-        TableColumn("protocol", "Protocol"),
-        TableColumn("level", "Level"),
-        TableColumn("labels", "Labels", "number"),
-        TableColumn("by_chance", "By chance", "number", 1),
-        TableColumn("rate", "False-discovery rate", "share", 2),
-        TableColumn("rerun", "Threshold re-made", "number", 1),
-    )
+    rate = share("rate", "False-discovery rate", 2)
+    by_chance, rerun = number("by_chance", digits=1), number("rerun", "Threshold re-made", 1)
     rows = [
         (
             protocol,
-            f"{MARK[protocol]} = {level:g}",
+            _level(protocol, level),
             null.real[level],
             float(np.mean(null.labels[level])),
             null.fdr[level],
@@ -168,44 +159,33 @@ def _false_discoveries(audit: Audit) -> ReportTable:
         "over the labels. The shuffle keeps basket sizes and item counts; it cannot see that shoppers differ."
         for null in list(audit.nulls.values())[:1]
     ]
-    return ReportTable(
-        "false_discoveries", "False discoveries: labels that chance alone makes", columns, tuple(rows), tuple(notes)
-    )
+    columns = (text("protocol"), text("level"), number("labels"), by_chance, rate, rerun)
+    caption = "False discoveries: labels that chance alone makes"
+    return ReportTable("false_discoveries", caption, columns, tuple(rows), tuple(notes))
 
 
 def _truth(audit: Audit) -> ReportTable:
-    columns = (
-        TableColumn("protocol", "Protocol"),
-        TableColumn("level", "Level"),
-        TableColumn("labels", "Labels", "number"),
-        TableColumn("right", "True", "number"),
-        TableColumn("precision", "Precision", "share", 1),
-        TableColumn("recall", "Recall", "share", 1),
-    )
+    counts = (text("protocol"), text("level"), number("labels"), number("right", "True"))
     rows = [
-        (protocol, f"{MARK[protocol]} = {level:g}", score.given, score.right, score.precision, score.recall)
+        (protocol, _level(protocol, level), score.given, score.right, score.precision, score.recall)
         for (protocol, level), score in audit.truth.items()
     ]
+    columns = (*counts, share("precision"), share("recall"))
     return ReportTable("truth", "Against the truth, which is known here", columns, tuple(rows))
 
 
 def _negatives(audit: Audit) -> ReportTable:
     columns = (
-        TableColumn("level", "Level"),
-        TableColumn("pairs", "Negative pairs", "number"),
-        TableColumn("lift_above_one", "Lift above 1", "number"),
-        TableColumn("quasi_lift_above_one", "Above quasi-independence", "number"),
-        TableColumn("share", "Share with lift above 1", "share", 1),
+        text("level"),
+        number("pairs", "Negative pairs"),
+        number("lift_above_one", "Lift above 1"),
+        number("quasi_lift_above_one", "Above quasi-independence"),
+        share("share", "Share with lift above 1"),
     )
     rows = [
-        (
-            f"p = {row.level:g}",
-            row.pairs,
-            row.lift_above_one,
-            row.quasi_lift_above_one,
-            row.lift_above_one / row.pairs if row.pairs else None,
-        )
+        (*counts, row.lift_above_one / row.pairs if row.pairs else None)
         for row in audit.negatives
+        for counts in [(_level("paper", row.level), row.pairs, row.lift_above_one, row.quasi_lift_above_one)]
     ]
     note = (
         "Lift here is the count over F_q. F_.v / N with directed margins; the paper's expected count is about four "
@@ -216,12 +196,7 @@ def _negatives(audit: Audit) -> ReportTable:
 
 
 def _overlap(audit: Audit) -> ReportTable:
-    columns = (
-        TableColumn("level", "Level"),
-        TableColumn("both", "Both", "number"),
-        TableColumn("only_paper", "Only paper", "number"),
-        TableColumn("only_calibrated", "Only calibrated", "number"),
-    )
+    columns = (text("level"), number("both"), number("only_paper"), number("only_calibrated"))
     rows = [(f"{row.level:g}", row.both, row.only_paper, row.only_calibrated) for row in audit.overlap]
     return ReportTable("overlap", "Labels that both protocols find", columns, tuple(rows))
 
@@ -229,73 +204,63 @@ def _overlap(audit: Audit) -> ReportTable:
 def _coverage(audit: Audit) -> ReportTable:
     keys = list(audit.coverage[0].of_labels) if audit.coverage else []
     columns = [
-        TableColumn("category", audit.category_level or "category"),
-        TableColumn("pairs", "All pairs", "share", 3),
-        *(TableColumn(f"{p}_{level:g}", f"{p} {MARK[p]} = {level:g}", "share", 3) for p, level in keys),
+        text("category", audit.category_level or "category"),
+        share("pairs", "All pairs", 3),
+        *(share(f"{protocol}_{level:g}", f"{protocol} {_level(protocol, level)}", 3) for protocol, level in keys),
     ]
     rows = [(row.name, row.of_pairs, *(row.of_labels[key] for key in keys)) for row in audit.coverage]
     caption = "Coverage: unique pairs and labels by the category of the query"
     return ReportTable("coverage", caption, tuple(columns), tuple(rows))
 
 
+CONSISTENCY = "Consistency: dependent pairs by chi-squared"
+
+
 def _consistency(audit: Audit) -> ReportTable:
     columns = (
-        TableColumn("level", "Level"),
-        TableColumn("sign", "Sign"),
-        TableColumn("from", "Chi-squared from", "number"),
-        TableColumn("to", "Below", "number"),
-        TableColumn("pairs", "Pairs", "number"),
-        TableColumn("share", "Share", "share", 3),
+        text("level"),
+        text("sign"),
+        number("from", "Chi-squared from"),
+        number("to", "Below"),
+        number("pairs"),
+        share("share", digits=3),
     )
-    rows = [
-        (
-            f"p = {h.level:g}",
-            "positive" if h.positive else "negative",
-            int(s),
-            int(s) + BIN_WIDTH,
-            int(n),
-            n / h.count.sum(),
-        )
-        for h in audit.consistency
-        for s, n in zip(h.start, h.count, strict=True)
-    ]
-    return ReportTable("consistency", "Consistency: dependent pairs by chi-squared", columns, tuple(rows))
+    rows = []
+    for h in audit.consistency:
+        sign, total = "positive" if h.positive else "negative", h.count.sum()
+        for start, count in zip(h.start.tolist(), h.count.tolist(), strict=True):
+            rows.append((_level("paper", h.level), sign, start, start + BIN_WIDTH, count, count / total))
+    return ReportTable("consistency", CONSISTENCY, columns, tuple(rows))
 
 
 def _first_bins(audit: Audit) -> ReportTable:
     """The histograms side by side, as far as they are drawn."""
     drawn = [histogram for histogram in audit.consistency if len(histogram.count)]
-    columns = [TableColumn("bin", "Chi-squared from", "number")]
-    for number, h in enumerate(drawn):
-        columns.append(TableColumn(f"share_{number}", f"{'+' if h.positive else '-'} p = {h.level:g}", "share", 2))
+    columns = [number("bin", "Chi-squared from")]
+    for place, h in enumerate(drawn):
+        columns.append(share(f"share_{place}", f"{'+' if h.positive else '-'} {_level('paper', h.level)}", 2))
     rows = zip((BIN_WIDTH * place for place in range(SHOWN_BINS)), *(_binned(h) for h in drawn), strict=True)
     note = (
         "Shares of the positively (+) and negatively (-) dependent pairs at each level. The last row holds all above."
     )
-    return ReportTable(
-        "consistency", "Consistency: dependent pairs by chi-squared", tuple(columns), tuple(rows), (note,)
-    )
+    return ReportTable("consistency", CONSISTENCY, tuple(columns), tuple(rows), (note,))
 
 
-def _cases(name: str, caption: str, pairs: Sequence[CasePair]) -> ReportTable:
+def _cases(name: str, sign: str, pairs: Sequence[CasePair]) -> ReportTable:
     columns = (
-        TableColumn("query", "Query"),
-        TableColumn("item", "Item"),
-        TableColumn("count", "Together", "number"),
-        TableColumn("expected", "Expected (paper)", "number", 2),
-        TableColumn("chi_squared", "Chi-squared", "number", 2),
-        TableColumn("lift", "Lift (quasi)", "number", 2),
+        text("query"),
+        text("item"),
+        number("count", "Together"),
+        number("expected", "Expected (paper)", 2),
+        number("chi_squared", "Chi-squared", 2),
+        number("lift", "Lift (quasi)", 2),
     )
     rows = [(c.query, c.item, c.count, c.expected, c.statistic, c.true_lift) for c in pairs]
-    return ReportTable(name, caption, columns, tuple(rows))
+    return ReportTable(name, f"Accuracy: the strongest pairs the paper calls {sign}ly dependent", columns, tuple(rows))
 
 
 def _popular(audit: Audit) -> ReportTable:
-    columns = (
-        TableColumn("rank", "Rank", "number"),
-        TableColumn("item", "Item"),
-        TableColumn("lines", "Lines", "number"),
-    )
+    columns = (number("rank"), text("item"), number("lines"))
     rows = [(rank, name, lines) for rank, (name, lines) in enumerate(audit.popular, 1)]
     return ReportTable("popular", "Accuracy: the most popular items", columns, tuple(rows))
 
@@ -319,7 +284,8 @@ def audit_figures(audit: Audit) -> Iterator[Figure]:
 def _binned(histogram: Histogram) -> list[float]:
     place = np.minimum(histogram.start // BIN_WIDTH, SHOWN_BINS - 1)
     counts = np.bincount(place, histogram.count, SHOWN_BINS)
-    return [float(share) for share in counts / counts.sum()]
+    found: list[float] = (counts / counts.sum()).tolist()
+    return found
 
 
 def _coverage_figure(audit: Audit) -> Figure:

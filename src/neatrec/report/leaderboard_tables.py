@@ -7,11 +7,20 @@ from dataclasses import dataclass
 
 from neatrec.evaluation.summary import LIST_LENGTH, LevelResult, ModelSummary, PairedTest
 from neatrec.report.folder import file_name
-from neatrec.report.table import ReportTable, TableColumn, best_cells, format_number, format_share
+from neatrec.report.table import (
+    ReportTable,
+    TableColumn,
+    best_cells,
+    format_number,
+    format_share,
+    interval,
+    number,
+    share,
+    text,
+)
 
 MAIN = f"hr@{LIST_LENGTH}"
 """The metric that models are sorted by."""
-CANDIDATES_TEXT: Mapping[str, str] = {"catalogue": "the whole catalogue"}
 
 
 @dataclass(frozen=True)
@@ -60,7 +69,7 @@ def candidates_text(candidates: str) -> str:
     """
     if candidates.startswith("top"):
         return f"the {candidates.removeprefix('top')} items bought most with the query"
-    return CANDIDATES_TEXT.get(candidates, candidates)
+    return "the whole catalogue"
 
 
 def main_metric(result: LevelResult) -> str:
@@ -75,31 +84,23 @@ def best_first(result: LevelResult) -> list[ModelSummary]:
     return sorted(result.summary.models, key=lambda s: (-s.mean[metric], s.name))
 
 
-def metric_title(metric: str) -> str:
-    """
-    >>> metric_title("hr@10"), metric_title("mrr")
-    ('HR@10', 'MRR')
-    """
-    return metric.upper()
-
-
 def leaderboard_table(leaderboard: LeaderboardTables, result: LevelResult) -> ReportTable:
     """One row per model, best first: the main metrics with intervals, coverage and popularity."""
     metric = main_metric(result)
     partner = metric.replace("hr@", "ndcg@")
     columns = (
-        TableColumn("model", "Model"),
-        TableColumn("kind", "Kind"),
-        *(TableColumn(name, metric_title(name), "interval", 3) for name in (metric, partner, "mrr")),
-        TableColumn(f"{metric}_by_query", f"{metric_title(metric)} by query", "number", 3),
-        TableColumn("coverage", "Coverage", "share", 1),
-        TableColumn("popularity", "Popularity", "number", 0),
+        text("model"),
+        text("kind"),
+        *(interval(name, name.upper()) for name in (metric, partner, "mrr")),
+        number(f"{metric}_by_query", f"{metric.upper()} by query", 3),
+        share("coverage"),
+        number("popularity"),
     )
     rows = [
         (
             model.name,
             leaderboard.facts[model.name].kind,
-            *(_interval(model, name) for name in (metric, partner, "mrr")),
+            *(model.interval(name) for name in (metric, partner, "mrr")),
             model.macro[metric],
             result.recommended[model.name].coverage,
             result.recommended[model.name].popularity,
@@ -122,11 +123,11 @@ COLUMNS_NOTE = (
 def costs_table(leaderboard: LeaderboardTables) -> ReportTable:
     """Time and memory of the trainings."""
     columns = (
-        TableColumn("model", "Model"),
-        TableColumn("kind", "Kind"),
-        TableColumn("seeds", "Trainings", "number"),
+        text("model"),
+        text("kind"),
+        number("seeds", "Trainings"),
         TableColumn("train_seconds", "Seconds per training", "seconds"),
-        TableColumn("peak_mb", "Peak memory, MB", "number"),
+        number("peak_mb", "Peak memory, MB"),
     )
     rows = [
         (
@@ -142,10 +143,6 @@ def costs_table(leaderboard: LeaderboardTables) -> ReportTable:
         "Memory of the whole process, data included. Two trainings are enough where the second gives the same ranks.",
     )
     return ReportTable(leaderboard.file("costs"), "What training took", columns, tuple(rows), notes)
-
-
-def _interval(model: ModelSummary, metric: str) -> tuple[float, float, float]:
-    return model.mean[metric], model.low[metric], model.high[metric]
 
 
 def _how_many(leaderboard: LeaderboardTables, result: LevelResult) -> str:
@@ -168,7 +165,7 @@ def metrics_table(leaderboard: LeaderboardTables, result: LevelResult) -> Report
     names = [name for name in result.summary.models[0].mean if name != "mrr"] if result.summary.models else []
     ks = [name.removeprefix("hr@") for name in names if name.startswith("hr@")]
     ordered = [f"{metric}@{k}" for k in ks for metric in ("hr", "ndcg")]
-    columns = (TableColumn("model", "Model"), *(TableColumn(name, metric_title(name), "number", 4) for name in ordered))
+    columns = (text("model"), *(number(name, name.upper(), 4) for name in ordered))
     rows: list[tuple[object, ...]] = [
         (model.name, *(model.mean[name] for name in ordered)) for model in best_first(result)
     ]
@@ -180,10 +177,10 @@ def metrics_table(leaderboard: LeaderboardTables, result: LevelResult) -> Report
 
 
 TEST_COLUMNS = (
-    TableColumn("better", "Better"),
-    TableColumn("worse", "Worse"),
-    TableColumn("metric", "Metric"),
-    TableColumn("difference", "Difference", "interval", 3),
+    text("better"),
+    text("worse"),
+    text("metric"),
+    interval("difference"),
     TableColumn("p", "p", "p"),
     TableColumn("p_holm", "p, Holm", "p"),
 )
@@ -208,7 +205,7 @@ def _test_row(test: PairedTest) -> tuple[object, ...]:
     return (
         test.better,
         test.worse,
-        metric_title(test.metric),
+        test.metric.upper(),
         (test.difference, test.low, test.high),
         test.p,
         test.p_holm,
@@ -268,7 +265,7 @@ def _share(result: LevelResult, model: ModelSummary) -> str:
 
 def interval_text(model: ModelSummary, metric: str) -> str:
     """A hit rate with its interval, in per cent."""
-    mean, low, high = (format_number(100 * value, 1) for value in _interval(model, metric))
+    mean, low, high = (format_number(100 * value, 1) for value in model.interval(metric))
     return f"{mean} % [{low}, {high}]"
 
 
@@ -278,10 +275,10 @@ def verdict(result: LevelResult, one: ModelSummary, other: ModelSummary) -> str:
     if test is None:
         return ""
     points, low, high = (format_number(100 * value, 1) for value in (test.difference, test.low, test.high))
-    interval = f"{points} points, paired 95 % interval {low} to {high}"
+    spread = f"{points} points, paired 95 % interval {low} to {high}"
     if not test.low > 0:
-        return f"{one.name} ties with {other.name} (difference {interval})."
-    return f"{test.better} is better than {test.worse} by {interval}."
+        return f"{one.name} ties with {other.name} (difference {spread})."
+    return f"{test.better} is better than {test.worse} by {spread}."
 
 
 def is_tie(result: LevelResult, one: str, other: str) -> bool:

@@ -21,7 +21,6 @@ from neatrec.report.leaderboard_tables import (
     costs_table,
     leaderboard_table,
     main_metric,
-    metric_title,
     metrics_table,
     tests_table,
 )
@@ -37,7 +36,7 @@ from neatrec.report.page import (
     TableBlock,
 )
 from neatrec.report.svg import Figure
-from neatrec.report.table import ReportTable, TableColumn, best_cells
+from neatrec.report.table import ReportTable, TableColumn, best_cells, interval, number, share, text
 
 HIGHLIGHTED = 6
 """Lines of a chart that are drawn in colour and named."""
@@ -75,8 +74,8 @@ def leaderboard_section(leaderboard: LeaderboardTables) -> Section:
         Paragraph(COLUMNS_NOTE, "note"),
     ]
     for result in leaderboard.results:
-        text = leaderboard.describe(result)
-        blocks.append(Heading(text[0].upper() + text[1:], leaderboard.file("leaderboard", result)))
+        heading = leaderboard.describe(result)
+        blocks.append(Heading(heading[0].upper() + heading[1:], leaderboard.file("leaderboard", result)))
         if result.level == leaderboard.first.level:
             blocks.append(FigureRow(dot_plots(leaderboard, result)))
         blocks.append(TableBlock(leaderboard_table(leaderboard, result)))
@@ -92,18 +91,15 @@ def dot_plots(leaderboard: LeaderboardTables, result: LevelResult) -> tuple[Figu
     out = []
     for name in (metric, metric.replace("hr@", "ndcg@")):
         ceiling = result.ceiling.get(int(metric.removeprefix("hr@"))) if name == metric else None
-        caption = f"{metric_title(name)} with 95 % intervals: {leaderboard.describe(result)}."
+        caption = f"{name.upper()} with 95 % intervals: {leaderboard.describe(result)}."
         file = leaderboard.file(f"dots-{name.replace('@', '')}", result)
-        out.append(dot_plot(file, dots_of(leaderboard, result, name), metric_title(name), caption, ceiling=ceiling))
+        out.append(dot_plot(file, dots_of(leaderboard, result, name), name.upper(), caption, ceiling=ceiling))
     return tuple(out)
 
 
 def dots_of(leaderboard: LeaderboardTables, result: LevelResult, metric: str) -> list[Dot]:
     """A dot for each model, best first."""
-    return [
-        Dot(s.name, leaderboard.facts[s.name].kind, s.mean[metric], s.low[metric], s.high[metric])
-        for s in best_first(result)
-    ]
+    return [Dot(s.name, leaderboard.facts[s.name].kind, *s.interval(metric)) for s in best_first(result)]
 
 
 def curves_section(leaderboard: LeaderboardTables) -> Section:
@@ -159,15 +155,14 @@ def slice_table(
     """One row per slice, one column per model."""
     metric = f"hr@{LIST_LENGTH}"
     columns = (
-        TableColumn("slice", by[0].upper() + by[1:]),
-        TableColumn("labels", "Labels", "number"),
-        TableColumn("queries", "Queries", "number"),
-        *(TableColumn(name, name, "interval", 3) for name in models),
+        text("slice", by[0].upper() + by[1:]),
+        number("labels"),
+        number("queries"),
+        *(interval(name, name) for name in models),
     )
     rows = []
     for part in parts:
-        found = [part.summary.by_name(name) for name in models]
-        cells = [(s.mean[metric], s.low[metric], s.high[metric]) for s in found]
+        cells = [part.summary.by_name(name).interval(metric) for name in models]
         rows.append((part.name, part.summary.labels, part.summary.queries, *cells))
     best = frozenset(cell for row in range(len(rows)) for cell in _best_of_row(row, columns, rows[row]))
     name = leaderboard.file(f"slices-{by.replace(' ', '-')}")
@@ -177,7 +172,7 @@ def slice_table(
 def _best_of_row(row: int, columns: Sequence[TableColumn], cells: Sequence[object]) -> set[tuple[int, int]]:
     """The best model of one slice: the highest cell of a row, as `best_cells` finds it down a column."""
     models = [place for place, column in enumerate(columns) if column.kind == "interval"]
-    down = best_cells([TableColumn("all", "all", "interval", 3)], [[cells[place]] for place in models], ["all"])
+    down = best_cells([interval("all")], [[cells[place]] for place in models], ["all"])
     return {(row, models[position]) for position, _ in down}
 
 
@@ -210,10 +205,10 @@ def held_out_table(found: Mapping[str, HeldOutLift]) -> ReportTable:
     ks = sorted(next(iter(found.values())).lift)
     main = LIST_LENGTH if LIST_LENGTH in ks else ks[-1]
     columns = (
-        TableColumn("model", "Model"),
-        *(TableColumn(f"lift@{k}", f"Lift@{k}", "interval", 2) for k in ks),
-        TableColumn("queries", "Queries answered", "number"),
-        TableColumn("sales_covered", "Sales covered", "share", 1),
+        text("model"),
+        *(interval(f"lift@{k}", f"Lift@{k}", 2) for k in ks),
+        number("queries", "Queries answered"),
+        share("sales_covered"),
     )
     order = sorted(found, key=lambda name: (-found[name].lift[main][0], name))
     rows = [(n, *(found[n].lift[k] for k in ks), found[n].queries, found[n].sales_covered) for n in order]
@@ -230,10 +225,10 @@ def completion_table(found: Mapping[str, CartCompletion]) -> ReportTable:
     ks = sorted(next(iter(found.values())).hr)
     main = LIST_LENGTH if LIST_LENGTH in ks else (ks or [0])[-1]
     columns = (
-        TableColumn("model", "Model"),
-        *(TableColumn(f"hr@{k}", f"HR@{k}", "interval", 3) for k in ks),
-        *(TableColumn(f"ndcg@{k}", f"NDCG@{k}", "interval", 3) for k in ks if k == main),
-        *(TableColumn(f"lift@{k}", f"Lift@{k}", "interval", 2) for k in ks if k == main),
+        text("model"),
+        *(interval(f"hr@{k}", f"HR@{k}") for k in ks),
+        *(interval(f"ndcg@{k}", f"NDCG@{k}") for k in ks if k == main),
+        *(interval(f"lift@{k}", f"Lift@{k}", 2) for k in ks if k == main),
     )
     order = sorted(found, key=lambda name: (-found[name].hr[main][0], name)) if ks else []
     rows = [(n, *(found[n].hr[k] for k in ks), *(each[main] for each in (found[n].ndcg, found[n].lift))) for n in order]

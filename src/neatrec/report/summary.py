@@ -14,22 +14,21 @@ from neatrec.report.leaderboard_tables import (
     best_first,
     interval_text,
     main_metric,
-    metric_title,
     verdict,
 )
 from neatrec.report.model_sections import dots_of, highlighted_models
 from neatrec.report.page import FigureRow, PairEntries, Paragraph, Section, SummaryCard, Tile
-from neatrec.report.table import ReportTable, TableColumn, format_number, format_share
+from neatrec.report.table import ReportTable, format_number, format_share, interval, text
 from neatrec.text import plural
 
 PAIR_COLUMNS = (
-    TableColumn("item", "Item"),
-    TableColumn("goes_with", "Goes with"),
-    TableColumn("sure", "How sure"),
-    TableColumn("strong", "How strong"),
-    TableColumn("together", "Bought together"),
-    TableColumn("lift", "Lift", "interval", 1),
-    TableColumn("evidence", "Evidence"),
+    text("item"),
+    text("goes_with"),
+    text("sure", "How sure"),
+    text("strong", "How strong"),
+    text("together", "Bought together"),
+    interval("lift", digits=1),
+    text("evidence"),
 )
 Row = tuple[str, str, str, str | None, str, tuple[float, float, float], str]
 
@@ -65,9 +64,9 @@ def summary_section(
     blocks: list[SummaryCard | FigureRow] = [SummaryCard(tuple(tiles), tuple(warnings))]
     if result.summary.labels:
         metric, named = main_metric(result), highlighted_models(leaderboard)
-        caption = f"{metric_title(metric)} with 95 % intervals: {leaderboard.describe(result)}."
+        caption = f"{metric.upper()} with 95 % intervals: {leaderboard.describe(result)}."
         dots = [dot for dot in dots_of(leaderboard, result, metric) if dot.label in named]
-        blocks.append(FigureRow((dot_plot("summary", dots, metric_title(metric), caption),)))
+        blocks.append(FigureRow((dot_plot("summary", dots, metric.upper(), caption),)))
     return Section("summary", "Summary", tuple(blocks))
 
 

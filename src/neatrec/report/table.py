@@ -108,16 +108,17 @@ KINDS = ("text", "number", "share", "interval", "p", "seconds", "mark")
 
 @dataclass(frozen=True)
 class TableColumn:
-    """One column: `key` names it in files, `title` is read by people."""
+    """One column: `key` names it in files, `title` (default: the key in words) is read by people."""
 
     key: str
-    title: str
+    title: str = ""
     kind: str = "text"
     digits: int = 0
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise must_be_one_of("kind", KINDS, self.kind)
+        object.__setattr__(self, "title", self.title or self.key.replace("_", " ").capitalize())
 
     @property
     def is_numeric(self) -> bool:
@@ -148,6 +149,29 @@ class TableColumn:
         if self.kind in ("text", "mark"):
             return (format_text(value),)
         return tuple(raw_number(number) for number in (value if self.kind == "interval" else (value,)))
+
+
+def text(key: str, title: str = "") -> TableColumn:
+    """A column of words or names."""
+    return TableColumn(key, title)
+
+
+def number(key: str, title: str = "", digits: int = 0) -> TableColumn:
+    """
+    >>> number("most_of_one_query").title
+    'Most of one query'
+    """
+    return TableColumn(key, title, "number", digits)
+
+
+def share(key: str, title: str = "", digits: int = 1) -> TableColumn:
+    """A column of shares, shown in per cent."""
+    return TableColumn(key, title, "share", digits)
+
+
+def interval(key: str, title: str = "", digits: int = 3) -> TableColumn:
+    """A column of (mean, low, high)."""
+    return TableColumn(key, title, "interval", digits)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from neatrec.evaluation.metrics import hit_rate, ndcg
 from neatrec.labels.audit import Audit
 from neatrec.labels.paper import DependentPairs
 from neatrec.labels.record import Labels, level_key
-from neatrec.report.table import ReportTable, TableColumn
+from neatrec.report.table import ReportTable, number, share, text
 from neatrec.reproduction.published import MARK, NO_PRIOR, WALMART, comparable, exact_or_differs, not_checkable
 
 Paper = Mapping[str, Any]
@@ -47,13 +47,7 @@ def dataset_table(paper: Paper, ours: Mapping[str, PaperDataSet], journey: Mappi
     for name, found in journey.items():
         for what in ("transactions", "items", "categories", "users"):
             rows.append((name, what, None, getattr(found, what), IN_PLACE))
-    columns = (
-        TableColumn("data", "Data set"),
-        TableColumn("quantity", "Quantity"),
-        TableColumn("paper", "Paper", "number"),
-        TableColumn("ours", "Here", "number"),
-        MARK,
-    )
+    columns = (text("data", "Data set"), text("quantity"), number("paper"), number("ours", "Here"), MARK)
     return ReportTable("paper-datasets", f"Data sets (the paper's Table {printed['table']})", columns, tuple(rows))
 
 
@@ -70,13 +64,7 @@ def label_count_table(paper: Paper, labels: Labels, journey: Labels | None) -> R
         rows += [
             ("Complete Journey", f"p = {key}", None, count, IN_PLACE) for key, count in journey.label_counts.items()
         ]
-    columns = (
-        TableColumn("data", "Data set"),
-        TableColumn("level", "Level"),
-        TableColumn("paper", "Paper", "number"),
-        TableColumn("ours", "Here", "number"),
-        MARK,
-    )
+    columns = (text("data", "Data set"), text("level"), number("paper"), number("ours", "Here"), MARK)
     return ReportTable("paper-label-counts", f"Labels (the paper's Table {printed['table']})", columns, tuple(rows))
 
 
@@ -89,12 +77,9 @@ def department_table(paper: Paper, audit: Audit) -> ReportTable:
     printed = paper["departments"]
     levels = [float(level) for level in printed["columns"][1:]]
     here = {row.name: row for row in audit.coverage}
-    columns = [TableColumn("department", "Department")]
+    columns = [text("department")]
     for title in ("All pairs", *(f"p = {level:g}" for level in levels)):
-        columns += [
-            TableColumn(f"{title}, paper", f"{title}, paper", "share", 3),
-            TableColumn(f"{title}, here", "Here", "share", 3),
-        ]
+        columns += [share(f"{title}, paper", f"{title}, paper", 3), share(f"{title}, here", "Here", 3)]
     rows: list[tuple[Any, ...]] = []
     for name, there in printed["rows"].items():
         row = here.get(name)
@@ -123,12 +108,7 @@ def department_sums_table(paper: Paper, audit: Audit) -> ReportTable:
                 f"{more}: most likely pairs with items that the prior orders never have, which are dropped"
             )
         rows.append(("unique pairs" if name == "total" else f"labels at p = {name}", there, here, mark))
-    columns = (
-        TableColumn("what", "Sum of"),
-        TableColumn("paper", "Paper", "number"),
-        TableColumn("ours", "Here", "number"),
-        MARK,
-    )
+    columns = (text("what", "Sum of"), number("paper"), number("ours", "Here"), MARK)
     caption = f"What the shares are of (last row of the paper's Table {printed['table']})"
     return ReportTable("paper-department-sums", caption, columns, tuple(rows))
 
@@ -150,11 +130,11 @@ def case_pairs_table(paper: Paper, key: str, dependent: DependentPairs) -> Repor
             mark = f"exact, for {pair['item']}: {pair['note']}"
         rows.append((*names, pair["chi_squared"], chi_squared, int(dependent.pairs.count[found]), mark))
     columns = (
-        TableColumn("query", "Query"),
-        TableColumn("item", "Item"),
-        TableColumn("paper", "Chi-squared, paper", "number", 3),
-        TableColumn("ours", "Here", "number", 3),
-        TableColumn("count", "Together", "number"),
+        text("query"),
+        text("item"),
+        number("paper", "Chi-squared, paper", 3),
+        number("ours", "Here", 3),
+        number("count", "Together"),
         MARK,
     )
     sign = "Positively" if key.startswith("positive") else "Negatively"
@@ -194,7 +174,7 @@ def top_items_table(paper: Paper, ours: Sequence[str], *, has_prior: bool) -> Re
         here = ours[place] if place < len(ours) else None
         same = "exact" if here == there else f"differs: {here} here, {there} in the paper"
         rows.append((place + 1, there, here, same if has_prior else NO_PRIOR))
-    columns = (TableColumn("rank", "Rank", "number"), TableColumn("paper", "Paper"), TableColumn("ours", "Here"), MARK)
+    columns = (number("rank"), text("paper"), text("ours", "Here"), MARK)
     of = "prior orders" if has_prior else "train orders, which have another one"
     caption = f"Most popular items (the paper's Table {printed['table']}); here: of the {of}"
     return ReportTable("paper-top-20", caption, columns, tuple(rows))
@@ -215,12 +195,12 @@ def pop_table(paper: Paper, labels: Labels) -> ReportTable:
             mark = exact_or_differs(values, printed_values, digits=4)
             rows.append((f"p = {level}", k, printed_values[0], values[0], printed_values[1], values[1], mark))
     columns = (
-        TableColumn("level", "Level"),
-        TableColumn("k", "K", "number"),
-        TableColumn("hr_paper", "HR, paper", "number", 4),
-        TableColumn("hr_ours", "Here", "number", 4),
-        TableColumn("ndcg_paper", "NDCG, paper", "number", 4),
-        TableColumn("ndcg_ours", "Here", "number", 4),
+        text("level"),
+        number("k"),
+        number("hr_paper", "HR, paper", 4),
+        number("hr_ours", "Here", 4),
+        number("ndcg_paper", "NDCG, paper", 4),
+        number("ndcg_ours", "Here", 4),
         MARK,
     )
     notes = ("The paper's list of popular items replaces the prior orders; the labels are those of the train orders.",)

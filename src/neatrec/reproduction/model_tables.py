@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from neatrec.evaluation.summary import LevelResult, ModelSummary, PairedTest
 from neatrec.report.figures import Curve, GaussianCurve, density_chart, line_chart
-from neatrec.report.leaderboard_tables import LeaderboardTables, best_first, metric_title
+from neatrec.report.leaderboard_tables import LeaderboardTables, best_first
 from neatrec.report.svg import Figure
-from neatrec.report.table import ReportTable, TableColumn, best_cells
+from neatrec.report.table import ReportTable, TableColumn, best_cells, interval, number, text
 from neatrec.reproduction.published import CITED, MARK, NO_PRIOR, WALMART, comparable, exact_or_differs, not_checkable
 
 Paper = Mapping[str, Any]
@@ -52,12 +52,7 @@ def comparison_table(
         rows += [_ours(models[each], keys, cited, comparison) for each in (name, f"{name}@paper") if each in models]
     known = set(printed["models"]) | {f"{name}@paper" for name in printed["models"]}
     rows += [_ours(s, keys, None, comparison) for s in best_first(result) if s.name not in known]
-    columns = (
-        TableColumn("model", "Model"),
-        TableColumn("whose", "Whose"),
-        *(TableColumn(key, metric_title(key), "number", 4) for key in keys),
-        MARK,
-    )
+    columns = (text("model"), text("whose"), *(number(key, key.upper(), 4) for key in keys), MARK)
     best = {cell for whose in ("paper", "here") for cell in _best_of(columns, rows, whose, keys)}
     caption = (
         f"HR and NDCG at p = {result.level:g} (the paper's Table {printed['table']}); here: "
@@ -93,23 +88,22 @@ def _best_of(
 def ablation_table(paper: Paper, leaderboards: Sequence[tuple[LeaderboardTables, PaperComparison]]) -> ReportTable:
     """NEAT against NEAT+bpr on every leaderboard that has both."""
     rows = [
-        row
+        _ablation_row(paper, result, test, comparison)
         for leaderboard, comparison in leaderboards
         for result in leaderboard.results
         if result.candidates == leaderboard.first.candidates
         for test in result.summary.tests
         if {test.better, test.worse} == {"neat", "neat-bpr"}
-        for row in [_ablation_row(paper, result, test, comparison)]
     ]
     columns = (
-        TableColumn("data", "Data"),
-        TableColumn("level", "Level"),
-        TableColumn("metric", "Metric"),
-        TableColumn("neat_paper", "NEAT, paper", "number", 4),
-        TableColumn("neat_bpr_paper", "NEAT+bpr, paper", "number", 4),
-        TableColumn("neat", "NEAT, here", "number", 4),
-        TableColumn("neat_bpr", "NEAT+bpr, here", "number", 4),
-        TableColumn("difference", "NEAT+bpr less NEAT", "interval", 4),
+        text("data"),
+        text("level"),
+        text("metric"),
+        number("neat_paper", "NEAT, paper", 4),
+        number("neat_bpr_paper", "NEAT+bpr, paper", 4),
+        number("neat", "NEAT, here", 4),
+        number("neat_bpr", "NEAT+bpr, here", 4),
+        interval("difference", "NEAT+bpr less NEAT", 4),
         TableColumn("p_holm", "p, Holm", "p"),
         MARK,
     )
@@ -126,7 +120,7 @@ def _ablation_row(paper: Paper, result: LevelResult, test: PairedTest, compariso
     return (
         "Instacart" if comparison.data == "INS" else "Complete Journey",
         f"p = {result.level:g}",
-        metric_title(test.metric),
+        test.metric.upper(),
         *(there[model][metric][k] if model in there else None for model in models),
         *(result.summary.by_name(model).mean[test.metric] for model in models),
         (sign * test.difference, low, high),
@@ -150,7 +144,7 @@ def margin_figures(study: MarginStudy) -> tuple[Figure, ...]:
     out = []
     for level, metrics in study.values.items():
         for name in ("hr", "ndcg"):
-            curves = [Curve(metric_title(key), values) for key, values in metrics.items() if key.startswith(f"{name}@")]
+            curves = [Curve(key.upper(), values) for key, values in metrics.items() if key.startswith(f"{name}@")]
             file = f"margin-{study.data.lower().replace(' ', '-')}-{name}-{level:g}"
             caption = f"{study.data}, {name.upper()} at p = {level:g} against the margin."
             out.append(line_chart(file, study.margins, curves, "margin", name.upper(), caption, height=210))
@@ -160,12 +154,7 @@ def margin_figures(study: MarginStudy) -> tuple[Figure, ...]:
 def margin_table(study: MarginStudy) -> ReportTable:
     """All numbers of the study; the paper's figures carry none."""
     keys = list(next(iter(study.values.values())))
-    columns = (
-        TableColumn("level", "Level"),
-        TableColumn("margin", "Margin", "number", 1),
-        *(TableColumn(key, metric_title(key), "number", 4) for key in keys),
-        MARK,
-    )
+    columns = (text("level"), number("margin", digits=1), *(number(key, key.upper(), 4) for key in keys), MARK)
     rows = [
         (
             f"p = {level:g}",
@@ -195,7 +184,7 @@ def margin_text(study: MarginStudy) -> str:
         else "other than in the paper, a larger margin is not better"
     )
     return (
-        f"{study.data}, {metric_title(key)} at p = {level:g}: {low:.4f} at margin {study.margins[0]:g}, {high:.4f} at "
+        f"{study.data}, {key.upper()} at p = {level:g}: {low:.4f} at margin {study.margins[0]:g}, {high:.4f} at "
         f"{study.margins[-1]:g}, highest at {best:g}; {holds} here."
     )
 
@@ -204,12 +193,12 @@ def margin_text(study: MarginStudy) -> str:
 class CaseStudy:
     """Three items of a trained Gaussian model, the query first."""
 
-    names: tuple[str, str, str]
-    purchases: tuple[int, int, int]
+    names: tuple[str, ...]
+    purchases: tuple[int, ...]
     """In the training baskets."""
-    cosines: tuple[float, float]
+    cosines: tuple[float, ...]
     """Of the query's mean with those of the others."""
-    log_determinants: tuple[float, float, float]
+    log_determinants: tuple[float, ...]
     model: str
 
 
@@ -226,15 +215,9 @@ def case_study(
     unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     # the same variance in each dimension
     determinants = np.asarray(log_variance, dtype=np.float64)[list(codes)] * means.shape[1]
-    bought = np.asarray(purchases)[list(codes)]
-    a, b, c = names
-    return CaseStudy(
-        (a, b, c),
-        (int(bought[0]), int(bought[1]), int(bought[2])),
-        (float(unit[0] @ unit[1]), float(unit[0] @ unit[2])),
-        (float(determinants[0]), float(determinants[1]), float(determinants[2])),
-        model,
-    )
+    cosines = unit[1:] @ unit[0]
+    bought = np.asarray(purchases)[list(codes)].tolist()
+    return CaseStudy(tuple(names), tuple(bought), tuple(cosines.tolist()), tuple(determinants.tolist()), model)
 
 
 def case_study_table(paper: Paper, study: CaseStudy, *, has_prior: bool) -> ReportTable:
@@ -258,7 +241,7 @@ def case_study_table(paper: Paper, study: CaseStudy, *, has_prior: bool) -> Repo
     for other, name, there in zip((1, 2), (second, third), ratios, strict=True):
         power = study.log_determinants[0] - study.log_determinants[other]
         rows.append((f"determinant of {first} over that of {name}", f"{there} times", _times(power), why))
-    columns = (TableColumn("what", "What"), TableColumn("paper", "Paper"), TableColumn("ours", "Here"), MARK)
+    columns = (text("what"), text("paper"), text("ours", "Here"), MARK)
     caption = f"Case study: {first}, {second} and {third} ({study.model})"
     return ReportTable("paper-case-study", caption, columns, tuple(rows))
 

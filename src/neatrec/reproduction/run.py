@@ -30,17 +30,18 @@ from neatrec.leaderboard.report import (
 )
 from neatrec.leaderboard.result_cache import FitContext
 from neatrec.leaderboard.run import LeaderboardOptions, LeaderboardResult, run_leaderboard
-from neatrec.models import MODEL_NAMES, Model, Run
+from neatrec.models import MODEL_NAMES, Run
 from neatrec.models.registry import model_class
 from neatrec.report.folder import write_folder
 from neatrec.report.leaderboard_tables import all_tables, conclusion
 from neatrec.report.page import Page
 from neatrec.report.table import ReportTable
 from neatrec.report.verify import run_section
-from neatrec.reproduction.data import InstacartData, JourneyData, read_complete_journey, read_instacart
+from neatrec.reproduction.data import read_complete_journey, read_instacart
+from neatrec.reproduction.label_tables import PaperDataSet
 from neatrec.reproduction.model_tables import MarginStudy, PaperComparison
 from neatrec.reproduction.published import count_marks, paper_numbers
-from neatrec.reproduction.sections import ReproductionResults, label_sections, model_sections
+from neatrec.reproduction.sections import DataSetResults, ReproductionResults, label_sections, model_sections
 from neatrec.reproduction.studies import case_of, concept_of, margin_cache, margin_study
 from neatrec.text import printable
 
@@ -112,14 +113,6 @@ class _Context:
         return Run(rng=self.leaderboard.seed, device=self.leaderboard.device, threads=self.leaderboard.threads)
 
 
-@dataclass(frozen=True)
-class _Trained:
-    """One data set: the leaderboard and the margin study on it."""
-
-    result: LeaderboardResult
-    margins: tuple[MarginStudy, ...]
-
-
 def reproduce_instacart(
     folder: str | Path,
     out: str | Path,
@@ -141,13 +134,26 @@ def reproduce_instacart(
     with cache_folder(keep) as cache:
         context = _Context(cache, all_models() if models is None else models, options, report)
         audit, dependent = _audit(context, data.ins_e)
-        instacart = _train(context, _DataSet("instacart", "Instacart", data.train, data.test, data.split))
-        levels, threads = context.leaderboard.levels, context.leaderboard.threads
-        journey = read_complete_journey(levels, threads) if options.journey else None
-        journey_trained = None if journey is None else _train(context, _journey_data_set(journey))
+        comparison = PaperComparison(
+            "INS", data.has_prior, "same split, new training" if data.has_prior else "other split"
+        )
+        instacart = _train(
+            context, "Instacart", data.train, data.test, split=data.split, comparison=comparison, sizes=data.data_sets()
+        )
         gaussian = trained_gaussian(instacart.result, cache / "instacart")
-        computed = _Computed(data, audit, dependent, instacart, journey, journey_trained, gaussian)
-        return _write(context, Path(out), computed, _results(context, computed))
+        case = None if gaussian is None else case_of(gaussian, paper_numbers())
+        results = ReproductionResults(
+            audit=audit,
+            dependent=dependent,
+            top_items=top_items(data.train if data.has_prior else data.ins_e),
+            has_prior=data.has_prior,
+            instacart=instacart,
+            journey=_train_on_journey(context) if options.journey else None,
+            gaussian=gaussian,
+            case=case,
+            concept=None if case is None else concept_of(data.train, paper_numbers(), context.run),
+        )
+        return _write(context, Path(out), data.ins_e.source, results)
 
 
 def all_models() -> list[str]:
@@ -171,82 +177,47 @@ def _audit(context: _Context, ins_e: Baskets) -> tuple[Audit, DependentPairs]:
     return audit, dependent
 
 
-@dataclass(frozen=True)
-class _DataSet:
-    """Baskets that models are trained and evaluated on."""
-
-    name: str
-    title: str
-    train: Baskets
-    test: Baskets
-    split: Mapping[str, Any]
-    labels: Labels | None = None
-
-
-def _journey_data_set(data: JourneyData) -> _DataSet:
-    split = {"method": "time", "cut": "weeks 1 to 42 train"}
-    return _DataSet(JOURNEY, "Complete Journey", data.train, data.test, split, data.labels)
-
-
-def _train(context: _Context, data: _DataSet) -> _Trained:
+def _train(
+    context: _Context,
+    title: str,
+    train: Baskets,
+    test: Baskets,
+    *,
+    split: Mapping[str, Any],
+    comparison: PaperComparison,
+    sizes: Mapping[str, PaperDataSet],
+    labels: Labels | None = None,
+    name: str = "",
+) -> DataSetResults:
     """The leaderboard of one data set, and the margin study on the same task."""
-    options, cache = context.leaderboard, context.cache / data.name
-    if data.name == JOURNEY:
+    options, cache = context.leaderboard, context.cache / (name or "instacart")
+    if name == JOURNEY:
         options = replace(options, seeds=min(context.options.journey_seeds, options.seeds))
-    how: dict[str, Any] = {"labels": data.labels, "split": data.split, "out": cache, "progress": context.report}
-    result = run_leaderboard(data.train, data.test, context.models, options, **how)
-    context.seconds.update({f"{step} on {data.title}": value for step, value in result.seconds.items()})
-    if not context.options.margin_seeds:
-        return _Trained(result, ())
-    start = time.perf_counter()
-    fit = FitContext(data.train, result.task, margin_cache(result.task, cache / "margins"), context.run)
-    seeds = range(options.seed, options.seed + context.options.margin_seeds)
-    study = margin_study(data.title, fit, paper_numbers(), seeds, context.report)
-    context.seconds[f"the margin study on {data.title}"] = time.perf_counter() - start
-    return _Trained(result, (study,))
+    how: dict[str, Any] = {"labels": labels, "split": split, "out": cache, "progress": context.report}
+    result = run_leaderboard(train, test, context.models, options, **how)
+    context.seconds.update({f"{step} on {title}": value for step, value in result.seconds.items()})
+    margins: tuple[MarginStudy, ...] = ()
+    if context.options.margin_seeds:
+        start = time.perf_counter()
+        fit = FitContext(train, result.task, margin_cache(result.task, cache / "margins"), context.run)
+        seeds = range(options.seed, options.seed + context.options.margin_seeds)
+        margins = (margin_study(title, fit, paper_numbers(), seeds, context.report),)
+        context.seconds[f"the margin study on {title}"] = time.perf_counter() - start
+    return DataSetResults(result, leaderboard_tables(result, name), comparison, sizes, labels, margins)
 
 
-@dataclass(frozen=True)
-class _Computed:
-    """Data, labels and trainings of a reproduction."""
-
-    data: InstacartData
-    audit: Audit
-    dependent: DependentPairs
-    instacart: _Trained
-    journey: JourneyData | None
-    journey_trained: _Trained | None
-    gaussian: Model | None
-
-
-def _results(context: _Context, computed: _Computed) -> ReproductionResults:
-    """Everything that is compared with the paper."""
-    paper, data, gaussian = paper_numbers(), computed.data, computed.gaussian
-    journey, there = computed.journey, computed.journey_trained
-    case = None if gaussian is None else case_of(gaussian, paper)
-    concept = None if case is None else concept_of(data.train, paper, context.run)
-    without = "neat was not trained" if gaussian is None else "the catalogue does not have the three products"
-    reason = "same split, new training" if data.has_prior else "other split"
-    return ReproductionResults(
-        audit=computed.audit,
-        dependent=computed.dependent,
-        data_sets=data.data_sets(),
-        top_items=top_items(data.train if data.has_prior else data.ins_e),
-        has_prior=data.has_prior,
-        leaderboard=leaderboard_tables(computed.instacart.result),
-        comparison=PaperComparison("INS", data.has_prior, reason),
-        journey=None if there is None else leaderboard_tables(there.result, JOURNEY),
-        journey_comparison=None if there is None else PaperComparison("WMT", False, IN_PLACE),
-        journey_sets={} if journey is None else journey.data_sets(),
-        journey_labels=None if journey is None else journey.labels,
-        margins=(*computed.instacart.margins, *(() if there is None else there.margins)),
-        case=case,
-        concept=concept,
-        left_out={
-            "ablation": "neat and neat-bpr were not both trained",
-            "concept": without,
-            "case study": without,
-        },
+def _train_on_journey(context: _Context) -> DataSetResults:
+    data = read_complete_journey(context.leaderboard.levels, context.leaderboard.threads)
+    return _train(
+        context,
+        "Complete Journey",
+        data.train,
+        data.test,
+        split={"method": "time", "cut": "weeks 1 to 42 train"},
+        comparison=PaperComparison("WMT", False, IN_PLACE),
+        sizes=data.data_sets(),
+        labels=data.labels,
+        name=JOURNEY,
     )
 
 
@@ -256,28 +227,26 @@ def top_items(baskets: Baskets) -> list[str]:
     return [baskets.catalog.name(code) for code in order if baskets.item_counts[code]]
 
 
-def _write(context: _Context, out: Path, computed: _Computed, results: ReproductionResults) -> Reproduction:
-    instacart, there = computed.instacart.result, computed.journey_trained
-    leaderboards = [(results.leaderboard, instacart, results.comparison)]
-    if there is not None and results.journey is not None and results.journey_comparison is not None:
-        leaderboards.append((results.journey, there.result, results.journey_comparison))
+def _write(context: _Context, out: Path, source: str, results: ReproductionResults) -> Reproduction:
+    instacart, journey = results.instacart, results.journey
     parquet: dict[str, pa.Table] = {}
     records = []
-    for leaderboard, result, comparison in leaderboards:
-        parquet |= {leaderboard.file("ranks"): result.ranks(), leaderboard.file("labels"): result.task.labels.table()}
-        records.append({**leaderboard_record(leaderboard, result), "comparison": asdict(comparison)})
-    run = {**run_record(computed.data.ins_e.source, records, context.seconds), "kind": "reproduction"}
+    for part in results.parts:
+        ranks, labels = part.result.ranks(), part.result.task.labels.table()
+        parquet |= {part.tables.file("ranks"): ranks, part.tables.file("labels"): labels}
+        records.append({**leaderboard_record(part.tables, part.result), "comparison": asdict(part.comparison)})
+    run = {**run_record(source, records, context.seconds), "kind": "reproduction"}
     of_paper = [*label_sections(paper_numbers(), results), *model_sections(paper_numbers(), results)]
     marks = tuple(mark for table in Page("", (), tuple(of_paper)).tables() for mark in _marks(table))
     more, files_only = report_sections(
-        results.leaderboard, instacart, results.audit, computed.gaussian, without=("Consistency",)
+        instacart.tables, instacart.result, results.audit, results.gaussian, without=("Consistency",)
     )
-    files_only += [table for leaderboard, _, _ in leaderboards[1:] for table in all_tables(leaderboard).values()]
-    lead = (count_marks(marks), conclusion(results.leaderboard)[0])
+    files_only += [] if journey is None else all_tables(journey.tables).values()
+    lead = (count_marks(marks), conclusion(instacart.tables)[0])
     page = Page("The paper, reproduced", lead, (*of_paper, *more, run_section(run, VERIFY)))
     write_folder(page, out, run=run, parquet=parquet, more_tables=files_only)
     context.report(f"wrote {printable(out)}")
-    return Reproduction(out, marks, instacart, None if there is None else there.result)
+    return Reproduction(out, marks, instacart.result, None if journey is None else journey.result)
 
 
 def _marks(table: ReportTable) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,11 @@ import numpy.typing as npt
 from neatrec.labels.audit import Audit
 from neatrec.labels.paper import DependentPairs
 from neatrec.labels.record import Labels
+from neatrec.leaderboard.run import LeaderboardResult
+from neatrec.models import Model
 from neatrec.report.audit_report import audit_figures
 from neatrec.report.leaderboard_tables import LeaderboardTables
 from neatrec.report.page import Block, FigureRow, Heading, Paragraph, Section, TableBlock
-from neatrec.report.table import ReportTable
 from neatrec.reproduction.label_tables import (
     PaperDataSet,
     case_pairs_table,
@@ -53,30 +54,42 @@ class Concept:
 
 
 @dataclass(frozen=True)
+class DataSetResults:
+    """What was computed on one data set."""
+
+    result: LeaderboardResult
+    tables: LeaderboardTables
+    comparison: PaperComparison
+    sizes: Mapping[str, PaperDataSet]
+    labels: Labels | None
+    """Where they were not made by the leaderboard."""
+    margins: tuple[MarginStudy, ...]
+
+
+@dataclass(frozen=True)
 class ReproductionResults:
     """Everything that is compared with the paper."""
 
     audit: Audit
     """Of all orders that the paper evaluates on."""
     dependent: DependentPairs
-    data_sets: Mapping[str, PaperDataSet]
     top_items: Sequence[str]
     has_prior: bool
-    leaderboard: LeaderboardTables
-    comparison: PaperComparison
-    journey: LeaderboardTables | None = None
-    journey_comparison: PaperComparison | None = None
-    journey_sets: Mapping[str, PaperDataSet] = field(default_factory=dict)
-    journey_labels: Labels | None = None
-    margins: tuple[MarginStudy, ...] = ()
-    case: CaseStudy | None = None
-    concept: Concept | None = None
-    left_out: Mapping[str, str] = field(default_factory=dict)
-    """Part of the paper -> why it was not run."""
+    instacart: DataSetResults
+    journey: DataSetResults | None
+    gaussian: Model | None
+    """`neat`, where it was trained."""
+    case: CaseStudy | None
+    concept: Concept | None
+
+    @property
+    def parts(self) -> list[DataSetResults]:
+        return [self.instacart, *([] if self.journey is None else [self.journey])]
 
 
 def label_sections(paper: Paper, results: ReproductionResults) -> list[Section]:
     """Data sets, label counts, departments, histograms, example pairs, popular items, Pop."""
+    journey = results.journey
     drawn = tuple(figure for figure in audit_figures(results.audit) if figure.name.startswith("consistency"))
     return [
         Section(
@@ -84,8 +97,8 @@ def label_sections(paper: Paper, results: ReproductionResults) -> list[Section]:
             "Data and labels",
             (
                 Paragraph(MARKS_NOTE, "note"),
-                TableBlock(dataset_table(paper, results.data_sets, results.journey_sets)),
-                TableBlock(label_count_table(paper, results.audit.paper, results.journey_labels)),
+                TableBlock(dataset_table(paper, results.instacart.sizes, {} if journey is None else journey.sizes)),
+                TableBlock(label_count_table(paper, results.audit.paper, None if journey is None else journey.labels)),
             ),
         ),
         Section(
@@ -123,16 +136,13 @@ def model_sections(paper: Paper, results: ReproductionResults) -> list[Section]:
     ]
 
 
-def comparison_tables(
-    paper: Paper, leaderboard: LeaderboardTables, comparison: PaperComparison
-) -> dict[str, ReportTable]:
-    """The paper's lines and ours for each level on the candidate set, by name: they follow from the ranks."""
-    tables = [
-        comparison_table(paper, leaderboard, result, comparison)
-        for result in leaderboard.results
-        if result.candidates == leaderboard.first.candidates
+def comparison_blocks(paper: Paper, part: DataSetResults) -> list[TableBlock]:
+    """The paper's lines and ours for each level on the candidate set: they follow from the ranks."""
+    return [
+        TableBlock(comparison_table(paper, part.tables, result, part.comparison))
+        for result in part.tables.results
+        if result.candidates == part.tables.first.candidates
     ]
-    return {table.name: table for table in tables}
 
 
 OWN_SPLIT = "The folder has the prior orders, so the split is the paper's own."
@@ -146,10 +156,7 @@ SETTINGS = "Lines named @paper use the paper's settings as stated, the others wh
 
 def _instacart_blocks(paper: Paper, results: ReproductionResults) -> tuple[Block, ...]:
     words = Paragraph(f"{OWN_SPLIT if results.has_prior else HALF_SPLIT} {SETTINGS}")
-    return (
-        words,
-        *(TableBlock(table) for table in comparison_tables(paper, results.leaderboard, results.comparison).values()),
-    )
+    return (words, *comparison_blocks(paper, results.instacart))
 
 
 def _journey_blocks(paper: Paper, results: ReproductionResults) -> tuple[Block, ...]:
@@ -158,21 +165,15 @@ def _journey_blocks(paper: Paper, results: ReproductionResults) -> tuple[Block, 
         "returning households, no cart order, simulated by its authors from real shopping patterns, and not meant for "
         "academic claims."
     )
-    if results.journey is None or results.journey_comparison is None:
-        return (words, _not_run(results, "complete-journey"))
-    return (
-        words,
-        *(TableBlock(t) for t in comparison_tables(paper, results.journey, results.journey_comparison).values()),
-    )
+    if results.journey is None:
+        return (words, _not_run("it was left out"))
+    return (words, *comparison_blocks(paper, results.journey))
 
 
 def _ablation_blocks(paper: Paper, results: ReproductionResults) -> tuple[Block, ...]:
-    leaderboards = [(results.leaderboard, results.comparison)]
-    if results.journey is not None and results.journey_comparison is not None:
-        leaderboards.append((results.journey, results.journey_comparison))
-    table = ablation_table(paper, leaderboards)
+    table = ablation_table(paper, [(part.tables, part.comparison) for part in results.parts])
     if not table.rows:
-        return (_not_run(results, "ablation"),)
+        return (_not_run("neat and neat-bpr were not both trained"),)
     words = Paragraph(
         "On Instacart's train orders each shopper has one order, so there is little to learn about shoppers; "
         "whether users help shows on data with returning households."
@@ -181,12 +182,13 @@ def _ablation_blocks(paper: Paper, results: ReproductionResults) -> tuple[Block,
 
 
 def _margin_blocks(results: ReproductionResults) -> tuple[Block, ...]:
-    if not results.margins:
-        return (_not_run(results, "margin"),)
+    studies = [study for part in results.parts for study in part.margins]
+    if not studies:
+        return (_not_run("it was left out"),)
     blocks: list[Block] = [
         Paragraph("The paper's Figures 3 and 4 carry no numbers; its finding is that larger margins are better.")
     ]
-    for study in results.margins:
+    for study in studies:
         blocks += [
             Heading(study.data, f"margin-{study.data.lower().replace(' ', '-')}"),
             Paragraph(margin_text(study)),
@@ -198,7 +200,7 @@ def _margin_blocks(results: ReproductionResults) -> tuple[Block, ...]:
 
 def _concept_blocks(results: ReproductionResults) -> tuple[Block, ...]:
     if results.concept is None:
-        return (_not_run(results, "concept"),)
+        return (_not_run(_no_items(results)),)
     words = Paragraph(
         "The paper's Figure 1 is a sketch. These are Gaussians of one dimension that were learned from the orders."
     )
@@ -207,9 +209,14 @@ def _concept_blocks(results: ReproductionResults) -> tuple[Block, ...]:
 
 def _case_blocks(paper: Paper, results: ReproductionResults) -> tuple[Block, ...]:
     if results.case is None:
-        return (_not_run(results, "case study"),)
+        return (_not_run(_no_items(results)),)
     return (TableBlock(case_study_table(paper, results.case, has_prior=results.has_prior)),)
 
 
-def _not_run(results: ReproductionResults, part: str) -> Paragraph:
-    return Paragraph(not_checkable(results.left_out.get(part, "it was left out")).capitalize() + ".", "note")
+def _no_items(results: ReproductionResults) -> str:
+    """Why the three items of the case study are not there."""
+    return "neat was not trained" if results.gaussian is None else "the catalogue does not have the three products"
+
+
+def _not_run(why: str) -> Paragraph:
+    return Paragraph(not_checkable(why).capitalize() + ".", "note")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec.data.baskets import Baskets
+from neatrec.data.catalog import Catalog
 from neatrec.evaluation.metrics import metric_names, metric_values
 from neatrec.evaluation.ranks import LabelRanks
 from neatrec.evaluation.task import EvaluationTask
@@ -24,19 +25,17 @@ Floats = npt.NDArray[np.float64]
 GAUSSIAN = "neat"
 
 
-@dataclass(frozen=True)
-class ItemGaussians:
+def gaussians_of(model: Model) -> tuple[Floats, Floats]:
     """The means and log-variances of a trained model, shapes (items, dim) and (items,) or (items, dim)."""
+    means, log_variance = model.item_vectors(), model.arrays()["log_variance"]
+    return np.asarray(means, dtype=np.float64), np.asarray(log_variance, dtype=np.float64)
 
-    means: Floats
-    log_variance: Floats
 
-
-def gaussians_of(model: Model) -> ItemGaussians:
-    """What a Gaussian model has learned."""
-    means = model.item_vectors()
-    spread = model.arrays()["log_variance"]
-    return ItemGaussians(np.asarray(means, dtype=np.float64), np.asarray(spread, dtype=np.float64))
+def _codes(catalog: Catalog, paper: Mapping[str, Any]) -> list[int] | None:
+    """The paper's three items in a catalogue; None where it does not have them."""
+    codes = [catalog.code_of.get(item["product_id"]) for item in paper["case_study"]["items"]]
+    found = [code for code in codes if code is not None]
+    return found if len(found) == len(codes) else None
 
 
 def margin_cache(task: EvaluationTask, folder: Path | None) -> ResultCache:
@@ -88,23 +87,16 @@ def _metrics(
 
 def case_of(model: Model, paper: Mapping[str, Any]) -> CaseStudy | None:
     """The paper's three items in a trained model; None where the catalogue does not have them."""
-    items = paper["case_study"]["items"]
-    codes = [model.catalog.code_of.get(item["product_id"]) for item in items]
-    if None in codes:
+    if (codes := _codes(model.catalog, paper)) is None:
         return None
-    found = [int(code) for code in codes if code is not None]
-    learned = gaussians_of(model)
-    names = [item["name"] for item in items]
-    return case_study(names, found, model.item_count, learned.means, learned.log_variance, model.name)
+    names = [item["name"] for item in paper["case_study"]["items"]]
+    return case_study(names, codes, model.item_count, *gaussians_of(model), model.name)
 
 
 def concept_of(train: Baskets, paper: Mapping[str, Any], run: Run, **settings: Any) -> Concept | None:
     """The paper's three items in a NEAT of one dimension, trained on `train`; None where they are not in it."""
-    items = paper["case_study"]["items"]
-    codes = [train.catalog.code_of.get(item["product_id"]) for item in items]
-    if None in codes:
+    if (codes := _codes(train.catalog, paper)) is None:
         return None
-    learned = gaussians_of(make_model(GAUSSIAN, settings, dim=1).fit(train, run))
-    rows = [int(code) for code in codes if code is not None]
-    variances = np.exp(learned.log_variance.reshape(len(learned.means), -1)[rows, 0])
-    return Concept(tuple(item["name"] for item in items), learned.means[rows, 0], variances)
+    means, log_variance = gaussians_of(make_model(GAUSSIAN, settings, dim=1).fit(train, run))
+    variances = np.exp(log_variance.reshape(len(means), -1)[codes, 0])
+    return Concept(tuple(item["name"] for item in paper["case_study"]["items"]), means[codes, 0], variances)

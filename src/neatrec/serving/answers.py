@@ -7,6 +7,7 @@ the exact scores of the model (`Model.score_cart`), each answer with the items t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
@@ -222,30 +223,12 @@ def from_category(index: ServingTable, members: Mask, wanted: int, item_filter: 
     total = int(count[sellers].sum())
     ordered = sorted(weight, key=lambda item: (-weight[item], item))
     chosen = [ordered[place] for place in item_filter.taken(ordered, wanted)]
-    return [AnswerLine(item, weight[item] / total, _by_category(index, item)) for item in chosen]
-
-
-def _by_category(index: ServingTable, item: int) -> PairEvidence:
-    nan = float("nan")
-    return PairEvidence(
-        count=-1,
-        expected=nan,
-        lift=nan,
-        lift_low=nan,
-        lift_high=nan,
-        q=nan,
-        customers=-1,
-        forward=-1,
-        backward=-1,
-        overall_lift=nan,
-        season=-1,
-        weighted=-1,
-        query_count=-1,
-        item_count=int(index.item_count[item]),
-        query_variance=nan,
-        item_variance=nan if index.variance is None else float(index.variance[item]),
-        grade="category",
-    )
+    lines = []
+    for item in chosen:
+        spread = math.nan if index.variance is None else float(index.variance[item])
+        evidence = PairEvidence(item_count=int(index.item_count[item]), item_variance=spread, grade="category")
+        lines.append(AnswerLine(item, weight[item] / total, evidence))
+    return lines
 
 
 def new_note(index: ServingTable, code: int) -> str:

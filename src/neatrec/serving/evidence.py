@@ -159,36 +159,36 @@ def months_of(season: int) -> list[str]:
 class PairEvidence:
     """Of a pair (query, item). Whole numbers are -1 and others NaN where they are not known."""
 
-    count: int
+    count: int = -1
     """Baskets that hold both."""
-    expected: float
+    expected: float = math.nan
     """How many there would be by chance, within strata; customers instead of baskets where customers return."""
-    lift: float
+    lift: float = math.nan
     """How many times as often as by chance new baskets will show the pair: customers where they return, baskets
     otherwise."""
-    lift_low: float
-    lift_high: float
+    lift_low: float = math.nan
+    lift_high: float = math.nan
     """The 95 % interval of the lift, corrected for the pair having been picked from many."""
-    q: float
+    q: float = math.nan
     """Of all pairs with evidence at least as strong, the share expected to be coincidence."""
-    customers: int
+    customers: int = -1
     """Distinct customers who bought both in one basket."""
-    forward: int
+    forward: int = -1
     """Baskets in which the query went into the cart first."""
-    backward: int
+    backward: int = -1
     """Baskets in which the item did."""
-    overall_lift: float
+    overall_lift: float = math.nan
     """The lift over all baskets; `expected`, `lift` and `q` are within strata where the table has them."""
-    season: int
+    season: int = -1
     """Of a seasonal pair: its months, the first bit for January."""
-    weighted: int
+    weighted: int = -1
     """Where old baskets count less: what is compared with `expected`, instead of `customers` or `count`."""
-    query_count: int
-    item_count: int
+    query_count: int = -1
+    item_count: int = -1
     """Baskets that hold the query, and the item."""
-    query_variance: float
-    item_variance: float
-    grade: str
+    query_variance: float = math.nan
+    item_variance: float = math.nan
+    grade: str = "guess"
     """How sure: one of `GRADES`, or `seasonal`, or `explained by` a column."""
     reason: str = "similar"
     """Why the model names a pair without evidence: `similar`, `counts` or `popular`."""

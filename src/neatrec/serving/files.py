@@ -198,21 +198,12 @@ KIND_WORDS = {"i": "whole numbers", "u": "whole numbers without sign", "f": "num
 SHARE, ESTIMATE, TIMES = Bounds("f", 0, 1, True), Bounds("f", 0, np.inf, True), Bounds("i", -1)
 NUMBER_OR_NONE = Bounds("f", unknown=True)
 ANSWER_BOUNDS = {
-    "score": NUMBER_OR_NONE,
-    "count": TIMES,
-    "expected": ESTIMATE,
-    "lift": ESTIMATE,
-    "lift_low": ESTIMATE,
-    "lift_high": ESTIMATE,
-    "q": SHARE,
+    **{"score": NUMBER_OR_NONE, "count": TIMES, "q": SHARE},
+    **dict.fromkeys(("expected", "lift", "lift_low", "lift_high"), ESTIMATE),
 }
 OPTIONAL_ANSWER_BOUNDS = {
-    "customers": TIMES,
-    "forward": TIMES,
-    "backward": TIMES,
+    **dict.fromkeys(("customers", "forward", "backward", "season", "weighted"), TIMES),
     "overall_lift": ESTIMATE,
-    "season": TIMES,
-    "weighted": TIMES,
 }
 ITEM_BOUNDS = {"query_factor": Bounds("f", 0), "item_factor": Bounds("f", 0), "category": Bounds("i")}
 OPTIONAL_ITEM_BOUNDS = {"variance": Bounds("f", 0)}

@@ -16,7 +16,6 @@ from neatrec.serving.evidence import PairEvidence
 from neatrec.serving.table import ServingTable
 from neatrec.text import no_formula
 
-SORTS = ("strength", "customers", "sure", "new")
 CHUNK = 1000
 """Pairs of a CSV file that are made at a time."""
 FEW = 0.1

@@ -71,19 +71,14 @@ def missing(name: str, length: int) -> npt.NDArray[Any]:
     return np.broadcast_to(kind(-1 if kind is np.int32 else np.nan), length)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class ItemFacts:
-    """What is known of each item by itself."""
+    """What is known of each item by itself, arrays of shape (items,), and what grades mean."""
 
-    __slots__ = ("count", "grades", "reason", "variance")
-
-    def __init__(
-        self,
-        count: npt.NDArray[np.int64],
-        variance: npt.NDArray[np.float32] | None,
-        reason: str,
-        grades: tuple[str, ...],
-    ) -> None:
-        self.count, self.variance, self.reason, self.grades = count, variance, reason, grades
+    count: npt.NDArray[np.int64]
+    variance: npt.NDArray[np.float32] | None
+    reason: str
+    grades: tuple[str, ...]
 
     def evidence(self, query: int, item: int, grade: int, numbers: Mapping[str, Any]) -> PairEvidence:
         """The evidence of a pair whose columns have these numbers."""
@@ -114,8 +109,8 @@ class AnswerLine:
 
 
 class ItemAnswers:
-    """Arrays of one length, best first: `item`, `score`, `grade` (a number into the table's `grades`) and the numbers
-    of the evidence.
+    """Arrays of one length, best first: `item`, `score`, `grade` (a number into the table's `grades`) and the other
+    `COLUMNS`.
 
     Those of a table are slices of its columns, made when they are asked for: nothing is copied.
     """
@@ -123,18 +118,6 @@ class ItemAnswers:
     item: npt.NDArray[np.int32]
     score: npt.NDArray[np.float32]
     grade: npt.NDArray[np.uint8]
-    count: npt.NDArray[np.int32]
-    expected: npt.NDArray[np.float32]
-    lift: npt.NDArray[np.float32]
-    lift_low: npt.NDArray[np.float32]
-    lift_high: npt.NDArray[np.float32]
-    q: npt.NDArray[np.float32]
-    customers: npt.NDArray[np.int32]
-    forward: npt.NDArray[np.int32]
-    backward: npt.NDArray[np.int32]
-    overall_lift: npt.NDArray[np.float32]
-    season: npt.NDArray[np.int32]
-    weighted: npt.NDArray[np.int32]
 
     def __init__(
         self,
