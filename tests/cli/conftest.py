@@ -1,24 +1,50 @@
-"""Running the command line as a user would: another process, its exit code, its two streams."""
+"""Running the command line as a user would: its exit code and its two streams, in an empty folder."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 
-Run = Callable[..., subprocess.CompletedProcess[str]]
+from neatrec.cli.main import exit_code_of
+
+
+class Done(NamedTuple):
+    """A command that has ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+    def json(self) -> Any:
+        """The object that a command without an error prints with --json."""
+        assert self.returncode == 0, self.stderr
+        return json.loads(self.stdout)
 
 
 @pytest.fixture
-def neatrec(tmp_path: Path) -> Run:
-    """`neatrec ARGUMENTS` in an empty folder."""
+def neatrec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., Done]:
+    """`neatrec ARGUMENTS` in this process, where a command takes no time to start."""
+    monkeypatch.chdir(tmp_path)
 
-    def run(*arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
+    def run(*arguments: object) -> Done:
+        return Done(exit_code_of([str(argument) for argument in arguments]), *capfd.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def process(tmp_path: Path) -> Callable[..., Done]:
+    """`neatrec ARGUMENTS` in a process of its own, for what depends on its environment."""
+
+    def run(*arguments: object, **options: Any) -> Done:
         words = [sys.executable, "-m", "neatrec", *map(str, arguments)]
-        settings = {"cwd": tmp_path, "capture_output": True, "text": True, "timeout": 300, **options}
-        return subprocess.run(words, **settings)  # type: ignore[call-overload, no-any-return]
+        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=300, **options)
+        return Done(done.returncode, done.stdout, done.stderr)
 
     return run

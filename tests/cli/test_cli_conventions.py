@@ -23,8 +23,8 @@ from neatrec.io.options import option_infos
 SMALL = "supermarket:baskets=400,items=80"
 
 
-def test_the_version_is_said(neatrec) -> None:
-    done = neatrec("--version")
+def test_the_version_is_said(process) -> None:
+    done = process("--version")
     assert (done.returncode, done.stdout) == (0, "neatrec 0.1.0\n")
 
 
@@ -76,13 +76,13 @@ def test_every_help_text_is_a_sentence() -> None:
         ("publish --ro", "--rollback"),
     ],
 )
-def test_a_shell_completes_commands_and_options(typed: str, completed: str, neatrec) -> None:
+def test_a_shell_completes_commands_and_options(typed: str, completed: str, process) -> None:
     words = {
         "COMP_WORDS": f"neatrec {typed}",
         "COMP_CWORD": str(len(typed.split())),
         "_NEATREC_COMPLETE": "complete_bash",
     }
-    done = neatrec(env={**os.environ, **words})
+    done = process(env={**os.environ, **words})
     assert (done.returncode, done.stdout.split()) == (0, [completed])
 
 
@@ -223,7 +223,7 @@ sys.addaudithook(refuse)
 """
 
 
-def test_nothing_is_written_elsewhere_and_nothing_is_sent(neatrec, tmp_path: Path) -> None:
+def test_nothing_is_written_elsewhere_and_nothing_is_sent(process, tmp_path: Path) -> None:
     home, site = tmp_path / "home", tmp_path / "site"
     for folder in (home, site):
         folder.mkdir()
@@ -231,7 +231,7 @@ def test_nothing_is_written_elsewhere_and_nothing_is_sent(neatrec, tmp_path: Pat
     path = os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")])
     named = {"HOME": home, "NEATREC_CACHE": tmp_path / "cache", "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": 1}
     environment = {**os.environ, **{name: str(value) for name, value in named.items()}}
-    assert neatrec("labels", SMALL, "--out", "labels.csv", env=environment).returncode == 0
+    assert process("labels", SMALL, "--out", "labels.csv", env=environment).returncode == 0
     assert {entry.name for entry in tmp_path.iterdir()} == {"home", "site", "cache", "labels.csv"}
     assert not list(home.iterdir())
     asks = [sys.executable, "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:9')"]

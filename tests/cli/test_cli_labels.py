@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pyarrow.csv as pacsv
@@ -12,13 +11,8 @@ import pytest
 MARKET = "supermarket:baskets=4000,items=200,seed=1"
 
 
-def answer(done) -> dict:
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
 def test_the_json_has_the_promised_shape(neatrec) -> None:
-    got = answer(neatrec("labels", MARKET, "--null-rounds", "2", "--level", "0.05", "--level", "0.001", "--json"))
+    got = neatrec("labels", MARKET, "--null-rounds", "2", "--level", "0.05", "--level", "0.001", "--json").json()
     promised = {"protocol", "level_kind", "baskets", "records", "pairs", "labels", "threshold", "null", "hash"}
     assert promised <= got.keys()
     assert (got["protocol"], got["level_kind"]) == ("calibrated", "q")
@@ -33,7 +27,7 @@ def test_the_json_has_the_promised_shape(neatrec) -> None:
 
 def test_engines_and_thread_counts_give_the_same_hash(neatrec) -> None:
     hashes = {
-        answer(neatrec("labels", MARKET, "--json", *options))["hash"]
+        neatrec("labels", MARKET, "--json", *options).json()["hash"]
         for options in (
             ["--engine", "memory"],
             ["--engine", "memory", "--threads", "1"],
@@ -45,7 +39,7 @@ def test_engines_and_thread_counts_give_the_same_hash(neatrec) -> None:
 
 
 def test_protocols_name_themselves_and_differ(neatrec) -> None:
-    paper = answer(neatrec("labels", MARKET, "--protocol", "paper", "--json"))
+    paper = neatrec("labels", MARKET, "--protocol", "paper", "--json").json()
     assert (paper["protocol"], paper["level_kind"]) == ("paper", "p")
     assert paper["threshold"] == {"0.05": 3.84, "0.01": 6.64, "0.001": 10.83}
     assert "protocol paper" in neatrec("labels", MARKET, "--protocol", "paper").stdout
@@ -53,7 +47,7 @@ def test_protocols_name_themselves_and_differ(neatrec) -> None:
 
 @pytest.mark.parametrize("ending", ["parquet", "csv"])
 def test_the_table_is_written_whole(neatrec, tmp_path: Path, ending: str) -> None:
-    got = answer(neatrec("labels", MARKET, "--out", f"labels.{ending}", "--json"))
+    got = neatrec("labels", MARKET, "--out", f"labels.{ending}", "--json").json()
     file = tmp_path / f"labels.{ending}"
     table = pq.read_table(file) if ending == "parquet" else pacsv.read_csv(file)
     assert table.num_rows == got["labels"]["0.05"]
@@ -65,21 +59,21 @@ def test_the_table_is_written_whole(neatrec, tmp_path: Path, ending: str) -> Non
 def test_no_labels_is_an_answer(neatrec, tmp_path: Path) -> None:
     (tmp_path / "few.csv").write_text("order_id,item\n" + "".join(f"{o},{i}\n" for o in range(3) for i in "abcdef"))
     done = neatrec("labels", "few.csv", "--basket", "order_id", "--item", "item", "--json")
-    got = answer(done)
+    got = done.json()
     assert set(got["labels"].values()) == {0}
     assert "warning" in done.stderr
 
 
 def test_strata_take_columns_of_the_source(neatrec) -> None:
-    plain = answer(neatrec("labels", MARKET, "--strata", "none", "--json"))
-    within = answer(neatrec("labels", MARKET, "--strata", "basket_size,month,store", "--json"))
+    plain = neatrec("labels", MARKET, "--strata", "none", "--json").json()
+    within = neatrec("labels", MARKET, "--strata", "basket_size,month,store", "--json").json()
     assert within["hash"] != plain["hash"]
     assert within["records"] == plain["records"]
 
 
 @pytest.mark.real
 def test_the_papers_label_counts_come_out_from_the_prompt(neatrec, instacart_folder: Path) -> None:
-    got = answer(neatrec("labels", instacart_folder.resolve(), "--protocol", "paper", "--json"))
+    got = neatrec("labels", instacart_folder.resolve(), "--protocol", "paper", "--json").json()
     assert (got["baskets"], got["records"], got["pairs"]) == (100_745, 9_945_426, 6_249_219)
     assert got["labels"] == {"0.05": 7961, "0.01": 6077, "0.001": 4752}
 
@@ -91,15 +85,15 @@ def test_imported_orders_give_the_labels_of_the_files(neatrec, tmp_path: Path) -
     orders.write_text("\n".join(["order_id,sku", *lines[:60], ""]))
     more.write_text("\n".join(["order_id,sku", *lines[60:], ""]))
     store = str(tmp_path / "store")
-    assert answer(neatrec("import", orders, "--to", store, "--json"))["store_baskets"] == 30
+    assert neatrec("import", orders, "--to", store, "--json").json()["store_baskets"] == 30
     assert "holds 60 baskets in 2 parts" in neatrec("import", more, "--to", store).stdout
     again = neatrec("import", more, "--to", store)
     assert again.returncode == 2
     assert "basket '30' of" in again.stderr
     assert "(the first of 30)" in again.stderr
-    assert answer(neatrec("import", more, "--to", store, "--replace", "--json"))["replaced"] == 30
+    assert neatrec("import", more, "--to", store, "--replace", "--json").json()["replaced"] == 30
     (tmp_path / "all.csv").write_text("\n".join(["order_id,sku", *lines, ""]))
     options = ["--protocol", "paper", "--min-basket", "2", "--json"]
-    found, expected = (answer(neatrec("labels", source, *options)) for source in (store, "all.csv"))
+    found, expected = (neatrec("labels", source, *options).json() for source in (store, "all.csv"))
     assert found["hash"] == expected["hash"]
     assert found["labels"]["0.05"] == expected["labels"]["0.05"] > 0

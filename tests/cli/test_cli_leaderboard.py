@@ -240,24 +240,24 @@ def times_of(folder: Path) -> dict[str, int]:
     return {str(file.relative_to(folder)): file.stat().st_mtime_ns for file in folder.rglob("*") if file.is_file()}
 
 
-def test_a_class_from_elsewhere_takes_part_and_a_killed_run_goes_on(neatrec, tmp_path: Path) -> None:
+def test_a_class_from_elsewhere_takes_part_and_a_killed_run_goes_on(process, tmp_path: Path) -> None:
     """The first run is killed while the second model learns; the next one takes up what the first has done."""
     (tmp_path / "theirs.py").write_text(OUTSIDE)
     words = ["leaderboard", MARKET, "--models", "popco,theirs:Slow", "--out", "board", *LEVEL, "--json"]
-    process = subprocess.Popen([sys.executable, "-m", "neatrec", *words], cwd=tmp_path, stdout=subprocess.DEVNULL)
+    first = subprocess.Popen([sys.executable, "-m", "neatrec", *words], cwd=tmp_path, stdout=subprocess.DEVNULL)
     record = tmp_path / "board" / "ranks" / "popco-seed0.json"
     patience = time.monotonic() + 240
     while not record.exists():
-        assert process.poll() is None
+        assert first.poll() is None
         assert time.monotonic() < patience
         time.sleep(0.05)
-    process.send_signal(signal.SIGKILL)
-    assert process.wait(timeout=60) == -signal.SIGKILL
+    first.send_signal(signal.SIGKILL)
+    assert first.wait(timeout=60) == -signal.SIGKILL
     assert not (tmp_path / "board" / "leaderboard.json").exists()
     before = times_of(tmp_path / "board")
 
     (tmp_path / "go").touch()
-    done = neatrec(*words)
+    done = process(*words)
     assert done.returncode == 0, done.stderr
     got = json.loads(done.stdout)
     assert {line["name"] for line in got["models"]} == {"popco", "slow"}
@@ -265,7 +265,7 @@ def test_a_class_from_elsewhere_takes_part_and_a_killed_run_goes_on(neatrec, tmp
     after = times_of(tmp_path / "board")
     assert {name: after[name] for name in before} == before
 
-    again = neatrec(*words)
+    again = process(*words)
     assert again.returncode == 0, again.stderr
     kept = {
         name: when for name, when in times_of(tmp_path / "board").items() if name.startswith(("ranks/", "bundles/"))

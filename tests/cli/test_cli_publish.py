@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 
 import pyarrow.parquet as pq
 import pytest
@@ -14,24 +12,6 @@ from neatrec.cli.main import exit_code_of
 
 MARKET = "supermarket:baskets=3000,items=120,seed={}"
 WIDE = "top10_changed = 1\ncoverage_fall = 1"
-
-
-def answer(done) -> dict:
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
-@pytest.fixture
-def neatrec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable:
-    """A command in an empty folder; here in this process, where many of them take no time to start."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*words: object) -> SimpleNamespace:
-        code = exit_code_of([str(word) for word in words])
-        said = capsys.readouterr()
-        return SimpleNamespace(returncode=code, stdout=said.out, stderr=said.err)
-
-    return run
 
 
 @pytest.fixture(scope="module")
@@ -58,18 +38,18 @@ def test_a_device_that_cannot_make_the_table_is_refused(neatrec, shop: Path, dev
 
 
 def test_train_writes_the_table_and_show_says_what_it_covers(neatrec, shop: Path) -> None:
-    got = answer(neatrec("show", shop / "one", "--json"))
+    got = neatrec("show", shop / "one", "--json").json()
     assert sum(shares["sales"] for shares in got["coverage"].values()) == pytest.approx(1.0)
     assert got["notes"]["topk"]["k"] == 100
     assert "Best evidence among" in neatrec("show", shop / "one").stdout
-    assert answer(neatrec("show", shop / "bare", "--json"))["coverage"] is None
+    assert neatrec("show", shop / "bare", "--json").json()["coverage"] is None
 
 
 def test_show_lists_the_versions_of_a_store(neatrec, shop: Path, tmp_path: Path) -> None:
     for night in ("one", "two"):
         neatrec("publish", shop / night, "store", "--gate", _file(tmp_path, WIDE))
     neatrec("publish", "--rollback", "store")
-    newest, oldest = answer(neatrec("show", "store", "--json"))["store"]
+    newest, oldest = neatrec("show", "store", "--json").json()["store"]
     assert (newest["number"], newest["live"], newest["rolled_back"]) == (2, False, True)
     assert (oldest["number"], oldest["live"], oldest["rolled_back"]) == (1, True, False)
     assert oldest["model"] == "shrunk-lift"
@@ -83,7 +63,7 @@ def test_show_says_which_version_of_a_store_is_damaged(neatrec, shop: Path, tmp_
         neatrec("publish", shop / night, "store", "--gate", _file(tmp_path, WIDE))
     next(Path("store/versions").glob("1-*/manifest.json")).write_text("{}")
     said = neatrec("show", "store", "--json")
-    assert answer(said)["store"][1] == {
+    assert said.json()["store"][1] == {
         "number": 1,
         "version": None,
         "model": None,
@@ -97,7 +77,7 @@ def test_show_says_which_version_of_a_store_is_damaged(neatrec, shop: Path, tmp_
 
 def test_index_writes_another_k(neatrec, shop: Path, tmp_path: Path) -> None:
     neatrec("train", MARKET.format(1), "--model", "pop", "--out", "bundle")
-    got = answer(neatrec("train", "bundle", "--rewrite-table", "-k", "3", "--json"))
+    got = neatrec("train", "bundle", "--rewrite-table", "-k", "3", "--json").json()
     assert (got["k"], got["answers"]) == (3, 3 * 120)
     assert "at most 3 per item" in neatrec("train", "bundle", "--rewrite-table").stdout
     assert neatrec("train", "bundle", "--rewrite-table", "-k", "0").returncode == 2
@@ -113,7 +93,7 @@ def test_a_table_is_written_again_without_what_trains(neatrec, shop: Path, optio
 def test_index_can_be_approximate_and_show_says_so(neatrec, shop: Path) -> None:
     neatrec("train", MARKET.format(1), "--model", "item2vec", "--set", "epochs=1", "--out", "bundle", "--threads", "1")
     assert "Exact: every item's best answers" in neatrec("show", "bundle").stdout
-    got = answer(neatrec("train", "bundle", "--rewrite-table", "--ann", "--json"))
+    got = neatrec("train", "bundle", "--rewrite-table", "--ann", "--json").json()
     assert got["recall"]["sample"] == 120
     assert "Serving table: 100 answers per item. Approximate: it holds" in neatrec("show", "bundle").stdout
     assert "Approximate: it holds" in neatrec("train", "bundle", "--rewrite-table", "-k", "5").stdout  # as before
@@ -133,19 +113,19 @@ def test_index_needs_the_baskets_of_a_bundle_without_a_table(neatrec, shop: Path
         "did not learn from these baskets"
         in neatrec("train", MARKET.format(2), "--out", shop / "bare", "--rewrite-table").stderr
     )
-    got = answer(neatrec("train", MARKET.format(1), "--out", shop / "bare", "--rewrite-table", "--json"))
+    got = neatrec("train", MARKET.format(1), "--out", shop / "bare", "--rewrite-table", "--json").json()
     assert got["answers"] > 0
 
 
 def test_a_night_at_the_prompt(neatrec, shop: Path) -> None:
-    assert answer(neatrec("publish", shop / "one", "store", "--json"))["live"] == 1
+    assert neatrec("publish", shop / "one", "store", "--json").json()["live"] == 1
     refused = neatrec("publish", shop / "two", "store", "--json")
     assert refused.returncode == 3
     error = json.loads(refused.stdout)["error"]
     assert error["kind"] == "GateError"
     assert any("top ten answers changed" in reason for reason in error["reasons"])
     assert "error: not published" in neatrec("publish", shop / "two", "store").stderr
-    changed = answer(neatrec("publish", "--diff", "store", shop / "two", "--json", "--list", "2"))
+    changed = neatrec("publish", "--diff", "store", shop / "two", "--json", "--list", "2").json()
     assert len(changed["changes"]) == 2
     assert 0.5 < changed["top10_changed"] <= 1
     assert changed["changes"][0]["name"] in neatrec("publish", "--diff", "store", shop / "two").stdout
@@ -156,13 +136,13 @@ def test_a_gate_of_ones_own_and_back(neatrec, shop: Path, tmp_path: Path) -> Non
     neatrec("publish", shop / "one", "store")
     assert "version 2" in neatrec("publish", shop / "two", "store", "--gate", "wide.toml").stdout
     assert "version 1" in neatrec("publish", "--rollback", "store").stdout
-    states = [(v["number"], v["live"]) for v in answer(neatrec("publish", "--status", "store", "--json"))["versions"]]
+    states = [(v["number"], v["live"]) for v in neatrec("publish", "--status", "store", "--json").json()["versions"]]
     assert states == [(2, False), (1, True)]
     assert "rolled back" in neatrec("publish", "--status", "store").stdout
     for words in (["store"], ["--rollback", "--status", "store"], ["--to", "1", "store"], ["--status", "elsewhere"]):
         assert neatrec("publish", *words).returncode == 2
     assert neatrec("publish", "--rollback", "store").returncode == 2
-    assert answer(neatrec("publish", "--rollback", "store", "--to", "2", "--json"))["live"] == 2
+    assert neatrec("publish", "--rollback", "store", "--to", "2", "--json").json()["live"] == 2
     assert (
         "Did you mean 'top10_changed'?"
         in neatrec("publish", shop / "one", "store", "--gate", _file(tmp_path, "top10_change = 1")).stderr
@@ -170,17 +150,17 @@ def test_a_gate_of_ones_own_and_back(neatrec, shop: Path, tmp_path: Path) -> Non
 
 
 def test_show_takes_a_store(neatrec, shop: Path) -> None:
-    live = answer(neatrec("publish", shop / "one", "store", "--json"))["version"]
-    assert answer(neatrec("show", "store", "--json"))["content_hash"] == live
-    of_store = answer(neatrec("show", "store", "--json"))
+    live = neatrec("publish", shop / "one", "store", "--json").json()["version"]
+    assert neatrec("show", "store", "--json").json()["content_hash"] == live
+    of_store = neatrec("show", "store", "--json").json()
     assert [found["version"] for found in of_store.pop("store")] == [live]
-    assert of_store == answer(neatrec("show", shop / "one", "--json"))
+    assert of_store == neatrec("show", shop / "one", "--json").json()
 
 
 def test_export_from_a_bundle_or_a_store(neatrec, shop: Path, tmp_path: Path) -> None:
     neatrec("publish", shop / "one", "store")
     for source in (shop / "one", "store"):
-        got = answer(neatrec("export", source, "--out", "t.parquet", "--json"))
+        got = neatrec("export", source, "--out", "t.parquet", "--json").json()
         assert pq.read_table(tmp_path / "t.parquet").num_rows == got["answers"] > 0
     assert neatrec("export", shop / "one", "--out", "t.doc").returncode == 2
 

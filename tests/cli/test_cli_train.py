@@ -436,10 +436,10 @@ def _send(number: int) -> None:
 
 
 @pytest.mark.long
-def test_a_first_run_says_that_it_compiles(tmp_path: Path, neatrec) -> None:
+def test_a_first_run_says_that_it_compiles(tmp_path: Path, process) -> None:
     words = ["train", SMALL, *QUICK, "-v", "--out"]
     environment = {**os.environ, "NEATREC_CACHE": str(tmp_path / "cache")}
-    first, second = (neatrec(*words, tmp_path / name, env=environment) for name in ("one", "two"))
+    first, second = (process(*words, tmp_path / name, env=environment) for name in ("one", "two"))
     assert (first.returncode, second.returncode) == (0, 0)
     assert first.stderr.count("compiling neat kernels (first run only)") == 1
     assert "compiling" not in second.stderr

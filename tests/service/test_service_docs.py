@@ -18,6 +18,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from helpers.service_bundle import id_of, write_bundle
+from neatrec.cli.main import exit_code_of
 from neatrec.models import Run, make_model
 from neatrec.service.app import make_app
 from neatrec.service.middleware import MIN_KEY
@@ -106,12 +107,14 @@ def test_the_rules_example_is_a_rules_file_of_the_demos_shop(tmp_path: Path, dem
 
 
 @pytest.mark.parametrize("page", [EVIDENCE, NIGHT], ids=["evidence", "every-night"])
-def test_the_commands_run_on_the_demos_shop(page: str, demo_folder: Path) -> None:
+def test_the_commands_run_on_the_demos_shop(
+    page: str, demo_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(demo_folder)
     lines = [line for block in blocks(page, "console") for line in block.splitlines() if line.startswith("$ neatrec")]
     assert len(lines) >= 2
     for line in lines:
-        words = shlex.split(line.removeprefix("$ "), comments=True)
-        run([sys.executable, "-m", "neatrec", *words[1:]], demo_folder)
+        assert exit_code_of(shlex.split(line, comments=True)[2:]) == 0, capsys.readouterr().err
 
 
 def test_the_page_begins_with_the_demo_and_serves_what_that_builds() -> None:
