@@ -85,9 +85,9 @@ def _show_everything(done: Demo) -> None:
         "their measures differ a little from run to run. `neatrec train --reproducible` gives the same bits every "
         "time.",
     )
-    for query, asked in done.recommendations():
-        best = asked.answers[0] if asked.answers else None
-        names = ", ".join(printable(line.answer.name) for line in asked.answers) or "nothing that can be shown"
+    for query, result in done.recommendations():
+        best = result.answers[0] if result.answers else None
+        names = ", ".join(printable(line.answer.name) for line in result.answers) or "nothing that can be shown"
         print(f"{printable(done.market.baskets.catalog.name(query))} goes with {names}.")
         if best is not None:
             print(f"  {printable(best.answer.name)}: {best.evidence.words()}")

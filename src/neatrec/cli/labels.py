@@ -103,8 +103,8 @@ def labels(
         refused |= {"--null-rounds": null_rounds, "--half-life": half_life}
         for option, given in refused.items():
             if given:
-                wanted = "spark with --spark-read" if option == "--engine" else "left out with --spark-read"
-                raise must_be(option, wanted, engine.engine if option == "--engine" else given)
+                needed = "spark with --spark-read" if option == "--engine" else "left out with --spark-read"
+                raise must_be(option, needed, engine.engine if option == "--engine" else given)
         from neatrec.io.spark_lines import read_spark_lines
 
         baskets = read_spark_lines(

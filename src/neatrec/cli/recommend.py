@@ -95,36 +95,36 @@ def _require_table(min_evidence: str | None, include_explained: bool, month: int
             )
 
 
-def _show_with_evidence(output: OutputOptions, index: ServingTable, asked: QueryResult, least: str) -> None:
+def _show_with_evidence(output: OutputOptions, index: ServingTable, result: QueryResult, least: str) -> None:
     from neatrec.serving import FOOTER
 
     manifest, catalog = index.manifest, index.catalog
-    notes = list(asked.notes)
-    if asked.left_out:
-        notes.append(f"left out {asked.left_out} below {least!r}: --min-evidence guess shows them")
+    notes = list(result.notes)
+    if result.left_out:
+        notes.append(f"left out {result.left_out} below {least!r}: --min-evidence guess shows them")
     if output.as_json:
         print_json(
             {
                 "model": manifest.model,
                 "kind": manifest.kind,
                 **({} if index.goal is None else {"goal": index.goal}),
-                "items": [{"id": catalog.id(code), "name": catalog.name(code)} for code in asked.cart],
-                "recommendations": [line.to_dict() for line in asked.answers],
-                "explained": [line.to_dict() for line in asked.explained],
+                "items": [{"id": catalog.id(code), "name": catalog.name(code)} for code in result.cart],
+                "recommendations": [line.to_dict() for line in result.answers],
+                "explained": [line.to_dict() for line in result.explained],
                 "strata": list(index.pairs.strata),
                 "notes": notes,
             }
         )
         return
-    cart = ", ".join(printable(catalog.name(code)) for code in asked.cart)
+    cart = ", ".join(printable(catalog.name(code)) for code in result.cart)
     print(f"Goes with {cart} ({_ranked_by(manifest.model, index.goal)})\n")
-    for line in asked.answers:
+    for line in result.answers:
         _print_line(line)
-    if asked.explained:
+    if result.explained:
         print("\nOnly by season, store or basket size:\n")
-    for line in asked.explained:
+    for line in result.explained:
         _print_line(line)
-    print(f"\n{FOOTER}" if asked.answers or asked.explained else "Nothing with that much evidence.")
+    print(f"\n{FOOTER}" if result.answers or result.explained else "Nothing with that much evidence.")
     print(index.pairs.words())
     _print_notes(notes)
 

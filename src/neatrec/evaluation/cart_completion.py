@@ -80,8 +80,8 @@ def leave_one_out(
             hidden.append(out)
         if len(chosen) == carts:
             break
-    asked = np.unique(np.concatenate([*chosen, np.zeros(0, dtype=np.int32)]))
-    return HiddenItems(tuple(chosen), np.array(hidden, dtype=np.int32), held_out_pairs(test, asked))
+    in_carts = np.unique(np.concatenate([*chosen, np.zeros(0, dtype=np.int32)]))
+    return HiddenItems(tuple(chosen), np.array(hidden, dtype=np.int32), held_out_pairs(test, in_carts))
 
 
 def _alone_in_category(category: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:

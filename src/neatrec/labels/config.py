@@ -135,15 +135,15 @@ class LabelConfig(LabelOptions):
 
     def lifts_in(self, baskets: Baskets, query: Codes, item: Codes, engine: Engine) -> Floats:
         """The lifts of aligned pairs in other baskets, counted and expected in the same way."""
-        wanted = _keys(query, item)
+        keys = _keys(query, item)
 
         def chosen(block: PairBlock, _: Margins) -> Mask:
-            return np.isin(_keys(block.query, block.item), wanted)
+            return np.isin(_keys(block.query, block.item), keys)
 
         found = count(baskets, self.counting, keep=chosen, **engine)
         times = dict(zip(_keys(found.query, found.item).tolist(), found.count.tolist(), strict=True))
         expected = self._expected_of(baskets)(found.margins).of(query, item)
-        return lift([times.get(key, 0) for key in wanted.tolist()], expected)
+        return lift([times.get(key, 0) for key in keys.tolist()], expected)
 
     def _expected_of(self, baskets: Baskets | SparkLines) -> Callable[[Margins], Expected]:
         """What makes expected counts of the margins of a count: theirs, or those of the strata they are made of."""

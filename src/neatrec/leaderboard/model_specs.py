@@ -97,11 +97,11 @@ class ExternalScores:
 
     def score(self, queries: npt.NDArray[Any], items: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
         """The scores of these pairs, -inf where the file has none."""
-        wanted = np.asarray(queries).astype(np.int64) * len(self.catalog) + items
+        keys = np.asarray(queries).astype(np.int64) * len(self.catalog) + items
         if not len(self._key):
-            return np.full(len(wanted), -np.inf)
-        place = np.minimum(np.searchsorted(self._key, wanted), len(self._key) - 1)
-        return np.where(self._key[place] == wanted, self._score[place], -np.inf)
+            return np.full(len(keys), -np.inf)
+        place = np.minimum(np.searchsorted(self._key, keys), len(self._key) - 1)
+        return np.where(self._key[place] == keys, self._score[place], -np.inf)
 
     def score_all(self, queries: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
         """The scores of all items for each query, -inf where the file has none, shape (queries, items)."""
@@ -198,8 +198,8 @@ def model_specs(
     """
     skipped: dict[str, str] = {}
     chosen: list[ModelSpec] = []
-    wanted: Models = default_rows() if models is None else models
-    named = wanted.items() if isinstance(wanted, Mapping) else ((None, model) for model in wanted)
+    rows: Models = default_rows() if models is None else models
+    named = rows.items() if isinstance(rows, Mapping) else ((None, model) for model in rows)
     for name, model in named:
         spec = _model_spec(model, strata, half_life)
         spec = spec if name is None else replace(spec, name=name)

@@ -164,22 +164,22 @@ def _fit_or_share(spec: ModelSpec, model: Any, seed: int, context: FitContext) -
 
 
 def load_training(
-    bundle: Path, wanted: Model, seed: int, train: Baskets, device: str = "cpu"
+    bundle: Path, like: Model, seed: int, train: Baskets, device: str = "cpu"
 ) -> tuple[Model, Cost] | None:
     """The model in the bundle and its cost, if parameters, baskets, seed and device are these; None otherwise."""
     if not bundle.exists():
         return None
     try:
         manifest = read_manifest(bundle, verify=False)
-        same = (manifest.model, manifest.data_hash, manifest.seed) == (wanted.name, train.hash, seed)
+        same = (manifest.model, manifest.data_hash, manifest.seed) == (like.name, train.hash, seed)
         same = same and manifest.notes.get("device", "cpu") == device
-        if not same or manifest.parameters != json.loads(json.dumps(wanted.parameters.to_dict())):
+        if not same or manifest.parameters != json.loads(json.dumps(like.parameters.to_dict())):
             return None
         model = load_bundle(bundle)
     except BundleError as error:
         log.warning("training again: %s", printable(error, limit=300))
         return None
-    log.info("%s: loaded from %s", wanted.name, printable(bundle))
+    log.info("%s: loaded from %s", like.name, printable(bundle))
     return model, {name: manifest.notes.get(name) for name in ("train_seconds", "peak_mb")}
 
 

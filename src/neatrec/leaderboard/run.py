@@ -225,8 +225,8 @@ def _prepare(
     start = time.perf_counter()
     if labels is None:
         strata = options.strata if options.protocol == "calibrated" else None
-        wanted = LabelOptions(options.protocol, options.levels, strata=strata, min_basket=options.min_basket)
-        labels = make_labels(test, wanted, threads=options.threads)
+        how = LabelOptions(options.protocol, options.levels, strata=strata, min_basket=options.min_basket)
+        labels = make_labels(test, how, threads=options.threads)
     advice = smaller_baskets(test, len(labels), LabelConfig.of(labels), threads=options.threads)
     labelled = time.perf_counter()
     report(f"{plural(len(labels), 'label')} from {plural(len(test), 'test basket')} ({options.protocol} protocol)")

@@ -42,7 +42,7 @@ HIGHLIGHTED = 6
 """Lines of a chart that are drawn in colour and named."""
 SLICED = 5
 """Models in the tables of slices."""
-WANTED = ("neat", "item2vec", "popco")
+FROM_PAPER = ("neat", "item2vec", "popco")
 """Models that a reader of the paper looks for."""
 
 SAME_KIND = (
@@ -57,7 +57,7 @@ def highlighted_models(leaderboard: LeaderboardTables, count: int = HIGHLIGHTED)
     kinds: dict[str, str] = {}
     for name in ranked:
         kinds.setdefault(leaderboard.facts[name].kind, name)
-    chosen = list(dict.fromkeys([*kinds.values(), *(name for name in WANTED if name in ranked), *ranked]))[:count]
+    chosen = list(dict.fromkeys([*kinds.values(), *(name for name in FROM_PAPER if name in ranked), *ranked]))[:count]
     return [name for name in ranked if name in chosen]
 
 

@@ -154,8 +154,8 @@ def _codes_by_name(dependent: DependentPairs) -> dict[str, list[int]]:
 def _find(dependent: DependentPairs, codes: Mapping[str, Sequence[int]], query: str, item: str) -> int | None:
     """The position of the pair of these names that is bought together most often."""
     pairs = dependent.pairs
-    wanted = np.isin(pairs.query, codes.get(query.casefold(), [])) & np.isin(pairs.item, codes.get(item.casefold(), []))
-    places = np.flatnonzero(wanted)
+    named = np.isin(pairs.query, codes.get(query.casefold(), [])) & np.isin(pairs.item, codes.get(item.casefold(), []))
+    places = np.flatnonzero(named)
     return int(places[np.argmax(pairs.count[places])]) if len(places) else None
 
 

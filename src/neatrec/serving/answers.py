@@ -114,7 +114,7 @@ class AnswerFilter:
 def answer_item(
     index: ServingTable,
     code: int,
-    wanted: int,
+    k: int,
     level: int | None,
     item_filter: AnswerFilter,
     *,
@@ -128,38 +128,38 @@ def answer_item(
     is_new = index.item_count[code] == 0
     least = LIKELY if level is None else level
     if item_filter.same_category and least >= GUESS:  # the table holds no item of the same category
-        lines = _beyond(index, code, wanted, least, item_filter, used=()) if exact else None
+        lines = _beyond(index, code, k, least, item_filter, used=()) if exact else None
     else:
-        lines = _from_table(index, code, wanted, least, item_filter)
-        if len(lines) < wanted and index.may_have_more(code, least):
+        lines = _from_table(index, code, k, least, item_filter)
+        if len(lines) < k and index.may_have_more(code, least):
             if not exact:
                 return None
             used = index.answers(code).item.tolist()
-            lines += _beyond(index, code, wanted - len(lines), least, item_filter, used=used)
+            lines += _beyond(index, code, k - len(lines), least, item_filter, used=used)
             if index.recall is not None:  # an approximate table may have missed a better one
                 lines.sort(key=lambda line: -(line.score or 0.0))
-    from_peers = is_new and level in (None, CATEGORY) and lines is not None and len(lines) < wanted
+    from_peers = is_new and level in (None, CATEGORY) and lines is not None and len(lines) < k
     if lines is None or ((from_peers or include_new) and not exact):
         return None
     if from_peers:
-        lines += from_category(index, peers_of(index, code), wanted - len(lines), item_filter)
+        lines += from_category(index, peers_of(index, code), k - len(lines), item_filter)
     if include_new:
         index.model.check_new_items()
-        lines = place_new(lines, _beyond(index, code, wanted, GUESS, item_filter, new=True), wanted)
+        lines = place_new(lines, _beyond(index, code, k, GUESS, item_filter, new=True), k)
     return lines
 
 
-def _from_table(index: ServingTable, code: int, wanted: int, level: int, item_filter: AnswerFilter) -> list[AnswerLine]:
+def _from_table(index: ServingTable, code: int, k: int, level: int, item_filter: AnswerFilter) -> list[AnswerLine]:
     table = index.answers(code)
     enough = np.flatnonzero(table.grade <= level).tolist()
-    places = item_filter.taken(table.item[enough].tolist(), wanted)
+    places = item_filter.taken(table.item[enough].tolist(), k)
     return table.lines([enough[place] for place in places])
 
 
 def _beyond(
     index: ServingTable,
     code: int,
-    wanted: int,
+    k: int,
     level: int,
     item_filter: AnswerFilter,
     *,
@@ -168,18 +168,18 @@ def _beyond(
 ) -> list[AnswerLine]:
     """Exact answers after those of the table, which are all `used` up; `new`: items that nobody has bought."""
     lines: list[AnswerLine] = []
-    while len(lines) < wanted:
+    while len(lines) < k:
         # with `diversify` an answer may forbid the next one: ask again without its category
         more = index.beyond(
             code,
             skip=used,
             allowed=item_filter.mask(new=new),
             min_grade=level,
-            k=wanted,
+            k=k,
             new=new,
             same_category=item_filter.same_category,
         )
-        rows = item_filter.taken(more.item.tolist(), wanted - len(lines))
+        rows = item_filter.taken(more.item.tolist(), k - len(lines))
         lines += more.lines(rows)
         if not rows or not item_filter.diversify:
             break
@@ -210,7 +210,7 @@ def peers_of(index: ServingTable, code: int) -> Mask:
     return peers
 
 
-def from_category(index: ServingTable, members: Mask, wanted: int, item_filter: AnswerFilter) -> list[AnswerLine]:
+def from_category(index: ServingTable, members: Mask, k: int, item_filter: AnswerFilter) -> list[AnswerLine]:
     """Items that go with a category's best sellers; the score is the share of their sales that they go with."""
     count = np.where(members, index.item_count, 0)
     sellers = np.argsort(-count, kind="stable")[:MEMBERS]
@@ -222,7 +222,7 @@ def from_category(index: ServingTable, members: Mask, wanted: int, item_filter: 
             weight[item] = weight.get(item, 0) + int(count[seller])
     total = int(count[sellers].sum())
     ordered = sorted(weight, key=lambda item: (-weight[item], item))
-    chosen = [ordered[place] for place in item_filter.taken(ordered, wanted)]
+    chosen = [ordered[place] for place in item_filter.taken(ordered, k)]
     lines = []
     for item in chosen:
         spread = math.nan if index.variance is None else float(index.variance[item])
@@ -358,9 +358,9 @@ def _contributions(
 
     Evidence comes all together: pair by pair takes thirty times as long.
     """
-    asked = np.array(queries, dtype=np.int32)
-    items = np.repeat(np.array(codes, dtype=np.int32), len(asked))
-    grades = index.grades_of(np.tile(asked, len(codes)), items).reshape(parts.shape)
+    query_codes = np.array(queries, dtype=np.int32)
+    items = np.repeat(np.array(codes, dtype=np.int32), len(query_codes))
+    grades = index.grades_of(np.tile(query_codes, len(codes)), items).reshape(parts.shape)
     chosen = []
     for part, grade in zip(parts, grades, strict=True):
         order = np.argsort(-part, kind="stable")
@@ -368,7 +368,7 @@ def _contributions(
         # below the median of all that it goes with, and yet the best there is
         chosen.append(mine if len(mine) else order[[np.argmin(grade[order])]])
     sizes = [len(mine) for mine in chosen]
-    evidence = iter(index.evidence_of(asked[np.concatenate(chosen)], np.repeat(codes, sizes).astype(np.int32)))
+    evidence = iter(index.evidence_of(query_codes[np.concatenate(chosen)], np.repeat(codes, sizes).astype(np.int32)))
     return [
         [CartContribution(queries[i], float(part[i]), next(evidence)) for i in mine.tolist()]
         for part, mine in zip(parts, chosen, strict=True)

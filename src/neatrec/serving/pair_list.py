@@ -78,12 +78,12 @@ def _mark(one, other, left, right, either, marked):
 
 
 @compiled
-def _take(order, marked, skip, wanted):
-    """The rows of `order` that are marked, `skip` of them left out, at most `wanted`."""
-    out = np.empty(wanted, dtype=np.int64)
+def _take(order, marked, skip, k):
+    """The rows of `order` that are marked, `skip` of them left out, at most `k`."""
+    out = np.empty(k, dtype=np.int64)
     found = -skip
     for place in range(len(order)):
-        if found == wanted:
+        if found == k:
             break
         if marked[order[place]]:
             if found >= 0:
@@ -150,11 +150,11 @@ class PairList:
         return len(self.one)
 
     def find(
-        self, sort: str, chosen: PairSelection, skip: int = 0, wanted: int | None = None
+        self, sort: str, chosen: PairSelection, skip: int = 0, k: int | None = None
     ) -> tuple[int, npt.NDArray[np.int64]]:
-        """How many pairs fit, and the rows of at most `wanted` of them after the first `skip`. By `new`: only those."""
+        """How many pairs fit, and the rows of at most `k` of them after the first `skip`. By `new`: only those."""
         order = self.orders[sort]
-        end = len(order) if wanted is None else skip + wanted
+        end = len(order) if k is None else skip + k
         if chosen.is_empty:
             return len(order), order[skip:end].astype(np.int64)
         start, item, _ = self.index.evident_pairs

@@ -151,14 +151,16 @@ def recommend(
         notes.append(CART_NOTE)
     return QueryResult(
         cart=tuple(cart),
-        answers=tuple(_with_names(index, rank, line, _asked(cart, line)) for rank, line in enumerate(lines, 1)),
+        answers=tuple(
+            _with_names(index, rank, line, _contributing_items(cart, line)) for rank, line in enumerate(lines, 1)
+        ),
         left_out=left_out,
         notes=tuple(notes),
-        explained=tuple(_with_names(index, rank, line, [asked]) for rank, (asked, line) in enumerate(explained, 1)),
+        explained=tuple(_with_names(index, rank, line, [query]) for rank, (query, line) in enumerate(explained, 1)),
     )
 
 
-def _asked(cart: list[int], line: AnswerLine | CartLine) -> list[int]:
+def _contributing_items(cart: list[int], line: AnswerLine | CartLine) -> list[int]:
     """The items of the cart that an answer goes with."""
     return [one.code for one in line.contributions] if isinstance(line, CartLine) else cart
 
@@ -168,5 +170,5 @@ def _with_names(
 ) -> AnswerWithEvidence:
     catalog, code = index.catalog, line.code
     about = catalog.id(code), catalog.name(code), catalog.category_path(code), float(line.score or 0.0)
-    answer = RankedItem(rank, *about, tuple(catalog.name(asked) for asked in goes_with))
+    answer = RankedItem(rank, *about, tuple(catalog.name(query) for query in goes_with))
     return AnswerWithEvidence(answer, line.evidence)

@@ -424,8 +424,8 @@ class ServingTable:
         if month is not None:
             chosen = chosen[(columns["season"][chosen] >> (month - 1) & 1) > 0]
         chosen = chosen[: self.k if k is None else k]
-        asked = np.full(len(chosen), code, dtype=np.int32)
-        scores = self.model.score(asked, items[chosen]) if len(chosen) else np.zeros(0)
+        queries = np.full(len(chosen), code, dtype=np.int32)
+        scores = self.model.score(queries, items[chosen]) if len(chosen) else np.zeros(0)
         kept = {name: values[chosen] for name, values in columns.items()}
         return ItemAnswers(code, self._facts, {"item": items[chosen], "score": scores.astype(np.float32), **kept})
 

@@ -162,9 +162,9 @@ def _items_per_product(items: int, rng: np.random.Generator) -> npt.NDArray[np.i
     traps = np.array([product.kind in TRAPS for product in products])
     counts[traps] = max(1, round((items / USUAL_ITEMS) ** 0.5))
     breadth[traps] = 0
-    wanted = breadth / breadth.sum() * max(0, items - counts.sum())
-    counts += np.floor(wanted).astype(np.int64)
-    most_rounded_down = np.argsort(np.where(traps, 1.0, np.floor(wanted) - wanted), kind="stable")
+    shares = breadth / breadth.sum() * max(0, items - counts.sum())
+    counts += np.floor(shares).astype(np.int64)
+    most_rounded_down = np.argsort(np.where(traps, 1.0, np.floor(shares) - shares), kind="stable")
     counts[most_rounded_down[: items - counts.sum()]] += 1
     return counts
 

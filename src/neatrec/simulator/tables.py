@@ -120,11 +120,11 @@ def alias_table(weight: npt.NDArray[np.float64]) -> Alias:
     small = np.flatnonzero(scaled < 1).tolist()
     large = np.flatnonzero(scaled >= 1).tolist()
     while small and large:
-        poor, rich = small.pop(), large[-1]
-        keep[poor] = scaled[poor]
-        alias[poor] = rich
-        scaled[rich] -= 1 - scaled[poor]
-        if scaled[rich] < 1:
+        small_item, large_item = small.pop(), large[-1]
+        keep[small_item] = scaled[small_item]
+        alias[small_item] = large_item
+        scaled[large_item] -= 1 - scaled[small_item]
+        if scaled[large_item] < 1:
             small.append(large.pop())
     return np.round(keep * 2**32).astype(np.int64), alias
 

@@ -250,7 +250,7 @@ def trained_otherwise(bundle: Path, baskets: Baskets, choice: ModelChoice, optio
     strata = usable_strata(as_shards(baskets), options.strata)[0]
     model, table = choice.make(), manifest.notes.get(NOTE)
     model.parameters = weighted_by(model, options.half_life)
-    wanted, found = ranked_within(model.parameters, strata).to_dict(), parameters_of(manifest, bundle).to_dict()
+    chosen, found = ranked_within(model.parameters, strata).to_dict(), parameters_of(manifest, bundle).to_dict()
     facts: dict[str, tuple[Any, Any]] = {
         "--model": (manifest.model, model.name),
         "--seed": (manifest.seed, options.seed),
@@ -264,10 +264,10 @@ def trained_otherwise(bundle: Path, baskets: Baskets, choice: ModelChoice, optio
         facts["--strata"] = ",".join(table["evidence"].get("strata", ())) or "none", ",".join(strata) or "none"
     if manifest.data_hash != stream_hash(baskets):
         facts.pop("--strata", None)
-        wanted.pop("strata", None)
+        chosen.pop("strata", None)
     if manifest.model == model.name:
         flags = {"half_life": "--half-life"}
-        facts |= {flags.get(name, f"--set {name}"): (found.get(name), value) for name, value in wanted.items()}
+        facts |= {flags.get(name, f"--set {name}"): (found.get(name), value) for name, value in chosen.items()}
     return next((f"{name} {printable(was)}" for name, (was, now) in facts.items() if was != now), None)
 
 
