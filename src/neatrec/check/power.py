@@ -1,7 +1,8 @@
-"""How small a lift this much data can show, and how far its evidence reaches."""
+"""How small a lift this much data can show, how far its evidence reaches, and whether labels last."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,8 +11,11 @@ from scipy import special
 
 from neatrec.cooccurrence import Margins
 from neatrec.cooccurrence.expected_counts import fit_expected
+from neatrec.cooccurrence.strata import default_strata
 from neatrec.data.baskets import Baskets
-from neatrec.labels import LabelOptions
+from neatrec.data.splits import moment_of_share
+from neatrec.labels import LabelOptions, make_labels
+from neatrec.labels.config import LabelConfig
 from neatrec.statistics import poisson_tail, possible_pairs
 
 LEVEL = 0.05
@@ -131,3 +135,35 @@ def _tiers(baskets: Baskets, margins: Margins, threshold: float, *, directed: bo
 
 def _finite(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
+
+
+@dataclass(frozen=True)
+class LabelRepeat:
+    """Calibrated labels of the first half of the period, and how many of them repeat."""
+
+    strata: tuple[str, ...]
+    labels: int
+    repeated: int
+    """Bought together more often than expected in the second half too, within the same strata."""
+
+
+def label_repeats(
+    baskets: Baskets, strata: Sequence[str] | None = None, threads: int | None = None
+) -> tuple[LabelRepeat, ...]:
+    """Without strata, and with these (None: the default); nothing where times are unknown or all the same."""
+    if baskets.times is None or not len(baskets) or baskets.times.min() == baskets.times.max():
+        return ()
+    before = baskets.times < moment_of_share(baskets.times, 0.5)
+    first, second = baskets.select(before), baskets.select(~before)
+    within = default_strata(first) if strata is None else tuple(strata)
+    choices = ((), within) if within else ((),)
+    return tuple(_repeat(first, second, names, threads) for names in choices)
+
+
+def _repeat(first: Baskets, second: Baskets, strata: tuple[str, ...], threads: int | None) -> LabelRepeat:
+    options = LabelOptions(levels=(LEVEL,), min_basket=MIN_BASKET, strata=strata)
+    labels = make_labels(first, options, threads=threads)
+    once = slice(None) if labels.options["directed"] else labels.query < labels.item
+    query, item = labels.query[once], labels.item[once]
+    lifts = LabelConfig.of(labels).lifts_in(second, query, item, {"threads": threads})
+    return LabelRepeat(strata, len(query), int((lifts > 1).sum()))

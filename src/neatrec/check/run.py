@@ -12,8 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from neatrec._version import __version__
-from neatrec.check.power import LEVEL, MIN_BASKET, POWER, TRIAL, Power, measure_power
-from neatrec.check.repeats import LabelRepeat, label_repeats
+from neatrec.check.power import LEVEL, MIN_BASKET, POWER, TRIAL, LabelRepeat, Power, label_repeats, measure_power
 from neatrec.check.suspects import (
     FrequentItem,
     InseparablePair,

@@ -16,7 +16,7 @@ from neatrec.labels.config import LabelConfig, LabelOptions
 from neatrec.labels.make import DEFAULTS, make_labels
 from neatrec.labels.null import NullResult, check_within, shuffle_nulls
 from neatrec.labels.paper import DependentPairs, dependent_pairs
-from neatrec.labels.record import GroundTruth, Labels, TruthScore, score_against
+from neatrec.labels.record import GroundTruth, Labels, TruthScore, pair_codes, score_against
 
 FORMAT = 1
 BIN_WIDTH = 100
@@ -261,7 +261,7 @@ def _negatives(dependent: DependentPairs, level: float) -> Negatives:
 
 
 def _overlap(paper: Labels, calibrated: Labels, level: float) -> Overlap:
-    keys = [(labels.query.astype(np.int64) << 32 | labels.item)[labels.at(level)] for labels in (paper, calibrated)]
+    keys = [pair_codes(labels.query, labels.item)[labels.at(level)] for labels in (paper, calibrated)]
     both = len(np.intersect1d(keys[0], keys[1], assume_unique=True))
     return Overlap(level, both, len(keys[0]) - both, len(keys[1]) - both)
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, fields
 from typing import Any, cast
 
 import numpy as np
-import numpy.typing as npt
 
 from neatrec.cooccurrence import CountOptions, Margins, PairBlock, count
 from neatrec.cooccurrence.counts import DEEPEST, MAX_BASKET_PAIRS
@@ -20,7 +19,7 @@ from neatrec.data.catalog import Catalog
 from neatrec.errors import ParameterError, must_be, must_be_one_of
 from neatrec.labels.calibrated import CalibratedTest
 from neatrec.labels.paper import PaperTest
-from neatrec.labels.record import Labels, Mask, PairTest, PairTester
+from neatrec.labels.record import Labels, Mask, PairTest, PairTester, pair_codes
 from neatrec.statistics import lift
 
 PROTOCOLS = ("calibrated", "paper")
@@ -135,13 +134,13 @@ class LabelConfig(LabelOptions):
 
     def lifts_in(self, baskets: Baskets, query: Codes, item: Codes, engine: Engine) -> Floats:
         """The lifts of aligned pairs in other baskets, counted and expected in the same way."""
-        keys = _keys(query, item)
+        keys = pair_codes(query, item)
 
         def chosen(block: PairBlock, _: Margins) -> Mask:
-            return np.isin(_keys(block.query, block.item), keys)
+            return np.isin(pair_codes(block.query, block.item), keys)
 
         found = count(baskets, self.counting, keep=chosen, **engine)
-        times = dict(zip(_keys(found.query, found.item).tolist(), found.count.tolist(), strict=True))
+        times = dict(zip(pair_codes(found.query, found.item).tolist(), found.count.tolist(), strict=True))
         expected = self._expected_of(baskets)(found.margins).of(query, item)
         return lift([times.get(key, 0) for key in keys.tolist()], expected)
 
@@ -154,10 +153,6 @@ class LabelConfig(LabelOptions):
         whole, names = baskets, self.strata
         strata_groups(whole, names)  # a column that is not there is refused before anything is counted
         return lambda _: StratifiedExpected.fit(whole, names, self.counting, self.expected)
-
-
-def _keys(query: Codes, item: Codes) -> npt.NDArray[np.int64]:
-    return query.astype(np.int64) << 32 | item
 
 
 def _level_of(catalog: Catalog, category_level: str | None) -> str | None:

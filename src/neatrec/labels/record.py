@@ -254,10 +254,12 @@ def score_against(truth: GroundTruth, query: Codes, item: Codes, *, directed: bo
     true_query, true_item = np.asarray(truth.query), np.asarray(truth.item)
     if not directed:
         true_query, true_item = np.append(true_query, true_item), np.append(true_item, true_query)
-    planted = np.unique(_keys(true_query, true_item))
-    given = np.unique(_keys(query, item))
+    planted = np.unique(pair_codes(true_query, true_item))
+    given = np.unique(pair_codes(query, item))
     return TruthScore(len(given), int(np.isin(given, planted).sum()), len(planted))
 
 
-def _keys(query: npt.NDArray[Any], item: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    return (query.astype(np.int64) << 32) | item.astype(np.int64)
+def pair_codes(query: npt.NDArray[Any], item: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """A number for each ordered pair."""
+    codes: npt.NDArray[np.int64] = query.astype(np.int64) << 32 | item
+    return codes

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,11 +15,13 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from neatrec.bundle import load_bundle, read_manifest, save_bundle
+from neatrec.bundle.manifest import file_record
 from neatrec.data.baskets import Baskets
 from neatrec.errors import BundleError
 from neatrec.evaluation.ranks import resolve_ranking_device
 from neatrec.evaluation.task import EvaluationTask, ModelRanks, add_label_free, evaluate_model
 from neatrec.leaderboard.model_specs import ModelSpec
+from neatrec.leaderboard.results_json import write_json
 from neatrec.models import Model, Run
 from neatrec.text import printable
 from neatrec.training.measure import measured
@@ -190,17 +191,14 @@ def _write_ranks(path: Path, key: dict[str, Any], training: TrainingResult) -> N
     record.unlink(missing_ok=True)
     save_file(training.ranks.arrays(), arrays)
     costs = {name: getattr(training, name) for name in COSTS}
-    content = json.dumps({"key": key, "sha256": _sha256(arrays), **costs}, indent=2, sort_keys=True) + "\n"
-    temporary = record.with_name(f".{record.name}.writing")
-    temporary.write_text(content)
-    os.replace(temporary, record)
+    write_json(record, {"key": key, "sha256": file_record(arrays).sha256, **costs})
 
 
 def _read_ranks(path: Path, key: dict[str, Any]) -> TrainingResult | None:
     arrays, file = path.with_suffix(path.suffix + ".safetensors"), path.with_suffix(path.suffix + ".json")
     try:
         record = json.loads(file.read_text())
-        if record["key"] != key or record["sha256"] != _sha256(arrays):
+        if record["key"] != key or record["sha256"] != file_record(arrays).sha256:
             return None
         with safe_open(arrays, framework="numpy") as tensors:
             found = {name: tensors.get_tensor(name) for name in tensors.keys()}  # noqa: SIM118 (not a mapping)
@@ -210,7 +208,3 @@ def _read_ranks(path: Path, key: dict[str, Any]) -> TrainingResult | None:
     except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
         log.warning("ranking again: cannot use %s (%s)", printable(file), printable(error))
         return None
-
-
-def _sha256(file: Path) -> str:
-    return hashlib.sha256(file.read_bytes()).hexdigest()

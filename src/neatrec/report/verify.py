@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import platform
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,6 +25,7 @@ from neatrec.evaluation.summary import (
     SummaryOptions,
     summarize_ranks,
 )
+from neatrec.models.run import available_processors
 from neatrec.report.folder import RUN, file_hash, file_name, read_run
 from neatrec.report.page import FactList, Paragraph, Section
 from neatrec.report.table import format_number, format_seconds
@@ -125,8 +125,7 @@ def versions() -> dict[str, str]:
 
 def machine() -> dict[str, Any]:
     """What the run had: system, processor kind and number of processors; no names of machines or people."""
-    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return {"system": sys.platform, "processor": platform.machine(), "processors": processors}
+    return {"system": sys.platform, "processor": platform.machine(), "processors": available_processors()}
 
 
 def run_section(run: Mapping[str, Any], how_to_verify: str) -> Section:

@@ -16,7 +16,6 @@ from neatrec.statistics.independence import (
     quasi_independence,
     sample_possible_pairs,
 )
-from neatrec.statistics.resampling import bootstrap_interval
 from neatrec.statistics.shrinkage import (
     HalfCounts,
     LiftEstimate,
@@ -38,7 +37,6 @@ __all__ = [
     "QuasiIndependence",
     "RankedTests",
     "benjamini_hochberg",
-    "bootstrap_interval",
     "chi_squared",
     "chi_squared_p",
     "chi_squared_threshold",
