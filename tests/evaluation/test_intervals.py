@@ -1,14 +1,17 @@
-"""Intervals of means over label records, which share items, and by resampling what is independent."""
+"""Intervals of means over label records, which share items, and by resampling what is independent; paired tests."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 from benchmarks.interval_coverage import Population, coverage, leaderboard_intervals
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import norm
 
 from neatrec.errors import ParameterError
 from neatrec.evaluation import intervals
-from neatrec.evaluation.intervals import Dyads, interval, resampled_means
+from neatrec.evaluation.intervals import Dyads, holm, interval, paired_p, resampled_means
 
 
 def plain_variance(query: np.ndarray, item: np.ndarray, values: np.ndarray) -> float:
@@ -145,3 +148,25 @@ def test_rounds_without_a_single_label_are_left_out_of_the_interval() -> None:
 def test_no_rounds_are_refused() -> None:
     with pytest.raises(ParameterError, match="`rounds` must be at least 1, got 0"):
         resampled_means(np.zeros((2, 1)), [1, 1], rounds=0)
+
+
+def test_p_is_that_of_the_normal_distribution() -> None:
+    differences, errors = np.array([0.0, 0.01, -0.3, 0.2]), np.array([0.1, 0.01, 0.1, 0.001])
+    assert paired_p(differences, errors) == pytest.approx(2 * norm.sf(np.abs(differences) / errors))
+
+
+@given(st.floats(-0.5, 0.5), st.floats(1e-3, 1.0))
+def test_p_is_below_five_percent_where_the_interval_leaves_out_zero(difference: float, error: float) -> None:
+    low, high = Dyads.paired_interval(np.array([difference]), np.array([error]))
+    outside = bool(low[0] > 0 or high[0] < 0)
+    assert outside == bool(paired_p(difference, error) < 0.05)
+
+
+@given(st.lists(st.floats(0, 1), max_size=8))
+def test_holm_rejects_what_its_steps_reject(p: list[float]) -> None:
+    adjusted = holm(p)
+    order = sorted(range(len(p)), key=lambda i: p[i])
+    largest = 0.0
+    for step, i in enumerate(order):
+        largest = max(largest, p[i] * (len(p) - step))
+        assert adjusted[i] == pytest.approx(min(largest, 1.0))

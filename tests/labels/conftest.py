@@ -1,4 +1,4 @@
-"""The real baskets and a simulated year, read or made once."""
+"""The real baskets and their labels, read and made once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pytest
 from neatrec.data.baskets import Baskets
 from neatrec.io import read_baskets
 from neatrec.labels import Labels, make_labels
-from neatrec.simulator import Supermarket, supermarket
 
 
 @pytest.fixture(scope="session")
@@ -25,8 +24,3 @@ def instacart_paper(instacart: Baskets) -> Labels:
 @pytest.fixture(scope="session")
 def instacart_calibrated(instacart: Baskets) -> Labels:
     return make_labels(instacart, protocol="calibrated")
-
-
-@pytest.fixture(scope="session")
-def market() -> Supermarket:
-    return supermarket(baskets=20_000, items=1_000, seed=0)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from neatrec.labels import Labels, make_labels
+from neatrec.labels import Labels, make_labels, shuffle_null
 from neatrec.labels.record import score_against
 from neatrec.simulator import TRAP_NAMES, PlantedTruth, Supermarket, supermarket
 
@@ -87,6 +87,8 @@ def test_each_stratum_catches_its_own_trap(market: Supermarket, calibrated: Labe
     assert trap_labels(market.truth, labels, trap) <= 1
     for other in set(TRAP_NAMES) - {trap}:
         assert trap_labels(market.truth, labels, other) > 40
+    recall, overall = (precision_and_recall(market.truth, found)[1] for found in (labels, calibrated))
+    assert recall >= 0.9 * overall
 
 
 def test_the_paper_protocol_misses_complements_that_sell_well(
@@ -110,6 +112,10 @@ def test_the_paper_protocol_misses_complements_that_sell_well(
 def test_counting_every_basket_of_a_household_brings_its_habits_back(market: Supermarket, calibrated: Labels) -> None:
     every_basket = make_labels(market.baskets, protocol="calibrated", once_per_customer=False, strata=())
     assert other_mistakes(market.truth, every_basket) > 5 * other_mistakes(market.truth, calibrated)
+
+
+def test_few_labels_come_out_of_shuffled_baskets(market: Supermarket, calibrated: Labels) -> None:
+    assert shuffle_null(market.baskets, calibrated, 1).fdr[0.05] < 0.05
 
 
 def test_popular_noise_gets_no_label(
