@@ -31,9 +31,9 @@ from neatrec.reproduction.label_tables import (
     pop_table,
     top_items_table,
 )
+from neatrec.reproduction.model_tables import margin_cache, margin_study
 from neatrec.reproduction.published import count_marks, exact_or_differs
 from neatrec.reproduction.run import Reproduction, ReproductionOptions, all_models, reproduce_instacart, top_items
-from neatrec.reproduction.studies import margin_cache, margin_study
 
 MODELS = ["popco", "shrunk-lift"]
 QUICK = ReproductionOptions(

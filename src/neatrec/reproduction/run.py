@@ -39,10 +39,16 @@ from neatrec.report.table import ReportTable
 from neatrec.report.verify import run_section
 from neatrec.reproduction.data import read_complete_journey, read_instacart
 from neatrec.reproduction.label_tables import PaperDataSet
-from neatrec.reproduction.model_tables import MarginStudy, PaperComparison
+from neatrec.reproduction.model_tables import (
+    MarginStudy,
+    PaperComparison,
+    case_of,
+    concept_of,
+    margin_cache,
+    margin_study,
+)
 from neatrec.reproduction.published import count_marks, paper_numbers
 from neatrec.reproduction.sections import DataSetResults, ReproductionResults, label_sections, model_sections
-from neatrec.reproduction.studies import case_of, concept_of, margin_cache, margin_study
 from neatrec.text import printable
 
 log = logging.getLogger(__name__)

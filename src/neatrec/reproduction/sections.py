@@ -6,9 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from neatrec.labels.audit import Audit
 from neatrec.labels.paper import DependentPairs
 from neatrec.labels.record import Labels
@@ -29,6 +26,7 @@ from neatrec.reproduction.label_tables import (
 )
 from neatrec.reproduction.model_tables import (
     CaseStudy,
+    Concept,
     MarginStudy,
     PaperComparison,
     ablation_table,
@@ -42,15 +40,6 @@ from neatrec.reproduction.model_tables import (
 from neatrec.reproduction.published import MARKS_NOTE, not_checkable
 
 Paper = Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Concept:
-    """Three items in one dimension."""
-
-    names: tuple[str, ...]
-    means: npt.NDArray[np.float64]
-    variances: npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
