@@ -60,7 +60,7 @@ def by_query(model: Model, task: EvaluationTask, level: float) -> dict[str, Floa
 
 def sums_by_query(ranks: LabelRanks, task: EvaluationTask, level: float) -> Floats:
     """Sums over the labels of each query of hits and gains, and how many labels, (queries, 3)."""
-    chosen = task.mask(level)
+    chosen = task.labels.at(level)
     values = [hit_rate(ranks.higher, ranks.equal, K), ndcg(ranks.higher, ranks.equal, K), np.ones(len(chosen))]
     sums = np.add.reduceat(np.stack(values, axis=1) * chosen[:, None], task.label_queries.offsets[:-1])
     return np.asarray(sums)

@@ -150,7 +150,7 @@ def on_instacart() -> list[dict[str, Any]]:
     rows = []
     for protocol in ("paper", "calibrated"):
         task = build_task(split.train, split.test, make_labels(split.test, protocol=protocol), queries=0, carts=0)
-        queries, chosen = task.label_queries, task.mask(0.05)
+        queries, chosen = task.label_queries, task.labels.at(0.05)
         query, item = (part[chosen].astype(np.int64) for part in (queries.query, queries.item))
         hits = {}
         for name in STATISTICS:

@@ -119,7 +119,7 @@ def test_every_number_can_be_computed_again_from_the_tables(
     labels = task.labels.table()
     queries = label_queries_from_table(labels["query"], labels["item"])
     again = label_ranks_from_table(table, labels["query"], labels["item"], "catalogue")
-    chosen = task.mask(0.01)
+    chosen = task.labels.at(0.01)
     found, expected = summarize_ranks(again, queries, chosen), summarize_ranks(label_ranks, task.label_queries, chosen)
     assert list(differences(asdict(found), asdict(expected))) == []
 

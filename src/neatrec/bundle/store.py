@@ -88,7 +88,7 @@ def rewrite_bundle(path: str | Path, write_extra: WriteExtraFiles, *, without: s
     """
 
     def write(folder: Path) -> Manifest:
-        old, before = _read_consistent(path, lambda folder, manifest: (folder, manifest), verify=True)
+        old, before = read_bundle(path, lambda folder, manifest: (folder, manifest))
         for name in before.files:
             if not name.startswith(f"{without}/"):
                 _link_or_copy(old / name, folder / name)
@@ -123,17 +123,12 @@ def _replace_bundle(path: str | Path, write: Callable[[Path], Manifest]) -> Mani
 
 def load_bundle(path: str | Path, *, verify: bool = True) -> Model:
     """The model in the bundle at `path`. A damaged file is refused by name."""
-    return _read_consistent(path, lambda folder, manifest: _model(folder, manifest), verify)
-
-
-def read_bundle(path: str | Path, read: Callable[[Path, Manifest], Result], *, verify: bool = True) -> Result:
-    """The result of `read(folder, manifest)`, of one version although the bundle may be replaced meanwhile."""
-    return _read_consistent(path, read, verify)
+    return read_bundle(path, _model, verify=verify)
 
 
 def read_manifest(path: str | Path, *, verify: bool = True) -> Manifest:
     """The manifest of the bundle at `path`; with `verify` its files are checked."""
-    return _read_consistent(path, lambda _, manifest: manifest, verify)
+    return read_bundle(path, lambda _, manifest: manifest, verify=verify)
 
 
 def stream_hash(baskets: BasketStream) -> str:
@@ -248,8 +243,8 @@ def _remove_unfinished(place: BundleFolder) -> None:
 # ---- reading
 
 
-def _read_consistent(path: str | Path, read: Callable[[Path, Manifest], Result], verify: bool) -> Result:
-    """The result of `read`, repeated where a writer replaced the bundle meanwhile."""
+def read_bundle(path: str | Path, read: Callable[[Path, Manifest], Result], *, verify: bool = True) -> Result:
+    """The result of `read(folder, manifest)`, of one version: repeated where a writer replaced the bundle meanwhile."""
     place = BundleFolder.of(path)
     for attempt in range(MAX_ATTEMPTS):
         before = _folder_state(place)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -243,41 +243,44 @@ def _refuse_nan(model: Scorer, queries: Codes, nan: npt.NDArray[np.int64]) -> No
         )
 
 
-def ranks_table(
-    label_ranks: Mapping[str, Sequence[LabelRanks]], label_queries: LabelQueries, catalog: Catalog, candidates: str
-) -> pa.Table:
+RanksByModel = Mapping[str, Sequence[LabelRanks]]
+"""The ranks of each training of each model."""
+
+
+def ranks_table(label_ranks: RanksByModel, label_queries: LabelQueries, catalog: Catalog, candidates: str) -> pa.Table:
     """candidates, model, seed, query, item, higher, equal: what each training did with each label record."""
-    query, item = catalog.ids.take(pa.array(label_queries.query)), catalog.ids.take(pa.array(label_queries.item))
-    parts = []
-    for model, runs in label_ranks.items():
-        for seed, run in enumerate(runs):
-            keys = _keys(candidates, model, seed, len(query))
-            columns = [*keys, query, item, pa.array(run.higher), pa.array(run.equal)]
-            parts.append(pa.table(columns, names=list(RANK_COLUMNS)))
-    return pa.concat_tables(parts) if parts else _empty(RANK_COLUMNS)
+    pair = [catalog.ids.take(pa.array(codes)) for codes in (label_queries.query, label_queries.item)]
+    return _table(label_ranks, candidates, RANK_COLUMNS, lambda run: [*pair, pa.array(run.higher), pa.array(run.equal)])
 
 
-def best_table(
-    label_ranks: Mapping[str, Sequence[LabelRanks]], label_queries: LabelQueries, catalog: Catalog, candidates: str
-) -> pa.Table:
+def best_table(label_ranks: RanksByModel, label_queries: LabelQueries, catalog: Catalog, candidates: str) -> pa.Table:
     """candidates, model, seed, query, rank, item: what each training recommends for each query, ranks from 1."""
+
+    def answers(run: LabelRanks) -> list[pa.Array]:
+        row, place = np.nonzero(run.best >= 0)
+        query, item = (
+            catalog.ids.take(pa.array(codes)) for codes in (label_queries.queries[row], run.best[row, place])
+        )
+        return [query, pa.array((place + 1).astype(np.int32)), item]
+
+    return _table(label_ranks, candidates, BEST_COLUMNS, answers)
+
+
+def _table(
+    label_ranks: RanksByModel,
+    candidates: str,
+    names: Sequence[str],
+    columns: Callable[[LabelRanks], Sequence[pa.Array]],
+) -> pa.Table:
+    """The columns of each training, with what tells it from the others."""
     parts = []
     for model, runs in label_ranks.items():
         for seed, run in enumerate(runs):
-            row, place = np.nonzero(run.best >= 0)
-            columns = [
-                *_keys(candidates, model, seed, len(row)),
-                catalog.ids.take(pa.array(label_queries.queries[row])),
-                pa.array((place + 1).astype(np.int32)),
-                catalog.ids.take(pa.array(run.best[row, place])),
-            ]
-            parts.append(pa.table(columns, names=list(BEST_COLUMNS)))
-    return pa.concat_tables(parts) if parts else _empty(BEST_COLUMNS)
-
-
-def _keys(candidates: str, model: str, seed: int, rows: int) -> list[pa.Array]:
-    repeated = [pa.repeat(pa.scalar(text, pa.large_string()), rows) for text in (candidates, model)]
-    return [*repeated, pa.repeat(pa.scalar(seed, pa.int32()), rows)]
+            own = columns(run)
+            texts = [pa.repeat(pa.scalar(text, pa.large_string()), len(own[0])) for text in (candidates, model)]
+            number = pa.repeat(pa.scalar(seed, pa.int32()), len(own[0]))
+            parts.append(pa.table([*texts, number, *own], names=list(names)))
+    return pa.concat_tables(parts) if parts else _empty(names)
 
 
 def _empty(columns: Sequence[str]) -> pa.Table:

@@ -18,7 +18,7 @@ from neatrec.evaluation.cart_completion import CartCompletion, completion
 from neatrec.evaluation.held_out_lift import HeldOutLift, held_out_lifts
 from neatrec.evaluation.intervals import ROUNDS, Dyads, Influence, holm, paired_p
 from neatrec.evaluation.metrics import KS, ceiling, check_ks, metric_names, metric_values
-from neatrec.evaluation.ranks import LabelQueries, LabelRanks
+from neatrec.evaluation.ranks import LabelQueries, LabelRanks, RanksByModel
 from neatrec.evaluation.slices import SliceSpec, slicings
 from neatrec.evaluation.task import TOP, EvaluationTask, ModelRanks
 from neatrec.labels.config import checked_levels
@@ -27,8 +27,6 @@ from neatrec.statistics.blas import one_blas_thread
 
 Floats = npt.NDArray[np.float64]
 LabelMask = npt.NDArray[np.bool_]
-RanksByModel = Mapping[str, Sequence[LabelRanks]]
-"""The ranks of each training of each model."""
 
 TESTED = ("hr@10", "ndcg@10")
 """The metrics that models are tested on, where they are among those computed."""
@@ -305,7 +303,7 @@ def summarize(
 def _level_result(
     task: EvaluationTask, label_ranks: RanksByModel, level: float, candidates: str, options: SummaryOptions
 ) -> LevelResult:
-    chosen = task.mask(level)
+    chosen = task.labels.at(level)
     queries = task.label_queries
     found = next(each for each in task.candidate_sets if each.name == candidates)
     is_candidate = found.holds(queries.query[chosen], queries.item[chosen])
@@ -334,7 +332,7 @@ def _slices(task: EvaluationTask, label_ranks: RanksByModel, level: float) -> tu
     labels = task.labels
     masks = {each: labels.at(each) for each in labels.levels}
     cuts = slicings(task.label_queries, labels.catalog, task.purchases, task.pair_count, masks)
-    return summarize_slices(label_ranks, task.label_queries, cuts, task.mask(level))
+    return summarize_slices(label_ranks, task.label_queries, cuts, task.labels.at(level))
 
 
 def summarize_slices(

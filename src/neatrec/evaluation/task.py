@@ -56,10 +56,6 @@ class EvaluationTask:
     def candidate_sets(self) -> tuple[Candidates, ...]:
         return self.candidate_set, self.catalogue
 
-    def mask(self, level: float) -> npt.NDArray[np.bool_]:
-        """Which label records hold at `level`, shape (labels,)."""
-        return self.labels.at(level)
-
 
 def build_task(
     train: Baskets,

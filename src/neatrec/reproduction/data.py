@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +17,7 @@ from neatrec.errors import SourceError
 from neatrec.io import read_baskets
 from neatrec.labels import Labels, make_labels
 from neatrec.reproduction.label_tables import PaperDataSet
+from neatrec.reproduction.model_tables import PaperComparison
 from neatrec.text import printable
 
 JOURNEY_WEEKS = 42
@@ -28,6 +31,14 @@ NO_CATEGORY = "(no category)"
 class InstacartData:
     """The orders of the folder."""
 
+    title: ClassVar[str] = "Instacart"
+    folder: ClassVar[str] = "instacart"
+    """Where its trainings are cached."""
+    name: ClassVar[str] = ""
+    """Goes into the names of its files."""
+    labels: ClassVar[None] = None
+    """Made by the leaderboard, from `test`."""
+
     train: Baskets
     test: Baskets
     ins_e: Baskets
@@ -38,6 +49,10 @@ class InstacartData:
     @property
     def split(self) -> dict[str, str]:
         return {"method": "the paper's own: prior orders train, train orders test" if self.has_prior else "half"}
+
+    @property
+    def comparison(self) -> PaperComparison:
+        return PaperComparison("INS", self.has_prior, "same split, new training" if self.has_prior else "other split")
 
     def data_sets(self) -> dict[str, PaperDataSet]:
         """Sizes for the data set table, by the paper's names."""
@@ -84,6 +99,14 @@ def users_of(baskets: Baskets) -> int | None:
 @dataclass(frozen=True)
 class JourneyData:
     """Complete Journey, in place of the Walmart data: returning households, no cart order."""
+
+    title: ClassVar[str] = "Complete Journey"
+    folder: ClassVar[str] = "journey"
+    name: ClassVar[str] = "journey"
+    split: ClassVar[Mapping[str, str]] = {"method": "time", "cut": "weeks 1 to 42 train"}
+    comparison: ClassVar[PaperComparison] = PaperComparison(
+        "WMT", False, "Complete Journey in place of the Walmart data"
+    )
 
     train: Baskets
     test: Baskets

@@ -335,7 +335,7 @@ def margin_study(
             label_ranks.append(training.ranks.label_ranks[task.candidate_set.name])
         by_margin.append(label_ranks)
     keys = [f"{metric}@{k}" for metric in ("hr", "ndcg") for k in study["k"]]
-    values = {level: _metrics(by_margin, task.mask(level), study["k"], keys) for level in task.labels.levels}
+    values = {level: _metrics(by_margin, task.labels.at(level), study["k"], keys) for level in task.labels.levels}
     return MarginStudy(data, tuple(study["margins"]), values, len(seeds))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,6 @@ from neatrec.errors import require_extra
 from neatrec.labels.audit import Audit, audit_labels
 from neatrec.labels.config import LabelConfig
 from neatrec.labels.paper import DependentPairs, dependent_pairs
-from neatrec.labels.record import Labels
 from neatrec.leaderboard.model_specs import Models, default_rows
 from neatrec.leaderboard.report import (
     VERIFY,
@@ -37,11 +36,9 @@ from neatrec.report.leaderboard_tables import all_tables, conclusion
 from neatrec.report.page import Page
 from neatrec.report.table import ReportTable
 from neatrec.report.verify import run_section
-from neatrec.reproduction.data import read_complete_journey, read_instacart
-from neatrec.reproduction.label_tables import PaperDataSet
+from neatrec.reproduction.data import InstacartData, JourneyData, read_complete_journey, read_instacart
 from neatrec.reproduction.model_tables import (
     MarginStudy,
-    PaperComparison,
     case_of,
     concept_of,
     margin_cache,
@@ -57,8 +54,6 @@ SEEDS = 5
 JOURNEY_SEEDS = 2
 """Complete Journey replaces another data set and is twice as large: two trainings show the spread."""
 TOP_ITEMS = 20
-JOURNEY = "journey"
-IN_PLACE = "Complete Journey in place of the Walmart data"
 
 
 @dataclass(frozen=True)
@@ -140,12 +135,9 @@ def reproduce_instacart(
     with cache_folder(keep) as cache:
         context = _Context(cache, all_models() if models is None else models, options, report)
         audit, dependent = _audit(context, data.ins_e)
-        comparison = PaperComparison(
-            "INS", data.has_prior, "same split, new training" if data.has_prior else "other split"
-        )
-        instacart = _train(
-            context, "Instacart", data.train, data.test, split=data.split, comparison=comparison, sizes=data.data_sets()
-        )
+        instacart = _train(context, data)
+        levels, threads = context.leaderboard.levels, context.leaderboard.threads
+        journey = _train(context, read_complete_journey(levels, threads)) if options.journey else None
         gaussian = trained_gaussian(instacart.result, cache / "instacart")
         case = None if gaussian is None else case_of(gaussian, paper_numbers())
         results = ReproductionResults(
@@ -154,7 +146,7 @@ def reproduce_instacart(
             top_items=top_items(data.train if data.has_prior else data.ins_e),
             has_prior=data.has_prior,
             instacart=instacart,
-            journey=_train_on_journey(context) if options.journey else None,
+            journey=journey,
             gaussian=gaussian,
             case=case,
             concept=None if case is None else concept_of(data.train, paper_numbers(), context.run),
@@ -183,48 +175,23 @@ def _audit(context: _Context, ins_e: Baskets) -> tuple[Audit, DependentPairs]:
     return audit, dependent
 
 
-def _train(
-    context: _Context,
-    title: str,
-    train: Baskets,
-    test: Baskets,
-    *,
-    split: Mapping[str, Any],
-    comparison: PaperComparison,
-    sizes: Mapping[str, PaperDataSet],
-    labels: Labels | None = None,
-    name: str = "",
-) -> DataSetResults:
+def _train(context: _Context, data: InstacartData | JourneyData) -> DataSetResults:
     """The leaderboard of one data set, and the margin study on the same task."""
-    options, cache = context.leaderboard, context.cache / (name or "instacart")
-    if name == JOURNEY:
+    options, cache = context.leaderboard, context.cache / data.folder
+    if isinstance(data, JourneyData):
         options = replace(options, seeds=min(context.options.journey_seeds, options.seeds))
-    how: dict[str, Any] = {"labels": labels, "split": split, "out": cache, "progress": context.report}
-    result = run_leaderboard(train, test, context.models, options, **how)
-    context.seconds.update({f"{step} on {title}": value for step, value in result.seconds.items()})
+    how: dict[str, Any] = {"labels": data.labels, "split": data.split, "out": cache, "progress": context.report}
+    result = run_leaderboard(data.train, data.test, context.models, options, **how)
+    context.seconds.update({f"{step} on {data.title}": value for step, value in result.seconds.items()})
     margins: tuple[MarginStudy, ...] = ()
     if context.options.margin_seeds:
         start = time.perf_counter()
-        fit = FitContext(train, result.task, margin_cache(result.task, cache / "margins"), context.run)
+        fit = FitContext(data.train, result.task, margin_cache(result.task, cache / "margins"), context.run)
         seeds = range(options.seed, options.seed + context.options.margin_seeds)
-        margins = (margin_study(title, fit, paper_numbers(), seeds, context.report),)
-        context.seconds[f"the margin study on {title}"] = time.perf_counter() - start
-    return DataSetResults(result, leaderboard_tables(result, name), comparison, sizes, labels, margins)
-
-
-def _train_on_journey(context: _Context) -> DataSetResults:
-    data = read_complete_journey(context.leaderboard.levels, context.leaderboard.threads)
-    return _train(
-        context,
-        "Complete Journey",
-        data.train,
-        data.test,
-        split={"method": "time", "cut": "weeks 1 to 42 train"},
-        comparison=PaperComparison("WMT", False, IN_PLACE),
-        sizes=data.data_sets(),
-        labels=data.labels,
-        name=JOURNEY,
-    )
+        margins = (margin_study(data.title, fit, paper_numbers(), seeds, context.report),)
+        context.seconds[f"the margin study on {data.title}"] = time.perf_counter() - start
+    tables = leaderboard_tables(result, data.name)
+    return DataSetResults(result, tables, data.comparison, data.data_sets(), data.labels, margins)
 
 
 def top_items(baskets: Baskets) -> list[str]:
