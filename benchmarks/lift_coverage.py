@@ -85,7 +85,7 @@ def estimated(train: Baskets, models: tuple[str, ...]) -> Iterator[Estimated]:
         smaller, larger = np.minimum(query, item), np.maximum(query, item)
         found = pairs.columns(smaller, larger)
         times = found["customers" if pairs.by_customer else "count"].astype(np.float64)
-        expected = pairs.overall_expected(smaller, larger)
+        expected = pairs.query_factor[smaller] * pairs.item_factor[larger]
         yield Estimated(f"answers of {name}", smaller, larger, times, expected, pairs.prior, counting, margins)
 
 

@@ -74,7 +74,7 @@ def by_time(baskets: Baskets, *, cut: datetime | date | str | int | None = None,
         moment = _microseconds(cut)
     else:
         moment = moment_of_share(baskets.times, _share(0.8 if share is None else share))
-    return _parted(baskets, baskets.times < moment, "time", cut=_iso(moment))
+    return _parted(baskets, baskets.times < moment, "time", cut=str(np.datetime64(moment, "us")))
 
 
 def at_random(baskets: Baskets, *, share: float = 0.5, seed: Seed = 0) -> Split:
@@ -94,7 +94,10 @@ def validation_folds(baskets: Baskets, method: str = "half", **options: Any) -> 
         raise must_be_one_of("split", METHODS, method)
     if method == "time":
         return (by_time(baskets, share=0.8),)
-    first = validation_mask(baskets.ids) if method == "half" else _random_fold(baskets.ids, options.get("seed", 0))
+    if method == "half":
+        first = validation_mask(baskets.ids)
+    else:
+        first = uniform_of_ids(baskets.ids, f"validation-{int(options.get('seed', 0))}") < 0.5
     return tuple(_parted(baskets, mask, method, fold=fold) for fold, mask in enumerate((first, ~first)))
 
 
@@ -161,10 +164,6 @@ def _bit(ids: pa.LargeStringArray, bit: int) -> npt.NDArray[np.int64]:
     return out
 
 
-def _random_fold(ids: pa.LargeStringArray, seed: int) -> Mask:
-    return uniform_of_ids(ids, f"validation-{int(seed)}") < 0.5
-
-
 def _parted(baskets: Baskets, train: Mask, method: str, **options: Any) -> Split:
     return Split(baskets.select(train), baskets.select(~train), method, options)
 
@@ -185,7 +184,3 @@ def _microseconds(cut: datetime | date | str | int) -> int:
         raise must_be("cut", "a date or time such as 2017-05-31", cut) from error
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return round((moment - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() * 1_000_000)
-
-
-def _iso(moment: int) -> str:
-    return str(np.datetime64(moment, "us"))

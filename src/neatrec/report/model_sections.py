@@ -323,9 +323,11 @@ def _line(
 ) -> ExampleQuery:
     code = int(label_queries.queries[row])
     labels = set(label_queries.item[label_queries.offsets[row] : label_queries.offsets[row + 1]].tolist())
-    shown = tuple((name, _items(codes[row, :count].tolist(), labels, catalog)) for name, codes in best.items())
+    shown = tuple(
+        (
+            name,
+            tuple(ExampleItem(catalog.name(item), item in labels) for item in codes[row, :count].tolist() if item >= 0),
+        )
+        for name, codes in best.items()
+    )
     return ExampleQuery(catalog.name(code), " / ".join(catalog.category_path(code)), len(labels), shown)
-
-
-def _items(codes: Sequence[int], labels: set[int], catalog: Catalog) -> tuple[ExampleItem, ...]:
-    return tuple(ExampleItem(catalog.name(code), code in labels) for code in codes if code >= 0)

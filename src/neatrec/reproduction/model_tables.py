@@ -41,22 +41,17 @@ class PaperComparison:
     """What its rows are marked with where they are not exact."""
 
 
-def metric_keys(paper: Paper) -> list[str]:
-    """HR and NDCG at each list length, in the paper's order."""
-    return [f"{metric}@{k}" for k in paper["settings"]["k"] for metric in ("hr", "ndcg")]
-
-
 def comparison_table(
     paper: Paper, leaderboard: LeaderboardTables, result: LevelResult, comparison: PaperComparison
 ) -> ReportTable:
     """Tables IX to XIV: a line of the paper's and one of ours for each model; ours alone where the paper has none."""
     printed = paper["metrics"][comparison.data].get(f"{result.level:g}", {"table": "none", "models": {}})
-    keys = metric_keys(paper)
+    keys = [f"{metric}@{k}" for k in paper["settings"]["k"] for metric in ("hr", "ndcg")]
     models = {model.name: model for model in result.summary.models}
     rows: list[tuple[Any, ...]] = []
     for name, there in printed["models"].items():
         cited = [there[key.split("@")[0]][key.split("@")[1]] for key in keys]
-        mark = CITED if _has(models, name) else not_checkable("it was not trained here")
+        mark = CITED if {name, f"{name}@paper"} & models.keys() else not_checkable("it was not trained here")
         mark = WALMART if comparison.data == "WMT" else mark
         rows.append((name, "paper", *cited, mark))
         rows += [_ours(models[each], keys, cited, comparison) for each in (name, f"{name}@paper") if each in models]
@@ -72,10 +67,6 @@ def comparison_table(
     return ReportTable(
         leaderboard.file(f"paper-metrics-{result.level:g}"), caption, columns, tuple(rows), notes, frozenset(best)
     )
-
-
-def _has(models: Mapping[str, ModelSummary], name: str) -> bool:
-    return name in models or f"{name}@paper" in models
 
 
 def _ours(

@@ -170,10 +170,6 @@ class PairTable:
         found: npt.NDArray[np.int64] = find_pairs(self.start, self.item, np.minimum(one, other), np.maximum(one, other))
         return found
 
-    def overall_expected(self, query: Codes, item: Codes) -> Floats:
-        """The expected counts of pairs over all baskets."""
-        return self.query_factor[query] * self.item_factor[item]
-
     def columns(self, queries: npt.ArrayLike, items: npt.ArrayLike) -> dict[str, npt.NDArray[Any]]:
         """The evidence of aligned pairs: a column for each number of `PairEvidence` from counts, and `grade`."""
         one, other = np.asarray(queries, dtype=np.int32), np.asarray(items, dtype=np.int32)
@@ -182,7 +178,7 @@ class PairTable:
         unseen = 0 if self.min_count == 1 else -1
         number = np.where(uncounted, -1, _at(self.count, place, unseen)).astype(np.int32)
         people = np.where(uncounted, -1, _at(self.customers, place, -1 if self.customers is None else unseen))
-        overall = np.where(uncounted, np.nan, self.overall_expected(one, other))
+        overall = np.where(uncounted, np.nan, self.query_factor[one] * self.item_factor[other])
         expected = overall if self.expected is None else np.where(place < 0, overall, _at(self.expected, place, np.nan))
         times = people if self.by_customer else number
         if self.weighted is not None:
