@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from pathlib import Path
 from urllib.request import Request, urlopen
 
@@ -16,6 +16,7 @@ import pytest
 
 from helpers.exports import write_export
 from neatrec import read_baskets
+from neatrec.cli.main import exit_code_of
 from neatrec.serving import ServingTable
 
 ROOT = Path(__file__).parents[1]
@@ -43,11 +44,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("readme")
     write_export("orders.csv", made, baskets=3_000, items=300)
     (made / "keys.txt").write_text(KEY)
-    for line in (
-        "neatrec train orders.csv --model shrunk-lift --out last-night --quiet",
-        "neatrec publish last-night store --quiet",
-    ):
-        subprocess.run(neatrec(line), cwd=made, check=True, capture_output=True, timeout=300)
+    with chdir(made):
+        assert exit_code_of(["train", "orders.csv", "--model", "shrunk-lift", "--out", "last-night", "--quiet"]) == 0
+        assert exit_code_of(["publish", "last-night", "store", "--quiet"]) == 0
     return made
 
 
@@ -97,8 +96,8 @@ def test_commands_run(line: str, folder: Path, demo: subprocess.CompletedProcess
             request = Request(address, headers={"x-api-key": KEY})
             assert b"What goes with what" in urlopen(request, timeout=60).read()
     else:
-        done = subprocess.run(neatrec(line), cwd=folder, capture_output=True, text=True, timeout=300)
-        assert done.returncode == 0, done.stderr
+        with chdir(folder):
+            assert exit_code_of(shlex.split(line, comments=True)[1:]) == 0
 
 
 @contextmanager
