@@ -1,4 +1,4 @@
-"""`@compiled`: Numba in nopython mode, without the GIL, cached under a hash of its package's sources; the top-K heap.
+"""`@compiled`: Numba in nopython mode, without the GIL, cached under a hash of its package's sources; shared functions.
 
 Numba's own cache looks only at the file of the function: one that calls a helper in another file stays stale when the
 helper changes. Here the name of the cache folder is a hash of every source of the package (the folder that holds the
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import math
 import os
 import platform
 import sys
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils, config
@@ -27,6 +29,8 @@ from numba.extending import intrinsic
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 PACKAGE = Path(__file__).parent
+RELAXED = {"reassoc", "contract", "nsz", "arcp"}
+"""What the compiler may do with sums; it may not assume that there are no NaN."""
 log = logging.getLogger(__name__)
 
 
@@ -153,6 +157,34 @@ def _replace_worst(best_score, best_item, size, score, item):
 @compiled
 def _is_worse(score, item, other_score, other_item):
     return score < other_score or (score == other_score and item > other_item)
+
+
+# (log(1 + m) - m + m^2 / 2) / m^3 for sqrt(1/2) <= 1 + m <= sqrt(2): least maximum error over the interval
+L0, L1, L2, L3 = (
+    np.float32(x) for x in (0.333341657759849, -0.2500169868422664, 0.1995487984424771, -0.1656442857884939)
+)
+L4, L5, L6 = (np.float32(x) for x in (0.149779602599638, -0.14378979818075185, 0.08672234960602968))
+LOG_2_HIGH = np.float32(0.693359375)  # few bits: times an exponent it is exact
+LOG_2_LOW = np.float32(math.log(2.0) - 0.693359375)
+SQRT_HALF_BITS, MANTISSA_BITS, EXPONENT = np.int32(0x3F3504F3), np.int32(0x7FFFFF), np.int32(23)
+
+
+@compiled(forceinline=True, fastmath=RELAXED)
+def logarithm(x):
+    """log x of a float32, for x positive and not denormal; loops of it are done eight at a time."""
+    bits = np.int32(np.float32(x).view(np.int32) - SQRT_HALF_BITS)
+    exponent = np.float32(bits >> EXPONENT)
+    m = np.int32((bits & MANTISSA_BITS) + SQRT_HALF_BITS).view(np.float32) - np.float32(1)
+    value = m * m * m * (L0 + m * (L1 + m * (L2 + m * (L3 + m * (L4 + m * (L5 + m * L6))))))
+    return exponent * LOG_2_HIGH + (m + (value + exponent * LOG_2_LOW - np.float32(0.5) * m * m))
+
+
+@compiled(inline="always")
+def splitmix64(x):
+    """64 bits in, 64 well-mixed bits out: the last step of SplitMix64. `splitmix64.py_func` takes arrays."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
 
 
 def _prefetch(level: int) -> Any:

@@ -6,7 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neatrec.simulator.kernel import draw_item, mix
+from neatrec.compiled import splitmix64
+from neatrec.simulator.kernel import draw_item
 from neatrec.simulator.tables import alias_table, popularity_curve
 
 MASK = 2**64 - 1
@@ -21,7 +22,7 @@ def plain_mix(value: int) -> int:
 @settings(deadline=None)  # the first call compiles
 @given(st.integers(0, MASK))
 def test_the_mixer_is_that_of_splitmix64(value: int) -> None:
-    assert int(mix(np.uint64(value))) == plain_mix(value)
+    assert int(splitmix64(np.uint64(value))) == plain_mix(value)
 
 
 @given(st.lists(st.floats(1e-6, 1e3), min_size=1, max_size=40))

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.compute as pc
 
+from neatrec.compiled import splitmix64
 from neatrec.cooccurrence.counts import (
     CooccurrenceCounts,
     CountOptions,
@@ -144,11 +145,9 @@ class CopiedShards:
 
 
 def pair_hash(query: Int32, item: Int32, salt: int = 0) -> npt.NDArray[np.uint64]:
-    """64 bits for each ordered pair: the last step of SplitMix64."""
+    """64 bits for each ordered pair."""
     key = (query.astype(np.uint64) << np.uint64(32) | item.astype(np.uint64)) ^ np.uint64(salt)
-    key = (key ^ key >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
-    key = (key ^ key >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
-    hashed: npt.NDArray[np.uint64] = key ^ key >> np.uint64(31)
+    hashed: npt.NDArray[np.uint64] = splitmix64.py_func(key)
     return hashed
 
 

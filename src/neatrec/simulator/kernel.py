@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from neatrec.compiled import compiled
+from neatrec.compiled import compiled, splitmix64
 from neatrec.simulator.catalog import DECEMBER_ONLY, LARGE_BASKET, ONE_STORE_ONLY, PLAIN, STAPLE
 
 BASKET_STREAM, HOUSEHOLD_STREAM, TASTE_STREAM, FAVOURITE_STREAM = 1, 2, 3, 4
@@ -83,24 +83,18 @@ class Visit(NamedTuple):
 
 
 @compiled(inline="always")
-def mix(value):
-    """The finaliser of splitmix64: 64 bits in, 64 well-mixed bits out."""
-    value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return value ^ (value >> np.uint64(31))
-
-
-@compiled(inline="always")
 def key(seed, stream, number):
     """The start of a stream of its own for (seed, stream, number)."""
-    return mix(mix(np.uint64(seed) + np.uint64(stream) * np.uint64(0x9E3779B97F4A7C15)) ^ mix(np.uint64(number)))
+    return splitmix64(
+        splitmix64(np.uint64(seed) + np.uint64(stream) * np.uint64(0x9E3779B97F4A7C15)) ^ splitmix64(np.uint64(number))
+    )
 
 
 @compiled(inline="always")
 def bits(state):
     """The next 64 bits of the stream; `state` (1,) moves on."""
     state[0] += np.uint64(0x9E3779B97F4A7C15)
-    return mix(state[0])
+    return splitmix64(state[0])
 
 
 @compiled(inline="always")

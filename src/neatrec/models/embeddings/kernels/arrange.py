@@ -8,7 +8,7 @@ from numpy import uint64 as u64
 
 from neatrec.compiled import compiled
 from neatrec.models.embeddings.kernels.arguments import Shard, units_of
-from neatrec.models.embeddings.kernels.draws import counted, mixed
+from neatrec.models.embeddings.kernels.draws import basket_key, counted
 
 
 @compiled
@@ -23,7 +23,7 @@ def _copy(items, offsets, order, row_of_item, ends, out):
 def _shuffle(out, ends, number, seed):
     """A fresh random order within each basket, the same wherever the basket stands (Fisher and Yates)."""
     for place in range(len(ends) - 1):
-        key = mixed(seed + u64(number[place]) * u64(0xD1B54A32D192ED03))
+        key = basket_key(seed, number[place])
         start = ends[place]
         for n in range(ends[place + 1] - start - 1, 0, -1):
             m = ((counted(key, u64(n)) >> u64(32)) * u64(n + 1)) >> u64(32)

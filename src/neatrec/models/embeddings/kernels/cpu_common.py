@@ -10,10 +10,9 @@ from numpy import float32 as f32
 from numpy import int64 as i64
 from numpy import uint64 as u64
 
-from neatrec.compiled import compiled, prefetch
+from neatrec.compiled import RELAXED, compiled, prefetch, splitmix64
 from neatrec.models.embeddings.kernels.arguments import KernelSettings, groups_of
 from neatrec.models.embeddings.kernels.cpu_rows import (
-    RELAXED,
     Floats,
     add_row,
     clipped,
@@ -22,7 +21,7 @@ from neatrec.models.embeddings.kernels.cpu_rows import (
     inverse_root,
     prefetch_row,
 )
-from neatrec.models.embeddings.kernels.draws import TRIES, counted, holds, mixed, picked
+from neatrec.models.embeddings.kernels.draws import TRIES, basket_key, counted, holds, picked
 from neatrec.models.embeddings.kernels.intrinsics import LANES
 from neatrec.models.embeddings.kernels.layout import LOG_VARIANCE, SQUARES, VARIANCE_SQUARES
 
@@ -105,7 +104,7 @@ def unit_lines(data, unit):
     begin, end = shard.offsets[basket], shard.offsets[basket + 1]
     low = max(begin, start - window)
     count = min(end, stop + window) - low
-    key = mixed(data.draws.seed + u64(shard.number[basket]) * u64(0xD1B54A32D192ED03))
+    key = basket_key(data.draws.seed, shard.number[basket])
     return UnitLines(low, count, start - low, stop - low, (stop - start) * groups, key, (start - begin) * groups)
 
 
@@ -188,7 +187,7 @@ def draw_candidates(data, table, random_bits, negative, row):
 @compiled(inline="always")
 def draw_unit_bits(data, unit, lines, kind):
     """Random bits for one kind of negatives of all groups of a unit, into rows kind x groups on."""
-    key = lines.key if kind == 0 else mixed(lines.key + u64(kind))
+    key = lines.key if kind == 0 else splitmix64(lines.key + u64(kind))
     for n in range(lines.groups):
         draw_bits(data, key, lines.place + n, unit.random_bits, kind * lines.groups + n)
 
@@ -212,7 +211,7 @@ def another(draws, unit, query, item, bits):
             refused |= holds(draws.bought, query.user, item)
         if not refused:
             return item
-        bits = mixed(bits + u64(1))
+        bits = splitmix64(bits + u64(1))
         item = i64(picked(bits, draws.alias))
     return i64(query.item)
 
@@ -238,7 +237,7 @@ def draw_other_users(key, group, negative, row, users, user):
             other = i64(((bits >> u64(32)) * u64(users)) >> u64(32))
             if other != user:
                 break
-            bits = mixed(bits + u64(1))
+            bits = splitmix64(bits + u64(1))
         negative[row, k] = other
 
 

@@ -26,7 +26,7 @@ from numba import types
 from numpy import float32 as f32
 from numpy import int64 as i64
 
-from neatrec.compiled import compiled, prefetch
+from neatrec.compiled import RELAXED, compiled, prefetch
 from neatrec.models.embeddings.kernels.arguments import (
     LONGEST,
     KernelInput,
@@ -49,7 +49,7 @@ from neatrec.models.embeddings.kernels.cpu_common import (
     replace_refused,
     unit_lines,
 )
-from neatrec.models.embeddings.kernels.cpu_rows import RELAXED, prefetch_row
+from neatrec.models.embeddings.kernels.cpu_rows import prefetch_row
 from neatrec.models.embeddings.kernels.intrinsics import atomic_add, borrowed
 from neatrec.models.embeddings.kernels.layout import chunks, new_table
 

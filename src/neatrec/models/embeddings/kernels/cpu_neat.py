@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy import float32 as f32
 
-from neatrec.compiled import compiled
+from neatrec.compiled import RELAXED, compiled
 from neatrec.models.embeddings.kernels.arguments import KernelSettings, groups_of
 from neatrec.models.embeddings.kernels.cpu_common import (
     Query,
@@ -34,7 +34,6 @@ from neatrec.models.embeddings.kernels.cpu_common import (
 )
 from neatrec.models.embeddings.kernels.cpu_kernel import CompiledKernel
 from neatrec.models.embeddings.kernels.cpu_rows import (
-    RELAXED,
     Floats,
     Line,
     RowWeights,

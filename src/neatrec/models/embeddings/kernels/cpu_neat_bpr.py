@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy import float32 as f32
 
-from neatrec.compiled import compiled
+from neatrec.compiled import RELAXED, compiled
 from neatrec.models.embeddings.kernels.arguments import KernelSettings
 from neatrec.models.embeddings.kernels.cpu_common import (
     UnitWorkspace,
@@ -29,7 +29,6 @@ from neatrec.models.embeddings.kernels.cpu_neat import (
     write_negative,
 )
 from neatrec.models.embeddings.kernels.cpu_rows import (
-    RELAXED,
     Floats,
     RowWeights,
     add_row,

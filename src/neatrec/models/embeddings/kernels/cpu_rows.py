@@ -10,37 +10,18 @@ import numpy.typing as npt
 from numpy import float32 as f32
 from numpy import int32 as i32
 
-from neatrec.compiled import compiled, prefetch_to_second_level
+from neatrec.compiled import LOG_2_HIGH, LOG_2_LOW, RELAXED, compiled, logarithm, prefetch_to_second_level
 from neatrec.models.embeddings.kernels.intrinsics import LANES, load, store, total, zeros
 
-RELAXED = {"reassoc", "contract", "nsz", "arcp"}
-"""What the compiler may do with sums; it may not assume that there are no NaN."""
 CACHE_LINE = 16  # floats
 Floats = npt.NDArray[np.float32]
 
-# (e^x - 1 - x) / x^2 for |x| <= log(2) / 2, and (log(1 + m) - m + m^2 / 2) / m^3 for sqrt(1/2) <= 1 + m <= sqrt(2):
-# least maximum error over the interval, found by reweighted least squares
+# (e^x - 1 - x) / x^2 for |x| <= log(2) / 2: least maximum error over the interval
 E0, E1, E2, E3, E4 = (
     f32(c)
     for c in (0.5000000095127202, 0.16666518898698462, 0.0416662059879702, 0.008368882266741578, 0.001395047876600549)
 )
-L0, L1, L2, L3, L4, L5, L6 = (
-    f32(c)
-    for c in (
-        0.333341657759849,
-        -0.2500169868422664,
-        0.1995487984424771,
-        -0.16564428578849388,
-        0.149779602599638,
-        -0.14378979818075185,
-        0.08672234960602968,
-    )
-)
-LOG_2_HIGH = f32(0.693359375)  # few bits: times an exponent it is exact
-LOG_2_LOW = f32(math.log(2.0) - 0.693359375)
 INVERSE_LOG_2 = f32(1.0 / math.log(2.0))
-SQRT_HALF_BITS = i32(0x3F3504F3)
-MANTISSA_BITS = i32(0x7FFFFF)
 
 
 # ---- rows
@@ -171,16 +152,6 @@ def exponential(x):
     value = m + m * m * (E0 + m * (E1 + m * (E2 + m * (E3 + m * E4))))
     power = i32((i32(whole) + i32(127)) << i32(23)).view(f32)
     return (value + f32(1)) * power
-
-
-@compiled(forceinline=True, fastmath=RELAXED)
-def logarithm(x):
-    """log x, for x positive and not denormal."""
-    bits = i32(f32(x).view(i32) - SQRT_HALF_BITS)
-    exponent = f32(bits >> i32(23))
-    m = i32((bits & MANTISSA_BITS) + SQRT_HALF_BITS).view(f32) - f32(1)
-    value = m * m * m * (L0 + m * (L1 + m * (L2 + m * (L3 + m * (L4 + m * (L5 + m * L6))))))
-    return exponent * LOG_2_HIGH + (m + (value + exponent * LOG_2_LOW - f32(0.5) * m * m))
 
 
 @compiled(forceinline=True, fastmath=RELAXED)

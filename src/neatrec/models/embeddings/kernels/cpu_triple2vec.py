@@ -9,7 +9,7 @@ import numpy.typing as npt
 from numpy import float32 as f32
 from numpy import uint64 as u64
 
-from neatrec.compiled import compiled
+from neatrec.compiled import RELAXED, compiled, splitmix64
 from neatrec.models.embeddings.kernels.arguments import KernelSettings
 from neatrec.models.embeddings.kernels.cpu_common import (
     Query,
@@ -30,7 +30,6 @@ from neatrec.models.embeddings.kernels.cpu_common import (
 )
 from neatrec.models.embeddings.kernels.cpu_kernel import CompiledKernel
 from neatrec.models.embeddings.kernels.cpu_rows import (
-    RELAXED,
     Floats,
     RowWeights,
     add_row,
@@ -42,7 +41,6 @@ from neatrec.models.embeddings.kernels.cpu_rows import (
     set_row,
     sigmoid_and_loss,
 )
-from neatrec.models.embeddings.kernels.draws import mixed
 from neatrec.models.embeddings.kernels.layout import width
 
 PARTNER, QUERY, USER = 0, 1, 2
@@ -149,7 +147,7 @@ def _draw_negatives(data, work, lines, user):
     table, negative = data.tables[2], work.unit.negative
     draw_unit_bits(data, work.unit, lines, PARTNER)
     draw_unit_bits(data, work.unit, lines, QUERY)
-    key = mixed(lines.key + u64(USER))
+    key = splitmix64(lines.key + u64(USER))
     for n in range(lines.groups):
         row = USER * lines.groups + n
         draw_other_users(key, lines.place + n, negative, row, len(table), user)

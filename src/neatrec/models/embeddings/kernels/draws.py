@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy import uint64 as u64
 
-from neatrec.compiled import compiled
+from neatrec.compiled import compiled, splitmix64
 
 TRIES = 16
 """A negative that is refused this often is left out."""
@@ -19,17 +19,15 @@ Words = npt.NDArray[np.uint64]
 
 
 @compiled(inline="always")
-def mixed(x):
-    """`x` with every bit depending on every other: the finaliser of a 64-bit counter generator."""
-    x = (x ^ (x >> u64(30))) * u64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> u64(27))) * u64(0x94D049BB133111EB)
-    return x ^ (x >> u64(31))
+def basket_key(seed, number):
+    """What the draws of a basket are counted under."""
+    return splitmix64(seed + u64(number) * u64(0xD1B54A32D192ED03))
 
 
 @compiled(inline="always")
 def counted(key, number):
     """Random bits number `number` under `key`."""
-    return mixed(key + number * u64(0x9E3779B97F4A7C15))
+    return splitmix64(key + number * u64(0x9E3779B97F4A7C15))
 
 
 @compiled(inline="always")
@@ -43,7 +41,7 @@ def picked(bits, alias):
 @compiled(inline="always")
 def holds(words, a, b):
     """Whether the filter `words` holds (a, b). Never wrong about what it holds; wrong about a few others."""
-    bits = mixed((u64(a) << u64(32)) + u64(b))
+    bits = splitmix64((u64(a) << u64(32)) + u64(b))
     mask = _mask(bits)
     return (words[_word(bits, words)] & mask) == mask
 
@@ -112,7 +110,7 @@ def add_pairs(words, items, offsets):
         for i in range(offsets[b], offsets[b + 1]):
             for j in range(offsets[b], offsets[b + 1]):
                 if i != j:
-                    bits = mixed((u64(items[i]) << u64(32)) + u64(items[j]))
+                    bits = splitmix64((u64(items[i]) << u64(32)) + u64(items[j]))
                     words[_word(bits, words)] |= _mask(bits)
 
 
@@ -121,5 +119,5 @@ def add_owned(words, owners, items, offsets):
     """Put (owners[b], item) for every item of basket b into the filter."""
     for b in range(len(offsets) - 1):
         for i in range(offsets[b], offsets[b + 1]):
-            bits = mixed((u64(owners[b]) << u64(32)) + u64(items[i]))
+            bits = splitmix64((u64(owners[b]) << u64(32)) + u64(items[i]))
             words[_word(bits, words)] |= _mask(bits)
