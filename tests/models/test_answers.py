@@ -15,7 +15,6 @@ from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog
 from neatrec.errors import ParameterError
 from neatrec.models import Model, base, make_model
-from neatrec.models.carts import CartCandidates, CartRows, answer_carts, gather, nth_smallest, scored_once
 from neatrec.models.recommendations import Ranking, best, median, score_cart
 
 few_values = hnp.arrays(np.float64, st.integers(1, 40), elements=st.sampled_from([-1.0, 0.0, 0.5, 2.0, 7.0]))
@@ -114,12 +113,12 @@ def trained() -> dict[str, Model]:
     lists = [[f"i{v}" for v in rng.choice(40, size=5, replace=False)] for _ in range(300)]
     catalog = Catalog.from_ids([f"i{v}" for v in range(42)], categories=[f"c{v % 7}" for v in range(42)])
     baskets = Baskets.from_lists(lists, catalog=catalog, ordered=True)
-    fitted = {name: make_model(name).fit(baskets) for name in ("pop", "popco", "llr", "cf")}
+    fitted = {name: make_model(name).fit(baskets) for name in ("pop", "popco", "llr", "cf", "ease")}
     return {**fitted, "neat": make_model("neat", dim=8, epochs=1).fit(baskets)}
 
 
 @pytest.mark.parametrize("block", [1, 200, 8_000_000])
-@pytest.mark.parametrize("name", ["pop", "popco", "llr", "cf", "neat"])
+@pytest.mark.parametrize("name", ["pop", "popco", "llr", "cf", "ease", "neat"])
 def test_many_carts_are_answered_as_one_by_one(
     trained: dict[str, Model], name: str, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -135,83 +134,6 @@ def test_many_carts_are_answered_as_one_by_one(
 def test_many_carts_want_a_whole_number_of_answers(trained: dict[str, Model], k: object) -> None:
     with pytest.raises(ParameterError, match="`k` must be a whole number of at least 1"):
         trained["pop"].rank_carts([np.array([1], dtype=np.int32)], k)  # type: ignore[arg-type]
-
-
-@given(
-    st.lists(st.sets(st.integers(0, 9), max_size=5), max_size=6),
-    st.integers(0, 4),
-)
-def test_what_comes_again_is_scored_once_within_the_capacity(blocks: list[set[int]], capacity: int) -> None:
-    scored: list[int] = []
-
-    def score_all(codes: np.ndarray) -> np.ndarray:
-        scored.extend(codes.tolist())
-        return np.stack([codes, codes * 10.0, codes * 100.0], axis=1)
-
-    asked = [np.array(sorted(block), dtype=np.int32) for block in blocks]
-    for rows, codes in zip(scored_once(asked, score_all, capacity), asked, strict=True):
-        found = [rows.new[at] if at >= 0 else rows.kept[-1 - at] for at in rows.place.tolist()]
-        assert [row[2] for row in found] == (100.0 * codes).tolist()
-        assert len(rows.kept) == min(capacity, len(set().union(*blocks)))  # a small shop has capacity for all
-    every = [code for block in blocks for code in block]
-    if capacity == 0:
-        assert sorted(scored) == sorted(every)
-    assert set(scored) == set(every)
-    assert len(scored) <= len(every)
-    del scored[:]
-    list(scored_once(asked, score_all, 10))
-    assert sorted(scored) == sorted(set(every))
-
-
-@given(
-    hnp.arrays(np.float32, st.tuples(st.integers(1, 5), st.just(12)), elements=st.integers(-2, 5).map(float)),
-    st.lists(st.lists(st.integers(0, 13), min_size=1, max_size=5, unique=True), max_size=5),
-    st.lists(st.integers(-1, 4), min_size=14, max_size=14),
-    st.sampled_from([-np.inf, 0.0, 4.0]),
-    st.integers(1, 15),
-    st.sets(st.integers(0, 4)),
-)
-def test_carts_get_the_best_of_what_may_be_recommended(
-    rows: np.ndarray, carts: list[list[int]], category: list[int], min_score: float, k: int, old: set[int]
-) -> None:
-    """Codes 12 and 13 are not sold; the first `len(rows)` codes are asked, the others of a cart contribute nothing.
-
-    Those of `old` were scored for carts before.
-    """
-    rows = np.pad(rows, ((0, 0), (0, 2)))
-    sold = np.arange(14) < 12
-    candidates = CartCandidates.of(sold, np.array(category, dtype=np.int32), min_score)
-    asked = np.arange(len(rows), dtype=np.int32)
-    place = np.array([-1 - q if q in old else q for q in range(len(rows))])
-    scores = CartRows(np.where(place[:, None] < 0, 9.0, rows), np.where(place[:, None] < 0, rows, 9.0), place)
-    found = answer_carts(scores, asked, [np.unique(cart).astype(np.int32) for cart in carts], candidates, k)
-    for cart, codes in zip(carts, found, strict=True):
-        mine = rows[[q for q in range(len(rows)) if q in cart]]
-        theirs = {category[q] for q in cart} - {-1}
-        allowed = [v for v in range(12) if v not in cart and category[v] not in theirs]
-        plain = best_for_cart(mine, np.array(allowed, dtype=np.int32), min_score, k).codes if len(mine) else []
-        assert codes.tolist() == list(plain)
-
-
-@given(
-    st.integers(1, 5_000),
-    st.sampled_from([np.float32, np.float64]),
-    st.sampled_from(["spread", "few values", "sorted", "mostly zero"]),
-    st.integers(0, 2**32 - 1),
-)
-def test_the_compiled_median_is_the_median(size: int, dtype: type, shape: str, seed: int) -> None:
-    values = values_of(shape, size, dtype, seed)
-    chosen = np.arange(size, dtype=np.uint32)[values.argsort()] if size % 2 else np.arange(0, size, 2, dtype=np.uint32)
-    part, near = np.empty_like(values), np.empty_like(values)
-    middle, reach = gather(values, chosen, part, near)
-    of_chosen = values[chosen].astype(np.float64)
-    assert middle == np.median(of_chosen)
-    assert reach == (of_chosen.max() - middle if of_chosen.max() > middle else np.inf)
-    assert part[: len(chosen)].tolist() == of_chosen.tolist()
-
-
-def test_a_search_for_what_has_no_order_comes_to_an_end() -> None:
-    assert np.isnan(nth_smallest(np.full(5, np.nan), 2))
 
 
 def test_a_model_with_answers_of_its_own_gives_them_to_many_carts_too(trained: dict[str, Model]) -> None:
@@ -256,8 +178,8 @@ def test_an_answer_as_json_and_table(answer: Ranking) -> None:
     assert [line["rank"] for line in entry["recommendations"]] == [1, 2]
     assert entry["items"] == [{"id": "1", "name": "Tea"}, {"id": "4", "name": "Rice"}]
     assert entry["notes"] == ["a"]
-    table = answer.table()
-    assert table.column_names == ["rank", "id", "name", "score"]
+    table = answer.to_arrow()
+    assert table.column_names == ["rank", "id", "name", "category", "score", "goes_with"]
     assert table["score"].to_pylist() == [0.75, 0.5]
 
 
@@ -268,5 +190,5 @@ def test_a_shown_answer_carries_no_control_characters(answer: Ranking) -> None:
 
 def test_no_answer_is_an_answer(answer: Ranking) -> None:
     empty = Ranking.empty(answer.catalog, answer.cart, ("why",))
-    assert (len(empty), list(empty), empty.names, empty.table().num_rows) == (0, [], [], 0)
+    assert (len(empty), list(empty), empty.names, empty.to_arrow().num_rows) == (0, [], [], 0)
     assert "why" in repr(empty)

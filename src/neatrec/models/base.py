@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,7 +15,6 @@ from neatrec.data.baskets import Baskets, BasketStream, as_shards, is_orders
 from neatrec.data.catalog import Catalog
 from neatrec.errors import BundleError, DivergedError, ParameterError, must_be
 from neatrec.models.cart_ranking import CartRanking
-from neatrec.models.carts import CartCandidates, answer_carts, scored_once
 from neatrec.models.embeddings.kernels.gpu import cupy
 from neatrec.models.items import Item, find_items, in_categories, same_category_as
 from neatrec.models.parallel import thread_limit
@@ -315,30 +315,28 @@ class Model(ABC):
         return score_cart(rows, len(asked), candidates, self.min_score)
 
     def rank_carts(self, carts: Sequence[Codes], k: int = 10) -> list[Codes]:
-        """The codes that `rank` returns for each cart of codes, faster than one by one."""
+        """The codes that `rank` returns for each cart of codes; an item of several carts is scored once."""
         _check_k(k)
         if type(self).rank is not Model.rank:
             return [self.rank(cart.tolist(), k).codes for cart in carts]
-        category = self.catalog.category_of(self.category_level)
-        candidates = CartCandidates.of(self.item_count > 0, category, self.min_score)
-        carts = [self._codes("carts", np.unique(cart)) for cart in carts]
-        if self.cart_ranking is None:
-            return self._answer_carts(carts, candidates, int(k))
-        known = [self._known_queries(cart) for cart in carts]
-        several = np.array([(self.item_count[cart] > 0).sum() > 1 for cart in known], dtype=np.bool_)
-        ranked = np.flatnonzero(several).tolist()
-        whole = self.cart_ranking.answer([carts[c] for c in ranked], [known[c] for c in ranked], candidates, int(k))
-        single = self._answer_carts([carts[c] for c in np.flatnonzero(~several)], candidates, int(k))
-        by_kind = {True: iter(whole), False: iter(single)}
-        return [next(by_kind[kind]) for kind in several.tolist()]
-
-    def _answer_carts(self, carts: Sequence[Codes], candidates: CartCandidates, k: int) -> list[Codes]:
-        """By the mean of scaled scores."""
-        blocks = list(_cart_blocks(carts, len(self.catalog)))
-        asked = [self._known_queries(np.unique(np.concatenate(block))) for block in blocks]
-        scores = scored_once(asked, self.score_all, CACHED_SCORES // max(len(self.catalog), 1))
-        answers = (answer_carts(*each, candidates, k) for each in zip(scores, asked, blocks, strict=True))
-        return [codes for of_block in answers for codes in of_block]
+        answers = []
+        for block in _cart_blocks([self._codes("carts", np.unique(cart)) for cart in carts], len(self.catalog)):
+            known = [self._known_queries(cart) for cart in block]
+            single = [asked for asked in known if not self.ranks_as_cart(asked)]
+            scored = np.unique(np.concatenate([np.zeros(0, dtype=np.int32), *single]))
+            scores = self.score_all(scored)
+            for cart, asked in zip(block, known, strict=True):
+                candidates = np.flatnonzero(self._candidates(cart, None, (), False, False)).astype(np.int32)
+                if self.cart_ranking is not None and self.ranks_as_cart(asked):
+                    found = self.cart_ranking.score(asked, candidates)
+                elif len(asked):
+                    rows = scores[np.searchsorted(scored, asked)]
+                    found = score_cart(partial(rows.take, axis=1), len(asked), candidates, self.min_score)
+                else:
+                    answers.append(asked)
+                    continue
+                answers.append(found.codes[best(found.total, int(k))])
+        return answers
 
     @property
     def new_items(self) -> npt.NDArray[np.bool_]:
@@ -453,10 +451,8 @@ def _check_k(k: int) -> None:
         raise must_be("k", "a whole number of at least 1", k)
 
 
-BLOCK_SCORES = 8_000_000
+BLOCK_SCORES = 16_000_000
 """Scores in memory per block of carts."""
-CACHED_SCORES = 16_000_000
-"""Scores that are kept for other carts."""
 
 
 def _cart_blocks(carts: Sequence[Codes], items: int) -> Iterator[list[Codes]]:

@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from neatrec.compiled import compiled, offer_best, sort_best
+from neatrec.compiled import compiled
 from neatrec.cooccurrence.count_kernels import find_pairs
-from neatrec.models.carts import CartBatch, CartCandidates, Codes, flat, outside_cart
 from neatrec.models.parallel import parallel_slices
 from neatrec.models.recommendations import CartScores
 
+Codes = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
 FACTORS = 16
 """Factors multiplied before a logarithm is taken: more might overflow."""
@@ -42,50 +42,36 @@ class CartRanking(NamedTuple):
     item: Codes
     value: npt.NDArray[Any]
     """Pairs row by row, as in a CSR matrix (items, items): weights or counts."""
-    table: npt.NDArray[np.float32]
-    """strength * log(1 + C / k) of each count; empty for weights."""
     bought: Floats
     """n, shape (items,)."""
     total: Floats
     """F, shape (items,)."""
-    totals: Floats
-    """The distinct values of F, and the place of each item's: logarithms are taken of these only."""
     total_place: npt.NDArray[np.uint32]
-    per_record: float
-    """1 / N."""
-    ridge: float
-    k: float
-    strength: float
+    """The place of each item's F among `totals`."""
     offset: Floats
     """Shape (items,)."""
     category: npt.NDArray[np.uint32]
     """Shape (items,): rows and columns of `ratio`, one more where unknown."""
-    ratio: npt.NDArray[np.float32]
+    table: npt.NDArray[np.float32] = np.zeros(0, dtype=np.float32)
+    """strength * log(1 + C / k) of each count; empty for weights."""
+    totals: Floats = np.zeros(1)
+    """The distinct values of F: logarithms are taken of these only."""
+    per_record: float = 0.0
+    """1 / N."""
+    ridge: float = 1.0
+    k: float = 1.0
+    strength: float = 0.0
+    ratio: npt.NDArray[np.float32] = np.zeros((0, 0), dtype=np.float32)
     """Shape (categories, categories)."""
-    categories: float
+    categories: float = 0.0
 
     @classmethod
     def of_weights(cls, weights: sparse.csr_matrix) -> CartRanking:
         """By weights (items, items), indices sorted."""
+        start, item = weights.indptr.astype(np.int64), weights.indices.astype(np.int32, copy=False)
         zeros = np.zeros(weights.shape[0])
-        return cls(
-            start=weights.indptr.astype(np.int64),
-            item=weights.indices.astype(np.int32, copy=False),
-            value=weights.data,
-            table=np.zeros(0, dtype=np.float32),
-            bought=zeros,
-            total=zeros,
-            totals=np.zeros(1),
-            total_place=zeros.astype(np.uint32),
-            per_record=0.0,
-            ridge=1.0,
-            k=1.0,
-            strength=0.0,
-            offset=zeros,
-            category=zeros.astype(np.uint32),
-            ratio=np.zeros((0, 0), dtype=np.float32),
-            categories=0.0,
-        )
+        places = zeros.astype(np.uint32)
+        return cls(start, item, weights.data, zeros, zeros, places, offset=zeros, category=places)
 
     def of_pairs(self, queries: Codes, items: Codes) -> npt.NDArray[Any]:
         """The weight or count of each pair, 0 where it has none, shape (pairs,)."""
@@ -112,30 +98,21 @@ class CartRanking(NamedTuple):
         codes = candidates[goes[candidates]]
         return CartScores(codes, total[codes], lambda chosen: self.parts(cart, chosen))
 
-    def answer(self, carts: Sequence[Codes], asked: Sequence[Codes], candidates: CartCandidates, k: int) -> list[Codes]:
-        """The best `k` for each cart; `asked`: its items that the model knows."""
-        batch = CartBatch(*flat(carts), *flat(asked))
-        best = np.full((len(carts), k), -1, dtype=np.int32)
-        filled = np.zeros(len(carts), dtype=np.int64)
-
-        def work(part: slice) -> None:
-            best_of_ranked_carts(self, batch, candidates, (part.start, part.stop), best, filled)
-
-        parallel_slices(len(carts), work)
-        return [codes[:count] for codes, count in zip(best, filled.tolist(), strict=True)]
-
     def left_out_ranks(
-        self, carts: Sequence[Codes], hidden: Codes, offset: Floats, candidates: CartCandidates
+        self, carts: Sequence[Codes], hidden: Codes, offset: Floats, category: Codes
     ) -> npt.NDArray[np.int64]:
         """By counts: how many items rank above the hidden one of each cart, which is a basket that was counted.
 
+        Items that share a category with the cart are left out; category: codes, negative where unknown, (items,).
         The hidden item's pairs are counted as without that basket; offset: of each item without one of its baskets.
         -1: nothing in the cart goes with it.
         """
-        batch, out = CartBatch(*flat(carts), *flat(carts)), np.empty(len(carts), dtype=np.int64)
+        start = np.concatenate([[0], np.cumsum([len(cart) for cart in carts])])
+        item, out = np.concatenate(carts), np.empty(len(carts), dtype=np.int64)
 
         def work(part: slice) -> None:
-            rank_left_out(self, batch, (hidden, offset), candidates, (part.start, part.stop), out)
+            of_part = hidden[part], offset
+            rank_left_out(self, (start[part.start : part.stop + 1], item), of_part, category, out[part])
 
         parallel_slices(len(carts), work)
         return out
@@ -226,36 +203,17 @@ def score_whole_cart(ranking, cart, share, total, goes):  # type: ignore[no-unty
 
 
 @compiled
-def best_of_ranked_carts(ranking, batch, candidates, among, best, filled):  # type: ignore[no-untyped-def]
-    """The best of carts `among[0]` to `among[1]`, whose known items are the rows of `batch`; best, filled: as in
-    `carts.best_of_carts`."""
-    items = len(candidates.category)
-    banned = np.full(candidates.unknown + 1, -1, dtype=np.int64)
-    chosen = np.empty(items, dtype=np.uint32)
-    total, goes, best_total = np.empty(items), np.empty(items, dtype=np.bool_), np.empty(best.shape[1])
-    for c in range(among[0], among[1]):
-        asked = batch.row[batch.row_start[c] : batch.row_start[c + 1]]
-        score_whole_cart(ranking, asked, shares(ranking, asked), total, goes)
-        count = outside_cart(batch.item[batch.start[c] : batch.start[c + 1]], candidates, banned, c, chosen)
-        for i in range(count):
-            if goes[chosen[i]]:
-                filled[c] = offer_best(best_total, best[c], filled[c], total[chosen[i]], chosen[i])
-        sort_best(best_total, best[c], filled[c])
-
-
-@compiled
-def rank_left_out(ranking, batch, left_out, candidates, among, out):  # type: ignore[no-untyped-def]
+def rank_left_out(ranking, carts, left_out, category, out):  # type: ignore[no-untyped-def]
     """out[c]: how many items rank above hidden[c] for cart c, whose basket is not counted.
 
-    left_out: the hidden items, and what each item scores without its basket whatever the cart.
+    carts: where each starts, and the items of all; left_out: the hidden items, and what each item scores without its
+    basket whatever the cart.
     """
-    hidden, offset = left_out
-    items = len(candidates.category)
-    banned = np.full(candidates.unknown + 1, -1, dtype=np.int64)
-    chosen = np.empty(items, dtype=np.uint32)
-    total, goes = np.empty(items), np.empty(items, dtype=np.bool_)
-    for c in range(among[0], among[1]):
-        cart, h = batch.item[batch.start[c] : batch.start[c + 1]], hidden[c]
+    (start, item), (hidden, offset) = carts, left_out
+    total, goes = np.empty(len(category)), np.empty(len(category), dtype=np.bool_)
+    banned = np.full(category.max() + 2, -1, dtype=np.int64)  # by category: the last cart that has it
+    for c in range(len(out)):
+        cart, h = item[start[c] : start[c + 1]], hidden[c]
         share = shares(ranking, cart)
         score_whole_cart(ranking, cart, share, total, goes)
         leads, mine, known = 0.0, 0.0, False
@@ -268,8 +226,11 @@ def rank_left_out(ranking, batch, left_out, candidates, among, out):  # type: ig
             leads += share[i] * times
             mine += ranking.table[int(times)] - ranking.strength * np.log1p(expected / ranking.k)
         mine += np.log(max(leads, SMALLEST)) + offset[h] + category_scores(ranking, cart)[ranking.category[h]]
-        count = outside_cart(cart, candidates, banned, c, chosen)
+        for q in cart:
+            goes[q] = False
+            if category[q] >= 0:
+                banned[category[q]] = c
+        goes[h] = False
         out[c] = 0 if known else -1
-        for i in range(count if known else 0):
-            v = chosen[i]
-            out[c] += goes[v] and v != h and total[v] > mine
+        for v in range(len(goes) if known else 0):
+            out[c] += goes[v] and total[v] > mine and banned[category[v]] != c

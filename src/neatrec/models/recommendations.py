@@ -101,33 +101,12 @@ class Ranking(TableResult):
         return [self.catalog.name(code) for code in self.codes]
 
     def to_dict(self) -> dict[str, Any]:
-        """The answer as `--json` prints it."""
+        """The answer as JSON holds it."""
         return {
             "items": [{"id": self.catalog.id(code), "name": self.catalog.name(code)} for code in self.cart],
-            "recommendations": [
-                {
-                    "rank": line.rank,
-                    "id": line.id,
-                    "name": line.name,
-                    "category": list(line.category),
-                    "score": line.score,
-                    "goes_with": list(line.goes_with),
-                }
-                for line in self
-            ],
+            "recommendations": self.to_arrow().to_pylist(),
             "notes": list(self.notes),
         }
-
-    def table(self) -> pa.Table:
-        """rank, id, name, score: one row per answer."""
-        return pa.table(
-            {
-                "rank": pa.array(np.arange(1, len(self) + 1)),
-                "id": pa.array(self.ids, pa.large_string()),
-                "name": pa.array(self.names, pa.large_string()),
-                "score": pa.array(self.scores),
-            }
-        )
 
 
 @dataclass(frozen=True)

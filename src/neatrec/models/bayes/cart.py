@@ -23,7 +23,6 @@ from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import UNKNOWN
 from neatrec.models.bayes.features import MAX_CATEGORIES
 from neatrec.models.cart_ranking import CartRanking
-from neatrec.models.carts import CartCandidates
 from neatrec.models.counts import PairCounts
 from neatrec.models.ease import inverse
 
@@ -212,12 +211,12 @@ def fit_cart(shards: Iterable[Baskets], counts: PairCounts, category: Codes, rng
         log.info("only %d training carts to choose cart settings on: keeping the defaults", len(found))
         return fit
     carts, hidden = [cart for cart, _ in found], np.array([item for _, item in found], dtype=np.int32)
-    candidates, left_out = CartCandidates.of(bought > 0, category, -np.inf), of_categories.log_alone(bought, 1)
+    left_out = of_categories.log_alone(bought, 1)
 
     def gains(settings: CartSettings) -> Floats:
         """NDCG of the item left out of each cart."""
         ranking = replace(fit, settings=settings).ranking(counts, bought, category)
-        ranks = ranking.left_out_ranks(carts, hidden, settings.offset(left_out, bought - 1), candidates)
+        ranks = ranking.left_out_ranks(carts, hidden, settings.offset(left_out, bought - 1), category)
         return np.where((ranks < 0) | (ranks >= FIRST), 0.0, 1.0 / np.log2(2.0 + np.maximum(ranks, 0)))
 
     chosen, best = fit.settings, gains(fit.settings)
