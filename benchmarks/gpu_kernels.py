@@ -25,7 +25,7 @@ def kernel_speed(name: str, baskets: Baskets, settings: dict[str, Any]) -> float
         raise TypeError(f"{name} has no kernel")
     cp = cupy()
     visits = VisitOrder([baskets], baskets.item_counts, baskets.catalog.category_of(None), model.needs_users)
-    draws = new_draws(visits, [baskets], model.parameters.negative_exponent, False, model._reject_bought)
+    draws = new_draws(visits, [baskets], model.parameters.negative_exponent, False, model.reject_bought)
     users = 0 if visits.user_ids is None else len(visits.user_ids)
     tables = gpu_call.to_gpu(tuple(model._new_tables(np.random.default_rng(0), len(baskets.catalog), users).values()))
     there = gpu_call.draws_to_gpu(draws)
@@ -40,7 +40,7 @@ def kernel_speed(name: str, baskets: Baskets, settings: dict[str, Any]) -> float
             start.record()
             seeded = there._replace(seed=np.uint64(epoch))
             stats = gpu_call.run(
-                model._kernel(), KernelInput(tables, piece.shard, seeded, given), 0, len(piece.shard.start)
+                model.kernel, KernelInput(tables, piece.shard, seeded, given), 0, len(piece.shard.start)
             )
             end.record()
             end.synchronize()

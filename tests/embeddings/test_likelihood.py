@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import stats
 
-from neatrec.models.embeddings.likelihood import GaussianTable, likelihood_pairs
+from neatrec.models.embeddings.likelihood import GaussianTable
 
 RNG = np.random.default_rng(0)
 VECTORS = RNG.normal(size=(9, 4)).astype(np.float32)
@@ -20,10 +20,10 @@ def density(log_variance: np.ndarray, q: int, v: int) -> float:
 def test_pairs_have_the_density_of_their_difference_at_zero() -> None:
     log_variance = RNG.normal(size=9).astype(np.float32)
     queries, items = (RNG.integers(0, 9, 30).astype(np.int32) for _ in range(2))
-    found = likelihood_pairs(VECTORS, log_variance, queries, items)
+    table = GaussianTable(VECTORS, log_variance)
     plain = [density(log_variance, q, v) for q, v in zip(queries, items, strict=True)]
-    np.testing.assert_allclose(found, plain, rtol=1e-9)
-    assert likelihood_pairs(VECTORS, log_variance, queries[:0], items[:0]).shape == (0,)
+    np.testing.assert_allclose(table.pairs(queries, items), plain, rtol=1e-9)
+    assert table.pairs(queries[:0], items[:0]).shape == (0,)
 
 
 def test_rows_are_the_pairs_of_a_query_with_every_item() -> None:

@@ -146,9 +146,9 @@ def test_a_checkpoint_for_another_number_of_epochs_is_refused(tmp_path: Path, mo
     run = replace(REPRODUCIBLE, checkpoints=tmp_path)
     settings = {"dim": 8, "epochs": None}  # left open: the amount of data decides
     model = type(make_model("neat"))
-    monkeypatch.setattr(model, "_epochs", lambda model: 3)
+    monkeypatch.setattr(model, "_epochs", lambda model, warm: (3, 0))
     make_model("neat", settings).fit(toy_baskets(), run)
-    monkeypatch.setattr(model, "_epochs", lambda model: 4)
+    monkeypatch.setattr(model, "_epochs", lambda model, warm: (4, 0))
     with pytest.raises(BundleError, match="is of another fit: number of epochs was 3, now it is 4"):
         make_model("neat", settings).fit(toy_baskets(), replace(run, resume=True))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -31,35 +31,8 @@ class Span(NamedTuple):
     end: int
 
 
-class TrainingDevice(Protocol):
-    """Holds the arrays that a kernel works on."""
-
-    device: str
-
-    def spans(self, shard: Baskets, number: int, epoch: int, seed: int, first: int) -> Iterator[Span]:
-        """The spans of shard `number` from span `first` on; each epoch has its own order of baskets."""
-
-    def count_lines(self, span: Span, first: int, end: int) -> int:
-        """Lines of the units `first` to `end` of a span, at least 1."""
-
-    def upload(self, tables: Mapping[str, Table]) -> tuple[Table, ...]:
-        """The kernel's tables, filled from these."""
-
-    def download(self, tables: Mapping[str, Table]) -> None:
-        """Copy the kernel's tables into `tables`."""
-
-    def to_host(self, array: Any) -> npt.NDArray[np.float32]:
-        """A part of a table, in host memory."""
-
-    def max_abs(self, table: Any, dim: int) -> float:
-        """The largest absolute value in the vectors of a table; NaN where one is NaN."""
-
-    def upload_draws(self, draws: Draws) -> Draws:
-        """The kernel's sampling tables."""
-
-
-class CpuDevice:
-    """Kernels work on the tables themselves; shards are copied in their random order."""
+class TrainingDevice:
+    """Holds the arrays that a kernel works on. On the CPU: the tables themselves; shards are copied in random order."""
 
     device = "cpu"
 
@@ -67,6 +40,7 @@ class CpuDevice:
         self.visits = visits
 
     def spans(self, shard: Baskets, number: int, epoch: int, seed: int, first: int) -> Iterator[Span]:
+        """The spans of shard `number` from span `first` on; each epoch has its own order of baskets."""
         visit = self.visits.arranged(shard, number, epoch, seed)
         ends = _chunk_ends(visit)
         for chunk in range(first, len(ends) - 1):
@@ -74,33 +48,39 @@ class CpuDevice:
             yield Span(visit, start, stop, int(visit.start[start]), int(visit.stop[stop - 1]))
 
     def count_lines(self, span: Span, first: int, end: int) -> int:
+        """Lines of the units `first` to `end` of a span, at least 1."""
         return int(span.visit.stop[end - 1] - span.visit.start[first])
 
     def upload(self, tables: Mapping[str, Table]) -> tuple[Table, ...]:
+        """The kernel's tables, filled from these."""
         return tuple(tables.values())
 
     def download(self, tables: Mapping[str, Table]) -> None:
-        pass
+        """Copy the kernel's tables into `tables`."""
 
     def to_host(self, array: Any) -> npt.NDArray[np.float32]:
+        """A part of a table, in host memory."""
         return np.asarray(array)
 
     def max_abs(self, table: Any, dim: int) -> float:
+        """The largest absolute value in the vectors of a table; NaN where one is NaN."""
         vectors = table[:, :dim]
         # max(abs(vectors)) would need a copy
         return max(float(vectors.max()), -float(vectors.min())) if len(table) else 0.0
 
     def upload_draws(self, draws: Draws) -> Draws:
+        """The kernel's sampling tables."""
         return draws
 
 
-class GpuDevice:
+class GpuDevice(TrainingDevice):
     """Tables and, where they fit, baskets stay in GPU memory for the whole fit."""
 
     device = "gpu"
 
     def __init__(self, visits: VisitOrder, lines: int) -> None:
-        self.visits, self.lines = visits, lines
+        super().__init__(visits)
+        self.lines = lines
         self._feed: GpuBasketFeed | None = None
         self._tables: GpuTables | None = None
         self._users: dict[int, npt.NDArray[np.int32]] = {}  # by shard: looking them up takes longer than an epoch
@@ -158,7 +138,7 @@ class GpuDevice:
 
 def training_device(device: str, visits: VisitOrder, lines: int) -> TrainingDevice:
     """The device called `cpu` or `gpu`; `lines`: of all shards."""
-    return GpuDevice(visits, lines) if device == "gpu" else CpuDevice(visits)
+    return GpuDevice(visits, lines) if device == "gpu" else TrainingDevice(visits)
 
 
 def _chunk_ends(visit: Shard) -> list[int]:

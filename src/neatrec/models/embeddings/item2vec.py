@@ -34,8 +34,8 @@ class Item2Vec(EmbeddingModel):
     kernel: ClassVar[str] = "item2vec"
     lines_visited: ClassVar[int] = 56_000_000
     Parameters: ClassVar[type[ModelParameters]] = Item2VecParameters
+    more_arrays: ClassVar[Mapping[str, tuple[str, ...]]] = {"output": ("items", "dim")}
     output: npt.NDArray[np.float32]
-    """Shape (items, dim)."""
 
     def _new_tables(self, rng: np.random.Generator, items: int, users: int) -> dict[str, Table]:
         dim = self.parameters.dim
@@ -44,19 +44,6 @@ class Item2Vec(EmbeddingModel):
     def _array_views(self, tables: Mapping[str, Table]) -> dict[str, Table]:
         dim = self.parameters.dim
         return {"vectors": vector(tables["input"], dim), "output": vector(tables["output"], dim)}
-
-    def _take_tables(self, tables: Mapping[str, Table]) -> None:
-        self.output = vector(tables["output"], self.parameters.dim).copy()
-        self._take(vector(tables["input"], self.parameters.dim).copy())
-
-    def _arrays(self) -> dict[str, npt.NDArray[Any]]:
-        return {**super()._arrays(), "output": self.output}
-
-    def _restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        super()._restore(arrays)
-        self.output = np.ascontiguousarray(arrays["output"], dtype=np.float32)
-        if self.output.shape != self.vectors.shape:
-            raise ValueError("`output` must have the shape of `vectors`")
 
 
 class Item2VecProduct(Item2Vec):
@@ -70,7 +57,7 @@ class Item2VecProduct(Item2Vec):
         return pair_products(self.vectors, self.output, queries, items)
 
     def _score_all(self, queries: Codes) -> Scores:
-        return all_products((self.vectors[queries], self.output))
+        return all_products(self.vectors[queries], self.output)
 
     def factors(self) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]] | None:
         by_rows, by_pairs = type(self)._score_all, type(self)._score

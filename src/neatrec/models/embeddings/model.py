@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import logging
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -16,16 +15,16 @@ import pyarrow as pa
 
 from neatrec.data.baskets import Baskets
 from neatrec.errors import must_be
+from neatrec.models.base import require_shapes
 from neatrec.models.embeddings.kernels.arguments import KernelSettings
 from neatrec.models.embeddings.kernels.dispatch import chosen_device, device_for
 from neatrec.models.embeddings.kernels.layout import SQUARES, Table, new_table, vector, width
-from neatrec.models.embeddings.trainer import TrainingTask, train
+from neatrec.models.embeddings.trainer import train
 from neatrec.models.embeddings.warm_start import (
     COLD_EPOCHS_PER_WARM,
     Rows,
     check_warm_start,
     copy_rows,
-    hash_of,
     matched_items,
     matched_users,
     widen_new_items,
@@ -104,9 +103,13 @@ class EmbeddingModel(CosineModel):
     """The kernel that trains it."""
     lines_visited: ClassVar[int]
     """Basket lines that a fit visits in total where `epochs` is none (docs/studies/tuning.md)."""
-    _has_hinge_loss: ClassVar[bool] = False
-    _reject_bought: ClassVar[bool] = False
+    has_hinge_loss: ClassVar[bool] = False
+    reject_bought: ClassVar[bool] = False
     """Whether a user's own items are rejected as negatives in the user's baskets."""
+    more_arrays: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
+    """Attributes beside `vectors` that a bundle keeps, and their shapes."""
+    user_vectors: Vectors | None = None
+    """Shape (users, dim), for models that learn from users."""
     history: tuple[float, ...] = ()
     """Mean loss per pair of each epoch."""
     squares: Mapping[str, Vectors] = MappingProxyType({})
@@ -115,59 +118,30 @@ class EmbeddingModel(CosineModel):
     def check_run(self, run: Run, *, validation: bool = False) -> None:
         super().check_run(run, validation=validation)
         if run.device == "gpu":  # settings that a GPU cannot honor
-            chosen_device(self._kernel(), run.device, self._settings(), run.reproducible)
+            chosen_device(self.kernel, run.device, self._settings(), run.reproducible)
 
     def fit_device(self, run: Run) -> str:
-        return device_for(self._kernel(), run.device, self._settings(), run.reproducible)
+        return device_for(self.kernel, run.device, self._settings(), run.reproducible)
 
     def _fit(self, shards: Iterable[Baskets], run: Run) -> None:
-        epochs, before = self._epochs(), 0
-        old: Any = run.warm_start
-        if old is not None:
-            check_warm_start(old, self)
-            epochs, before = self._warm_epochs()
-            log.info("warm start: training the last %d of %d epochs", epochs, epochs + before)
-        task = TrainingTask(
-            name=self.name,
-            kernel=self._kernel(),
-            parameters=self.parameters.to_dict(),
-            settings=self._settings(),
-            new_tables=self._new_tables,
-            catalog=self.catalog,
-            item_count=self.item_count,
-            category_level=self.parameters.category_level,
-            exponent=self.parameters.negative_exponent,
-            reject_observed=self.parameters.reject_observed,
-            learning_rate=self.parameters.learning_rate,
-            epochs=epochs,
-            epochs_before=before,
-            warm_start=None if old is None else partial(self._start_from, old),
-            warm_start_hash=None if old is None else hash_of(old.arrays(users=True)),
-            needs_users=self.needs_users,
-            min_user_baskets=self._min_user_baskets(),
-            has_hinge_loss=self._has_hinge_loss,
-            reject_bought=self._reject_bought,
-            log_variance=self._log_variances(),
-        )
-        trained = train(task, shards, run)
+        if run.warm_start is not None:
+            check_warm_start(run.warm_start, self)
+        trained = train(self, shards, run)
         self.history = trained.losses
         self.user_ids = trained.user_ids
         self._take_tables(trained.tables)
         self.squares = self._item_squares(trained.tables)
 
-    def _epochs(self) -> int:
-        """The parameter, or as many as were tuned on validation baskets for this amount of data."""
-        epochs: int | None = self.parameters.epochs
-        return self._default_epochs() if epochs is None else epochs
+    def _epochs(self, *, warm: bool = False) -> tuple[int, int]:
+        """The epochs of a fit, and those of a cold start that a warm one skips: the learning rate starts after them.
 
-    def _default_epochs(self) -> int:
-        lines = max(int(self.item_count.sum()), 1)
-        return min(max(round(self.lines_visited / lines), MIN_EPOCHS), MAX_EPOCHS)
-
-    def _warm_epochs(self) -> tuple[int, int]:
-        """(epochs of a warm start, epochs of a cold start that it skips)."""
-        cold: int = self._default_epochs()
-        epochs: int = self.parameters.epochs or max(1, round(cold / COLD_EPOCHS_PER_WARM))
+        The parameter, or as many as were tuned on validation baskets for this amount of data.
+        """
+        lines, asked = max(int(self.item_count.sum()), 1), self.parameters.epochs
+        cold = min(max(round(self.lines_visited / lines), MIN_EPOCHS), MAX_EPOCHS)
+        if not warm:
+            return asked or cold, 0
+        epochs = asked or max(1, round(cold / COLD_EPOCHS_PER_WARM))
         return epochs, max(cold - epochs, 0)
 
     def _start_from(
@@ -208,15 +182,9 @@ class EmbeddingModel(CosineModel):
             return {}
         return {name: self._adagrad_sums(table).copy() for name, table in tables.items() if "user" not in name}
 
-    def _min_user_baskets(self) -> int:
-        """Users with fewer baskets keep a vector of zeros."""
-        return 1
-
-    def _log_variances(self) -> Callable[[Mapping[str, Table]], Vectors] | None:
+    def _log_variances(self, tables: Mapping[str, Table]) -> Table | None:
+        """The view of the log-variances in the tables, for models that have them."""
         return None
-
-    def _kernel(self) -> str:
-        return self.kernel
 
     def _settings(self) -> KernelSettings:
         """The kernel's settings except the learning rates."""
@@ -243,16 +211,34 @@ class EmbeddingModel(CosineModel):
     def _new_tables(self, rng: np.random.Generator, items: int, users: int) -> dict[str, Table]:
         """The initial tables by name, in the kernel's order."""
 
-    @abstractmethod
     def _take_tables(self, tables: Mapping[str, Table]) -> None:
         """Keep the trained tables; rows of item tables are in the order of the catalog."""
+        found = {name: view.copy() for name, view in self._array_views(tables).items()}
+        self.user_vectors = found.pop("user_vectors", None)
+        self._set_arrays(found)
+
+    def _set_arrays(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Keep the vectors and what else the model has of each item."""
+        self._take(arrays["vectors"])
+        require_shapes(arrays, {"vectors": ("items", "dim"), **self.more_arrays}, len(self.catalog))
+        for name in self.more_arrays:
+            setattr(self, name, np.ascontiguousarray(arrays[name], dtype=np.float32))
+
+    @classmethod
+    def has_user_arrays(cls) -> bool:
+        return cls.needs_users
+
+    def _user_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        return {} if self.user_vectors is None else {"user_vectors": self.user_vectors}
 
     def _arrays(self) -> dict[str, npt.NDArray[Any]]:
         sums = {f"{SQUARES_PREFIX}{name}": array for name, array in self.squares.items()}
-        return {**super()._arrays(), "losses": np.array(self.history, dtype=np.float64), **sums}
+        more = {name: getattr(self, name) for name in self.more_arrays}
+        return {"vectors": self.vectors, "losses": np.array(self.history, dtype=np.float64), **sums, **more}
 
     def _restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        super()._restore(arrays)
+        self._set_arrays(arrays)
+        self.user_vectors = arrays.get("user_vectors")
         self.history = tuple(arrays["losses"].tolist())
         self.squares = {
             name.removeprefix(SQUARES_PREFIX): np.ascontiguousarray(array, dtype=np.float32)

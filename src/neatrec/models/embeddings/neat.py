@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -13,7 +13,7 @@ from neatrec.errors import must_be
 from neatrec.models.base import Codes, Scores
 from neatrec.models.embeddings.kernels.arguments import KernelSettings
 from neatrec.models.embeddings.kernels.layout import LOG_VARIANCE, Table, tail, vector
-from neatrec.models.embeddings.likelihood import GaussianTable, likelihood_pairs
+from neatrec.models.embeddings.likelihood import GaussianTable
 from neatrec.models.embeddings.model import PAPER, EmbeddingModel, EmbeddingParameters, random_table
 from neatrec.models.parameters import ModelParameters, parameter, with_default
 
@@ -62,9 +62,9 @@ class Neat(EmbeddingModel):
     kernel: ClassVar[str] = "neat"
     lines_visited: ClassVar[int] = 110_000_000
     Parameters: ClassVar[type[ModelParameters]] = NeatParameters
+    more_arrays: ClassVar[Mapping[str, tuple[str, ...]]] = {"log_variance": ("items",)}
     log_variance: npt.NDArray[np.float32]
-    """Shape (items,)."""
-    _has_hinge_loss: ClassVar[bool] = True
+    has_hinge_loss: ClassVar[bool] = True
 
     def _settings(self) -> KernelSettings:
         p = self.parameters
@@ -85,8 +85,8 @@ class Neat(EmbeddingModel):
         self._log_variance(table)[:] = p.start_log_variance
         return {"items": table}
 
-    def _log_variances(self) -> Callable[[Mapping[str, Table]], npt.NDArray[np.float32]]:
-        return lambda tables: self._log_variance(tables["items"])
+    def _log_variances(self, tables: Mapping[str, Table]) -> Table:
+        return self._log_variance(tables["items"])
 
     def _log_variance(self, table: Table) -> Table:
         return tail(table, self.parameters.dim, LOG_VARIANCE)
@@ -94,19 +94,6 @@ class Neat(EmbeddingModel):
     def _array_views(self, tables: Mapping[str, Table]) -> dict[str, Table]:
         items = tables["items"]
         return {"vectors": vector(items, self.parameters.dim), "log_variance": self._log_variance(items)}
-
-    def _take_tables(self, tables: Mapping[str, Table]) -> None:
-        self.log_variance = self._log_variance(tables["items"]).copy()
-        self._take(vector(tables["items"], self.parameters.dim).copy())
-
-    def _arrays(self) -> dict[str, npt.NDArray[Any]]:
-        return {**super()._arrays(), "log_variance": self.log_variance}
-
-    def _restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        super()._restore(arrays)
-        self.log_variance = np.ascontiguousarray(arrays["log_variance"], dtype=np.float32)
-        if self.log_variance.shape != (len(self.vectors),):
-            raise ValueError("`log_variance` must have one number for each item")
 
 
 class NeatLikelihood(Neat):
@@ -118,7 +105,7 @@ class NeatLikelihood(Neat):
     _prepared: GaussianTable | None = None
 
     def _score(self, queries: Codes, items: Codes) -> Scores:
-        return likelihood_pairs(self.vectors, self.log_variance, queries, items)
+        return self._gaussians().pairs(queries, items)
 
     def _score_all(self, queries: Codes) -> Scores:
         return self._gaussians().rows(queries)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from neatrec.models.embeddings.kernels.arguments import KernelSettings
 from neatrec.models.embeddings.kernels.layout import Table, vector
@@ -41,8 +40,7 @@ class NeatBPR(Neat):
     lines_visited: ClassVar[int] = 56_000_000
     Parameters: ClassVar[type[ModelParameters]] = NeatBPRParameters
     needs_users: ClassVar[bool] = True
-    user_vectors: npt.NDArray[np.float32] | None = None
-    _reject_bought: ClassVar[bool] = True
+    reject_bought: ClassVar[bool] = True
 
     def _settings(self) -> KernelSettings:
         return super()._settings()._replace(logistic=self.parameters.ranking_loss == "log")
@@ -53,14 +51,3 @@ class NeatBPR(Neat):
 
     def _array_views(self, tables: Mapping[str, Table]) -> dict[str, Table]:
         return {**super()._array_views(tables), "user_vectors": vector(tables["users"], self.parameters.dim)}
-
-    def _take_tables(self, tables: Mapping[str, Table]) -> None:
-        super()._take_tables(tables)
-        self.user_vectors = vector(tables["users"], self.parameters.dim).copy()
-
-    def _user_arrays(self) -> dict[str, npt.NDArray[Any]]:
-        return {} if self.user_vectors is None else {"user_vectors": self.user_vectors}
-
-    def _restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        super()._restore(arrays)
-        self.user_vectors = arrays.get("user_vectors")

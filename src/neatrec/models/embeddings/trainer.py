@@ -6,17 +6,17 @@ import hashlib
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from neatrec.data.baskets import Baskets, BasketStream, as_shards
-from neatrec.data.catalog import UNKNOWN, Catalog
+from neatrec.data.catalog import UNKNOWN
 from neatrec.data.randomness import kernel_seed
 from neatrec.errors import DivergedError
 from neatrec.models.embeddings.checkpoints import Checkpoint, CheckpointPosition, load_checkpoint, save_checkpoint
@@ -26,7 +26,11 @@ from neatrec.models.embeddings.kernels.dispatch import Kernel, chosen_device, ke
 from neatrec.models.embeddings.kernels.layout import SQUARES, Table, tail, vector
 from neatrec.models.embeddings.sampling import ValidationPairs, VisitOrder, new_draws
 from neatrec.models.embeddings.synchronize import Synchronizer
+from neatrec.models.embeddings.warm_start import hash_of
 from neatrec.models.run import Progress, Run
+
+if TYPE_CHECKING:
+    from neatrec.models.embeddings.model import EmbeddingModel
 
 BLOCK = 64
 """Baskets in a block of the reproducible mode."""
@@ -45,37 +49,6 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class TrainingTask:
-    """What a model trains: tables, kernel and parameters."""
-
-    name: str
-    kernel: str
-    parameters: Mapping[str, Any]
-    settings: KernelSettings
-    new_tables: Callable[[np.random.Generator, int, int], dict[str, Table]]
-    """(generator, items, users) -> initial tables by name; those of users have `user` in their name."""
-    catalog: Catalog
-    item_count: npt.NDArray[np.int64]
-    category_level: str | None
-    exponent: float
-    reject_observed: bool
-    learning_rate: float
-    epochs: int
-    needs_users: bool
-    has_hinge_loss: bool
-    min_user_baskets: int = 1
-    """Users with fewer baskets keep a vector of zeros."""
-    reject_bought: bool = False
-    log_variance: Callable[[Mapping[str, Table]], npt.NDArray[np.float32]] | None = None
-    """The view of the log-variances in the tables, for models that have them."""
-    epochs_before: int = 0
-    """Epochs of a cold start that a warm start skips: the learning rate starts where it would be after them."""
-    warm_start: Callable[[dict[str, Table], npt.NDArray[np.int32], pa.LargeStringArray | None], None] | None = None
-    """(tables, row of each item, users) -> None: copies the older model into the tables."""
-    warm_start_hash: str | None = None
-
-
-@dataclass(frozen=True)
 class TrainedTables:
     """The trained tables, rows in the order of the catalog (and of `user_ids`), and the loss of each epoch."""
 
@@ -85,37 +58,38 @@ class TrainedTables:
     validation_losses: tuple[float, ...]
 
 
-def train(task: TrainingTask, shards: Iterable[Baskets], run: Run) -> TrainedTables:
-    """Train the task's tables on a stream of shards; memory holds the tables and one shard at a time."""
+def train(model: EmbeddingModel, shards: Iterable[Baskets], run: Run) -> TrainedTables:
+    """Train the model's tables on a stream of shards; memory holds the tables and one shard at a time."""
     first = {"done": 0, "total": 1}
-    with on_first_compile(lambda: log.info("compiling %s kernels (first run only)", task.kernel, extra=first)):
-        return _TrainingLoop(task, shards, run).run_epochs()
+    with on_first_compile(lambda: log.info("compiling %s kernels (first run only)", model.kernel, extra=first)):
+        return _TrainingLoop(model, shards, run).run_epochs()
 
 
 class _TrainingLoop:
-    def __init__(self, task: TrainingTask, shards: Iterable[Baskets], run: Run) -> None:
-        self.task, self.shards, self.run = task, shards, run
+    def __init__(self, model: EmbeddingModel, shards: Iterable[Baskets], run: Run) -> None:
+        self.model, self.shards, self.run = model, shards, run
+        self.parameters, self.settings = model.parameters, model._settings()
+        self.epochs, self.epochs_before = model._epochs(warm=run.warm_start is not None)
+        if run.warm_start is not None:
+            log.info("warm start: training the last %d of %d epochs", self.epochs, self.epochs + self.epochs_before)
         self.synchronizer = run.synchronizer if run.synchronizer is not None and run.synchronizer.active else None
-        device = chosen_device(task.kernel, run.device, task.settings, run.reproducible)
+        device = chosen_device(model.kernel, run.device, self.settings, run.reproducible)
         if self.synchronizer is not None:
             device = self.synchronizer.common_device(device)
-        self.kernel: Kernel = kernel(task.kernel, device)
+        self.kernel: Kernel = kernel(model.kernel, device)
         self.seed = int(run.rng) if not isinstance(run.rng, np.random.Generator) else kernel_seed(run.rng)
-        self.visits = VisitOrder(
-            shards, task.item_count, task.catalog.category_of(_category_level(task)), task.needs_users
-        )
-        if task.category_level is None:
+        category = model.catalog.category_of(model.category_level)
+        self.visits = VisitOrder(shards, model.item_count, category, model.needs_users)
+        if self.parameters.category_level is None:
             self.visits.category[:] = UNKNOWN
         self.validation = None
         if run.validation is not None:
-            self.validation = ValidationPairs(self.visits, run.validation, task.catalog)
-        self.lines = int(task.item_count.sum())
+            self.validation = ValidationPairs(self.visits, run.validation, model.catalog)
+        self.lines = int(model.item_count.sum())
         self.device = training_device(device, self.visits, self.lines)
-        draws = new_draws(
-            self.visits, shards, task.exponent, task.reject_observed, task.needs_users and task.reject_bought
-        )
-        block = BLOCK if run.reproducible and not task.settings.batch else 0
-        self.settings = task.settings._replace(block=block)
+        exponent, observed = self.parameters.negative_exponent, self.parameters.reject_observed
+        draws = new_draws(self.visits, shards, exponent, observed, model.reject_bought)
+        self.settings = self.settings._replace(block=BLOCK if run.reproducible and not self.settings.batch else 0)
         self.position = CheckpointPosition()
         self.tables = self._initial_tables()
         self.kernel_tables = self.device.upload(self.tables)
@@ -129,42 +103,44 @@ class _TrainingLoop:
     def _initial_tables(self) -> dict[str, Table]:
         rng = np.random.default_rng([self.seed, 0])
         users = 0 if self.visits.user_ids is None else len(self.visits.user_ids)
-        tables = self.task.new_tables(rng, len(self.task.catalog), users)
-        if self.task.min_user_baskets > 1:
-            self._freeze_users(tables)
-        if self.task.warm_start is not None:  # after freezing: users of the older model keep their vectors
-            self.task.warm_start(tables, self.visits.row_of_item, self.visits.user_ids)
+        tables = self.model._new_tables(rng, len(self.model.catalog), users)
+        if (least := getattr(self.parameters, "min_user_baskets", 1)) > 1:
+            self._freeze_users(tables, least)
+        if self.run.warm_start is not None:  # after freezing: users of the older model keep their vectors
+            old: Any = self.run.warm_start
+            self.model._start_from(old, tables, self.visits.row_of_item, self.visits.user_ids)
         if self.run.resume and self.run.checkpoints is not None:
             found = load_checkpoint(self.run.checkpoints, self._fingerprint, self.device.device)
             if found is not None:
                 self.position = found.position
                 for name, table in tables.items():
                     table[:] = found.tables[name]
-                log.info("resuming after %d of %d epochs", self.position.epoch, self.task.epochs)
+                log.info("resuming after %d of %d epochs", self.position.epoch, self.epochs)
         return tables
 
-    def _freeze_users(self, tables: Mapping[str, Table]) -> None:
-        """Users with too few baskets keep zeros: their sums of squares make Adagrad's steps vanish."""
-        few = self.visits.baskets_of_users(self.shards) < self.task.min_user_baskets
+    def _freeze_users(self, tables: Mapping[str, Table], least: int) -> None:
+        """Users with fewer than `least` baskets keep zeros: their sums of squares make Adagrad's steps vanish."""
+        few = self.visits.baskets_of_users(self.shards) < least
         for name, table in tables.items():
             if "user" in name:
-                vector(table, self.task.settings.dim)[few] = 0
-                tail(table, self.task.settings.dim, SQUARES)[few] = FROZEN_SQUARES
+                vector(table, self.settings.dim)[few] = 0
+                tail(table, self.settings.dim, SQUARES)[few] = FROZEN_SQUARES
 
     @cached_property
     def _fingerprint(self) -> dict[str, Any]:
         """Identifies the fit: a checkpoint must be equal in each entry."""
+        old = self.run.warm_start
         return {
-            "model": self.task.name,
-            **{f"parameter {name}": value for name, value in self.task.parameters.items()},
-            "number of epochs": self.task.epochs,
+            "model": self.model.name,
+            **{f"parameter {name}": value for name, value in self.parameters.to_dict().items()},
+            "number of epochs": self.epochs,
             "seed": self.seed,
             "reproducible": self.run.reproducible,
-            "hash of the catalogue": self.task.catalog.hash,
+            "hash of the catalogue": self.model.catalog.hash,
             "lines": self.lines,
             "hash of the baskets": _hash(self.shards),
             "hash of the validation baskets": None if self.run.validation is None else _hash(self.run.validation),
-            "hash of the warm start": self.task.warm_start_hash,
+            "hash of the warm start": None if old is None else hash_of(old.arrays(users=True)),
         }
 
     def run_epochs(self) -> TrainedTables:
@@ -172,7 +148,7 @@ class _TrainingLoop:
             self._maybe_stop()
         else:
             self.synchronizer.check_equal(self.tables, "at the start")
-        while self.position.epoch < self.task.epochs and not self._stops_early():
+        while self.position.epoch < self.epochs and not self._stops_early():
             self._epoch() if self.synchronizer is None else self._epoch_distributed(self.synchronizer)
         self.device.download(self.tables)
         order = self.visits.row_of_item
@@ -278,9 +254,8 @@ class _TrainingLoop:
         """Returns the bytes sent."""
         dim = self.settings.dim
         sent = sum(synchronizer.synchronize(table, last[name], dim) for name, table in self.device_tables.items())
-        if self.task.log_variance is not None:
-            for tables in (self.device_tables, last):
-                found = self.task.log_variance(tables)
+        for tables in (self.device_tables, last):
+            if (found := self.model._log_variances(tables)) is not None:
                 found[...] = found.clip(self.settings.low, self.settings.high)
         return sent
 
@@ -294,17 +269,18 @@ class _TrainingLoop:
             )
 
     def _rate(self, lines: int) -> float:
-        before = self.task.epochs_before
-        share = (before + self.position.epoch + lines / self.lines) / (before + self.task.epochs)
-        return self.task.learning_rate * max(1.0 - share, MIN_RATE_SHARE)
+        before = self.epochs_before
+        share = (before + self.position.epoch + lines / self.lines) / (before + self.epochs)
+        return float(self.parameters.learning_rate) * max(1.0 - share, MIN_RATE_SHARE)
 
     def _end_epoch(self) -> None:
         self._check_divergence()
         position = self.position
-        if self.task.has_hinge_loss and position.epoch == 0 and position.pairs and not position.active:
+        if self.model.has_hinge_loss and position.epoch == 0 and position.pairs and not position.active:
+            why = "; with `reject_observed`, items bought with every other item have no negatives"
             log.warning(
                 "nothing was learned: no pair of the first epoch had an active negative%s",
-                _no_negatives_hint(self.task),
+                why if self.parameters.reject_observed else "",
             )
         losses = (*position.losses, position.loss / max(position.pairs, 1))
         validation = position.validation_losses
@@ -355,8 +331,8 @@ class _TrainingLoop:
             largest = self.device.max_abs(table, self.settings.dim)
             if not largest < MAX_WEIGHT:
                 raise self._diverged(f"the vectors of {name} are too large (largest value {largest:g})")
-        if self.task.log_variance is not None:
-            self._check_variance(self.device.to_host(self.task.log_variance(self.device_tables)))
+        if (found := self.model._log_variances(self.device_tables)) is not None:
+            self._check_variance(self.device.to_host(found))
 
     def _check_variance(self, log_variance: npt.NDArray[np.float32]) -> None:
         bought = log_variance[self.visits.count_of_row > 0]
@@ -369,8 +345,8 @@ class _TrainingLoop:
 
     def _diverged(self, what: str, hint: str | None = None) -> DivergedError:
         return DivergedError(
-            f"model {self.task.name!r} diverged in epoch {self.position.epoch + 1}: {what}",
-            hint=hint or f"Lower `learning_rate` (it is {self.task.learning_rate:g}).",
+            f"model {self.model.name!r} diverged in epoch {self.position.epoch + 1}: {what}",
+            hint=hint or f"Lower `learning_rate` (it is {self.parameters.learning_rate:g}).",
         )
 
     def _seconds(self) -> float:
@@ -381,7 +357,7 @@ class _TrainingLoop:
         if self.run.progress is None or (now - self.reported_at < PROGRESS_SECONDS and not end):
             return
         self.reported_at = now
-        position, epochs = self.position, self.task.epochs
+        position, epochs = self.position, self.epochs
         share = (position.epoch + lines / self.lines) / epochs
         seconds = self._seconds()
         hinges = max(position.pairs * self.settings.negatives, 1)
@@ -394,7 +370,7 @@ class _TrainingLoop:
                 pairs=position.pairs,
                 pairs_per_second=(position.pairs - self.pairs_before) / max(now - self.epoch_started, 1e-9),
                 loss=position.loss / max(position.pairs, 1),
-                active=position.active / hinges if self.task.has_hinge_loss else None,
+                active=position.active / hinges if self.model.has_hinge_loss else None,
                 seconds=seconds,
                 seconds_left=seconds * (1 - share) / max(share, 1e-9),
                 validation_loss=validation if validation is not None else validated,
@@ -413,13 +389,3 @@ def _own_shards(shards: Iterable[Baskets], rank: int, size: int) -> Iterator[tup
 def _hash(baskets: BasketStream) -> str:
     """A hash of the shards' contents and boundaries: a position in a fit counts shards."""
     return hashlib.sha256("|".join(shard.hash for shard in as_shards(baskets)).encode()).hexdigest()
-
-
-def _no_negatives_hint(task: TrainingTask) -> str:
-    return (
-        "; with `reject_observed`, items bought with every other item have no negatives" if task.reject_observed else ""
-    )
-
-
-def _category_level(task: TrainingTask) -> str | None:
-    return None if task.category_level in (None, "deepest") else task.category_level

@@ -48,41 +48,23 @@ class Triple2Vec(EmbeddingModel):
     lines_visited: ClassVar[int] = 3_500_000
     Parameters: ClassVar[type[ModelParameters]] = Triple2VecParameters
     needs_users: ClassVar[bool] = True
+    more_arrays: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "query_vectors": ("items", "dim"),
+        "partner_vectors": ("items", "dim"),
+    }
     query_vectors: Vectors
-    """f, shape (items, dim): the items as queries."""
+    """f: the items as queries."""
     partner_vectors: Vectors
-    """g, shape (items, dim): the items as partners."""
-    user_vectors: Vectors | None = None
+    """g: the items as partners."""
 
     def _new_tables(self, rng: np.random.Generator, items: int, users: int) -> dict[str, Table]:
         dim = self.parameters.dim
         names = {"queries": items, "partners": items, "users": users}
         return {name: random_table(rng, rows, dim, 0.5 / dim) for name, rows in names.items()}
 
-    def _min_user_baskets(self) -> int:
-        return int(self.parameters.min_user_baskets)
-
     def _array_views(self, tables: Mapping[str, Table]) -> dict[str, Table]:
         names = {"query_vectors": "queries", "partner_vectors": "partners", "user_vectors": "users"}
         return {array: vector(tables[name], self.parameters.dim) for array, name in names.items()}
 
-    def _take_tables(self, tables: Mapping[str, Table]) -> None:
-        dim = self.parameters.dim
-        self.query_vectors = vector(tables["queries"], dim).copy()
-        self.partner_vectors = vector(tables["partners"], dim).copy()
-        self.user_vectors = vector(tables["users"], dim).copy()
-        self._take(self.query_vectors + self.partner_vectors)
-
-    def _arrays(self) -> dict[str, npt.NDArray[Any]]:
-        vectors = {"query_vectors": self.query_vectors, "partner_vectors": self.partner_vectors}
-        return {**super()._arrays(), **vectors}
-
-    def _user_arrays(self) -> dict[str, npt.NDArray[Any]]:
-        return {} if self.user_vectors is None else {"user_vectors": self.user_vectors}
-
-    def _restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        super()._restore(arrays)
-        self.query_vectors, self.partner_vectors = arrays["query_vectors"], arrays["partner_vectors"]
-        self.user_vectors = arrays.get("user_vectors")
-        if not self.query_vectors.shape == self.partner_vectors.shape == self.vectors.shape:
-            raise ValueError("`query_vectors` and `partner_vectors` must have the shape of `vectors`")
+    def _set_arrays(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        super()._set_arrays({**arrays, "vectors": arrays["query_vectors"] + arrays["partner_vectors"]})

@@ -103,7 +103,7 @@ def _new_by_category(matched: MatchedItems) -> list[tuple[Rows, Rows]]:
 
 def check_warm_start(old: Any, new: EmbeddingModel) -> None:
     """Refuse an older model with other tables."""
-    if getattr(old, "kernel", None) is None or old._kernel() != new._kernel():
+    if getattr(old, "kernel", None) != new.kernel:
         raise must_be(
             "warm_start", f"a model with the tables of {new.name!r}", getattr(old, "name", type(old).__name__)
         )
