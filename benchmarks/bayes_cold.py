@@ -80,7 +80,7 @@ def hide(split: Split, kept: int) -> dict[str, Any]:
     assert isinstance(model, Bayes)
     known = (model.item_count, model.features.category, model.features.similar)
     rows = {
-        BASELINE: with_stand_ins(model, StandIns.none(*known[:2])),
+        BASELINE: with_stand_ins(model, StandIns.of(*known[:2])),
         NAMES: model,
         VECTORS: with_stand_ins(model, StandIns.of(*known, name_vectors(catalog))),
     }

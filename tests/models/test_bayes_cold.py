@@ -132,7 +132,7 @@ def test_a_new_item_is_an_answer_only_when_asked_for(goal: str) -> None:
 
 def test_a_new_item_with_a_category_alone_is_scored_by_its_best_sellers() -> None:
     count, category = np.array([30, 10, 0, 5, 0, 0]), np.array([0, 0, 0, 1, -1, 2], dtype=np.int32)
-    stand_ins, table = StandIns.none(count, category), np.random.default_rng(0).random((6, 6))
+    stand_ins, table = StandIns.of(count, category), np.random.default_rng(0).random((6, 6))
     assert stand_ins.new.tolist() == [False, False, True, False, False, False]
     query = np.array([3], dtype=np.int32)
     found = stand_ins.rows(table[stand_ins.asked(query)], query)[0]

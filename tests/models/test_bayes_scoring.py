@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from helpers.bayes_cases import ITEMS, random_weights, reference_scores, toy_bayes, toy_features
 from helpers.toyshop import code, toy_catalog
+from neatrec.compiled import logarithm
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog
 from neatrec.models.bayes import Bayes
@@ -23,9 +24,8 @@ from neatrec.models.bayes.features import (
 )
 from neatrec.models.bayes.fit import FitSummary
 from neatrec.models.bayes.old_bundles import upgraded
-from neatrec.models.bayes.prior import Prior
 from neatrec.models.bayes.ranker import GOALS, GoalRanking
-from neatrec.models.bayes.scoring import PairScorer, fast_log, make_scorer
+from neatrec.models.bayes.scoring import PairScorer
 from neatrec.models.counts import CountParameters, PairCounts
 
 EVERY = np.arange(ITEMS, dtype=np.int32)
@@ -82,16 +82,6 @@ def test_scores_are_clipped_as_the_reference() -> None:
     np.testing.assert_allclose(found.ravel(), np.log(reference_scores(features, prior, steep, QUERY, ITEM)), atol=5e-3)
 
 
-def test_a_prior_without_weights_is_shrunk_lift() -> None:
-    features = toy_features()
-    scorer, counts = make_scorer(features, Prior(2.0), None), features.counts
-    wanted = counts.matrix.toarray() / (np.outer(counts.total, counts.total) / counts.records + 2.0)
-    np.testing.assert_allclose(scorer.rows(EVERY), wanted, rtol=1e-6)
-    np.testing.assert_allclose(scorer.pairs(QUERY, ITEM), wanted.ravel(), rtol=1e-6)
-    with pytest.raises(ValueError, match="shrunk lift needs no scorer"):
-        PairScorer(features, Prior(2.0))
-
-
 @pytest.mark.parametrize("goal", GOALS)
 def test_each_goal_scores_by_the_sum_of_its_odds(goal: str) -> None:
     model = toy_bayes(2, goal="lift")
@@ -141,7 +131,7 @@ def test_several_rankers_score_in_one_pass_as_each_does_alone() -> None:
 @given(st.floats(2.0**-100, 2.0**100, width=32))
 def test_the_fast_logarithm_is_a_logarithm(value: float) -> None:
     wanted = float(np.log(np.float64(np.float32(value))))
-    assert fast_log(np.float32(value)) == pytest.approx(wanted, abs=2e-7, rel=3e-7)
+    assert logarithm(np.float32(value)) == pytest.approx(wanted, abs=2e-7, rel=3e-7)
 
 
 # ---- features

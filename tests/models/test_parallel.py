@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from types import ModuleType
-
 import numpy as np
 import pytest
 import threadpoolctl
@@ -14,11 +11,9 @@ from helpers.toyshop import toy_baskets
 from neatrec.models import Run, make_model, parallel, vectors
 from neatrec.models.bayes import GOALS, scoring
 from neatrec.models.bayes.scoring import PairScorer
-from neatrec.models.embeddings import likelihood
-from neatrec.models.embeddings.likelihood import likelihood_pairs
 from neatrec.models.parallel import parallel_slices, thread_limit
 from neatrec.models.popularity import Pop
-from neatrec.models.vectors import pair_products
+from neatrec.models.vectors import all_products, pair_products
 from neatrec.statistics.blas import one_blas_thread
 
 
@@ -68,41 +63,26 @@ def test_what_fails_in_a_part_fails_as_a_whole() -> None:
 
 
 @pytest.mark.usefixtures("three_cores")
-@pytest.mark.parametrize("module", [vectors, likelihood])
-def test_pairs_score_the_same_at_any_number_of_threads(module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_products_of_pairs_are_the_same_at_any_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(4)
-    means, spread = rng.normal(size=(9, 5)).astype(np.float32), rng.normal(size=9).astype(np.float32)
+    ours, theirs = rng.normal(size=(2, 9, 5)).astype(np.float32)
     queries, items = rng.integers(0, 9, (2, 50)).astype(np.int32)
-    work = pair_products if module is vectors else likelihood_pairs
-    other = means[::-1].copy() if module is vectors else spread
-    alone = work(means, other, queries, items)
-    shares: list[slice] = []
-
-    def watched(rows: int, work: Callable[[slice], None], *, min_rows: int) -> None:
-        parallel_slices(rows, lambda part: (shares.append(part), work(part))[1], min_rows=min_rows)
-
-    monkeypatch.setattr(module, "parallel_slices", watched)
-    monkeypatch.setattr(module, "MIN_PAIRS_PER_THREAD", 7)
-    assert work(means, other, queries, items).tolist() == alone.tolist()
-    assert len(shares) == 3
+    alone = pair_products(ours, theirs, queries, items)
+    np.testing.assert_allclose(alone, (ours[queries].astype(float) * theirs[items]).sum(axis=1), rtol=1e-12)
+    monkeypatch.setattr(vectors, "MIN_PAIRS_PER_THREAD", 7)
+    assert pair_products(ours, theirs, queries, items).tolist() == alone.tolist()
 
 
 @pytest.mark.usefixtures("three_cores")
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_products_are_summed_over_both_sides_at_any_number_of_threads(
-    dtype: type, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rng = np.random.default_rng(6)
-    sides = [
-        (rng.integers(-4, 5, (3, dim)).astype(dtype), rng.integers(-4, 5, (10, dim)).astype(dtype)) for dim in (5, 2)
-    ]
-    whole = sum(ours @ theirs.T for ours, theirs in sides)
+def test_products_are_the_same_at_any_number_of_threads(dtype: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs = np.split(np.random.default_rng(6).integers(-4, 5, (13, 5)).astype(dtype), [3])
     for min_rows in (vectors.MIN_PRODUCTS_PER_THREAD, 1):
         monkeypatch.setattr(vectors, "MIN_PRODUCTS_PER_THREAD", min_rows)
-        found = vectors.all_products(*sides)
+        found = all_products(ours, theirs)
         assert found.dtype == dtype
-        np.testing.assert_array_equal(found, whole)
-    assert vectors.all_products((sides[0][0][:0], sides[0][1])).shape == (0, 10)
+        np.testing.assert_array_equal(found, ours @ theirs.T)
+    assert all_products(ours[:0], theirs).shape == (0, 10)
 
 
 @pytest.mark.usefixtures("three_cores")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from neatrec.compiled import compiled
+from neatrec.compiled import RELAXED, compiled
 from neatrec.models.base import Codes, Model, Scores
 from neatrec.models.parallel import MIN_PAIRS_PER_THREAD, parallel_slices
 
@@ -17,18 +17,21 @@ MIN_PRODUCTS_PER_THREAD = 400_000
 """Products for which a thread is worth starting."""
 
 
-@compiled
+@compiled(fastmath=RELAXED)
 def dot_pairs(ours, theirs, queries, items, out):  # type: ignore[no-untyped-def]
-    """The product of each pair's vectors, summed in float64; ours, theirs: (items, dim), the others (pairs,)."""
+    """The product of each pair's vectors in the precision of `out`; ours, theirs: (rows, dim), the others (pairs,)."""
+    number = out.dtype.type
     for pair in range(len(queries)):
         one, other = ours[queries[pair]], theirs[items[pair]]
-        total = 0.0
+        total = number(0.0)
         for place in range(ours.shape[1]):
-            total += np.float64(one[place]) * np.float64(other[place])
+            total += number(one[place]) * number(other[place])
         out[pair] = total
 
 
-def pair_products(ours: Vectors, theirs: Vectors, queries: Codes, items: Codes) -> npt.NDArray[np.float64]:
+def pair_products(
+    ours: npt.NDArray[Any], theirs: npt.NDArray[Any], queries: Codes, items: Codes
+) -> npt.NDArray[np.float64]:
     """The product of our vector of each query with theirs of its item, (pairs,), by all threads."""
     out = np.empty(len(queries))
 
@@ -39,19 +42,16 @@ def pair_products(ours: Vectors, theirs: Vectors, queries: Codes, items: Codes) 
     return out
 
 
-def all_products(*sides: tuple[npt.NDArray[Any], npt.NDArray[Any]]) -> npt.NDArray[Any]:
-    """The product of each of our vectors with each of theirs, (ours, theirs), summed over all `sides` (ours, theirs).
+def all_products(ours: npt.NDArray[Any], theirs: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The product of each of our vectors with each of theirs, (ours, theirs).
 
     Each thread takes a slice of their vectors: BLAS packs the right-hand matrix first, so no thread packs the slice of
     another. The last digits may depend on the number of threads.
     """
-    ours, theirs = sides[0]
     out = np.empty((len(ours), len(theirs)), dtype=np.result_type(ours, theirs))
 
     def work(part: slice) -> None:
         np.matmul(ours, theirs[part].T, out=out[:, part])
-        for left, right in sides[1:]:
-            out[:, part] += left @ right[part].T
 
     parallel_slices(len(theirs), work, min_rows=MIN_PRODUCTS_PER_THREAD // max(len(ours), 1))
     return out
@@ -75,7 +75,7 @@ class CosineModel(Model):
         return pair_products(self.directions, self.directions, queries, items)
 
     def _score_all(self, queries: Codes) -> Scores:
-        return all_products((self.directions[queries], self.directions))
+        return all_products(self.directions[queries], self.directions)
 
     def factors(self) -> tuple[Vectors, Vectors] | None:
         """Vectors of queries and items whose product is the score; None for a model that scores in another way."""

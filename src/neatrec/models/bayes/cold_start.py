@@ -79,16 +79,11 @@ class StandIns:
         return member @ sellers
 
     @classmethod
-    def none(cls, item_count: npt.NDArray[np.int64], category: npt.NDArray[np.int32]) -> StandIns:
-        """No item is similar to another."""
-        return cls(sparse.csr_matrix((len(item_count), len(item_count)), dtype=np.float32), item_count, category)
-
-    @classmethod
     def of(
         cls,
         item_count: npt.NDArray[np.int64],
         category: npt.NDArray[np.int32],
-        similar: sparse.csr_matrix | None,
+        similar: sparse.csr_matrix | None = None,
         vectors: Vectors | None = None,
     ) -> StandIns:
         """The bought items most similar to each rare one: by their names (`similar`, squared cosines), by `vectors`
@@ -148,10 +143,8 @@ class StandIns:
 
 def _expanded(matrix: sparse.csr_matrix, rows: npt.NDArray[np.int32]) -> tuple[Codes, npt.NDArray[np.int32], Scores]:
     """All entries of the given rows of a matrix: which of the rows, column and value."""
-    sizes = np.diff(matrix.indptr)[rows]
-    which = np.repeat(np.arange(len(rows)), sizes)
-    place = np.arange(len(which)) + np.repeat(matrix.indptr[rows] - np.cumsum(sizes) + sizes, sizes)
-    return which, matrix.indices[place].astype(np.int32), matrix.data[place]
+    found = matrix[rows]
+    return np.repeat(np.arange(len(rows)), np.diff(found.indptr)), found.indices.astype(np.int32), found.data
 
 
 class ColdStartMeans:

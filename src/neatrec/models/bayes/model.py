@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, replace
 from itertools import chain, islice
@@ -19,14 +19,11 @@ from neatrec.models.bayes.cold_start import StandIns
 from neatrec.models.bayes.features import PRIOR_FEATURES, RANKER_FEATURES, CatalogFeatures, PairFeatures
 from neatrec.models.bayes.fit import FitSummary, fit_bayes
 from neatrec.models.bayes.old_bundles import upgraded
-from neatrec.models.bayes.ranker import GOALS, GoalRanking, OddsRanker
+from neatrec.models.bayes.ranker import GOALS
 from neatrec.models.bayes.scoring import (
     Matrix,
     PairScorer,
-    RelatedTables,
-    ShrunkLiftScorer,
-    gather_related,
-    make_scorer,
+    gather_partners,
 )
 from neatrec.models.counts import CountModel, PairCounts, StrataParameters, restored_matrix
 from neatrec.models.parameters import ModelParameters, parameter
@@ -47,6 +44,9 @@ DENSE = {
     "category_order": ("categories", "categories"),
 }
 """Fields of PairFeatures that a bundle keeps as they are, and their shapes."""
+
+STATISTIC_MODELS: dict[str, type[CountModel]] = {kind.name: kind for kind in (Lift, ShrunkLift, LLR, Jaccard, PopCo)}
+"""What may rank for a goal instead of the scorer."""
 
 log = logging.getLogger(__name__)
 
@@ -87,11 +87,11 @@ class Bayes(Model):
     features: PairFeatures
     summary: FitSummary
     stand_ins: StandIns
-    scorer: PairScorer | ShrunkLiftScorer
-    ranking: GoalRanking
-    """Of the goal."""
-    statistic: CountModel | None
-    """What ranks instead of the scorer."""
+    scorer: PairScorer | None
+    """None without prior: then statistics rank."""
+    own_rows: Callable[[Codes], Scores]
+    """Scores by the goal, without stand-ins, of queries with all items, and of pairs."""
+    own_pairs: Callable[[Codes, Codes], Scores]
 
     def check_run(self, run: Run, *, validation: bool = False) -> None:
         """Device gpu is accepted: the fit runs on the CPU all the same, and logs it."""
@@ -108,7 +108,7 @@ class Bayes(Model):
 
     def _set_fit(self, features: PairFeatures, summary: FitSummary) -> None:
         self.features, self.summary = features, summary
-        self.scorer = make_scorer(features, summary.prior, None)
+        self.scorer = None if summary.prior.weights is None else PairScorer(features, summary.prior)
         self.cart_ranking = None
         if summary.cart is not None:
             category = self.parameters.counting().category_of(self.catalog)
@@ -116,16 +116,22 @@ class Bayes(Model):
         self._set_goal(self.parameters.goal)
 
     def _set_goal(self, goal: str) -> None:
-        ranking = self.ranking = self.summary.rankings[goal]
-        kind = _statistic(ranking)
-        self.statistic = None if kind is None else kind(kind.Parameters.make(ranking.settings()))
-        if self.statistic is not None:
-            self.statistic.counts = self.features.counts
-        if isinstance(self.scorer, PairScorer):
-            self.scorer = self.scorer.with_rankers(*ranking.rankers or (None,))
-        self.reason = Model.reason if self.statistic is None else self.statistic.reason  # type: ignore[misc]
+        ranking = self.summary.rankings[goal]
+        if ranking.name in STATISTIC_MODELS:
+            kind = STATISTIC_MODELS[ranking.name]
+            statistic = kind(kind.Parameters.make(ranking.settings()))
+            statistic.counts = self.features.counts
+            self.own_rows, self.own_pairs = statistic._score_all, statistic._score
+            self.reason = statistic.reason  # type: ignore[misc]
+        elif self.scorer is None:
+            raise ValueError(f"goal {goal} ranks by {ranking.name}, and there is no prior")
+        else:
+            scorer = self.scorer.with_rankers(*ranking.rankers or (None,))
+            self.own_rows, self.own_pairs = scorer.rows, scorer.pairs
+            self.reason = Model.reason  # type: ignore[misc]
         # statistics have no score for an item that was never bought, unless others stand in for it
-        self.scores_unseen_items = self.statistic is None or self.stand_ins.weights.nnz > 0  # type: ignore[misc]
+        unseen = ranking.name not in STATISTIC_MODELS or self.stand_ins.weights.nnz > 0
+        self.scores_unseen_items = unseen  # type: ignore[misc]
 
     def with_goal(self, goal: str) -> Self:
         """The same fit, ranking by another goal; arrays are shared."""
@@ -139,59 +145,46 @@ class Bayes(Model):
         return self.name, {name: value for name, value in self.parameters.to_dict().items() if name != "goal"}
 
     def _score_all(self, queries: Codes) -> Scores:
-        scores_of = self.scorer.rows if self.statistic is None else self.statistic._score_all
-        block = max(1, BLOCK_NUMBERS // max(len(self.catalog), 1))
-        if len(queries) <= block:
-            return self.stand_ins.rows(scores_of(self.stand_ins.asked(queries)), queries)
-        out = np.empty((len(queries), len(self.catalog)), dtype=np.float32)
-        for first in range(0, len(queries), block):
-            some = queries[first : first + block]
-            out[first : first + block] = self.stand_ins.rows(scores_of(self.stand_ins.asked(some)), some)
-        return out
+        stand_ins, block = self.stand_ins, max(1, BLOCK_NUMBERS // max(len(self.catalog), 1))
+        parts = [queries[first : first + block] for first in range(0, max(len(queries), 1), block)]
+        return np.concatenate([stand_ins.rows(self.own_rows(stand_ins.asked(part)), part) for part in parts])
+
+    def _score(self, queries: Codes, items: Codes) -> Scores:
+        return self.stand_ins.pairs(self.own_pairs, queries, items)
 
     def score_goals(self, queries: npt.ArrayLike) -> dict[str, Scores]:
         """`score_all` by each goal: the features of all odds are computed once. Call it in blocks."""
-        rankers = self._rankers_by_goal()
-        if not isinstance(self.scorer, PairScorer) or not rankers:
-            return super().score_goals(queries)
         codes = self._codes("queries", queries)
-        scorer = self.scorer.with_rankers(*chain.from_iterable(rankers.values()))
-        by_ranker = iter(scorer.rows_by_ranker(self.stand_ins.asked(codes)))
-        found = {goal: self.stand_ins.rows(sum(islice(by_ranker, len(of))), codes) for goal, of in rankers.items()}
-        others = [goal for goal in self.goals if goal not in found]
-        found |= {goal: self.with_goal(goal).score_all(queries) for goal in others}
-        return {goal: self._without_nan(found[goal]) for goal in self.goals}
+        asked = self.stand_ins.asked(codes)
+        odds = self._odds_by_goal(lambda scorer: scorer.rows_by_ranker(asked))
+        found = {goal: self._without_nan(self.stand_ins.rows(scores, codes)) for goal, scores in odds.items()}
+        return {goal: found[goal] if goal in found else self.with_goal(goal).score_all(codes) for goal in GOALS}
 
     def score_pairs_by_goal(self, queries: Codes, items: Codes) -> dict[str, Scores]:
         """`score` by each goal: the features of all odds are computed once."""
-        found: dict[str, Scores] = {}
-        rankers = self._rankers_by_goal()
-        if isinstance(self.scorer, PairScorer) and rankers:
-            scorer = self.scorer.with_rankers(*chain.from_iterable(rankers.values()))
-            by_ranker = iter(self.stand_ins.pairs(scorer.pairs_by_ranker, queries, items))
-            found = {goal: sum(islice(by_ranker, len(of))) for goal, of in rankers.items()}
-        found |= {goal: self.with_goal(goal).score(queries, items) for goal in self.goals if goal not in found}
-        return {goal: self._without_nan(found[goal]) for goal in self.goals}
+        found = self._odds_by_goal(lambda scorer: self.stand_ins.pairs(scorer.pairs_by_ranker, queries, items))
+        found |= {goal: self.with_goal(goal).score(queries, items) for goal in GOALS if goal not in found}
+        return {goal: self._without_nan(found[goal]) for goal in GOALS}
 
-    def _rankers_by_goal(self) -> dict[str, tuple[OddsRanker | None, ...]]:
-        """Of the goals that no statistic ranks for."""
+    def _odds_by_goal(self, scores_of: Callable[[PairScorer], Iterable[Scores]]) -> dict[str, Scores]:
+        """By each goal that no statistic ranks for, the sum over its rankers; `scores_of`: by each ranker."""
         rankings = self.summary.rankings.items()
-        return {goal: ranking.rankers or (None,) for goal, ranking in rankings if not _statistic(ranking)}
+        rankers = {goal: of.rankers or (None,) for goal, of in rankings if of.name not in STATISTIC_MODELS}
+        if self.scorer is None or not rankers:
+            return {}
+        by_ranker = iter(scores_of(self.scorer.with_rankers(*chain.from_iterable(rankers.values()))))
+        return {goal: np.add.reduce(list(islice(by_ranker, len(of)))) for goal, of in rankers.items()}
 
     def related_items(self, queries: Codes) -> tuple[npt.NDArray[np.int64], Codes]:
         """Items bought with each query or with items like it, (start, items): where its best are mostly found."""
-        features = self.features
-        sources = self.stand_ins.of_query, features.neighbours, features.similar, features.counts.matrix
-        tables = RelatedTables(*map(Matrix.of, sources))
+        features, mixture = self.features, self.stand_ins.of_query[queries]
+        tables = [table for table in (features.neighbours, features.similar) if table is not None]
+        alike, counts = Matrix.of(sum(mixture @ table for table in tables)), Matrix.of(features.counts.matrix)
         start = np.zeros(len(queries) + 1, dtype=np.int64)
         for _ in range(2):  # counted, then filled
             items = np.empty(start[-1], dtype=np.int32)
-            gather_related(queries, tables, np.full(len(self.catalog), -1, dtype=np.int32), start, items)
+            gather_partners(alike, counts, np.full(len(self.catalog), -1, dtype=np.int32), start, items)
         return start, items
-
-    def _score(self, queries: Codes, items: Codes) -> Scores:
-        scores_of = self.scorer.pairs if self.statistic is None else self.statistic._score
-        return self.stand_ins.pairs(scores_of, queries, items)
 
     def item_vectors(self) -> npt.NDArray[np.float32] | None:
         """Low-rank factors scaled by the root of their values, shape (items, rank)."""
@@ -242,7 +235,7 @@ class Bayes(Model):
             counts=counts, near=near, similar=similar, neighbours=neighbours, **{name: arrays[name] for name in DENSE}
         )
         weights, known = self._matrix("stand_ins", arrays), (self.item_count, features.category)
-        self.stand_ins = StandIns.none(*known) if weights is None else StandIns(weights, *known)
+        self.stand_ins = StandIns.of(*known) if weights is None else StandIns(weights, *known)
         summary = FitSummary.from_arrays(arrays)
         rankers = [ranker for ranking in summary.rankings.values() for ranker in ranking.rankers]
         if summary.prior.weights is not None and len(summary.prior.weights) != len(PRIOR_FEATURES):
@@ -260,9 +253,3 @@ class Bayes(Model):
 
     def _matrix(self, name: str, arrays: Mapping[str, npt.NDArray[Any]]) -> sparse.csr_matrix | None:
         return restored_matrix(arrays, name, len(self.catalog)) if f"{name}_start" in arrays else None
-
-
-def _statistic(ranking: GoalRanking) -> type[CountModel] | None:
-    """The model of counts that ranks for a goal; None where the scorer does."""
-    kinds: tuple[type[CountModel], ...] = (Lift, ShrunkLift, LLR, Jaccard, PopCo)
-    return next((kind for kind in kinds if kind.name == ranking.name), None)

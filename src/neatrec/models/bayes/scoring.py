@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neatrec import statistics
-from neatrec.compiled import compiled
+from neatrec.compiled import compiled, logarithm
 from neatrec.models.bayes.features import (
     EXPECTED_PSEUDO,
     NAMES_PSEUDO,
@@ -28,7 +28,7 @@ from neatrec.models.bayes.prior import MAX_LOG_PRIOR, Prior
 from neatrec.models.bayes.ranker import MAX_LOG_ODDS, OddsRanker
 from neatrec.models.bayes.similarity import Vectors
 from neatrec.models.parallel import MIN_PAIRS_PER_THREAD, parallel_slices
-from neatrec.models.vectors import all_products
+from neatrec.models.vectors import all_products, dot_pairs
 
 Codes = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
@@ -40,12 +40,7 @@ RankerWeights = namedtuple("RankerWeights", list(RANKER_FEATURES))  # type: igno
 """Float32 weights of each feature, one per ranker."""
 LIFT_ONLY = OddsRanker(0.0, (np.array(list(RANKER_FEATURES)) == "log_lift").astype(np.float64))
 """Ranks by the posterior lift."""
-# log(1 + f) = f - f^2 / 2 + f^3 (L0 + L1 f + ...) for f from -1/3 to 1/3, to 1e-8; fitted at Chebyshev points
-L0, L1, L2, L3 = (np.float32(x) for x in (0.33333209, -0.25005054, 0.20010972, -0.16452257))
-L4, L5, L6 = (np.float32(x) for x in (0.13995448, -0.15238841, 0.14037533))
-LOG_2, HALF, ONE, ZERO = (np.float32(x) for x in (np.log(2.0), 0.5, 1.0, 0.0))
-TWO_THIRDS, EXPONENT = np.int32(0x3F2AAAAB), np.int32(23)
-"""Bits of the float32 2/3, and the place of the exponent in a float32."""
+ONE, ZERO = np.float32(1.0), np.float32(0.0)
 
 
 class Matrix(NamedTuple):
@@ -73,16 +68,6 @@ class Tables(NamedTuple):
     """`similar`, transposed."""
     neighbours: Matrix
     category: Codes
-
-
-class RelatedTables(NamedTuple):
-    """Where the items related to a query are found."""
-
-    mixture: Matrix
-    """The query itself and its stand-ins."""
-    neighbours: Matrix
-    similar: Matrix
-    counts: Matrix
 
 
 class ItemColumns(NamedTuple):
@@ -146,39 +131,13 @@ class Settings(NamedTuple):
     """RankerWeights."""
 
 
-class ShrunkLiftScorer:
-    """C / (E + k): the scores of a prior without weights."""
-
-    def __init__(self, features: PairFeatures, k: float) -> None:
-        self.features, self.k = features, k
-
-    def rows(self, queries: Codes) -> Vectors:
-        """Scores of each query with every item, shape (queries, items)."""
-        rows = self.features.counts.matrix[queries]
-        out = np.zeros(rows.shape, dtype=np.float32)
-        row, items = np.repeat(np.arange(len(queries)), np.diff(rows.indptr)), rows.indices.astype(np.int32)
-        out[row, items] = self._shrunk(rows.data, queries[row], items)
-        return out
-
-    def pairs(self, queries: Codes, items: Codes) -> Vectors:
-        """Scores of pairs, shape (pairs,)."""
-        count = self.features.counts.of_pairs(queries, items)
-        return self._shrunk(count, queries, items).astype(np.float32)
-
-    def _shrunk(self, count: npt.NDArray[Any], queries: Codes, items: Codes) -> Floats:
-        counts = self.features.counts
-        expected = counts.expected(counts.total[queries], counts.total[items])
-        return statistics.shrunk_lift(count, expected, self.k)
-
-
 class PairScorer:
     """Scores by a prior with weights and by a ranker; without ranker the score is the posterior lift."""
 
     def __init__(self, features: PairFeatures, prior: Prior, ranker: OddsRanker | None = None) -> None:
-        if prior.weights is None:
-            raise ValueError("shrunk lift needs no scorer")
         self.features = features
         near = features.counts if features.near is None or not features.near_scale else features.near
+        assert prior.weights is not None, "shrunk lift needs no scorer"
         self.settings = Settings(
             np.float32(prior.k),
             np.float32(prior.near),
@@ -226,7 +185,7 @@ class PairScorer:
         """Scores of each query with every item, shape (rankers, queries, items); features are computed once."""
         items = len(self.features.category)
         out = np.empty((len(self.settings.level), len(queries), items), dtype=np.float32)
-        products = [all_products(pair) for pair in zip(self._query_sides(queries), self.sides, strict=True)]
+        products = [all_products(*pair) for pair in zip(self._query_sides(queries), self.sides, strict=True)]
 
         def work(part: slice) -> None:
             some = queries[part]
@@ -254,9 +213,10 @@ class PairScorer:
             mine, found = asked[part], chosen[part]
             different, start = np.unique(mine, return_index=True)
             offsets = np.append(start, len(mine)).astype(np.int64)
-            products = [np.empty(len(mine), dtype=np.float32) for _ in self.sides]
-            for left, right, out in zip(self._query_sides(different), self.sides, products, strict=True):
-                pair_products(left, right, offsets, found, out)
+            row, products = np.repeat(np.arange(len(different)), np.diff(offsets)), []
+            for left, right in zip(self._query_sides(different), self.sides, strict=True):
+                products.append(np.empty(len(mine), dtype=np.float32))
+                dot_pairs(left, right, row, found, products[-1])
             score = np.empty((len(self.settings.level), len(mine)), dtype=np.float32)
             self._run(different, offsets, found, products, score)
             scores[:, order[part]] = np.exp(score)
@@ -318,11 +278,6 @@ class PairScorer:
         return offsets, np.log1p(np.maximum(g2, 0.0)).astype(np.float32)
 
 
-def make_scorer(features: PairFeatures, prior: Prior, ranker: OddsRanker | None) -> PairScorer | ShrunkLiftScorer:
-    """The scorer of a fitted prior and ranker."""
-    return ShrunkLiftScorer(features, prior.k) if prior.weights is None else PairScorer(features, prior, ranker)
-
-
 def _weights_of(rankers: Sequence[OddsRanker | None]) -> tuple[Vectors, Any]:
     """The levels of rankers, and their RankerWeights."""
     chosen = [LIFT_ONLY if ranker is None else ranker for ranker in rankers]
@@ -332,28 +287,6 @@ def _weights_of(rankers: Sequence[OddsRanker | None]) -> tuple[Vectors, Any]:
 
 def _float32(*columns: npt.NDArray[Any]) -> list[Vectors]:
     return [np.ascontiguousarray(column, dtype=np.float32) for column in columns]
-
-
-@compiled(fastmath={"reassoc", "contract"})  # sums may be taken in any order: several at a time
-def pair_products(left, right, offsets, items, out):  # type: ignore[no-untyped-def]
-    """The products of row r of `left` with the rows of `right` of its items, from offsets[r] to offsets[r + 1]."""
-    for r in range(len(left)):
-        for pair in range(offsets[r], offsets[r + 1]):
-            one, other = left[r], right[items[pair]]
-            product = np.float32(0.0)
-            for place in range(len(one)):
-                product += one[place] * other[place]
-            out[pair] = product
-
-
-@compiled
-def fast_log(x):  # type: ignore[no-untyped-def]
-    """log of a normal float32 above 0, to a few units in the last place; loops of it are done eight at a time."""
-    bits = np.float32(x).view(np.int32)
-    power = (bits - TWO_THIRDS) >> EXPONENT
-    f = np.int32(bits - (power << EXPONENT)).view(np.float32) - ONE
-    tail = L0 + f * (L1 + f * (L2 + f * (L3 + f * (L4 + f * (L5 + f * L6)))))
-    return np.float32(power) * LOG_2 + (f - f * f * (HALF - f * tail))
 
 
 @compiled
@@ -396,35 +329,22 @@ def spread(similar_to, reached, out):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def gather_related(queries, tables, stamp, start, out):  # type: ignore[no-untyped-def]
-    """Partners of each query, of its stand-ins, and of what is like these, each once; start: where those of each begin.
+def gather_partners(alike, counts, stamp, start, out):  # type: ignore[no-untyped-def]
+    """The partners of all items of each row of `alike`, each once; start: where those of each row begin.
 
-    tables: RelatedTables; stamp: -1 for each item. An empty `out` is not filled: `start` says how long it must be.
+    stamp: -1 for each item. An empty `out` is not filled: `start` says how long it must be.
     """
-    n, mixture = 0, tables.mixture
-    for r in range(len(queries)):
+    n = 0
+    for r in range(len(start) - 1):
         start[r] = n
-        for mixed in range(mixture.start[queries[r]], mixture.start[queries[r] + 1]):
-            n = add_partners(mixture.item[mixed], tables.neighbours, tables.counts, (r, stamp), n, out)
-            if len(tables.similar.start):
-                n = add_partners(mixture.item[mixed], tables.similar, tables.counts, (r, stamp), n, out)
-    start[len(queries)] = n
-
-
-@compiled
-def add_partners(item, alike, counts, mark, n, out):  # type: ignore[no-untyped-def]
-    """Append the partners of what is like an item that are not marked yet; returns how many there are now."""
-    row, stamp = mark
-    for near in range(alike.start[item], alike.start[item + 1]):
-        other = alike.item[near]
-        for place in range(counts.start[other], counts.start[other + 1]):
-            v = counts.item[place]
-            if stamp[v] != row:
-                stamp[v] = row
-                if len(out):
-                    out[n] = v
-                n += 1
-    return n
+        for other in alike.item[alike.start[r] : alike.start[r + 1]]:
+            for v in counts.item[counts.start[other] : counts.start[other + 1]]:
+                if stamp[v] != r:
+                    stamp[v] = r
+                    if len(out):
+                        out[n] = v
+                    n += 1
+    start[len(start) - 1] = n
 
 
 @compiled
@@ -512,17 +432,17 @@ def add_unseen(r, of_pair, of_query, of_item, settings, out):  # type: ignore[no
     log_k, limit = np.float32(np.log(k)), np.float32(MAX_LOG_PRIOR)
     per_names, per_neighbours = np.float32(1.0 / NAMES_PSEUDO), np.float32(1.0 / NEIGHBOUR_PSEUDO)
     for v in range(out.shape[1]):
-        names = fast_log((of_pair.pooled[v] * per_names + ONE) / (similar_total * of_item.similar_total[v] + ONE))
+        names = logarithm((of_pair.pooled[v] * per_names + ONE) / (similar_total * of_item.similar_total[v] + ONE))
         mean = of_item.prior[v] + of_pair.category_prior[v] + of_pair.words[v] + w_prior.similar_names * names
         mean += w_prior.low_rank * (of_pair.positive[v] - of_pair.negative[v])
         mean = min(max(mean, -limit), limit)
         of_pair.category_prior[v] = mean
         of_pair.positive[v] = inverse_length * of_item.inverse_length[v] * (of_pair.positive[v] + of_pair.negative[v])
         expected = total * of_item.total[v] + near_total * of_item.near_total[v]
-        of_pair.words[v] = mean + log_k - fast_log(k + expected)
-        of_pair.negative[v] = fast_log(all_total * of_item.total[v] + by_chance)
+        of_pair.words[v] = mean + log_k - logarithm(k + expected)
+        of_pair.negative[v] = logarithm(all_total * of_item.total[v] + by_chance)
         around = max(of_pair.around[v], ZERO) * per_neighbours + ONE
-        of_pair.around[v] = fast_log(around / (neighbour_total * of_item.total[v] + ONE))
+        of_pair.around[v] = logarithm(around / (neighbour_total * of_item.total[v] + ONE))
     for ranker in range(len(out)):
         level = settings.level[ranker] + w_rank.query_popularity[ranker] * of_query.popularity[r]
         cosine, neighbours, order = w_rank.cosine[ranker], w_rank.neighbours[ranker], w_rank.category_order[ranker]

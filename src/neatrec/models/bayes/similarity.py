@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from itertools import groupby, pairwise
 from typing import Any
@@ -178,9 +178,13 @@ def nearest_names(tables, size, myself, min_cosine, best, item, filled):  # type
 
 
 def vector_neighbours(unit: Vectors, category: npt.NDArray[np.int32]) -> sparse.csr_matrix:
-    """Squared cosine of the low-rank vectors of length 1, within categories, shape (items, items)."""
-    with one_blas_thread():
-        return _within_categories(category, lambda rows, members: unit[rows] @ unit[members].T, MIN_VECTOR_COSINE)
+    """Squared cosine of the low-rank vectors of length 1, within categories, shape (items, items).
+
+    An item without category has itself alone.
+    """
+    known = np.flatnonzero(category != UNKNOWN)
+    alone = sparse.diags((category == UNKNOWN).astype(np.float32))
+    return sparse.csr_matrix(_nearest_vectors(unit, category, known, known) + alone)
 
 
 def similar_vectors(
@@ -194,40 +198,30 @@ def similar_vectors(
     given: npt.NDArray[np.bool_] = np.asarray(np.isfinite(vectors).all(axis=1))
     unit = np.zeros_like(vectors, dtype=np.float32)
     unit[given] = unit_vectors(vectors[given] - vectors[given].mean(axis=0))
-    rows, members, size = rows[given[rows]], members[given[members]], len(vectors)
-    found: list[Found] = [(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.float32))]
-    for code in np.unique(category[rows]):
-        mine, theirs = rows[category[rows] == code], members
-        if code != UNKNOWN:
-            theirs = members[category[members] == code]
-        step = max(1, MAX_COSINES // max(len(theirs), 1))
-        for first in range(0, len(mine), step):
-            some = mine[first : first + step]
-            found.append(nearest(unit[some] @ unit[theirs].T, some, theirs, MIN_VECTOR_COSINE))
-    row, column, value = (np.concatenate(part) for part in zip(*found, strict=True))
-    return sparse.csr_matrix((value, (row, column)), shape=(size, size))
+    return _nearest_vectors(unit, category, rows[given[rows]], members[given[members]])
 
 
-def _within_categories(
-    category: npt.NDArray[np.int32], cosines: Callable[[Places, Places], Vectors], min_cosine: float
+def _nearest_vectors(
+    unit: Vectors, category: npt.NDArray[np.int32], rows: Places, members: Places
 ) -> sparse.csr_matrix:
-    """`nearest` of each item among those of its category; an item without category has itself alone."""
+    """`nearest` of each row among the members of its category, among all where it is not known."""
     tasks: list[tuple[Places, Places]] = []
-    for code in np.unique(category[category != UNKNOWN]):
-        members = np.flatnonzero(category == code)
-        size = min(ROWS, max(1, MAX_COSINES // len(members)))
-        tasks += [(members[start : start + size], members) for start in range(0, len(members), size)]
-    alone = np.flatnonzero(category == UNKNOWN)
-    found: list[Found] = [(alone, alone, np.ones(len(alone), dtype=np.float32))] * (len(tasks) + 1)
+    for code in np.unique(category[rows]):
+        mine = rows[category[rows] == code]
+        theirs = members if code == UNKNOWN else members[category[members] == code]
+        size = min(ROWS, max(1, MAX_COSINES // max(len(theirs), 1)))
+        tasks += [(mine[start : start + size], theirs) for start in range(0, len(mine), size)]
+    found: list[Found] = [(rows[:0], rows[:0], np.zeros(0, dtype=np.float32))] * (len(tasks) + 1)
 
     def work(part: slice) -> None:
         for number in range(part.start, part.stop):
-            found[number + 1] = nearest(cosines(*tasks[number]), *tasks[number], min_cosine)
+            mine, theirs = tasks[number]
+            found[number] = nearest(unit[mine] @ unit[theirs].T, mine, theirs, MIN_VECTOR_COSINE)
 
-    if tasks:
+    with one_blas_thread():
         parallel_slices(len(tasks), work)
-    rows, columns, values = (np.concatenate(part) for part in zip(*found, strict=True))
-    return sparse.csr_matrix((values, (rows, columns)), shape=(len(category), len(category)))
+    row, column, value = (np.concatenate(part) for part in zip(*found, strict=True))
+    return sparse.csr_matrix((value, (row, column)), shape=(len(category), len(category)))
 
 
 def nearest(cosine: Vectors, rows: Places, members: Places, min_cosine: float) -> Found:

@@ -15,7 +15,7 @@ from neatrec.compiled import compiled
 from neatrec.data.catalog import UNKNOWN
 from neatrec.models.bayes.features import PairFeatures
 from neatrec.models.bayes.ranker import STATISTICS, statistic_scores
-from neatrec.models.bayes.scoring import PairScorer, ShrunkLiftScorer
+from neatrec.models.bayes.scoring import PairScorer
 from neatrec.models.counts import PairCounts, frequent_pairs
 from neatrec.models.tuned_lift import STRONG_COUNT, TOP, strong_pairs
 
@@ -52,10 +52,9 @@ class HeldOut(NamedTuple):
         """Significant high-lift pairs: at least STRONG_COUNT times, query first where carts have an order, and
         SIGNIFICANT standard deviations above `min_lift` times chance.
         """
-        counts = self.counts
-        query, item, count = frequent_pairs(counts.matrix if self.directed is None else self.directed, STRONG_COUNT)
+        query, item, count, expected = self._frequent(STRONG_COUNT)
         # chance puts either item first half of the time; carts without order need half the lift, as paper labels do
-        bar = min_lift * counts.expected(counts.total[query], counts.total[item]) / 2
+        bar = min_lift * expected / 2
         kept = count > bar + SIGNIFICANT * np.sqrt(bar)
         return query[kept], item[kept]
 
@@ -63,12 +62,17 @@ class HeldOut(NamedTuple):
         """Pairs bought together, query first where carts have an order, more often than chance explains."""
         if self.once is not None:
             return self.once.dependent_pairs(max_p_value)
-        counts = self.counts
         # a single count is no evidence, and there are very many of them
-        query, item, count = frequent_pairs(counts.matrix if self.directed is None else self.directed, 2)
-        expected = counts.expected(counts.total[query], counts.total[item]) * (1.0 if self.directed is None else 0.5)
+        query, item, count, expected = self._frequent(2)
+        expected *= 1.0 if self.directed is None else 0.5
         kept = (count > expected) & (special.pdtrc(count - 1, expected) <= max_p_value)
         return query[kept], item[kept]
+
+    def _frequent(self, min_count: int) -> tuple[Codes, Codes, npt.NDArray[Any], Floats]:
+        """Query, item and count of pairs, query first where carts have an order; how often chance makes them in all."""
+        total = self.counts.total
+        query, item, count = frequent_pairs(self.counts.matrix if self.directed is None else self.directed, min_count)
+        return query, item, count, self.counts.expected(total[query], total[item])
 
 
 @dataclass(frozen=True)
@@ -237,7 +241,7 @@ class PairSampler:
         different = np.unique(queries)
         return different if len(different) <= most else np.sort(self.rng.choice(different, most, replace=False))
 
-    def best(self, scorer: PairScorer | ShrunkLiftScorer, queries: Codes, first: int) -> Pairs:
+    def best(self, scorer: PairScorer, queries: Codes, first: int) -> Pairs:
         """Query and item of the `first` best candidates of each query: bought, and of another category."""
         total = scorer.features.counts.total
         first, size = min(first, len(total)), max(1, BLOCK_SCORES // max(len(total), 1))
