@@ -598,9 +598,10 @@ def scaling_forecast() -> list[list[str]]:
 
 def half_lives(row: dict[str, Any]) -> str:
     """The half-lives that were chosen, and the days of the validation baskets."""
-    days = dict.fromkeys(choice["chosen_days"] for choice in row["choices"])
+    choices = row.get("choices", [row])
+    days = dict.fromkeys(choice["chosen_days"] for choice in choices)
     shown = " or ".join("none" if each is None else f"{each:g} days" for each in days)
-    return f"{shown} ({row['choices'][0]['validation_days']})"
+    return f"{shown} ({choices[0]['validation_days']})"
 
 
 def recency_rows(name: str, measures: dict[str, str]) -> list[list[str]]:

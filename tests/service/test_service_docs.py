@@ -123,6 +123,23 @@ def test_the_page_begins_with_the_demo_and_serves_what_that_builds() -> None:
     assert second == "$ neatrec serve neatrec-demo/bundle"
 
 
+def test_the_pages_of_the_workbench_are_there_and_its_list_of_pairs_is_a_file(
+    url: str, demo: Path, tmp_path: Path
+) -> None:
+    paths = re.findall(r"`(/[a-z]*)(\?[a-z=&]*)?`", BENCH)
+    assert {"/", "/pairs", "/item", "/network", "/compare", "/pair", "/categories"} <= {path for path, _ in paths}
+    catalog = ServingTable.open(demo).catalog
+    given = {name: catalog.id(number) for name, number in {"id": 0, "a": 0, "b": 1}.items()}
+    for path, query in paths:
+        if path != "/rules":  # of editors
+            asked = {name: given[name] for name in re.findall("[a-z]+", query)}
+            assert httpx.get(url + path, params=asked).status_code == 200
+    (code,) = blocks(BENCH, "sh")
+    said = run(["sh", "-c", code.replace(ADDRESS, url)], tmp_path)
+    assert '"name":"Tortilla Chips"' in said
+    assert (tmp_path / "pairs.csv").read_text().startswith("a_id,a_name,")
+
+
 @pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_the_commands_of_the_workbench_start_it(demo_folder: Path, workers: int) -> None:
     """Its last one, after those that make the files; pictures and links at the same time."""
