@@ -83,25 +83,22 @@ def test_scores_are_clipped_as_the_reference() -> None:
 
 
 @pytest.mark.parametrize("goal", GOALS)
-def test_each_goal_scores_by_the_sum_of_its_odds(goal: str) -> None:
+def test_each_goal_scores_by_the_largest_of_its_odds(goal: str) -> None:
     model = toy_bayes(2, goal="lift")
     lift, evidence = (random_weights(seed)[1] for seed in (1, 2))
     weights = dict(zip(GOALS, (0.3, 1.0, 0.0), strict=True))
     rankings = {name: GoalRanking.of_odds(lift, evidence, weight) for name, weight in weights.items()}
     levels = [[one.level for one in rankings[name].rankers] for name in GOALS]
-    both = 0.3 * lift.level + 0.7 * evidence.level
-    assert levels == [
-        pytest.approx([lift.level + np.log(0.3), both + np.log(0.7)]),
-        [lift.level],
-        pytest.approx([both]),
-    ]
+    both = pytest.approx([lift.level + np.log(0.3), evidence.level + np.log(0.7)])
+    assert levels == [both, [lift.level], [evidence.level]]
     model._set_fit(model.features, replace(model.summary, rankings=rankings))
     odds = (model.features, model.summary.prior)
-    wanted = sum(reference_scores(*odds, one, QUERY, ITEM) for one in rankings[goal].rankers)
+    wanted = np.max([reference_scores(*odds, one, QUERY, ITEM) for one in rankings[goal].rankers], axis=0)
     answering = model.with_goal(goal)
     np.testing.assert_allclose(answering.score_all(EVERY).ravel(), wanted, rtol=1e-4)
     np.testing.assert_allclose(answering.score(QUERY, ITEM), wanted, rtol=1e-4)
     np.testing.assert_allclose(model.score_goals(EVERY)[goal], answering.score_all(EVERY), rtol=1e-6)
+    np.testing.assert_allclose(model.score_pairs_by_goal(QUERY, ITEM)[goal], answering.score(QUERY, ITEM), rtol=1e-6)
     loaded = Bayes.from_arrays(answering.parameters, answering.catalog, answering.arrays())
     np.testing.assert_array_equal(loaded.score_all(EVERY), answering.score_all(EVERY))
     assert (answering.parameters.goal, model.parameters.goal) == (goal, "lift")
@@ -203,7 +200,7 @@ def test_old_weights_of_pruned_features_are_ignored_with_a_warning(caplog: pytes
 
 
 def test_arrays_of_two_named_rankers_are_upgraded() -> None:
-    """As they were written between version 1 and the goals: without the expected count, the last feature."""
+    """As they were written between version 1 and the goals: without what is now the last feature."""
     lift, sure = (np.random.default_rng(seed).normal(size=len(RANKER_FEATURES)) for seed in (1, 2))
     old = {"prior": np.arange(8.0), "calibration": np.arange(3.0), "fit_summary": np.arange(7.0)}
     rankings = FitSummary.from_arrays(upgraded(old | {"lift_ranker": lift, "sure_ranker": sure})).rankings

@@ -20,7 +20,7 @@ from neatrec.models.bayes import GOALS, Bayes
 from neatrec.models.bayes.features import RANKER_FEATURES, CatalogFeatures, FeatureOptions, PairFeatures
 from neatrec.models.bayes.fit import Fold, choose_rankings, make_folds, prior_training_set, ranker_training_set
 from neatrec.models.bayes.prior import INITIAL_PRIOR, Prior
-from neatrec.models.bayes.ranker import STATISTICS, GoalRanking, logistic_ranker, statistic_scores
+from neatrec.models.bayes.ranker import STATISTICS, GoalRanking, OddsRanker, logistic_ranker, statistic_scores
 from neatrec.models.bayes.training_set import MAX_P_VALUE, HeldOut, PairSampler, RankerTrainingSet, count_higher
 from neatrec.models.counts import CountParameters
 from neatrec.simulator import supermarket
@@ -144,6 +144,20 @@ def test_the_ranker_finds_the_weights_that_made_pairs_positive() -> None:
         assert fitted[name] == pytest.approx(weights.get(name, 0.0), abs=0.12)
     used = np.array([name != "significance" for name in RANKER_FEATURES])
     assert logistic_ranker(pairs.features, pairs.positive, used).weights[~used] == 0.0
+
+
+def test_calibrated_odds_are_right_at_each_popularity_and_keep_the_order_within_a_query() -> None:
+    names = list(RANKER_FEATURES)
+    rng = np.random.default_rng(0)
+    features = rng.standard_normal((40_000, len(names)))
+    popularity = features[:, names.index("query_popularity")]
+    features[:, names.index("query_popularity_x_query_popularity")] = popularity**2
+    ranker = OddsRanker(1.0, (np.array(names) == "log_lift").astype(np.float64))
+    wanted = -2.0 + 2.0 * ranker.log_odds(features) - popularity + 0.5 * popularity**2
+    positive = rng.random(len(features)) < 1 / (1 + np.exp(-wanted))
+    np.testing.assert_allclose(ranker.calibrated(features, positive).log_odds(features), wanted, atol=0.5)
+    # pairs that say the reverse of the odds do not turn these around
+    assert ranker.calibrated(features, ~positive) is ranker
 
 
 def chosen(pairs: RankerTrainingSet | None, prior: Prior = INITIAL_PRIOR) -> dict[str, GoalRanking]:

@@ -59,6 +59,7 @@ RANKER_FEATURES = {
 CURVED = ("log_lift", "log_count", "significance", "log_expected")
 """A lift counts for more the more often the pair was, or could have been, bought: products of each two, and squares."""
 PRODUCTS = {f"{one}_x_{two}": (one, two) for place, one in enumerate(CURVED) for two in CURVED[place:]}
+PRODUCTS["query_popularity_x_query_popularity"] = "query_popularity", "query_popularity"
 RANKER_FEATURES |= {name: f"{one} times {two}" for name, (one, two) in PRODUCTS.items()}
 
 NEAR_DISTANCE = 5

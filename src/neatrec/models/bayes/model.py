@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, replace
-from itertools import chain, islice
+from itertools import chain
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -156,24 +156,30 @@ class Bayes(Model):
         """`score_all` by each goal: the features of all odds are computed once. Call it in blocks."""
         codes = self._codes("queries", queries)
         asked = self.stand_ins.asked(codes)
-        odds = self._odds_by_goal(lambda scorer: scorer.rows_by_ranker(asked))
+        odds = self._odds_by_goal(lambda scorer, largest: largest(scorer.rows_by_ranker(asked)))
         found = {goal: self._without_nan(self.stand_ins.rows(scores, codes)) for goal, scores in odds.items()}
         return {goal: found[goal] if goal in found else self.with_goal(goal).score_all(codes) for goal in GOALS}
 
     def score_pairs_by_goal(self, queries: Codes, items: Codes) -> dict[str, Scores]:
         """`score` by each goal: the features of all odds are computed once."""
-        found = self._odds_by_goal(lambda scorer: self.stand_ins.pairs(scorer.pairs_by_ranker, queries, items))
+
+        def scores_of(scorer: PairScorer, largest: Callable[[Scores], Scores]) -> Scores:
+            return self.stand_ins.pairs(lambda *pairs: largest(scorer.pairs_by_ranker(*pairs)), queries, items)
+
+        found = self._odds_by_goal(scores_of)
         found |= {goal: self.with_goal(goal).score(queries, items) for goal in GOALS if goal not in found}
         return {goal: self._without_nan(found[goal]) for goal in GOALS}
 
-    def _odds_by_goal(self, scores_of: Callable[[PairScorer], Iterable[Scores]]) -> dict[str, Scores]:
-        """By each goal that no statistic ranks for, the sum over its rankers; `scores_of`: by each ranker."""
+    def _odds_by_goal(self, scores_of: Callable[[PairScorer, Callable[[Scores], Scores]], Scores]) -> dict[str, Scores]:
+        """By each goal that no statistic ranks for; `scores_of` gets what takes the largest of a goal's rankers."""
         rankings = self.summary.rankings.items()
         rankers = {goal: of.rankers or (None,) for goal, of in rankings if of.name not in STATISTIC_MODELS}
         if self.scorer is None or not rankers:
             return {}
-        by_ranker = iter(scores_of(self.scorer.with_rankers(*chain.from_iterable(rankers.values()))))
-        return {goal: np.add.reduce(list(islice(by_ranker, len(of)))) for goal, of in rankers.items()}
+        start = np.cumsum([0, *(len(of) for of in rankers.values())])[:-1]
+        scorer = self.scorer.with_rankers(*chain.from_iterable(rankers.values()))
+        by_goal = scores_of(scorer, lambda by_ranker: np.maximum.reduceat(by_ranker, start, axis=0))
+        return dict(zip(rankers, by_goal, strict=True))
 
     def related_items(self, queries: Codes) -> tuple[npt.NDArray[np.int64], Codes]:
         """Items bought with each query or with items like it, (start, items): where its best are mostly found."""

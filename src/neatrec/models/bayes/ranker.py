@@ -41,9 +41,12 @@ MEASURES = {"balanced": (0, 1), "lift": (0,), "evidence": (1,)}
 MIN_POSITIVE = 30
 """With fewer positive pairs a measure says nothing."""
 LIFT_POWER = 0.3
-"""`balanced` adds to the odds L of a high-lift pair L to this power times the odds of a dependent pair to the rest."""
-LIFT_WEIGHTS = tuple(round(0.05 * step, 2) for step in range(21))
-"""Weights of the odds of a high-lift pair in the sum that `balanced` ranks by."""
+"""`balanced` ranks by the odds L of a high-lift pair, or by L to this power times the odds of a dependent pair to the
+rest, whichever are larger."""
+LIFT_WEIGHTS = (0.0, *special.expit(np.arange(-4.0, 6.5, 0.5)).round(3).tolist(), 1.0)
+"""Weights of L there; the other odds weigh the rest. The ratio of the two rises in equal steps."""
+POPULARITY = [list(RANKER_FEATURES).index(f"query_popularity{power}") for power in ("", "_x_query_popularity")]
+CALIBRATION_RIDGE = 1.0
 MIN_GAIN = 0.02
 """Log-gains over the best statistic are shares of the largest one that odds attain by a measure, or of this."""
 RESAMPLES = 300
@@ -80,6 +83,17 @@ class OddsRanker:
         level, weights = lift.level * lift_power, lift.weights * lift_power
         return cls(level + rest * evidence.level, weights + rest * evidence.weights)
 
+    def calibrated(self, features: Floats, positive: Mask) -> OddsRanker:
+        """The odds that such pairs are positive whatever the query's popularity; a query's pairs keep their order."""
+        columns = np.column_stack([self.log_odds(features), features[:, POPULARITY]])
+        found = logistic_ranker(columns, positive, ridge=CALIBRATION_RIDGE)
+        factor = found.weights[0]
+        if factor <= 0:  # too few pairs to tell
+            return self
+        weights = factor * self.weights
+        weights[POPULARITY] += found.weights[1:]
+        return OddsRanker(float(found.level + factor * self.level), weights)
+
     def times(self, factor: float) -> OddsRanker:
         """The odds times `factor`."""
         return OddsRanker(self.level + float(np.log(factor)), self.weights)
@@ -92,22 +106,22 @@ class GoalRanking:
     name: str
     """`odds`, `posterior-lift`, or a statistic of the pair counts by the name of its model: `shrunk-lift`, `llr`."""
     rankers: tuple[OddsRanker, ...] = ()
-    """The score is the sum of their odds."""
+    """The score is the largest of their odds."""
     k: float | None = None
     """Of `shrunk-lift`."""
     lift_weight: float | None = None
-    """Of the odds of a high-lift pair in the sum."""
+    """Of the odds of a high-lift pair, the first of two."""
 
     @classmethod
-    def of_odds(cls, lift: OddsRanker, dependent: OddsRanker, lift_weight: float) -> GoalRanking:
-        """The weighted mean of the odds of a high-lift pair and of a blend of both odds."""
-        summands = (lift, lift_weight), (OddsRanker.blend(lift, dependent, LIFT_POWER), 1.0 - lift_weight)
-        rankers = tuple(ranker.times(weight) for ranker, weight in summands if weight > 0)
+    def of_odds(cls, lift: OddsRanker, evidence: OddsRanker, lift_weight: float) -> GoalRanking:
+        """The larger of two odds, each times its weight."""
+        weighted = (lift, lift_weight), (evidence, 1.0 - lift_weight)
+        rankers = tuple(ranker.times(weight) for ranker, weight in weighted if weight > 0)
         return cls("odds", rankers, lift_weight=lift_weight)
 
     def odds(self, features: Floats) -> Floats:
         """The score of pairs with these features, shape (pairs,)."""
-        return np.asarray(sum(np.exp(ranker.log_odds(features)) for ranker in self.rankers))
+        return np.asarray(np.exp(np.max([ranker.log_odds(features) for ranker in self.rankers], axis=0)))
 
     @property
     def title(self) -> str:
@@ -313,35 +327,49 @@ def _rich_entrants(pairs: RankerTrainingSet) -> list[Entrant]:
     out = [Entrant(GoalRanking("posterior-lift"), pairs.gains_by_query(pairs.features[:, 0]))]
     if final is None:
         return out
-    rankings = _odds_rankings(*final)
+    rankings = final.rankings()
     gains = np.zeros((len(rankings), pairs.queries, 2))
     for part in (half, ~half):
         fitted, test = _fitted(pairs.of_queries(part)) or final, pairs.of_queries(~part)
-        for place, ranking in enumerate(_odds_rankings(*fitted)):
+        for place, ranking in enumerate(fitted.rankings()):
             gains[place, ~part] = test.gains_by_query(ranking.odds(test.features))
     return out + [Entrant(ranking, gain) for ranking, gain in zip(rankings, gains, strict=True)]
 
 
-def _odds_rankings(lift: OddsRanker, dependent: OddsRanker) -> list[GoalRanking]:
-    """What `balanced` and `lift` may rank by, then what `evidence` may."""
-    return [GoalRanking.of_odds(lift, dependent, weight) for weight in LIFT_WEIGHTS] + [
-        GoalRanking("odds", (dependent,))
-    ]
+class FittedOdds(NamedTuple):
+    """Odds that were fitted on the same pairs."""
+
+    lift: OddsRanker
+    """Of a high-lift pair."""
+    dependent: OddsRanker
+    """Of a dependent pair."""
+    blend: OddsRanker
+    """Of a dependent pair, by a mean of both log-odds."""
+
+    def rankings(self) -> list[GoalRanking]:
+        """What `balanced` and `lift` may rank by, then what `evidence` may."""
+        balanced = [GoalRanking.of_odds(self.lift, self.blend, weight) for weight in LIFT_WEIGHTS]
+        return [*balanced, GoalRanking("odds", (self.dependent,))]
 
 
-def _fitted(pairs: RankerTrainingSet) -> tuple[OddsRanker, OddsRanker] | None:
-    """The odds of a high-lift pair and of a dependent pair; with too few of one kind those of the other stand in."""
-    found: list[OddsRanker | None] = []
+def _fitted(pairs: RankerTrainingSet) -> FittedOdds | None:
+    """Fitted on queries with positive pairs, calibrated on all; with too few pairs of one kind the other stands in."""
+    found: list[tuple[OddsRanker, Mask] | None] = []
     for positive, first in zip((pairs.positive, pairs.dependent), pairs.first.T, strict=True):
         asked = pairs.by_query(np.ones(positive.sum()), positive) > 0
         first = first & np.repeat(asked, np.diff(pairs.start))  # the other queries have no positive pair to tell apart
         enough = (positive & first).sum() >= MIN_POSITIVE / 2
-        found.append(logistic_ranker(pairs.features[first], positive[first]) if enough else None)
-    lift, dependent = found[0] or found[1], found[1] or found[0]
-    return None if lift is None or dependent is None else (lift, dependent)
+        found.append((logistic_ranker(pairs.features[first], positive[first]), positive) if enough else None)
+    one, other = found[0] or found[1], found[1] or found[0]
+    if one is None or other is None:
+        return None
+    (lift, significant), (dependent, sure) = one, other
+    blend = OddsRanker.blend(lift, dependent, LIFT_POWER)
+    features = pairs.features
+    return FittedOdds(lift.calibrated(features, significant), dependent, blend.calibrated(features, sure))
 
 
-def logistic_ranker(features: Floats, positive: Mask, used: Mask | None = None) -> OddsRanker:
+def logistic_ranker(features: Floats, positive: Mask, used: Mask | None = None, ridge: float = RIDGE) -> OddsRanker:
     """Ridge logistic regression on the features `used`, by default all; the others have the weight 0."""
     mean, spread = features.mean(axis=0), features.std(axis=0)
     used = (spread > 0) if used is None else used & (spread > 0)
@@ -350,9 +378,9 @@ def logistic_ranker(features: Floats, positive: Mask, used: Mask | None = None) 
 
     def loss(point: Floats) -> tuple[float, Floats]:
         margin = point[0] + columns @ point[1:]
-        value = (np.logaddexp(0.0, margin) - target * margin).sum() + 0.5 * RIDGE * np.square(point[1:]).sum()
+        value = (np.logaddexp(0.0, margin) - target * margin).sum() + 0.5 * ridge * np.square(point[1:]).sum()
         error = special.expit(margin) - target
-        return float(value), np.concatenate([[error.sum()], columns.T @ error + RIDGE * point[1:]])
+        return float(value), np.concatenate([[error.sum()], columns.T @ error + ridge * point[1:]])
 
     begin = np.zeros(1 + columns.shape[1])
     begin[0] = special.logit(np.clip(target.mean(), 1e-6, 1 - 1e-6))

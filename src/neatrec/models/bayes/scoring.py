@@ -176,10 +176,10 @@ class PairScorer:
         return other
 
     def rows(self, queries: Codes) -> Vectors:
-        """Scores of each query with every item, the sums over the rankers, shape (queries, items)."""
+        """Scores of each query with every item, the largest of the rankers', shape (queries, items)."""
         by_ranker = self.rows_by_ranker(queries)
-        total: Vectors = by_ranker[0] if len(by_ranker) == 1 else by_ranker.sum(axis=0)
-        return total
+        largest: Vectors = by_ranker[0] if len(by_ranker) == 1 else by_ranker.max(axis=0)
+        return largest
 
     def rows_by_ranker(self, queries: Codes) -> Vectors:
         """Scores of each query with every item, shape (rankers, queries, items); features are computed once."""
@@ -199,9 +199,9 @@ class PairScorer:
         return out
 
     def pairs(self, queries: Codes, items: Codes) -> Vectors:
-        """Scores of pairs, the sums over the rankers, shape (pairs,)."""
-        total: Vectors = self.pairs_by_ranker(queries, items).sum(axis=0)
-        return total
+        """Scores of pairs, the largest of the rankers', shape (pairs,)."""
+        largest: Vectors = self.pairs_by_ranker(queries, items).max(axis=0)
+        return largest
 
     def pairs_by_ranker(self, queries: Codes, items: Codes) -> Vectors:
         """Scores of pairs, shape (rankers, pairs); features are computed once."""
@@ -429,6 +429,7 @@ def add_unseen(r, of_pair, of_query, of_item, settings, out):  # type: ignore[no
     total, near_total, similar_total = of_query.total[r], of_query.near_total[r], of_query.similar_total[r]
     neighbour_total, inverse_length = of_query.neighbour_total[r], of_query.inverse_length[r]
     all_total, by_chance = of_query.all_total[r], np.float32(EXPECTED_PSEUDO)
+    popularity = of_query.popularity[r]
     log_k, limit = np.float32(np.log(k)), np.float32(MAX_LOG_PRIOR)
     per_names, per_neighbours = np.float32(1.0 / NAMES_PSEUDO), np.float32(1.0 / NEIGHBOUR_PSEUDO)
     for v in range(out.shape[1]):
@@ -444,7 +445,8 @@ def add_unseen(r, of_pair, of_query, of_item, settings, out):  # type: ignore[no
         around = max(of_pair.around[v], ZERO) * per_neighbours + ONE
         of_pair.around[v] = logarithm(around / (neighbour_total * of_item.total[v] + ONE))
     for ranker in range(len(out)):
-        level = settings.level[ranker] + w_rank.query_popularity[ranker] * of_query.popularity[r]
+        of_popular, of_popular_2 = w_rank.query_popularity[ranker], w_rank.query_popularity_x_query_popularity[ranker]
+        level = settings.level[ranker] + popularity * (of_popular + of_popular_2 * popularity)
         cosine, neighbours, order = w_rank.cosine[ranker], w_rank.neighbours[ranker], w_rank.category_order[ranker]
         of_lift, of_expected = w_rank.log_lift[ranker], w_rank.log_expected[ranker]
         of_lift_2, of_both = w_rank.log_lift_x_log_lift[ranker], w_rank.log_lift_x_log_expected[ranker]
