@@ -200,6 +200,8 @@ def test_answers_within_one_product_are_none(index: ServingTable, tmp_path: Path
             {"target": "redis", "out": "redis://host:port"},
             "`out` must be an address such as redis://host:6379/0, got 'redis://host:port'",
         ),
+        ({"out": "jdbc:oracle:thin:ann/secret@host"}, r"got '\.\.\.'"),
+        ({"out": "host=shop password=secret"}, r"got '\.\.\.'"),
         ({"out": "mysql://host/db"}, "`out` must be an address of PostgreSQL or Redis, or a name that ends in"),
         ({"target": "json", "out": "."}, "`out` must be a file or folder with a name, got '.'"),
         ({"target": "sqlite", "table": 'a"b'}, "`table` must be letters, digits and underscores"),

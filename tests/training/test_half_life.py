@@ -67,6 +67,14 @@ def test_the_bundle_says_how_old_baskets_count(shops: tuple[Shop, Shop]) -> None
     np.testing.assert_array_equal(plain.pairs.count, weighted.pairs.count)
 
 
+@pytest.mark.parametrize("infinite", ["none", "inf", float("inf")])
+def test_an_infinite_half_life_gives_the_same_bits_as_none(
+    shops: tuple[Shop, Shop], baskets: Baskets, infinite: str | float
+) -> None:
+    found = fit(baskets, model="shrunk-lift", half_life=infinite).index.manifest
+    assert found.content_hash == shops[0].index.manifest.content_hash != shops[1].index.manifest.content_hash
+
+
 def test_an_old_season_is_forgotten(baskets: Baskets) -> None:
     """Buns went with rice until June, and have gone with pens since."""
     item = baskets.catalog.code_of

@@ -47,12 +47,12 @@ SALT = 0x9E3779B97F4A7C15
 
 
 def parse_half_life(value: str | float | None) -> float | None:
-    """A half-life in days; None: every basket counts the same.
+    """A half-life in days; None, as of an infinite one: every basket counts the same.
 
-    >>> parse_half_life("90d"), parse_half_life("2w"), parse_half_life("none"), parse_half_life(30)
-    (90.0, 14.0, None, 30.0)
+    >>> parse_half_life("90d"), parse_half_life("2w"), parse_half_life("none"), parse_half_life(float("inf"))
+    (90.0, 14.0, None, None)
     """
-    if value is None or (isinstance(value, str) and value.strip().lower() == "none"):
+    if value is None or str(value).strip().lower() in ("none", "inf"):
         return None
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([dwy]?)\s*", str(value).lower())
     days = float(found[1]) * UNITS[found[2]] if found and not isinstance(value, bool) else 0.0

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from neatrec.bundle.folder import replacing
 from neatrec.errors import must_be, must_be_one_of
-from neatrec.io.addresses import is_address, parse_address
+from neatrec.io.addresses import holds_password, is_address, parse_address
 from neatrec.release.export_databases import KEY, write_postgres, write_redis, write_sqlite
 from neatrec.release.export_files import (
     TABLE,
@@ -118,6 +118,8 @@ def _target_of(out: str | Path | None) -> str:
 def _shown(out: str | Path | None) -> str | None:
     """For a message: of an address only its scheme, because it may hold a password."""
     scheme, address, _ = str(out).partition("://")
+    if not address and (is_address(str(out)) or holds_password(str(out))):
+        return "..."
     return f"{scheme}://..." if address else None if out is None else str(out)
 
 
