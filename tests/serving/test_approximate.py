@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,9 +20,10 @@ from neatrec.models import MODEL_NAMES, Model, Run, make_model
 from neatrec.models.embeddings.item2vec import Item2Vec, Item2VecProduct
 from neatrec.models.registry import model_class
 from neatrec.models.vectors import CosineModel
-from neatrec.serving import ServingTable, approximate, rewrite_index, save_indexed, table_words
+from neatrec.serving import ServingTable, approximate, rewrite_index, save_indexed, table_words, topk
 from neatrec.serving.approximate import approximate_answers, better_exact, recall_of
-from neatrec.serving.topk import TopK, best_answers, best_by_goal, product_factors, related_by_goal
+from neatrec.serving.topk import TopK, TypicalAnswers, best_answers, best_by_goal, product_factors, related_by_goal
+from neatrec.simulator import supermarket
 
 ITEMS, DIM, CLUSTERS = 3000, 12, 30
 
@@ -165,7 +167,8 @@ def test_bayes_looks_at_what_is_bought_with_items_like_the_query(tmp_path: Path)
         found = items[start[query] : start[query + 1]]
         assert len(set(found)) == len(found)
         assert set(model.features.counts.row(query)[0]) <= set(found)
-    exact, related = best_by_goal(model, 6), related_by_goal(model, 6, asked)
+    typical = TypicalAnswers.of(model, 6)
+    exact, related = best_by_goal(model, 6), related_by_goal(model, 6, asked, typical)
     for goal, top in related.items():
         scores = model.with_goal(goal).score_all(asked)
         np.testing.assert_allclose(top.score, scores[top.query, top.item], rtol=1e-6)
@@ -178,3 +181,33 @@ def test_bayes_looks_at_what_is_bought_with_items_like_the_query(tmp_path: Path)
     lift = table.with_goal("lift").answers(code("bread"))
     top = related["lift"]
     assert lift.item.tolist() == top.item[top.start[code("bread")] : top.start[code("bread") + 1]].tolist()
+
+
+def test_typical_answers_are_those_of_the_median_item_of_a_category_each_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = toy_bayes(4)
+    category, sold = model.catalog.category_of(model.category_level), np.flatnonzero(model.item_count > 0)
+    exact = best_by_goal(model, topk.SPARE * 3).values()
+    asked = np.arange(len(model.catalog), dtype=np.int32)
+    start, items = model.related_items(asked)
+    for most in (1000, 1):
+        monkeypatch.setattr(topk, "MOST_CATEGORIES", most)
+        typical = TypicalAnswers.of(model, 3)
+        assert len(typical.lists.indptr) - 1 == 1 + min(most, len(np.unique(category[sold[category[sold] >= 0]])))
+        new_start, found = typical.added_to(asked, start, items)
+        for query in asked:
+            alike = sold[category[sold] == category[query]] if typical.list_of[query] else sold
+            median = alike[np.argsort(model.item_count[alike], kind="stable")][len(alike) // 2]
+            best = [top.item[top.start[median] : top.start[median + 1]] for top in exact]
+            both = np.unique(np.concatenate([items[start[query] : start[query + 1]], *best]))
+            np.testing.assert_array_equal(found[new_start[query] : new_start[query + 1]], both)
+
+
+def test_answers_that_nobody_bought_together_are_found_too() -> None:
+    """Where most pairs are dropped, unseen pairs rank among the first: the same ones for most items of a category."""
+    shop = supermarket(baskets=4000, items=1500, seed=1).baskets
+    model = make_model("bayes", max_pairs=4000).fit(replace(shop, attributes={}, times=None), Run(rng=0, threads=1))
+    typical, queries = TypicalAnswers.of(model, 20), np.arange(0, 1500, 7, dtype=np.int32)
+    exact, related = best_by_goal(model, 20, queries=queries), related_by_goal(model, 20, queries, typical)
+    assert model.summary.rankings["lift"].name == "odds"  # a statistic would rank no such pair
+    for goal, top in exact.items():
+        assert recall_of(related[goal], queries, top)[0] > 0.9, goal

@@ -2,8 +2,9 @@
 
 faiss parts the items into lists of neighbours (spherical k-means) and finds for each query the lists nearest to it;
 their items are scored exactly, by matrix product, and scanned as in the exact table. A model with `related_items` needs
-no lists: it says itself where the best of an item are mostly found. What is lost are answers elsewhere: how many is
-measured against exact answers of items drawn at random.
+no lists: it says itself where the best of an item are mostly found, and what is best for a typical item of the category
+is looked at too. What is lost are answers elsewhere: how many is measured against exact answers of items drawn at
+random.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from neatrec.serving.topk import (
     Codes,
     TopK,
     TopKSearch,
+    TypicalAnswers,
     Vectors,
     best_by_goal,
     product_factors,
@@ -109,12 +111,12 @@ def approximate_answers(model: Model, k: int, *, threads: int | None = None) -> 
     return best, recall
 
 
-def related_recall(model: Model, k: int, *, threads: int | None = None) -> MeasuredRecall:
-    """What the items related to a query have of its exact answers by the model's own goal."""
+def related_recall(model: Model, k: int, typical: TypicalAnswers, *, threads: int | None = None) -> MeasuredRecall:
+    """What `related_by_goal` finds of a query's exact answers by the model's own goal."""
     search = search_of(model, k)
     queries = search.query[_sample(search, SAMPLE, 1)]
     exact = best_by_goal(model, k, queries=queries, threads=threads)[model.parameters.goal]
-    found = related_by_goal(model, k, queries, threads=threads)[model.parameters.goal]
+    found = related_by_goal(model, k, queries, typical, threads=threads)[model.parameters.goal]
     recall = MeasuredRecall(*recall_of(found, queries, exact), len(queries), len(search.code))
     _advise(recall)
     return recall

@@ -22,7 +22,7 @@ from neatrec.serving.evidence import thresholds
 from neatrec.serving.files import ATTACHMENT, COLUMNS_VERSION, FOLDER, NOTE, AnswerSections, write_items, write_pairs
 from neatrec.serving.pairs import PairTable
 from neatrec.serving.table import ServingTable
-from neatrec.serving.topk import TopK, best_answers, best_by_goal, found_on_gpu, related_by_goal
+from neatrec.serving.topk import TopK, TypicalAnswers, best_answers, best_by_goal, found_on_gpu, related_by_goal
 from neatrec.text import plural, printable
 
 log = logging.getLogger(__name__)
@@ -106,14 +106,14 @@ def _blocks(model: Model, options: TableOptions) -> Iterator[tuple[dict[str, Top
     """The best of some items after the other, by each goal; all at once where a search needs all items together."""
     k, threads = options.k, options.threads
     if model.goals:
-        related = options.ann and model.knows_related_items()
-        measured = related_recall(model, k, threads=threads) if related else None
+        typical = TypicalAnswers.of(model, k, threads=threads) if options.ann and model.knows_related_items() else None
+        measured = None if typical is None else related_recall(model, k, typical, threads=threads)
         for first in range(0, len(model.catalog), ITEMS_PER_BLOCK):
             block = np.arange(first, min(first + ITEMS_PER_BLOCK, len(model.catalog)), dtype=np.int32)
-            if related:
-                yield related_by_goal(model, k, block, threads=threads), measured
-            else:
+            if typical is None:
                 yield best_by_goal(model, k, queries=block, threads=threads), None
+            else:
+                yield related_by_goal(model, k, block, typical, threads=threads), measured
     elif options.ann:
         best, recall = approximate_answers(model, k, threads=threads)
         yield {"": best}, recall

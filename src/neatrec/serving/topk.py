@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
 from neatrec.compiled import compiled, offer_best, sort_best
 from neatrec.cooccurrence.resources import thread_count
@@ -138,6 +139,8 @@ TILE = 512
 """Queries and items of a tile: 1 MiB of scores, which stay in the cache of a core."""
 RELATED_QUERIES = 1024
 """Queries that are compared with what is related to them at once."""
+MOST_CATEGORIES, SPARE = 1000, 3
+"""Categories of which a typical item is compared with all items; how many times k of its best are looked at."""
 BLOCK_NUMBERS = 4_000_000
 """Scores that a model is asked for at once: 32 MB."""
 
@@ -190,14 +193,57 @@ def best_by_goal(model: Model, k: int, *, threads: int | None = None, queries: C
     return {goal: search.answers() for goal, search in searches.items()}
 
 
-def related_by_goal(model: Model, k: int, queries: Codes, *, threads: int | None = None) -> dict[str, TopK]:
-    """As `best_by_goal`, from the `related_items` of each query."""
+@dataclass(frozen=True, eq=False)
+class TypicalAnswers:
+    """The best of a typical item of each category: those of any item where little was bought with it."""
+
+    list_of: Codes
+    """The list of each item, shape (items,)."""
+    lists: sparse.csr_matrix
+    """Ones where an item is in a list, shape (lists, items)."""
+
+    @classmethod
+    def of(cls, model: Model, k: int, *, threads: int | None = None) -> TypicalAnswers:
+        """By every goal, of the item with the median number of purchases; small categories of very many share a list
+        with the items without category."""
+        category, sold = model.catalog.category_of(model.category_level), np.flatnonzero(model.item_count > 0)
+        sold = sold[np.argsort(model.item_count[sold], kind="stable")]
+        size = np.bincount(category[sold] + 1, minlength=int(category.max(initial=-1)) + 2)
+        largest = np.argsort(-size[1:], kind="stable")[:MOST_CATEGORIES]
+        largest = largest[size[1:][largest] > 0]
+        members = [sold, *(sold[category[sold] == code] for code in largest)]
+        typical = np.array([of_list[len(of_list) // 2] for of_list in members], dtype=np.int32)
+        found = best_by_goal(model, SPARE * k, threads=threads, queries=np.unique(typical)).values()
+        best = ([top.item[top.start[query] : top.start[query + 1]] for top in found] for query in typical)
+        items = [np.unique(np.concatenate(by_goal)) for by_goal in best]
+        start = np.concatenate([[0], np.cumsum([len(of_list) for of_list in items])])
+        shape = (len(items), len(model.catalog))
+        lists = sparse.csr_matrix((np.ones(start[-1], dtype=np.int8), np.concatenate(items), start), shape=shape)
+        number = np.zeros(len(size), dtype=np.int32)
+        number[largest] = np.arange(1, len(largest) + 1)
+        return cls(number[category], lists)  # -1, no category, is the last number, which stays 0
+
+    def added_to(
+        self, queries: Codes, start: npt.NDArray[np.int64], items: Codes
+    ) -> tuple[npt.NDArray[np.int64], Codes]:
+        """Lists of items, those of each query from start[row] to start[row + 1], with the typical ones, each once."""
+        more, every = self.lists[self.list_of[queries]], np.arange(len(queries))
+        row = np.concatenate([np.repeat(every, np.diff(start)), np.repeat(every, np.diff(more.indptr))])
+        key = np.unique(row * self.lists.shape[1] + np.concatenate([items, more.indices]))
+        row, item = np.divmod(key, self.lists.shape[1])
+        return np.searchsorted(row, np.arange(len(queries) + 1)), item.astype(np.int32)
+
+
+def related_by_goal(
+    model: Model, k: int, queries: Codes, typical: TypicalAnswers, *, threads: int | None = None
+) -> dict[str, TopK]:
+    """As `best_by_goal`, from the `related_items` of each query and the `typical` answers of its category."""
     searches = searches_by_goal(model, k, queries)
     asked = np.unique(np.concatenate([search.query for search in searches.values()]))
     with thread_limit(thread_count(threads)), one_blas_thread():
         for first in range(0, len(asked), RELATED_QUERIES):
             block = asked[first : first + RELATED_QUERIES]
-            start, items = model.related_items(block)
+            start, items = typical.added_to(block, *model.related_items(block))
             scores = model.score_pairs_by_goal(np.repeat(block, np.diff(start)), items)
             for goal, search in searches.items():
                 search.offer_lists(block, start, np.asarray(scores[goal], dtype=np.float64), items)
