@@ -82,7 +82,8 @@ def estimated(train: Baskets, models: tuple[str, ...]) -> Iterator[Estimated]:
         answers = [model.rank(int(query), FIRST).codes for query in queries]
         query = np.repeat(queries, [len(codes) for codes in answers])
         item = np.concatenate(answers)
-        smaller, larger = np.minimum(query, item), np.maximum(query, item)
+        both = np.sort(np.stack([query, item], axis=1), axis=1)
+        smaller, larger = np.unique(both, axis=0).T.copy()  # items that answer each other are one pair
         found = pairs.columns(smaller, larger)
         times = found["customers" if pairs.by_customer else "count"].astype(np.float64)
         expected = pairs.query_factor[smaller] * pairs.item_factor[larger]
