@@ -46,7 +46,9 @@ rest, whichever are larger."""
 LIFT_WEIGHTS = (0.0, *special.expit(np.arange(-4.0, 6.5, 0.5)).round(3).tolist(), 1.0)
 """Weights of L there; the other odds weigh the rest. The ratio of the two rises in equal steps."""
 POPULARITY = [list(RANKER_FEATURES).index(f"query_popularity{power}") for power in ("", "_x_query_popularity")]
+"""The features that calibrate odds."""
 CALIBRATION_RIDGE = 1.0
+"""Hardly any: few weights, and all pairs to fit them on."""
 MIN_GAIN = 0.02
 """Log-gains over the best statistic are shares of the largest one that odds attain by a measure, or of this."""
 RESAMPLES = 300
