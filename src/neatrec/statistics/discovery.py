@@ -76,7 +76,7 @@ def largest_possible_discovery(edges: Floats, counts: Numbers, rate: float, tota
     counts[k] p-values are above edges[k - 1] and at most edges[k]; edges ascend. A bin can hold a discovery if its
     lower edge would be one with the rank of its largest p-value; the bound is the upper edge of the last such bin.
 
-    >>> largest_possible_discovery(np.array([1e-6, 1e-5, 1e-4, 1.0]), [0, 2, 0, 1], 0.05, 100)
+    >>> largest_possible_discovery(np.array([1e-6, 1e-5, 1e-4, 1.0]), [0, 2, 0, 1], 0.05, 10_000)
     1e-05
     """
     lower = np.concatenate([[0.0], edges[:-1]]) * (1 - 1e-9)  # products round
