@@ -218,9 +218,7 @@ def test_a_gpu_that_is_not_there_is_reported_before_any_work(
     options: list[str], tmp_path: Path, monkeypatch, capsys
 ) -> None:
     monkeypatch.setitem(sys.modules, "cupy", None)
-    monkeypatch.setattr(
-        "neatrec.cli.source_options.SourceArguments.read", lambda source: pytest.fail("the baskets were read")
-    )
+    monkeypatch.setattr("neatrec.cli.options.SourceArguments.read", lambda source: pytest.fail("the baskets were read"))
     assert train(tmp_path / "bundle", "--device", "gpu", *options) == 2
     assert "device 'gpu' needs CuPy" in capsys.readouterr().err
 

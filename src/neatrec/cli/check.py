@@ -7,8 +7,8 @@ from pathlib import Path
 
 import typer
 
+from neatrec.cli.options import HALF_LIFE_HELP, STRATA_HELP, SourceArguments, parse_strata
 from neatrec.cli.output import OutputOptions, print_json, print_text
-from neatrec.cli.source_options import HALF_LIFE_HELP, STRATA_HELP, SourceArguments, parse_strata
 from neatrec.text import plural
 
 

@@ -9,8 +9,8 @@ import typer
 
 from neatrec.cli.labels import show_audit
 from neatrec.cli.leaderboard import show_leaderboard
+from neatrec.cli.options import output_folder
 from neatrec.cli.output import OutputOptions, close_bar, found_words, percent, print_json, print_table, print_text
-from neatrec.cli.source_options import output_folder
 from neatrec.text import plural, printable
 
 if TYPE_CHECKING:

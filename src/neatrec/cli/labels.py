@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from neatrec.cli.output import OutputOptions, percent, print_json, print_table
-from neatrec.cli.source_options import (
+from neatrec.cli.options import (
     HALF_LIFE_HELP,
     EngineArguments,
     SourceArguments,
@@ -18,6 +17,7 @@ from neatrec.cli.source_options import (
     output_folder,
     parse_strata,
 )
+from neatrec.cli.output import OutputOptions, percent, print_json, print_table
 from neatrec.errors import must_be, require_extra
 from neatrec.text import printable
 

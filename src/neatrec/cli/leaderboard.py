@@ -6,12 +6,12 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
+from neatrec.cli.options import HALF_LIFE_HELP, SourceArguments, option, output_folder, parse_strata
 from neatrec.cli.output import OutputOptions, print_json, print_table
-from neatrec.cli.source_options import HALF_LIFE_HELP, SourceArguments, output_folder, parse_strata
 from neatrec.errors import must_be
 from neatrec.text import printable
 
@@ -29,63 +29,48 @@ STATISTICS = ("pop", "popco", "lift", "shrunk-lift", "llr", "jaccard")
 class LeaderboardArguments:
     """Options of everything that trains and compares models."""
 
-    split: Annotated[
-        str,
-        typer.Option(
-            metavar="half|time|random",
-            help="Split the baskets in this way. half: even basket ids train, odd ones test (a stable hash for "
-            "other ids).",
-            rich_help_panel=SPLIT,
-        ),
-    ] = "half"
-    split_seed: Annotated[int, typer.Option(min=0, help="Split at random with this seed.", rich_help_panel=SPLIT)] = 0
-    split_cut: Annotated[
-        str | None, typer.Option(metavar="DATE", help="Cut a split by time there.", rich_help_panel=SPLIT)
-    ] = None
-    models: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--models",
-            "--model",
-            metavar="NAME",
-            help="Compare this model, NAME@paper for the paper's settings, or pkg.mod:Class; may be repeated. "
-            "Default: all.",
-            rich_help_panel=MODELS,
-        ),
-    ] = None
-    scores: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=F.parquet",
-            help="Compare scores of others as well: a table of query, item, score.",
-            rich_help_panel=MODELS,
-        ),
-    ] = None
-    protocol: Annotated[str, typer.Option(metavar="calibrated|paper", help="Make the labels by this protocol.")] = (
-        "calibrated"
+    split: str = option(
+        "half",
+        metavar="half|time|random",
+        help="Split the baskets in this way. half: even basket ids train, odd ones test (a stable hash for other ids).",
+        rich_help_panel=SPLIT,
     )
-    level: Annotated[
-        list[float] | None, typer.Option(help="Accept labels at this level; may be repeated. Default: 0.05 0.01 0.001.")
-    ] = None
-    min_basket: Annotated[int, typer.Option(help="Make labels from baskets of at least so many items.", min=2)] = 5
-    candidates: Annotated[int, typer.Option(help="Rank so many candidates per query.", min=1)] = 200
-    seeds: Annotated[int, typer.Option(help="Train each model so many times.", min=1)] = 1
-    seed: Annotated[
-        int, typer.Option(help="Use this seed for the first training and the label-free intervals.", min=0)
-    ] = 0
-    strata: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="A,B|none",
-            help="Compare counts with chance within baskets of one size, month, or value of a column such as store. "
-            "Default: as `train` does; none with --protocol paper.",
-        ),
-    ] = None
-    half_life: Annotated[str | None, typer.Option(metavar="90d|none", help=HALF_LIFE_HELP)] = None
-    device: Annotated[
-        str, typer.Option(metavar="auto|cpu|gpu", help="Train and rank on this device the models that support it.")
-    ] = "auto"
-    threads: Annotated[int | None, typer.Option(help="Use so many threads. Default: all cores.", min=1)] = None
+    split_seed: int = option(0, min=0, help="Split at random with this seed.", rich_help_panel=SPLIT)
+    split_cut: str | None = option(None, metavar="DATE", help="Cut a split by time there.", rich_help_panel=SPLIT)
+    models: list[str] | None = option(
+        None,
+        "--models",
+        "--model",
+        metavar="NAME",
+        help="Compare this model, NAME@paper for the paper's settings, or pkg.mod:Class; may be repeated. "
+        "Default: all.",
+        rich_help_panel=MODELS,
+    )
+    scores: list[str] | None = option(
+        None,
+        metavar="NAME=F.parquet",
+        help="Compare scores of others as well: a table of query, item, score.",
+        rich_help_panel=MODELS,
+    )
+    protocol: str = option("calibrated", metavar="calibrated|paper", help="Make the labels by this protocol.")
+    level: list[float] | None = option(
+        None, help="Accept labels at this level; may be repeated. Default: 0.05 0.01 0.001."
+    )
+    min_basket: int = option(5, help="Make labels from baskets of at least so many items.", min=2)
+    candidates: int = option(200, help="Rank so many candidates per query.", min=1)
+    seeds: int = option(1, help="Train each model so many times.", min=1)
+    seed: int = option(0, help="Use this seed for the first training and the label-free intervals.", min=0)
+    strata: list[str] | None = option(
+        None,
+        metavar="A,B|none",
+        help="Compare counts with chance within baskets of one size, month, or value of a column such as store. "
+        "Default: as `train` does; none with --protocol paper.",
+    )
+    half_life: str | None = option(None, metavar="90d|none", help=HALF_LIFE_HELP)
+    device: str = option(
+        "auto", metavar="auto|cpu|gpu", help="Train and rank on this device the models that support it."
+    )
+    threads: int | None = option(None, help="Use so many threads. Default: all cores.", min=1)
 
     def chosen_models(self) -> list[str] | None:
         """The names, however they were given; None for all of ours."""

@@ -17,6 +17,7 @@ from neatrec.cli.demo import demo
 from neatrec.cli.export import export as export_table
 from neatrec.cli.labels import audit, labels
 from neatrec.cli.leaderboard import benchmark, export, leaderboard
+from neatrec.cli.options import with_groups
 from neatrec.cli.output import close_bar, print_json
 from neatrec.cli.publish import publish
 from neatrec.cli.recommend import recommend
@@ -24,7 +25,6 @@ from neatrec.cli.report import report, reproduce, verify
 from neatrec.cli.serve import serve
 from neatrec.cli.show import show
 from neatrec.cli.signals import TerminatedError, leave_on_sigterm
-from neatrec.cli.source_options import with_groups
 from neatrec.cli.train import train
 from neatrec.errors import NeatrecError
 from neatrec.io.options import option_infos

@@ -12,10 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from textwrap import fill
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
-import typer
-
+from neatrec.cli.options import option
 from neatrec.text import plural, printable, show_number
 
 if TYPE_CHECKING:
@@ -121,10 +120,10 @@ SHOWN = tuple(f"neatrec.{name}" for name in ("io", "training.", "release", "serv
 class OutputOptions:
     """Options of every command. Making one sets the log up, before the command does anything."""
 
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout instead of text.")] = False
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print every step and every table.")] = False
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Log only warnings and errors on stderr.")] = False
-    log_json: Annotated[bool, typer.Option("--log-json", help="Log lines on stderr as JSON objects.")] = False
+    as_json: bool = option(False, "--json", help="Print one JSON object on stdout instead of text.")
+    verbose: bool = option(False, "--verbose", "-v", help="Print every step and every table.")
+    quiet: bool = option(False, "--quiet", "-q", help="Log only warnings and errors on stderr.")
+    log_json: bool = option(False, "--log-json", help="Log lines on stderr as JSON objects.")
 
     def __post_init__(self) -> None:
         handler = BarHandler(sys.stderr) if self.moving else logging.StreamHandler(sys.stderr)

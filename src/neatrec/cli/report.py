@@ -7,8 +7,8 @@ from pathlib import Path
 import typer
 
 from neatrec.cli.leaderboard import LeaderboardArguments, show_leaderboard
+from neatrec.cli.options import SourceArguments, parse_strata
 from neatrec.cli.output import OutputOptions, print_json
-from neatrec.cli.source_options import SourceArguments, parse_strata
 from neatrec.errors import must_be
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
+from neatrec.cli.options import HALF_LIFE_HELP, SourceArguments, argument
 from neatrec.cli.output import OutputOptions, ShowProgress, close_bar, found_words
-from neatrec.cli.source_options import HALF_LIFE_HELP, SourceArguments
 from neatrec.errors import must_be, require_extra
 from neatrec.io.options import SourceOptions
 from neatrec.service.settings import IN_FLIGHT
@@ -27,15 +27,12 @@ PAGE = "Page"
 class ServedSource(SourceArguments):
     """What to serve: a bundle, a store, or orders to train on first."""
 
-    source: Annotated[
-        str,
-        typer.Argument(
-            metavar="BUNDLE|STORE|SOURCE",
-            help="Serve a bundle, a store whose `current` is live, or orders to train on (`neatrec help data` lists "
-            "the options that describe them).",
-            show_default=False,
-        ),
-    ]
+    source: str = argument(
+        metavar="BUNDLE|STORE|SOURCE",
+        help="Serve a bundle, a store whose `current` is live, or orders to train on (`neatrec help data` lists "
+        "the options that describe them).",
+        show_default=False,
+    )
 
 
 def serve(

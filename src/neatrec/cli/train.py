@@ -6,23 +6,24 @@ import logging
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from neatrec.cli.output import OutputOptions, ShowProgress, close_bar, found_words, print_json
-from neatrec.cli.show import print_config as print_config_of
-from neatrec.cli.show import print_coverage, print_rankings, ranking_words
-from neatrec.cli.signals import at_a_safe_moment
-from neatrec.cli.source_options import (
+from neatrec.cli.options import (
     HALF_LIFE_HELP,
     STRATA_HELP,
     SourceArguments,
     connect_spark,
+    option,
     parse_memory_limit,
     parse_strata,
     spark_master_option,
 )
+from neatrec.cli.output import OutputOptions, ShowProgress, close_bar, found_words, print_json
+from neatrec.cli.show import print_config as print_config_of
+from neatrec.cli.show import print_coverage, print_rankings, ranking_words
+from neatrec.cli.signals import at_a_safe_moment
 from neatrec.errors import ParameterError, SourceError, must_be
 from neatrec.text import printable
 
@@ -46,84 +47,66 @@ def _print_config(name: str | None) -> None:
 class TableArguments:
     """Options of the serving table."""
 
-    index: Annotated[
-        bool,
-        typer.Option("--index/--no-index", help="Write the serving table with its evidence.", rich_help_panel=TABLE),
-    ] = True
-    ann: Annotated[
-        bool | None,
-        typer.Option(
-            "--ann/--exact",
-            help="Write an approximate serving table, for millions of items (needs faiss; its measured recall is "
-            "reported).",
-            rich_help_panel=TABLE,
-            show_default=False,
-        ),
-    ] = None
-    k: Annotated[
-        int | None, typer.Option("-k", help="Keep so many answers per item. Default: 100.", rich_help_panel=TABLE)
-    ] = None
-    rewrite_table: Annotated[
-        bool,
-        typer.Option(
-            "--rewrite-table",
-            help="Train nothing: write the serving table of an existing bundle again. SOURCE is the bundle, or the "
-            "baskets that the bundle DIR learned from if it has no table yet.",
-            rich_help_panel=TABLE,
-        ),
-    ] = False
-    report: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="REPORT",
-            help="Attach a report, whose leaderboard and tables the page shows; with --rewrite-table.",
-            rich_help_panel=TABLE,
-        ),
-    ] = None
+    index: bool = option(
+        True, "--index/--no-index", help="Write the serving table with its evidence.", rich_help_panel=TABLE
+    )
+    ann: bool | None = option(
+        None,
+        "--ann/--exact",
+        help="Write an approximate serving table, for millions of items (needs faiss; its measured recall is "
+        "reported).",
+        rich_help_panel=TABLE,
+        show_default=False,
+    )
+    k: int | None = option(None, "-k", help="Keep so many answers per item. Default: 100.", rich_help_panel=TABLE)
+    rewrite_table: bool = option(
+        False,
+        "--rewrite-table",
+        help="Train nothing: write the serving table of an existing bundle again. SOURCE is the bundle, or the "
+        "baskets that the bundle DIR learned from if it has no table yet.",
+        rich_help_panel=TABLE,
+    )
+    report: Path | None = option(
+        None,
+        metavar="REPORT",
+        help="Attach a report, whose leaderboard and tables the page shows; with --rewrite-table.",
+        rich_help_panel=TABLE,
+    )
 
 
 @dataclass(frozen=True)
 class LargeDataArguments:
     """Options for more baskets than memory, and for several processes."""
 
-    stream: Annotated[
-        bool,
-        typer.Option(
-            "--stream",
-            help="Write the baskets as temporary shards beside DIR and hold one in memory at a time.",
-            rich_help_panel=LARGE,
-        ),
-    ] = False
-    shard_lines: Annotated[
-        int | None,
-        typer.Option(min=1, help="Write so many lines per shard. Default: two million.", rich_help_panel=LARGE),
-    ] = None
-    memory_limit: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SIZE",
-            help="Use so much memory for counting pairs (--engine), or for writing shards (--stream, by default 1GiB).",
-            rich_help_panel=LARGE,
-        ),
-    ] = None
-    engine: Annotated[
-        str,
-        typer.Option(
-            metavar="auto|memory|disk|spark",
-            help="Count pairs with this engine, for the model and its table; the model is the same.",
-            rich_help_panel=LARGE,
-        ),
-    ] = "auto"
-    spark_master: Annotated[str | None, spark_master_option(LARGE)] = None
-    sync_every: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            metavar="BASKETS",
-            help="Synchronize after so many baskets per process, under torchrun. Default: 1024, on GPUs 4096.",
-            rich_help_panel=LARGE,
-        ),
-    ] = None
+    stream: bool = option(
+        False,
+        "--stream",
+        help="Write the baskets as temporary shards beside DIR and hold one in memory at a time.",
+        rich_help_panel=LARGE,
+    )
+    shard_lines: int | None = option(
+        None, min=1, help="Write so many lines per shard. Default: two million.", rich_help_panel=LARGE
+    )
+    memory_limit: str | None = option(
+        None,
+        metavar="SIZE",
+        help="Use so much memory for counting pairs (--engine), or for writing shards (--stream, by default 1GiB).",
+        rich_help_panel=LARGE,
+    )
+    engine: str = option(
+        "auto",
+        metavar="auto|memory|disk|spark",
+        help="Count pairs with this engine, for the model and its table; the model is the same.",
+        rich_help_panel=LARGE,
+    )
+    spark_master: str | None = spark_master_option(LARGE)
+    sync_every: int | None = option(
+        None,
+        min=1,
+        metavar="BASKETS",
+        help="Synchronize after so many baskets per process, under torchrun. Default: 1024, on GPUs 4096.",
+        rich_help_panel=LARGE,
+    )
 
     def require_stream(self) -> None:
         """Refuse what only a stream uses."""

@@ -36,21 +36,28 @@ HALF_LIFE_HELP = (
 )
 
 
+def option(default: Any, *names: str, **how: Any) -> Any:
+    """A field of a group: its default, and the option on the command line, as `typer.Option` takes it."""
+    return field(default=default, metadata={"typer": typer.Option(*names, **how)})
+
+
+def argument(**how: Any) -> Any:
+    """A field of a group that is a required argument, as `typer.Argument` takes it."""
+    return field(metadata={"typer": typer.Argument(**how)})
+
+
 @dataclass(frozen=True)
 class SourceArguments:
     """The SOURCE argument and the options that describe it."""
 
-    source: Annotated[
-        str,
-        typer.Argument(
-            metavar="SOURCE",
-            help="Read a file, folder or glob of CSV, Parquet, JSON lines or Arrow; an SQLite or DuckDB file; a "
-            "database such as postgresql://HOST/NAME; a folder that `neatrec import` wrote; an Instacart-layout "
-            "folder; a source.toml; supermarket[:key=value,...]; or complete-journey. "
-            "`neatrec help data` lists the options that describe it.",
-            show_default=False,
-        ),
-    ]
+    source: str = argument(
+        metavar="SOURCE",
+        help="Read a file, folder or glob of CSV, Parquet, JSON lines or Arrow; an SQLite or DuckDB file; a "
+        "database such as postgresql://HOST/NAME; a folder that `neatrec import` wrote; an Instacart-layout "
+        "folder; a source.toml; supermarket[:key=value,...]; or complete-journey. "
+        "`neatrec help data` lists the options that describe it.",
+        show_default=False,
+    )
     options: SourceOptions = field(default_factory=SourceOptions)
 
     def read(self, attributes: tuple[str, ...] = ()) -> LoadedSource:
@@ -62,7 +69,8 @@ class SourceArguments:
 
 def spark_master_option(panel: str) -> Any:
     """--spark-master of every command that counts."""
-    return typer.Option(
+    return option(
+        None,
         metavar="URL",
         help="Use this cluster with --engine spark. Default: SPARK_MASTER, else here.",
         rich_help_panel=panel,
@@ -73,27 +81,20 @@ def spark_master_option(panel: str) -> Any:
 class EngineArguments:
     """Options of everything that counts pairs."""
 
-    engine: Annotated[
-        str,
-        typer.Option(
-            metavar="auto|memory|disk|spark", help="Count the pairs with this engine.", rich_help_panel="Counting"
-        ),
-    ] = "auto"
-    spark_master: Annotated[str | None, spark_master_option("Counting")] = None
-    memory_limit: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SIZE",
-            help="Use so much memory, such as 2GiB, for counting pairs; with --engine spark of its Java process.",
-            rich_help_panel="Counting",
-        ),
-    ] = None
-    threads: Annotated[
-        int | None, typer.Option(help="Use so many threads. Default: all cores.", rich_help_panel="Counting")
-    ] = None
-    max_basket_pairs: Annotated[
-        int, typer.Option(help="Refuse a basket with more pairs.", min=1, rich_help_panel="Counting")
-    ] = 200_000_000
+    engine: str = option(
+        "auto", metavar="auto|memory|disk|spark", help="Count the pairs with this engine.", rich_help_panel="Counting"
+    )
+    spark_master: str | None = spark_master_option("Counting")
+    memory_limit: str | None = option(
+        None,
+        metavar="SIZE",
+        help="Use so much memory, such as 2GiB, for counting pairs; with --engine spark of its Java process.",
+        rich_help_panel="Counting",
+    )
+    threads: int | None = option(None, help="Use so many threads. Default: all cores.", rich_help_panel="Counting")
+    max_basket_pairs: int = option(
+        200_000_000, help="Refuse a basket with more pairs.", min=1, rich_help_panel="Counting"
+    )
 
     def choices(self) -> dict[str, Any]:
         """What counting functions take, checked."""
@@ -200,8 +201,7 @@ COMMAND_LINE_TYPES: dict[str, Any] = {
 def with_groups(command: Callable[..., Any]) -> Callable[..., Any]:
     """`command` with each parameter whose type is a dataclass replaced by an option for each of its fields.
 
-    Fields carry their options as `Annotated[...]`, like any parameter of a typer command, or an `OptionInfo`; a field
-    may be a group itself.
+    Fields carry their options by `option` or `argument`, or an `OptionInfo`; a field may be a group itself.
     """
     hints = get_type_hints(command, include_extras=True)
     groups = {name: kind for name, kind in hints.items() if name != "return" and is_dataclass(kind)}
@@ -240,9 +240,11 @@ def _parameters_of(group: Any) -> list[inspect.Parameter]:
             names = [f"--{entry.name.replace('_', '-')}"] if info.kind == "flag" else []  # without a --no-... beside it
             # hidden options are not completed either, so a shell that asks gets them all
             hidden = "_NEATREC_COMPLETE" not in os.environ
-            option = typer.Option(*names, metavar=info.metavar or None, help=info.help, hidden=hidden)
-            hint = Annotated[COMMAND_LINE_TYPES.get(info.kind, str | None), option]
+            shown = typer.Option(*names, metavar=info.metavar or None, help=info.help, hidden=hidden)
+            hint = Annotated[COMMAND_LINE_TYPES.get(info.kind, str | None), shown]
             default = False if info.kind == "flag" else None
+        elif "typer" in entry.metadata:
+            hint = Annotated[hint, entry.metadata["typer"]]
         default = inspect.Parameter.empty if default is MISSING else default
         found.append(inspect.Parameter(entry.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint))
     return found
