@@ -187,6 +187,30 @@ def splitmix64(x):
     return x ^ (x >> np.uint64(31))
 
 
+@compiled
+def fill_alias(share):
+    """Vose's method: each slot keeps its own item with the chance share[i] and gives the rest to one other item.
+
+    share: weights of mean 1, replaced by the shares; the others come back, both of shape (items,).
+    """
+    small, large = np.flatnonzero(share < 1.0), np.flatnonzero(share >= 1.0)
+    below, other = np.empty(len(share), np.int64), np.arange(len(share))
+    few, many = len(small), len(large)
+    below[:few] = small
+    while few and many:
+        few -= 1
+        item, big = below[few], large[many - 1]
+        other[item] = big
+        share[big] -= 1.0 - share[item]
+        if share[big] < 1.0:
+            many -= 1
+            below[few] = big
+            few += 1
+    share[below[:few]] = 1.0
+    share[large[:many]] = 1.0
+    return other
+
+
 def _prefetch(level: int) -> Any:
     @intrinsic
     def prefetch(typing_context: Any, array: Any, index: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from neatrec.compiled import fill_alias
 from neatrec.simulator.catalog import (
     DECEMBER_ONLY,
     LARGE_BASKET,
@@ -114,19 +115,9 @@ def _accepted_over_sizes(size_table: npt.NDArray[np.float64]) -> float:
 
 def alias_table(weight: npt.NDArray[np.float64]) -> Alias:
     """Vose's alias table: item i keeps its place with probability share[i] / 2^32, else alias[i] has it."""
-    scaled = weight / weight.sum() * len(weight)
-    alias = np.arange(len(weight), dtype=np.int32)
-    keep = np.ones(len(weight))
-    small = np.flatnonzero(scaled < 1).tolist()
-    large = np.flatnonzero(scaled >= 1).tolist()
-    while small and large:
-        small_item, large_item = small.pop(), large[-1]
-        keep[small_item] = scaled[small_item]
-        alias[small_item] = large_item
-        scaled[large_item] -= 1 - scaled[small_item]
-        if scaled[large_item] < 1:
-            small.append(large.pop())
-    return np.round(keep * 2**32).astype(np.int64), alias
+    share = weight / weight.sum() * len(weight)
+    alias = fill_alias(share)
+    return np.round(share * 2**32).astype(np.int64), alias.astype(np.int32)
 
 
 def partners_by_query(

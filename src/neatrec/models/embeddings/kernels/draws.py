@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy import uint64 as u64
 
-from neatrec.compiled import compiled, splitmix64
+from neatrec.compiled import compiled, fill_alias, splitmix64
 
 TRIES = 16
 """A negative that is refused this often is left out."""
@@ -58,44 +58,13 @@ def _mask(bits):
     return one << (low & u64(63)) | one << ((low >> u64(6)) & u64(63)) | one << ((low >> u64(12)) & u64(63))
 
 
-@compiled
-def _fill_alias(weight, alias, small, large):
-    """Vose's method: every slot keeps its own item up to a threshold and gives the rest to one other item."""
-    count = len(weight)
-    few, many = 0, 0
-    for i in range(count):
-        if weight[i] < 1.0:
-            small[few] = i
-            few += 1
-        else:
-            large[many] = i
-            many += 1
-    other = np.arange(count)
-    while few and many:
-        few -= 1
-        s, big = small[few], large[many - 1]
-        other[s] = big
-        weight[big] -= 1.0 - weight[s]
-        if weight[big] < 1.0:
-            many -= 1
-            small[few] = big
-            few += 1
-    for i in small[:few]:
-        weight[i] = 1.0
-    for i in large[:many]:
-        weight[i] = 1.0
-    for i in range(count):
-        threshold = min(weight[i] * 4294967296.0, 4294967295.0)
-        alias[i] = u64(threshold) << u64(32) | u64(other[i])
-
-
 def alias_table(weights: npt.ArrayLike) -> Words:
     """A table from which `picked` picks row i with a chance of weights[i] / sum(weights), shape (rows,)."""
     weight = np.asarray(weights, dtype=np.float64)
-    weight = weight * (len(weight) / weight.sum())
-    alias = np.empty(len(weight), dtype=np.uint64)
-    _fill_alias(weight, alias, np.empty(len(weight), np.int64), np.empty(len(weight), np.int64))
-    return alias
+    share = weight * (len(weight) / weight.sum())
+    other = fill_alias(share).astype(np.uint64)
+    table: Words = np.minimum(share * 2.0**32, 2.0**32 - 1).astype(np.uint64) << u64(32) | other
+    return table
 
 
 def new_filter(entries: int, bits_each: int = 16, max_bytes: int = 2**28) -> Words:
