@@ -71,17 +71,22 @@ class CosineModel(Model):
         self.vectors = np.ascontiguousarray(vectors, dtype=np.float32)
         self.directions = (vectors / np.where(length == 0, 1.0, length)).astype(np.float32)
 
+    def _sides(self) -> tuple[Vectors, Vectors]:
+        """Vectors of queries and items whose product is the score."""
+        return self.directions, self.directions
+
     def _score(self, queries: Codes, items: Codes) -> Scores:
-        return pair_products(self.directions, self.directions, queries, items)
+        return pair_products(*self._sides(), queries, items)
 
     def _score_all(self, queries: Codes) -> Scores:
-        return all_products(self.directions[queries], self.directions)
+        ours, theirs = self._sides()
+        return all_products(ours[queries], theirs)
 
     def factors(self) -> tuple[Vectors, Vectors] | None:
         """Vectors of queries and items whose product is the score; None for a model that scores in another way."""
         by_rows, by_pairs = type(self)._score_all, type(self)._score
-        scores_by_cosine = by_rows is CosineModel._score_all and by_pairs is CosineModel._score
-        return (self.directions, self.directions) if scores_by_cosine else None
+        by_product = by_rows is CosineModel._score_all and by_pairs is CosineModel._score
+        return self._sides() if by_product else None
 
     def item_vectors(self) -> Vectors:
         return self.vectors

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from neatrec.data.baskets import Baskets
+from neatrec.models.embeddings.kernels import gpu_call
 from neatrec.models.embeddings.kernels.arguments import Draws, Shard
+from neatrec.models.embeddings.kernels.gpu_call import GpuTables
+from neatrec.models.embeddings.kernels.gpu_feed import GpuBasketFeed, HostBaskets
 from neatrec.models.embeddings.kernels.layout import Table
 from neatrec.models.embeddings.sampling import VisitOrder
-
-if TYPE_CHECKING:
-    from neatrec.models.embeddings.kernels.gpu_call import GpuTables
-    from neatrec.models.embeddings.kernels.gpu_feed import GpuBasketFeed
 
 CHUNK = 2**17
 """Lines per kernel call, between two checks of `Run.stop`. Fixed: reproducible runs must not depend on threads."""
@@ -81,13 +81,15 @@ class GpuDevice(TrainingDevice):
     def __init__(self, visits: VisitOrder, lines: int) -> None:
         super().__init__(visits)
         self.lines = lines
-        self._feed: GpuBasketFeed | None = None
         self._tables: GpuTables | None = None
         self._users: dict[int, npt.NDArray[np.int32]] = {}  # by shard: looking them up takes longer than an epoch
 
-    def spans(self, shard: Baskets, number: int, epoch: int, seed: int, first: int) -> Iterator[Span]:
-        from neatrec.models.embeddings.kernels.gpu_feed import HostBaskets
+    @cached_property
+    def feed(self) -> GpuBasketFeed:
+        """Created on first use: the free memory is known once tables and draws are uploaded."""
+        return GpuBasketFeed(self.visits.row_of_item, self.visits.category, self.lines)
 
+    def spans(self, shard: Baskets, number: int, epoch: int, seed: int, first: int) -> Iterator[Span]:
         rng = np.random.default_rng([seed, 1, epoch, number])
         if number not in self._users:
             self._users[number] = self.visits.users_of(shard)
@@ -99,41 +101,24 @@ class GpuDevice(TrainingDevice):
         """Approximate: the units are in random order."""
         return max(1, (end - first) * (span.end - span.begin) // (span.last - span.first))
 
-    @property
-    def feed(self) -> GpuBasketFeed:
-        """Created on first use: the free memory is known once tables and draws are uploaded."""
-        from neatrec.models.embeddings.kernels.gpu_feed import GpuBasketFeed
-
-        if self._feed is None:
-            self._feed = GpuBasketFeed(self.visits.row_of_item, self.visits.category, self.lines)
-        return self._feed
-
     def upload(self, tables: Mapping[str, Table]) -> tuple[Table, ...]:
-        from neatrec.models.embeddings.kernels.gpu_call import to_gpu
-
         if self._tables is None:
-            self._tables = to_gpu(tuple(tables.values()))
+            self._tables = gpu_call.to_gpu(tuple(tables.values()))
         return self._tables
 
     def download(self, tables: Mapping[str, Table]) -> None:
-        from neatrec.models.embeddings.kernels.gpu_call import from_gpu
-
         if self._tables is not None:
-            from_gpu(self._tables, tuple(tables.values()))
+            gpu_call.from_gpu(self._tables, tuple(tables.values()))
 
     def to_host(self, array: Any) -> npt.NDArray[np.float32]:
         found: npt.NDArray[np.float32] = array.get()
         return found
 
     def max_abs(self, table: Any, dim: int) -> float:
-        from neatrec.models.embeddings.kernels.gpu_call import largest
-
-        return largest(table, dim)
+        return gpu_call.largest(table, dim)
 
     def upload_draws(self, draws: Draws) -> Draws:
-        from neatrec.models.embeddings.kernels.gpu_call import draws_to_gpu
-
-        return draws_to_gpu(draws)
+        return gpu_call.draws_to_gpu(draws)
 
 
 def training_device(device: str, visits: VisitOrder, lines: int) -> TrainingDevice:

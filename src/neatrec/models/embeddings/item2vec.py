@@ -9,11 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from neatrec.models.base import Codes, Scores
 from neatrec.models.embeddings.kernels.layout import Table, new_table, vector
 from neatrec.models.embeddings.model import PAPER, EmbeddingModel, EmbeddingParameters, random_table
 from neatrec.models.parameters import ModelParameters, with_default
-from neatrec.models.vectors import all_products, pair_products
 
 
 @dataclass(frozen=True)
@@ -53,13 +51,5 @@ class Item2VecProduct(Item2Vec):
     shares_fit_with: ClassVar[str] = "item2vec"
     description: ClassVar[str] = "The vectors of item2vec, ranked by input x output."
 
-    def _score(self, queries: Codes, items: Codes) -> Scores:
-        return pair_products(self.vectors, self.output, queries, items)
-
-    def _score_all(self, queries: Codes) -> Scores:
-        return all_products(self.vectors[queries], self.output)
-
-    def factors(self) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]] | None:
-        by_rows, by_pairs = type(self)._score_all, type(self)._score
-        scores_by_product = by_rows is Item2VecProduct._score_all and by_pairs is Item2VecProduct._score
-        return (self.vectors, self.output) if scores_by_product else None
+    def _sides(self) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+        return self.vectors, self.output

@@ -17,7 +17,7 @@ from neatrec.data.baskets import Baskets
 from neatrec.errors import must_be
 from neatrec.models.base import require_shapes
 from neatrec.models.embeddings.kernels.arguments import KernelSettings
-from neatrec.models.embeddings.kernels.dispatch import chosen_device, device_for
+from neatrec.models.embeddings.kernels.dispatch import chosen_device
 from neatrec.models.embeddings.kernels.layout import SQUARES, Table, new_table, vector, width
 from neatrec.models.embeddings.trainer import train
 from neatrec.models.embeddings.warm_start import (
@@ -121,7 +121,9 @@ class EmbeddingModel(CosineModel):
             chosen_device(self.kernel, run.device, self._settings(), run.reproducible)
 
     def fit_device(self, run: Run) -> str:
-        return device_for(self.kernel, run.device, self._settings(), run.reproducible)
+        if run.device != "auto":
+            return run.device  # without looking for a GPU that is asked for by name
+        return chosen_device(self.kernel, "auto", self._settings(), run.reproducible, quiet=True)
 
     def _fit(self, shards: Iterable[Baskets], run: Run) -> None:
         if run.warm_start is not None:

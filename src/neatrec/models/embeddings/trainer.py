@@ -182,19 +182,18 @@ class _TrainingLoop:
                 rate=self._rate(lines_before + span.begin), last_rate=self._rate(lines_before + span.end)
             )
             stats = self._call_kernel(span, draws, settings)
-            self.position = replace(
-                self.position,
-                shard=number,
-                chunk=chunk,
-                pairs=self.position.pairs + stats.pairs,
-                loss=self.position.loss + stats.loss,
-                active=self.position.active + stats.active,
-            )
-            if not math.isfinite(stats.loss):
-                raise self._diverged("the loss is not a number")
+            self._add(stats, shard=number, chunk=chunk)
             self._report(lines_before + span.end)
             self._maybe_stop()
         self.position = replace(self.position, shard=number + 1, chunk=0)
+
+    def _add(self, stats: StepStats, **reached: Any) -> None:
+        """Count what a call of the kernel did."""
+        at = self.position
+        pairs, loss, active = at.pairs + stats.pairs, at.loss + stats.loss, at.active + stats.active
+        self.position = replace(at, pairs=pairs, loss=loss, active=active, **reached)
+        if not math.isfinite(stats.loss):
+            raise self._diverged("the loss is not a number")
 
     def _call_kernel(self, span: Span, draws: Draws, settings: KernelSettings) -> StepStats:
         data = KernelInput(self.kernel_tables, span.visit, draws, settings)
@@ -221,15 +220,7 @@ class _TrainingLoop:
                 break
             done += int(seen)
             self.lines_done = done
-            position = self.position
-            self.position = replace(
-                position,
-                pairs=position.pairs + int(pairs),
-                loss=position.loss + loss,
-                active=position.active + int(active),
-            )
-            if not math.isfinite(loss):
-                raise self._diverged("the loss is not a number")
+            self._add(StepStats(int(pairs), loss, int(active)))
             sent.append(self._synchronize(synchronizer, last))
             self._report(done)
         self._log_sent(sent)

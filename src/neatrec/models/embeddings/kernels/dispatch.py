@@ -50,27 +50,26 @@ def kernel(name: str, device: str = "cpu") -> Kernel:
     return found
 
 
-def chosen_device(name: str, device: str, settings: KernelSettings, reproducible: bool) -> str:
+def chosen_device(name: str, device: str, settings: KernelSettings, reproducible: bool, *, quiet: bool = False) -> str:
     """`cpu` or `gpu` for what was asked: `auto` is the GPU where it can do all of it, and the log says which.
 
     Asked for by name, a GPU that is not there or cannot do it is an error.
     """
-    found, refused = _device(name, device, settings, reproducible)
-    if refused is not None:
+
+    def require_gpu() -> None:
+        """Raise what keeps this from being trained on a GPU: none there, a setting it cannot honour, no compiler."""
+        gpu.cupy()
+        refused = gpu_launch.refusal(name, settings, reproducible)
+        if refused is not None:
+            raise refused
+        gpu_call.prepare(name, settings)
+
+    found, refused = able(device, require_gpu)
+    if refused is not None and not quiet:
         log.info("training on the CPU: %s", refused)
-    elif found == "gpu" and device == "auto":
+    elif found == "gpu" and device == "auto" and not quiet:
         log.info("training on the GPU")
     return found
-
-
-def device_for(name: str, device: str, settings: KernelSettings, reproducible: bool) -> str:
-    """Where what was asked would be trained, without a word and without looking for a GPU that is asked for by name."""
-    return device if device != "auto" else _device(name, device, settings, reproducible)[0]
-
-
-def _device(name: str, device: str, settings: KernelSettings, reproducible: bool) -> tuple[str, str | None]:
-    """(`cpu` or `gpu`, what keeps `auto` from the GPU)."""
-    return able(device, lambda: _require_gpu(name, settings, reproducible))
 
 
 def able(device: str, require_gpu: Callable[[], None]) -> tuple[str, str | None]:
@@ -87,15 +86,6 @@ def able(device: str, require_gpu: Callable[[], None]) -> tuple[str, str | None]
     return "gpu", None
 
 
-def _require_gpu(name: str, settings: KernelSettings, reproducible: bool) -> None:
-    """Raise what keeps this from being trained on a GPU: none there, a setting it cannot honour, no compiler."""
-    gpu.cupy()
-    refused = gpu_launch.refusal(name, settings, reproducible)
-    if refused is not None:
-        raise refused
-    gpu_call.prepare(name, settings)
-
-
 def ranking_device(model: str, device: str, *, product: bool, top: int) -> str:
     """`cpu` or `gpu` for ranks and lists of the best `top`: `auto` is the GPU where one can rank for this model.
 
@@ -104,21 +94,21 @@ def ranking_device(model: str, device: str, *, product: bool, top: int) -> str:
     """
     if device not in ("auto", "cpu", "gpu"):
         raise must_be_one_of("device", ("auto", "cpu", "gpu"), device)
-    found, refused = able(device, lambda: _require_gpu_ranking(model, product, top))
+
+    def require_gpu() -> None:
+        if not product:
+            raise must_be("device", f"cpu for model {printable(model)!r}, whose score is no product of vectors", "gpu")
+        if not 1 <= top <= gpu_ranking.MAX_TOP:
+            raise must_be("k", f"from 1 to {gpu_ranking.MAX_TOP} on device gpu", top, hint="Use device cpu.")
+        gpu.cupy()
+        gpu_ranking.prepare()
+
+    found, refused = able(device, require_gpu)
     if refused is not None:
         log.debug("%s is ranked on the CPU: %s", printable(model), refused)
     elif found == "gpu" and device == "auto":
         log.debug("%s is ranked on the GPU", printable(model))
     return found
-
-
-def _require_gpu_ranking(model: str, product: bool, top: int) -> None:
-    if not product:
-        raise must_be("device", f"cpu for model {printable(model)!r}, whose score is no product of vectors", "gpu")
-    if not 1 <= top <= gpu_ranking.MAX_TOP:
-        raise must_be("k", f"from 1 to {gpu_ranking.MAX_TOP} on device gpu", top, hint="Use device cpu.")
-    gpu.cupy()
-    gpu_ranking.prepare()
 
 
 class _Once(event.Listener):  # type: ignore[misc]

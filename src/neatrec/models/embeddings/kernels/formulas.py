@@ -50,11 +50,6 @@ def likelihood_gradients(a: Gaussians, b: Gaussians) -> tuple[Gaussians, Gaussia
     )
 
 
-def active_hinges(query: Gaussians, partners: Gaussians, negatives: Gaussians, margin: float) -> npt.NDArray[np.bool_]:
-    """Which hinges are not flat: margin - log E(q, v) + log E(q, v') > 0, shape (partners, negatives)."""
-    return hinges(query, partners, negatives, margin) > 0
-
-
 def hinges(query: Gaussians, partners: Gaussians, negatives: Gaussians, margin: float) -> Array:
     """margin - log E(q, v) + log E(q, v'), shape (partners, negatives)."""
     near = log_expected_likelihood(query, partners)
@@ -71,7 +66,7 @@ def max_margin_gradients(
     query: Gaussians, partners: Gaussians, negatives: Gaussians, margin: float
 ) -> tuple[Gaussians, Gaussians, Gaussians]:
     """The gradients of `max_margin` with respect to the query, the partners and the negatives."""
-    active = active_hinges(query, partners, negatives, margin)
+    active = hinges(query, partners, negatives, margin) > 0
     near, far = active.sum(axis=1)[:, None], active.sum(axis=0)[:, None]  # how often each is in an active hinge
     query_near, partner = likelihood_gradients(query, partners)
     query_far, negative = likelihood_gradients(query, negatives)
