@@ -319,8 +319,10 @@ class Model(ABC):
         _check_k(k)
         if type(self).rank is not Model.rank:
             return [self.rank(cart.tolist(), k).codes for cart in carts]
-        answers = []
-        for block in _cart_blocks([self._codes("carts", np.unique(cart)) for cart in carts], len(self.catalog)):
+        carts, answers = [self._codes("carts", np.unique(cart)) for cart in carts], []
+        block_of = np.cumsum([len(cart) for cart in carts]) * len(self.catalog) // BLOCK_SCORES
+        for number in np.unique(block_of):
+            block = [carts[place] for place in np.flatnonzero(block_of == number)]
             known = [self._known_queries(cart) for cart in block]
             single = [asked for asked in known if not self.ranks_as_cart(asked)]
             scored = np.unique(np.concatenate([np.zeros(0, dtype=np.int32), *single]))
@@ -453,17 +455,3 @@ def _check_k(k: int) -> None:
 
 BLOCK_SCORES = 16_000_000
 """Scores in memory per block of carts."""
-
-
-def _cart_blocks(carts: Sequence[Codes], items: int) -> Iterator[list[Codes]]:
-    """The carts in blocks of about `BLOCK_SCORES` scores, of at least one cart."""
-    block: list[Codes] = []
-    lines = 0
-    for cart in carts:
-        if block and (lines + len(cart)) * items > BLOCK_SCORES:
-            yield block
-            block, lines = [], 0
-        block.append(cart)
-        lines += len(cart)
-    if block:
-        yield block

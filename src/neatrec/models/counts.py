@@ -152,6 +152,12 @@ def frequent_pairs(matrix: sparse.csr_matrix, min_count: int) -> tuple[Codes, Co
     return row, matrix.indices[places].astype(np.int32, copy=False), matrix.data[places]
 
 
+def matrix_arrays(name: str, matrix: sparse.csr_matrix) -> dict[str, npt.NDArray[Any]]:
+    """The three arrays of a bundle that `restored_matrix` reads."""
+    start, item = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32, copy=False)
+    return {f"{name}_start": start, f"{name}_item": item, f"{name}_count": matrix.data}
+
+
 def restored_matrix(arrays: Mapping[str, npt.NDArray[Any]], name: str, items: int) -> sparse.csr_matrix:
     """A matrix (items, items) from three arrays of a bundle; its indices are checked."""
     parts = (arrays[f"{name}_count"], arrays[f"{name}_item"], arrays[f"{name}_start"])
@@ -211,13 +217,8 @@ class CountModel(Model):
         return scores
 
     def _arrays(self) -> dict[str, npt.NDArray[Any]]:
-        matrix = self.counts.matrix
-        return {
-            "pair_start": matrix.indptr.astype(np.int64),
-            "pair_item": matrix.indices.astype(np.int32, copy=False),
-            "pair_count": matrix.data,
-            **({"pair_total": self.counts.total} if getattr(self.parameters, "strata", None) else {}),
-        }
+        total = {"pair_total": self.counts.total} if getattr(self.parameters, "strata", None) else {}
+        return matrix_arrays("pair", self.counts.matrix) | total
 
     def _restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         self.counts = PairCounts.restored(restored_matrix(arrays, "pair", len(self.catalog)), arrays.get("pair_total"))

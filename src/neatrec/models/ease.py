@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, ClassVar
@@ -87,11 +88,9 @@ class Ease(Model):
         log.info("inverting a matrix of %d items on the %s, condition at most %.0f", len(items), device, condition)
         if device == "gpu":
             values, places = _strongest(_inverse_on_gpu(gram, dtype), parameters.max_weights, gpu.cupy())
-        elif run.reproducible:
-            with one_blas_thread():
-                values, places = _strongest(inverse(gram, dtype), parameters.max_weights)
         else:
-            values, places = _strongest(inverse(gram, dtype), parameters.max_weights)
+            with one_blas_thread() if run.reproducible else nullcontext():
+                values, places = _strongest(inverse(gram, dtype), parameters.max_weights)
         start = np.zeros(len(self.catalog) + 1, dtype=np.int64)
         start[items + 1] = values.shape[1]
         self._set_weights(

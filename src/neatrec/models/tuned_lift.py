@@ -106,7 +106,7 @@ def _folds(
     shards: Iterable[Baskets], count: Callable[[Iterable[Baskets]], PairCounts]
 ) -> Iterator[tuple[PairCounts, PairCounts]]:
     """(counts that rank, counts that validate)."""
-    earlier = _before_the_last_fifth(shards)
+    earlier = before_the_last_fifth(shards)
     first = _halves(shards) if earlier is None else earlier
     counts, validation = (count(MaskedShards(shards, [mask == part for mask in first])) for part in (True, False))
     yield counts, validation
@@ -124,7 +124,7 @@ def _halves(shards: Iterable[Baskets]) -> list[npt.NDArray[np.bool_]]:
     return [uniform_of_ids(shard.ids, "shrunk-lift-tuned") < 0.5 for shard in shards]
 
 
-def _before_the_last_fifth(shards: Iterable[Baskets]) -> list[npt.NDArray[np.bool_]] | None:
+def before_the_last_fifth(shards: Iterable[Baskets]) -> list[npt.NDArray[np.bool_]] | None:
     """Which baskets of each shard came before the last fifth of all; None where times are unknown or all the same."""
     times = [shard.times for shard in shards if shard.times is not None]
     if len(times) < sum(1 for _ in shards) or np.ptp(np.concatenate(times)) == 0:

@@ -65,8 +65,9 @@ class PairCollector:
         size = len(block)
         # a directed pair seen in both orders arrives twice
         mine = slice(None) if block.reverse is None else (block.query < block.item) | (block.reverse == 0)
-        if self.within is not None:
-            block = _lowered(block, self.within)
+        if (within := self.within) is not None:
+            lower = [None if x is None else within.lowered(x, block.query, block.item) for x in block.columns[2:4]]
+            block = PairBlock(block.query, block.item, *lower)  # type: ignore[arg-type]
         for table, groups in zip(self.members, self.groups, strict=True):
             add_groups(block.query, block.item, block.count, table.indptr, table.indices, groups)
         once = block.where(mine)
@@ -180,11 +181,6 @@ def _total(found: CooccurrenceCounts) -> npt.NDArray[np.int64]:
     """Records that hold each item, shape (items,)."""
     margins = found.margins
     return whole_totals(margins.first + margins.second if found.counting.directed else margins.first)
-
-
-def _lowered(block: PairBlock, within: StratifiedExpected) -> PairBlock:
-    columns = (None if x is None else within.lowered(x, block.query, block.item) for x in block.columns[2:4])
-    return PairBlock(block.query, block.item, *columns)  # type: ignore[arg-type]
 
 
 def _ascending(block: PairBlock) -> tuple[Array, Array, Array, Array]:

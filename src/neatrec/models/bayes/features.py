@@ -6,6 +6,7 @@ and tests compare the two.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,7 +19,7 @@ from neatrec.cooccurrence import CountOptions
 from neatrec.data.baskets import BasketStream
 from neatrec.data.catalog import UNKNOWN, Catalog
 from neatrec.models.bayes.cold_start import ColdStartMeans
-from neatrec.models.bayes.counting import count_near_pairs, count_pairs
+from neatrec.models.bayes.counting import BoundedCounts, count_near_pairs, count_pairs
 from neatrec.models.bayes.similarity import (
     Vectors,
     common_words,
@@ -116,6 +117,18 @@ class FeatureOptions:
     strata: tuple[str, ...] = ()
     """What these explain of a count is taken off."""
 
+    def count(self, baskets: BasketStream, members: Sequence[sparse.csr_matrix] = ()) -> BoundedCounts:
+        """The pairs of `baskets`; members: see `PairCollector`."""
+        how: Any = {"max_pairs": self.max_pairs, "strata": self.strata, "threads": self.threads}
+        return count_pairs(baskets, self.counting, ordered=self.ordered, members=members, **how)
+
+    def count_near(self, baskets: BasketStream, found: BoundedCounts) -> PairCounts | None:
+        """Those of the pairs found that are near in the cart; None where carts have no order."""
+        if not self.ordered:
+            return None
+        near = replace(self.counting, window=min(NEAR_DISTANCE, self.counting.window or NEAR_DISTANCE), directed=False)
+        return count_near_pairs(baskets, near, found.counts, self.threads, found.within)
+
 
 @dataclass(frozen=True, eq=False)
 class PairFeatures:
@@ -168,20 +181,9 @@ class PairFeatures:
         cls, baskets: BasketStream, catalog: CatalogFeatures, options: FeatureOptions, rng: np.random.Generator
     ) -> PairFeatures:
         """The features of `baskets`."""
-        members, threads, ordered = catalog.members(), options.threads, options.ordered
-        found = count_pairs(
-            baskets,
-            options.counting,
-            ordered=ordered,
-            max_pairs=options.max_pairs,
-            members=members,
-            strata=options.strata,
-            threads=threads,
-        )
-        counts, category = found.counts, catalog.category
-        near = None
-        if ordered:
-            near = count_near_pairs(baskets, _near(options.counting), counts, threads, found.within)
+        members, category = catalog.members(), catalog.category
+        found = options.count(baskets, members)
+        counts = found.counts
         vectors, values = low_rank_factors(log_lifts(counts, options.min_pair_count), options.rank, rng)
         words = np.zeros((len(category), WORD_RANK), dtype=np.float32), np.zeros(WORD_RANK, dtype=np.float32)
         if catalog.words is not None:
@@ -196,14 +198,14 @@ class PairFeatures:
         unit, means = unit_vectors(scaled), ColdStartMeans(scaled, counts.total, category)
         return cls(
             counts=counts,
-            near=near,
+            near=options.count_near(baskets, found),
             vectors=vectors,
             values=values,
             word_vectors=words[0],
             word_values=words[1],
             category=category,
-            category_lift=_with_unknown(category_lift),
-            category_order=_with_unknown(order),
+            category_lift=np.pad(category_lift, (0, 1)),  # the code UNKNOWN = -1 refers to the last row
+            category_order=np.pad(order, (0, 1)),
             similar=catalog.similar,
             neighbours=means.add_neighbours(vector_neighbours(unit, category), unit),
             directed=found.directed,
@@ -300,17 +302,7 @@ def _stacked(columns: dict[str, Any], pairs: int) -> Floats:
     return np.stack([np.broadcast_to(column, pairs) for column in columns.values()], axis=1).astype(np.float64)
 
 
-def _near(counting: CountOptions) -> CountOptions:
-    window = NEAR_DISTANCE if counting.window is None else min(NEAR_DISTANCE, counting.window)
-    return replace(counting, window=window, directed=False)
-
-
 def _log_lift(together: Floats, total: npt.NDArray[Any], records: int, pseudo: float) -> Vectors:
     """log((C + pseudo) / (E + pseudo)) of groups of items, shape (groups, groups)."""
     expected = np.outer(total, total) / max(records, 1)
     return np.log((together + pseudo) / (expected + pseudo)).astype(np.float32)
-
-
-def _with_unknown(table: Vectors) -> Vectors:
-    """The table with a last row and column of zeros, which the code UNKNOWN = -1 refers to."""
-    return np.pad(table, (0, 1))

@@ -19,18 +19,16 @@ import numpy.typing as npt
 
 from neatrec.data.baskets import Baskets, MaskedShards, customers_return
 from neatrec.data.randomness import children
-from neatrec.data.splits import moment_of_share, uniform_of_ids
+from neatrec.data.splits import uniform_of_ids
 from neatrec.models.bayes.cart import CartFit, fit_cart
-from neatrec.models.bayes.counting import count_pairs
 from neatrec.models.bayes.features import (
     PRIOR_FEATURES,
     CatalogFeatures,
     FeatureOptions,
     PairFeatures,
 )
-from neatrec.models.bayes.prior import INITIAL_PRIOR, Prior, tune_prior, tune_strength
+from neatrec.models.bayes.prior import Prior, tune_prior, tune_strength
 from neatrec.models.bayes.ranker import GOALS, Competition, GoalRanking, OddsRanker, RankingComparison, named
-from neatrec.models.bayes.scoring import PairScorer
 from neatrec.models.bayes.training_set import (
     HeldOut,
     PairSampler,
@@ -39,14 +37,10 @@ from neatrec.models.bayes.training_set import (
 )
 from neatrec.models.counts import PairCounts
 from neatrec.models.run import Run
-from neatrec.models.tuned_lift import MIN_STRONG_PAIRS, strong_pairs, tune_k
+from neatrec.models.tuned_lift import MIN_STRONG_PAIRS, before_the_last_fifth, strong_pairs, tune_k
 
-HELD_OUT_FROM = 0.8
-"""Share of the baskets, by time, before the held-out ones."""
 MIN_HELD_OUT_PAIRS = 1_000
 """With fewer strong pairs in the last fifth, halves are the better folds."""
-PRIOR_QUERIES, PRIOR_CANDIDATES = 500, 600
-"""The most queries per fold, and the candidates per query."""
 
 log = logging.getLogger(__name__)
 
@@ -141,22 +135,20 @@ def fit_bayes(
         return PairFeatures.of(baskets, catalog, options, next(rngs))
 
     def count(baskets: Iterable[Baskets]) -> PairCounts:
-        how: Any = {"max_pairs": options.max_pairs, "strata": options.strata, "threads": run.threads}
-        return count_pairs(baskets, options.counting, ordered=False, **how).counts
+        return replace(options, ordered=False).count(baskets).counts
 
-    category = options.counting.category_of(next(iter(shards)).catalog)
-    folds = list(make_folds(shards, features_of, options, parameters.strong_lift))
-    summary = fit_weights(
-        folds,
-        category,
-        parameters.strong_lift,
-        rngs,
-        lambda: tune_k(shards, count, parameters.strong_lift, run)[0],
+    category, min_lift = options.counting.category_of(next(iter(shards)).catalog), parameters.strong_lift
+    folds = list(make_folds(shards, features_of, options, min_lift))
+    summary = fit_prior(folds, prior_training_set(folds, category, min_lift, next(rngs)))
+    rankings, comparison = choose_rankings(
+        ranker_training_set(folds, summary.prior, PairSampler(category, next(rngs)), min_lift),
+        summary.prior,
+        lambda: tune_k(shards, count, min_lift, run)[0],
     )
     folds.clear()  # with their counts, before all baskets are counted
     features = replace(features_of(shards), directed=None)
     cart = fit_cart(shards, features.counts, category, next(rngs))
-    return features, replace(summary, cart=cart)
+    return features, replace(summary, rankings=rankings, comparison=comparison, cart=cart)
 
 
 def make_folds(
@@ -166,7 +158,7 @@ def make_folds(
     min_lift: float,
 ) -> Iterator[Fold]:
     """One fold by time, or both halves."""
-    earlier = _before(shards, HELD_OUT_FROM)
+    earlier = before_the_last_fifth(shards)
     if earlier is not None:
         later = _part(shards, earlier, False)
         found = _held_out(later, options)
@@ -186,14 +178,7 @@ def make_folds(
 
 def _held_out(shards: Iterable[Baskets], options: FeatureOptions) -> HeldOut:
     """Later baskets stand for the future: each counts one."""
-    found = count_pairs(
-        shards,
-        replace(options.counting, half_life=None),
-        ordered=options.ordered,
-        max_pairs=options.max_pairs,
-        strata=options.strata,
-        threads=options.threads,
-    )
+    found = replace(options, counting=replace(options.counting, half_life=None)).count(shards)
     return HeldOut(found.counts, found.directed)
 
 
@@ -205,50 +190,16 @@ def _with_customers(held_out: HeldOut, shards: Iterable[Baskets], options: Featu
     return held_out._replace(once=_held_out(shards, once))
 
 
-def _before(shards: Iterable[Baskets], share: float) -> list[npt.NDArray[np.bool_]] | None:
-    """Which baskets of each shard are of the earliest `share`; None where times are unknown or all the same."""
-    times = [shard.times for shard in shards if shard.times is not None]
-    if len(times) < sum(1 for _ in shards) or np.ptp(np.concatenate(times)) == 0:
-        return None
-    moment = moment_of_share(np.concatenate(times), share)
-    return [of_shard < moment for of_shard in times]
-
-
 def _part(shards: Iterable[Baskets], masks: list[npt.NDArray[np.bool_]], which: bool) -> MaskedShards:
     return MaskedShards(shards, [mask == which for mask in masks])
-
-
-def fit_weights(
-    folds: Sequence[Fold],
-    category: npt.NDArray[np.int32],
-    min_lift: float,
-    rngs: Iterator[np.random.Generator],
-    tuned_k: Callable[[], float],
-) -> FitSummary:
-    """Prior and rankings, each fitted on all folds; `tuned_k`: that of `shrunk-lift-tuned`."""
-    summary = fit_prior(folds, prior_training_set(folds, category, min_lift, next(rngs)))
-    prior, pairs = summary.prior, PairSampler(category, next(rngs))
-    rankings, comparison = choose_rankings(ranker_training_set(folds, prior, pairs, min_lift), prior, tuned_k)
-    return replace(summary, rankings=rankings, comparison=comparison)
 
 
 def prior_training_set(
     folds: Sequence[Fold], category: npt.NDArray[np.int32], min_lift: float, rng: np.random.Generator
 ) -> PriorTrainingSet | None:
     """What the prior is tuned on; None without strong pairs."""
-    parts = [
-        PriorTrainingSet.of(
-            PairScorer(features, INITIAL_PRIOR),
-            held_out,
-            PairSampler(category, rng),
-            min_lift=min_lift,
-            max_queries=PRIOR_QUERIES,
-            first=PRIOR_CANDIDATES,
-        )
-        for features, held_out in folds
-    ]
-    found = [part for part in parts if part is not None]
-    return PriorTrainingSet.joined(found) if found else None
+    parts = [PriorTrainingSet.of(*fold, PairSampler(category, rng), min_lift) for fold in folds]
+    return PriorTrainingSet.joined(parts)
 
 
 def fit_prior(folds: Sequence[Fold], training: PriorTrainingSet | None) -> FitSummary:
@@ -268,21 +219,18 @@ def fit_prior(folds: Sequence[Fold], training: PriorTrainingSet | None) -> FitSu
     with_prior, without = (float(gain) for gain in gained)
     log.info("strong pairs: %d, gain with the prior %.4f, shrunk lift %.4f", strong, with_prior, without)
     if with_prior > without:
-        return FitSummary(
-            tune_prior(training, available, near=near), strong, prior_gain=with_prior, shrunk_lift_gain=without
-        )
-    prior = tune_strength(training)
-    log.info("priors do not help on validation baskets: statistics rank")
-    return FitSummary(prior, strong, prior_gain=with_prior, shrunk_lift_gain=without)
+        prior = tune_prior(training, available, near=near)
+    else:
+        log.info("priors do not help on validation baskets: statistics rank")
+        prior = tune_strength(training)
+    return FitSummary(prior, strong, with_prior, without)
 
 
 def ranker_training_set(
     folds: Sequence[Fold], prior: Prior, pairs: PairSampler, min_lift: float
 ) -> RankerTrainingSet | None:
     """What rankings are fitted on and compared by; None without positive pairs."""
-    parts = [RankerTrainingSet.of(*fold, prior, pairs, min_lift) for fold in folds]
-    found = [part for part in parts if part is not None]
-    return RankerTrainingSet.joined(found) if found else None
+    return RankerTrainingSet.joined([RankerTrainingSet.of(*fold, prior, pairs, min_lift) for fold in folds])
 
 
 def choose_rankings(

@@ -25,7 +25,7 @@ from neatrec.models.bayes.scoring import (
     PairScorer,
     gather_partners,
 )
-from neatrec.models.counts import CountModel, PairCounts, StrataParameters, restored_matrix
+from neatrec.models.counts import CountModel, PairCounts, StrataParameters, matrix_arrays, restored_matrix
 from neatrec.models.parameters import ModelParameters, parameter
 from neatrec.models.popularity import PopCo
 from neatrec.models.run import Run
@@ -218,10 +218,7 @@ class Bayes(Model):
         matrices |= {"similar": features.similar, "neighbours": features.neighbours}
         matrices |= {"stand_ins": self.stand_ins.weights if self.stand_ins.weights.nnz else None}
         for name, matrix in matrices.items():
-            if matrix is not None:
-                arrays[f"{name}_start"] = matrix.indptr.astype(np.int64)
-                arrays[f"{name}_item"] = matrix.indices.astype(np.int32)
-                arrays[f"{name}_count"] = matrix.data
+            arrays |= {} if matrix is None else matrix_arrays(name, matrix)
         if features.counts.least > 1 or self.parameters.strata:
             arrays |= {"least": np.array([features.counts.least]), "pair_total": features.counts.total}
             arrays |= {} if features.near is None else {"near_total": features.near.total}
@@ -252,10 +249,8 @@ class Bayes(Model):
 
     def _counts(self, name: str, arrays: Mapping[str, npt.NDArray[Any]]) -> PairCounts | None:
         """Totals stand among the arrays only where pairs were dropped or counts lowered."""
-        matrix = self._matrix(name, arrays)
-        if matrix is None or "least" not in arrays:
-            return None if matrix is None else PairCounts.restored(matrix, None)
-        return PairCounts.restored(matrix, arrays[f"{name}_total"], int(arrays["least"][0]))
+        matrix, least = self._matrix(name, arrays), int(arrays.get("least", np.ones(1))[0])
+        return None if matrix is None else PairCounts.restored(matrix, arrays.get(f"{name}_total"), least)
 
     def _matrix(self, name: str, arrays: Mapping[str, npt.NDArray[Any]]) -> sparse.csr_matrix | None:
         return restored_matrix(arrays, name, len(self.catalog)) if f"{name}_start" in arrays else None

@@ -46,7 +46,7 @@ def rankings_of(prior: Prior, lift: OddsRanker | None, evidence: OddsRanker | No
     if prior.weights is None:
         by_lift = GoalRanking("shrunk-lift", k=prior.k)
         return {"balanced": by_lift, "lift": by_lift, "evidence": by_lift if evidence else by_evidence}
-    blend = OddsRanker.blend(by_lift.linear(), by_evidence.linear(), 0.5)
+    blend = OddsRanker.blend(lift or OddsRanker.alone("log_lift"), evidence or OddsRanker.alone("significance"), 0.5)
     return {"balanced": GoalRanking("odds", (blend,)), "lift": by_lift, "evidence": by_evidence}
 
 

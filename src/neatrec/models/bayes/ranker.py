@@ -10,7 +10,7 @@ posterior lift compete with every simple statistic on queries they were not fitt
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import chain
@@ -79,6 +79,11 @@ class OddsRanker:
         return cls(float(values[0]), np.pad(values[1:], (0, len(RANKER_FEATURES) + 1 - len(values))))
 
     @classmethod
+    def alone(cls, feature: str) -> OddsRanker:
+        """Ranks as one feature does."""
+        return cls(0.0, (np.array(list(RANKER_FEATURES)) == feature).astype(np.float64))
+
+    @classmethod
     def blend(cls, lift: OddsRanker, evidence: OddsRanker, lift_power: float) -> OddsRanker:
         """The weighted mean of two log-odds."""
         rest = 1.0 - lift_power
@@ -130,12 +135,6 @@ class GoalRanking:
         if self.k is not None:
             return f"{self.name}, k = {self.k:g}"
         return self.name if self.lift_weight is None else f"{self.name}, lift weight {self.lift_weight:g}"
-
-    def linear(self) -> OddsRanker:
-        """The log-odds of old bundles, or the one feature that ranks as the posterior lift or as G^2 does."""
-        feature = "significance" if self.name == "llr" else "log_lift"
-        alone = OddsRanker(0.0, (np.array(list(RANKER_FEATURES)) == feature).astype(np.float64))
-        return self.rankers[0] if self.rankers else alone
 
     def settings(self) -> dict[str, float]:
         """The parameters of the statistic."""
@@ -192,11 +191,8 @@ class RankingComparison:
         return {"name": self.name, **{n: None if np.isnan(x) else round(x, 6) for n, x in numbers.items()}}
 
 
-class Entrant(NamedTuple):
-    """A ranking and its gains by both measures, (queries, 2)."""
-
-    ranking: GoalRanking
-    gains: Floats
+Gains = Mapping[GoalRanking, Floats]
+"""The gains of rankings by both measures, (queries, 2)."""
 
 
 @dataclass(frozen=True)
@@ -207,19 +203,16 @@ class Competition:
     """How many pairs each measure counts, (2,)."""
     weight: Floats
     """Sums of their weights by query, (queries, 2)."""
-    simple: tuple[Entrant, ...]
-    rich: tuple[Entrant, ...]
+    simple: Gains
+    rich: Gains
 
     @classmethod
     def of(cls, pairs: RankerTrainingSet, *, posterior: bool) -> Competition:
         """Statistics and, with `posterior`, the posterior lift, the odds and their blends."""
-        simple = [
-            Entrant(ranking, pairs.gains_by_query(pairs.statistics[:, place]))
-            for place, ranking in enumerate(STATISTICS)
-        ]
-        rich = _rich_entrants(pairs) if posterior else []
+        scores = zip(STATISTICS, pairs.statistics.T, strict=True)
+        simple = {ranking: pairs.gains_by_query(score) for ranking, score in scores}
         weight = np.add.reduceat(pairs.weights, pairs.start[:-1], axis=0)
-        return cls((pairs.weights > 0).sum(axis=0), weight, tuple(simple), tuple(rich))
+        return cls((pairs.weights > 0).sum(axis=0), weight, simple, _rich_gains(pairs) if posterior else {})
 
     def measured(self, goal: str) -> tuple[int, ...]:
         """The goal's measures that have enough positive pairs."""
@@ -231,43 +224,40 @@ class Competition:
 
         Of two measures the worse one counts: what is balanced has much of what is attainable by either.
         """
-        measures = self.measured(goal)
+        measures, gains = list(self.measured(goal)), {**self.simple, **self.rich}
         if not measures:
             usual = default(goal)
             log.info("goal %s: too few positive pairs to compare rankings: ranking by %s", goal, usual.title)
             return usual
-        best = [self._best_simple(measure) for measure in measures]
+        totals = {ranking: self._resampled(gains[ranking][:, measures]) for ranking in gains}
+        best = np.stack(
+            [max((totals[one][:, m] for one in self.simple), key=lambda t: t[0]) for m in range(len(measures))], axis=1
+        )
 
-        def log_gains(entrant: Entrant) -> Floats:
-            """Over the best statistic by each measure, of all queries and of each resample, (measures, resamples)."""
-            ratios = [self._resampled(entrant.gains[:, m]) / self._resampled(b[:, m]) for m, b in best]
-            return np.asarray(np.log(np.maximum(ratios, 1e-9)))
+        def log_gains(ranking: GoalRanking) -> Floats:
+            """Over the best statistic by each measure, of all queries and of each resample, (resamples, measures)."""
+            return np.asarray(np.log(np.maximum(totals[ranking] / best, 1e-9)))
 
-        attained = np.full(len(measures), MIN_GAIN)
         groups = _by_preference(self.rich, goal)
-        for entrant in chain.from_iterable(groups):
-            attained = np.maximum(attained, log_gains(entrant)[:, 0])
+        attained = np.max([np.full(len(measures), MIN_GAIN), *(log_gains(one)[0] for one in chain(*groups))], axis=0)
 
-        def best_of(entrants: list[Entrant]) -> Entrant:
-            return max(entrants, key=lambda entrant: (log_gains(entrant)[:, 0] / attained).min())
+        def best_of(rankings: Iterable[GoalRanking]) -> GoalRanking:
+            return max(rankings, key=lambda ranking: (log_gains(ranking)[0] / attained).min())
 
-        def beats(one: Entrant, other: Entrant) -> bool:
-            difference = (log_gains(one) - log_gains(other)).sum(axis=0)
+        def beats(one: GoalRanking, other: GoalRanking) -> bool:
+            difference = (log_gains(one) - log_gains(other)).sum(axis=1)
             return bool(difference[0] > 0 and (difference[1:] > 0).mean() >= CLEARLY)
 
-        statistic = best_of(list(self.simple))
-        for rich in groups:
-            found = best_of(rich)
-            if beats(found, statistic):
-                self._log(goal, found, statistic)
-                return found.ranking
-        plain = next(entrant for entrant in self.simple if entrant.ranking == default(goal))
-        taken = statistic if beats(statistic, plain) else plain
-        self._log(goal, taken, statistic)
-        return taken.ranking
-
-    def _best_simple(self, measure: int) -> tuple[int, Floats]:
-        return measure, max((entrant.gains for entrant in self.simple), key=lambda gains: gains[:, measure].sum())
+        statistic = best_of(self.simple)
+        taken = next((found for found in map(best_of, groups) if beats(found, statistic)), None)
+        if taken is None:
+            taken = statistic if beats(statistic, default(goal)) else default(goal)
+        means = [gains[one].sum(axis=0) / np.maximum(self.weight.sum(axis=0), 1e-9) for one in (taken, statistic)]
+        log.info(
+            "goal %s: ranking by %s; gain by lift %.4f, by evidence %.4f (%s: %.4f, %.4f)",
+            *(goal, taken.title, *means[0], statistic.title, *means[1]),
+        )
+        return taken
 
     @cached_property
     def _resamples(self) -> Floats:
@@ -277,26 +267,16 @@ class Competition:
         return np.concatenate([np.ones((1, queries)), drawn])
 
     def _resampled(self, gains: Floats) -> Floats:
-        """Sums over the queries, then over each resample of them, (1 + RESAMPLES,)."""
+        """Sums over the queries, then over each resample of them, (1 + RESAMPLES, measures)."""
         return np.asarray(np.maximum(self._resamples @ gains, 1e-9))
-
-    def _log(self, goal: str, taken: Entrant, statistic: Entrant) -> None:
-        own, other = (
-            entrant.gains.sum(axis=0) / np.maximum(self.weight.sum(axis=0), 1e-9) for entrant in (taken, statistic)
-        )
-        log.info(
-            "goal %s: ranking by %s; gain by lift %.4f, by evidence %.4f (%s: %.4f, %.4f)",
-            *(goal, taken.ranking.title, *own, statistic.ranking.title, *other),
-        )
 
     def comparison(self, rankings: dict[str, GoalRanking]) -> tuple[RankingComparison, ...]:
         """The goals, then the statistics, shrunk lift with its best k."""
-        gains = {entrant.ranking: entrant.gains for entrant in (*self.simple, *self.rich)}
-        rows = [self._row(f"bayes {goal}", gains[ranking]) for goal, ranking in rankings.items()]
-        shrunk = [entrant for entrant in self.simple if entrant.ranking.k is not None]
-        best = max(shrunk, key=lambda entrant: entrant.gains.sum())
-        others = [entrant for entrant in self.simple if entrant.ranking.k is None]
-        return tuple(rows + [self._row(entrant.ranking.title, entrant.gains) for entrant in (best, *others)])
+        gains = {**self.simple, **self.rich}
+        best = max((one for one in self.simple if one.k is not None), key=lambda one: gains[one].sum())
+        shown = {f"bayes {goal}": ranking for goal, ranking in rankings.items()}
+        shown |= {one.title: one for one in (best, *(one for one in self.simple if one.k is None))}
+        return tuple(self._row(name, gains[ranking]) for name, ranking in shown.items())
 
     def _row(self, name: str, gains: Floats) -> RankingComparison:
         numbers: list[float] = []
@@ -311,31 +291,30 @@ class Competition:
         return RankingComparison(name, *numbers)
 
 
-def _by_preference(rich: Sequence[Entrant], goal: str) -> list[list[Entrant]]:
+def _by_preference(rich: Iterable[GoalRanking], goal: str) -> list[list[GoalRanking]]:
     """The odds that serve a goal, then the posterior lift.
 
     The two are not compared with each other: the prior was tuned on the very pairs that the first measure counts.
     """
     wanted = {"balanced": LIFT_WEIGHTS, "lift": (1.0,), "evidence": (None,)}[goal]
-    odds = [entrant for entrant in rich if entrant.ranking.name == "odds" and entrant.ranking.lift_weight in wanted]
-    others = [entrant for entrant in rich if entrant.ranking.name != "odds" and goal != "evidence"]
+    odds = [one for one in rich if one.name == "odds" and one.lift_weight in wanted]
+    others = [one for one in rich if one.name != "odds" and goal != "evidence"]
     return [group for group in (odds, others) if group]
 
 
-def _rich_entrants(pairs: RankerTrainingSet) -> list[Entrant]:
-    """The posterior lift, and odds that were fitted on the other half of the queries."""
-    half = np.arange(pairs.queries) % 2 == 0
-    final = _fitted(pairs)
-    out = [Entrant(GoalRanking("posterior-lift"), pairs.gains_by_query(pairs.features[:, 0]))]
+def _rich_gains(pairs: RankerTrainingSet) -> Gains:
+    """Of the posterior lift, and of odds that were fitted on the other half of the queries."""
+    by_lift = {GoalRanking("posterior-lift"): pairs.gains_by_query(pairs.features[:, 0])}
+    final, half = _fitted(pairs), np.arange(pairs.queries) % 2 == 0
     if final is None:
-        return out
+        return by_lift
     rankings = final.rankings()
     gains = np.zeros((len(rankings), pairs.queries, 2))
     for part in (half, ~half):
         fitted, test = _fitted(pairs.of_queries(part)) or final, pairs.of_queries(~part)
         for place, ranking in enumerate(fitted.rankings()):
             gains[place, ~part] = test.gains_by_query(ranking.odds(test.features))
-    return out + [Entrant(ranking, gain) for ranking, gain in zip(rankings, gains, strict=True)]
+    return by_lift | dict(zip(rankings, gains, strict=True))
 
 
 class FittedOdds(NamedTuple):

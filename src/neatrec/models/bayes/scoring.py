@@ -38,8 +38,6 @@ PriorWeights = namedtuple("PriorWeights", list(PRIOR_FEATURES))  # type: ignore[
 """A float32 weight per feature, by name: what compiled code reads."""
 RankerWeights = namedtuple("RankerWeights", list(RANKER_FEATURES))  # type: ignore[misc]
 """Float32 weights of each feature, one per ranker."""
-LIFT_ONLY = OddsRanker(0.0, (np.array(list(RANKER_FEATURES)) == "log_lift").astype(np.float64))
-"""Ranks by the posterior lift."""
 ONE, ZERO = np.float32(1.0), np.float32(0.0)
 
 
@@ -280,7 +278,7 @@ class PairScorer:
 
 def _weights_of(rankers: Sequence[OddsRanker | None]) -> tuple[Vectors, Any]:
     """The levels of rankers, and their RankerWeights."""
-    chosen = [LIFT_ONLY if ranker is None else ranker for ranker in rankers]
+    chosen = [OddsRanker.alone("log_lift") if ranker is None else ranker for ranker in rankers]
     weights = np.array([ranker.weights for ranker in chosen], dtype=np.float32).T
     return np.array([ranker.level for ranker in chosen], dtype=np.float32), RankerWeights(*weights)
 
@@ -296,6 +294,20 @@ def add_pooled_counts(query, similar, counts, out):  # type: ignore[no-untyped-d
         other, share = similar.item[near], similar.value[near]
         for place in range(counts.start[other], counts.start[other + 1]):
             out[counts.item[place]] += share * np.float32(counts.value[place])
+
+
+@compiled
+def add_own_counts(r, query, tables, settings, significance, out):  # type: ignore[no-untyped-def]
+    """The counts of the query's own pairs: off those of its neighbours, as they are, with near pairs, significance."""
+    counts, near, (start, value), (around, count, blended, certain) = tables.counts, tables.near, significance, out
+    for place in range(counts.start[query], counts.start[query + 1]):
+        v, times = counts.item[place], np.float32(counts.value[place])
+        count[v], blended[v] = times, (ONE - settings.near) * times
+        around[v] -= times
+        if len(value):
+            certain[v] = value[start[r] + place - counts.start[query]]
+    for place in range(near.start[query], near.start[query + 1]):
+        blended[near.item[place]] += settings.near * settings.near_scale * np.float32(near.value[place])
 
 
 @compiled
@@ -357,26 +369,17 @@ def score_queries(  # type: ignore[no-untyped-def]
     """
     positive, negative, words = products
     category_prior, category_order = categories
-    significance_start, significance_value = significance
-    counts, near, similar = tables.counts, tables.near, tables.similar
+    counts, similar = tables.counts, tables.similar
     size = len(tables.category)
     reached, pooled, around = np.zeros(size, np.float32), np.zeros(size, np.float32), np.zeros(size, np.float32)
     count, blended, certain = np.zeros(size, np.float32), np.zeros(size, np.float32), np.zeros(size, np.float32)
     prior, order = np.empty(size, np.float32), np.empty(size, np.float32)  # zeros and these take memory when used
     for r in range(len(queries)):
-        q = queries[r]
+        q, part = queries[r], slice(offsets[r], offsets[r + 1])
         if len(similar.start):
             add_pooled_counts(q, similar, counts, reached)
         add_pooled_counts(q, tables.neighbours, counts, around)
-        for place in range(counts.start[q], counts.start[q + 1]):
-            v, times = counts.item[place], np.float32(counts.value[place])
-            count[v], blended[v] = times, (ONE - settings.near) * times
-            around[v] -= times
-            if len(significance_value):
-                certain[v] = significance_value[significance_start[r] + place - counts.start[q]]
-        for place in range(near.start[q], near.start[q + 1]):
-            blended[near.item[place]] += settings.near * settings.near_scale * np.float32(near.value[place])
-        part = slice(offsets[r], offsets[r + 1])
+        add_own_counts(r, q, tables, settings, significance, (around, count, blended, certain))
         by_vectors = (positive[part], negative[part], words[part])
         if len(items):  # work and memory of the chosen items, not of all
             v = items[part]

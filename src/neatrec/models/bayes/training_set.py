@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -14,13 +14,11 @@ from neatrec import statistics
 from neatrec.compiled import compiled
 from neatrec.data.catalog import UNKNOWN
 from neatrec.models.bayes.features import PairFeatures
+from neatrec.models.bayes.prior import INITIAL_PRIOR, Prior
 from neatrec.models.bayes.ranker import STATISTICS, statistic_scores
 from neatrec.models.bayes.scoring import PairScorer
 from neatrec.models.counts import PairCounts, frequent_pairs
 from neatrec.models.tuned_lift import STRONG_COUNT, TOP, strong_pairs
-
-if TYPE_CHECKING:
-    from neatrec.models.bayes.prior import Prior
 
 Codes = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
@@ -31,6 +29,8 @@ SIGNIFICANT = 1.96
 MAX_P_VALUE, CERTAIN_P_VALUE = 1e-5, 1e-8
 """A pair is dependent, or certain, when chance alone shows such a count less often than this."""
 G2 = [ranking.name for ranking in STATISTICS].index("llr")
+PRIOR_QUERIES, PRIOR_CANDIDATES = 500, 600
+"""The most queries per fold that the prior is tuned on, and the candidates per query."""
 RANKER_QUERIES = 3_000
 """The most queries per fold that rankings are fitted on and compared by."""
 FIRST_BY_ODDS, FIRST_BY_STATISTIC = 150, 25
@@ -110,11 +110,16 @@ class TrainingSet:
         return type(self)(start, **{name: getattr(self, name)[kept] for name in self._columns()})
 
     @classmethod
-    def joined(cls, parts: Sequence[Self]) -> Self:
-        sizes = np.concatenate([np.diff(part.start) for part in parts])
+    def joined(cls, parts: Iterable[Self | None]) -> Self | None:
+        """One set of those that there are; None without any."""
+        found = [part for part in parts if part is not None]
+        if not found:
+            return None
+        sizes = np.concatenate([np.diff(part.start) for part in found])
         start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        names = parts[0]._columns()
-        return cls(start, **{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
+        return cls(
+            start, **{name: np.concatenate([getattr(part, name) for part in found]) for name in found[0]._columns()}
+        )
 
 
 @dataclass(frozen=True)
@@ -200,18 +205,17 @@ class PriorTrainingSet(TrainingSet):
 
     @classmethod
     def of(
-        cls, scorer: PairScorer, held_out: HeldOut, pairs: PairSampler, *, min_lift: float, max_queries: int, first: int
+        cls, features: PairFeatures, held_out: HeldOut, pairs: PairSampler, min_lift: float
     ) -> PriorTrainingSet | None:
-        """The first candidates by `scorer`, and all strong pairs of the held-out part; None when there are none."""
-        features = scorer.features
+        """The first candidates by INITIAL_PRIOR, and all strong pairs of the held-out part; None without any."""
         total = features.counts.total
         query, item = strong_pairs(held_out.counts, min_lift)
         known = (total[query] > 0) & (total[item] > 0)
         positive = query[known], item[known]
-        queries = pairs.sample(positive[0], max_queries)
+        queries = pairs.sample(positive[0], PRIOR_QUERIES)
         if not len(queries):
             return None
-        asked, found = pairs.best(scorer, queries, first)
+        asked, found = pairs.best(PairScorer(features, INITIAL_PRIOR), queries, PRIOR_CANDIDATES)
         mine = np.isin(positive[0], queries)
         size = len(total)
         keys = np.union1d(_key(asked, found, size), _key(positive[0][mine], positive[1][mine], size))
