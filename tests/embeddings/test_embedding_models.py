@@ -105,23 +105,20 @@ def test_a_leaderboard_trains_variants_once(name: str, variant: str) -> None:
         np.testing.assert_array_equal(array, other[key], err_msg=key)
 
 
-def test_neat_likelihood_scores_by_the_formula() -> None:
+def test_models_score_by_their_formulas() -> None:
     model = fit("neat-likelihood")
     assert isinstance(model, NeatLikelihood)
-    spread = model.log_variance[:, None].astype(np.float64)
-    queries, items = np.array([1, 2, 5]), np.array([4, 7, 1])
-    a, b = (Gaussians(model.vectors[c].astype(np.float64), spread[c]) for c in (queries, items))
-    np.testing.assert_allclose(model.score(queries, items), formulas.log_expected_likelihood(a, b), rtol=1e-6)
-
-
-def test_item2vec_product_scores_by_input_times_output() -> None:
-    model = fit("item2vec-product")
-    assert model.score([2], [7])[0] == pytest.approx(float(model.vectors[2] @ model.output[7]), rel=1e-5)
-
-
-def test_triple2vec_scores_by_the_sum_of_both_vectors() -> None:
-    model = fit("triple2vec")
-    np.testing.assert_array_equal(model.vectors, model.query_vectors + model.partner_vectors)
+    queries, items = (codes.ravel() for codes in np.indices((22, 22)))
+    means, spread = model.vectors.astype(np.float64), model.log_variance[:, None].astype(np.float64)
+    a, b = (Gaussians(means[codes], spread[codes]) for codes in (queries, items))
+    likelihood = formulas.log_expected_likelihood(a, b)
+    np.testing.assert_allclose(model.score(queries, items), likelihood, rtol=1e-9)
+    np.testing.assert_allclose(model.score_all(np.arange(22)).ravel(), likelihood, rtol=1e-9)
+    product = fit("item2vec-product")
+    assert product.score([2], [7])[0] == pytest.approx(float(product.vectors[2] @ product.output[7]), rel=1e-5)
+    triple = fit("triple2vec")
+    np.testing.assert_array_equal(triple.vectors, triple.query_vectors + triple.partner_vectors)
+    assert triple.arrays(users=True)["user_vectors"].shape == (len(triple.user_ids), 8)
 
 
 @pytest.mark.parametrize("run", [RUN, Run(rng=3, threads=2)], ids=["reproducible", "fast"])
@@ -143,18 +140,6 @@ def test_users_of_few_baskets_are_counted_over_all_shards() -> None:
     names = [baskets.user_ids[user].as_py() for user in baskets.users]
     once = np.array([names.count(user.as_py()) == 1 for user in model.user_ids])
     np.testing.assert_array_equal(np.abs(model.user_vectors).max(axis=1) < 1e-9, once)
-
-
-def test_sgd_refuses_a_minimum_of_user_baskets() -> None:
-    with pytest.raises(ParameterError, match="`min_user_baskets` must be 1 with optimizer sgd, got 2"):
-        make_model("triple2vec", {"optimizer": "sgd", "negatives_shared": False, "min_user_baskets": 2})
-
-
-def test_user_arrays_are_left_out_by_default() -> None:
-    for name in ("neat-bpr", "triple2vec"):
-        model = fit(name)
-        assert "user_vectors" not in model.arrays()
-        assert model.arrays(users=True)["user_vectors"].shape == (len(model.user_ids), 8)
 
 
 def test_pairs_of_one_category_are_left_out_unless_all_are_kept() -> None:
@@ -197,6 +182,11 @@ def test_rejecting_observed_pairs_changes_the_vectors(name: str) -> None:
         ("neat", {"optimizer": "sgd"}, "`negatives_shared` must be false with optimizer sgd"),
         ("neat-bpr", {"ranking_loss": "hinge"}, "`ranking_loss` must be one of printed, log, got 'hinge'"),
         ("item2vec", {"window": 0}, "`window` must be at least 1"),
+        (
+            "triple2vec",
+            {"optimizer": "sgd", "negatives_shared": False, "min_user_baskets": 2},
+            "`min_user_baskets` must be 1 with optimizer sgd, got 2",
+        ),
         ("item2vec", {"negative_exponent": 3}, "`negative_exponent` must be at most 2"),
     ],
 )
@@ -224,11 +214,6 @@ def test_both_ranking_losses_learn_users(loss: str) -> None:
     other = np.random.default_rng(0).permutation(baskets.items)
     against = (model.user_vectors[baskets.users[baskets.basket_of_line]] * model.vectors[other]).sum(axis=1)
     assert (bought > against).mean() > 0.6
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_models_name_their_kernel(name: str) -> None:
-    assert model_class(name).kernel == name.replace("-", "_")
 
 
 def test_catalogue_of_one_item_is_learned_without_pairs() -> None:

@@ -90,39 +90,31 @@ def no_cupy(monkeypatch: pytest.MonkeyPatch) -> None:
 # ---- what is missing
 
 
-@pytest.mark.usefixtures("no_cupy")
-def test_without_cupy_the_error_says_what_to_install() -> None:
-    with pytest.raises(
-        MissingDependencyError, match=r"needs CuPy.*Install neatrec\[gpu\] \(CUDA 13\) or neatrec\[gpu12\]"
-    ):
-        kernel("neat", "gpu")
-
-
 @pytest.mark.parametrize(
-    "fault",
-    [RuntimeError("cudaErrorInsufficientDriver: CUDA driver version is insufficient"), OSError("libcuda.so.1")],
+    ("cupy", "message"),
+    [
+        (None, r"needs CuPy.*Install neatrec\[gpu\] \(CUDA 13\) or neatrec\[gpu12\]"),
+        (
+            fake_cupy(RuntimeError("cudaErrorInsufficientDriver")),
+            r"needs a GPU and its driver \(.*\)\. Install or update",
+        ),
+        (
+            fake_cupy(OSError("libcuda.so.1")),
+            r"needs a GPU and its driver \(.*\)\. Install or update the NVIDIA driver",
+        ),
+        (fake_cupy(0), "needs a GPU, and there is none"),
+    ],
 )
-def test_a_missing_or_old_driver_is_said(monkeypatch: pytest.MonkeyPatch, fault: Exception) -> None:
-    monkeypatch.setitem(sys.modules, "cupy", fake_cupy(fault))
-    with pytest.raises(
-        MissingDependencyError, match=r"needs a GPU and its driver \(.*\)\. Install or update the NVIDIA driver"
-    ):
+def test_what_a_gpu_lacks_is_said(cupy: Any, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    with pytest.raises(MissingDependencyError, match=message):
         kernel("neat", "gpu")
 
 
-def test_no_gpu_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "cupy", fake_cupy(0))
-    with pytest.raises(MissingDependencyError, match="needs a GPU, and there is none"):
-        kernel("neat", "gpu")
-
-
-def test_a_compiler_that_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_compiler_and_a_source_that_does_not_compile_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cupy", fake_cupy(fault=ImportError("libnvrtc.so.13")))
     with pytest.raises(MissingDependencyError, match=r"needs CUDA's compiler \(NVRTC\).*libnvrtc"):
         gpu.compiled_module(("visits",), ())
-
-
-def test_a_source_that_does_not_compile_is_our_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cupy", fake_cupy(fault=CompileError("expected a ;")))
     with pytest.raises(NeatrecError, match="the GPU kernels visits do not compile: expected a ;"):
         gpu.compiled_module(("visits",), ())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,6 +13,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from safetensors import safe_open
+from safetensors.numpy import save_file
 
 from helpers.kernel_cases import assert_equal_arrays
 from helpers.toyshop import toy_baskets
@@ -70,68 +73,86 @@ def test_a_stopped_fit_resumes_to_the_same_bits(name: str, looks: int, tmp_path:
     assert_equal_arrays(fit(name, replace(run, resume=True)), fit(name))
 
 
-def test_a_killed_fit_resumes_after_the_last_epoch(tmp_path: Path) -> None:
-    class Died(Exception):
-        pass
+class DiedError(Exception):
+    """The process is killed."""
 
-    def die(progress: Progress) -> None:
-        if progress.epoch == 3:
-            raise Died
 
+def die_in_third_epoch(progress: Progress) -> None:
+    if progress.epoch == 3:
+        raise DiedError
+
+
+def written_elsewhere(folder: Path) -> None:
+    """Make the checkpoint one of a GPU."""
+    with safe_open(folder / FILE, framework="numpy") as file:
+        about = json.loads(file.metadata()["neatrec"])
+        tables = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    assert about["task"]["device"] == "cpu"
+    about["task"]["device"] = "gpu"
+    save_file(tables, folder / FILE, metadata={"neatrec": json.dumps(about)})
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_a_killed_fit_resumes_after_the_last_epoch_on_any_device(elsewhere: bool, tmp_path: Path) -> None:
     run = replace(REPRODUCIBLE, checkpoints=tmp_path)
-    with pytest.raises(Died):
-        fit(run=replace(run, progress=die))
+    with pytest.raises(DiedError):
+        fit(run=replace(run, progress=die_in_third_epoch))
+    if elsewhere:
+        written_elsewhere(tmp_path)
     seen: list[Progress] = []
     assert_equal_arrays(fit(run=replace(run, resume=True, progress=seen.append)), fit())
     assert seen[0].epoch == 2  # the third epoch had not been kept
 
 
-def test_resuming_without_a_checkpoint_starts_at_the_beginning(tmp_path: Path) -> None:
-    assert_equal_arrays(fit(run=replace(REPRODUCIBLE, checkpoints=tmp_path, resume=True)), fit())
-
-
-def test_resuming_a_finished_fit_gives_the_same_model(tmp_path: Path) -> None:
+def test_a_fit_must_resume_on_the_same_device_within_an_epoch(tmp_path: Path) -> None:
     run = replace(REPRODUCIBLE, checkpoints=tmp_path)
-    assert_equal_arrays(fit(run=run), fit(run=replace(run, resume=True)))
+    with pytest.raises(KeyboardInterrupt):
+        fit(run=replace(run, stop=Stopper(1)))
+    written_elsewhere(tmp_path)
+    with pytest.raises(BundleError, match=r"of another fit: device was gpu, now it is cpu\. Train without --resume"):
+        fit(run=replace(run, resume=True))
+
+
+def test_resuming_starts_at_the_beginning_and_changes_nothing_of_a_finished_fit(tmp_path: Path) -> None:
+    run = replace(REPRODUCIBLE, checkpoints=tmp_path, resume=True)
+    for _ in range(2):
+        assert_equal_arrays(fit(run=run), fit())
+
+
+class Shards:
+    """The toy baskets in pieces, made again each time they are asked for."""
+
+    def __init__(self, pieces: int) -> None:
+        self.pieces = np.array_split(np.arange(len(toy_baskets())), pieces)
+
+    def __iter__(self) -> Iterator[Baskets]:
+        for piece in self.pieces:
+            yield toy_baskets().select(piece)
+
+
+OTHER_HASH = r"is of another fit: hash of the baskets was [0-9a-f]{64}, now it is"
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("settings", "options", "baskets", "message"),
     [
-        ({"dim": 9}, "is of another fit: parameter dim was 8, now it is 9"),
-        ({"run": replace(REPRODUCIBLE, rng=9)}, "is of another fit: seed was 5, now it is 9"),
-        ({"run": replace(REPRODUCIBLE, reproducible=False)}, "is of another fit: reproducible was True"),
+        ({"dim": 9}, {}, None, "is of another fit: parameter dim was 8, now it is 9"),
+        ({}, {"rng": 9}, None, "is of another fit: seed was 5, now it is 9"),
+        ({}, {"reproducible": False}, None, "is of another fit: reproducible was True"),
+        ({}, {}, lambda toy: toy.select(np.arange(50)), "is of another fit: lines was"),
+        ({}, {}, lambda toy: toy.select(np.arange(len(toy))[::-1]), OTHER_HASH),
+        ({}, {}, lambda toy: replace(toy, items=np.roll(toy.items, 1)), OTHER_HASH),
+        ({}, {}, lambda toy: Shards(2), OTHER_HASH),
     ],
 )
-def test_a_checkpoint_of_another_fit_is_refused(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
-    fit(run=replace(REPRODUCIBLE, checkpoints=tmp_path))
-    run = replace(changes.pop("run", REPRODUCIBLE), checkpoints=tmp_path, resume=True)
+def test_a_checkpoint_of_another_fit_is_refused(
+    settings: dict[str, Any], options: dict[str, Any], baskets: Any, message: str, tmp_path: Path
+) -> None:
+    run = replace(REPRODUCIBLE, checkpoints=tmp_path)
+    fit(run=run, epochs=1)
+    other = None if baskets is None else baskets(toy_baskets())
     with pytest.raises(BundleError, match=message):
-        fit(run=run, **changes)
-
-
-def test_a_checkpoint_of_other_baskets_is_refused(tmp_path: Path) -> None:
-    fit(run=replace(REPRODUCIBLE, checkpoints=tmp_path))
-    fewer = toy_baskets().select(np.arange(50))
-    with pytest.raises(BundleError, match="is of another fit: lines was"):
-        fit(run=replace(REPRODUCIBLE, checkpoints=tmp_path, resume=True), baskets=fewer)
-
-
-def _changed(kind: str) -> Any:
-    """Baskets that differ from the toy ones in one thing, and in neither the catalogue nor the number of lines."""
-    baskets = toy_baskets()
-    if kind == "order":
-        return baskets.select(np.arange(len(baskets))[::-1])
-    if kind == "items":
-        return replace(baskets, items=np.roll(baskets.items, 1))
-    return Shards(2)
-
-
-@pytest.mark.parametrize("kind", ["order", "items", "shards"])
-def test_a_checkpoint_of_as_many_other_lines_is_refused(kind: str, tmp_path: Path) -> None:
-    fit(run=replace(REPRODUCIBLE, checkpoints=tmp_path))
-    with pytest.raises(BundleError, match=r"is of another fit: hash of the baskets was [0-9a-f]{64}, now it is"):
-        fit(run=replace(REPRODUCIBLE, checkpoints=tmp_path, resume=True), baskets=_changed(kind))
+        fit(run=replace(run, resume=True, **options), baskets=other, epochs=1, **settings)
 
 
 def test_a_checkpoint_with_other_validation_baskets_is_refused(tmp_path: Path) -> None:
@@ -187,12 +208,8 @@ def test_progress_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
         assert p.seconds_left >= 0
     assert seen[-1].seconds_left == 0
     assert seen[-1].loss < seen[0].loss
-
-
-def test_a_model_without_hinge_loss_reports_no_active_hinges() -> None:
-    seen: list[Progress] = []
     fit("item2vec", replace(REPRODUCIBLE, progress=seen.append))
-    assert seen[-1].active is None
+    assert seen[-1].active is None  # it has no hinges
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -294,25 +311,11 @@ def test_a_user_that_the_first_pass_did_not_find_is_refused() -> None:
         visits.users_of(later)
 
 
-def test_a_diverging_learning_rate_is_named() -> None:
+def test_what_makes_a_fit_diverge_is_named() -> None:
     with pytest.raises(DivergedError, match=r"model 'item2vec' diverged in epoch \d: .* Lower `learning_rate`"):
         fit("item2vec", optimizer="sgd", negatives_shared=False, learning_rate=1e6, epochs=40)
-
-
-def test_a_diverging_variance_is_named() -> None:
     with pytest.raises(DivergedError, match=r"upper bound\. Lower `variance_learning_rate`"):
         fit("neat", variance_learning_rate=100.0, negatives=40)
-
-
-class Shards:
-    """The toy baskets in pieces, made again each time they are asked for."""
-
-    def __init__(self, pieces: int) -> None:
-        self.pieces = np.array_split(np.arange(len(toy_baskets())), pieces)
-
-    def __iter__(self) -> Iterator[Baskets]:
-        for piece in self.pieces:
-            yield toy_baskets().select(piece)
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -11,8 +11,9 @@ import pytest
 from helpers.toyshop import toy_baskets
 from neatrec.data.baskets import Baskets
 from neatrec.data.catalog import Catalog
+from neatrec.errors import ParameterError
 from neatrec.models import Run, make_model
-from neatrec.models.bayes import Bayes
+from neatrec.models.bayes import GOALS, Bayes
 from neatrec.models.bayes.features import PRIOR_FEATURES
 from neatrec.simulator import supermarket
 
@@ -104,3 +105,50 @@ def test_gives_vectors_of_its_low_rank_part() -> None:
     vectors = model().item_vectors()
     assert vectors is not None
     assert vectors.shape == (len(model().catalog), 32)
+
+
+# ---- goals
+
+
+def by_goal() -> dict[str, Bayes]:
+    return {goal: model().with_goal(goal) for goal in GOALS}
+
+
+def test_goals_share_a_fit() -> None:
+    models = by_goal()
+    assert models["balanced"].fit_info() == models["evidence"].fit_info()
+    assert len({str(model.fit_key()) for model in models.values()}) == 1
+    goals = models["lift"].fit_info()["goals"]
+    assert tuple(goals) == GOALS
+    assert all(goal["ranks_by"] in ("odds", "posterior-lift", "llr", "shrunk-lift") for goal in goals.values())
+    rows = {row["name"]: row for row in models["lift"].fit_info()["comparison"]}
+    evidence, g2 = rows["bayes evidence"], rows["llr"]
+    assert evidence["evidence_gain"] >= g2["evidence_gain"] > g2["evidence_low"] > 0
+
+
+def test_goal_evidence_prefers_the_more_significant_of_two_pairs() -> None:
+    models = by_goal()
+    bayes = models["lift"]
+    queries, counts = np.argsort(-bayes.item_count)[:100], bayes.features.counts
+
+    def times(model: Bayes) -> float:
+        answers = [model.rank(int(query), 5).codes for query in queries]
+        query = np.repeat(queries, [len(codes) for codes in answers]).astype(np.int32)
+        return float(counts.of_pairs(query, np.concatenate(answers)).mean())
+
+    assert times(models["evidence"]) >= times(models["balanced"]) >= times(models["lift"])
+    assert times(models["evidence"]) > times(models["lift"])
+
+
+def test_without_odds_of_evidence_g2_ranks() -> None:
+    evidence, llr = (make_model(name).fit(toy_baskets(60)) for name in ("bayes-sure", "llr"))
+    assert evidence.fit_info()["goals"]["evidence"] == {"ranks_by": "llr"}
+    np.testing.assert_allclose(evidence.score_all(np.arange(22)), llr.score_all(np.arange(22)))
+    np.testing.assert_allclose(evidence.score([1, 2], [5, 6]), llr.score([1, 2], [5, 6]))
+
+
+def test_the_older_name_of_goal_evidence_is_a_model() -> None:
+    assert make_model("bayes-sure").parameters == make_model("bayes", goal="evidence").parameters
+    assert make_model("bayes").parameters.goal == "balanced"
+    with pytest.raises(ParameterError, match="`goal` must be one of balanced, lift, evidence, got 'best'"):
+        make_model("bayes", goal="best")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 import pytest
@@ -14,16 +13,14 @@ from scipy import stats
 from helpers.bayes_cases import ITEMS, toy_features
 from helpers.toyshop import toy_baskets, toy_catalog
 from neatrec.data.baskets import Baskets
-from neatrec.errors import ParameterError
-from neatrec.models import Run, make_model
-from neatrec.models.bayes import GOALS, Bayes
+from neatrec.models import make_model
+from neatrec.models.bayes import GOALS
 from neatrec.models.bayes.features import RANKER_FEATURES, CatalogFeatures, FeatureOptions, PairFeatures
 from neatrec.models.bayes.fit import Fold, choose_rankings, make_folds, prior_training_set, ranker_training_set
 from neatrec.models.bayes.prior import INITIAL_PRIOR, Prior
 from neatrec.models.bayes.ranker import STATISTICS, GoalRanking, OddsRanker, logistic_ranker, statistic_scores
 from neatrec.models.bayes.training_set import MAX_P_VALUE, HeldOut, PairSampler, RankerTrainingSet, count_higher
 from neatrec.models.counts import CountParameters
-from neatrec.simulator import supermarket
 
 CATEGORY = toy_catalog().category_of()
 
@@ -230,54 +227,3 @@ def test_statistics_are_those_of_their_models() -> None:
     for number, ranking in enumerate(STATISTICS):
         model = make_model(ranking.name, ranking.settings()).fit(toy_baskets())
         np.testing.assert_allclose(scores[:, number], model.score(query, item), rtol=1e-6, atol=1e-6)
-
-
-# ---- goals
-
-
-@cache
-def by_goal() -> dict[str, Bayes]:
-    baskets = supermarket(baskets=12_000, items=500, seed=2).baskets
-    bayes = make_model("bayes", rank=32).fit(baskets, Run(threads=1))
-    assert isinstance(bayes, Bayes)
-    return {goal: bayes.with_goal(goal) for goal in GOALS}
-
-
-def test_goals_share_a_fit() -> None:
-    models = by_goal()
-    assert models["balanced"].fit_info() == models["evidence"].fit_info()
-    assert len({str(model.fit_key()) for model in models.values()}) == 1
-    goals = models["lift"].fit_info()["goals"]
-    assert tuple(goals) == GOALS
-    assert all(goal["ranks_by"] in ("odds", "posterior-lift", "llr", "shrunk-lift") for goal in goals.values())
-    rows = {row["name"]: row for row in models["lift"].fit_info()["comparison"]}
-    evidence, g2 = rows["bayes evidence"], rows["llr"]
-    assert evidence["evidence_gain"] >= g2["evidence_gain"] > g2["evidence_low"] > 0
-
-
-def test_goal_evidence_prefers_the_more_significant_of_two_pairs() -> None:
-    models = by_goal()
-    bayes = models["lift"]
-    queries, counts = np.argsort(-bayes.item_count)[:100], bayes.features.counts
-
-    def times(model: Bayes) -> float:
-        answers = [model.rank(int(query), 5).codes for query in queries]
-        query = np.repeat(queries, [len(codes) for codes in answers]).astype(np.int32)
-        return float(counts.of_pairs(query, np.concatenate(answers)).mean())
-
-    assert times(models["evidence"]) >= times(models["balanced"]) >= times(models["lift"])
-    assert times(models["evidence"]) > times(models["lift"])
-
-
-def test_without_odds_of_evidence_g2_ranks() -> None:
-    evidence, llr = (make_model(name).fit(toy_baskets(60)) for name in ("bayes-sure", "llr"))
-    assert evidence.fit_info()["goals"]["evidence"] == {"ranks_by": "llr"}
-    np.testing.assert_allclose(evidence.score_all(np.arange(22)), llr.score_all(np.arange(22)))
-    np.testing.assert_allclose(evidence.score([1, 2], [5, 6]), llr.score([1, 2], [5, 6]))
-
-
-def test_the_older_name_of_goal_evidence_is_a_model() -> None:
-    assert make_model("bayes-sure").parameters == make_model("bayes", goal="evidence").parameters
-    assert make_model("bayes").parameters.goal == "balanced"
-    with pytest.raises(ParameterError, match="`goal` must be one of balanced, lift, evidence, got 'best'"):
-        make_model("bayes", goal="best")

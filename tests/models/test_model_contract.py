@@ -77,11 +77,6 @@ def test_parameters_are_frozen_and_come_back_from_json(name: str) -> None:
             setattr(parameters, field.name, None)
 
 
-@EVERY_NAME
-def test_takes_the_paper_preset(name: str) -> None:
-    assert isinstance(make_model(name, preset="paper"), model_class(name))
-
-
 @EVERY_MODEL
 def test_fit_returns_the_model_and_leaves_the_world_alone(name: str, device: str) -> None:
     threadpool_info = pytest.importorskip("threadpoolctl", reason="needs threadpoolctl").threadpool_info
@@ -103,6 +98,8 @@ def test_scores_every_pair_with_a_number(name: str, device: str) -> None:
     assert scores.dtype == np.float64
     assert scores.shape == (len(toy_catalog()) ** 2,)
     assert np.isfinite(scores).all()
+    assert fitted(name, device).score([], []).shape == (0,)
+    assert fitted(name, device).score_all([]).shape == (0, len(toy_catalog()))
 
 
 @EVERY_MODEL
@@ -113,12 +110,6 @@ def test_scores_of_blocks_are_scores_of_pairs(name: str, device: str) -> None:
     assert block.shape == (4, items)
     pairs = model.score(np.repeat(queries, items), np.tile(np.arange(items), 4)).reshape(4, items)
     np.testing.assert_allclose(block, pairs, rtol=2e-5, atol=2e-6)
-
-
-@EVERY_MODEL
-def test_no_queries_no_scores(name: str, device: str) -> None:
-    assert fitted(name, device).score([], []).shape == (0,)
-    assert fitted(name, device).score_all([]).shape == (0, len(toy_catalog()))
 
 
 @pytest.mark.parametrize(
@@ -144,13 +135,8 @@ def test_answers_are_ranked_and_leave_out_what_they_must(name: str, device: str)
         assert not (aisle[item] != -1 and np.isin(aisle[answer.codes], aisle[item]).any())
         scored = model.score(np.full(len(answer), item), answer.codes)
         np.testing.assert_allclose(answer.scores, scored, rtol=2e-5, atol=2e-6)
-
-
-@EVERY_MODEL
-def test_a_shorter_answer_is_the_start_of_a_longer_one(name: str, device: str) -> None:
-    long = fitted(name, device).rank("Tea", 50).codes.tolist()
-    for k in (1, 2, 7):
-        assert fitted(name, device).rank("Tea", k).codes.tolist() == long[:k]
+        for k in (1, 2, 7):
+            assert model.rank(item, k).codes.tolist() == answer.codes[:k].tolist()
 
 
 @EVERY_MODEL
@@ -188,12 +174,7 @@ def test_filters_hold(name: str, device: str) -> None:
     ]
     without = model.rank("Soap", 50, exclude=["Apple", "tea-black"]).codes.tolist()
     assert without == [item for item in everything if item not in {code("apple"), code("tea")}]
-
-
-@EVERY_MODEL
-def test_same_category_items_come_back_when_asked_for(name: str, device: str) -> None:
-    apart = set(fitted(name, device).rank("Apple", 50).names)
-    together = set(fitted(name, device).rank("Apple", 50, same_category=True).names)
+    apart, together = (set(model.rank("Apple", 50, same_category=same).names) for same in (False, True))
     assert apart <= together
     assert not {"Banana", "Cherry", "Lime"} & apart
 
@@ -212,7 +193,7 @@ def test_an_item_never_bought_is_said_to_be_so(name: str, device: str) -> None:
 
 
 @EVERY_MODEL
-def test_comes_back_from_its_arrays(name: str, device: str) -> None:
+def test_comes_back_from_its_arrays_and_from_no_others(name: str, device: str) -> None:
     model = fitted(name, device)
     arrays = model.arrays()
     back = type(model).from_arrays(model.parameters, model.catalog, arrays)
@@ -223,17 +204,9 @@ def test_comes_back_from_its_arrays(name: str, device: str) -> None:
         key: value.tobytes() for key, value in arrays.items()
     }
 
-
-@EVERY_MODEL
-def test_arrays_of_users_are_left_out_by_default(name: str, device: str) -> None:
-    users = len(toy_baskets().user_ids)
-    assert not any("user" in key or users in array.shape for key, array in fitted(name, device).arrays().items())
-    assert fitted(name, device).arrays().keys() <= fitted(name, device).arrays(users=True).keys()
-
-
-@EVERY_MODEL
-def test_refuses_arrays_that_are_not_its_own(name: str, device: str) -> None:
-    model = fitted(name, device)
+    users = len(toy_baskets().user_ids)  # left out by default
+    assert not any("user" in key or users in array.shape for key, array in arrays.items())
+    assert arrays.keys() <= model.arrays(users=True).keys()
     with pytest.raises(BundleError, match=f"not the arrays of a '{name}' model"):
         type(model).from_arrays(model.parameters, model.catalog, {})
     cut = {**model.arrays(), "item_count": np.ones(3, dtype=np.int64)}
@@ -277,6 +250,8 @@ def test_refuses_what_it_cannot_learn_from(name: str, device: str) -> None:
         new(name).fit(baskets.select(np.zeros(0, dtype=np.int64)), RUN[device])
     with pytest.raises(ParameterError, match="must be a stream that can be iterated more than once, got 'generator'"):
         new(name).fit((shard for shard in [baskets]), RUN[device])
+    with pytest.raises(ParameterError, match="must be shards over one catalogue, shard 1 has another"):
+        new(name).fit([baskets, baskets.from_lists([["x", "y"]], users=["u"])], RUN[device])
     if model_class(name).needs_users:
         with pytest.raises(ParameterError, match="learns from users, and the users of these baskets are not known"):
             new(name).fit(toy_baskets(users=False), RUN[device])
@@ -284,15 +259,9 @@ def test_refuses_what_it_cannot_learn_from(name: str, device: str) -> None:
         assert len(new(name).fit(toy_baskets(users=False), RUN[device]).rank("Tea"))
 
 
-@EVERY_MODEL
-def test_refuses_shards_over_two_catalogues(name: str, device: str) -> None:
-    other = toy_baskets().from_lists([["x", "y"]], users=["u"])
-    with pytest.raises(ParameterError, match="must be shards over one catalogue, shard 1 has another"):
-        new(name).fit([toy_baskets(), other], RUN[device])
-
-
 @EVERY_NAME
-def test_refuses_a_setting_it_does_not_have(name: str) -> None:
+def test_takes_the_paper_preset_and_no_unknown_setting(name: str) -> None:
+    assert isinstance(make_model(name, preset="paper"), model_class(name))
     with pytest.raises(ParameterError, match="`set` must be"):
         make_model(name, no_such_setting=1)
     with pytest.raises(ParameterError, match=r"`preset` must be one of .*default, .*paper"):

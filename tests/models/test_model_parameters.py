@@ -72,13 +72,10 @@ def test_settings_stand_on_top_of_a_preset() -> None:
         Sample.make(preset="papr")
 
 
-@pytest.mark.parametrize("bad", ["dim", "=3", "dim:3"])
-def test_a_setting_is_key_and_value(bad: str) -> None:
-    with pytest.raises(ParameterError, match="`set` must be of the form key=value"):
-        parse_settings([bad])
-
-
-def test_a_setting_given_twice_is_refused() -> None:
+def test_a_setting_is_a_key_and_a_value_given_once() -> None:
+    for bad in ("dim", "=3", "dim:3"):
+        with pytest.raises(ParameterError, match="`set` must be of the form key=value"):
+            parse_settings([bad])
     with pytest.raises(ParameterError, match="dim comes twice"):
         parse_settings(["dim=1", "dim=2"])
     with pytest.raises(ParameterError, match="setting 'k' is given twice"):
@@ -92,18 +89,12 @@ def test_a_parameter_is_described() -> None:
     assert shape.choices == ("round", "square")
 
 
-def test_models_are_known_by_name() -> None:
+def test_models_are_known_by_name_and_take_their_own_parameters_only() -> None:
     assert {model_class(name).name for name in MODEL_NAMES} == set(MODEL_NAMES)
     assert [about.name for about in describe(["pop", "lift"])] == ["pop", "lift"]
     with pytest.raises(ParameterError, match=r"`model` must be one of pop, .* got 'jacard'\. Did you mean 'jaccard'\?"):
         make_model("jacard")
-
-
-def test_a_model_without_parameters_refuses_any() -> None:
     with pytest.raises(ParameterError, match="`set` must be left out: no parameters, got 'dim'"):
         make_model("pop", dim=3)
-
-
-def test_a_model_takes_its_own_parameters_only() -> None:
     with pytest.raises(ParameterError, match="`parameters` must be the ShrunkLiftParameters of 'shrunk-lift'"):
         model_class("shrunk-lift")(Sample())
