@@ -67,17 +67,9 @@ class Neat(EmbeddingModel):
     has_hinge_loss: ClassVar[bool] = True
 
     def _settings(self) -> KernelSettings:
-        p = self.parameters
-        return (
-            super()
-            ._settings()
-            ._replace(
-                margin=p.margin,
-                variance_rate=p.variance_learning_rate / p.learning_rate,
-                low=p.min_log_variance,
-                high=p.max_log_variance,
-            )
-        )
+        p, settings = self.parameters, super()._settings()
+        settings = settings._replace(margin=p.margin, low=p.min_log_variance, high=p.max_log_variance)
+        return settings._replace(variance_rate=p.variance_learning_rate / p.learning_rate)
 
     def _new_tables(self, rng: np.random.Generator, items: int, users: int) -> dict[str, Table]:
         p = self.parameters

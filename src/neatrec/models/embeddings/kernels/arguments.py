@@ -55,26 +55,26 @@ class KernelSettings(NamedTuple):
     negatives: int
     shared: bool
     """Whether the positives of a query position share its negatives; otherwise each pair draws its own."""
-    margin: float
-    logistic: bool
+    margin: float = 0.0
+    logistic: bool = False
     """NEAT+bpr: -log sigmoid in place of 1 - sigmoid."""
-    rate: float
+    rate: float = 0.0
     """Learning rate at the first unit of the span; it moves in a straight line to `last_rate`."""
-    last_rate: float
-    variance_rate: float
+    last_rate: float = 0.0
+    variance_rate: float = 0.0
     """Learning rate of log-variances, as a multiple of `rate`."""
-    low: float
+    low: float = 0.0
     """Smallest log-variance."""
-    high: float
+    high: float = 0.0
     """Largest log-variance."""
-    block: int
+    block: int = 0
     """Units whose gradients are taken at the same tables and then applied one by one, with row-wise Adagrad.
 
     0: each unit for itself, in the quickest way there is.
     """
-    batch: int
+    batch: int = 0
     """Above 0: synchronous mini-batches of this many pairs, plain gradient descent."""
-    average: bool
+    average: bool = False
     """Whether a mini-batch's gradient is the mean over its pairs rather than the sum."""
 
     def rate_at(self, unit: int, first: int, last: int) -> float:
