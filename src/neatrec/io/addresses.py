@@ -61,7 +61,7 @@ def is_address(source: str) -> bool:
     return ADDRESS.match(source) is not None
 
 
-def in_time(work: Callable[[], T], seconds: float | None = None) -> T:
+def in_time(work: Callable[[], T]) -> T:
     """What `work` returns; TimeoutError where a host that does not answer holds it longer.
 
     Its thread is then left to itself: names are looked up, and drivers connect, without a limit of their own.
@@ -75,13 +75,12 @@ def in_time(work: Callable[[], T], seconds: float | None = None) -> T:
             found.set_exception(error)
 
     Thread(target=run, daemon=True).start()
-    seconds = ANSWER_SECONDS if seconds is None else seconds
     try:
-        return found.result(seconds)
+        return found.result(ANSWER_SECONDS)
     except TimeoutError as error:
         if found.done():
             raise
-        raise TimeoutError(f"no answer within {seconds:g} seconds") from error
+        raise TimeoutError(f"no answer within {ANSWER_SECONDS:g} seconds") from error
 
 
 def holds_password(source: str) -> bool:

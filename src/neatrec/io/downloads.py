@@ -69,7 +69,7 @@ def _from_s3(address: Address, folder: Path) -> list[SourceFile]:
         system, path = FileSystem.from_uri(address.text)
         fixed = path.split("*", 1)[0].rpartition("/")[0] if "*" in path else path.rstrip("/")
         given = dict(parse_qsl(urlsplit(address.text).query))
-        place = {name: given[name] for name in ("endpoint_override", "scheme") if name in given}
+        place = {name: given[name] for name in ("endpoint_override", "scheme", "tls_ca_file_path") if name in given}
         once = AwsStandardS3RetryStrategy(max_attempts=1)  # what reads on tries again, for more than a minute
         seconds = {"connect_timeout": ANSWER_SECONDS / 2, "request_timeout": ANSWER_SECONDS / 2}
         probe = S3FileSystem(region=system.region, retry_strategy=once, **seconds, **place)
