@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from array import array
+from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import groupby, pairwise
 from typing import Any
@@ -82,14 +83,22 @@ def character_pieces(word: str) -> list[str]:
     return [marked[place : place + PIECE] for place in range(len(marked) - PIECE + 1)]
 
 
-def word_table(words: Sequence[Sequence[str]]) -> sparse.csr_matrix | None:
-    """Which item has which word (or piece), ones of shape (items, words), from the words of each; None without any."""
-    word_code = {word: code for code, word in enumerate(sorted({word for of_item in words for word in of_item}))}
-    if not word_code:
+def word_table(words: Iterable[Sequence[str]]) -> sparse.csr_matrix | None:
+    """Which item has which word (or piece), ones of shape (items, words), from the words of each; None without any.
+
+    Columns are in alphabetical order. The words of one item at a time are in memory.
+    """
+    seen: dict[str, int] = {}
+    codes, ends = array("i"), array("q", [0])
+    for of_item in words:
+        codes.extend(seen.setdefault(word, len(seen)) for word in of_item)
+        ends.append(len(codes))
+    if not seen:
         return None
-    codes = np.array([word_code[word] for of_item in words for word in of_item], dtype=np.int32)
-    starts = np.concatenate([[0], np.cumsum([len(of_item) for of_item in words])])
-    return sparse.csr_matrix((np.ones(len(codes), np.float32), codes, starts), shape=(len(words), len(word_code)))
+    column = np.empty(len(seen), dtype=np.int32)
+    column[[seen[word] for word in sorted(seen)]] = np.arange(len(seen))
+    cells = np.ones(len(codes), np.float32), column[np.asarray(codes)], np.asarray(ends)
+    return sparse.csr_matrix(cells, shape=(len(ends) - 1, len(seen)))
 
 
 def common_words(table: sparse.csr_matrix) -> sparse.csr_matrix | None:
@@ -110,7 +119,7 @@ def similar_names(words: Sequence[Sequence[str]], category: npt.NDArray[np.int32
     Pieces find what words cannot: plurals, compounds, typos, in any language. Items are compared with their category,
     those without category with all items; 1 for the item itself.
     """
-    table = word_table([sorted({piece for word in of_item for piece in character_pieces(word)}) for of_item in words])
+    table = word_table(sorted({piece for word in of_item for piece in character_pieces(word)}) for of_item in words)
     if table is None:
         return None
     size = len(category)
