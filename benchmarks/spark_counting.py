@@ -105,16 +105,13 @@ def lines_with_a_long_basket(baskets: int, long: int, folder: Path) -> Path:
 Summarize = Callable[[Any], dict[str, Any]]
 
 
-def both(
-    session: Any, name: str, make: Callable[[str], Any], summarize: Summarize, again: bool = True
-) -> dict[str, Any]:
+def both(session: Any, name: str, make: Callable[[str], Any], summarize: Summarize) -> dict[str, Any]:
     """The cost and summary of Spark's result; the memory engine's summary must be the same."""
     known: set[int] = set()
     stages_since(session, known)
     found, took = measured(make, "spark")
-    if again:
-        stages_since(session, known)
-        took["cpu_again"] = measured(make, "spark")[1]["cpu"]
+    stages_since(session, known)
+    took["cpu_again"] = measured(make, "spark")[1]["cpu"]
     stages = stages_since(session, known)[:MANY]
     expected, memory = measured(make, "memory")
     if summarize(found) != summarize(expected):
@@ -149,7 +146,7 @@ def simulated(session: Any, threads: int) -> Iterator[tuple[str, dict[str, Any]]
     baskets = read_baskets("supermarket:baskets=3200000,items=50000")
     baskets = replace(baskets, times=None, attributes={}, users=None, user_ids=None)
     make = partial(_labels, make_labels, baskets, "paper", threads)
-    yield "simulated, paper", both(session, "simulated", make, label_summary, again=False)
+    yield "simulated, paper", both(session, "simulated", make, label_summary)
 
 
 def _labels(make_labels: Any, baskets: Any, protocol: str, threads: int, engine: str) -> Any:
