@@ -214,7 +214,6 @@ def mutations(bundle: Path) -> list[tuple[str, Mutation]]:
 def outcome(bundle: Path) -> str:
     """`refused`, `answers` where every address answers below 500, or what went wrong."""
     try:
-        ServingTable.open(bundle)
         load_bundle(bundle)
         app = make_app(ServiceSettings(bundle))
     except BundleError as error:
