@@ -129,7 +129,6 @@ def test_units_and_shuffled_lines_equal_those_of_the_cpu() -> None:
         items,
         offsets,
         order=np.arange(len(sizes)),
-        first_number=0,
         row_of_item=items,
         category=items,
         users=np.zeros(0, np.int32),

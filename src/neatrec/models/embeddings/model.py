@@ -128,11 +128,9 @@ class EmbeddingModel(CosineModel):
     def _fit(self, shards: Iterable[Baskets], run: Run) -> None:
         if run.warm_start is not None:
             check_warm_start(run.warm_start, self)
-        trained = train(self, shards, run)
-        self.history = trained.losses
-        self.user_ids = trained.user_ids
-        self._take_tables(trained.tables)
-        self.squares = self._item_squares(trained.tables)
+        tables, self.user_ids, self.history = train(self, shards, run)
+        self._take_tables(tables)
+        self.squares = self._item_squares(tables)
 
     def _epochs(self, *, warm: bool = False) -> tuple[int, int]:
         """The epochs of a fit, and those of a cold start that a warm one skips: the learning rate starts after them.

@@ -49,7 +49,6 @@ class VisitOrder:
             shard.items,
             shard.offsets,
             order=rng.permutation(len(shard)),
-            first_number=0,
             row_of_item=self.row_of_item,
             category=self.category,
             users=self.users_of(shard),

@@ -7,7 +7,7 @@ import logging
 import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -48,17 +48,11 @@ MAX_SHARE_AT_BOUND = 0.5
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class TrainedTables:
-    """The trained tables, rows in the order of the catalog (and of `user_ids`), and the loss of each epoch."""
-
-    tables: dict[str, Table]
-    user_ids: pa.LargeStringArray | None
-    losses: tuple[float, ...]
-    validation_losses: tuple[float, ...]
+Trained = tuple[dict[str, Table], pa.LargeStringArray | None, tuple[float, ...]]
+"""The tables, rows in the order of the catalog (and of the users), the ids of the users, the loss of each epoch."""
 
 
-def train(model: EmbeddingModel, shards: Iterable[Baskets], run: Run) -> TrainedTables:
+def train(model: EmbeddingModel, shards: Iterable[Baskets], run: Run) -> Trained:
     """Train the model's tables on a stream of shards; memory holds the tables and one shard at a time."""
     first = {"done": 0, "total": 1}
     with on_first_compile(lambda: log.info("compiling %s kernels (first run only)", model.kernel, extra=first)):
@@ -143,7 +137,7 @@ class _TrainingLoop:
             "hash of the warm start": None if old is None else hash_of(old.arrays(users=True)),
         }
 
-    def run_epochs(self) -> TrainedTables:
+    def run_epochs(self) -> Trained:
         if self.synchronizer is None:
             self._maybe_stop()
         else:
@@ -153,7 +147,7 @@ class _TrainingLoop:
         self.device.download(self.tables)
         order = self.visits.row_of_item
         tables = {name: table if "user" in name else table[order] for name, table in self.tables.items()}
-        return TrainedTables(tables, self.visits.user_ids, self.position.losses, self.position.validation_losses)
+        return tables, self.visits.user_ids, self.position.losses
 
     def _save(self) -> None:
         if self.run.checkpoints is not None and (self.synchronizer is None or self.synchronizer.is_main):

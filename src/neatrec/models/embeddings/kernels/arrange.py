@@ -35,7 +35,6 @@ def arrange(
     offsets: npt.NDArray[np.int64],
     *,
     order: npt.NDArray[np.int64],
-    first_number: int,
     row_of_item: npt.NDArray[np.int32],
     category: npt.NDArray[np.int32],
     users: npt.NDArray[np.int32],
@@ -43,14 +42,13 @@ def arrange(
 ) -> Shard:
     """The baskets numbered `order`, in that order, items given by their rows.
 
-    Basket b has the number `first_number` + b. `category` is by row, `users` by basket (or empty). With a
-    `shuffle_seed` the lines of each basket come in a random order: for baskets whose order means nothing.
+    `category` is by row, `users` by basket (or empty). With a `shuffle_seed` the lines of each basket come in a random
+    order: for baskets whose order means nothing.
     """
     ends = np.concatenate([[0], np.cumsum(np.diff(offsets)[order])]).astype(np.int64)
     out = np.empty(ends[-1], dtype=np.int32)
-    number = order + np.int64(first_number)
     _copy(items, offsets, order, row_of_item, ends, out)
     if shuffle_seed is not None:
-        _shuffle(out, ends, number, np.uint64(shuffle_seed))
+        _shuffle(out, ends, order, np.uint64(shuffle_seed))
     basket, start, stop = units_of(ends)
-    return Shard(out, ends, number, users[order] if len(users) else users, category, basket, start, stop)
+    return Shard(out, ends, order, users[order] if len(users) else users, category, basket, start, stop)

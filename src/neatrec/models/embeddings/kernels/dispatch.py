@@ -59,7 +59,7 @@ def chosen_device(name: str, device: str, settings: KernelSettings, reproducible
     def require_gpu() -> None:
         """Raise what keeps this from being trained on a GPU: none there, a setting it cannot honour, no compiler."""
         gpu.cupy()
-        refused = gpu_launch.refusal(name, settings, reproducible)
+        refused = gpu_launch.refusal(settings, reproducible)
         if refused is not None:
             raise refused
         gpu_call.prepare(name, settings)

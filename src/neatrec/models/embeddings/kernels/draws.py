@@ -14,6 +14,7 @@ from neatrec.compiled import compiled, fill_alias, splitmix64
 
 TRIES = 16
 """A negative that is refused this often is left out."""
+MAX_FILTER_BYTES = 2**28
 
 Words = npt.NDArray[np.uint64]
 
@@ -67,9 +68,9 @@ def alias_table(weights: npt.ArrayLike) -> Words:
     return table
 
 
-def new_filter(entries: int, bits_each: int = 16, max_bytes: int = 2**28) -> Words:
+def new_filter(entries: int) -> Words:
     """An empty filter for `entries` entries: at 16 bits each about one absent pair in 200 is taken for present."""
-    return np.zeros(max(1, min(entries * bits_each // 64 + 1, max_bytes // 8)), dtype=np.uint64)
+    return np.zeros(max(1, min(entries * 16 // 64 + 1, MAX_FILTER_BYTES // 8)), dtype=np.uint64)
 
 
 @compiled

@@ -102,7 +102,7 @@ def prepare(name: str, settings: KernelSettings) -> None:
 def run(name: str, data: KernelInput, first: int, last: int, threads: int = 1) -> StepStats:
     """Train on units `first` to `last`; the GPU has threads of its own."""
     settings, tables = data.settings, data.tables
-    refused = refusal(name, settings, bool(settings.block) and settings.learns)
+    refused = refusal(settings, bool(settings.block) and settings.learns)
     if refused is not None:
         raise refused
     if first == last:
@@ -144,16 +144,11 @@ def _launch(name: str, data: KernelInput, first: int, last: int) -> StepStats:
     if settings.learns:
         tables.done += last - first
         if settings.low < settings.high:
-            with memory_for(needed, "this shard"):
-                _keep_variances_inside(cp, tables[0], settings)
+            column = tables[0][:, width(settings.dim) + LOG_VARIANCE]
+            with memory_for(needed, "this shard"):  # several warps may each have moved a log-variance up to its bound
+                column[:] = cp.clip(column, settings.low, settings.high)
     seen = counters[len(parts) :].get()
     return StepStats(int(seen[0]), float(seen[2:3].view(np.float64)[0]), int(seen[1]))
-
-
-def _keep_variances_inside(cp: Any, table: Any, settings: KernelSettings) -> None:
-    """Several warps may each have moved a log-variance up to its bound."""
-    column = table[:, width(settings.dim) + LOG_VARIANCE]
-    column[:] = cp.clip(column, settings.low, settings.high)
 
 
 def _arrays(cp: Any, tables: GpuTables, shard: Shard, draws: Draws) -> dict[str, Any]:

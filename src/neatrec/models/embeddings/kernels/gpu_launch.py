@@ -124,7 +124,7 @@ def max_warps(gpu: GpuProperties, shape: LaunchConfig, items: int) -> int:
     return min(gpu.multiprocessors * shape.blocks * shape.warps, max(1, items // ITEMS_PER_WARP))
 
 
-def refusal(name: str, settings: KernelSettings, reproducible: bool) -> ParameterError | None:
+def refusal(settings: KernelSettings, reproducible: bool) -> ParameterError | None:
     """What was asked for and cannot be had on a GPU, as the error that says so."""
     hint = "Use device cpu."
     if reproducible:

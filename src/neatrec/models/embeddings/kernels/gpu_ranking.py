@@ -59,17 +59,14 @@ class Ranker:
         self, queries: Codes, offsets: Numbers, items: Codes, labels: RankedLabels, top: int = 20
     ) -> RankingResult:
         """Ranks within a list of candidates for each query: items[offsets[r]:offsets[r + 1]] are those of query r."""
+        cp, dim = self.cp, np.int32(self.vectors.shape[1])
         with memory_for(8 * len(items), f"lists of {plural(len(items), 'candidate')}"):
-            return self._lists(queries, offsets, items, labels, top)
-
-    def _lists(self, queries: Codes, offsets: Numbers, items: Codes, labels: RankedLabels, top: int) -> RankingResult:
-        cp = self.cp
-        arrays = {"begin": cp.asarray(offsets), "items": cp.asarray(items), "queries": cp.asarray(queries)}
-        arrays["scores"] = cp.empty(len(items), dtype=np.float32)
-        if len(queries) and len(items):
-            arguments = (self.vectors, self.partners, np.int32(self.vectors.shape[1]), _rows(arrays), arrays["scores"])
-            self._function("score_lists")((len(queries),), (THREADS,), arguments)
-        return self._ranked(arrays, len(queries), labels, top)
+            arrays = {"begin": cp.asarray(offsets), "items": cp.asarray(items), "queries": cp.asarray(queries)}
+            arrays["scores"] = cp.empty(len(items), dtype=np.float32)
+            if len(queries) and len(items):
+                arguments = (self.vectors, self.partners, dim, _rows(arrays), arrays["scores"])
+                self._function("score_lists")((len(queries),), (THREADS,), arguments)
+            return self._ranked(arrays, len(queries), labels, top)
 
     def catalogue(
         self,

@@ -192,11 +192,6 @@ def _gaussians(table: Table, rows: list[int], dim: int) -> Gaussians:
     return Gaussians(_vectors(table, rows, dim), spread.astype(np.float64).reshape(len(rows), 1))
 
 
-def _gaussian(table: Table, row: int, dim: int) -> Gaussians:
-    found = _gaussians(table, [row], dim)
-    return Gaussians(found.mean[0], found.log_variance[0])
-
-
 # ---- gradients of a group
 
 
@@ -211,11 +206,9 @@ class Hinges(NamedTuple):
 
 
 def _hinges(table: Table, group: Group, settings: KernelSettings) -> Hinges:
-    query, partners, negatives = (
-        _gaussian(table, group.query, settings.dim),
-        _gaussians(table, group.partners, settings.dim),
-        _gaussians(table, group.negatives, settings.dim),
-    )
+    rows = [group.query], group.partners, group.negatives
+    alone, partners, negatives = (_gaussians(table, of, settings.dim) for of in rows)
+    query = Gaussians(alone.mean[0], alone.log_variance[0])
     heights = formulas.hinges(query, partners, negatives, settings.margin)  # (partners, negatives)
     gradients = formulas.max_margin_gradients(query, partners, negatives, settings.margin)
     stats = StepStats(len(group.partners), float(np.maximum(heights, 0).sum()), int((heights > 0).sum()))
@@ -308,12 +301,9 @@ def _descend(tables: Tables, change: Change, settings: KernelSettings, rate: flo
     tail = width(dim)
     table[change.row, tail + SQUARES] += (change.vector**2).mean()
     table[change.row, :dim] += rate / np.sqrt(table[change.row, tail + SQUARES] + TINY) * change.vector
-    if len(change.spread):
-        _descend_spread(table, change, settings, rate)
-
-
-def _descend_spread(table: Table, change: Change, settings: KernelSettings, rate: float) -> None:
-    tail, place = width(settings.dim), _spread(settings.dim)
+    if not len(change.spread):
+        return
+    place = _spread(dim)
     table[change.row, tail + VARIANCE_SQUARES] += (change.spread**2).mean()
     root = np.sqrt(table[change.row, tail + VARIANCE_SQUARES] + TINY)
     step = np.clip(rate * settings.variance_rate * change.spread / root, -MAX_STEP, MAX_STEP)
