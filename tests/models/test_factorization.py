@@ -51,6 +51,8 @@ def test_equal_to_calling_the_library_directly(name: str, users: bool) -> None:
     matrix, _ = purchases([baskets])
     peer = called_directly(name, matrix, seed=11)
     assert np.array_equal(model.item_vectors(), peer.item_factors)
+    if users:
+        assert np.array_equal(model.arrays(users=True)["user_vectors"], peer.user_factors)
     bought = np.flatnonzero(baskets.item_counts)
     with threadpool_limits(1, "blas"):
         ids, similar = peer.similar_items(bought, N=5)
@@ -76,18 +78,9 @@ def test_shards_that_name_their_users_differently_meet_by_id() -> None:
     matrix, ids = purchases([one, two])
     assert ids.to_pylist() == ["ann", "bob"]
     assert matrix.toarray()[:, :2].tolist() == [[1, 0], [1, 2]]
-
-
-def test_users_without_a_basket_are_not_learned_about() -> None:
-    part = toy_baskets().select(np.arange(5))
+    part = toy_baskets().select(np.arange(5))  # users without a basket are left out
     matrix, ids = purchases([part])
     assert matrix.shape[0] == len(ids) == len(set(part.users.tolist())) < len(part.user_ids)
-
-
-def test_user_vectors_are_kept_apart() -> None:
-    model = make_model("cf", **SETTINGS["cf"]).fit(toy_baskets(), Run(rng=1, threads=1))
-    assert "user_vectors" not in model.arrays()
-    assert model.arrays(users=True)["user_vectors"].shape == (len(model.user_ids), 10)
 
 
 def test_a_run_can_be_stopped_between_epochs() -> None:

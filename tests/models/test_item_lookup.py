@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,37 +15,36 @@ from neatrec.models import find_items, suggest_items
 from neatrec.models.items import in_categories, same_category_as
 
 
-def test_an_id_wins_over_a_name() -> None:
-    catalog = Catalog.from_ids(["Tea", "7"], names=["Milk", "Tea"])
-    assert find_items(catalog, "Tea").tolist() == [0]
+@pytest.mark.parametrize(
+    ("ids", "names", "asked", "codes"),
+    [
+        (["Tea", "7"], ["Milk", "Tea"], "Tea", [0]),  # an id wins over a name
+        (["1", "2"], ["TEA", "Tea"], ["Tea", "TEA"], [1, 0]),  # the exact name over another spelling
+        (["1", "2"], ["Tea", None], ["2", "Tea"], [1, 0]),
+    ],
+)
+def test_items_are_found_by_id_then_by_name(ids: list[str], names: list[Any], asked: Any, codes: list[int]) -> None:
+    assert find_items(Catalog.from_ids(ids, names=names), asked).tolist() == codes
 
 
-def test_the_exact_name_wins_over_another_spelling() -> None:
-    catalog = Catalog.from_ids(["1", "2"], names=["TEA", "Tea"])
-    assert find_items(catalog, ["Tea", "TEA"]).tolist() == [1, 0]
-    with pytest.raises(UnknownItemError, match=r"2 items are called 'tea'\. Ask by id: 1, 2\."):
-        find_items(catalog, "tea")
-
-
-def test_a_name_that_many_items_have_is_refused_with_some_ids() -> None:
-    catalog = Catalog.from_ids([f"i{n}" for n in range(9)], names=["Tea"] * 9)
-    with pytest.raises(UnknownItemError, match=r"9 items are called 'Tea'\. Ask by id: i0, i1, i2, i3, i4 \.\.\."):
-        find_items(catalog, "Tea")
-
-
-def test_items_without_a_name_are_found_by_id_only() -> None:
-    catalog = Catalog.from_ids(["1", "2"], names=["Tea", None])
-    assert find_items(catalog, ["2", "Tea"]).tolist() == [1, 0]
-    with pytest.raises(UnknownItemError, match="no item has the id or name ''"):
-        find_items(catalog, "")
-
-
-def test_unknown_codes_and_other_things_are_refused() -> None:
-    catalog = toy_catalog()
-    with pytest.raises(UnknownItemError, match=r"item code 22 is not in the catalogue \(0 to 21\)\. Ids are text"):
-        find_items(catalog, 22)
-    with pytest.raises(UnknownItemError, match="item code -1 is not"):
-        find_items(catalog, [-1])
+@pytest.mark.parametrize(
+    ("catalog", "asked", "sentence"),
+    [
+        (Catalog.from_ids(["1", "2"], names=["TEA", "Tea"]), "tea", r"2 items are called 'tea'\. Ask by id: 1, 2\."),
+        (
+            Catalog.from_ids([f"i{n}" for n in range(9)], names=["Tea"] * 9),
+            "Tea",
+            r"9 items are called 'Tea'\. Ask by id: i0, i1, i2, i3, i4 \.\.\.",
+        ),
+        (Catalog.from_ids(["1", "2"], names=["Tea", None]), "", "no item has the id or name ''"),
+        (Catalog.from_ids(["sku-4711", "sku-0815"]), "sku-4712", r"Did you mean 'sku-4711'"),
+        (toy_catalog(), 22, r"item code 22 is not in the catalogue \(0 to 21\)\. Ids are text"),
+        (toy_catalog(), [-1], "item code -1 is not"),
+    ],
+)
+def test_an_item_that_is_not_one_is_refused(catalog: Catalog, asked: Any, sentence: str) -> None:
+    with pytest.raises(UnknownItemError, match=sentence):
+        find_items(catalog, asked)
     for wrong in (True, 1.5, None):
         with pytest.raises(ParameterError, match="`items` must be ids or names"):
             find_items(catalog, [wrong])  # type: ignore[list-item]
@@ -58,23 +58,14 @@ def test_near_names_forgive_typing_errors(said: str, meant: str) -> None:
     assert toy_catalog().name(suggest_items(toy_catalog(), said)[0]) == meant
 
 
-def test_a_word_finds_the_long_name_that_holds_it() -> None:
+def test_a_word_finds_the_long_name_that_holds_it_and_nothing_near_suggests_nothing() -> None:
     catalog = Catalog.from_ids(["1", "2"], names=["Fabric Softener Dryer Sheet Outdoor Fresh 160CT", "Something else"])
     assert suggest_items(catalog, "softener") == [0]
-
-
-def test_nothing_near_suggests_nothing() -> None:
     assert suggest_items(toy_catalog(), "xylophone") == []
     with pytest.raises(UnknownItemError) as caught:
         find_items(toy_catalog(), "xylophone\x1b[0m")
     assert caught.value.hint is None
     assert "\x1b" not in str(caught.value)
-
-
-def test_ids_are_suggested_where_there_are_no_names() -> None:
-    catalog = Catalog.from_ids(["sku-4711", "sku-0815"])
-    with pytest.raises(UnknownItemError, match=r"Did you mean 'sku-4711'"):
-        find_items(catalog, "sku-4712")
 
 
 def test_near_names_of_a_large_catalogue_come_quickly() -> None:
@@ -93,11 +84,8 @@ def test_a_category_is_found_at_any_level_and_by_its_path() -> None:
         assert set(np.flatnonzero(in_categories(catalog, path))) == drinks - {code("tea")}
     assert not in_categories(catalog, "food / cold").any()
     assert set(np.flatnonzero(in_categories(catalog, ["hot", "cold"]))) == drinks
-
-
-def test_a_category_name_with_a_slash_in_it_is_a_name_first() -> None:
-    catalog = Catalog.from_ids(["1", "2"], categories=["soup/stock", "soup"])
-    assert in_categories(catalog, "soup/stock").tolist() == [True, False]
+    soups = Catalog.from_ids(["1", "2"], categories=["soup/stock", "soup"])  # a slash in a name is a name first
+    assert in_categories(soups, "soup/stock").tolist() == [True, False]
 
 
 def test_bad_categories_are_refused() -> None:
