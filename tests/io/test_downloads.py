@@ -173,3 +173,11 @@ def test_an_object_a_folder_and_a_pattern_of_s3(path: str, lines: int, monkeypat
         assert (found.lines, found.source) == (lines, f"s3://bucket/{path}")
         with pytest.raises(SourceError, match=r"cannot download s3://bucket/gone: "):
             read_baskets(f"s3://bucket/gone{place}", allow_remote=True)
+
+
+def test_the_endpoint_of_s3_may_stand_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    with serving() as port:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
+        assert read_baskets("s3://bucket/orders/a.csv?region=eu-central-1", allow_remote=True).lines == 3

@@ -10,7 +10,7 @@ from http.client import HTTPException, InvalidURL
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 from urllib.error import HTTPError, URLError
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 from uuid import uuid4
 
@@ -63,16 +63,15 @@ def _from_https(address: Address, folder: Path) -> list[SourceFile]:
 
 def _from_s3(address: Address, folder: Path) -> list[SourceFile]:
     """An object, all tables below a prefix, or those that match a pattern; keys come from the environment."""
-    from pyarrow.fs import AwsStandardS3RetryStrategy, FileSelector, FileSystem, FileType, S3FileSystem
+    from pyarrow.fs import AwsStandardS3RetryStrategy, FileSelector, FileSystem, FileType
 
     with _explained(address):
         system, path = FileSystem.from_uri(address.text)
         fixed = path.split("*", 1)[0].rpartition("/")[0] if "*" in path else path.rstrip("/")
-        given = dict(parse_qsl(urlsplit(address.text).query))
-        place = {name: given[name] for name in ("endpoint_override", "scheme", "tls_ca_file_path") if name in given}
+        build, (settings,) = system.__reduce__()  # with all that address and environment say
         once = AwsStandardS3RetryStrategy(max_attempts=1)  # what reads on tries again, for more than a minute
         seconds = {"connect_timeout": ANSWER_SECONDS / 2, "request_timeout": ANSWER_SECONDS / 2}
-        probe = S3FileSystem(region=system.region, retry_strategy=once, **seconds, **place)
+        probe = build({**settings, **seconds, "retry_strategy": once})
         kind = probe.get_file_info(fixed).type
         if "*" not in path and kind == FileType.File:
             keys = [path]
