@@ -6,6 +6,7 @@ another: orders, categories, words, both, deep pages. CPU time is that of the se
 
 from __future__ import annotations
 
+import argparse
 import http.client
 import json
 import tempfile
@@ -107,6 +108,7 @@ def _percentile(times: list[float], q: int) -> float:
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     commit()  # better refused now than when all is measured
     with tempfile.TemporaryDirectory() as folder:
         found = measure(clustered_bundle(Path(folder) / "bundle"))

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from helpers.bayes_cases import toy_bayes
@@ -19,9 +20,10 @@ from neatrec.errors import MissingDependencyError, ParameterError
 from neatrec.models import MODEL_NAMES, Model, Run, make_model
 from neatrec.models.embeddings.item2vec import Item2Vec, Item2VecProduct
 from neatrec.models.registry import model_class
+from neatrec.models.statistics import ShrunkLift
 from neatrec.models.vectors import CosineModel
 from neatrec.serving import ServingTable, approximate, rewrite_index, save_indexed, table_words, topk
-from neatrec.serving.approximate import approximate_answers, better_exact, recall_of
+from neatrec.serving.approximate import approximate_answers, better_exact, check_approximate, recall_of
 from neatrec.serving.topk import TopK, TypicalAnswers, best_answers, best_by_goal, product_factors, related_by_goal
 from neatrec.simulator import supermarket
 
@@ -108,6 +110,15 @@ def test_a_model_that_is_no_product_of_vectors_says_so() -> None:
     assert not model.knows_related_items()
     with pytest.raises(ParameterError, match="model 'shrunk-lift' does not know related items"):
         model.related_items(np.zeros(1, dtype=np.int32))
+
+
+def test_a_model_without_goals_is_refused_before_the_fit_whatever_items_it_relates() -> None:
+    class Related(ShrunkLift):
+        def related_items(self, queries: npt.NDArray[np.int32]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
+            return np.zeros(len(queries) + 1, dtype=np.int64), np.zeros(0, dtype=np.int32)
+
+    with pytest.raises(ParameterError, match="`ann` must be asked of bayes"):
+        check_approximate(Related())
 
 
 @pytest.mark.parametrize(("name", "reason"), [("shrunk-lift", "counts"), ("pop", "popular"), ("item2vec", "similar")])

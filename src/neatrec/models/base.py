@@ -216,8 +216,8 @@ class Model(ABC):
 
     @classmethod
     def knows_related_items(cls) -> bool:
-        """Whether an approximate table can be made of `related_items`, by every goal."""
-        return cls.related_items is not Model.related_items
+        """Whether an approximate table can be made of `related_items`, by every goal; a model needs goals for it."""
+        return bool(cls.goals) and cls.related_items is not Model.related_items
 
     @abstractmethod
     def _score(self, queries: Codes, items: Codes) -> Scores: ...

@@ -71,8 +71,8 @@ class Bayes(Model):
     together. log m is a weighted sum of PRIOR_FEATURES; weights and k are those that rank most strong pairs of held-out
     training baskets among the first ten. Where they do not beat shrunk lift there, m is 0 and statistics rank.
     The score is the odds by RANKER_FEATURES of a significant high-lift pair (goal `lift`), of a dependent pair however
-    small its lift (`evidence`), or a mean of both (`balanced`); or a statistic, where no odds rank held-out baskets
-    better.
+    small its lift (`evidence`), or the larger of two such odds (`balanced`); or a statistic, where no odds rank
+    held-out baskets better.
     """
 
     name: ClassVar[str] = "bayes"
