@@ -146,6 +146,8 @@ def test_an_unwritable_folder_is_reported_and_the_old_file_stays(
         export_answers(index, ExportOptions(out=tmp_path / "nowhere" / "t.csv"))
     old = tmp_path / "t.sql"
     old.write_text("old")
+    with pytest.raises(ParameterError, match=r"cannot write \S*t\.csv: Not a directory"):
+        export_answers(index, ExportOptions(out=old / "t.csv"))
 
     def full(*_: object) -> str:
         raise OSError(28, "No space left on device")

@@ -141,7 +141,7 @@ def replacing(path: Path) -> Iterator[Path]:
         raise must_be("out", "a file or folder with a name", str(path))
     place = BundleFolder(path)
     try:
-        path.parent.stat()  # it is not made
+        os.stat(os.path.join(path.parent, ""))  # it must be a folder, and is not made
         handle = _lock_file(place)
         try:
             remove(place.writing)
@@ -218,7 +218,10 @@ class BundleLock:
                 raise _busy(self.place, "another thread of this process")
             if times == 0:
                 self.place.check_replaceable()
-                self._file = _lock_file(self.place)
+                try:
+                    self._file = _lock_file(self.place)
+                except OSError as error:
+                    raise cannot_write(self.place, error) from error
             _held[path] = (me, times + 1)
         return self
 
@@ -240,7 +243,8 @@ class BundleLock:
 def _lock_file(place: BundleFolder) -> int:
     """A locked handle of the lock file."""
     while True:
-        handle = _open_lock_file(place)
+        place.lock.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(place.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
@@ -263,14 +267,6 @@ def _lock_file(place: BundleFolder) -> int:
     os.ftruncate(handle, 0)
     os.pwrite(handle, json.dumps(info).encode(), 0)
     return handle
-
-
-def _open_lock_file(place: BundleFolder) -> int:
-    try:
-        place.lock.parent.mkdir(parents=True, exist_ok=True)
-        return os.open(place.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    except OSError as error:
-        raise cannot_write(place, error) from error
 
 
 def _is_at(handle: int, path: Path) -> bool:
