@@ -289,8 +289,10 @@ def test_whoever_logs_out_is_out_in_every_worker(desk: Desk) -> None:
 
 def test_old_log_outs_are_forgotten(desk: Desk) -> None:
     ended = editor_module.EndedSessions(RulesFile(desk.rules))
+    desk.rules.chmod(0o600)
     ended.add(editor_module.EditorSession("Ann", "", "old", 10))
     assert ended.read() == {"old": 10}
+    assert stat.S_IMODE(ended.path.stat().st_mode) == 0o600
     ended.add(editor_module.EditorSession("Bob", "", "new", 10**11))
     assert ended.read() == {"new": 10**11}
 
@@ -509,7 +511,7 @@ def test_a_save_between_the_last_look_and_the_exchange_is_kept(tmp_path: Path, m
     assert file.read_text() == by_hand
 
 
-STEPS = ("_write", "_put", "sync_folder")
+STEPS = ("write", "_put", "sync_folder")
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -560,7 +562,7 @@ def test_a_folder_that_cannot_be_written_is_a_sentence(tmp_path: Path, monkeypat
     def full(self: RulesFile, file: Path, content: bytes) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(RulesFile, "_write", full)
+    monkeypatch.setattr(RulesFile, "write", full)
     with pytest.raises(Problem, match=r"cannot be written: No space left on device"):
         RulesFile(file).add(rule(1), version_of(file), TODAY)
     assert file.read_text() == HEADER

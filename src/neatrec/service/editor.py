@@ -106,7 +106,7 @@ class EndedSessions:
         with self.rules.locked():
             ended = {number: ends for number, ends in self.read().items() if ends > time.time()}
             writing = self.path.with_name(self.path.name + ".writing")
-            writing.write_text(json.dumps({**ended, session.number: session.ends}))
+            self.rules.write(writing, json.dumps({**ended, session.number: session.ends}).encode())
             os.replace(writing, self.path)
 
 

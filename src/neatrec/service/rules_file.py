@@ -95,7 +95,7 @@ class RulesFile:
                     raise EditConflict
                 after = edit(before, rules)
                 try:
-                    self._write(writing, after)
+                    self.write(writing, after)
                     self._put(writing, before)
                 finally:
                     writing.unlink(missing_ok=True)
@@ -124,8 +124,8 @@ class RulesFile:
                 409, "Conflict", error.message, hint="Correct the file by hand; it was not changed."
             ) from error
 
-    def _write(self, file: Path, content: bytes) -> None:
-        """On the disk, with the owner and the rights of the old file."""
+    def write(self, file: Path, content: bytes) -> None:
+        """Write a file beside the rules, on the disk when this returns, with their owner and rights."""
         old = self.path.stat()
         with file.open("wb") as stream:
             os.fchmod(stream.fileno(), stat.S_IMODE(old.st_mode))
