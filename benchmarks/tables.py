@@ -598,7 +598,7 @@ def scaling_forecast() -> list[list[str]]:
 
 def half_lives(row: dict[str, Any]) -> str:
     """The half-lives that were chosen, and the days of the validation baskets."""
-    choices = row.get("choices", [row])
+    choices = row.get("choices", [row])  # a record of one shop has its choice beside the results
     days = dict.fromkeys(choice["chosen_days"] for choice in choices)
     shown = " or ".join("none" if each is None else f"{each:g} days" for each in days)
     return f"{shown} ({choices[0]['validation_days']})"
