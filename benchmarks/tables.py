@@ -511,21 +511,19 @@ def out_of_core() -> list[list[str]]:
     return rows
 
 
-SPARK = ("spark_counting_paper", "spark_counting_calibrated", "spark_counting_candidates")
+SPARK = tuple(f"spark_counting_{part}" for part in ("paper", "calibrated", "candidates", "simulated"))
 
 
 @from_records("spark", *SPARK)
 def spark() -> list[list[str]]:
-    rows = [
-        ["run", "CPU s", "again", "memory engine", "labels at 0.05", "pairs", "longest task over the median, by stage"]
-    ]
+    rows = [["run", "wall s", "CPU s", "again", "memory engine", "labels at 0.05", "pairs", "longest task / median"]]
     for name in SPARK:
         for run, found in results(name)["runs"].items():
-            cpu = [f"{found[key]:.1f}" if key in found else "" for key in ("cpu", "cpu_again", "cpu_memory")]
+            took = [f"{found[key]:.1f}" if key in found else "" for key in ("wall", "cpu", "cpu_again", "cpu_memory")]
             labels = f"{found['labels']['0.05']:,}" if "labels" in found else ""
             pairs = f"{found['pairs']:,}" if "pairs" in found else ""
             tasks = ", ".join(f"{stage['longest'] / stage['median']:.1f}" for stage in found["stages"])
-            rows.append([run, *cpu, labels, pairs, tasks])
+            rows.append([run, *took, labels, pairs, tasks])
     return rows
 
 
