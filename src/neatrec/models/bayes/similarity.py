@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
+from scipy import linalg, sparse
 
 from neatrec.compiled import compiled, offer_best
 from neatrec.data.catalog import UNKNOWN
@@ -282,7 +282,8 @@ def low_rank_factors(matrix: Any, rank: int, rng: np.random.Generator) -> tuple[
     basis = rng.standard_normal((len(used), min(rank + EXTRA_DIRECTIONS, len(used)))).astype(np.float32)
     with one_blas_thread():
         for _ in range(ITERATIONS):
-            basis = np.linalg.qr(inner @ basis)[0]
+            # in float32 and in place: NumPy's would take two copies in float64
+            basis = linalg.qr(inner @ basis, mode="economic", overwrite_a=True, check_finite=False)[0]
         small = basis.T @ (inner @ basis)
         found, rotation = np.linalg.eigh((small + small.T) / 2)
         largest = np.argsort(-np.abs(found), kind="stable")[:rank]
