@@ -428,6 +428,8 @@ def test_an_address_is_shown_without_user_and_parameters() -> None:
     address = parse_address("postgres://ann@db:5433/shop?sslmode=require&application_name=x")
     assert address.shown == "postgresql://db:5433/shop"
     assert "ann" not in repr(address)
+    pasted = parse_address(" postgresql://db/shop\n")
+    assert pasted.shown == pasted.text == "postgresql://db/shop"
     signed = "https://shop.example:8443/v@1/o.csv?X-Amz-Signature=abc&token=x#x"
     assert parse_address(signed).shown == "https://shop.example:8443/v@1/o.csv"
     assert parse_address("postgresql://db/shop?passfile=/etc/pgpass&sslkey=a.key").shown == "postgresql://db/shop"

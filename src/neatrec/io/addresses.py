@@ -117,6 +117,7 @@ def parse_address(source: str, known: Sequence[str] | None = None) -> Address:
     >>> parse_address("postgres://ann@db.shop:5433/orders?sslmode=require").shown
     'postgresql://db.shop:5433/orders'
     """
+    source = source.strip()
     found = ADDRESS.fullmatch(source)
     if found is None:
         raise ValueError("no address")
