@@ -29,7 +29,7 @@ LIFT = ModelChoice(model="shrunk-lift")
         (LIFT, TrainOptions(strata=("store",)), "--strata store"),
         (LIFT, TrainOptions(strata=()), "--strata none"),
         (LIFT, TrainOptions(index=False), "serving table none"),
-        (LIFT, TrainOptions(half_life="60d"), "--half-life 60.0"),
+        (LIFT, TrainOptions(half_life="60d"), "--half-life 60d"),
     ],
 )
 def test_the_first_other_option_is_named(
@@ -74,8 +74,8 @@ def test_serve_trains_with_a_half_life(tmp_path: Path, monkeypatch: pytest.Monke
     assert ServingTable.open(out).pairs.half_life == 60.0
     assert "trained on the same baskets with the same options" in capsys.readouterr().err
     for other, said in (
-        (words, "(--half-life 60.0)"),
-        ([*words, "--half-life", "30d"], "(--half-life 60.0)"),
+        (words, "(--half-life 60d)"),
+        ([*words, "--half-life", "30d"], "(--half-life 60d)"),
         ([*words, "--half-life", "soon"], "`half_life` must be days, weeks or years"),
         (["serve", str(out), "--half-life", "30d"], "must be orders where options describe columns, rows or training"),
     ):

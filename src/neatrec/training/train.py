@@ -266,8 +266,11 @@ def trained_otherwise(bundle: Path, baskets: Baskets, choice: ModelChoice, optio
         facts.pop("--strata", None)
         chosen.pop("strata", None)
     if manifest.model == model.name:
-        flags = {"half_life": "--half-life"}
-        facts |= {flags.get(name, f"--set {name}"): (found.get(name), value) for name, value in chosen.items()}
+        if "half_life" in chosen:
+            days = found.get("half_life"), chosen.pop("half_life")
+            was, now = ("none" if each is None else f"{each:g}d" for each in days)
+            facts["--half-life"] = was, now
+        facts |= {f"--set {name}": (found.get(name), value) for name, value in chosen.items()}
     return next((f"{name} {printable(was)}" for name, (was, now) in facts.items() if was != now), None)
 
 
