@@ -147,7 +147,7 @@ def test_a_limit_that_is_too_small_is_refused_with_one_that_is_enough() -> None:
     count(baskets, CountOptions(), memory_limit="400MiB", **few)
 
 
-def test_importing_the_room_loads_neither_numba_nor_duckdb() -> None:
+def test_importing_the_package_loads_neither_numba_nor_duckdb() -> None:
     code = "import sys, neatrec.cooccurrence; print({'numba', 'duckdb', 'pandas', 'polars'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"

@@ -157,7 +157,8 @@ class ColdStartMeans:
         bought = member.T @ total
         self.category, self.cold = category, total == 0
         self.vectors = np.zeros((size + 1, vectors.shape[1]), dtype=np.float32)
-        self.vectors[:size] = (member.T @ (vectors * total[:, None])) / np.maximum(bought, 1)[:, None]
+        for column in range(vectors.shape[1]):  # one at a time: all at once would be a copy in float64
+            self.vectors[:size, column] = member.T @ (vectors[:, column] * total) / np.maximum(bought, 1)
 
     def query_vectors(self, vectors: Vectors, queries: Codes) -> Vectors:
         """The rows of `vectors`; for queries that were never bought those of their categories."""
