@@ -216,6 +216,25 @@ def cart_completion() -> list[list[str]]:
     return rows
 
 
+@from_records("cart-tuning", "cart_tuning")
+def cart_tuning() -> list[list[str]]:
+    rows = [["`min_count`", "`regularization`", "items", "HR@10", "interval", "NDCG@10"]]
+    for trial in results("cart_tuning")["trials"]:
+        hr, settings = trial["hr@10"], (trial["min_count"], f"{trial['regularization']:g}", f"{trial['items']:,}")
+        rows.append([*map(str, settings), f"{hr[0]:.4f}", span(*hr[1:], 4), f"{trial['ndcg@10'][0]:.4f}"])
+    return rows
+
+
+@from_records("cart-speed", "cart_speed")
+def cart_speed() -> list[list[str]]:
+    rows = [["model", "`rank`", "`rank_carts`, per cart", "`recommend`"]]
+    for row in results("cart_speed")["models"]:
+        rows.append(
+            [f"`{row['model']}`", *(f"{row[f'{what}_ms']:.1f}" for what in ("rank", "rank_carts", "recommend"))]
+        )
+    return rows
+
+
 @from_records("bayes-cold", "bayes_cold")
 def bayes_cold() -> list[list[str]]:
     rows = [["baskets", "labels", "of hidden queries", "category mean", "names", "names and vectors", "ratios"]]
