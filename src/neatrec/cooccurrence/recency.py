@@ -18,7 +18,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.compute as pc
 
-from neatrec.compiled import splitmix64
 from neatrec.cooccurrence.counts import (
     CooccurrenceCounts,
     CountOptions,
@@ -146,6 +145,8 @@ class CopiedShards:
 
 def pair_hash(query: Int32, item: Int32, salt: int = 0) -> npt.NDArray[np.uint64]:
     """64 bits for each ordered pair."""
+    from neatrec.compiled import splitmix64  # loads Numba, which reading baskets does without
+
     key = (query.astype(np.uint64) << np.uint64(32) | item.astype(np.uint64)) ^ np.uint64(salt)
     hashed: npt.NDArray[np.uint64] = splitmix64.py_func(key)
     return hashed
