@@ -121,7 +121,7 @@ class _Means:
 
     @property
     def training_variance(self) -> Floats:  # (metrics,)
-        """What the choice of training seeds adds to the variance of the mean; 0 where it cannot be told."""
+        """What the choice of training seeds adds to the variance of the mean; 0 with a single training."""
         trainings = len(self.by_training)
         return self.by_training.var(axis=0, ddof=1) / trainings if trainings > 1 else np.zeros(len(self.macro))
 

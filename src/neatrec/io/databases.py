@@ -179,7 +179,7 @@ def postgresql_uri(address: Address) -> str:
 
 
 def _has_timeout(address: Address) -> bool:
-    """Whether libpq was told how long to wait."""
+    """Whether the address or the environment says how long libpq waits."""
     return "connect_timeout=" in address.text or "PGCONNECT_TIMEOUT" in os.environ
 
 

@@ -321,8 +321,8 @@ class Model(ABC):
             return [self.rank(cart.tolist(), k).codes for cart in carts]
         carts, answers = [self._codes("carts", np.unique(cart)) for cart in carts], []
         block_of = np.cumsum([len(cart) for cart in carts]) * len(self.catalog) // BLOCK_SCORES
-        for number in np.unique(block_of):
-            block = [carts[place] for place in np.flatnonzero(block_of == number)]
+        for of_block in np.split(np.arange(len(carts)), np.flatnonzero(np.diff(block_of)) + 1):
+            block = [carts[place] for place in of_block]
             known = [self._known_queries(cart) for cart in block]
             single = [asked for asked in known if not self.ranks_as_cart(asked)]
             scored = np.unique(np.concatenate([np.zeros(0, dtype=np.int32), *single]))
