@@ -45,7 +45,7 @@ from neatrec.report.table import ReportTable
 from neatrec.report.verify import machine, plain_json, result_json, run_section, versions
 from neatrec.serving.evidence import CERTAIN, LIKELY, grade_names
 from neatrec.serving.pairs import PairTable
-from neatrec.serving.table import NUMBERS, ItemFacts
+from neatrec.serving.table import ItemFacts
 from neatrec.text import printable
 from neatrec.training.train import DEFAULT_MODEL
 
@@ -241,9 +241,8 @@ def find_pairs(
     lines = baskets.item_counts
     facts = ItemFacts(lines, None, "counts", grade_names(pairs.strata))
     strongest = []
-    for row in range(min(listed, len(one))):
-        numbers = {name: columns[name][row].item() for name in NUMBERS}
-        evidence = facts.evidence(int(one[row]), int(other[row]), int(columns["grade"][row]), numbers)
+    best = {name: values[:listed] for name, values in columns.items()}
+    for row, evidence in enumerate(facts.evidence(one[:listed], other[:listed], best)):
         first, second = (baskets.catalog.name(int(codes[row])) for codes in (one, other))
         lift = evidence.lift, evidence.lift_low, evidence.lift_high
         strongest.append(

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from neatrec.data.catalog import UNKNOWN, Catalog
+from neatrec.data.catalog import Catalog, of_categories
 from neatrec.errors import UnknownItemError, must_be, must_be_one_of
 from neatrec.text import printable
 
@@ -100,8 +100,7 @@ def _similarity(text: str, label: str) -> float:
 def same_category_as(catalog: Catalog, codes: npt.NDArray[np.int32], level: str | None = None) -> npt.NDArray[np.bool_]:
     """Which items share a category with one of `codes`, shape (items,). Unknown categories are shared with none."""
     category = catalog.category_of(level)
-    shared: npt.NDArray[np.bool_] = np.isin(category, category[codes]) & (category != UNKNOWN)
-    return shared
+    return of_categories(category, category[codes])
 
 
 def in_categories(catalog: Catalog, wanted: str | Sequence[str]) -> npt.NDArray[np.bool_]:
@@ -137,7 +136,7 @@ def _at_any_level(catalog: Catalog, name: str) -> npt.NDArray[np.bool_] | None:
         codes = [code for code, other in enumerate(names) if other == name]
         codes = codes or [code for code, other in enumerate(names) if other.lower() == name.lower()]
         if codes:
-            here = np.isin(catalog.category_of(level), codes)
+            here = of_categories(catalog.category_of(level), codes)
             found = here if found is None else found | here
     return found
 

@@ -13,8 +13,8 @@ from neatrec.service.schemas import CartQuery, Filters, ItemFilters
 from neatrec.service.snapshot import ServingSnapshot
 from neatrec.serving.answers import (
     AnswerFilter,
+    CartAnswers,
     CartLine,
-    answer_cart,
     answer_item,
     explained_answers,
     from_category,
@@ -140,5 +140,6 @@ def completes(snapshot: ServingSnapshot, bundle: LoadedBundle, query: CartQuery)
     if query.goal is not None and bundle.index.model.ranks_as_cart(cart):
         notes.append(CART_NOTE)
     level = level_of(query.min_evidence)
-    lines = answer_cart(bundle.index, cart, query.k, level, item_filter, include_new=query.include_new)
+    scored = CartAnswers(bundle.index, cart, item_filter, include_new=query.include_new)
+    lines = scored.lines(query.k, level, item_filter)
     return AnsweredCart(bundle, cart, lines, notes, query.k, ("block",) if item_filter.block_hit else ())

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from neatrec.data.catalog import UNKNOWN, Catalog
+from neatrec.data.catalog import UNKNOWN, Catalog, of_categories
 from neatrec.errors import ParameterError
 from neatrec.service.byte_cache import ByteCache
 from neatrec.service.problems import Problem, unknown_choice, unknown_item
@@ -61,7 +61,7 @@ class Categories:
     def _at_any_level(self, folded: str) -> Members:
         found = np.zeros(len(self.catalog), dtype=np.bool_)
         for level, codes in self.codes[folded].items():
-            found |= np.isin(self.catalog.category_of(level), codes)
+            found |= of_categories(self.catalog.category_of(level), codes)
         return found
 
 

@@ -15,9 +15,9 @@ from typing import Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from neatrec.data.catalog import UNKNOWN
+from neatrec.data.catalog import UNKNOWN, of_categories
 from neatrec.errors import must_be_one_of
-from neatrec.models.recommendations import best, count_new
+from neatrec.models.recommendations import CartScores, best, count_new
 from neatrec.serving.evidence import CATEGORY, GRADES, GUESS, LIKELY, PairEvidence
 from neatrec.serving.table import AnswerLine, ServingTable
 from neatrec.text import printable
@@ -103,7 +103,7 @@ class AnswerFilter:
         allowed[list(self.out if blocked else self.out | self.blocked)] = False
         categories = self.own | (self.taken_categories - {UNKNOWN} if self.diversify else set())
         if categories:
-            allowed &= ~np.isin(index.category_codes, list(categories))
+            allowed &= ~of_categories(index.category_codes, list(categories))
         if self.available is not None:
             allowed &= np.frombuffer(self.available, dtype=np.bool_)
         if self.chosen is not None:
@@ -289,57 +289,62 @@ def _weakness(evidence: PairEvidence) -> tuple[int, float]:
     return GRADES.index(grade) if grade in GRADES else len(GRADES), -evidence.lift_low
 
 
-def answer_cart(
-    index: ServingTable,
-    cart: Sequence[int],
-    k: int,
-    level: int | None,
-    item_filter: AnswerFilter,
-    *,
-    include_new: bool = False,
-) -> list[CartLine]:
-    """What completes a cart; each answer has evidence of `level` (default: `likely`) with one of its items."""
-    level = LIKELY if level is None else level
-    if include_new:
-        index.model.check_new_items()
-    queries = [code for code in cart if index.item_count[code] or index.model.scores_unseen_items]
-    if not queries:
-        return []
-    # blocked items are scored too: only then is it known whether the rule changed the answer
-    allowed = item_filter.mask(blocked=True)
-    may_be_new = item_filter.mask(blocked=True, new=True) if include_new else np.zeros_like(allowed)
-    candidates = np.flatnonzero(allowed | may_be_new).astype(np.int32)
-    if not len(candidates):
-        return []
-    scored = index.model.score_cart(np.array(queries, dtype=np.int32), candidates)
-    codes, total = scored.codes, scored.total
-    if level < GUESS:
-        shown = (_with_evidence(index, queries, level) | may_be_new)[codes]
-    else:
-        explained = set.intersection(*(set(index.explained_with(code).tolist()) for code in queries))
-        shown = ~np.isin(codes, list(explained))
-    codes, total = codes[shown], total[shown]
-    is_new = may_be_new[codes]
-    found = [line for part in (~is_new, is_new) for line in _best_passing(codes[part], total[part], k, item_filter)]
-    if not found:
-        return []
-    chosen, scores = [code for code, _ in found], [score for _, score in found]
-    parts = scored.parts(np.array(chosen, dtype=np.int32))
-    contributions = _contributions(index, queries, chosen, parts, level)
-    lines = [CartLine(*line) for line in zip(chosen, scores, contributions, strict=True)]
-    known, others = ([line for line in lines if may_be_new[line.code] == part] for part in (False, True))
-    return place_new(known, others, k)
+class CartAnswers:
+    """The answers to a cart by any grade: it is scored once.
 
+    `item_filter` says what may be scored. Blocked items are scored too: only then is it known whether the rule changed
+    the answer.
+    """
 
-def _best_passing(
-    codes: npt.NDArray[np.int32], total: npt.NDArray[np.floating], k: int, item_filter: AnswerFilter
-) -> list[tuple[int, float]]:
-    """Codes and scores of the best `k` that pass."""
-    # one answer may forbid others, by rule or by `diversify`: so many may have to be passed over
-    reach = len(codes) if item_filter.diversify else k + len(item_filter.blocked)
-    order = best(total, reach).tolist() if len(codes) else []
-    places = item_filter.taken(codes[order].tolist(), k)
-    return [(int(codes[order[place]]), float(total[order[place]])) for place in places]
+    def __init__(
+        self, index: ServingTable, cart: Sequence[int], item_filter: AnswerFilter, *, include_new: bool = False
+    ) -> None:
+        if include_new:
+            index.model.check_new_items()
+        self.index = index
+        self.queries = [code for code in cart if index.item_count[code] or index.model.scores_unseen_items]
+        allowed = item_filter.mask(blocked=True)
+        self.new = item_filter.mask(blocked=True, new=True) if include_new else np.zeros_like(allowed)
+        candidates = np.flatnonzero(allowed | self.new).astype(np.int32)
+        self.scored: CartScores | None = None
+        """None: there is nothing to score."""
+        if self.queries and len(candidates):
+            self.scored = index.model.score_cart(np.array(self.queries, dtype=np.int32), candidates)
+
+    def best(
+        self, k: int, level: int, item_filter: AnswerFilter, *, new: bool = False
+    ) -> tuple[list[int], list[float]]:
+        """Codes and scores of the best `k` that pass, each with evidence of `level` with one of the cart's items;
+        `new`: of those that nobody has bought, which need none."""
+        if self.scored is None:
+            return [], []
+        codes, total = self.scored.codes, self.scored.total
+        if new:
+            shown = self.new
+        elif level < GUESS:
+            shown = _with_evidence(self.index, self.queries, level) & ~self.new
+        else:
+            explained = set.intersection(*(set(self.index.explained_with(code).tolist()) for code in self.queries))
+            shown = ~self.new
+            shown[list(explained)] = False
+        codes, total = codes[shown[codes]], total[shown[codes]]
+        # one answer may forbid others, by rule or by `diversify`: so many may have to be passed over
+        reach = len(codes) if item_filter.diversify else k + len(item_filter.blocked)
+        order = best(total, reach) if len(codes) else np.zeros(0, dtype=np.int64)
+        chosen = order[item_filter.taken(codes[order].tolist(), k)]
+        return codes[chosen].tolist(), total[chosen].tolist()
+
+    def lines(self, k: int, level: int | None, item_filter: AnswerFilter) -> list[CartLine]:
+        """The answers; `level`: the least evidence, None is `likely`."""
+        level = LIKELY if level is None else level
+        known, scores = self.best(k, level, item_filter)
+        new, new_scores = self.best(k, level, item_filter, new=True) if self.new.any() else ([], [])
+        if self.scored is None or not known + new:
+            return []
+        parts = self.scored.parts(np.array(known + new, dtype=np.int32))
+        contributions = _contributions(self.index, self.queries, known + new, parts, level)
+        lines = [CartLine(*line) for line in zip(known + new, scores + new_scores, contributions, strict=True)]
+        return place_new(lines[: len(known)], lines[len(known) :], k)
 
 
 def _with_evidence(index: ServingTable, queries: Sequence[int], level: int) -> Mask:

@@ -16,8 +16,8 @@ from neatrec.models.items import Item, find_items, in_categories
 from neatrec.models.recommendations import RankedItem
 from neatrec.serving.answers import (
     AnswerFilter,
+    CartAnswers,
     CartLine,
-    answer_cart,
     answer_item,
     explained_answers,
     level_of,
@@ -134,15 +134,19 @@ def recommend(
     def remaining() -> AnswerFilter:
         return AnswerFilter(index, cart, exclude=excluded, chosen=chosen, same_category=same_category)
 
-    def answered(level: int | None, *, new: bool = False) -> Sequence[AnswerLine | CartLine]:
-        if len(cart) > 1:
-            return answer_cart(index, cart, k, level, remaining(), include_new=new)
-        return answer_item(index, cart[0], k, level, remaining(), include_new=new) or []
-
-    lines = answered(level, new=include_new)
+    lines: Sequence[AnswerLine | CartLine]
+    if len(cart) > 1:
+        scored = CartAnswers(index, cart, remaining(), include_new=include_new)
+        lines = scored.lines(k, level, remaining())
+    else:
+        lines = answer_item(index, cart[0], k, level, remaining(), include_new=include_new) or []
     left_out = 0
     if len(lines) < k and (LIKELY if level is None else level) < GUESS:
-        left_out = len({line.code for line in answered(GUESS)} - {line.code for line in lines})
+        if len(cart) > 1:
+            filled = scored.best(k, GUESS, remaining())[0]
+        else:
+            filled = [line.code for line in answer_item(index, cart[0], k, GUESS, remaining()) or []]
+        left_out = len(set(filled) - {line.code for line in lines})
     explained: list[tuple[int, AnswerLine]] = []
     if include_explained or month is not None:
         explained = explained_answers(index, cart, month, k, remaining())

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,8 @@ from neatrec.serving.files import (
     read_pairs,
 )
 from neatrec.serving.pairs import PairTable
+
+Codes = npt.NDArray[np.integer[Any]]
 
 COLUMNS: dict[str, Any] = {
     "item": np.int32,
@@ -80,17 +83,14 @@ class ItemFacts:
     reason: str
     grades: tuple[str, ...]
 
-    def evidence(self, query: int, item: int, grade: int, numbers: Mapping[str, Any]) -> PairEvidence:
-        """The evidence of a pair whose columns have these numbers."""
-        variance = self.variance
-        return PairEvidence(
-            **numbers,
-            query_count=int(self.count[query]),
-            item_count=int(self.count[item]),
-            query_variance=float("nan") if variance is None else float(variance[query]),
-            item_variance=float("nan") if variance is None else float(variance[item]),
-            grade=self.grades[grade],
-            reason=self.reason,
+    def evidence(self, queries: Codes, items: Codes, columns: Mapping[str, npt.NDArray[Any]]) -> list[PairEvidence]:
+        """The evidence of aligned pairs, from columns with `grade` and `NUMBERS`."""
+        nothing = np.broadcast_to(np.float32(np.nan), len(self.count))
+        variance = nothing if self.variance is None else self.variance
+        about = (facts[codes].tolist() for facts in (self.count, variance) for codes in (queries, items))
+        grades = [self.grades[grade] for grade in columns["grade"].tolist()]
+        return list(
+            map(PairEvidence, *(columns[name].tolist() for name in NUMBERS), *about, grades, repeat(self.reason))
         )
 
 
@@ -152,27 +152,16 @@ class ItemAnswers:
 
     def evidence(self, row: int) -> PairEvidence:
         """The evidence of one answer."""
-        numbers = {name: getattr(self, name)[row].item() for name in NUMBERS}
-        return self._facts.evidence(self.query, int(self.item[row]), int(self.grade[row]), numbers)
+        return self.lines([row])[0].evidence
 
     def lines(self, rows: Sequence[int]) -> list[AnswerLine]:
         """Chosen answers. Column by column: asking row by row takes several times as long."""
         if not rows:
             return []
-        facts, query = self._facts, self.query
-        items, scores, grades = (getattr(self, name)[rows] for name in ("item", "score", "grade"))
-        numbers = zip(*(getattr(self, name)[rows].tolist() for name in NUMBERS), strict=True)
-        own, counts = int(facts.count[query]), facts.count[items].tolist()
-        nan = float("nan")
-        spreads = [nan] * len(items) if facts.variance is None else facts.variance[items].tolist()
-        spread = nan if facts.variance is None else float(facts.variance[query])
-        found = zip(items.tolist(), scores.tolist(), grades.tolist(), numbers, counts, spreads, strict=True)
-        return [
-            AnswerLine(
-                item, score, PairEvidence(*(*each, own, count, spread, other, facts.grades[grade], facts.reason))
-            )
-            for item, score, grade, each, count, other in found
-        ]
+        columns = {name: getattr(self, name)[rows] for name in COLUMNS}
+        items = columns["item"]
+        found = self._facts.evidence(np.broadcast_to(self.query, len(items)), items, columns)
+        return list(map(AnswerLine, items.tolist(), columns["score"].tolist(), found))
 
 
 class ServingTable:
@@ -298,17 +287,9 @@ class ServingTable:
             return self.answers(query).evidence(int(rows[0]))
         return self.evidence_of(np.array([query]), np.array([item]))[0]
 
-    def evidence_of(
-        self, queries: npt.NDArray[np.integer[Any]], items: npt.NDArray[np.integer[Any]]
-    ) -> list[PairEvidence]:
+    def evidence_of(self, queries: Codes, items: Codes) -> list[PairEvidence]:
         """The evidence of aligned pairs, from the counts."""
-        columns = self._evidence_columns(queries, items)
-        codes = zip(queries.tolist(), items.tolist(), columns["grade"].tolist(), strict=True)
-        lists = {name: columns[name].tolist() for name in NUMBERS}
-        return [
-            self._facts.evidence(*code, {name: values[row] for name, values in lists.items()})
-            for row, code in enumerate(codes)
-        ]
+        return self._facts.evidence(queries, items, self._evidence_columns(queries, items))
 
     def beyond(
         self,
@@ -458,9 +439,7 @@ class ServingTable:
         columns = self._evidence_columns(np.full(len(items), code, dtype=np.int32), items)
         return ItemAnswers(code, self._facts, {"item": items, "score": scores.astype(np.float32), **columns})
 
-    def _evidence_columns(
-        self, queries: npt.NDArray[np.integer[Any]], items: npt.NDArray[np.integer[Any]]
-    ) -> dict[str, npt.NDArray[Any]]:
+    def _evidence_columns(self, queries: Codes, items: Codes) -> dict[str, npt.NDArray[Any]]:
         columns = self.pairs.columns(queries, items)
         return columns | {name: missing(name, len(items)) for name in NUMBERS if name not in columns}
 
