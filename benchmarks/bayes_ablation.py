@@ -79,8 +79,8 @@ class ValidationFold:
         options = FeatureOptions(parameters.counting(), fold.train.ordered)
         catalog, rngs = CatalogFeatures.of(fold.train.catalog), iter(children(0, 3))
 
-        def features_of(baskets: Iterable[Baskets]) -> PairFeatures:
-            return PairFeatures.of(baskets, catalog, options, next(rngs))
+        def features_of(baskets: Iterable[Baskets], *, directed: bool = False) -> PairFeatures:
+            return PairFeatures.of(baskets, catalog, options, next(rngs), directed=directed)
 
         self.category = options.counting.category_of(fold.train.catalog)
         self.folds = list(make_folds([fold.train], features_of, options, self.min_lift))

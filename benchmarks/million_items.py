@@ -31,7 +31,7 @@ import numpy as np
 from benchmarks.harness import ROOT, commit, save, table
 from benchmarks.scaling_model import Point, error, fit_bytes, fit_seconds
 
-PARTS = 4
+PARTS = 16
 COUNTING_SHARE = 0.2
 """Of the limit: the memory limit of counting."""
 STAGES = ("fit", "table")

@@ -54,7 +54,7 @@ def test_the_habit_of_one_customer_is_no_evidence(customers: int, dependent: int
     baskets = Baskets.from_lists(lists, users=[str(n % customers) for n in range(len(lists))])
     options = FeatureOptions(CountParameters().counting(), ordered=False, rank=2, min_pair_count=1)
     catalog, rng = CatalogFeatures.of(baskets.catalog), np.random.default_rng(0)
-    folds = make_folds([baskets], lambda part: PairFeatures.of(part, catalog, options, rng), options, 1.2)
+    folds = make_folds([baskets], lambda part, **how: PairFeatures.of(part, catalog, options, rng, **how), options, 1.2)
     held_out = next(folds).held_out
     assert len(held_out.significant_pairs(1.2)[0]) == 6
     assert len(held_out.dependent_pairs(MAX_P_VALUE)[0]) == dependent
@@ -65,7 +65,9 @@ def test_halves_are_of_one_period_so_that_a_change_is_in_both() -> None:
     baskets = replace(Baskets.from_lists(lists), times=np.arange(120, dtype=np.int64) * 86_400)
     options = FeatureOptions(CountParameters().counting(), ordered=False, rank=2, min_pair_count=1)
     catalog, rng = CatalogFeatures.of(baskets.catalog), np.random.default_rng(0)
-    folds = list(make_folds([baskets], lambda part: PairFeatures.of(part, catalog, options, rng), options, 1.2))
+    folds = list(
+        make_folds([baskets], lambda part, **how: PairFeatures.of(part, catalog, options, rng, **how), options, 1.2)
+    )
     assert len(folds) == 2
     for features, held_out in folds:
         assert features.counts.matrix[0, 1:].toarray().min() > 20

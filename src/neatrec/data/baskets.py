@@ -221,7 +221,8 @@ class Baskets(TableResult):
         numbers = np.flatnonzero(chosen) if np.asarray(chosen).dtype == bool else np.asarray(chosen, dtype=np.int64)
         sizes = self.sizes[numbers]
         offsets = np.concatenate([[0], np.cumsum(sizes)])
-        lines = np.repeat(self.offsets[numbers] - offsets[:-1], sizes) + np.arange(offsets[-1])
+        lines = np.repeat(self.offsets[numbers] - offsets[:-1], sizes)
+        lines += np.arange(len(lines))
         return replace(
             self,
             items=self.items[lines],

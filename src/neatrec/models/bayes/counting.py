@@ -32,7 +32,8 @@ class BoundedCounts(NamedTuple):
 
     counts: PairCounts
     directed: sparse.csr_matrix | None
-    """Of the same pairs, the times with the row's item first in the cart; None where carts have no order."""
+    """Of the same pairs, the times with the row's item first in the cart; None where carts have no order, or nobody
+    asked."""
     groups: list[Floats]
     """For each membership matrix, the times together of each two groups, symmetric, shape (groups, groups)."""
     directed_groups: Floats | None
@@ -134,12 +135,13 @@ def count_pairs(
     counting: CountOptions,
     *,
     ordered: bool,
+    directed: bool = True,
     max_pairs: int | None = None,
     members: Sequence[sparse.csr_matrix] = (),
     strata: Sequence[str] = (),
     threads: int | None = None,
 ) -> BoundedCounts:
-    """Counts of undirected pairs, and those of each order where carts have one (`ordered`)."""
+    """Counts of undirected pairs, and those of each order where carts have one (`ordered`) and `directed` asks."""
     within = unexplained(as_shards(baskets), strata, counting)
     # a customer who bought a pair in both orders counts once without order and once in each order
     separately = ordered and counting.once_per_customer
@@ -148,17 +150,17 @@ def count_pairs(
     if collector.min_count > 1:
         log.info("more than %d pairs: pairs with a count below %d are dropped", max_pairs, collector.min_count)
     items = len(found.catalog)
-    matrix, directed = collector.matrices(items, directed=ordered)
+    matrix, one_way = collector.matrices(items, directed=ordered and directed)
     counts = PairCounts(matrix, _total(found), collector.min_count)
     groups = collector.groups
-    if separately:
+    if separately and (directed or members):
         collector = PairCollector(None, members[:1], only=counts, within=within)
         count(baskets, replace(counting, directed=True), keep=collector, threads=threads)
-        directed = collector.matrices(items, directed=True)[1]
+        one_way = collector.matrices(items, directed=True)[1] if directed else None
     directed_groups = collector.groups[0].copy() if ordered and members else None
     for table in groups:
         table += table.T.copy()
-    return BoundedCounts(counts, directed, groups, directed_groups, within)
+    return BoundedCounts(counts, one_way, groups, directed_groups, within)
 
 
 def count_near_pairs(

@@ -117,9 +117,11 @@ class FeatureOptions:
     strata: tuple[str, ...] = ()
     """What these explain of a count is taken off."""
 
-    def count(self, baskets: BasketStream, members: Sequence[sparse.csr_matrix] = ()) -> BoundedCounts:
-        """The pairs of `baskets`; members: see `PairCollector`."""
-        how: Any = {"max_pairs": self.max_pairs, "strata": self.strata, "threads": self.threads}
+    def count(
+        self, baskets: BasketStream, members: Sequence[sparse.csr_matrix] = (), *, directed: bool = True
+    ) -> BoundedCounts:
+        """The pairs of `baskets`; members: see `PairCollector`; `directed`: also by the order in the cart."""
+        how: Any = {"directed": directed, "max_pairs": self.max_pairs, "strata": self.strata, "threads": self.threads}
         return count_pairs(baskets, self.counting, ordered=self.ordered, members=members, **how)
 
     def count_near(self, baskets: BasketStream, found: BoundedCounts) -> PairCounts | None:
@@ -152,7 +154,8 @@ class PairFeatures:
     neighbours: sparse.csr_matrix
     """Similarity of low-rank vectors, of the same shape."""
     directed: sparse.csr_matrix | None = None
-    """Counts with the row's item first, to compare with; None where carts have no order."""
+    """Counts with the row's item first, to compare other baskets with; None where carts have no order, or nobody
+    compares."""
     means: ColdStartMeans = field(init=False, repr=False)
     scaled: Vectors = field(init=False, repr=False)
     unit: Vectors = field(init=False, repr=False)
@@ -178,12 +181,18 @@ class PairFeatures:
 
     @classmethod
     def of(
-        cls, baskets: BasketStream, catalog: CatalogFeatures, options: FeatureOptions, rng: np.random.Generator
+        cls,
+        baskets: BasketStream,
+        catalog: CatalogFeatures,
+        options: FeatureOptions,
+        rng: np.random.Generator,
+        *,
+        directed: bool = False,
     ) -> PairFeatures:
         """The features of `baskets`."""
         members, category = catalog.members(), catalog.category
-        found = options.count(baskets, members)
-        counts = found.counts
+        found = options.count(baskets, members, directed=directed)
+        counts, near = found.counts, options.count_near(baskets, found)  # before the vectors take their memory
         vectors, values = low_rank_factors(log_lifts(counts, options.min_pair_count), options.rank, rng)
         words = np.zeros((len(category), WORD_RANK), dtype=np.float32), np.zeros(WORD_RANK, dtype=np.float32)
         if catalog.words is not None:
@@ -196,9 +205,11 @@ class PairFeatures:
             order = np.log((before + ORDER_PSEUDO) / (before.T + ORDER_PSEUDO)).astype(np.float32)
         scaled = scaled_vectors(vectors, values)
         unit, means = unit_vectors(scaled), ColdStartMeans(scaled, counts.total, category)
+        neighbours = means.add_neighbours(vector_neighbours(unit, category), unit)
+        del scaled, unit  # made once more below, and the largest arrays beside the counts
         return cls(
             counts=counts,
-            near=options.count_near(baskets, found),
+            near=near,
             vectors=vectors,
             values=values,
             word_vectors=words[0],
@@ -207,7 +218,7 @@ class PairFeatures:
             category_lift=np.pad(category_lift, (0, 1)),  # the code UNKNOWN = -1 refers to the last row
             category_order=np.pad(order, (0, 1)),
             similar=catalog.similar,
-            neighbours=means.add_neighbours(vector_neighbours(unit, category), unit),
+            neighbours=neighbours,
             directed=found.directed,
         )
 

@@ -131,8 +131,8 @@ def fit_bayes(
     )
     rngs = iter(children(run.rng, 12))
 
-    def features_of(baskets: Iterable[Baskets]) -> PairFeatures:
-        return PairFeatures.of(baskets, catalog, options, next(rngs))
+    def features_of(baskets: Iterable[Baskets], *, directed: bool = False) -> PairFeatures:
+        return PairFeatures.of(baskets, catalog, options, next(rngs), directed=directed)
 
     def count(baskets: Iterable[Baskets]) -> PairCounts:
         return replace(options, ordered=False).count(baskets).counts
@@ -140,20 +140,17 @@ def fit_bayes(
     category, min_lift = options.counting.category_of(next(iter(shards)).catalog), parameters.strong_lift
     folds = list(make_folds(shards, features_of, options, min_lift))
     summary = fit_prior(folds, prior_training_set(folds, category, min_lift, next(rngs)))
-    rankings, comparison = choose_rankings(
-        ranker_training_set(folds, summary.prior, PairSampler(category, next(rngs)), min_lift),
-        summary.prior,
-        lambda: tune_k(shards, count, min_lift, run)[0],
-    )
-    folds.clear()  # with their counts, before all baskets are counted
-    features = replace(features_of(shards), directed=None)
+    training = ranker_training_set(folds, summary.prior, PairSampler(category, next(rngs)), min_lift)
+    folds.clear()  # with their counts, before baskets are counted again
+    rankings, comparison = choose_rankings(training, summary.prior, lambda: tune_k(shards, count, min_lift, run)[0])
+    features = features_of(shards)
     cart = fit_cart(shards, features.counts, category, next(rngs))
     return features, replace(summary, rankings=rankings, comparison=comparison, cart=cart)
 
 
 def make_folds(
     shards: Iterable[Baskets],
-    features_of: Callable[[Iterable[Baskets]], PairFeatures],
+    features_of: Callable[..., PairFeatures],
     options: FeatureOptions,
     min_lift: float,
 ) -> Iterator[Fold]:
@@ -170,7 +167,7 @@ def make_folds(
     # a hash and not the digits of the id: ids of a part may all be even
     half = [uniform_of_ids(shard.ids, "practice") < 0.5 for shard in shards]
     parts = [_part(shards, half, part) for part in (True, False)]
-    found_of = [features_of(part) for part in parts]
+    found_of = [features_of(part, directed=True) for part in parts]
     for one, other in ((0, 1), (1, 0)):
         held_out = HeldOut(found_of[other].counts, found_of[other].directed)
         yield Fold(found_of[one], _with_customers(held_out, parts[other], options))

@@ -43,7 +43,7 @@ BLOCK_PAIRS = 4_000_000
 
 Vectors = npt.NDArray[np.float32]
 Places = npt.NDArray[np.int64]
-Found = tuple[Places, Places, Vectors]
+Found = tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], Vectors]
 """Rows, columns and values of a sparse matrix."""
 
 
@@ -133,7 +133,8 @@ def similar_names(words: Sequence[Sequence[str]], category: npt.NDArray[np.int32
     if len(alone := np.flatnonzero(category == UNKNOWN)):
         # the commonest pieces tell little and would take most of the time
         groups.append((alone, np.arange(size), _unit_rows(weighted[:, items <= MAX_ITEMS_PER_PIECE])))
-    found: list[Found] = [(np.arange(size), np.arange(size), np.ones(size, dtype=np.float32))]
+    each = np.arange(size, dtype=np.int32)
+    found: list[Found] = [(each, each, np.ones(size, dtype=np.float32))]
     for rows, members, of_items in groups:
         found.append(_nearest_names(of_items, rows, members))
     row, column, value = (np.concatenate(part) for part in zip(*found, strict=True))
@@ -159,7 +160,8 @@ def _nearest_names(unit: sparse.csr_matrix, rows: Places, members: Places) -> Fo
 
     parallel_slices(len(rows), work, min_rows=ROWS)
     row, place = np.nonzero(np.arange(cosine.shape[1]) < filled[:, None])
-    return rows[row], members[item[row, place]], cosine[row, place] ** 2
+    cells = rows[row].astype(np.int32), members[item[row, place]].astype(np.int32)
+    return *cells, cosine[row, place] ** 2
 
 
 @compiled
@@ -220,7 +222,8 @@ def _nearest_vectors(
         theirs = members if code == UNKNOWN else members[category[members] == code]
         size = min(ROWS, max(1, MAX_COSINES // max(len(theirs), 1)))
         tasks += [(mine[start : start + size], theirs) for start in range(0, len(mine), size)]
-    found: list[Found] = [(rows[:0], rows[:0], np.zeros(0, dtype=np.float32))] * (len(tasks) + 1)
+    none = np.zeros(0, dtype=np.int32)
+    found: list[Found] = [(none, none, np.zeros(0, dtype=np.float32))] * (len(tasks) + 1)
 
     def work(part: slice) -> None:
         for number in range(part.start, part.stop):
@@ -243,7 +246,8 @@ def nearest(cosine: Vectors, rows: Places, members: Places, min_cosine: float) -
     if len(members) > NEIGHBOURS:
         bound = np.maximum(bound, np.partition(cosine, -NEIGHBOURS, axis=1)[:, -NEIGHBOURS])
     row, column = np.nonzero(cosine >= bound[:, None])
-    return rows[row], members[column], cosine[row, column].astype(np.float32) ** 2
+    cells = rows[row].astype(np.int32), members[column].astype(np.int32)
+    return *cells, cosine[row, column].astype(np.float32) ** 2
 
 
 def log_lifts(counts: PairCounts, min_pair_count: int) -> sparse.csr_matrix:
